@@ -1,0 +1,121 @@
+# regard: `make demo` trains a small self-attention layer and shows it; `make test`
+# builds everything and passes every test. `make help` lists the rest.
+
+BUILD  ?= build
+CFLAGS ?= -O3 -g
+PREFIX ?= /usr/local
+
+# IEEE arithmetic: these flags let GCC vectorise and change no result.
+NUMBERS  := -fno-math-errno -fno-trapping-math -ffp-contract=off
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
+STB      := $(shell pkg-config --cflags stb 2>/dev/null)
+override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread -I. $(STB)
+LIBS := -lm -pthread
+
+# The product library is used where it is installed; without it the core has its own.
+HAVE_DNNL := $(shell printf '\043include <dnnl.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+ifeq ($(HAVE_DNNL),yes)
+override CFLAGS += -DRG_HAVE_DNNL
+LIBS += -ldnnl
+endif
+
+LAYERS   := tensor autograd nn
+sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
+objects   = $(patsubst %.c,$(BUILD)/%.o,$(call sources,$(1)))
+ARCHIVES := $(LAYERS:%=$(BUILD)/libregard-%.a)
+STATIC   := $(BUILD)/libregard.a
+SHARED   := $(BUILD)/libregard.so
+
+# A test links its own layer and those below it, and nothing above.
+links_tensor   := $(BUILD)/libregard-tensor.a
+links_autograd := $(BUILD)/libregard-autograd.a $(links_tensor)
+links_nn       := $(BUILD)/libregard-nn.a $(links_autograd)
+tests           = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/$(1)/test_*.c)))
+TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
+EXAMPLES       := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c examples/notebooks/*.c)))
+HELPERS        := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
+
+.PHONY: all demo test asan valgrind bench docs size fmt install clean deps help
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(STATIC) $(SHARED)
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## all        the static and the shared library, in build/
+## test       every test, with what it needs installed first
+test: deps
+	@$(MAKE) --no-print-directory run-tests
+
+run-tests: $(TESTS) $(SHARED)
+	@tests/run $(TESTS)
+
+## asan       every test under AddressSanitizer and UBSan
+asan: deps
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
+	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined" run-tests
+
+## valgrind   every test under valgrind, where a leak is a failure
+valgrind: deps
+	@tests/deps valgrind
+	@$(MAKE) --no-print-directory $(TESTS)
+	@RUN="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9" \
+	    CK_FORK=no REGARD_POOL=0 tests/run $(TESTS)
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+define archive
+$(BUILD)/libregard-$(1).a: $(call objects,$(1))
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(foreach l,$(LAYERS),$(eval $(call archive,$(l))))
+
+$(STATIC): $(foreach l,$(LAYERS),$(call objects,$(l)))
+	@rm -f $@
+	ar rcs $@ $^
+
+$(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so -o $@ $^ $(LIBS)
+
+define link_tests
+$(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(HELPERS) $$(links_$(1))
+	$$(CC) $$(CFLAGS) -o $$@ $$< $$(HELPERS) $$(links_$(1)) $$$$(pkg-config --libs check) $$(LIBS)
+endef
+$(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
+
+$(EXAMPLES): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+## deps       what is missing of: check libstb-dev pkg-config libdnnl-dev
+deps:
+	@tests/deps check libstb-dev pkg-config libdnnl-dev
+
+## size       lines of the three library folders (at most 15,000)
+size:
+	@for l in $(LAYERS); do printf '%-9s %6d\n' $$l $$(find $$l -name '*.[ch]' -o -name '*.def' | xargs cat | wc -l); done
+	@printf '%-9s %6d of 15000\n' all $$(find $(LAYERS) -name '*.[ch]' -o -name '*.def' | xargs cat | wc -l)
+
+## fmt        clang-format over every source
+fmt:
+	@tests/deps clang-format
+	clang-format -i $$(git ls-files '*.[ch]')
+
+## install    headers and libraries under PREFIX (/usr/local)
+install: all
+	install -d $(DESTDIR)$(PREFIX)/include/regard $(DESTDIR)$(PREFIX)/lib
+	for l in $(LAYERS); do install -d $(DESTDIR)$(PREFIX)/include/regard/$$l; done
+	install -m 644 regard.h $(DESTDIR)$(PREFIX)/include/regard
+	install -m 644 tensor/tensor.h $(DESTDIR)$(PREFIX)/include/regard/tensor
+	install -m 644 autograd/autograd.h autograd/ops.h $(DESTDIR)$(PREFIX)/include/regard/autograd
+	install -m 644 $(STATIC) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

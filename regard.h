@@ -1,0 +1,5 @@
+/* regard.h: everything: #include <regard/regard.h>, or with -I. "regard.h". */
+#ifndef REGARD_H
+#define REGARD_H
+#include "tensor/tensor.h"
+#endif

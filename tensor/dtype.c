@@ -1,0 +1,104 @@
+/*
+ * dtype.c: the four element types: names, promotion, one element in and out.
+ */
+#include "internal.h"
+
+#include <math.h>
+
+static const struct { const char *name, *scalar; } dtypes[] = {
+    [RG_BOOL]    = { "torch.bool",    "Bool" },
+    [RG_INT64]   = { "torch.int64",   "Long" },
+    [RG_FLOAT32] = { "torch.float32", "Float" },
+    [RG_FLOAT64] = { "torch.float64", "Double" },
+};
+
+static rg_dtype default_dtype = RG_FLOAT32;
+
+static bool is_dtype(int d) { return d >= RG_BOOL && d <= RG_FLOAT64; }
+
+const char *rg_dtype_name(rg_dtype d)  { return is_dtype(d) ? dtypes[d].name : "torch.?"; }
+const char *rg_scalar_name(rg_dtype d) { return is_dtype(d) ? dtypes[d].scalar : "?"; }
+
+rg_dtype rg_default_dtype(void) { return default_dtype; }
+
+bool rg_set_default_dtype(rg_dtype dtype)
+{
+    if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
+        return rg_fail(RG_TYPE_ERROR, "set_default_dtype", "only floating-point types are supported as the default type");
+    default_dtype = dtype;
+    return true;
+}
+
+int rg_promote_types(rg_dtype a, rg_dtype b) { return a > b ? a : b; }
+
+/* torch's rule: tensors with dims decide; a 0-d tensor, and after it a wrapped
+ * number, has a say only by being of a higher kind (bool < int < float) than
+ * those before it. A wrapped float among integers gives the default dtype. */
+rg_dtype rg_promote(int n, rg_tensor *const t[])
+{
+    static const int kind[] = { [RG_BOOL] = 0, [RG_INT64] = 1, [RG_FLOAT32] = 2, [RG_FLOAT64] = 2 };
+    int best[3] = { -1, -1, -1 };                       /* with dims, 0-d, wrapped */
+    for (int i = 0; i < n; i++) {
+        int rank = t[i]->flags & RG_WEAK ? 2 : t[i]->ndim == 0;
+        int d = rank == 2 && rg_is_float(t[i]->dtype) ? default_dtype : t[i]->dtype;
+        if (d > best[rank]) best[rank] = d;
+    }
+    int result = -1;
+    for (int rank = 0; rank < 3; rank++)
+        if (best[rank] >= 0 && (result < 0 || kind[best[rank]] > kind[result])) result = best[rank];
+    return (rg_dtype)result;
+}
+
+int rg_result_type(rg_tensor *a, rg_tensor *b)
+{
+    if (!rg_check(a, "result_type") || !rg_check(b, "result_type")) return -1;
+    return rg_promote(2, (rg_tensor *[]){ a, b });
+}
+
+/* ---- one element ------------------------------------------------------------- */
+
+double rg_load_f64(const void *p, rg_dtype d)
+{
+    switch (d) {
+    case RG_BOOL:    return *(const bool *)p;
+    case RG_INT64:   return (double)*(const int64_t *)p;
+    case RG_FLOAT32: return *(const float *)p;
+    default:         return *(const double *)p;
+    }
+}
+
+/* What x86's conversion gives for NaN and what is out of range, as torch does. */
+static int64_t to_int64(double v)
+{
+    return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+}
+
+int64_t rg_load_i64(const void *p, rg_dtype d)
+{
+    switch (d) {
+    case RG_BOOL:    return *(const bool *)p;
+    case RG_INT64:   return *(const int64_t *)p;
+    case RG_FLOAT32: return to_int64(*(const float *)p);
+    default:         return to_int64(*(const double *)p);
+    }
+}
+
+void rg_store_f64(void *p, rg_dtype d, double v)
+{
+    switch (d) {
+    case RG_BOOL:    *(bool *)p = v != 0; break;
+    case RG_INT64:   *(int64_t *)p = to_int64(v); break;
+    case RG_FLOAT32: *(float *)p = (float)v; break;
+    default:         *(double *)p = v; break;
+    }
+}
+
+void rg_store_i64(void *p, rg_dtype d, int64_t v)
+{
+    switch (d) {
+    case RG_BOOL:    *(bool *)p = v != 0; break;
+    case RG_INT64:   *(int64_t *)p = v; break;
+    case RG_FLOAT32: *(float *)p = (float)v; break;
+    default:         *(double *)p = (double)v; break;
+    }
+}

@@ -1,0 +1,55 @@
+/*
+ * error.c: what a failed call leaves behind: a code and one line, kept by the
+ * thread until the next root failure or rg_error_clear().
+ */
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Atomic(rg_error_handler *) on_error;
+
+void *rg_fail(rg_code code, const char *op, const char *format, ...)
+{
+    rg_thread *me = &rg_this;
+    int at = op ? snprintf(me->message, sizeof me->message, "%s: ", op) : 0;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(me->message + at, sizeof me->message - (size_t)at, format, args);
+    va_end(args);
+    me->code = code;
+    rg_error_handler *handler = on_error;
+    if (handler) handler(code, me->message);
+    return NULL;
+}
+
+bool rg_check_slow(rg_tensor *t, const char *op)
+{
+    if (t == NULL) {
+        if (rg_this.code == RG_OK) rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");
+    } else if (t == RG_NONE) {
+        rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got RG_NONE");
+    } else if (t->state == RG_DEAD) {
+        rg_fail(RG_RELEASED, op, "tensor released with its scope; return it with rg_escape");
+    } else if (t->state != RG_ALIVE) {
+        rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got another pointer");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+const char *rg_error(void) { return rg_this.code == RG_OK ? "" : rg_this.message; }
+
+rg_code rg_error_code(void) { return rg_this.code; }
+
+void rg_error_clear(void)
+{
+    rg_this.code = RG_OK;
+    rg_this.message[0] = 0;
+}
+
+rg_error_handler *rg_on_error(rg_error_handler *handler)
+{
+    return atomic_exchange(&on_error, handler);
+}

@@ -1,0 +1,178 @@
+/*
+ * internal.h: the structs behind tensor.h, and the calls that tensor/ and
+ * autograd/ make on each other below the public surface.
+ */
+#ifndef RG_INTERNAL_H
+#define RG_INTERNAL_H
+
+#include "tensor.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define RG_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define RG_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
+#define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
+#define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
+
+/* ---- memory.c: the one door to malloc ---------------------------------------
+ * Blocks are 64-byte aligned. rg_alloc fails with RG_OUT_OF_MEMORY set. */
+typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
+void *rg_alloc(size_t bytes, rg_class cls);
+void  rg_free(void *block, size_t bytes, rg_class cls);
+/* Grows a block of OTHER by doubling until it holds `want` items; false: out of memory. */
+bool  rg_grow(void **block, size_t *capacity, size_t want, size_t item);
+bool  rg_pool_bypassed(void);
+
+/* ---- error.c ------------------------------------------------------------------
+ * rg_fail records "op: sentence" and returns NULL; op may be NULL. */
+void *rg_fail(rg_code code, const char *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+/* Is t an argument to work on? Not NULL (which fails silently if an error stands),
+ * not RG_NONE, not released. */
+bool rg_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
+
+/* ---- tensors --------------------------------------------------------------------*/
+typedef struct rg_storage {
+    atomic_int  refs;
+    uint32_t    version;        /* writes since birth */
+    uint32_t    rebased;        /* of those, the ones that the graph recorded */
+    const char *mutation;       /* the name of the last write */
+    size_t      bytes;          /* of data */
+    void       *data;           /* behind this header */
+} rg_storage;
+
+/* What a tensor knows of its past: tensor/ only prints and releases it. */
+typedef struct rg_history rg_history;
+typedef struct rg_history_class {
+    const char *(*name)(const rg_history *h);  /* "AddBackward0"; NULL for a leaf */
+    void (*release)(rg_history *h);
+} rg_history_class;
+struct rg_history { const rg_history_class *cls; };
+
+enum { RG_ALIVE = 0x52454741, RG_DEAD = 0x44454144 };
+enum rg_tensor_flags {
+    RG_CONTIGUOUS = 1,
+    RG_WEAK = 2,                /* a wrapped number: weak in promotion */
+    RG_VIEW = 4,                /* shares another tensor's storage, and its history */
+    RG_RETAINS_GRAD = 8,
+};
+
+struct rg_tensor {
+    rg_storage *storage;        /* first: a released header's free-list link may overwrite it, */
+    uint32_t    state;          /* but never this: RG_ALIVE or RG_DEAD */
+    atomic_int  refs;
+    uint8_t     dtype, ndim, flags;
+    uint8_t     output;         /* which output of its history it is */
+    uint32_t    slot;           /* where the scope stack last put it: a hint */
+    uint32_t    kept;           /* how often rg_keep took it out */
+    uint32_t    rebased;        /* the storage's count when this header got its history */
+    int64_t     numel;
+    char       *data;           /* of the first element */
+    rg_history *history;        /* not NULL: requires grad */
+    char       *name;
+    int64_t     size[RG_MAX_DIMS];
+    int64_t     stride[RG_MAX_DIMS];    /* in elements */
+};
+
+/* True if t may be worked on; else the error stands. */
+static inline bool rg_check(rg_tensor *t, const char *op)
+{
+    return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rg_check_slow(t, op);
+}
+
+static inline bool rg_is_none(const rg_tensor *t) { return t == RG_NONE; }
+static inline bool rg_is_float(rg_dtype d) { return d >= RG_FLOAT32; }
+static inline size_t rg_sizeof(rg_dtype d)
+{
+    return d == RG_BOOL ? 1 : d == RG_FLOAT32 ? 4 : 8;
+}
+
+/* storage.c: headers and their memory. A new header belongs to the caller, who
+ * releases it or gives it to the scope; only rg_own's result is a user's. */
+rg_tensor  *rg_header_new(void);                        /* alive, one reference, no storage, 0-d */
+bool        rg_allocate(rg_tensor *t);                  /* contiguous strides and storage for its size */
+rg_tensor  *rg_new(rg_dtype dtype, int ndim, const int64_t *size);  /* both; not zeroed */
+rg_tensor  *rg_new_like(const rg_tensor *x, rg_dtype dtype);        /* both, of x's shape */
+rg_tensor  *rg_alias(rg_tensor *t);                     /* a new header on t's storage, without history */
+void        rg_retain(rg_tensor *t);
+void        rg_release(rg_tensor *t);
+void        rg_set_strides(rg_tensor *t);               /* contiguous ones; and numel and the flag */
+void        rg_update_flags(rg_tensor *t);              /* numel and the flag from size and stride */
+void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its storage */
+
+/* scope.c */
+rg_tensor  *rg_own(rg_tensor *t);                       /* gives a reference to the scope; NULL stays NULL */
+rg_tensor  *rg_lend(rg_tensor *t);                      /* adds a reference, and gives that */
+void        rg_scope_end_root(void);                    /* when the thread ends */
+char       *rg_own_string(size_t bytes);                /* room for a string that the scope owns */
+
+/* shape.c: everything fails with torch's sentence */
+bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out);  /* negative ones; a 0-d has dim 0 */
+bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
+void rg_copy_shape(rg_tensor *to, const rg_tensor *from);           /* ndim and size */
+bool rg_same_shape(const rg_tensor *a, const rg_tensor *b);
+bool rg_expandable(const rg_tensor *from, const rg_tensor *to);     /* does from broadcast to to's shape? */
+int64_t rg_dims_numel(const char *op, const rg_dims *d);            /* -1: negative or too large */
+const char *rg_shape_text(int n, const int64_t *size, char buf[192]);  /* [6, 3] */
+bool rg_check_dims(const char *op, int n);                          /* at most RG_MAX_DIMS */
+
+/* dtype.c */
+rg_dtype rg_promote(int n, rg_tensor *const t[]);       /* torch's result_type */
+const char *rg_scalar_name(rg_dtype d);                 /* Float, Double, Long, Bool */
+double   rg_load_f64(const void *p, rg_dtype d);
+int64_t  rg_load_i64(const void *p, rg_dtype d);
+void     rg_store_f64(void *p, rg_dtype d, double v);
+void     rg_store_i64(void *p, rg_dtype d, int64_t v);
+
+/* iterate.c: one walk over up to RG_MAX_OPERANDS tensors that broadcast to the
+ * first one's shape; neighbouring dims that can be walked as one are merged. */
+#define RG_MAX_OPERANDS 5
+typedef struct rg_walk {
+    int     n, ndim;
+    int64_t numel;
+    int64_t size[RG_MAX_DIMS];                          /* outermost first */
+    int64_t step[RG_MAX_DIMS][RG_MAX_OPERANDS];         /* bytes */
+    char   *data[RG_MAX_OPERANDS];
+} rg_walk;
+/* n elements from p[k], each operand stepping by step[k] bytes */
+typedef void rg_inner(char *const p[], const int64_t step[], int64_t n, const void *context);
+void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[]);
+void rg_walk_run(const rg_walk *w, rg_inner *inner, const void *context);
+/* The usual case: make and run, with a short way for what is contiguous throughout. */
+void rg_each(int n, rg_tensor *const t[], rg_inner *inner, const void *context);
+
+void rg_copy_elements(rg_tensor *to, const rg_tensor *from);   /* broadcasts and converts */
+void rg_fill_zero(rg_tensor *t);
+void rg_fill_number(rg_tensor *t, double value, int64_t integer);  /* integer: for int64 and bool */
+rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype);   /* a new reference: t itself if it is one already */
+bool rg_overlaps_itself(const rg_tensor *t);                   /* two elements in one place? */
+
+/* ---- the thread's own -------------------------------------------------------------*/
+typedef struct rg_free_block { struct rg_free_block *next; } rg_free_block;
+enum { RG_SMALL_CLASSES = 65, RG_POOL_CLASSES = RG_SMALL_CLASSES + 4 * 28 };  /* see memory.c */
+
+typedef struct rg_thread {
+    bool           ready;
+    /* scope.c: what scopes own, and where each open scope begins */
+    rg_tensor    **stack;
+    size_t         depth, room;
+    size_t        *marks;
+    size_t         scopes, marks_room;
+    /* memory.c */
+    rg_free_block *headers;                             /* released ones */
+    rg_free_block *free[RG_POOL_CLASSES];
+    int64_t        cached;                              /* bytes in free[] */
+    int64_t        fail_at;
+    atomic_long    bytes[RG_MEM_OTHER + 1];             /* written by this thread alone, */
+    atomic_long    now, peak, live, system_calls;       /* read by whoever asks for statistics */
+    struct rg_thread *next, **link;
+    /* error.c */
+    rg_code        code;
+    char           message[1024];
+} rg_thread;
+extern __thread rg_thread rg_this __attribute__((tls_model("initial-exec")));
+void rg_thread_start(void);                             /* idempotent; arranges for the exit */
+
+#endif

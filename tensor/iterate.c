@@ -1,0 +1,188 @@
+/*
+ * iterate.c: one walk over tensors that broadcast to one shape. Neighbouring
+ * dims that every operand steps through evenly are merged, so that a kernel
+ * sees the longest rows there are.
+ */
+#include "internal.h"
+
+#include <math.h>
+
+static void add_dim(rg_walk *w, int64_t size, const int64_t step[])
+{
+    int d = w->ndim;
+    if (d > 0) {
+        bool merges = true;                             /* outer step == inner size * inner step? */
+        for (int k = 0; k < w->n; k++)
+            if (w->step[d - 1][k] != size * step[k]) merges = false;
+        if (merges) {
+            w->size[d - 1] *= size;
+            for (int k = 0; k < w->n; k++) w->step[d - 1][k] = step[k];
+            return;
+        }
+    }
+    w->size[d] = size;
+    for (int k = 0; k < w->n; k++) w->step[d][k] = step[k];
+    w->ndim++;
+}
+
+void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
+{
+    const rg_tensor *out = t[0];
+    w->n = n;
+    w->ndim = 0;
+    w->numel = out->numel;
+    for (int k = 0; k < n; k++) w->data[k] = t[k]->data;
+    for (int d = 0; d < out->ndim; d++) {
+        int64_t step[RG_MAX_OPERANDS];
+        if (out->size[d] == 1) continue;
+        for (int k = 0; k < n; k++) {
+            int dk = d - (out->ndim - t[k]->ndim);
+            step[k] = dk < 0 || t[k]->size[dk] == 1 ? 0 : t[k]->stride[dk] * (int64_t)rg_sizeof(t[k]->dtype);
+        }
+        add_dim(w, out->size[d], step);
+    }
+    if (w->ndim == 0) {
+        w->size[0] = 1;
+        for (int k = 0; k < n; k++) w->step[0][k] = 0;
+        w->ndim = 1;
+    }
+}
+
+void rg_walk_run(const rg_walk *w, rg_inner *inner, const void *context)
+{
+    if (w->numel == 0) return;
+    int last = w->ndim - 1;
+    char *p[RG_MAX_OPERANDS];
+    int64_t at[RG_MAX_DIMS] = { 0 };
+    for (int k = 0; k < w->n; k++) p[k] = w->data[k];
+    for (;;) {
+        inner(p, w->step[last], w->size[last], context);
+        int d = last - 1;
+        for (; d >= 0; d--) {
+            for (int k = 0; k < w->n; k++) p[k] += w->step[d][k];
+            if (++at[d] < w->size[d]) break;
+            for (int k = 0; k < w->n; k++) p[k] -= w->step[d][k] * w->size[d];
+            at[d] = 0;
+        }
+        if (d < 0) return;
+    }
+}
+
+void rg_each(int n, rg_tensor *const t[], rg_inner *inner, const void *context)
+{
+    bool flat = t[0]->flags & RG_CONTIGUOUS;
+    for (int k = 1; k < n && flat; k++)
+        flat = t[k]->flags & RG_CONTIGUOUS && rg_same_shape(t[k], t[0]);
+    if (flat) {
+        char *p[RG_MAX_OPERANDS];
+        int64_t step[RG_MAX_OPERANDS];
+        for (int k = 0; k < n; k++) {
+            p[k] = t[k]->data;
+            step[k] = (int64_t)rg_sizeof(t[k]->dtype);
+        }
+        if (t[0]->numel) inner(p, step, t[0]->numel, context);
+        return;
+    }
+    rg_walk w;
+    rg_walk_make(&w, n, t);
+    rg_walk_run(&w, inner, context);
+}
+
+/* ---- copying and converting ------------------------------------------------------- */
+
+static inline int64_t from_f64(double v)
+{
+    return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+}
+
+#define COPY(name, T, S, convert)                                                             \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)      \
+    {                                                                                         \
+        (void)context;                                                                        \
+        char *to = p[0];                                                                      \
+        const char *from = p[1];                                                              \
+        if (s[0] == sizeof(T) && s[1] == sizeof(S)) {                                         \
+            for (int64_t i = 0; i < n; i++) { S v = ((const S *)from)[i]; ((T *)to)[i] = (T)(convert); } \
+            return;                                                                           \
+        }                                                                                     \
+        for (int64_t i = 0; i < n; i++, to += s[0], from += s[1]) {                           \
+            S v = *(const S *)from;                                                           \
+            *(T *)to = (T)(convert);                                                          \
+        }                                                                                     \
+    }
+
+COPY(copy_bb, bool,    bool,    v)
+COPY(copy_bi, bool,    int64_t, v != 0)
+COPY(copy_bf, bool,    float,   v != 0)
+COPY(copy_bd, bool,    double,  v != 0)
+COPY(copy_ib, int64_t, bool,    v)
+COPY(copy_ii, int64_t, int64_t, v)
+COPY(copy_if, int64_t, float,   from_f64(v))
+COPY(copy_id, int64_t, double,  from_f64(v))
+COPY(copy_fb, float,   bool,    v)
+COPY(copy_fi, float,   int64_t, v)
+COPY(copy_ff, float,   float,   v)
+COPY(copy_fd, float,   double,  v)
+COPY(copy_db, double,  bool,    v)
+COPY(copy_di, double,  int64_t, v)
+COPY(copy_df, double,  float,   v)
+COPY(copy_dd, double,  double,  v)
+
+static rg_inner *const copies[4][4] = {                 /* [to][from] */
+    { copy_bb, copy_bi, copy_bf, copy_bd },
+    { copy_ib, copy_ii, copy_if, copy_id },
+    { copy_fb, copy_fi, copy_ff, copy_fd },
+    { copy_db, copy_di, copy_df, copy_dd },
+};
+
+void rg_copy_elements(rg_tensor *to, const rg_tensor *from)
+{
+    rg_tensor *t[] = { to, (rg_tensor *)from };
+    rg_each(2, t, copies[to->dtype][from->dtype], NULL);
+}
+
+void rg_fill_zero(rg_tensor *t)
+{
+    if (t->flags & RG_CONTIGUOUS) memset(t->data, 0, (size_t)t->numel * rg_sizeof(t->dtype));
+    else rg_fill_number(t, 0, 0);
+}
+
+void rg_fill_number(rg_tensor *t, double value, int64_t integer)
+{
+    union { double d; float f; int64_t i; bool b; } v;
+    if (rg_is_float(t->dtype)) rg_store_f64(&v, t->dtype, value);
+    else rg_store_i64(&v, t->dtype, integer);
+    rg_tensor number = { .state = RG_ALIVE, .dtype = t->dtype, .numel = 1, .data = (char *)&v };
+    rg_copy_elements(t, &number);
+}
+
+rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype)
+{
+    if (t->flags & RG_CONTIGUOUS && t->dtype == dtype) {
+        rg_retain(t);
+        return t;
+    }
+    rg_tensor *c = rg_new_like(t, dtype);
+    if (c) rg_copy_elements(c, t);
+    return c;
+}
+
+/* Sorted by stride, each dim must step over everything that those inside it reach. */
+bool rg_overlaps_itself(const rg_tensor *t)
+{
+    int64_t size[RG_MAX_DIMS], stride[RG_MAX_DIMS], reach = 0;
+    int n = 0;
+    if (t->flags & RG_CONTIGUOUS) return false;
+    for (int d = 0; d < t->ndim; d++) {
+        if (t->size[d] <= 1) continue;
+        int64_t s = t->stride[d];
+        int i = n++;
+        for (; i > 0 && stride[i - 1] > s; i--) stride[i] = stride[i - 1], size[i] = size[i - 1];
+        stride[i] = s, size[i] = t->size[d];
+    }
+    for (int i = 0; i < n; i++) {
+        if (stride[i] <= reach) return true;
+        reach += stride[i] * (size[i] - 1);
+    }
+    return false;
+}

@@ -1,0 +1,143 @@
+/*
+ * scope.c: results belong to a scope. The thread has one stack of references
+ * and, for each open scope, the depth at which it began; ending a scope drops
+ * the stack to that mark, and with it whatever scopes were left open inside.
+ */
+#include "internal.h"
+
+/* The root scope has no mark of its own: it begins at 0. */
+static size_t innermost(void)
+{
+    return rg_this.scopes ? rg_this.marks[rg_this.scopes - 1] : 0;
+}
+
+size_t rg_scope_begin(void)
+{
+    rg_thread *me = &rg_this;
+    if (RG_UNLIKELY(me->scopes == me->marks_room)) {
+        int64_t fail_at = me->fail_at;                  /* a mark is not a request of the user's: */
+        me->fail_at = 0;                                /* a scope can't report failure */
+        bool grown = rg_grow((void **)&me->marks, &me->marks_room, me->scopes + 1, sizeof *me->marks);
+        me->fail_at = fail_at;
+        if (!grown) return me->scopes;
+    }
+    me->marks[me->scopes] = me->depth;
+    return me->scopes++;
+}
+
+static void drop_to(size_t mark)
+{
+    rg_thread *me = &rg_this;
+    while (me->depth > mark) {
+        rg_tensor *t = me->stack[--me->depth];
+        if (t) rg_release(t);
+    }
+}
+
+void rg_scope_end(size_t mark)
+{
+    rg_thread *me = &rg_this;
+    if (mark >= me->scopes) return;
+    drop_to(me->marks[mark]);
+    me->scopes = mark;
+}
+
+void rg_scope_end_root(void)
+{
+    rg_this.scopes = 0;
+    drop_to(0);
+}
+
+rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
+
+void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
+
+bool rg_scope_restart(rg_scope_guard *guard)
+{
+    if (guard->mark < rg_this.scopes) {
+        drop_to(rg_this.marks[guard->mark]);
+        rg_this.scopes = guard->mark + 1;
+    }
+    return false;
+}
+
+/* ---- ownership -------------------------------------------------------------------- */
+
+rg_tensor *rg_own(rg_tensor *t)
+{
+    rg_thread *me = &rg_this;
+    if (!t || t == RG_NONE) return t;
+    if (RG_UNLIKELY(me->depth == me->room)) {
+        if (!rg_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack)) {
+            rg_release(t);
+            return NULL;
+        }
+    }
+    t->slot = (uint32_t)me->depth;
+    me->stack[me->depth++] = t;
+    return t;
+}
+
+rg_tensor *rg_lend(rg_tensor *t)
+{
+    if (!t || t == RG_NONE) return t;
+    rg_retain(t);
+    return rg_own(t);
+}
+
+char *rg_own_string(size_t bytes)
+{
+    rg_tensor *t = rg_own(rg_new(RG_BOOL, 1, (int64_t[]){ (int64_t)bytes }));
+    return t ? t->data : NULL;
+}
+
+/* Where on the stack, from the mark up, is t? Its hint is usually right. */
+static bool find(const rg_tensor *t, size_t mark, size_t *at)
+{
+    rg_thread *me = &rg_this;
+    if (t->slot >= mark && t->slot < me->depth && me->stack[t->slot] == t) return *at = t->slot, true;
+    for (size_t i = me->depth; i-- > mark;)
+        if (me->stack[i] == t) return *at = i, true;
+    return false;
+}
+
+rg_tensor *rg_keep(rg_tensor *t)
+{
+    if (!rg_check(t, "keep")) return NULL;
+    size_t at;
+    if (find(t, 0, &at)) rg_this.stack[at] = NULL;
+    else rg_retain(t);
+    t->kept++;
+    return t;
+}
+
+void rg_drop(rg_tensor *t)
+{
+    if (!t || t == RG_NONE || !rg_check(t, "drop")) return;
+    size_t at;
+    if (t->kept) {
+        t->kept--;
+    } else if (find(t, 0, &at)) {
+        rg_this.stack[at] = NULL;
+    } else {
+        rg_fail(RG_RUNTIME_ERROR, "drop", "the tensor is neither kept nor owned by a scope of this thread");
+        return;
+    }
+    rg_release(t);
+}
+
+rg_tensor *rg_escape(rg_tensor *t)
+{
+    rg_thread *me = &rg_this;
+    if (t == RG_NONE) return t;
+    if (!rg_check(t, "escape")) return NULL;
+    size_t mark = innermost(), at;
+    if (me->scopes == 0 || !find(t, mark, &at)) return t;   /* it is outside already */
+    rg_tensor *first = me->stack[mark];
+    me->stack[at] = first;
+    if (first) first->slot = (uint32_t)at;
+    me->stack[mark] = t;
+    t->slot = (uint32_t)mark;
+    me->marks[me->scopes - 1]++;
+    return t;
+}

@@ -1,0 +1,92 @@
+/*
+ * shape.c: what shapes may do: negative dims, broadcasting, counting.
+ */
+#include "internal.h"
+
+#include <stdio.h>
+
+bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
+{
+    int n = ndim ? ndim : 1;
+    if (dim < -n || dim >= n) {
+        rg_fail(RG_INDEX_ERROR, op, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
+                -n, n - 1, (long long)dim);
+        return false;
+    }
+    *out = (int)(dim < 0 ? dim + n : dim);
+    return true;
+}
+
+bool rg_check_dims(const char *op, int n)
+{
+    if (n >= 0 && n <= RG_MAX_DIMS) return true;
+    return rg_fail(RG_RUNTIME_ERROR, op, "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
+}
+
+bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out)
+{
+    int n = RG_MAX(a->ndim, b->ndim);
+    for (int i = n - 1; i >= 0; i--) {
+        int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
+        int64_t sa = ia < 0 ? 1 : a->size[ia], sb = ib < 0 ? 1 : b->size[ib];
+        if (sa != sb && sa != 1 && sb != 1) {
+            rg_fail(RG_RUNTIME_ERROR, op, "The size of tensor a (%lld) must match the size of tensor b (%lld) "
+                    "at non-singleton dimension %d", (long long)sa, (long long)sb, i);
+            return false;
+        }
+        out->size[i] = sa == 1 ? sb : sa;
+    }
+    out->ndim = (uint8_t)n;
+    return true;
+}
+
+void rg_copy_shape(rg_tensor *to, const rg_tensor *from)
+{
+    to->ndim = from->ndim;
+    for (int i = 0; i < from->ndim; i++) to->size[i] = from->size[i];
+}
+
+bool rg_same_shape(const rg_tensor *a, const rg_tensor *b)
+{
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->size[i] != b->size[i]) return false;
+    return true;
+}
+
+bool rg_expandable(const rg_tensor *from, const rg_tensor *to)
+{
+    int shift = to->ndim - from->ndim;
+    if (shift < 0) return false;
+    for (int i = 0; i < from->ndim; i++)
+        if (from->size[i] != 1 && from->size[i] != to->size[i + shift]) return false;
+    return true;
+}
+
+int64_t rg_dims_numel(const char *op, const rg_dims *d)
+{
+    int64_t n = 1;
+    char buf[192];
+    if (!rg_check_dims(op, d->n)) return -1;
+    for (int i = 0; i < d->n; i++)
+        if (d->v[i] < 0) {
+            rg_fail(RG_RUNTIME_ERROR, op, "Trying to create tensor with negative dimension %lld: %s",
+                    (long long)d->v[i], rg_shape_text(d->n, d->v, buf));
+            return -1;
+        }
+    for (int i = 0; i < d->n; i++)
+        if (__builtin_mul_overflow(n, d->v[i], &n)) {
+            rg_fail(RG_RUNTIME_ERROR, op, "numel: integer multiplication overflow");
+            return -1;
+        }
+    return n;
+}
+
+const char *rg_shape_text(int n, const int64_t *size, char buf[192])
+{
+    int at = snprintf(buf, 192, "[");
+    for (int i = 0; i < n && at < 170; i++)
+        at += snprintf(buf + at, 192 - (size_t)at, "%s%lld", i ? ", " : "", (long long)size[i]);
+    snprintf(buf + at, 192 - (size_t)at, "]");
+    return buf;
+}

@@ -1,0 +1,132 @@
+/*
+ * storage.c: headers, the memory behind them, and their reference counts. A
+ * birth is a plain store, and a sole owner's release needs no locked
+ * instruction: nobody else can see the count.
+ */
+#include "internal.h"
+
+rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
+
+enum { STORAGE_HEADER = 64 };
+
+static bool last_reference(atomic_int *refs)
+{
+    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
+    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
+
+static void count_live(long n)
+{
+    atomic_long *live = &rg_this.live;
+    atomic_store_explicit(live, atomic_load_explicit(live, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+rg_tensor *rg_header_new(void)
+{
+    rg_tensor *t = rg_alloc(sizeof *t, RG_MEM_HEADER);
+    if (!t) return NULL;
+    memset(t, 0, offsetof(rg_tensor, size));
+    t->state = RG_ALIVE;
+    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    count_live(1);
+    return t;
+}
+
+void rg_retain(rg_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
+
+static void storage_release(rg_storage *s)
+{
+    if (s && last_reference(&s->refs)) rg_free(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+}
+
+void rg_release(rg_tensor *t)
+{
+    if (!t || t == RG_NONE || !last_reference(&t->refs)) return;
+    if (t->history) t->history->cls->release(t->history);
+    storage_release(t->storage);
+    if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
+    t->state = RG_DEAD;
+    count_live(-1);
+    rg_free(t, sizeof *t, RG_MEM_HEADER);
+}
+
+void rg_set_strides(rg_tensor *t)
+{
+    int64_t numel = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        t->stride[i] = numel ? numel : 1;
+        numel *= t->size[i];
+    }
+    t->numel = numel;
+    t->flags |= RG_CONTIGUOUS;
+}
+
+void rg_update_flags(rg_tensor *t)
+{
+    int64_t numel = 1;
+    bool contiguous = true;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->size[i] != 1 && t->stride[i] != numel) contiguous = false;
+        numel *= t->size[i];
+    }
+    t->numel = numel;
+    if (contiguous || numel == 0) t->flags |= RG_CONTIGUOUS;
+    else t->flags &= (uint8_t)~RG_CONTIGUOUS;
+}
+
+bool rg_allocate(rg_tensor *t)
+{
+    rg_set_strides(t);
+    size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
+    rg_storage *s = rg_alloc(STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    if (!s) return false;
+    memset(s, 0, sizeof *s);
+    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    s->bytes = bytes;
+    s->data = (char *)s + STORAGE_HEADER;
+    t->storage = s;
+    t->data = s->data;
+    return true;
+}
+
+rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size)
+{
+    rg_tensor *t = rg_header_new();
+    if (!t) return NULL;
+    t->dtype = dtype;
+    t->ndim = (uint8_t)ndim;
+    for (int i = 0; i < ndim; i++) t->size[i] = size[i];
+    if (rg_allocate(t)) return t;
+    rg_release(t);
+    return NULL;
+}
+
+rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype)
+{
+    return rg_new(dtype, x->ndim, x->size);
+}
+
+rg_tensor *rg_alias(rg_tensor *t)
+{
+    rg_tensor *a = rg_header_new();
+    if (!a) return NULL;
+    atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
+    a->storage = t->storage;
+    a->data = t->data;
+    a->dtype = t->dtype;
+    a->ndim = t->ndim;
+    a->numel = t->numel;
+    a->flags = t->flags & (RG_CONTIGUOUS | RG_WEAK);
+    a->rebased = t->rebased;
+    for (int i = 0; i < t->ndim; i++) {
+        a->size[i] = t->size[i];
+        a->stride[i] = t->stride[i];
+    }
+    return a;
+}
+
+void rg_wrote(rg_tensor *t, const char *op)
+{
+    t->storage->version++;
+    t->storage->mutation = op;
+}

@@ -1,0 +1,327 @@
+/*
+ * tensor.h: numbers in n dimensions, and what every program needs around them.
+ *
+ *   scopes        who owns what a function returns, and until when
+ *   errors        what a failed call leaves behind
+ *   shapes        RG_DIMS and the variadic forms
+ *   making        zeros, full, arange, literals, copies from memory
+ *   looking       sizes, dtype, elements
+ *   writing       set_item, copy_, fill_: in place
+ *   random        torch's streams
+ *   printing      torch's text, NumPy's, and back
+ *   memory        what is alive and how much it takes
+ *
+ * Functions that differentiate are in autograd/ops.h. A name is PyTorch's with
+ * rg_ before it; a trailing _ changes its first argument and returns it.
+ *
+ * Every function that returns a tensor or a string gives it to the innermost
+ * scope of the thread. Where it fails it returns NULL, and rg_error() says why;
+ * a function that returns no pointer says below what it returns instead.
+ */
+#ifndef RG_TENSOR_H
+#define RG_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define RG_MAX_DIMS 8
+
+typedef struct rg_tensor rg_tensor;
+typedef struct rg_generator rg_generator;
+
+typedef enum rg_dtype { RG_BOOL, RG_INT64, RG_FLOAT32, RG_FLOAT64 } rg_dtype;
+
+/* What is absent (no bias, no mask). NULL always means: failed. */
+extern rg_tensor rg_none_;
+#define RG_NONE (&rg_none_)
+
+/* ---- scopes ---------------------------------------------------------------
+ * A scope owns what was returned since it began. RG_SCOPE(); lasts to the end
+ * of the C block, however it is left; RG_FOR opens one for each iteration:
+ *
+ *     RG_FOR (int step = 0; step < 1000; step++) { ... }
+ */
+size_t rg_scope_begin(void);           /* the mark to end it with */
+void   rg_scope_end(size_t mark);      /* ends this scope and those inside it */
+rg_tensor *rg_keep(rg_tensor *t);      /* takes t out of its scope, until rg_drop */
+void       rg_drop(rg_tensor *t);      /* releases what was kept, or what a scope owns, now */
+rg_tensor *rg_escape(rg_tensor *t);    /* hands t to the scope outside: return rg_escape(y); */
+
+typedef struct rg_scope_guard { size_t mark; bool once; } rg_scope_guard;
+rg_scope_guard rg_scope_open(void);
+void rg_scope_close(rg_scope_guard *guard);
+bool rg_scope_restart(rg_scope_guard *guard);   /* always false */
+
+#define RG_PASTE_(a, b) a##b
+#define RG_PASTE(a, b)  RG_PASTE_(a, b)
+#define RG_GUARD_(name) \
+    rg_scope_guard name __attribute__((cleanup(rg_scope_close), unused)) = rg_scope_open()
+#define RG_SCOPE() RG_GUARD_(RG_PASTE(rg_scope_, __LINE__))
+#define RG_FOR_(guard, ...)                                     \
+    for (RG_GUARD_(guard); guard.once; guard.once = false)      \
+        for (__VA_ARGS__)                                       \
+            if (rg_scope_restart(&guard)) { } else
+#define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __LINE__), __VA_ARGS__)
+
+/* ---- errors ---------------------------------------------------------------
+ * The thread keeps its last root failure. A NULL argument is not one: it gives
+ * a NULL result and leaves the message alone, so a chain needs one check. */
+typedef enum rg_code {
+    RG_OK, RG_RUNTIME_ERROR, RG_INDEX_ERROR, RG_VALUE_ERROR, RG_TYPE_ERROR,
+    RG_NOT_IMPLEMENTED, RG_OUT_OF_MEMORY, RG_RELEASED, RG_IO_ERROR
+} rg_code;
+
+const char *rg_error(void);            /* "" if nothing failed */
+rg_code     rg_error_code(void);
+void        rg_error_clear(void);
+typedef void rg_error_handler(rg_code code, const char *message);
+rg_error_handler *rg_on_error(rg_error_handler *handler);  /* returns the one before; NULL: none */
+
+/* ---- shapes ---------------------------------------------------------------
+ * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where
+ * a function takes its numbers one by one, as in rg_zeros(6, 3), the function
+ * with _dims behind its name takes the list. */
+typedef struct rg_dims { int n; int64_t v[RG_MAX_DIMS]; } rg_dims;
+
+#ifndef __cplusplus
+#define RG_DIMS(...) ((rg_dims){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
+                                 { __VA_ARGS__ } })
+#endif
+
+/* ---- making ---------------------------------------------------------------*/
+rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype);
+rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype);
+rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype);
+rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
+#define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
+#define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
+#define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
+rg_tensor *rg_full(rg_dims shape, rg_tensor *value);             /* dtype: the value's */
+rg_tensor *rg_empty_like(rg_tensor *x);
+rg_tensor *rg_zeros_like(rg_tensor *x);
+rg_tensor *rg_ones_like(rg_tensor *x);
+rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
+rg_tensor *rg_arange(rg_tensor *end);                            /* 0, 1, .. below end */
+rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
+rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
+rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
+rg_tensor *rg_eye(int64_t n, int64_t m);
+rg_tensor *rg_scalar(rg_tensor *number);                         /* a number as an ordinary 0-d tensor */
+rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
+
+/* A literal is the notebook's own text: rg_literal([[1, 0], [0, 2.5]]). The
+ * dtype is inferred as torch.tensor does, or given. */
+rg_tensor *rg_parse(const char *text);                           /* torch's or NumPy's text, too */
+rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
+#define rg_literal(...)           rg_parse(#__VA_ARGS__)
+#define rg_literal_as(dtype, ...) rg_parse_dtype(#__VA_ARGS__, dtype)
+
+/* Copies from memory, row by row: float w[6]; rg_from(w, 2, 3). */
+rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape);
+rg_tensor *rg_from_float(const float *data, rg_dims shape);
+rg_tensor *rg_from_double(const double *data, rg_dims shape);
+rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
+rg_tensor *rg_from_int(const int *data, rg_dims shape);          /* int64 in the tensor */
+rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
+
+rg_dtype rg_default_dtype(void);
+bool     rg_set_default_dtype(rg_dtype dtype);                   /* float32 or float64 */
+
+/* ---- looking --------------------------------------------------------------*/
+int         rg_ndim(rg_tensor *t);                   /* -1 on failure */
+int64_t     rg_size(rg_tensor *t, int dim);          /* -1 */
+int64_t     rg_stride(rg_tensor *t, int dim);        /* -1; in elements */
+int64_t     rg_numel(rg_tensor *t);                  /* -1 */
+rg_dims     rg_shape(rg_tensor *t);                  /* .n == -1 */
+int         rg_dtype_of(rg_tensor *t);               /* an rg_dtype, or -1 */
+bool        rg_is_contiguous(rg_tensor *t);          /* false */
+bool        rg_is_floating_point(rg_tensor *t);      /* false */
+int64_t     rg_version(rg_tensor *t);                /* -1; how often its storage was written to */
+double      rg_item(rg_tensor *t);                   /* NaN; the one element */
+int64_t     rg_item_int(rg_tensor *t);               /* -1 */
+double      rg_at_dims(rg_tensor *t, rg_dims index); /* NaN; one element of many */
+#define     rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
+void       *rg_data(rg_tensor *t);                   /* first element; not a copy; strides apply */
+bool        rg_copy_out(rg_tensor *t, void *to, size_t bytes);  /* row by row; false if it does not fit */
+bool        rg_equal(rg_tensor *a, rg_tensor *b);    /* same shape and elements */
+bool        rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
+const char *rg_dtype_name(rg_dtype dtype);           /* "torch.float32" */
+int         rg_promote_types(rg_dtype a, rg_dtype b);
+int         rg_result_type(rg_tensor *a, rg_tensor *b);          /* -1 */
+rg_tensor  *rg_set_name(rg_tensor *t, const char *name);         /* for errors and drawings */
+const char *rg_name(rg_tensor *t);                   /* "" if it has none */
+
+/* ---- random numbers: torch's mt19937 ---------------------------------------
+ * After rg_manual_seed(123), rg_rand(6, 3) is torch.rand(6, 3). */
+void          rg_manual_seed(uint64_t seed);
+uint64_t      rg_initial_seed(void);
+rg_generator *rg_default_generator(void);
+rg_generator *rg_generator_new(uint64_t seed);       /* release with rg_generator_free */
+void          rg_generator_free(rg_generator *g);
+bool          rg_generator_seed(rg_generator *g, uint64_t seed);
+rg_tensor    *rg_generator_state(rg_generator *g);   /* all of it, int64 */
+bool          rg_generator_set_state(rg_generator *g, rg_tensor *state);
+
+rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);    /* uniform in [0, 1) */
+rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);   /* normal, mean 0, std 1 */
+#define    rg_rand(...)  rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
+#define    rg_randn(...) rg_randn_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
+rg_tensor *rg_rand_like(rg_tensor *x);
+rg_tensor *rg_randn_like(rg_tensor *x);
+rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g);
+#define    rg_randint(low, high, ...) \
+    rg_randint_dims(low, high, RG_DIMS(__VA_ARGS__), RG_INT64, rg_default_generator())
+rg_tensor *rg_randperm_with(int64_t n, rg_generator *g);
+#define    rg_randperm(n) rg_randperm_with(n, rg_default_generator())
+rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g);
+#define    rg_bernoulli(p) rg_bernoulli_with(p, rg_default_generator())
+rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g);
+#define    rg_multinomial(weights, draws, replacement) \
+    rg_multinomial_with(weights, draws, replacement, rg_default_generator())
+rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g);
+#define    rg_uniform_(t, low, high) rg_uniform_with_(t, low, high, rg_default_generator())
+rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g);
+#define    rg_normal_(t, mean, std) rg_normal_with_(t, mean, std, rg_default_generator())
+rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high,
+                                 rg_generator *g);
+#define    rg_trunc_normal_(t, mean, std, low, high) \
+    rg_trunc_normal_with_(t, mean, std, low, high, rg_default_generator())
+rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g);
+#define    rg_exponential_(t, rate) rg_exponential_with_(t, rate, rg_default_generator())
+rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
+#define    rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
+
+/* ---- printing ---------------------------------------------------------------
+ * A string belongs to the innermost scope, as a tensor does. */
+typedef struct rg_printoptions {
+    int precision, threshold, edgeitems, linewidth;
+    int sci_mode;                        /* -1: where the numbers ask for it; 0, 1: never, always */
+} rg_printoptions;
+
+void            rg_print(rg_tensor *t);              /* rg_repr and a line feed to standard output */
+const char     *rg_repr(rg_tensor *t);               /* torch's text */
+const char     *rg_repr_shape(rg_tensor *t);         /* torch.Size([6, 3]) */
+const char     *rg_repr_numpy(rg_tensor *t);         /* NumPy's text: [[1. 0.]\n [0. 2.]] */
+const char     *rg_repr_tf(rg_tensor *t);            /* tf.Tensor(\n[[1. 0.]], shape=(1, 2), dtype=float32) */
+const char     *rg_str(rg_tensor *t);                /* Python's format(): the number alone if 0-d */
+rg_printoptions rg_get_printoptions(void);
+void            rg_set_printoptions(rg_printoptions options);
+
+/* ---- memory -----------------------------------------------------------------*/
+typedef struct rg_memory {
+    int64_t now, peak;                               /* bytes handed out by the pool */
+    int64_t headers, storages, nodes, other;         /* bytes now, by class */
+    int64_t system_calls;                            /* requests that the pool passed on, ever */
+} rg_memory;
+
+int64_t   rg_live_tensors(void);                     /* headers alive, in all threads */
+rg_memory rg_memory_stats(void);
+void      rg_memory_reset_peak(void);
+void      rg_memory_trim(void);                      /* gives the thread's free lists back */
+void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread's n-th request from
+                                                        now fails, once; 0: none */
+
+/* ---- numbers where a tensor is expected ---------------------------------------
+ * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a
+ * number stays weak in type promotion, as Python's do in torch. Each argument
+ * is evaluated once, from left to right. */
+rg_tensor *rg_wrap_float(double x);
+rg_tensor *rg_wrap_int(int64_t x);
+rg_tensor *rg_wrap_bool(bool x);
+static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
+static inline rg_tensor *rg_wrap_null(const void *t) { (void)t; return (rg_tensor *)0; }
+
+#ifdef __cplusplus
+#define RG_AUTO auto
+#define RG_WRAP(x) rg_wrap(x)
+#define RG_DEFAULT(...) = __VA_ARGS__
+#else
+#define RG_AUTO __auto_type
+#define RG_WRAP(x) _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_null,            \
+                            void *: rg_wrap_null, _Bool: rg_wrap_bool, float: rg_wrap_float,          \
+                            double: rg_wrap_float, long double: rg_wrap_float, default: rg_wrap_int)(x)
+#define RG_DEFAULT(...)
+#endif
+
+#define RG_T1(f, a)             RG_T1_(f, __COUNTER__, a)
+#define RG_T2(f, a, b)          RG_T2_(f, __COUNTER__, a, b)
+#define RG_T3(f, a, b, c)       RG_T3_(f, __COUNTER__, a, b, c)
+#define RG_T1_(f, n, a)         RG_T1__(f, n, a)
+#define RG_T2_(f, n, a, b)      RG_T2__(f, n, a, b)
+#define RG_T3_(f, n, a, b, c)   RG_T3__(f, n, a, b, c)
+#define RG_T1__(f, n, a) __extension__({ RG_AUTO rg_a##n = (a); f(RG_WRAP(rg_a##n)); })
+#define RG_T2__(f, n, a, b) __extension__({ RG_AUTO rg_a##n = (a); RG_AUTO rg_b##n = (b); \
+    f(RG_WRAP(rg_a##n), RG_WRAP(rg_b##n)); })
+#define RG_T3__(f, n, a, b, c) __extension__({ RG_AUTO rg_a##n = (a); RG_AUTO rg_b##n = (b); \
+    RG_AUTO rg_c##n = (c); f(RG_WRAP(rg_a##n), RG_WRAP(rg_b##n), RG_WRAP(rg_c##n)); })
+
+/* Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The last
+ * argument becomes a struct of the type, its absent fields with their defaults
+ * (in C++ the struct's own). */
+#ifdef __cplusplus
+#define RG_KEYWORDS(type, defaults, ...) type{ __VA_ARGS__ }
+#else
+#ifdef __clang__
+#define RG_OVERRIDE_ _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
+#else
+#define RG_OVERRIDE_ _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
+#endif
+#define RG_KEYWORDS(type, defaults, ...) RG_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), type, defaults, __VA_ARGS__)
+#define RG_KEYWORDS_(name, type, defaults, ...) __extension__({ \
+    _Pragma("GCC diagnostic push") RG_OVERRIDE_                 \
+    type name = { RG_STRIP_ defaults, __VA_ARGS__ };            \
+    _Pragma("GCC diagnostic pop") name; })
+#define RG_STRIP_(...) __VA_ARGS__
+#endif
+
+#define rg_full(shape, value)             RG_FULL_(shape, value)
+#define RG_FULL_(shape, value)            (rg_full)(shape, RG_WRAP(value))
+#define rg_full_dims(shape, value, dtype) (rg_full_dims)(shape, RG_WRAP(value), dtype)
+#define rg_full_like(x, value)            RG_T2(rg_full_like, x, value)
+#define rg_arange(end)                    RG_T1(rg_arange, end)
+#define rg_arange_step(start, end, step)  RG_T3(rg_arange_step, start, end, step)
+#define rg_scalar(number)                 RG_T1(rg_scalar, number)
+
+#ifndef __cplusplus
+#define rg_from(data, ...) _Generic((data),                                       \
+    float *: rg_from_float, const float *: rg_from_float, double *: rg_from_double, \
+    const double *: rg_from_double, int64_t *: rg_from_int64, const int64_t *: rg_from_int64, \
+    int *: rg_from_int, const int *: rg_from_int, bool *: rg_from_bool,           \
+    const bool *: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
+#endif
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+
+template <typename... T> static inline rg_dims rg_dims_of(T... v)
+{
+    return rg_dims{ (int)sizeof...(v), { (int64_t)v... } };
+}
+#define RG_DIMS(...) rg_dims_of(__VA_ARGS__)
+
+static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
+static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
+static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
+static inline rg_tensor *rg_wrap(float x) { return rg_wrap_float(x); }
+static inline rg_tensor *rg_wrap(double x) { return rg_wrap_float(x); }
+static inline rg_tensor *rg_wrap(int x) { return rg_wrap_int(x); }
+static inline rg_tensor *rg_wrap(unsigned x) { return rg_wrap_int(x); }
+static inline rg_tensor *rg_wrap(long x) { return rg_wrap_int(x); }
+static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_int((int64_t)x); }
+static inline rg_tensor *rg_wrap(long long x) { return rg_wrap_int(x); }
+
+static inline rg_tensor *rg_from_any(const float *p, rg_dims s) { return rg_from_float(p, s); }
+static inline rg_tensor *rg_from_any(const double *p, rg_dims s) { return rg_from_double(p, s); }
+static inline rg_tensor *rg_from_any(const int64_t *p, rg_dims s) { return rg_from_int64(p, s); }
+static inline rg_tensor *rg_from_any(const int *p, rg_dims s) { return rg_from_int(p, s); }
+static inline rg_tensor *rg_from_any(const bool *p, rg_dims s) { return rg_from_bool(p, s); }
+#define rg_from(data, ...) rg_from_any(data, RG_DIMS(__VA_ARGS__))
+#endif
+#endif

@@ -1,0 +1,16 @@
+/* test.c: the runner behind test.h. */
+#include "test.h"
+
+int rg_run_tests(const char *name, size_t n, const TTest *const cases[])
+{
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create(name);
+    tcase_set_timeout(tcase, 1800);         /* a hang, not a measure: valgrind is slow */
+    for (size_t i = 0; i < n; i++) tcase_add_test(tcase, cases[i]);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
