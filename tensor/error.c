@@ -9,7 +9,7 @@
 
 static _Atomic(rg_error_handler *) on_error;
 
-void *rg_fail(rg_code code, const char *op, const char *format, ...)
+void rg_fail_(rg_code code, const char *op, const char *format, ...)
 {
     rg_thread *me = &rg_this;
     int at = op ? snprintf(me->message, sizeof me->message, "%s: ", op) : 0;
@@ -20,7 +20,6 @@ void *rg_fail(rg_code code, const char *op, const char *format, ...)
     me->code = code;
     rg_error_handler *handler = on_error;
     if (handler) handler(code, me->message);
-    return NULL;
 }
 
 bool rg_check_slow(rg_tensor *t, const char *op)

@@ -26,9 +26,11 @@ bool  rg_grow(void **block, size_t *capacity, size_t want, size_t item);
 bool  rg_pool_bypassed(void);
 
 /* ---- error.c ------------------------------------------------------------------
- * rg_fail records "op: sentence" and returns NULL; op may be NULL. */
-void *rg_fail(rg_code code, const char *op, const char *format, ...)
+ * rg_fail records "op: sentence" and gives NULL (the compiler can see that it
+ * does, hence the macro); op may be NULL. */
+void rg_fail_(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
+#define rg_fail(...) __extension__({ rg_fail_(__VA_ARGS__); (void *)0; })
 /* Is t an argument to work on? Not NULL (which fails silently if an error stands),
  * not RG_NONE, not released. */
 bool rg_check_slow(rg_tensor *t, const char *op) __attribute__((cold));

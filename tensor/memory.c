@@ -285,7 +285,11 @@ rg_memory rg_memory_stats(void)
     };
 }
 
-int64_t rg_live_tensors(void) { return all_counts().live; }
+int64_t rg_live_tensors(void)
+{
+    rg_thread sum = all_counts();
+    return count_of(&sum.live);
+}
 
 void rg_memory_reset_peak(void)
 {

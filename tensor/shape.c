@@ -74,12 +74,16 @@ int64_t rg_dims_numel(const char *op, const rg_dims *d)
                     (long long)d->v[i], rg_shape_text(d->n, d->v, buf));
             return -1;
         }
-    for (int i = 0; i < d->n; i++)
-        if (__builtin_mul_overflow(n, d->v[i], &n)) {
-            rg_fail(RG_RUNTIME_ERROR, op, "numel: integer multiplication overflow");
+    bool empty = false;
+    for (int i = 0; i < d->n; i++) {
+        if (d->v[i] == 0) empty = true;
+        else if (__builtin_mul_overflow(n, d->v[i], &n)) {
+            rg_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
+                    rg_shape_text(d->n, d->v, buf));
             return -1;
         }
-    return n;
+    }
+    return empty ? 0 : n;
 }
 
 const char *rg_shape_text(int n, const int64_t *size, char buf[192])

@@ -50,33 +50,48 @@ void rg_release(rg_tensor *t)
     rg_free(t, sizeof *t, RG_MEM_HEADER);
 }
 
+/* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
+static int64_t saturating_product(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* torch's: a dim of size 0 counts as 1 for those outside it. */
 void rg_set_strides(rg_tensor *t)
 {
-    int64_t numel = 1;
+    int64_t stride = 1;
+    bool empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
-        t->stride[i] = numel ? numel : 1;
-        numel *= t->size[i];
+        t->stride[i] = stride;
+        if (t->size[i] == 0) empty = true;
+        else stride = saturating_product(stride, t->size[i]);
     }
-    t->numel = numel;
+    t->numel = empty ? 0 : stride;
     t->flags |= RG_CONTIGUOUS;
 }
 
 void rg_update_flags(rg_tensor *t)
 {
     int64_t numel = 1;
-    bool contiguous = true;
+    bool contiguous = true, empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
         if (t->size[i] != 1 && t->stride[i] != numel) contiguous = false;
-        numel *= t->size[i];
+        if (t->size[i] == 0) empty = true;
+        else numel = saturating_product(numel, t->size[i]);
     }
-    t->numel = numel;
-    if (contiguous || numel == 0) t->flags |= RG_CONTIGUOUS;
+    t->numel = empty ? 0 : numel;
+    if (contiguous || empty) t->flags |= RG_CONTIGUOUS;
     else t->flags &= (uint8_t)~RG_CONTIGUOUS;
 }
 
 bool rg_allocate(rg_tensor *t)
 {
+    char buf[192];
     rg_set_strides(t);
+    if (RG_UNLIKELY(t->numel > INT64_MAX / 16))
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s",
+                       rg_shape_text(t->ndim, t->size, buf));
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
     rg_storage *s = rg_alloc(STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s) return false;

@@ -1,0 +1,451 @@
+/*
+ * tensor.c: making tensors of given values, and looking at one's shape and
+ * elements. Nothing here is recorded: a value that comes as a tensor is a number.
+ */
+#include "internal.h"
+
+#include <float.h>
+#include <math.h>
+
+static bool check_dtype(const char *op, int dtype)
+{
+    if (dtype >= RG_BOOL && dtype <= RG_FLOAT64) return true;
+    return rg_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
+}
+
+/* ---- numbers ---------------------------------------------------------------------- */
+
+/* A 0-d tensor's element, both ways, since float64 can't hold every int64. */
+typedef struct making_number { rg_dtype dtype; double d; int64_t i; } making_number;
+
+static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out)
+{
+    if (!rg_check(t, op)) return false;
+    if (t->ndim) return rg_fail(RG_TYPE_ERROR, op, "argument '%s' must be Number, not Tensor", argument);
+    *out = (making_number){ t->dtype, rg_load_f64(t->data, t->dtype), rg_load_i64(t->data, t->dtype) };
+    return true;
+}
+
+/* What a Python number becomes where no dtype is given. */
+static rg_dtype number_dtype(making_number v) { return rg_is_float(v.dtype) ? rg_default_dtype() : v.dtype; }
+
+static bool number_fits(const char *op, double v, rg_dtype dtype)
+{
+    bool fits = dtype == RG_INT64   ? v >= -0x1p63 && v < 0x1p63
+              : dtype == RG_FLOAT32 ? !(fabs(v) > FLT_MAX) || isinf(v) : true;
+    return fits || rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type %s without overflow",
+                           dtype == RG_INT64 ? "int64_t" : "float");
+}
+
+static rg_tensor *wrapped(rg_dtype dtype, double d, int64_t i)
+{
+    rg_tensor *t = rg_new(dtype, 0, NULL);
+    if (!t) return NULL;
+    rg_fill_number(t, d, i);
+    t->flags |= RG_WEAK;
+    return rg_own(t);
+}
+
+rg_tensor *rg_wrap_float(double x)  { return wrapped(RG_FLOAT64, x, 0); }
+rg_tensor *rg_wrap_int(int64_t x)   { return wrapped(RG_INT64, 0, x); }
+rg_tensor *rg_wrap_bool(bool x)     { return wrapped(RG_BOOL, 0, x); }
+
+rg_tensor *(rg_scalar)(rg_tensor *number)
+{
+    making_number v;
+    if (!number_of("scalar", "number", number, &v)) return NULL;
+    rg_tensor *t = rg_new(number->flags & RG_WEAK ? number_dtype(v) : v.dtype, 0, NULL);
+    if (t) rg_fill_number(t, v.d, v.i);
+    return rg_own(t);
+}
+
+rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype)
+{
+    if (!check_dtype("scalar", dtype) || (dtype == RG_INT64 && !number_fits("scalar", number, dtype))) return NULL;
+    rg_tensor *t = rg_new(dtype, 0, NULL);
+    if (t) rg_store_f64(t->data, dtype, number);
+    return rg_own(t);
+}
+
+/* ---- constant tensors --------------------------------------------------------------- */
+
+static rg_tensor *making_empty(const char *op, const rg_dims *shape, int dtype)
+{
+    if (!check_dtype(op, dtype) || rg_dims_numel(op, shape) < 0) return NULL;
+    return rg_new((rg_dtype)dtype, shape->n, shape->v);
+}
+
+static rg_tensor *making_full(rg_tensor *t, double d, int64_t i)
+{
+    if (t) rg_fill_number(t, d, i);
+    return rg_own(t);
+}
+
+rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return rg_own(making_empty("empty", &shape, dtype)); }
+
+rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype)
+{
+    return making_full(making_empty("zeros", &shape, dtype), 0, 0);
+}
+
+rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)
+{
+    return making_full(making_empty("ones", &shape, dtype), 1, 1);
+}
+
+/* A new tensor filled with a number; dtype -1: the number's. */
+static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype)
+{
+    making_number v;
+    if (!number_of(op, "fill_value", value, &v)) return NULL;
+    if (dtype == -1) dtype = (int)number_dtype(v);
+    if (!check_dtype(op, dtype)) return NULL;
+    if (rg_is_float(v.dtype) && !number_fits(op, v.d, (rg_dtype)dtype)) return NULL;
+    return making_full(making_empty(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
+}
+
+rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype)
+{
+    return check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
+}
+
+rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) { return full_of("full", &shape, value, -1); }
+
+static rg_tensor *like(const char *op, rg_tensor *x) { return rg_check(x, op) ? rg_new_like(x, x->dtype) : NULL; }
+
+rg_tensor *rg_empty_like(rg_tensor *x) { return rg_own(like("empty_like", x)); }
+rg_tensor *rg_zeros_like(rg_tensor *x) { return making_full(like("zeros_like", x), 0, 0); }
+rg_tensor *rg_ones_like(rg_tensor *x)  { return making_full(like("ones_like", x), 1, 1); }
+
+rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value)
+{
+    if (!rg_check(x, "full_like")) return NULL;
+    rg_dims shape = rg_shape(x);
+    return full_of("full_like", &shape, value, x->dtype);
+}
+
+rg_tensor *rg_eye(int64_t n, int64_t m)
+{
+    if (n < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
+    if (m < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
+    rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
+    if (t)
+        for (int64_t i = 0; i < RG_MIN(n, m); i++)
+            rg_store_f64(t->data + (size_t)(i * (m + 1)) * rg_sizeof(t->dtype), t->dtype, 1);
+    return t;
+}
+
+/* ---- ranges --------------------------------------------------------------------------- */
+
+/* start + step * i as torch's vector loop rounds it: in float64 with one rounding
+ * a multiply-add; within two vectors of 32 bytes, from the first lane's element. */
+static void fill_arange(rg_tensor *t, double start, double step)
+{
+    int lanes = t->dtype == RG_FLOAT32 ? 8 : 4;
+    int64_t n = t->numel, vectors = n - n % (2 * lanes);
+    double base = start;
+    for (int64_t i = 0; i < n; i++) {
+        int lane = i < vectors ? (int)(i % lanes) : 0;
+        if (lane == 0) base = fma(step, (double)i, start);
+        if (t->dtype == RG_FLOAT32) ((float *)t->data)[i] = (float)fma(step, lane, (float)base);
+        else ((double *)t->data)[i] = fma(step, lane, base);
+    }
+}
+
+rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
+{
+    making_number a, b, s;
+    if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
+        || !number_of("arange", "step", step, &s)) return NULL;
+    bool floating = rg_is_float(a.dtype) || rg_is_float(b.dtype) || rg_is_float(s.dtype);
+    if (!(s.d > 0 || s.d < 0)) return rg_fail(RG_RUNTIME_ERROR, "arange", "step must be nonzero");
+    if (!isfinite(a.d) || !isfinite(b.d))
+        return rg_fail(RG_RUNTIME_ERROR, "arange", "unsupported range: %g -> %g", a.d, b.d);
+    if (floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i))
+        return rg_fail(RG_RUNTIME_ERROR, "arange", "upper bound and lower bound inconsistent with step sign");
+    int64_t n, length;
+    bool fits;
+    if (floating) {
+        double count = ceil((b.d - a.d) / s.d);
+        fits = count >= 0 && count < 0x1p63;
+        n = fits ? (int64_t)count : 0;
+    } else {
+        fits = !__builtin_sub_overflow(b.i, a.i, &length);
+        n = fits ? length / s.i + (length % s.i != 0) : 0;
+    }
+    if (!fits) return rg_fail(RG_RUNTIME_ERROR, "arange", "invalid size, possible overflow?");
+    rg_tensor *t = rg_new(floating ? rg_default_dtype() : RG_INT64, 1, &n);
+    if (!t) return NULL;
+    if (floating) fill_arange(t, a.d, s.d);
+    else for (int64_t i = 0; i < n; i++) ((int64_t *)t->data)[i] = a.i + s.i * i;
+    return rg_own(t);
+}
+
+rg_tensor *(rg_arange)(rg_tensor *end)
+{
+    rg_tensor zero = { .state = RG_ALIVE, .dtype = RG_INT64, .numel = 1, .data = (char *)&(int64_t){ 0 } };
+    rg_tensor one = { .state = RG_ALIVE, .dtype = RG_INT64, .numel = 1, .data = (char *)&(int64_t){ 1 } };
+    return (rg_arange_step)(&zero, end, &one);
+}
+
+/* Is it a range that takes these arguments? One step takes any dtype, none takes all. */
+static bool spaced_check(const char *op, double start, double end, int64_t steps, rg_dtype dtype)
+{
+    if (!check_dtype(op, dtype)) return false;
+    if (steps < 0) return rg_fail(RG_RUNTIME_ERROR, op, "number of steps must be non-negative");
+    if (steps > 1 && dtype == RG_BOOL)
+        return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s_cpu\" not implemented for 'Bool'", op);
+    return steps < 2 || (number_fits(op, start, dtype) && number_fits(op, end, dtype));
+}
+
+/* The second half is counted from the end, so that both ends are exact. */
+rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
+{
+    if (!spaced_check("linspace", start, end, steps, dtype)) return NULL;
+    if (steps == 1 && !number_fits("linspace", start, dtype)) return NULL;
+    rg_tensor *t = rg_new(dtype, 1, &steps);
+    if (!t) return NULL;
+    double gaps = (double)(steps - 1);
+    if (steps == 1) {
+        rg_store_f64(t->data, dtype, start);
+    } else if (dtype == RG_FLOAT32) {
+        float a = (float)start, b = (float)end, step = (b - a) / (float)gaps, *to = (float *)t->data;
+        for (int64_t i = 0; i < steps; i++)
+            to[i] = i < steps / 2 ? fmaf(step, (float)i, a) : fmaf(-step, (float)(steps - 1 - i), b);
+    } else {
+        double a = dtype == RG_INT64 ? trunc(start) : start, b = dtype == RG_INT64 ? trunc(end) : end;
+        double step = (b - a) / gaps;
+        for (int64_t i = 0; i < steps; i++)
+            rg_store_f64(t->data + 8 * i, dtype, i < steps / 2 ? fma(step, (double)i, a)
+                                                               : fma(-step, (double)(steps - 1 - i), b));
+    }
+    return rg_own(t);
+}
+
+rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype)
+{
+    if (!spaced_check("logspace", start, end, steps, dtype)) return NULL;
+    if (steps == 1 && dtype == RG_INT64 && !number_fits("logspace", pow(base, start), dtype)) return NULL;
+    rg_tensor *t = rg_new(dtype, 1, &steps);
+    if (!t) return NULL;
+    double a = start, b = end, width = end - start;
+    if (dtype == RG_FLOAT32 && steps > 1) a = (float)a, b = (float)b, width = (float)b - (float)a;
+    if (dtype == RG_INT64 && steps > 1) a = trunc(a), b = trunc(b), width = b - a;
+    double step = width / (double)(steps - 1);
+    for (int64_t i = 0; i < steps; i++) {
+        double exponent = i < steps / 2 ? a + step * (double)i : b - step * (double)(steps - 1 - i);
+        rg_store_f64(t->data + (size_t)i * rg_sizeof(dtype), dtype, pow(base, steps == 1 ? a : exponent));
+    }
+    return rg_own(t);
+}
+
+/* ---- from memory ------------------------------------------------------------------------ */
+
+rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape)
+{
+    rg_tensor *t = making_empty("from", &shape, dtype);
+    if (!t) return NULL;
+    if (data && t->numel) memcpy(t->data, data, (size_t)t->numel * rg_sizeof(dtype));
+    if (data || !t->numel) return rg_own(t);
+    rg_release(t);
+    return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
+}
+
+rg_tensor *rg_from_float(const float *data, rg_dims shape)     { return rg_from_dims(data, RG_FLOAT32, shape); }
+rg_tensor *rg_from_double(const double *data, rg_dims shape)   { return rg_from_dims(data, RG_FLOAT64, shape); }
+rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape)   { return rg_from_dims(data, RG_INT64, shape); }
+rg_tensor *rg_from_bool(const bool *data, rg_dims shape)       { return rg_from_dims(data, RG_BOOL, shape); }
+
+rg_tensor *rg_from_int(const int *data, rg_dims shape)
+{
+    rg_tensor *t = making_empty("from", &shape, RG_INT64);
+    if (!t) return NULL;
+    if (data || !t->numel) {
+        for (int64_t i = 0; i < t->numel; i++) ((int64_t *)t->data)[i] = data[i];
+        return rg_own(t);
+    }
+    rg_release(t);
+    return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
+}
+
+/* ---- looking ---------------------------------------------------------------------------- */
+
+int     rg_ndim(rg_tensor *t)     { return rg_check(t, "ndim") ? t->ndim : -1; }
+int64_t rg_numel(rg_tensor *t)    { return rg_check(t, "numel") ? t->numel : -1; }
+int     rg_dtype_of(rg_tensor *t) { return rg_check(t, "dtype") ? t->dtype : -1; }
+void   *rg_data(rg_tensor *t)     { return rg_check(t, "data") ? t->data : NULL; }
+int64_t rg_version(rg_tensor *t)  { return rg_check(t, "version") ? (int64_t)t->storage->version : -1; }
+bool    rg_is_contiguous(rg_tensor *t)     { return rg_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS; }
+bool    rg_is_floating_point(rg_tensor *t) { return rg_check(t, "is_floating_point") && rg_is_float(t->dtype); }
+
+static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim)
+{
+    int d;
+    if (!rg_check(t, op)) return -1;
+    if (t->ndim) return rg_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
+    rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
+    return -1;
+}
+
+int64_t rg_size(rg_tensor *t, int dim)   { return one_of_dims("size", t, t ? t->size : NULL, dim); }
+int64_t rg_stride(rg_tensor *t, int dim) { return one_of_dims("stride", t, t ? t->stride : NULL, dim); }
+
+rg_dims rg_shape(rg_tensor *t)
+{
+    rg_dims d = { .n = -1 };
+    if (!rg_check(t, "shape")) return d;
+    d.n = t->ndim;
+    memcpy(d.v, t->size, (size_t)d.n * sizeof d.v[0]);
+    return d;
+}
+
+static bool has_one_element(const char *op, rg_tensor *t)
+{
+    if (!rg_check(t, op)) return false;
+    if (t->numel == 1) return true;
+    return rg_fail(RG_RUNTIME_ERROR, op, "a Tensor with %lld elements cannot be converted to Scalar",
+                   (long long)t->numel);
+}
+
+double rg_item(rg_tensor *t) { return has_one_element("item", t) ? rg_load_f64(t->data, t->dtype) : NAN; }
+
+int64_t rg_item_int(rg_tensor *t)
+{
+    if (!has_one_element("item", t)) return -1;
+    if (rg_is_float(t->dtype)) {
+        double v = rg_load_f64(t->data, t->dtype);
+        if (isnan(v)) return rg_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
+        if (isinf(v)) return rg_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
+        if (!number_fits("item", v, RG_INT64)) return -1;
+    }
+    return rg_load_i64(t->data, t->dtype);
+}
+
+double rg_at_dims(rg_tensor *t, rg_dims index)
+{
+    if (!rg_check(t, "at")) return NAN;
+    if (index.n > 0 && t->ndim == 0) {
+        rg_fail(RG_INDEX_ERROR, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+        return NAN;
+    }
+    if (index.n > t->ndim) {
+        rg_fail(RG_INDEX_ERROR, "at", "too many indices for tensor of dimension %d", t->ndim);
+        return NAN;
+    }
+    int64_t offset = 0, rest = 1;
+    for (int d = 0; d < t->ndim; d++) {
+        if (d >= index.n) {
+            rest *= t->size[d];
+            continue;
+        }
+        int64_t i = index.v[d], n = t->size[d];
+        if (i < -n || i >= n) {
+            rg_fail(RG_INDEX_ERROR, "at", "index %lld is out of bounds for dimension %d with size %lld",
+                    (long long)i, d, (long long)n);
+            return NAN;
+        }
+        offset += (i < 0 ? i + n : i) * t->stride[d];
+    }
+    if (rest != 1) {
+        rg_fail(RG_RUNTIME_ERROR, "at", "a Tensor with %lld elements cannot be converted to Scalar", (long long)rest);
+        return NAN;
+    }
+    return rg_load_f64(t->data + offset * (int64_t)rg_sizeof(t->dtype), t->dtype);
+}
+
+bool rg_copy_out(rg_tensor *t, void *to, size_t bytes)
+{
+    if (!rg_check(t, "copy_out")) return false;
+    size_t need = (size_t)t->numel * rg_sizeof(t->dtype);
+    if (need > bytes || (need && !to))
+        return rg_fail(RG_VALUE_ERROR, "copy_out", "%zu bytes are needed, but there is room for %zu",
+                       need, to ? bytes : 0);
+    rg_tensor out = { .state = RG_ALIVE, .dtype = t->dtype, .data = to };
+    rg_copy_shape(&out, t);
+    rg_set_strides(&out);
+    rg_copy_elements(&out, t);
+    return true;
+}
+
+/* ---- comparing -------------------------------------------------------------------------- */
+
+/* Where p[1] and p[2] differ, *(bool *)p[0] becomes false. */
+#define COMPARE(name, T, same)                                                              \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)    \
+    {                                                                                       \
+        const double *tolerance = context;                                                  \
+        T rtol = (T)tolerance[0], atol = (T)tolerance[1];                                   \
+        const char *pa = p[1], *pb = p[2];                                                  \
+        bool all = true;                                                                    \
+        for (int64_t i = 0; i < n; i++, pa += s[1], pb += s[2]) {                           \
+            T a = *(const T *)pa, b = *(const T *)pb;                                       \
+            if (!(same)) all = false;                                                       \
+        }                                                                                   \
+        (void)rtol, (void)atol;                                                             \
+        if (!all) *(bool *)p[0] = false;                                                    \
+    }
+
+COMPARE(equal_b, bool,    a == b)
+COMPARE(equal_i, int64_t, a == b)
+COMPARE(equal_f, float,   a == b)
+COMPARE(equal_d, double,  a == b)
+COMPARE(close_f, float,   a == b || (isfinite(a - b) && fabsf(a - b) <= atol + fabsf(rtol * b)))
+COMPARE(close_d, double,  a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b)))
+
+/* Both as dtype, over the shape that they broadcast to. */
+static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, rg_inner *inner, const double tol[2])
+{
+    bool all = true;
+    rg_tensor answer = { .state = RG_ALIVE, .dtype = RG_BOOL, .data = (char *)&all };   /* all strides 0 */
+    if (!rg_broadcast_shapes(op, a, b, &answer)) return false;
+    rg_update_flags(&answer);
+    rg_tensor *x = rg_contiguous_copy(a, dtype), *y = rg_contiguous_copy(b, dtype);
+    if (x && y) rg_each(3, (rg_tensor *[]){ &answer, x, y }, inner, tol);
+    else all = false;
+    rg_release(x);
+    rg_release(y);
+    return all;
+}
+
+bool rg_equal(rg_tensor *a, rg_tensor *b)
+{
+    static rg_inner *const equal[] = { equal_b, equal_i, equal_f, equal_d };
+    if (!rg_check(a, "equal") || !rg_check(b, "equal")) return false;
+    rg_dtype dtype = (rg_dtype)rg_promote_types((rg_dtype)a->dtype, (rg_dtype)b->dtype);
+    return rg_same_shape(a, b) && compare_all("equal", a, b, dtype, equal[dtype], (double[]){ 0, 0 });
+}
+
+bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol)
+{
+    if (!rg_check(a, "allclose") || !rg_check(b, "allclose")) return false;
+    if (a->dtype != b->dtype)
+        return rg_fail(RG_RUNTIME_ERROR, "allclose", "%s did not match %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
+    if (!(rtol >= 0))
+        return rg_fail(RG_RUNTIME_ERROR, "allclose", "rtol must be greater than or equal to zero, but got %g", rtol);
+    if (!(atol >= 0))
+        return rg_fail(RG_RUNTIME_ERROR, "allclose", "atol must be greater than or equal to zero, but got %g", atol);
+    if (rtol == 0 && atol == 0 && a->dtype == RG_INT64)
+        return compare_all("allclose", a, b, RG_INT64, equal_i, (double[]){ 0, 0 });
+    bool wide = a->dtype == RG_FLOAT64 || a->dtype == RG_INT64;
+    return compare_all("allclose", a, b, wide ? RG_FLOAT64 : RG_FLOAT32, wide ? close_d : close_f,
+                       (double[]){ rtol, atol });
+}
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+rg_tensor *rg_set_name(rg_tensor *t, const char *name)
+{
+    if (!rg_check(t, "set_name")) return NULL;
+    char *copy = NULL;
+    if (name) {
+        copy = rg_alloc(strlen(name) + 1, RG_MEM_OTHER);
+        if (!copy) return NULL;
+        strcpy(copy, name);
+    }
+    if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
+    t->name = copy;
+    return t;
+}
+
+const char *rg_name(rg_tensor *t) { return !rg_check(t, "name") ? NULL : t->name ? t->name : ""; }
