@@ -80,7 +80,7 @@ $(STATIC): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	ar rcs $@ $^
 
 $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so -o $@ $^ $(LIBS)
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so,-z,nodelete -o $@ $^ $(LIBS)
 
 define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(HELPERS) $$(links_$(1))

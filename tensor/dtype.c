@@ -12,9 +12,14 @@ static const struct { const char *name, *scalar; } dtypes[] = {
     [RG_FLOAT64] = { "torch.float64", "Double" },
 };
 
-static rg_dtype default_dtype = RG_FLOAT32;
+static _Atomic rg_dtype default_dtype = RG_FLOAT32;
 
 static bool is_dtype(int d) { return d >= RG_BOOL && d <= RG_FLOAT64; }
+
+bool rg_check_dtype(const char *op, int dtype)
+{
+    return is_dtype(dtype) || rg_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
+}
 
 const char *rg_dtype_name(rg_dtype d)  { return is_dtype(d) ? dtypes[d].name : "torch.?"; }
 const char *rg_scalar_name(rg_dtype d) { return is_dtype(d) ? dtypes[d].scalar : "?"; }
@@ -29,7 +34,7 @@ bool rg_set_default_dtype(rg_dtype dtype)
     return true;
 }
 
-int rg_promote_types(rg_dtype a, rg_dtype b) { return a > b ? a : b; }
+int rg_promote_types(rg_dtype a, rg_dtype b) { return !is_dtype(a) || !is_dtype(b) ? -1 : (int)RG_MAX(a, b); }
 
 /* torch's rule: tensors with dims decide; a 0-d tensor, and after it a wrapped
  * number, has a say only by being of a higher kind (bool < int < float) than

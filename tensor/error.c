@@ -12,11 +12,14 @@ static _Atomic(rg_error_handler *) on_error;
 void rg_fail_(rg_code code, const char *op, const char *format, ...)
 {
     rg_thread *me = &rg_this;
-    int at = op ? snprintf(me->message, sizeof me->message, "%s: ", op) : 0;
+    char line[sizeof me->message];                      /* the arguments may quote the message before */
+    int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
     va_list args;
     va_start(args, format);
-    vsnprintf(me->message + at, sizeof me->message - (size_t)at, format, args);
+    at = RG_MIN(at, (int)sizeof line - 1);
+    vsnprintf(line + at, sizeof line - (size_t)at, format, args);
     va_end(args);
+    memcpy(me->message, line, sizeof line);
     me->code = code;
     rg_error_handler *handler = on_error;
     if (handler) handler(code, me->message);

@@ -68,7 +68,7 @@ struct rg_tensor {
     uint8_t     dtype, ndim, flags;
     uint8_t     output;         /* which output of its history it is */
     uint32_t    slot;           /* where the scope stack last put it: a hint */
-    uint32_t    kept;           /* how often rg_keep took it out */
+    atomic_uint kept;           /* how often rg_keep took it out */
     uint32_t    rebased;        /* the storage's count when this header got its history */
     int64_t     numel;
     char       *data;           /* of the first element */
@@ -121,6 +121,7 @@ const char *rg_shape_text(int n, const int64_t *size, char buf[192]);  /* [6, 3]
 bool rg_check_dims(const char *op, int n);                          /* at most RG_MAX_DIMS */
 
 /* dtype.c */
+bool rg_check_dtype(const char *op, int dtype);
 rg_dtype rg_promote(int n, rg_tensor *const t[]);       /* torch's result_type */
 const char *rg_scalar_name(rg_dtype d);                 /* Float, Double, Long, Bool */
 double   rg_load_f64(const void *p, rg_dtype d);
@@ -153,6 +154,12 @@ bool rg_overlaps_itself(const rg_tensor *t);                   /* two elements i
 
 /* ---- the thread's own -------------------------------------------------------------*/
 typedef struct rg_free_block { struct rg_free_block *next; } rg_free_block;
+typedef struct rg_free_header {                         /* lies over a released rg_tensor */
+    struct rg_free_header *next;
+    uint64_t               keeps_state;                 /* which is not to be written to */
+    struct rg_free_header *batch;                       /* the first of the next batch */
+    int64_t                count;                       /* of its batch */
+} rg_free_header;
 enum { RG_SMALL_CLASSES = 65, RG_POOL_CLASSES = RG_SMALL_CLASSES + 4 * 28 };  /* see memory.c */
 
 typedef struct rg_thread {
@@ -163,12 +170,13 @@ typedef struct rg_thread {
     size_t        *marks;
     size_t         scopes, marks_room;
     /* memory.c */
-    rg_free_block *headers;                             /* released ones */
+    rg_free_header *headers, *spare_headers;            /* released ones */
+    int            header_count;                        /* of the first list */
     rg_free_block *free[RG_POOL_CLASSES];
     int64_t        cached;                              /* bytes in free[] */
     int64_t        fail_at;
     atomic_long    bytes[RG_MEM_OTHER + 1];             /* written by this thread alone, */
-    atomic_long    now, peak, live, system_calls;       /* read by whoever asks for statistics */
+    atomic_long    drift, peak, live, system_calls;     /* read by whoever asks for statistics */
     struct rg_thread *next, **link;
     /* error.c */
     rg_code        code;

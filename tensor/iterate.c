@@ -105,6 +105,11 @@ static inline int64_t from_f64(double v)
             for (int64_t i = 0; i < n; i++) { S v = ((const S *)from)[i]; ((T *)to)[i] = (T)(convert); } \
             return;                                                                           \
         }                                                                                     \
+        if (s[0] == sizeof(T) && s[1] == 0) {                                                 \
+            S v = *(const S *)from;                                                           \
+            for (int64_t i = 0; i < n; i++) ((T *)to)[i] = (T)(convert);                      \
+            return;                                                                           \
+        }                                                                                     \
         for (int64_t i = 0; i < n; i++, to += s[0], from += s[1]) {                           \
             S v = *(const S *)from;                                                           \
             *(T *)to = (T)(convert);                                                          \

@@ -4,8 +4,8 @@
  * it is warm. Tensor headers have a list of their own and are never unmapped:
  * a released one stays readable, and so can be named when it is used again.
  *
- * With REGARD_POOL=0, and under AddressSanitizer, every block is malloc's and
- * free's own; so are they in a debug build, where headers aren't reused either.
+ * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build
+ * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -17,7 +17,9 @@
 enum {
     SMALL_MAX  = 4096,                 /* up to here a class holds 64 bytes more than the one before */
     HUGE_MIN   = 4 << 20,              /* from here a block is aligned to, and asks for, huge pages */
-    SLAB       = 64                    /* headers that are made at once */
+    SLAB       = 64,                   /* headers that are made at once */
+    BATCH      = 512,                  /* headers that threads hand to each other at once */
+    DRIFT_MAX  = 256 << 10             /* bytes that a thread's count keeps from the common one */
 };
 static const int64_t CACHE_MAX = (int64_t)1 << 30;      /* bytes that a thread's free lists hold on to */
 
@@ -25,7 +27,9 @@ __thread rg_thread rg_this __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static rg_thread      *threads;                         /* all that run */
-static rg_thread       ended;                           /* the sums and headers of those that have ended */
+static rg_thread       ended;                           /* the counts of those that have ended */
+static rg_free_header *batches;                         /* of headers that no thread holds */
+static atomic_long     flushed;                         /* bytes now, but for each thread's drift */
 static pthread_key_t   exit_key;
 static pthread_once_t  exit_once = PTHREAD_ONCE_INIT;
 static bool            bypass;
@@ -39,14 +43,20 @@ static void add_count(atomic_long *to, long n)
 
 static long count_of(const atomic_long *c) { return atomic_load_explicit(c, memory_order_relaxed); }
 
+static void raise_peak(rg_thread *t, long total)
+{
+    if (total > count_of(&t->peak)) atomic_store_explicit(&t->peak, total, memory_order_relaxed);
+}
+
 static void fold_counts(rg_thread *to, const rg_thread *from)
 {
     for (int i = 0; i <= RG_MEM_OTHER; i++) add_count(&to->bytes[i], count_of(&from->bytes[i]));
-    add_count(&to->now, count_of(&from->now));
-    add_count(&to->peak, count_of(&from->peak));
     add_count(&to->live, count_of(&from->live));
     add_count(&to->system_calls, count_of(&from->system_calls));
+    raise_peak(to, count_of(&from->peak));
 }
+
+static void hand_over(rg_free_header *first, int count);
 
 static void thread_end(void *unused)
 {
@@ -58,13 +68,11 @@ static void thread_end(void *unused)
     me->stack = NULL, me->marks = NULL, me->room = me->marks_room = 0;
     rg_memory_trim();
 
+    hand_over(me->headers, me->header_count);
+    hand_over(me->spare_headers, BATCH);
+    atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
+
     pthread_mutex_lock(&threads_lock);
-    while (me->headers) {
-        rg_free_block *b = me->headers;
-        me->headers = b->next;
-        b->next = ended.headers;
-        ended.headers = b;
-    }
     fold_counts(&ended, me);
     *me->link = me->next;
     if (me->next) me->next->link = me->link;
@@ -77,18 +85,20 @@ __attribute__((destructor)) static void main_thread_end(void)
     if (rg_this.ready) thread_end(NULL);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RG_DEBUG)
+#define ALWAYS_BYPASSED true
+#elif defined(__has_feature)
+#define ALWAYS_BYPASSED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
+                         || __has_feature(memory_sanitizer))
+#else
+#define ALWAYS_BYPASSED false
+#endif
+
 static void first_thread(void)
 {
-    const char *pool = getenv("REGARD_POOL");
-    bypass = pool && strcmp(pool, "0") == 0;
-#if defined(__SANITIZE_ADDRESS__) || defined(RG_DEBUG)
-    bypass = true;
-#endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-    bypass = true;
-#endif
-#endif
+    const char *pool = getenv("REGARD_POOL"), *preload = getenv("LD_PRELOAD");
+    bypass = ALWAYS_BYPASSED || (pool && strcmp(pool, "0") == 0)
+             || (preload && strstr(preload, "vgpreload"));     /* valgrind's own library */
     pthread_key_create(&exit_key, thread_end);
 }
 
@@ -116,7 +126,11 @@ static void *system_alloc(size_t bytes)
     void *p = NULL;
     size_t align = bytes >= HUGE_MIN && !bypass ? (size_t)2 << 20 : 64;
     add_count(&rg_this.system_calls, 1);
-    if (posix_memalign(&p, align, bytes)) return NULL;
+    if (posix_memalign(&p, align, bytes)) {
+        if (!rg_this.cached) return NULL;
+        rg_memory_trim();
+        if (posix_memalign(&p, align, bytes)) return NULL;
+    }
     if (align > 64) madvise(p, bytes, MADV_HUGEPAGE);
     return p;
 }
@@ -136,52 +150,86 @@ static int class_of(size_t bytes, size_t *rounded)
     return RG_SMALL_CLASSES + (log - 12) * 4 + (int)steps - 1;
 }
 
+/* Blocks may be freed by another thread than their maker, so the peak needs a
+ * common count; a thread adds its own to it in large steps. */
 static void count_bytes(rg_class cls, long bytes)
 {
     rg_thread *me = &rg_this;
     add_count(&me->bytes[cls], bytes);
-    long now = count_of(&me->now) + bytes;
-    atomic_store_explicit(&me->now, now, memory_order_relaxed);
-    if (now > count_of(&me->peak)) atomic_store_explicit(&me->peak, now, memory_order_relaxed);
+    long drift = count_of(&me->drift) + bytes;
+    if (RG_UNLIKELY(drift > DRIFT_MAX || drift < -DRIFT_MAX)) {
+        atomic_fetch_add_explicit(&flushed, drift, memory_order_relaxed);
+        drift = 0;
+    }
+    atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
+    if (bytes > 0) raise_peak(me, count_of(&flushed) + drift);
 }
 
-/* ---- headers ---------------------------------------------------------------------- */
+/* ---- headers ----------------------------------------------------------------------
+ * A thread that releases what others made hands its free headers on, a batch at
+ * a time; between its own list and the common one it holds one spare batch. */
 
-static rg_free_block *headers_more(size_t size)
+static void hand_over(rg_free_header *first, int count)
 {
+    if (!first) return;
+    first->count = count;
     pthread_mutex_lock(&threads_lock);
-    rg_free_block *b = ended.headers;
-    ended.headers = NULL;
+    first->batch = batches;
+    batches = first;
     pthread_mutex_unlock(&threads_lock);
-    if (b) return b;
+}
 
-    char *slab = system_alloc(SLAB * size);
-    if (!slab) return NULL;
-    for (int i = SLAB - 1; i >= 0; i--) {
-        rg_free_block *h = (rg_free_block *)(slab + (size_t)i * size);
-        h->next = b;
-        b = h;
+static void headers_more(size_t size)
+{
+    rg_thread *me = &rg_this;
+    rg_free_header *h = me->spare_headers;
+    if (h) {
+        me->spare_headers = NULL;
+        h->count = BATCH;
+    } else {
+        pthread_mutex_lock(&threads_lock);
+        h = batches;
+        if (h) batches = h->batch;
+        pthread_mutex_unlock(&threads_lock);
     }
-    return b;
+    if (!h) {
+        char *slab = system_alloc(SLAB * size);
+        if (!slab) return;
+        for (int i = SLAB - 1; i >= 0; i--) {
+            rg_free_header *next = h;
+            h = (rg_free_header *)(slab + (size_t)i * size);
+            h->next = next;
+        }
+        h->count = SLAB;
+    }
+    me->headers = h;
+    me->header_count = h->count;
 }
 
 static void *header_alloc(size_t bytes)
 {
+    rg_thread *me = &rg_this;
     if (RG_UNLIKELY(bypass)) return system_alloc(bytes);
-    if (RG_UNLIKELY(!rg_this.headers)) rg_this.headers = headers_more((bytes + 63) / 64 * 64);
-    rg_free_block *b = rg_this.headers;
-    if (b) rg_this.headers = b->next;
-    return b;
+    if (RG_UNLIKELY(!me->headers)) headers_more((bytes + 63) / 64 * 64);
+    rg_free_header *h = me->headers;
+    if (!h) return NULL;
+    me->headers = h->next;
+    me->header_count--;
+    return h;
 }
 
-static void header_free(void *block)
+static void header_free(rg_free_header *h)
 {
-    rg_free_block *b = block, **list = &rg_this.headers;
-    bool shared = RG_UNLIKELY(bypass);                  /* a graveyard: nothing takes from it */
-    if (shared) pthread_mutex_lock(&threads_lock), list = &ended.headers;
-    b->next = *list;
-    *list = b;
-    if (shared) pthread_mutex_unlock(&threads_lock);
+    rg_thread *me = &rg_this;
+    if (RG_UNLIKELY(me->header_count == BATCH)) {
+        hand_over(me->spare_headers, BATCH);
+        me->spare_headers = me->headers;
+        me->headers = NULL;
+        me->header_count = 0;
+    }
+    h->next = me->headers;
+    me->headers = h;
+    me->header_count++;
 }
 
 /* ---- blocks ----------------------------------------------------------------------- */
@@ -203,8 +251,7 @@ void *rg_alloc(size_t bytes, rg_class cls)
             me->free[c] = me->free[c]->next;
             me->cached -= (int64_t)size;
         } else {
-            p = system_alloc(bypass ? (bytes + 63) / 64 * 64 : size);
-            if (!p && me->cached) rg_memory_trim(), p = system_alloc(size);
+            p = system_alloc(bypass ? bytes : size);
         }
     }
     if (RG_UNLIKELY(!p)) return rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
@@ -264,7 +311,7 @@ void rg_memory_trim(void)
 
 /* ---- statistics --------------------------------------------------------------------- */
 
-static rg_thread all_counts(void)
+static rg_memory memory_counts(int64_t *live)
 {
     rg_thread sum = { 0 };
     rg_thread_start();
@@ -272,31 +319,36 @@ static rg_thread all_counts(void)
     fold_counts(&sum, &ended);
     for (rg_thread *t = threads; t; t = t->next) fold_counts(&sum, t);
     pthread_mutex_unlock(&threads_lock);
-    return sum;
+    rg_memory m = {
+        .headers = count_of(&sum.bytes[RG_MEM_HEADER]), .storages = count_of(&sum.bytes[RG_MEM_STORAGE]),
+        .nodes = count_of(&sum.bytes[RG_MEM_NODE]), .other = count_of(&sum.bytes[RG_MEM_OTHER]),
+        .system_calls = count_of(&sum.system_calls),
+    };
+    m.now = m.headers + m.storages + m.nodes + m.other;
+    m.peak = RG_MAX(m.now, count_of(&sum.peak));
+    *live = count_of(&sum.live);
+    return m;
 }
 
 rg_memory rg_memory_stats(void)
 {
-    rg_thread sum = all_counts();
-    return (rg_memory){
-        .now = sum.now, .peak = sum.peak, .headers = sum.bytes[RG_MEM_HEADER],
-        .storages = sum.bytes[RG_MEM_STORAGE], .nodes = sum.bytes[RG_MEM_NODE],
-        .other = sum.bytes[RG_MEM_OTHER], .system_calls = sum.system_calls,
-    };
+    int64_t live;
+    return memory_counts(&live);
 }
 
 int64_t rg_live_tensors(void)
 {
-    rg_thread sum = all_counts();
-    return count_of(&sum.live);
+    int64_t live;
+    memory_counts(&live);
+    return live;
 }
 
 void rg_memory_reset_peak(void)
 {
     rg_thread_start();
     pthread_mutex_lock(&threads_lock);
-    ended.peak = ended.now;
-    for (rg_thread *t = threads; t; t = t->next) t->peak = count_of(&t->now);
+    ended.peak = 0;
+    for (rg_thread *t = threads; t; t = t->next) atomic_store_explicit(&t->peak, 0, memory_order_relaxed);
     pthread_mutex_unlock(&threads_lock);
 }
 

@@ -101,35 +101,46 @@ static bool find(const rg_tensor *t, size_t mark, size_t *at)
     return false;
 }
 
+/* Holes at the top close, lest a loop that keeps or drops grow the stack. */
+static void take_from_stack(size_t at)
+{
+    rg_thread *me = &rg_this;
+    me->stack[at] = NULL;
+    for (size_t mark = innermost(); me->depth > mark && !me->stack[me->depth - 1];) me->depth--;
+}
+
 rg_tensor *rg_keep(rg_tensor *t)
 {
     if (!rg_check(t, "keep")) return NULL;
     size_t at;
-    if (find(t, 0, &at)) rg_this.stack[at] = NULL;
+    if (find(t, 0, &at)) take_from_stack(at);
     else rg_retain(t);
-    t->kept++;
+    atomic_fetch_add_explicit(&t->kept, 1, memory_order_relaxed);
     return t;
+}
+
+static bool was_kept(rg_tensor *t)
+{
+    unsigned kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
+    while (kept)
+        if (atomic_compare_exchange_weak_explicit(&t->kept, &kept, kept - 1, memory_order_relaxed,
+                                                  memory_order_relaxed)) return true;
+    return false;
 }
 
 void rg_drop(rg_tensor *t)
 {
     if (!t || t == RG_NONE || !rg_check(t, "drop")) return;
     size_t at;
-    if (t->kept) {
-        t->kept--;
-    } else if (find(t, 0, &at)) {
-        rg_this.stack[at] = NULL;
-    } else {
-        rg_fail(RG_RUNTIME_ERROR, "drop", "the tensor is neither kept nor owned by a scope of this thread");
-        return;
-    }
-    rg_release(t);
+    if (was_kept(t)) rg_release(t);
+    else if (find(t, 0, &at)) take_from_stack(at), rg_release(t);
+    else rg_fail(RG_RUNTIME_ERROR, "drop", "the tensor is neither kept nor owned by a scope of this thread");
 }
 
 rg_tensor *rg_escape(rg_tensor *t)
 {
     rg_thread *me = &rg_this;
-    if (t == RG_NONE) return t;
+    if (rg_is_none(t)) return t;
     if (!rg_check(t, "escape")) return NULL;
     size_t mark = innermost(), at;
     if (me->scopes == 0 || !find(t, mark, &at)) return t;   /* it is outside already */

@@ -8,6 +8,8 @@
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
 enum { STORAGE_HEADER = 64 };
+_Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
+_Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_header, keeps_state), "it outlives a tensor");
 
 static bool last_reference(atomic_int *refs)
 {

@@ -7,12 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-static bool check_dtype(const char *op, int dtype)
-{
-    if (dtype >= RG_BOOL && dtype <= RG_FLOAT64) return true;
-    return rg_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
-}
-
 /* ---- numbers ---------------------------------------------------------------------- */
 
 /* A 0-d tensor's element, both ways, since float64 can't hold every int64. */
@@ -61,7 +55,7 @@ rg_tensor *(rg_scalar)(rg_tensor *number)
 
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype)
 {
-    if (!check_dtype("scalar", dtype) || (dtype == RG_INT64 && !number_fits("scalar", number, dtype))) return NULL;
+    if (!rg_check_dtype("scalar", dtype) || (dtype == RG_INT64 && !number_fits("scalar", number, dtype))) return NULL;
     rg_tensor *t = rg_new(dtype, 0, NULL);
     if (t) rg_store_f64(t->data, dtype, number);
     return rg_own(t);
@@ -71,8 +65,14 @@ rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype)
 
 static rg_tensor *making_empty(const char *op, const rg_dims *shape, int dtype)
 {
-    if (!check_dtype(op, dtype) || rg_dims_numel(op, shape) < 0) return NULL;
+    if (!rg_check_dtype(op, dtype) || rg_dims_numel(op, shape) < 0) return NULL;
     return rg_new((rg_dtype)dtype, shape->n, shape->v);
+}
+
+static rg_tensor *making_zeros(rg_tensor *t)
+{
+    if (t) rg_fill_zero(t);
+    return rg_own(t);
 }
 
 static rg_tensor *making_full(rg_tensor *t, double d, int64_t i)
@@ -85,7 +85,7 @@ rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return rg_own(making_e
 
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype)
 {
-    return making_full(making_empty("zeros", &shape, dtype), 0, 0);
+    return making_zeros(making_empty("zeros", &shape, dtype));
 }
 
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)
@@ -99,14 +99,14 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
     making_number v;
     if (!number_of(op, "fill_value", value, &v)) return NULL;
     if (dtype == -1) dtype = (int)number_dtype(v);
-    if (!check_dtype(op, dtype)) return NULL;
+    if (!rg_check_dtype(op, dtype)) return NULL;
     if (rg_is_float(v.dtype) && !number_fits(op, v.d, (rg_dtype)dtype)) return NULL;
     return making_full(making_empty(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
 }
 
 rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype)
 {
-    return check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
+    return rg_check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
 }
 
 rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) { return full_of("full", &shape, value, -1); }
@@ -114,7 +114,7 @@ rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) { return full_of("full", &
 static rg_tensor *like(const char *op, rg_tensor *x) { return rg_check(x, op) ? rg_new_like(x, x->dtype) : NULL; }
 
 rg_tensor *rg_empty_like(rg_tensor *x) { return rg_own(like("empty_like", x)); }
-rg_tensor *rg_zeros_like(rg_tensor *x) { return making_full(like("zeros_like", x), 0, 0); }
+rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(like("zeros_like", x)); }
 rg_tensor *rg_ones_like(rg_tensor *x)  { return making_full(like("ones_like", x), 1, 1); }
 
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value)
@@ -191,7 +191,7 @@ rg_tensor *(rg_arange)(rg_tensor *end)
 /* Is it a range that takes these arguments? One step takes any dtype, none takes all. */
 static bool spaced_check(const char *op, double start, double end, int64_t steps, rg_dtype dtype)
 {
-    if (!check_dtype(op, dtype)) return false;
+    if (!rg_check_dtype(op, dtype)) return false;
     if (steps < 0) return rg_fail(RG_RUNTIME_ERROR, op, "number of steps must be non-negative");
     if (steps > 1 && dtype == RG_BOOL)
         return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s_cpu\" not implemented for 'Bool'", op);
@@ -241,32 +241,35 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 
 /* ---- from memory ------------------------------------------------------------------------ */
 
-rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape)
+static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape)
 {
-    rg_tensor *t = making_empty("from", &shape, dtype);
-    if (!t) return NULL;
-    if (data && t->numel) memcpy(t->data, data, (size_t)t->numel * rg_sizeof(dtype));
-    if (data || !t->numel) return rg_own(t);
+    rg_tensor *t = making_empty("from", shape, dtype);
+    if (!t || data || !t->numel) return t;
     rg_release(t);
     return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
+}
+
+rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape)
+{
+    rg_tensor *t = making_room_for(data, dtype, &shape);
+    if (!t) return NULL;
+    if (dtype == RG_BOOL)                               /* whatever the bytes, only 0 and 1 go in */
+        for (int64_t i = 0; i < t->numel; i++) t->data[i] = ((const char *)data)[i] != 0;
+    else if (t->numel) memcpy(t->data, data, (size_t)t->numel * rg_sizeof(dtype));
+    return rg_own(t);
+}
+
+rg_tensor *rg_from_int(const int *data, rg_dims shape)
+{
+    rg_tensor *t = making_room_for(data, RG_INT64, &shape);
+    for (int64_t i = 0; t && i < t->numel; i++) ((int64_t *)t->data)[i] = data[i];
+    return rg_own(t);
 }
 
 rg_tensor *rg_from_float(const float *data, rg_dims shape)     { return rg_from_dims(data, RG_FLOAT32, shape); }
 rg_tensor *rg_from_double(const double *data, rg_dims shape)   { return rg_from_dims(data, RG_FLOAT64, shape); }
 rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape)   { return rg_from_dims(data, RG_INT64, shape); }
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape)       { return rg_from_dims(data, RG_BOOL, shape); }
-
-rg_tensor *rg_from_int(const int *data, rg_dims shape)
-{
-    rg_tensor *t = making_empty("from", &shape, RG_INT64);
-    if (!t) return NULL;
-    if (data || !t->numel) {
-        for (int64_t i = 0; i < t->numel; i++) ((int64_t *)t->data)[i] = data[i];
-        return rg_own(t);
-    }
-    rg_release(t);
-    return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
-}
 
 /* ---- looking ---------------------------------------------------------------------------- */
 

@@ -152,7 +152,7 @@ bool        rg_copy_out(rg_tensor *t, void *to, size_t bytes);  /* row by row; f
 bool        rg_equal(rg_tensor *a, rg_tensor *b);    /* same shape and elements */
 bool        rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 const char *rg_dtype_name(rg_dtype dtype);           /* "torch.float32" */
-int         rg_promote_types(rg_dtype a, rg_dtype b);
+int         rg_promote_types(rg_dtype a, rg_dtype b);            /* an rg_dtype, or -1 */
 int         rg_result_type(rg_tensor *a, rg_tensor *b);          /* -1 */
 rg_tensor  *rg_set_name(rg_tensor *t, const char *name);         /* for errors and drawings */
 const char *rg_name(rg_tensor *t);                   /* "" if it has none */
@@ -316,6 +316,8 @@ static inline rg_tensor *rg_wrap(unsigned x) { return rg_wrap_int(x); }
 static inline rg_tensor *rg_wrap(long x) { return rg_wrap_int(x); }
 static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_int((int64_t)x); }
 static inline rg_tensor *rg_wrap(long long x) { return rg_wrap_int(x); }
+static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_int((int64_t)x); }
+static inline rg_tensor *rg_wrap(long double x) { return rg_wrap_float((double)x); }
 
 static inline rg_tensor *rg_from_any(const float *p, rg_dims s) { return rg_from_float(p, s); }
 static inline rg_tensor *rg_from_any(const double *p, rg_dims s) { return rg_from_double(p, s); }
