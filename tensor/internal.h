@@ -152,6 +152,9 @@ void rg_fill_number(rg_tensor *t, double value, int64_t integer);  /* integer: f
 rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype);   /* a new reference: t itself if it is one already */
 bool rg_overlaps_itself(const rg_tensor *t);                   /* two elements in one place? */
 
+/* print.c: strtod, whatever the program's locale */
+double rg_read_double(const char *text, char **end);
+
 /* ---- the thread's own -------------------------------------------------------------*/
 typedef struct rg_free_block { struct rg_free_block *next; } rg_free_block;
 typedef struct rg_free_header {                         /* lies over a released rg_tensor */

@@ -208,7 +208,7 @@ void            rg_print(rg_tensor *t);              /* rg_repr and a line feed 
 const char     *rg_repr(rg_tensor *t);               /* torch's text */
 const char     *rg_repr_shape(rg_tensor *t);         /* torch.Size([6, 3]) */
 const char     *rg_repr_numpy(rg_tensor *t);         /* NumPy's text: [[1. 0.]\n [0. 2.]] */
-const char     *rg_repr_tf(rg_tensor *t);            /* tf.Tensor(\n[[1. 0.]], shape=(1, 2), dtype=float32) */
+const char     *rg_repr_tf(rg_tensor *t);            /* tf.Tensor([1. 0.], shape=(2,), dtype=float32) */
 const char     *rg_str(rg_tensor *t);                /* Python's format(): the number alone if 0-d */
 rg_printoptions rg_get_printoptions(void);
 void            rg_set_printoptions(rg_printoptions options);

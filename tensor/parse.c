@@ -1,0 +1,345 @@
+/*
+ * parse.c: tensors from text. One reader for literals as Python and C write
+ * them, for what torch prints and for what NumPy and TensorFlow print:
+ *
+ *     text    = value | name "(" value { "," key "=" setting } ")"
+ *     value   = number | "[" [ value { separator value } [","] ] "]"      braces will do, too
+ *
+ * The separator is a comma, or throughout a list just space, as NumPy has it.
+ * requires_grad and grad_fn are read over: the result is a tensor without a past.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+typedef struct parsed { double f; int64_t i; } parsed;  /* one element, as either */
+
+typedef struct parser {
+    const char *at;
+    int      ndim;                      /* -1 until the first number or empty list */
+    int64_t  size[RG_MAX_DIMS];         /* -1 until the first list of that depth has ended */
+    parsed  *items;
+    size_t   n, room;
+    int      kind;                      /* the highest dtype among the items: bool, int64 or float64 */
+    int      dtype;                     /* what the text names, or -1 */
+    rg_dims  named;                     /* the shape that the text names; n < 0: none */
+    bool     wide_int, wide_float, huge;   /* an item that doesn't fit int64, or double */
+    const char *fault_at;               /* of the faults in shape torch names the leftmost */
+    rg_code  code;
+    char     message[192];
+} parser;
+
+static bool parse_fault(parser *s, const char *at, rg_code code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Notes a fault unless one further left is noted. */
+static bool parse_fault(parser *s, const char *at, rg_code code, const char *format, ...)
+{
+    if (s->code != RG_OK && s->fault_at <= at) return false;
+    s->fault_at = at;
+    s->code = code;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->message, sizeof s->message, format, args);
+    va_end(args);
+    return false;
+}
+
+/* What isn't a text at all comes before any fault in shape. */
+static bool parse_garbage(parser *s, const char *expected)
+{
+    s->code = RG_OK;
+    if (strncmp(s->at, "...", 3) == 0)
+        return parse_fault(s, NULL, RG_VALUE_ERROR,
+                           "the text is summarised: '...' stands for elements it leaves out");
+    if (*s->at == 0) return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but the text ends", expected);
+    int shown = 0;
+    while (shown < 24 && s->at[shown] && s->at[shown] != '\n') shown++;
+    return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but got '%.*s'", expected, shown, s->at);
+}
+
+static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+static bool parse_space(parser *s)
+{
+    const char *from = s->at;
+    while (parse_is_space(*s->at)) s->at++;
+    return s->at > from;
+}
+
+static bool parse_take(parser *s, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(s->at, word, n) != 0) return false;
+    s->at += n;
+    return true;
+}
+
+/* ---- numbers -------------------------------------------------------------------- */
+
+typedef struct number { double f; uint64_t u; int kind; bool wide; } number;
+
+/* true, False, nan, math.inf, INFINITY */
+static bool parse_named(parser *s, number *v)
+{
+    static const struct { const char *name; number value; } names[] = {
+        { "true",     { .kind = RG_BOOL, .f = 1, .u = 1 } },
+        { "false",    { .kind = RG_BOOL } },
+        { "nan",      { .kind = RG_FLOAT64, .f = NAN } },
+        { "infinity", { .kind = RG_FLOAT64, .f = INFINITY } },
+        { "inf",      { .kind = RG_FLOAT64, .f = INFINITY } },
+    };
+    if (!parse_take(s, "math.") && !parse_take(s, "torch.")) parse_take(s, "np.");
+    for (int i = 0; i < RG_COUNT(names); i++) {
+        size_t n = strlen(names[i].name);
+        if (strncasecmp(s->at, names[i].name, n) != 0) continue;
+        s->at += n;
+        *v = names[i].value;
+        return true;
+    }
+    return false;
+}
+
+/* 12, 0x1F, 3LL, .5, 1., 2e-3f, 0x1.8p3 */
+static bool parse_digits(parser *s, number *v)
+{
+    const char *from = s->at;
+    char *end;
+    bool hex = from[0] == '0' && (from[1] | 32) == 'x';
+    *v = (number){ .f = rg_read_double(from, &end), .kind = RG_INT64 };
+    for (const char *c = from; c < end; c++)
+        if (*c == '.' || (*c | 32) == (hex ? 'p' : 'e')) v->kind = RG_FLOAT64;
+    s->at = end;
+    if (v->kind == RG_FLOAT64) {
+        if (*s->at && strchr("fFlL", *s->at)) s->at++;
+        return true;
+    }
+    if (from[0] == '0' && end - from > 1 && !hex && strspn(from, "0") < (size_t)(end - from)) {
+        s->at = from;
+        return parse_garbage(s, "a number without leading zeros (C would read it as octal)");
+    }
+    errno = 0;
+    v->u = strtoull(from, NULL, hex ? 16 : 10);
+    v->wide = errno == ERANGE;
+    for (int i = 0; i < 3 && *s->at && strchr("uUlL", *s->at); i++) s->at++;
+    return true;
+}
+
+static bool parse_signs(parser *s)
+{
+    bool negative = false;
+    while (*s->at == '-' || *s->at == '+') negative ^= *s->at++ == '-';
+    return negative;
+}
+
+static bool parse_number(parser *s, int depth)
+{
+    const char *from = s->at;
+    bool negative = parse_signs(s), sign = s->at > from;
+    bool cast = parse_take(s, "float(");                /* as Python writes -float('inf'), float('-inf') */
+    bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
+    if (cast) negative ^= parse_signs(s);
+
+    number v;
+    char c = *s->at == '.' ? s->at[1] : *s->at;
+    if (c >= '0' && c <= '9') {
+        if (!parse_digits(s, &v)) return false;
+    } else if (!parse_named(s, &v)) {
+        return parse_garbage(s, "a number");
+    }
+    if (quoted && !parse_take(s, "'") && !parse_take(s, "\"")) return parse_garbage(s, "a quote");
+    if (cast && !parse_take(s, ")")) return parse_garbage(s, "')'");
+    if (*s->at && !parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
+        s->at = from;
+        return parse_garbage(s, "a number");
+    }
+    if (cast) v.kind = RG_FLOAT64;
+    else if (sign && v.kind == RG_BOOL) v.kind = RG_INT64;
+
+    parsed item = { .f = negative ? -v.f : v.f };
+    if (v.kind == RG_FLOAT64) {
+        if (v.f < 0x1p63) item.i = (int64_t)item.f;
+        else s->wide_float = true;
+    } else {
+        item.i = (int64_t)(negative ? -v.u : v.u);
+        s->wide_int |= v.wide || v.u > (uint64_t)INT64_MAX + negative;
+        s->huge |= isinf(v.f);
+    }
+    s->kind = RG_MAX(s->kind, v.kind);
+    if (s->ndim < 0) s->ndim = depth;
+    else if (depth < s->ndim) parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
+    if (!rg_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) return s->code = RG_OK, false;
+    s->items[s->n++] = item;
+    return true;
+}
+
+/* ---- lists ------------------------------------------------------------------------ */
+
+static bool parse_value(parser *s, int depth)
+{
+    const char *open = s->at;
+    char close = *open == '[' ? ']' : *open == '{' ? '}' : 0;
+    if (!close) return parse_number(s, depth);
+    if (depth == RG_MAX_DIMS) {
+        s->code = RG_OK;
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d", RG_MAX_DIMS);
+    }
+    bool stray = s->ndim >= 0 && depth >= s->ndim;      /* where a number should be */
+    if (stray)
+        parse_fault(s, open, RG_TYPE_ERROR, "%s", s->kind == RG_FLOAT64 ? "must be real number, not list"
+                    : "'list' object cannot be interpreted as an integer");
+    s->at++;
+    int64_t n = 0;
+    char separator = 0;
+    for (;; n++) {
+        bool space = parse_space(s);
+        if (n && *s->at != close) {
+            char found = *s->at == ',' ? ',' : space ? ' ' : 0;
+            if (!found || (separator && found != separator))
+                return parse_garbage(s, close == ']' ? "',' or ']'" : "',' or '}'");
+            separator = found;
+            if (found == ',') s->at++, parse_space(s);
+        }
+        if (*s->at == close) break;
+        if (!parse_value(s, depth + 1)) return false;
+    }
+    s->at++;
+    if (stray) return true;
+    if (s->ndim < 0) s->ndim = depth + 1;
+    if (s->size[depth] < 0) s->size[depth] = n;
+    else if (s->size[depth] != n)
+        parse_fault(s, open, RG_VALUE_ERROR, "expected sequence of length %lld at dim %d (got %lld)",
+                    (long long)s->size[depth], depth, (long long)n);
+    return true;
+}
+
+/* ---- what stands around them --------------------------------------------------------- */
+
+static bool parse_dtype_name(parser *s)
+{
+    static const struct { const char *name; rg_dtype dtype; } names[] = {
+        { "float32", RG_FLOAT32 }, { "float64", RG_FLOAT64 }, { "int64", RG_INT64 }, { "bool", RG_BOOL },
+    };
+    if (!parse_take(s, "torch.") && !parse_take(s, "tf.")) parse_take(s, "np.");
+    for (int i = 0; i < RG_COUNT(names); i++)
+        if (parse_take(s, names[i].name)) return s->dtype = (int)names[i].dtype, true;
+    return parse_garbage(s, "the dtype float32, float64, int64 or bool");
+}
+
+/* (2, 3) */
+static bool parse_shape(parser *s)
+{
+    s->named.n = 0;
+    if (!parse_take(s, "(")) return parse_garbage(s, "a shape");
+    for (;;) {
+        parse_space(s);
+        if (parse_take(s, ")")) return true;
+        if (s->named.n == RG_MAX_DIMS || !isdigit((unsigned char)*s->at)) return parse_garbage(s, "a shape");
+        char *end;
+        s->named.v[s->named.n++] = strtoll(s->at, &end, 10);
+        s->at = end;
+        parse_space(s);
+        if (!parse_take(s, ",") && *s->at != ')') return parse_garbage(s, "',' or ')'");
+    }
+}
+
+static bool parse_setting(parser *s)
+{
+    if (parse_take(s, "dtype=")) return parse_dtype_name(s);
+    if (parse_take(s, "size=") || parse_take(s, "shape=")) return parse_shape(s);
+    if (parse_take(s, "requires_grad=True") || parse_take(s, "requires_grad=False")) return true;
+    const char *end = parse_take(s, "grad_fn=<") ? strchr(s->at, '>') : NULL;
+    if (!end) return parse_garbage(s, "dtype=, size=, shape=, requires_grad= or grad_fn=<..>");
+    s->at = end + 1;
+    return true;
+}
+
+static bool parse_text(parser *s)
+{
+    static const char *const names[] = { "torch.tensor(", "tensor(", "tf.Tensor(", "np.array(", "array(" };
+    bool named = false;
+    parse_space(s);
+    if (parse_take(s, "Parameter containing:")) parse_space(s);
+    for (int i = 0; i < RG_COUNT(names) && !named; i++) named = parse_take(s, names[i]);
+    parse_space(s);
+    if (!parse_value(s, 0)) return false;
+    for (parse_space(s); named && !parse_take(s, ")"); parse_space(s)) {
+        if (!parse_take(s, ",")) return parse_garbage(s, "',' or ')'");
+        parse_space(s);
+        if (!parse_setting(s)) return false;
+        parse_space(s);
+    }
+    parse_space(s);
+    return !*s->at || parse_garbage(s, "the end of the text");
+}
+
+/* ---- the tensor -------------------------------------------------------------------------- */
+
+/* The shape that the text names, if it names one, must hold the elements that it has. */
+static bool parse_sizes(parser *s, rg_dims *shape)
+{
+    shape->n = s->ndim;
+    for (int i = 0; i < s->ndim; i++) shape->v[i] = s->size[i];
+    if (s->named.n < 0) return true;
+    int64_t n = 1;
+    bool fits = true;
+    for (int i = 0; i < s->named.n; i++) fits = fits && !__builtin_mul_overflow(n, s->named.v[i], &n);
+    char buf[192];
+    if (!fits || n != (int64_t)s->n)
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "shape '%s' is invalid for input of size %zu",
+                           rg_shape_text(s->named.n, s->named.v, buf), s->n);
+    *shape = s->named;
+    return true;
+}
+
+static bool parse_fits(parser *s, rg_dtype dtype)
+{
+    if (dtype == RG_INT64 && s->wide_int)
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "Overflow when unpacking long long");
+    if (dtype == RG_INT64 && s->wide_float)
+        return parse_fault(s, NULL, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
+    if (rg_is_float(dtype) && s->huge)
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "int too large to convert to float");
+    return true;
+}
+
+static rg_tensor *parse_tensor(const char *text, int dtype)
+{
+    if (!text && rg_error_code() == RG_OK) rg_fail(RG_TYPE_ERROR, "parse", "expected a text but got NULL");
+    if (!text) return NULL;
+    parser s = { .at = text, .ndim = -1, .dtype = -1, .named.n = -1, .code = RG_OK };
+    for (int i = 0; i < RG_MAX_DIMS; i++) s.size[i] = -1;
+
+    rg_tensor *t = NULL;
+    rg_dims shape;
+    if (parse_text(&s) && s.code == RG_OK) {
+        bool whole = s.n && s.kind != RG_FLOAT64;
+        if (dtype < 0) dtype = s.dtype >= 0 ? s.dtype : whole ? s.kind : (int)rg_default_dtype();
+        if (parse_fits(&s, (rg_dtype)dtype) && parse_sizes(&s, &shape))
+            t = rg_new((rg_dtype)dtype, shape.n, shape.v);
+    }
+    for (size_t i = 0; t && i < s.n; i++) {
+        char *to = t->data + i * rg_sizeof(t->dtype);
+        if (t->dtype == RG_INT64) rg_store_i64(to, t->dtype, s.items[i].i);
+        else rg_store_f64(to, t->dtype, s.items[i].f);
+    }
+    rg_free(s.items, s.room * sizeof *s.items, RG_MEM_OTHER);
+    if (s.code != RG_OK) return rg_fail(s.code, "parse", "%s", s.message);
+    return rg_own(t);
+}
+
+rg_tensor *rg_parse(const char *text) { return parse_tensor(text, -1); }
+
+rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype)
+{
+    if ((int)dtype < RG_BOOL || dtype > RG_FLOAT64)
+        return rg_fail(RG_TYPE_ERROR, "parse", "there is no dtype %d", (int)dtype);
+    return parse_tensor(text, (int)dtype);
+}

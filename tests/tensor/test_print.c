@@ -1,0 +1,152 @@
+/* Printing: PyTorch's, Python's and NumPy's text to the character. */
+#include "print_cases.h"
+
+#include <limits.h>
+#include <locale.h>
+#include <unistd.h>
+
+static const rg_printoptions standard = { 4, 1000, 3, 80, -1 };
+
+static const char *text_of(const print_case *c)
+{
+    switch (c->kind[0]) {
+    case 'r': return rg_repr(c->t);
+    case 's': return rg_str(c->t);
+    case 'n': return rg_repr_numpy(c->t);
+    default:  return rg_repr_tf(c->t);
+    }
+}
+
+START_TEST(test_golden)
+{
+    static print_case c;
+    int n = 0, wrong = 0;
+    FILE *f = print_cases_open();
+    for (;;) {
+        RG_SCOPE();
+        if (!print_case_next(f, &c)) break;
+        rg_set_printoptions(c.options);
+        rg_set_default_dtype(c.default_dtype);
+        const char *text = text_of(&c);
+        ck_ok(text);
+        n++;
+        if (strcmp(text, c.text) != 0 && wrong++ < 10)
+            fprintf(stderr, "line %d: %s gave\n%s\nnot\n%s\n", c.line, c.kind, text, c.text);
+    }
+    fclose(f);
+    ck_assert_msg(wrong == 0 && n > 0, "%d of %d texts differ", wrong, n);
+}
+END_TEST
+
+START_TEST(test_shape)
+{
+    ck_assert_str_eq(rg_repr_shape(rg_zeros(6, 3)), "torch.Size([6, 3])");
+    ck_assert_str_eq(rg_repr_shape(rg_zeros(3)), "torch.Size([3])");
+    ck_assert_str_eq(rg_repr_shape(rg_scalar(1)), "torch.Size([])");
+}
+END_TEST
+
+START_TEST(test_options_are_clamped)
+{
+    rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MIN, INT_MIN, INT_MIN, 7 });
+    rg_printoptions o = rg_get_printoptions();
+    ck_assert(o.precision == 1000 && o.threshold == 0 && o.edgeitems == 0 && o.linewidth == 0 && o.sci_mode == 1);
+    ck_ok(rg_repr(rg_full_dims(RG_DIMS(2, 2), 1e-300, RG_FLOAT64)));
+    rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MAX, INT_MAX, INT_MAX, -7 });
+    ck_ok(rg_repr(rg_full_dims(RG_DIMS(2, 2), -1.7e308, RG_FLOAT64)));
+    rg_set_printoptions((rg_printoptions){ 1000, 1000, 3, 80, 0 });
+    const char *text = rg_repr(rg_full_dims(RG_DIMS(1), -1.5e308 / 7, RG_FLOAT64));
+    ck_assert_uint_eq(strlen(text), strlen("tensor([-.],\n       dtype=torch.float64)") + 308);
+}
+END_TEST
+
+/* Speaks German: a locale of the system's, or else one made for the purpose. */
+static bool decimal_comma(void)
+{
+    char make[128], folder[] = "/tmp/regard-locale-XXXXXX";
+    if (!setlocale(LC_ALL, "de_DE.UTF-8") && mkdtemp(folder)) {
+        snprintf(make, sizeof make, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+        bool made = system(make) == 0;
+        setenv("LOCPATH", folder, 1);
+        if (made) setlocale(LC_ALL, "de_DE.UTF-8");
+        snprintf(make, sizeof make, "rm -rf %s", folder);
+        if (system(make) != 0) return false;
+    }
+    return *localeconv()->decimal_point == ',';
+}
+
+/* A program that has a decimal comma writes and reads tensors with a point. */
+START_TEST(test_locale)
+{
+    bool comma = decimal_comma();
+    if (!comma) fprintf(stderr, "test_locale: no locale with a decimal comma here, so this proves little\n");
+    rg_tensor *t = rg_parse("[1.5, 2.25]");
+    ck_assert_str_eq(rg_repr(t), "tensor([1.5000, 2.2500])");
+    ck_assert_str_eq(rg_repr_numpy(t), "[1.5  2.25]");
+    ck_assert_str_eq(rg_str(rg_scalar(0.1)), "0.10000000149011612");
+    char text[8];
+    snprintf(text, sizeof text, "%.1f", 0.5);
+    ck_assert_str_eq(text, comma ? "0,5" : "0.5");      /* and the program keeps its own */
+}
+END_TEST
+
+START_TEST(test_bad_arguments)
+{
+    ck_fails(rg_repr(NULL), RG_TYPE_ERROR, "repr: expected a tensor but got NULL");
+    ck_fails(rg_repr(RG_NONE), RG_TYPE_ERROR, "repr: expected a tensor but got RG_NONE");
+    ck_fails(rg_str(NULL), RG_TYPE_ERROR, "str: ");
+    ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
+    ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
+    ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
+    rg_print(NULL);
+    ck_assert_int_eq(rg_error_code(), RG_TYPE_ERROR);
+}
+END_TEST
+
+START_TEST(test_out_of_memory)
+{
+    const char *(*const forms[])(rg_tensor *) = { rg_repr, rg_repr_numpy, rg_repr_tf, rg_repr_shape, rg_str };
+    rg_tensor *t = rg_full_dims(RG_DIMS(20, 30), 0.1, RG_FLOAT64);
+    for (int i = 0; i < RG_COUNT(forms); i++) {
+        for (int warm = 0; warm < 2; warm++) {
+            RG_SCOPE();
+            forms[i](t);
+        }
+        int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
+        bool done = false;
+        for (int n = 1; !done; n++) {
+            RG_SCOPE();
+            rg_error_clear();
+            rg_memory_fail_at(n);
+            done = forms[i](t) != NULL;
+            rg_memory_fail_at(0);
+            ck_assert_int_eq(rg_error_code(), done ? RG_OK : RG_OUT_OF_MEMORY);
+            ck_assert_int_le(n, 100);
+            ck_assert(!done || n > 2);
+        }
+        ck_assert_int_eq(rg_live_tensors(), live);
+        ck_assert_int_eq(rg_memory_stats().other, other);
+    }
+}
+END_TEST
+
+START_TEST(test_print)
+{
+    char path[] = "/tmp/regard-print-XXXXXX", text[128] = "";
+    int file = mkstemp(path), out = dup(1);
+    ck_assert_int_ge(file, 0);
+    fflush(stdout);
+    dup2(file, 1);
+    rg_set_printoptions(standard);
+    rg_print(rg_zeros(2, 2));
+    fflush(stdout);
+    dup2(out, 1);
+    ck_assert_int_gt(pread(file, text, sizeof text - 1, 0), 0);
+    close(file);
+    unlink(path);
+    ck_assert_str_eq(text, "tensor([[0., 0.],\n        [0., 0.]])\n");
+}
+END_TEST
+
+RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_locale, test_bad_arguments,
+         test_out_of_memory, test_print)
