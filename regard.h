@@ -2,4 +2,6 @@
 #ifndef REGARD_H
 #define REGARD_H
 #include "tensor/tensor.h"
+#include "autograd/autograd.h"
+#include "autograd/ops.h"
 #endif

@@ -140,11 +140,11 @@ typedef struct rg_walk {
     char   *data[RG_MAX_OPERANDS];
 } rg_walk;
 /* n elements from p[k], each operand stepping by step[k] bytes */
-typedef void rg_inner(char *const p[], const int64_t step[], int64_t n, const void *context);
+typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const void *context);
 void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[]);
-void rg_walk_run(const rg_walk *w, rg_inner *inner, const void *context);
+void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* The usual case: make and run, with a short way for what is contiguous throughout. */
-void rg_each(int n, rg_tensor *const t[], rg_inner *inner, const void *context);
+void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from);   /* broadcasts and converts */
 void rg_fill_zero(rg_tensor *t);

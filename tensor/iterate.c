@@ -48,7 +48,7 @@ void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
     }
 }
 
-void rg_walk_run(const rg_walk *w, rg_inner *inner, const void *context)
+void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context)
 {
     if (w->numel == 0) return;
     int last = w->ndim - 1;
@@ -68,7 +68,7 @@ void rg_walk_run(const rg_walk *w, rg_inner *inner, const void *context)
     }
 }
 
-void rg_each(int n, rg_tensor *const t[], rg_inner *inner, const void *context)
+void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context)
 {
     bool flat = t[0]->flags & RG_CONTIGUOUS;
     for (int k = 1; k < n && flat; k++)
@@ -133,7 +133,7 @@ COPY(copy_di, double,  int64_t, v)
 COPY(copy_df, double,  float,   v)
 COPY(copy_dd, double,  double,  v)
 
-static rg_inner *const copies[4][4] = {                 /* [to][from] */
+static rg_loop *const copies[4][4] = {                 /* [to][from] */
     { copy_bb, copy_bi, copy_bf, copy_bd },
     { copy_ib, copy_ii, copy_if, copy_id },
     { copy_fb, copy_fi, copy_ff, copy_fd },

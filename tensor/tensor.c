@@ -397,7 +397,7 @@ COMPARE(close_f, float,   a == b || (isfinite(a - b) && fabsf(a - b) <= atol + f
 COMPARE(close_d, double,  a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b)))
 
 /* Both as dtype, over the shape that they broadcast to. */
-static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, rg_inner *inner, const double tol[2])
+static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, rg_loop *inner, const double tol[2])
 {
     bool all = true;
     rg_tensor answer = { .state = RG_ALIVE, .dtype = RG_BOOL, .data = (char *)&all };   /* all strides 0 */
@@ -413,7 +413,7 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
 
 bool rg_equal(rg_tensor *a, rg_tensor *b)
 {
-    static rg_inner *const equal[] = { equal_b, equal_i, equal_f, equal_d };
+    static rg_loop *const equal[] = { equal_b, equal_i, equal_f, equal_d };
     if (!rg_check(a, "equal") || !rg_check(b, "equal")) return false;
     rg_dtype dtype = (rg_dtype)rg_promote_types((rg_dtype)a->dtype, (rg_dtype)b->dtype);
     return rg_same_shape(a, b) && compare_all("equal", a, b, dtype, equal[dtype], (double[]){ 0, 0 });

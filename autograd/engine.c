@@ -1,0 +1,604 @@
+/*
+ * engine.c: a backward run. It collects the nodes that the roots lead to, walks
+ * them from the newest to the oldest, and hands each its gradient; sums,
+ * un-broadcasting and skipping happen here and nowhere else. What belongs to
+ * leaves is kept aside until the end and then committed at once, so that a run
+ * that fails leaves every .grad as it was.
+ */
+#include "op.h"
+
+#include <pthread.h>
+
+typedef struct { rg_node *leaf; rg_tensor *grad; } leaf_slot;
+
+enum { LEADS = 1, ASKED = 2 };          /* for a node's first output; for the one that is asked for */
+
+typedef struct {
+    uint64_t      id;
+    bool          create_graph, retain, capturing;
+    rg_node     **node;                 /* what the roots lead to, newest first once sorted; no leaves */
+    size_t        n, node_room;
+    rg_node     **stack;
+    size_t        depth, stack_room;
+    rg_tensor   **grad;                 /* for each output of each node */
+    size_t        n_grads;
+    uint8_t      *needed;               /* when only some inputs are asked for: see mark_needed */
+    leaf_slot    *leaves;               /* open addressing, by address; room is a power of two */
+    size_t        n_leaves, leaf_room;
+} run;
+
+static _Atomic uint64_t last_run;
+static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- collecting ------------------------------------------------------------------- */
+
+static bool visit(run *r, rg_node *n)
+{
+    uint64_t nobody = 0;
+    if (!n->op || n->run == r->id) return true;
+    if (!atomic_compare_exchange_strong(&n->run, &nobody, r->id))
+        return rg_fail(RG_RUNTIME_ERROR, "backward", "the graph is being differentiated already, by another thread or by "
+                       "the run that calls this hook");
+    if (!rg_grow((void **)&r->stack, &r->stack_room, r->depth + 1, sizeof *r->stack)) {
+        n->run = 0;
+        return false;
+    }
+    r->stack[r->depth++] = n;
+    return true;
+}
+
+static bool collect(run *r)
+{
+    bool ok = true;
+    while (r->depth) {
+        rg_node *n = r->stack[--r->depth];
+        if (!ok || !rg_grow((void **)&r->node, &r->node_room, r->n + 1, sizeof *r->node)) {
+            n->run = 0;                 /* let go of what was claimed */
+            ok = false;
+            continue;
+        }
+        n->slot = r->n_grads;
+        r->n_grads += n->n_out;
+        r->node[r->n++] = n;
+        for (int i = 0; i < n->n_in && ok; i++)
+            if (n->edge[i].node) ok = visit(r, n->edge[i].node);
+    }
+    return ok;
+}
+
+/* Newest first. A chain is collected in order; else 11 bits of the order at a time. */
+static bool sort_nodes(run *r)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    bool sorted = true;
+    for (size_t i = 0; i < r->n; i++) {
+        uint64_t o = r->node[i]->order;
+        if (i && o > r->node[i - 1]->order) sorted = false;
+        low = RG_MIN(low, o);
+        high = RG_MAX(high, o);
+    }
+    if (sorted) return true;
+    if (r->n <= 32) {
+        for (size_t i = 1; i < r->n; i++) {
+            rg_node *n = r->node[i];
+            size_t j = i;
+            for (; j && r->node[j - 1]->order < n->order; j--) r->node[j] = r->node[j - 1];
+            r->node[j] = n;
+        }
+        return true;
+    }
+    if (!rg_grow((void **)&r->stack, &r->stack_room, r->node_room, sizeof *r->stack)) return false;
+    if (!rg_grow((void **)&r->node, &r->node_room, r->stack_room, sizeof *r->node)) return false;
+    for (int shift = 0; shift < 64 && (high - low) >> shift; shift += 11) {
+        size_t start[2049] = { 0 };
+        for (size_t i = 0; i < r->n; i++) start[((high - r->node[i]->order) >> shift & 2047) + 1]++;
+        for (int b = 0; b < 2048; b++) start[b + 1] += start[b];
+        for (size_t i = 0; i < r->n; i++)
+            r->stack[start[(high - r->node[i]->order) >> shift & 2047]++] = r->node[i];
+        rg_node **swap = r->node;
+        size_t room = r->node_room;
+        r->node = r->stack, r->node_room = r->stack_room;
+        r->stack = swap, r->stack_room = room;
+    }
+    return true;
+}
+
+/* ---- gradients on their way --------------------------------------------------------- */
+
+static bool sole_owner(const rg_tensor *t)
+{
+    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
+}
+
+/* *to += g, in place where nobody else can see it. */
+static bool accumulate(run *r, rg_tensor **to, rg_tensor *g)
+{
+    if (!*to) {
+        rg_retain(g);
+        *to = g;
+        return true;
+    }
+    if (!r->create_graph && sole_owner(*to) && rg_same_shape(*to, g)) {
+        k_add(*to, (rg_tensor *[]){ *to, g });
+        return true;
+    }
+    rg_tensor *sum = rg_add(*to, g);
+    if (!sum) return false;
+    rg_retain(sum);
+    rg_release(*to);
+    *to = sum;
+    return true;
+}
+
+static leaf_slot *leaf_find(leaf_slot *slots, size_t room, const rg_node *leaf)
+{
+    size_t at = ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
+    for (;; at++)
+        if (slots[at & (room - 1)].leaf == leaf || !slots[at & (room - 1)].leaf) return &slots[at & (room - 1)];
+}
+
+static leaf_slot *leaf_slot_of(run *r, rg_node *leaf)
+{
+    if (r->n_leaves * 2 >= r->leaf_room) {
+        size_t room = r->leaf_room ? r->leaf_room * 2 : 16;
+        leaf_slot *slots = rg_alloc(room * sizeof *slots, RG_MEM_OTHER);
+        if (!slots) return NULL;
+        memset(slots, 0, room * sizeof *slots);
+        for (size_t i = 0; i < r->leaf_room; i++)
+            if (r->leaves[i].leaf) *leaf_find(slots, room, r->leaves[i].leaf) = r->leaves[i];
+        rg_free(r->leaves, r->leaf_room * sizeof *slots, RG_MEM_OTHER);
+        r->leaves = slots;
+        r->leaf_room = room;
+    }
+    leaf_slot *s = leaf_find(r->leaves, r->leaf_room, leaf);
+    if (!s->leaf) {
+        s->leaf = leaf;
+        r->n_leaves++;
+    }
+    return s;
+}
+
+/* Where the gradient of an edge's target is gathered. */
+static rg_tensor **place_of(run *r, rg_edge e)
+{
+    if (e.node->op) return &r->grad[e.node->slot + e.output];
+    leaf_slot *s = leaf_slot_of(r, e.node);
+    return s ? &s->grad : NULL;
+}
+
+rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta)
+{
+    if (!g) return NULL;
+    int shift = g->ndim - meta->ndim;
+    bool same = shift == 0;
+    rg_dims sum = { 0 };
+    for (int d = 0; d < shift; d++) sum.v[sum.n++] = d;
+    for (int d = 0; d < meta->ndim && shift >= 0; d++) {
+        if (g->size[d + shift] == meta->size[d]) continue;
+        same = false;
+        if (meta->size[d] == 1) sum.v[sum.n++] = d + shift;
+        else shift = -1;
+    }
+    if (shift < 0) {
+        char a[192], b[192];
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "returned an invalid gradient: got %s but expected shape compatible with %s",
+                       rg_shape_text(g->ndim, g->size, a), rg_shape_text(meta->ndim, meta->size, b));
+    }
+    if (!same) {
+        g = rg_sum_dims(g, sum, true);
+        if (g && shift) {
+            rg_dims shape = { .n = meta->ndim };
+            for (int d = 0; d < meta->ndim; d++) shape.v[d] = meta->size[d];
+            g = rg_reshape_dims(g, shape);
+        }
+    }
+    if (g && g->dtype != meta->dtype) g = rg_to(g, meta->dtype);
+    return g;
+}
+
+/* ---- hooks --------------------------------------------------------------------------- */
+
+/* Lets the hooks see, and replace, a gradient that is complete. */
+static bool run_hooks(const run *r, rg_node *n, int output, rg_tensor **grad)
+{
+    if (!*grad) return true;
+    for (rg_hook *h = n->hooks; h; h = h->next) {
+        if (h->output != output) continue;
+        if (!h->function) {
+            rg_tensor *kept = r->create_graph ? *grad : rg_alias(*grad);
+            if (!kept) return false;
+            if (r->create_graph) rg_retain(kept);
+            rg_release(h->grad);
+            h->grad = kept;
+            continue;
+        }
+        rg_retain(*grad);
+        rg_tensor *g = h->function(rg_own(*grad), h->context);
+        if (g == RG_NONE) continue;
+        if (!rg_check(g, "hook")) return false;
+        g = rg_sum_to(g, &n->meta[output]);
+        if (!g) return false;
+        rg_retain(g);
+        rg_release(*grad);
+        *grad = g;
+    }
+    return true;
+}
+
+/* ---- the walk ------------------------------------------------------------------------- */
+
+static bool is_needed(const run *r, const rg_edge *e)
+{
+    if (!e->node) return false;
+    if (!r->capturing) return true;
+    if (e->node->op) return r->needed[e->node->slot] & LEADS;
+    return r->leaf_room && leaf_find(r->leaves, r->leaf_room, e->node)->leaf != NULL;
+}
+
+static const rg_gradient *gradient_of(const rg_op *op, int input)
+{
+    int i = RG_MIN(input, RG_MAX_RULES - 1);
+    while (i && !op->grad[i].rule) i--;
+    return &op->grad[i];
+}
+
+static bool pass(run *r, rg_step *s, int i, rg_tensor *g)
+{
+    rg_edge e = s->node->edge[i];
+    g = rg_sum_to(g, &e.node->meta[e.output]);
+    if (!g) return false;
+    rg_tensor **place = place_of(r, e);
+    return place && accumulate(r, place, g);
+}
+
+/* Adds a slice's gradient into its input's one buffer, which it makes if need be. */
+static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule)
+{
+    rg_edge e = s->node->edge[i];
+    rg_tensor **place = place_of(r, e);
+    if (!place) return false;
+    if (!*place || !sole_owner(*place)) {
+        const rg_meta *m = &e.node->meta[e.output];
+        rg_tensor *buffer = rg_new(m->dtype, m->ndim, m->size);
+        if (!buffer) return false;
+        if (*place) rg_copy_elements(buffer, *place);
+        else rg_fill_zero(buffer);
+        rg_release(*place);
+        *place = buffer;
+    }
+    return rule->into(s, rg_step_g(s, 0), *place);
+}
+
+static bool step(run *r, rg_node *n)
+{
+    rg_tensor *fused[RG_MAX_RULES] = { NULL };
+    rg_step s = { .node = n, .op = n->op, .attr = n->attr, .n_in = n->n_in, .g = &r->grad[n->slot],
+                  .create_graph = r->create_graph };
+    if (n->op->no_grad)
+        return rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative is not implemented: %s", n->op->no_grad);
+    for (int i = 0; i < n->n_in && i < 24; i++)
+        if (is_needed(r, &n->edge[i])) s.wanted |= RG_IN(i);
+    bool ok = true;
+    if (n->op->fused && !r->create_graph) ok = n->op->fused(&s, fused);
+    for (int i = 0; i < n->n_in && ok; i++) {
+        if (!is_needed(r, &n->edge[i])) continue;
+        const rg_gradient *rule = gradient_of(n->op, i);
+        s.input = i;
+        rg_tensor *g = i < RG_MAX_RULES ? fused[i] : NULL;
+        if (!g && rule->into && !r->create_graph) {
+            ok = pass_into(r, &s, i, rule);
+            continue;
+        }
+        if (!g) {
+            rg_tensor *first = rg_step_g(&s, 0);
+            g = first ? rule->rule(&s, first) : NULL;
+            if (!g) ok = false;
+            if (!g || g == RG_NONE) continue;
+        }
+        if (RG_UNLIKELY(rg_watching) && !rg_watch_backward(&s, g, i)) ok = false;
+        else ok = pass(r, &s, i, g);
+    }
+    for (int i = 0; i < RG_MAX_RULES; i++) rg_release(fused[i]);
+    return ok;
+}
+
+static bool walk(run *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        rg_node *n = r->node[i];
+        rg_tensor **g = &r->grad[n->slot];
+        bool any = false, ok = true;
+        if (r->capturing && !r->needed[n->slot]) continue;
+        size_t mark = rg_scope_begin();
+        for (int k = 0; k < n->n_out && ok; k++) {
+            if (n->hooks) ok = run_hooks(r, n, k, &g[k]);
+            any |= g[k] != NULL;
+        }
+        if (ok && any) {
+            bool leads = !r->capturing;                     /* an input asked for may be where it ends */
+            for (int e = 0; e < n->n_in && !leads; e++) leads = is_needed(r, &n->edge[e]);
+            if (leads) {
+                ok = step(r, n);
+                if (!r->retain) rg_node_free_saved(n);
+            }
+        }
+        rg_scope_end(mark);
+        for (int k = 0; k < n->n_out; k++)
+            if (!r->capturing || !ok || !(r->needed[n->slot + k] & ASKED)) {
+                rg_release(g[k]);
+                g[k] = NULL;
+            }
+        if (!ok) return false;
+    }
+    return true;
+}
+
+/* ---- the end of a run -------------------------------------------------------------------- */
+
+/* Leaves: what a leaf may keep is made first, so that committing can't fail. */
+static bool leaves_prepare(run *r)
+{
+    for (size_t i = 0; i < r->leaf_room; i++) {
+        leaf_slot *s = &r->leaves[i];
+        if (!s->grad) continue;
+        if (s->leaf->hooks && !run_hooks(r, s->leaf, 0, &s->grad)) return false;
+        if (r->capturing) continue;
+        rg_tensor *own = NULL;
+        if (r->create_graph) {
+            own = s->leaf->grad ? rg_add(s->leaf->grad, s->grad) : s->grad;
+            if (!own) return false;
+            rg_retain(own);
+        } else if (!sole_owner(s->grad)) {
+            own = rg_new_like(s->grad, s->grad->dtype);
+            if (!own) return false;
+            rg_copy_elements(own, s->grad);
+        }
+        if (!own) continue;
+        rg_release(s->grad);
+        s->grad = own;
+    }
+    return true;
+}
+
+static void leaves_commit(run *r)
+{
+    pthread_mutex_lock(&commit_lock);
+    for (size_t i = 0; i < r->leaf_room; i++) {
+        leaf_slot *s = &r->leaves[i];
+        if (!s->grad || !rg_node_has_headers(s->leaf)) continue;
+        if (s->leaf->grad && !r->create_graph) {
+            k_add(s->leaf->grad, (rg_tensor *[]){ s->leaf->grad, s->grad });
+            rg_wrote(s->leaf->grad, "backward");
+        } else {
+            rg_release(s->leaf->grad);
+            s->leaf->grad = s->grad;
+            s->grad = NULL;
+        }
+    }
+    pthread_mutex_unlock(&commit_lock);
+}
+
+static void run_end(run *r)
+{
+    for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
+    for (size_t i = 0; i < r->leaf_room; i++) rg_release(r->leaves[i].grad);
+    for (size_t i = 0; i < r->n; i++) r->node[i]->run = 0;
+    rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
+    rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
+    rg_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
+    rg_free(r->node, r->node_room * sizeof *r->node, RG_MEM_OTHER);
+    rg_free(r->stack, r->stack_room * sizeof *r->stack, RG_MEM_OTHER);
+}
+
+/* ---- roots and results ---------------------------------------------------------------------- */
+
+static bool root_gradient(run *r, const char *op, rg_tensor *y, rg_tensor *gradient)
+{
+    rg_node *n = rg_node_of(y);
+    RG_SCOPE();
+    if (gradient == RG_NONE) {
+        if (y->numel != 1)
+            return rg_fail(RG_RUNTIME_ERROR, op, "grad can be implicitly created only for scalar outputs");
+        gradient = rg_own(rg_new_like(y, y->dtype));
+        if (!gradient) return false;
+        rg_fill_number(gradient, 1, 1);
+    } else if (!rg_check(gradient, op)) {
+        return false;
+    } else if (!rg_same_shape(gradient, y)) {
+        char a[192], b[192];
+        return rg_fail(RG_RUNTIME_ERROR, op, "Mismatch in shape: grad_output[0] has a shape of torch.Size(%s) and "
+                       "output[0] has a shape of torch.Size(%s).", rg_shape_text(gradient->ndim, gradient->size, a),
+                       rg_shape_text(y->ndim, y->size, b));
+    } else if (gradient->dtype != y->dtype && !(gradient = rg_to(gradient, y->dtype))) {
+        return false;
+    }
+    rg_tensor **place = place_of(r, (rg_edge){ n, y->output });
+    return place && accumulate(r, place, gradient);
+}
+
+/* Which nodes lead to one of the inputs asked for, or are one themselves? */
+static bool mark_needed(run *r, int m, rg_tensor *const x[])
+{
+    r->needed = rg_alloc(r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
+    if (!r->needed) return false;
+    memset(r->needed, 0, r->n_grads * sizeof *r->needed);
+    for (int j = 0; j < m; j++) {
+        rg_node *n = rg_node_of(x[j]);
+        if (!n->op) {
+            if (!leaf_slot_of(r, n)) return false;
+        } else if (n->run == r->id) {
+            r->needed[n->slot + x[j]->output] |= ASKED;
+            r->needed[n->slot] |= LEADS;
+        }
+    }
+    for (size_t i = r->n; i-- > 0;)
+        for (int e = 0; e < r->node[i]->n_in; e++)
+            if (is_needed(r, &r->node[i]->edge[e])) r->needed[r->node[i]->slot] |= LEADS;
+    return true;
+}
+
+static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused)
+{
+    rg_node *n = rg_node_of(x);
+    rg_tensor *g = NULL;
+    if (!n->op) g = leaf_find(r->leaves, r->leaf_room, n)->grad;
+    else if (n->run == r->id) g = r->grad[n->slot + x->output];
+    if (g) return rg_lend(g);
+    if (allow_unused) return RG_NONE;
+    return rg_fail(RG_RUNTIME_ERROR, "grad", "One of the differentiated Tensors appears to not have been used in the graph. "
+                   "Set .allow_unused = true if this is the desired behavior.");
+}
+
+static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor *const gradients[],
+                          int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options o)
+{
+    run r = { .id = atomic_fetch_add(&last_run, 1) + 1, .create_graph = o.create_graph,
+              .retain = o.retain_graph || o.create_graph, .capturing = x != NULL };
+    bool ok = true, before = rg_set_grad_enabled(o.create_graph);
+    for (int i = 0; i < n && ok; i++) {
+        ok = rg_check(y[i], op);
+        if (ok && !y[i]->history)
+            ok = rg_fail(RG_RUNTIME_ERROR, op, "element %d of tensors does not require grad and does not have a grad_fn", i);
+    }
+    for (int j = 0; j < m && ok; j++) {
+        ok = rg_check(x[j], op);
+        if (ok && !x[j]->history)
+            ok = rg_fail(RG_RUNTIME_ERROR, op, "One of the differentiated Tensors does not require grad");
+    }
+    for (int i = 0; i < n && ok; i++) ok = visit(&r, rg_node_of(y[i]));
+    ok = collect(&r) && ok;
+    ok = ok && sort_nodes(&r);
+    if (ok && r.n_grads) {
+        r.grad = rg_alloc(r.n_grads * sizeof *r.grad, RG_MEM_OTHER);
+        ok = r.grad != NULL;
+        if (ok) memset(r.grad, 0, r.n_grads * sizeof *r.grad);
+    }
+    ok = ok && (!r.capturing || mark_needed(&r, m, x));
+    for (int i = 0; i < n && ok; i++) ok = root_gradient(&r, op, y[i], gradients ? gradients[i] : RG_NONE);
+    ok = ok && walk(&r);
+    size_t mark = rg_scope_begin();
+    ok = ok && leaves_prepare(&r);
+    rg_scope_end(mark);
+    if (ok && !r.capturing) leaves_commit(&r);
+    for (int j = 0; j < m && ok; j++) ok = (results[j] = result_of(&r, x[j], o.allow_unused)) != NULL;
+    for (int j = 0; j < m && !ok; j++) results[j] = NULL;
+    run_end(&r);
+    rg_set_grad_enabled(before);
+    return ok;
+}
+
+bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], rg_backward_options options)
+{
+    return differentiate("backward", n, y, gradients, 0, NULL, NULL, options);
+}
+
+bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
+                  int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options options)
+{
+    return differentiate("grad", n, y, gradients, m, x, results, options);
+}
+
+bool rg_backward_with(rg_tensor *y, rg_backward_options options)
+{
+    return differentiate("backward", 1, &y, &options.gradient, 0, NULL, NULL, options);
+}
+
+rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options)
+{
+    rg_tensor *result;
+    return differentiate("grad", 1, &y, &options.gradient, 1, &x, &result, options) ? result : NULL;
+}
+
+/* ---- .grad and hooks ---------------------------------------------------------------------------- */
+
+static rg_hook *retained(const rg_tensor *t)
+{
+    rg_hook *h = t->history ? rg_node_of(t)->hooks : NULL;
+    while (h && (h->function || h->output != t->output)) h = h->next;
+    return h;
+}
+
+/* Where t's gradient is kept, or NULL if nowhere. */
+static rg_tensor **grad_place(rg_tensor *t)
+{
+    rg_node *n = rg_node_of(t);
+    rg_hook *h = retained(t);
+    return n && !n->op ? &n->grad : h ? &h->grad : NULL;
+}
+
+rg_tensor *rg_grad_of(rg_tensor *t)
+{
+    if (!rg_check(t, "grad_of")) return NULL;
+    rg_tensor **place = grad_place(t);
+    return place && *place ? rg_lend(*place) : RG_NONE;
+}
+
+bool rg_set_grad(rg_tensor *t, rg_tensor *grad)
+{
+    char a[192], b[192];
+    if (!rg_check(t, "set_grad") || (grad != RG_NONE && !rg_check(grad, "set_grad"))) return false;
+    rg_tensor **place = grad_place(t);
+    if (!place) {
+        if (grad == RG_NONE) return true;
+        return rg_fail(RG_RUNTIME_ERROR, "set_grad", "the tensor neither is a leaf that requires grad nor retains its grad");
+    }
+    if (grad != RG_NONE) {
+        if (!rg_same_shape(grad, t))
+            return rg_fail(RG_RUNTIME_ERROR, "set_grad", "assigned grad has data of a different size: %s, expected %s",
+                           rg_shape_text(grad->ndim, grad->size, a), rg_shape_text(t->ndim, t->size, b));
+        if (grad->dtype != t->dtype)
+            return rg_fail(RG_TYPE_ERROR, "set_grad", "assigned grad has data of a different type");
+        rg_retain(grad);
+        if (rg_overlaps_itself(grad)) {                 /* later gradients are added in place */
+            rg_release(grad);
+            grad = rg_contiguous_copy(grad, grad->dtype);
+            if (!grad) return false;
+        }
+    }
+    rg_release(*place);
+    *place = grad == RG_NONE ? NULL : grad;
+    return true;
+}
+
+static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context)
+{
+    rg_node *n = rg_node_of(t);
+    rg_hook *h = rg_alloc(sizeof *h, RG_MEM_NODE), **end = &n->hooks;
+    if (!h) return NULL;
+    int id = 0;
+    for (; *end; end = &(*end)->next) id = RG_MAX(id, (*end)->id + 1);
+    *h = (rg_hook){ .id = id, .output = t->output, .function = function, .context = context };
+    *end = h;
+    return h;
+}
+
+bool rg_retain_grad(rg_tensor *t)
+{
+    if (!rg_check(t, "retain_grad")) return false;
+    if (!t->history) return rg_fail(RG_RUNTIME_ERROR, "retain_grad", "can't retain_grad on Tensor that has requires_grad=False");
+    if (!rg_node_of(t)->op || retained(t)) return true;
+    return hook_new(t, NULL, NULL) != NULL;
+}
+
+int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context)
+{
+    if (!rg_check(t, "register_hook")) return -1;
+    if (!t->history || !function) {
+        rg_fail(RG_RUNTIME_ERROR, "register_hook", "cannot register a hook on a tensor that doesn't require gradient");
+        return -1;
+    }
+    rg_hook *h = hook_new(t, function, context);
+    return h ? h->id : -1;
+}
+
+bool rg_remove_hook(rg_tensor *t, int id)
+{
+    if (!rg_check(t, "remove_hook")) return false;
+    rg_hook **h = t->history ? &rg_node_of(t)->hooks : NULL;
+    while (h && *h && ((*h)->id != id || (*h)->output != t->output)) h = &(*h)->next;
+    if (!h || !*h || !(*h)->function) return rg_fail(RG_RUNTIME_ERROR, "remove_hook", "the tensor has no hook %d", id);
+    rg_hook *gone = *h;
+    *h = gone->next;
+    rg_free(gone, sizeof *gone, RG_MEM_NODE);
+    return true;
+}

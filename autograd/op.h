@@ -1,0 +1,205 @@
+/*
+ * op.h: what an op is made of. One op is one paragraph in autograd/ops/: its
+ * public function, shape, forward, derivative, and the row that ties them
+ * together; everything else (recording, the engine, derived tests, drawing,
+ * profiling) reads the row.
+ *
+ * An application is a call: (row, attributes, inputs, outputs).
+ */
+#ifndef RG_OP_H
+#define RG_OP_H
+
+#include "autograd.h"
+#include "ops.h"
+#include "tensor/internal.h"
+#include "tensor/kernels/kernels.h"
+
+#define RG_MAX_OUTPUTS 3
+#define RG_MAX_RULES   6
+#define RG_MAX_INPUTS  1024             /* of cat and its kind */
+
+typedef struct rg_op   rg_op;
+typedef struct rg_node rg_node;
+
+typedef struct rg_call {
+    const rg_op *op;
+    const void  *attr;                  /* the op's own struct */
+    int          n_in, n_out;
+    rg_tensor  **in;                    /* RG_NONE where an optional one is absent */
+    rg_tensor   *out[RG_MAX_OUTPUTS];   /* dtype preset to in[0]'s */
+} rg_call;
+
+/* One step of a backward run: an application, seen from its node. */
+typedef struct rg_step {
+    rg_node          *node;
+    const rg_op      *op;
+    const void       *attr;
+    int               n_in, input;      /* input: whose gradient the rule is asked for */
+    rg_tensor *const *g;                /* one gradient for each output, NULL: none reached it */
+    bool              create_graph;
+    uint32_t          wanted;           /* RG_IN mask of the (first 24) inputs whose gradient is wanted */
+} rg_step;
+
+/* What a gradient needs of the application's values; only that is kept alive. */
+#define RG_IN(i)  (1u << (i))           /* the value of input i */
+#define RG_OUT(i) (1u << (24 + (i)))    /* the value of output i */
+#define RG_OUTPUT RG_OUT(0)
+
+/* The gradient of an input, given g, that of the first output. Written in the
+ * library's own differentiable functions, so that derivatives of derivatives
+ * come free. The engine sums it down to the input's shape if the input was
+ * broadcast, and casts it to the input's dtype. RG_NONE: zero. */
+typedef rg_tensor *rg_rule(const rg_step *s, rg_tensor *g);
+
+typedef struct rg_gradient {
+    uint32_t needs;
+    rg_rule *rule;
+    /* Adds the gradient to the input's one buffer instead, where nobody wants
+     * the graph of the gradient: what a slice does. */
+    bool (*into)(const rg_step *s, rg_tensor *g, rg_tensor *buffer);
+} rg_gradient;
+
+/* Before an application, its tensors (those in the row's `typed` mask, if it has
+ * one) are converted to one dtype. */
+typedef enum rg_typing {
+    RG_AS_GIVEN,
+    RG_PROMOTED,                        /* torch's result type */
+    RG_FLOATED,                         /* the same, integers and bool to the default dtype */
+} rg_typing;
+
+/* Inputs to test an op with: shapes, each after a letter for its values:
+ *     (2,3)    float, normal             p(2,3)  positive        u(3)  in (0.05, 0.95)
+ *     s(3)     in (-0.95, 0.95)          d(4)    distinct, at least 0.1 apart
+ *     z(3)     away from 0 and from every half-integer
+ *     i5(2,3)  int64 in [0, 5)           b(3)    bool            -     RG_NONE */
+typedef struct rg_sample { const char *inputs; const void *attr; } rg_sample;
+
+struct rg_op {
+    const char *name, *doc;
+    const char *node;                   /* torch's name in grad_fn=<...>; default NameBackward0 */
+    const char *(*node_of)(const void *attr);   /* where that depends on the attributes */
+    uint8_t     n_in;                   /* 0: any number of them */
+    uint8_t     n_out;                  /* 0: one */
+    uint8_t     typing;
+    uint32_t    typed;                  /* RG_IN masks; 0: all inputs */
+    uint32_t    optional;               /* RG_IN mask of inputs that may be RG_NONE */
+    bool      (*shape)(rg_call *c);     /* sets ndim, size (and dtype) of the outputs */
+    bool      (*view)(rg_call *c);      /* or: makes out[0] a view, after rg_view_begin */
+    bool      (*forward)(rg_call *c);   /* false: failed, the error stands */
+    void      (*kernel)(rg_tensor *y, rg_tensor *const in[]);   /* the same, for what has no attributes */
+    rg_gradient grad[RG_MAX_RULES];     /* by input; the last one set serves all further ones */
+    /* The gradients of every input that is wanted (rg_wants), into gin[], NULL on entry, at
+     * once and without recording; those it leaves at NULL go to their rule. A
+     * new reference each (rg_new). The rules are its specification. */
+    bool      (*fused)(const rg_step *s, rg_tensor *gin[]);
+    const char *no_grad;                /* why there is no derivative, if there is none */
+    bool        inplace;                /* element by element: forward may write over in[0] */
+    const rg_sample *samples;           /* up to one with .inputs == NULL */
+};
+
+extern const rg_op *const rg_ops[];     /* every op, in the order of ops.def */
+extern const int rg_n_ops;
+#define OP(name) extern const rg_op rg_op_##name;
+#include "ops.def"
+#undef OP
+
+#define RG_OP(ident, ...)   const rg_op rg_op_##ident = { .name = #ident, __VA_ARGS__ }
+#define RG_SAMPLES(...)     .samples = (const rg_sample[]){ __VA_ARGS__, { NULL, NULL } }
+#define RG_A(ident, ...)    &(const struct ident##_attr){ __VA_ARGS__ }
+#define RG_D(...)           { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } }    /* dims in RG_A */
+#define RG_ATTR(s, ident)   ((const struct ident##_attr *)(s)->attr)
+struct rg_no_attr { char none[0]; };
+#define RG_NO_ATTR          ((const struct rg_no_attr *)NULL)
+
+/* ---- applying (record.c) --------------------------------------------------------
+ * RG_APPLY(softmax, RG_A(softmax, .dim = dim), x) checks the inputs, runs the
+ * op, records it, and gives the result to the scope. */
+rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[]);
+bool       rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
+                            rg_tensor *out[]);
+/* The same with the result written over in[0], which is returned. name: "add_". */
+rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
+                            rg_tensor *const in[]);
+#define RG_APPLY(ident, attr, ...)                                              \
+    rg_apply(&rg_op_##ident, (attr), sizeof *(attr),                            \
+             RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
+#define RG_APPLY_(ident, attr, ...)                                             \
+    rg_apply_inplace(#ident "_", &rg_op_##ident, (attr), sizeof *(attr),        \
+             RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
+
+/* ---- shapes that many ops share -------------------------------------------------- */
+bool rg_shape_same(rg_call *c);         /* each output like in[0] */
+bool rg_shape_broadcast(rg_call *c);    /* out[0] as all inputs broadcast */
+bool rg_shape_broadcast_bool(rg_call *c);
+bool rg_view_begin(rg_call *c);         /* out[0]: in[0] again; change size, stride, data, then */
+bool rg_view_end(rg_call *c);           /* count and flag it */
+
+/* ---- in a rule ------------------------------------------------------------------- */
+rg_tensor *rg_saved(const rg_step *s, int input);           /* the value of an input; RG_NONE if absent */
+rg_tensor *rg_saved_output(const rg_step *s);
+rg_tensor *rg_saved_output_at(const rg_step *s, int output);
+rg_dims    rg_input_dims(const rg_step *s, int input);      /* the shape of an input that requires grad */
+rg_dtype   rg_input_dtype(const rg_step *s, int input);
+rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
+bool       rg_wants(const rg_step *s, int input);           /* for fused */
+
+/* Composite functions: a scope around the intermediates. */
+#define RG_COMPOSITE(expression) \
+    __extension__({ RG_SCOPE(); rg_tensor *rg_result = (expression); rg_result ? rg_escape(rg_result) : NULL; })
+
+/* ---- nodes (record.c, engine.c) ---------------------------------------------------- */
+typedef struct rg_edge { rg_node *node; uint32_t output; } rg_edge;     /* node NULL: no gradient wanted */
+typedef struct rg_meta { uint8_t ndim, dtype; int64_t size[RG_MAX_DIMS]; } rg_meta;
+
+typedef struct rg_hook {
+    struct rg_hook *next;
+    int             id, output;
+    rg_hook_function *function;         /* NULL: keeps the gradient of a tensor that isn't a leaf */
+    void           *context;
+    rg_tensor      *grad;
+} rg_hook;
+
+struct rg_node {
+    rg_history   base;
+    _Atomic int64_t refs;               /* in the high half: those of tensor headers */
+    const rg_op *op;                    /* NULL: a leaf */
+    uint64_t     order;                 /* greater than that of every node it leads to */
+    uint16_t     n_in, n_out;
+    bool         freed;                 /* its saved values are gone */
+    uint32_t     attr_size;
+    size_t       bytes;
+    rg_edge     *edge;                  /* n_in */
+    rg_tensor  **saved;                 /* n_in inputs, then n_out outputs; NULL where not needed */
+    uint32_t    *version;               /* of each when it was saved */
+    rg_meta     *meta;                  /* n_out */
+    void        *attr;
+    rg_tensor   *grad;                  /* a leaf's */
+    rg_hook     *hooks;
+    char        *name;                  /* a leaf's, for drawings and errors */
+    void        *trace;                 /* anomaly mode: where the forward call was made */
+    /* the run that holds it, and its place there */
+    _Atomic uint64_t run;
+    size_t       slot;
+    rg_node     *pending;               /* the list of those to release */
+};
+
+bool     rg_grad_mode(void);
+rg_node *rg_node_of(const rg_tensor *t);                    /* NULL: does not require grad */
+rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, size_t attr_size);
+void     rg_node_retain(rg_node *n);
+void     rg_node_release(rg_node *n);
+void     rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output);    /* gives t, which has none, its history */
+bool     rg_node_has_headers(const rg_node *n);
+const char *rg_node_name(const rg_node *n);                 /* "MulBackward0" */
+void     rg_node_free_saved(rg_node *n);
+rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output);     /* an alias with that history, owned by the scope */
+rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */
+bool     rg_may_write(rg_tensor *t, const char *op);        /* in place, outside the graph */
+
+/* anomaly.c and profile.c look on while this is set. */
+extern _Atomic bool rg_watching;
+void rg_trace_free(void *trace);
+void rg_watch_forward(const rg_call *c, rg_node *n);
+bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input);  /* false: an error stands */
+
+#endif

@@ -1,0 +1,600 @@
+/*
+ * record.c: applying an op: check and convert the inputs, find the shape, run
+ * the forward, and, where a gradient may be wanted, record a node.
+ */
+#include "op.h"
+
+#include <stdio.h>
+
+const rg_op *const rg_ops[] = {
+#define OP(name) &rg_op_##name,
+#include "ops.def"
+#undef OP
+};
+const int rg_n_ops = RG_COUNT(rg_ops);
+
+_Atomic bool rg_watching;
+
+static __thread struct { bool grad_off; uint64_t clock; rg_node *pending; bool draining; }
+    recorder __attribute__((tls_model("initial-exec")));
+
+/* ---- grad mode ------------------------------------------------------------------ */
+
+bool rg_grad_mode(void) { return !recorder.grad_off; }
+bool rg_is_grad_enabled(void) { return !recorder.grad_off; }
+
+bool rg_set_grad_enabled(bool on)
+{
+    bool before = !recorder.grad_off;
+    recorder.grad_off = !on;
+    return before;
+}
+
+rg_grad_guard rg_grad_guard_open(bool on) { return (rg_grad_guard){ rg_set_grad_enabled(on) }; }
+void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->before); }
+
+/* ---- nodes ------------------------------------------------------------------------ */
+
+/* References count in the low half; those that headers hold also in the high half. */
+static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
+static void node_let_go(rg_node *n, int64_t what);
+
+static const char *node_history_name(const rg_history *h)
+{
+    const rg_node *n = (const rg_node *)h;
+    return n->op ? rg_node_name(n) : NULL;
+}
+
+/* A header lets go. With the last one goes the gradient that only a header can ask
+ * for; the graph of that gradient may lead back here, and would never be released. */
+static void node_history_release(rg_history *h)
+{
+    rg_node *n = (rg_node *)h;
+    if (atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1) {
+        rg_tensor *grad = n->grad;
+        n->grad = NULL;
+        for (rg_hook *k = n->hooks; k; k = k->next) {
+            rg_release(k->grad);
+            k->grad = NULL;
+        }
+        rg_release(grad);
+    }
+    node_let_go(n, HEADER_REF);
+}
+
+static const rg_history_class node_class = { node_history_name, node_history_release };
+
+const char *rg_node_name(const rg_node *n)
+{
+    if (!n->op) return "AccumulateGrad";
+    return n->op->node_of ? n->op->node_of(n->attr) : n->op->node;
+}
+
+rg_node *rg_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
+
+void rg_node_retain(rg_node *n) { atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed); }
+
+void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output)
+{
+    atomic_fetch_add_explicit(&n->refs, HEADER_REF, memory_order_relaxed);
+    t->history = &n->base;
+    t->output = (uint8_t)output;
+}
+
+bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
+
+/* One block: the node, edges, metas, attributes, saved tensors, their versions. */
+rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, size_t attr_size)
+{
+    size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
+    size_t attrs = metas + (size_t)n_out * sizeof(rg_meta);
+    size_t saved = attrs + (attr_size + 7) / 8 * 8, n_saved = op ? (size_t)(n_in + n_out) : 0;
+    size_t bytes = saved + n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
+    rg_node *n = rg_alloc(bytes, RG_MEM_NODE);
+    if (!n) return NULL;
+    memset(n, 0, sizeof *n);
+    n->base.cls = &node_class;
+    atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
+    n->op = op;
+    n->n_in = (uint16_t)n_in;
+    n->n_out = (uint16_t)n_out;
+    n->attr_size = (uint32_t)attr_size;
+    n->bytes = bytes;
+    n->edge = (rg_edge *)((char *)n + edges);
+    n->meta = (rg_meta *)((char *)n + metas);
+    n->attr = (char *)n + attrs;
+    n->saved = (rg_tensor **)((char *)n + saved);
+    n->version = (uint32_t *)(n->saved + n_saved);
+    memset(n->edge, 0, (size_t)n_in * sizeof(rg_edge));
+    memset(n->saved, 0, n_saved * sizeof(rg_tensor *));
+    return n;
+}
+
+void rg_node_free_saved(rg_node *n)
+{
+    if (!n->op) return;
+    for (int i = 0; i < n->n_in + n->n_out; i++)
+        if (n->saved[i]) {
+            rg_release(n->saved[i]);
+            n->saved[i] = NULL;
+            n->freed = true;
+        }
+}
+
+static void node_destroy(rg_node *n)
+{
+    rg_node_free_saved(n);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->edge[i].node) rg_node_release(n->edge[i].node);
+    while (n->hooks) {
+        rg_hook *h = n->hooks;
+        n->hooks = h->next;
+        rg_release(h->grad);
+        rg_free(h, sizeof *h, RG_MEM_NODE);
+    }
+    rg_release(n->grad);
+    if (n->name) rg_free(n->name, strlen(n->name) + 1, RG_MEM_OTHER);
+    if (n->trace) rg_trace_free(n->trace);
+    rg_free(n, n->bytes, RG_MEM_NODE);
+}
+
+/* A long history is released in a loop: what a release would release joins a list. */
+static void node_let_go(rg_node *n, int64_t what)
+{
+    if (atomic_load_explicit(&n->refs, memory_order_acquire) != what
+        && atomic_fetch_sub_explicit(&n->refs, what, memory_order_acq_rel) != what) return;
+    n->pending = recorder.pending;
+    recorder.pending = n;
+    if (recorder.draining) return;
+    recorder.draining = true;
+    while ((n = recorder.pending)) {
+        recorder.pending = n->pending;
+        node_destroy(n);
+    }
+    recorder.draining = false;
+}
+
+void rg_node_release(rg_node *n) { node_let_go(n, 1); }
+
+/* ---- shapes that many ops share ------------------------------------------------------ */
+
+bool rg_shape_same(rg_call *c)
+{
+    for (int k = 0; k < c->n_out; k++) rg_copy_shape(c->out[k], c->in[0]);
+    return true;
+}
+
+bool rg_shape_broadcast(rg_call *c)
+{
+    rg_tensor *y = c->out[0];
+    rg_copy_shape(y, c->in[0]);
+    for (int i = 1; i < c->n_in; i++)
+        if (!rg_is_none(c->in[i]) && !rg_same_shape(y, c->in[i])
+            && !rg_broadcast_shapes(c->op->name, y, c->in[i], y)) return false;
+    return true;
+}
+
+bool rg_shape_broadcast_bool(rg_call *c)
+{
+    c->out[0]->dtype = RG_BOOL;
+    return rg_shape_broadcast(c);
+}
+
+bool rg_view_begin(rg_call *c)
+{
+    rg_tensor *y = c->out[0], *x = c->in[0];
+    atomic_fetch_add_explicit(&x->storage->refs, 1, memory_order_relaxed);
+    y->storage = x->storage;
+    y->data = x->data;
+    y->flags |= RG_VIEW;
+    y->rebased = x->storage->rebased;
+    y->ndim = x->ndim;
+    for (int i = 0; i < x->ndim; i++) {
+        y->size[i] = x->size[i];
+        y->stride[i] = x->stride[i];
+    }
+    return true;
+}
+
+bool rg_view_end(rg_call *c)
+{
+    rg_update_flags(c->out[0]);
+    return true;
+}
+
+/* ---- inputs ---------------------------------------------------------------------------- */
+
+static bool input_check(const rg_op *op, int i, rg_tensor *t)
+{
+    if (t == RG_NONE && (op->optional >> i & 1)) return true;
+    if (!rg_check(t, op->name)) return false;
+    if (RG_UNLIKELY(t->flags & RG_VIEW && t->rebased != t->storage->rebased)) {
+        rg_fail(RG_RUNTIME_ERROR, op->name, "a view is used after its base was modified by %s with gradients recorded; "
+                "take the view again", t->storage->mutation);
+        return false;
+    }
+    return true;
+}
+
+/* The inputs in their common dtype. converted[i]: a reference to give back; typed:
+ * room for n. */
+static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[], rg_tensor *typed[])
+{
+    int m = 0;
+    bool differ = false;
+    for (int i = 0; i < n; i++) {
+        if ((op->typed && !(op->typed >> i & 1)) || rg_is_none(in[i])) continue;
+        typed[m++] = in[i];
+        differ |= in[i]->dtype != typed[0]->dtype;
+    }
+    if (m == 0) return true;
+    rg_dtype dtype = differ || typed[0]->flags & RG_WEAK ? rg_promote(m, typed) : typed[0]->dtype;
+    if (op->typing == RG_FLOATED && !rg_is_float(dtype)) dtype = rg_default_dtype();
+    for (int i = 0; i < n; i++) {
+        if ((op->typed && !(op->typed >> i & 1)) || rg_is_none(in[i]) || in[i]->dtype == dtype) continue;
+        if (in[i]->history && rg_grad_mode()) {
+            rg_tensor *to = rg_to(in[i], dtype);
+            if (!to) return false;
+            in[i] = to;
+        } else {
+            converted[i] = rg_new_like(in[i], dtype);
+            if (!converted[i]) return false;
+            rg_copy_elements(converted[i], in[i]);
+            in[i] = converted[i];
+        }
+    }
+    return true;
+}
+
+/* ---- recording ---------------------------------------------------------------------------- */
+
+static bool save(rg_node *n, int slot, rg_tensor *t)
+{
+    if (rg_is_none(t)) return true;
+    n->saved[slot] = rg_alias(t);
+    n->version[slot] = t->storage->version;
+    return n->saved[slot] != NULL;
+}
+
+static bool record(const rg_call *c, size_t attr_size)
+{
+    const rg_op *op = c->op;
+    rg_node *n = rg_node_new(op, c->n_in, c->n_out, attr_size);
+    if (!n) return false;
+    if (attr_size) memcpy(n->attr, c->attr, attr_size);
+    uint64_t order = recorder.clock;
+    uint32_t needs = 0;
+    for (int i = 0, rule = 0; i < c->n_in; i++) {
+        rg_node *from = rg_node_of(c->in[i]);
+        if (i < RG_MAX_RULES && (op->grad[i].rule || i == 0)) rule = i;
+        if (!from) continue;
+        rg_node_retain(from);
+        n->edge[i] = (rg_edge){ from, c->in[i]->output };
+        if (from->order > order) order = from->order;
+        needs |= op->grad[rule].needs;
+    }
+    n->order = recorder.clock = order + 1;
+    for (int k = 0; k < c->n_out; k++) {
+        const rg_tensor *y = c->out[k];
+        n->meta[k].dtype = y->dtype;
+        n->meta[k].ndim = y->ndim;
+        for (int d = 0; d < y->ndim; d++) n->meta[k].size[d] = y->size[d];
+    }
+    bool ok = true;
+    for (int i = 0; i < c->n_in && ok; i++)
+        if (i < 24 && needs & RG_IN(i)) ok = save(n, i, c->in[i]);
+    for (int k = 0; k < c->n_out && ok; k++)
+        if (needs & RG_OUT(k)) ok = save(n, c->n_in + k, c->out[k]);
+    if (!ok) {
+        rg_node_release(n);
+        return false;
+    }
+    for (int k = 0; k < c->n_out; k++) {
+        if (!rg_is_float(c->out[k]->dtype)) continue;
+        rg_node_attach(c->out[k], n, (uint32_t)k);
+    }
+    if (RG_UNLIKELY(rg_watching)) rg_watch_forward(c, n);
+    rg_node_release(n);
+    return true;
+}
+
+/* ---- applying -------------------------------------------------------------------------------- */
+
+/* Makes c->out from c->in; `over`: write into this instead of a new out[0]. */
+static bool compute(rg_call *c, rg_tensor *over)
+{
+    const rg_op *op = c->op;
+    for (int k = 0; k < c->n_out; k++) {
+        if (!(c->out[k] = rg_header_new())) return false;
+        c->out[k]->dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
+    }
+    if (op->view) return op->view(c);
+    if (!op->shape(c)) return false;
+    if (over) {
+        char a[192], b[192];
+        rg_tensor *y = c->out[0];
+        if (!rg_same_shape(y, over))
+            return rg_fail(RG_RUNTIME_ERROR, op->name, "output with shape %s doesn't match the broadcast shape %s",
+                           rg_shape_text(over->ndim, over->size, a), rg_shape_text(y->ndim, y->size, b));
+        if (y->dtype == over->dtype && op->inplace) {
+            rg_release(y);
+            rg_retain(over);
+            c->out[0] = over;
+        }
+    }
+    for (int k = 0; k < c->n_out; k++)
+        if (c->out[k] != over && !rg_allocate(c->out[k])) return false;
+    if (!op->kernel) return op->forward(c);
+    op->kernel(c->out[0], c->in);
+    return true;
+}
+
+static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const given[],
+                  rg_tensor *out[], rg_tensor *over)
+{
+    rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
+    rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1 };
+    bool wants_grad = false, ok = true;
+
+    if (RG_UNLIKELY(n > RG_MAX_RULES)) {
+        if (n > RG_MAX_INPUTS) return rg_fail(RG_RUNTIME_ERROR, op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
+        in = rg_alloc(3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
+        if (!in) return false;
+    }
+    converted = in + n;
+    for (int i = 0; i < n; i++) {
+        in[i] = given[i];
+        converted[i] = NULL;
+        ok = ok && input_check(op, i, in[i]);
+        if (ok && in[i]->history) wants_grad = true;
+    }
+    wants_grad = wants_grad && rg_grad_mode();
+    ok = ok && (op->typing == RG_AS_GIVEN || convert_inputs(op, n, in, converted, in + 2 * n));
+    c.in = in;
+    ok = ok && compute(&c, wants_grad ? NULL : over);
+    if (ok && wants_grad) {
+        bool any_float = false;
+        for (int k = 0; k < c.n_out; k++) any_float |= rg_is_float(c.out[k]->dtype);
+        if (any_float) ok = record(&c, attr_size);
+    }
+    if (ok && RG_UNLIKELY(rg_watching) && !wants_grad) rg_watch_forward(&c, NULL);
+    for (int i = 0; i < n; i++)
+        if (converted[i]) rg_release(converted[i]);
+    if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
+    for (int k = 0; k < c.n_out; k++) {
+        if (ok) out[k] = c.out[k];
+        else rg_release(c.out[k]);
+    }
+    return ok;
+}
+
+rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[])
+{
+    rg_tensor *y;
+    return apply(op, attr, attr_size, n, in, &y, NULL) ? rg_own(y) : NULL;
+}
+
+bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
+                      rg_tensor *out[])
+{
+    int n_out = op->n_out ? op->n_out : 1;
+    bool ok = apply(op, attr, attr_size, n, in, out, NULL);
+    for (int k = 0; k < n_out; k++) {
+        if (ok && rg_own(out[k])) continue;
+        if (ok) for (int j = k + 1; j < n_out; j++) rg_release(out[j]);
+        for (int j = 0; j < n_out; j++) out[j] = NULL;
+        return false;
+    }
+    return ok;
+}
+
+/* ---- in place --------------------------------------------------------------------------------- */
+
+bool rg_may_write(rg_tensor *t, const char *op)
+{
+    if (!rg_check(t, op)) return false;
+    if (rg_overlaps_itself(t))
+        return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
+                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
+    rg_node *n = rg_node_of(t);
+    if (!n || !rg_grad_mode()) return true;
+    if (!n->op)
+        return rg_fail(RG_RUNTIME_ERROR, op, "a leaf Variable that requires grad is being used in an in-place operation.");
+    if (t->flags & RG_VIEW) {
+        bool of_leaf = n->n_in && n->edge[0].node && !n->edge[0].node->op;
+        if (of_leaf)
+            return rg_fail(RG_RUNTIME_ERROR, op, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+        return rg_fail(RG_RUNTIME_ERROR, op, "Output %d of %s is a view and is being modified inplace. "
+                       "Write to its base with rg_set_item instead.", t->output, rg_node_name(n));
+    }
+    return true;
+}
+
+/* Does writing to t spoil what the op still has to read? Not if they are one and
+ * the same, element by element, or have no storage in common. */
+static bool collides(const rg_tensor *t, int n, rg_tensor *const in[])
+{
+    for (int i = 1; i < n; i++) {
+        const rg_tensor *x = in[i];
+        if (!x || x == RG_NONE || x->storage != t->storage) continue;
+        if (x->data != t->data || !rg_same_shape(x, t) || memcmp(x->stride, t->stride, t->ndim * sizeof x->stride[0])) return true;
+    }
+    return false;
+}
+
+rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
+                            rg_tensor *const in[])
+{
+    rg_tensor *t = in[0], *y;
+    if (!rg_may_write(t, name)) return NULL;
+    bool direct = op->inplace && !collides(t, n, in);
+    RG_SCOPE();
+    if (!apply(op, attr, attr_size, n, in, &y, direct ? t : NULL)) return NULL;
+    if (y != t) {
+        char a[192], b[192];
+        bool ok = false;
+        if (!rg_same_shape(y, t))
+            rg_fail(RG_RUNTIME_ERROR, name, "output with shape %s doesn't match the broadcast shape %s",
+                    rg_shape_text(t->ndim, t->size, a), rg_shape_text(y->ndim, y->size, b));
+        else if ((rg_is_float(y->dtype) && !rg_is_float(t->dtype)) || (t->dtype == RG_BOOL && y->dtype != RG_BOOL))
+            rg_fail(RG_RUNTIME_ERROR, name, "result type %s can't be cast to the desired output type %s",
+                    rg_scalar_name(y->dtype), rg_scalar_name(t->dtype));
+        else if (y->history && t->flags & RG_VIEW)
+            rg_fail(RG_RUNTIME_ERROR, name, "the view of a tensor is written to with a value that requires grad. "
+                    "Write to its base with rg_set_item instead.");
+        else
+            ok = true;
+        if (ok && y->history && y->dtype != t->dtype) {
+            rg_tensor *cast = rg_to(y, t->dtype);
+            rg_release(y);
+            y = cast;
+            if (!y) return NULL;
+            rg_retain(y);
+        }
+        if (ok) {
+            rg_copy_elements(t, y);
+            if (y->history) {
+                rg_history *before = t->history;
+                rg_node_attach(t, rg_node_of(y), y->output);
+                t->rebased = ++t->storage->rebased;
+                if (before) before->cls->release(before);
+            }
+        }
+        rg_release(y);
+        if (!ok) return NULL;
+    } else {
+        rg_release(y);
+    }
+    rg_wrote(t, name);
+    return t;
+}
+
+/* ---- leaves, detaching --------------------------------------------------------------------------- */
+
+rg_tensor *rg_requires_grad_(rg_tensor *t, bool on)
+{
+    if (!rg_check(t, "requires_grad_")) return NULL;
+    rg_node *n = rg_node_of(t);
+    if (n && n->op) {
+        if (on) return t;
+        return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "you can only change requires_grad flags of leaf variables. "
+                       "If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+                       "var_no_grad = var.detach().");
+    }
+    if (!on || n) {
+        if (n && !on) {
+            t->history = NULL;
+            n->base.cls->release(&n->base);
+        }
+        return t;
+    }
+    if (!rg_is_float(t->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
+    n = rg_node_new(NULL, 0, 1, 0);
+    if (!n) return NULL;
+    n->meta[0].dtype = t->dtype;
+    n->meta[0].ndim = t->ndim;
+    for (int d = 0; d < t->ndim; d++) n->meta[0].size[d] = t->size[d];
+    rg_node_attach(t, n, 0);
+    rg_node_release(n);
+    t->flags &= (uint8_t)~RG_WEAK;
+    return t;
+}
+
+bool rg_requires_grad(rg_tensor *t) { return rg_check(t, "requires_grad") && t->history; }
+bool rg_is_leaf(rg_tensor *t) { return rg_check(t, "is_leaf") && !(t->history && rg_node_of(t)->op); }
+
+const char *rg_grad_fn(rg_tensor *t)
+{
+    if (!rg_check(t, "grad_fn")) return NULL;
+    return rg_is_leaf(t) ? "" : rg_node_name(rg_node_of(t));
+}
+
+rg_tensor *rg_detach(rg_tensor *t)
+{
+    return rg_check(t, "detach") ? rg_own(rg_alias(t)) : NULL;
+}
+
+rg_tensor *rg_detach_(rg_tensor *t)
+{
+    if (!rg_check(t, "detach_")) return NULL;
+    if (t->history && t->flags & RG_VIEW)
+        return rg_fail(RG_RUNTIME_ERROR, "detach_", "Can't detach views in-place. Use detach() instead.");
+    rg_node *n = rg_node_of(t);
+    t->history = NULL;
+    if (n) n->base.cls->release(&n->base);
+    return t;
+}
+
+/* ---- in a rule -------------------------------------------------------------------------------------- */
+
+rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output)
+{
+    rg_tensor *t = rg_alias(value);
+    if (!t) return NULL;
+    rg_node_attach(t, n, output);
+    return rg_own(t);
+}
+
+static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output)
+{
+    rg_node *n = s->node;
+    rg_tensor *t = n->saved[slot];
+    if (!t) {
+        if (!n->freed && slot < n->n_in) return RG_NONE;
+        return rg_fail(RG_RUNTIME_ERROR, s->op->name, "Trying to backward through the graph a second time (or directly "
+                       "access saved tensors after they have already been freed). Saved intermediate values of the graph "
+                       "are freed when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
+                       "backward through the graph a second time.");
+    }
+    if (RG_UNLIKELY(t->storage->version != n->version[slot])) {
+        char shape[192];
+        return rg_fail(RG_RUNTIME_ERROR, s->op->name, "one of the variables needed for gradient computation has been "
+                       "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; "
+                       "expected version %u instead. The last write was by %s.",
+                       rg_scalar_name(t->dtype), rg_shape_text(t->ndim, t->size, shape),
+                       from && from->name ? " named " : "", from && from->name ? from->name : "",
+                       slot < n->n_in ? "input" : "output", slot < n->n_in ? slot : slot - n->n_in, rg_node_name(n),
+                       t->storage->version, n->version[slot], t->storage->mutation);
+    }
+    return s->create_graph && from ? rg_join(t, from, output) : t;
+}
+
+rg_tensor *rg_saved(const rg_step *s, int input)
+{
+    return saved_at(s, input, s->node->edge[input].node, s->node->edge[input].output);
+}
+
+rg_tensor *rg_saved_output_at(const rg_step *s, int output)
+{
+    return saved_at(s, s->n_in + output, s->node, (uint32_t)output);
+}
+
+rg_tensor *rg_saved_output(const rg_step *s) { return rg_saved_output_at(s, 0); }
+
+static const rg_meta *input_meta(const rg_step *s, int input)
+{
+    const rg_edge *e = &s->node->edge[input];
+    return &e->node->meta[e->output];
+}
+
+rg_dims rg_input_dims(const rg_step *s, int input)
+{
+    const rg_meta *m = input_meta(s, input);
+    rg_dims d = { .n = m->ndim };
+    for (int i = 0; i < m->ndim; i++) d.v[i] = m->size[i];
+    return d;
+}
+
+rg_dtype rg_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }
+
+rg_tensor *rg_step_g(const rg_step *s, int output)
+{
+    if (s->g[output]) return s->g[output];
+    const rg_meta *m = &s->node->meta[output];
+    rg_tensor *zero = rg_own(rg_new(m->dtype, m->ndim, m->size));
+    if (zero) rg_fill_zero(zero);
+    return zero;
+}
+
+bool rg_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }
