@@ -104,6 +104,9 @@ extern const int rg_n_ops;
 #undef OP
 
 #define RG_OP(ident, ...)   const rg_op rg_op_##ident = { .name = #ident, __VA_ARGS__ }
+#define RG_RULE(needs_, rule_)             { .needs = (needs_), .rule = (rule_) }
+#define RG_RULE_INTO(needs_, rule_, into_) { .needs = (needs_), .rule = (rule_), .into = (into_) }
+#define RG_NO_RULE                         { .needs = 0 }       /* an input without a gradient (indices) */
 #define RG_SAMPLES(...)     .samples = (const rg_sample[]){ __VA_ARGS__, { NULL, NULL } }
 #define RG_A(ident, ...)    &(const struct ident##_attr){ __VA_ARGS__ }
 #define RG_D(...)           { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } }    /* dims in RG_A */

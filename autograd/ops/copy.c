@@ -23,7 +23,7 @@ static bool to_forward(rg_call *c)
 static rg_tensor *to_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
 RG_OP(to, .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1, .shape = to_shape, .forward = to_forward,
-      .grad = { { 0, to_rule } },
+      .grad = { RG_RULE(0, to_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64) }, { "()", RG_A(to, RG_FLOAT64) }, { "(0,2)", RG_A(to, RG_FLOAT64) }));
 
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype)
@@ -95,7 +95,7 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g)
 }
 
 RG_OP(cat, .doc = "tensors joined along dim", .node = "CatBackward0", .typing = RG_PROMOTED, .shape = cat_shape,
-      .forward = cat_forward, .grad = { { 0, cat_rule } },
+      .forward = cat_forward, .grad = { RG_RULE(0, cat_rule) },
       RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat, 0, { 0, 2 }) }, { "(2,3) (2,1) (2,2)", RG_A(cat, 1, { 0, 3, 4 }) },
                  { "(0) (2,2)", RG_A(cat, 0, { 0, 0 }) }, { "(0,3) (2,3)", RG_A(cat, 0, { 0, 0 }) }));
 

@@ -43,7 +43,7 @@ static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g)
 }
 
 RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .n_in = 2, .shape = gather_shape, .forward = gather_forward,
-      .grad = { { RG_IN(1), gather_rule } },
+      .grad = { RG_RULE(RG_IN(1), gather_rule) },
       RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) }, { "() i1()", RG_A(gather, 0) }));
 
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
@@ -83,7 +83,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g)
 
 RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0", .n_in = 3, .shape = scatter_shape,
       .forward = scatter_forward,
-      .grad = { { RG_IN(1), scatter_rule_x }, { 0, NULL }, { RG_IN(1), scatter_rule_source } },
+      .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, 0) }, { "() i1() ()", RG_A(scatter, 0) }));
 
 rg_tensor *(rg_scatter)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)

@@ -29,7 +29,7 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) { return rg_matm
 
 RG_OP(matmul, .doc = "a b, on the last two dims", .node = "MmBackward0", .n_in = 2,
       .shape = matmul_shape, .forward = matmul_forward,
-      .grad = { { RG_IN(1), matmul_rule_a }, { RG_IN(0), matmul_rule_b } },
+      .grad = { RG_RULE(RG_IN(1), matmul_rule_a), RG_RULE(RG_IN(0), matmul_rule_b) },
       RG_SAMPLES({ "(2,3) (3,4)", NULL }, { "(2,2,3) (3,2)", NULL }, { "(2,1,2,3) (4,3,1)", NULL },
                  { "(0,3) (3,2)", NULL }, { "(2,0) (0,2)", NULL }));
 

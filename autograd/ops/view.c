@@ -35,7 +35,7 @@ static bool expand_view(rg_call *c)
 static rg_tensor *expand_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
 RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", .n_in = 1, .view = expand_view,
-      .grad = { { 0, expand_rule } },
+      .grad = { RG_RULE(0, expand_rule) },
       RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(2, 3)) }, { "(2,1)", RG_A(expand, RG_D(4, -1, 3)) },
                  { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) }, { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
 
@@ -82,7 +82,7 @@ static bool select_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
 }
 
 RG_OP(select, .doc = "x at one index of dim", .node = "SelectBackward0", .n_in = 1, .view = select_view,
-      .grad = { { 0, select_rule, select_into } },
+      .grad = { RG_RULE_INTO(0, select_rule, select_into) },
       RG_SAMPLES({ "(2,3)", RG_A(select, 0, 1) }, { "(2,3,4)", RG_A(select, 1, 0) }, { "(3)", RG_A(select, 0, 2) },
                  { "(2,0)", RG_A(select, 0, 1) }));
 
@@ -134,7 +134,7 @@ static bool slice_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
 }
 
 RG_OP(slice, .doc = "x[start:start + length step:step] along dim", .node = "SliceBackward0", .n_in = 1, .view = slice_view,
-      .grad = { { 0, slice_rule, slice_into } },
+      .grad = { RG_RULE_INTO(0, slice_rule, slice_into) },
       RG_SAMPLES({ "(2,3)", RG_A(slice, 1, 1, 2, 1) }, { "(7,2)", RG_A(slice, 0, 1, 3, 2) }, { "(3)", RG_A(slice, 0, 3, 0, 1) },
                  { "(0,2)", RG_A(slice, 1, 0, 1, 1) }));
 
@@ -178,7 +178,7 @@ static rg_tensor *transpose_rule(const rg_step *s, rg_tensor *g)
 }
 
 RG_OP(transpose, .doc = "x with two dims exchanged", .node = "TransposeBackward0", .n_in = 1, .view = transpose_view,
-      .grad = { { 0, transpose_rule } },
+      .grad = { RG_RULE(0, transpose_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(transpose, 0, 1) }, { "(2,3,4)", RG_A(transpose, 2, 0) }, { "()", RG_A(transpose, 0, 0) },
                  { "(0,3)", RG_A(transpose, 0, 1) }));
 
@@ -216,7 +216,7 @@ static bool unsqueeze_view(rg_call *c)
 static rg_tensor *unsqueeze_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
 RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", .node = "UnsqueezeBackward0", .n_in = 1, .view = unsqueeze_view,
-      .grad = { { 0, unsqueeze_rule } },
+      .grad = { RG_RULE(0, unsqueeze_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, 1) }, { "()", RG_A(unsqueeze, 0) }, { "(0,2)", RG_A(unsqueeze, 2) }));
 
 rg_tensor *rg_unsqueeze(rg_tensor *x, int dim)
@@ -269,7 +269,7 @@ static bool reshape_view(rg_call *c)
 static rg_tensor *reshape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
 RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .n_in = 1, .view = reshape_view,
-      .grad = { { 0, reshape_rule } },
+      .grad = { RG_RULE(0, reshape_rule) },
       RG_SAMPLES({ "(2,6)", RG_A(reshape, RG_D(3, 4)) }, { "()", RG_A(reshape, RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, RG_D(3, 0)) }));
 
