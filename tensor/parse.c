@@ -27,11 +27,12 @@ typedef struct parser {
     int64_t  size[RG_MAX_DIMS];         /* -1 until the first list of that depth has ended */
     parsed  *items;
     size_t   n, room;
-    int      kind;                      /* the highest dtype among the items: bool, int64 or float64 */
+    int      kind;                      /* the highest dtype seen: bool, int64 or float64 (as is []) */
     int      dtype;                     /* what the text names, or -1 */
     rg_dims  named;                     /* the shape that the text names; n < 0: none */
-    bool     wide_int, wide_float, huge;   /* an item that doesn't fit int64, or double */
-    const char *fault_at;               /* of the faults in shape torch names the leftmost */
+    const char *wide_int, *wide_float, *huge;   /* the first item that fits no int64, or no double */
+    const char *stray;                  /* the first list where a number should be */
+    const char *fault_at;               /* torch names the leftmost fault */
     rg_code  code;
     char     message[192];
 } parser;
@@ -152,6 +153,7 @@ static bool parse_number(parser *s, int depth)
     if (c >= '0' && c <= '9') {
         if (!parse_digits(s, &v)) return false;
     } else if (!parse_named(s, &v)) {
+        s->at = from;
         return parse_garbage(s, "a number");
     }
     if (quoted && !parse_take(s, "'") && !parse_take(s, "\"")) return parse_garbage(s, "a quote");
@@ -166,11 +168,11 @@ static bool parse_number(parser *s, int depth)
     parsed item = { .f = negative ? -v.f : v.f };
     if (v.kind == RG_FLOAT64) {
         if (v.f < 0x1p63) item.i = (int64_t)item.f;
-        else s->wide_float = true;
+        else if (!s->wide_float) s->wide_float = from;
     } else {
         item.i = (int64_t)(negative ? -v.u : v.u);
-        s->wide_int |= v.wide || v.u > (uint64_t)INT64_MAX + negative;
-        s->huge |= isinf(v.f);
+        if (!s->wide_int && (v.wide || v.u > (uint64_t)INT64_MAX + negative)) s->wide_int = from;
+        if (!s->huge && isinf(v.f)) s->huge = from;
     }
     s->kind = RG_MAX(s->kind, v.kind);
     if (s->ndim < 0) s->ndim = depth;
@@ -191,10 +193,8 @@ static bool parse_value(parser *s, int depth)
         s->code = RG_OK;
         return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d", RG_MAX_DIMS);
     }
-    bool stray = s->ndim >= 0 && depth >= s->ndim;      /* where a number should be */
-    if (stray)
-        parse_fault(s, open, RG_TYPE_ERROR, "%s", s->kind == RG_FLOAT64 ? "must be real number, not list"
-                    : "'list' object cannot be interpreted as an integer");
+    bool stray = s->ndim >= 0 && depth >= s->ndim;
+    if (stray && !s->stray) s->stray = open;
     s->at++;
     int64_t n = 0;
     char separator = 0;
@@ -211,6 +211,7 @@ static bool parse_value(parser *s, int depth)
         if (!parse_value(s, depth + 1)) return false;
     }
     s->at++;
+    if (n == 0) s->kind = RG_FLOAT64;
     if (stray) return true;
     if (s->ndim < 0) s->ndim = depth + 1;
     if (s->size[depth] < 0) s->size[depth] = n;
@@ -299,15 +300,20 @@ static bool parse_sizes(parser *s, rg_dims *shape)
     return true;
 }
 
+/* Faults that depend on the dtype. */
 static bool parse_fits(parser *s, rg_dtype dtype)
 {
+    bool whole = !rg_is_float(dtype);
     if (dtype == RG_INT64 && s->wide_int)
-        return parse_fault(s, NULL, RG_VALUE_ERROR, "Overflow when unpacking long long");
+        parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (dtype == RG_INT64 && s->wide_float)
-        return parse_fault(s, NULL, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
-    if (rg_is_float(dtype) && s->huge)
-        return parse_fault(s, NULL, RG_VALUE_ERROR, "int too large to convert to float");
-    return true;
+        parse_fault(s, s->wide_float, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
+    if (!whole && s->huge)
+        parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
+    if (s->stray)
+        parse_fault(s, s->stray, RG_TYPE_ERROR, "%s", whole ? "'list' object cannot be interpreted as an integer"
+                                                            : "must be real number, not list");
+    return s->code == RG_OK;
 }
 
 static rg_tensor *parse_tensor(const char *text, int dtype)
@@ -319,9 +325,9 @@ static rg_tensor *parse_tensor(const char *text, int dtype)
 
     rg_tensor *t = NULL;
     rg_dims shape;
-    if (parse_text(&s) && s.code == RG_OK) {
-        bool whole = s.n && s.kind != RG_FLOAT64;
-        if (dtype < 0) dtype = s.dtype >= 0 ? s.dtype : whole ? s.kind : (int)rg_default_dtype();
+    if (parse_text(&s)) {
+        int inferred = s.kind == RG_FLOAT64 ? (int)rg_default_dtype() : s.kind;
+        if (dtype < 0) dtype = s.dtype >= 0 ? s.dtype : inferred;
         if (parse_fits(&s, (rg_dtype)dtype) && parse_sizes(&s, &shape))
             t = rg_new((rg_dtype)dtype, shape.n, shape.v);
     }

@@ -1,0 +1,244 @@
+/* Reading text: torch.tensor's inference and errors, and everything that is printed. */
+#include "print_cases.h"
+
+#include <limits.h>
+#include <math.h>
+
+static const rg_printoptions exact = { 17, INT_MAX, 3, 80, 1 };
+
+static bool same_bits(const rg_tensor *a, rg_tensor *b)
+{
+    if (a->dtype != b->dtype || !rg_same_shape(a, b)) return false;
+    rg_tensor *flat = rg_contiguous_copy(b, b->dtype);
+    bool same = true;
+    for (int64_t i = 0; i < a->numel && same; i++) {
+        size_t item = rg_sizeof(a->dtype), at = (size_t)i * item;
+        same = memcmp(a->data + at, flat->data + at, item) == 0 ||
+               (isnan(rg_load_f64(a->data + at, a->dtype)) && isnan(rg_load_f64(flat->data + at, a->dtype)));
+    }
+    rg_release(flat);
+    return same;
+}
+
+static rg_code code_named(const char *line, const char **sentence)
+{
+    static const struct { const char *name; rg_code code; } names[] = {
+        { "! ValueError ", RG_VALUE_ERROR }, { "! TypeError ", RG_TYPE_ERROR }, { "! RuntimeError ", RG_RUNTIME_ERROR },
+    };
+    for (int i = 0; i < RG_COUNT(names); i++)
+        if (strncmp(line, names[i].name, strlen(names[i].name)) == 0) {
+            *sentence = line + strlen(names[i].name);
+            return names[i].code;
+        }
+    ck_abort_msg("no such error: %s", line);
+}
+
+/* What a literal gives, in the form of tests/golden/parse.txt. */
+static bool literal_agrees(const char *dtype, const char *literal, const char *expected)
+{
+    RG_SCOPE();
+    rg_error_clear();
+    rg_tensor *t = *dtype == '-' ? rg_parse(literal) : rg_parse_dtype(literal, print_case_dtype(dtype));
+    if (t) return *expected != '!' && strcmp(rg_repr(t), expected) == 0;
+    if (*expected != '!') return false;
+    const char *sentence;
+    rg_code code = code_named(expected, &sentence);
+    return rg_error_code() == code && strncmp(rg_error(), "parse: ", 7) == 0 && strcmp(rg_error() + 7, sentence) == 0;
+}
+
+START_TEST(test_golden)
+{
+    static char literal[1 << 16], expected[1 << 17];
+    char dtype[8];
+    int n = 0, wrong = 0;
+    const char *path = getenv("REGARD_PARSE_CASES");
+    FILE *f = fopen(path ? path : "tests/golden/parse.txt", "r");
+    ck_assert_ptr_nonnull(f);
+    rg_set_printoptions(exact);
+    while (fscanf(f, "< %7s ", dtype) == 1) {
+        ck_assert_ptr_nonnull(fgets(literal, sizeof literal, f));
+        literal[strcspn(literal, "\n")] = 0;
+        size_t used = 0;
+        int c;
+        while ((c = fgetc(f)) == '>' || c == '!') {
+            if (c == '!') expected[used++] = '!';
+            else if (used) expected[used++] = '\n';
+            ck_assert_ptr_nonnull(fgets(expected + used, (int)(sizeof expected - used), f));
+            used += strcspn(expected + used, "\n");
+            expected[used] = 0;
+        }
+        if (c != EOF) ungetc(c, f);
+        n++;
+        if (!literal_agrees(dtype, literal, expected) && wrong++ < 10)
+            fprintf(stderr, "%s as %s: expected\n%s\nerror: %s\n", literal, dtype, expected, rg_error());
+    }
+    fclose(f);
+    ck_assert_msg(wrong == 0 && n > 0, "%d of %d literals differ", wrong, n);
+}
+END_TEST
+
+/* Every tensor of the printing cases comes back: from an exact text to the bit, from
+ * torch's and NumPy's own with dtype (where the text tells it), shape and near values. */
+START_TEST(test_round_trips)
+{
+    static print_case c;
+    int n = 0;
+    FILE *f = print_cases_open();
+    for (;;) {
+        RG_SCOPE();
+        if (!print_case_next(f, &c)) break;
+        rg_set_default_dtype(c.default_dtype);
+        rg_set_printoptions(exact);
+        rg_tensor *back = rg_parse(rg_repr(c.t));
+        ck_ok(back);
+        ck_assert_msg(same_bits(back, c.t), "line %d: the exact text gives another tensor", c.line);
+        if (strstr(c.text, "...")) {
+            ck_fails(rg_parse(c.text), RG_VALUE_ERROR, "parse: the text is summarised");
+            continue;
+        }
+        bool typed = (c.kind[0] == 'r' && c.options.precision > 0) || c.kind[0] == 't';
+        back = typed ? rg_parse(c.text) : rg_parse_dtype(c.text, c.t->dtype);
+        ck_ok(back);
+        n++;
+        ck_assert_int_eq(back->dtype, c.t->dtype);
+        if (c.kind[0] == 'n' && c.t->numel == 0) continue;      /* [] says no more */
+        ck_assert_msg(rg_same_shape(back, c.t), "line %d: another shape", c.line);
+        if (!rg_is_float(c.t->dtype)) ck_assert(same_bits(back, c.t));
+        if (c.kind[0] != 'n' || c.t->dtype != RG_FLOAT32) continue;
+        rg_tensor *flat = rg_own(rg_contiguous_copy(c.t, RG_FLOAT32));
+        for (int64_t i = 0; i < flat->numel; i++) {
+            float a = ((float *)flat->data)[i], b = ((float *)back->data)[i];
+            float shown = strchr(c.text, 'e') ? 1e-45f + 5e-9f * fabsf(a) : 5e-9f;      /* half of the last digit */
+            ck_assert_msg(a == b || (isnan(a) && isnan(b)) || fabsf(a - b) <= shown + 6e-8f * fabsf(a),
+                          "line %d: %a became %a", c.line, (double)a, (double)b);
+        }
+    }
+    fclose(f);
+    ck_assert_int_gt(n, 0);
+}
+END_TEST
+
+static const char *read(const char *text)
+{
+    rg_tensor *t = rg_parse(text);
+    return t ? rg_repr(t) : rg_error();
+}
+
+START_TEST(test_forms)
+{
+    ck_assert_str_eq(rg_repr(rg_literal([[1, 0, 1, 0], [0, 2, 0, 2]])), "tensor([[1, 0, 1, 0],\n        [0, 2, 0, 2]])");
+    ck_assert_str_eq(rg_repr(rg_literal({ { 1.0f, 2e3F }, { .5, 0x1.8p1 } })),
+                     "tensor([[1.0000e+00, 2.0000e+03],\n        [5.0000e-01, 3.0000e+00]])");
+    ck_assert_str_eq(rg_repr(rg_literal([1u, 2UL, -3LL, 0xFFull])), "tensor([  1,   2,  -3, 255])");
+    ck_assert_str_eq(rg_repr(rg_literal([true, False, TRUE])), "tensor([ True, False,  True])");
+    ck_assert_str_eq(rg_repr(rg_literal([NAN, -INFINITY, inf, math.inf, torch.nan, np.inf])),
+                     "tensor([nan, -inf, inf, inf, nan, inf])");
+    ck_assert_str_eq(rg_repr(rg_literal([float("inf"), -float("inf"), 1])), "tensor([inf, -inf, 1.])");
+    ck_assert_str_eq(read("[float('-inf'), float('nan'), float(2)]"), "tensor([-inf, nan, 2.])");
+    ck_assert_str_eq(rg_repr(rg_literal_as(RG_FLOAT64, [1, 2])), "tensor([1., 2.], dtype=torch.float64)");
+    ck_assert_str_eq(read(" \n torch.tensor( [ 1 ,2 , ] ) \t"), "tensor([1, 2])");
+    ck_assert_str_eq(read("Parameter containing:\ntensor([1., 2.], requires_grad=True)"), "tensor([1., 2.])");
+    ck_assert_str_eq(read("tensor(3.5000, dtype=torch.float64, grad_fn=<MulBackward0>)"),
+                     "tensor(3.5000, dtype=torch.float64)");
+    ck_assert_str_eq(read("tensor([], size=(0, 3), dtype=torch.int64)"), "tensor([], size=(0, 3), dtype=torch.int64)");
+    ck_assert_str_eq(read("array([], shape=(2, 0), dtype=float64)"), "tensor([], size=(2, 0), dtype=torch.float64)");
+    ck_assert_str_eq(read("[[1. 0.]\n [0. 2.]]"), "tensor([[1., 0.],\n        [0., 2.]])");
+    ck_assert_str_eq(read("tf.Tensor(\n[[ True False]\n [False  True]], shape=(2, 2), dtype=bool)"),
+                     "tensor([[ True, False],\n        [False,  True]])");
+    ck_assert_str_eq(read("tf.Tensor(1.0, shape=(), dtype=float32)"), "tensor(1.)");
+    ck_assert_str_eq(read("tensor([1, 2], dtype=torch.float64)"), "tensor([1., 2.], dtype=torch.float64)");
+    ck_assert_str_eq(rg_repr(rg_parse_dtype("tensor([1, 2], dtype=torch.float64)", RG_INT64)), "tensor([1, 2])");
+    rg_set_default_dtype(RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_literal([1, 0.5])), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_literal([])), RG_FLOAT64);
+    rg_set_default_dtype(RG_FLOAT32);
+    ck_assert_int_eq(rg_dtype_of(rg_literal([])), RG_FLOAT32);
+}
+END_TEST
+
+START_TEST(test_garbage)
+{
+    static const struct { const char *text, *sentence; } bad[] = {
+        { "", "expected a number but the text ends" },
+        { "[", "expected a number but the text ends" },
+        { "[1", "expected ',' or ']' but the text ends" },
+        { "[1, 2", "expected ',' or ']' but the text ends" },
+        { "{1, 2]", "expected ',' or '}' but got ']'" },
+        { "[1, 2]]", "expected the end of the text but got ']'" },
+        { "1, 2", "expected the end of the text but got ', 2'" },
+        { "[,]", "expected a number but got ',]'" },
+        { "[1,,2]", "expected a number but got ',2]'" },
+        { "[1, 2 3]", "expected ',' or ']' but got '3]'" },
+        { "[1 2, 3]", "expected ',' or ']' but got ', 3]'" },
+        { "[[1][2]]", "expected ',' or ']' but got '[2]]'" },
+        { "[1-2]", "expected a number but got '1-2]'" },
+        { "[1 - 2]", "expected a number but got '- 2]'" },
+        { "[1f]", "expected a number but got '1f]'" },
+        { "[1.5.2]", "expected a number but got '1.5.2]'" },
+        { "[010]", "expected a number without leading zeros (C would read it as octal) but got '010]'" },
+        { "[0x]", "expected a number but got '0x]'" },
+        { "[nano]", "expected a number but got 'nano]'" },
+        { "[float('1)]", "expected a quote but got ')]'" },
+        { "[float(1]", "expected ')' but got ']'" },
+        { "[1, ..., 3]", "the text is summarised: '...' stands for elements it leaves out" },
+        { "[...]", "the text is summarised: '...' stands for elements it leaves out" },
+        { "[[1, 2], [3, four]]", "expected a number but got 'four]]'" },
+        { "[[1, 2], [3], x]", "expected a number but got 'x]'" },
+        { "[[[[[[[[[1]]]]]]]]]", "too many dimensions: a tensor has at most 8" },
+        { "tensor([1]", "expected ',' or ')' but the text ends" },
+        { "tensor([1], dtype=torch.int8)", "expected the dtype float32, float64, int64 or bool but got 'int8)'" },
+        { "tensor([1], colour=red)", "expected dtype=, size=, shape=, requires_grad= or grad_fn=<..> but got 'colour=red)'" },
+        { "tensor([1], grad_fn=<Mul)", "expected dtype=, size=, shape=, requires_grad= or grad_fn=<..> but got 'Mul)'" },
+        { "tensor([1, 2], size=(3,))", "shape '[3]' is invalid for input of size 2" },
+        { "tensor([], size=(99999999999, 99999999999))", "shape '[99999999999, 99999999999]' is invalid for input of size 0" },
+        { "tensor([], size=(0, -1))", "expected a shape but got '-1))'" },
+        { "tensor([], size=(0,0,0,0,0,0,0,0,0))", "expected a shape but got '0))'" },
+        { "tensor([], size=(0", "expected ',' or ')' but the text ends" },
+        { "[[],[1]]", "expected sequence of length 0 at dim 1 (got 1)" },
+    };
+    for (int i = 0; i < RG_COUNT(bad); i++) {
+        rg_error_clear();
+        ck_assert_msg(!rg_parse(bad[i].text), "'%s' was read", bad[i].text);
+        ck_assert_int_eq(rg_error_code(), RG_VALUE_ERROR);
+        ck_assert_str_eq(rg_error() + strlen("parse: "), bad[i].sentence);
+    }
+    ck_fails(rg_parse(NULL), RG_TYPE_ERROR, "parse: expected a text but got NULL");
+    ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR, "parse: there is no dtype 9");
+}
+END_TEST
+
+START_TEST(test_deep_brackets)
+{
+    static char text[1 << 20];
+    memset(text, '[', sizeof text - 1);
+    ck_fails(rg_parse(text), RG_VALUE_ERROR, "parse: too many dimensions");
+    memset(text, '-', sizeof text - 1);
+    ck_fails(rg_parse(text), RG_VALUE_ERROR, "parse: expected a number but the text ends");
+    memset(text, '9', sizeof text - 1);
+    ck_fails(rg_parse(text), RG_VALUE_ERROR, "parse: Overflow when unpacking long long");
+}
+END_TEST
+
+START_TEST(test_out_of_memory)
+{
+    static char text[4096] = "[";
+    for (int i = 0; i < 300; i++) sprintf(text + strlen(text), "%d., ", i);
+    strcat(text, "]");
+    { RG_SCOPE(); rg_parse(text); }
+    int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
+    bool done = false;
+    for (int n = 1; !done; n++) {
+        RG_SCOPE();
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        done = rg_parse(text) != NULL;
+        rg_memory_fail_at(0);
+        ck_assert_int_eq(rg_error_code(), done ? RG_OK : RG_OUT_OF_MEMORY);
+        ck_assert(!done || n > 4);
+    }
+    ck_assert_int_eq(rg_live_tensors(), live);
+    ck_assert_int_eq(rg_memory_stats().other, other);
+}
+END_TEST
+
+RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_deep_brackets, test_out_of_memory)
