@@ -34,7 +34,9 @@ tests           = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/$(1)/test_*.
 TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
 FUZZERS        := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/*.c)))
 EXAMPLES       := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c examples/notebooks/*.c)))
+# Beside the tests of a layer stand files that they share.
 HELPERS        := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
+helpers         = $(HELPERS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
 
 .PHONY: all demo test asan fuzz valgrind bench docs size fmt install clean deps help
 .DELETE_ON_ERROR:
@@ -95,8 +97,8 @@ $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	$(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so,-z,nodelete -o $@ $^ $(LIBS)
 
 define link_tests
-$(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(HELPERS) $$(links_$(1))
-	$$(CC) $$(CFLAGS) -o $$@ $$< $$(HELPERS) $$(links_$(1)) $$$$(pkg-config --libs check) $$(LIBS)
+$(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
+	$$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) $$(links_$(1)) $$$$(pkg-config --libs check) $$(LIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 

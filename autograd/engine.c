@@ -235,13 +235,6 @@ static bool is_needed(const run *r, const rg_edge *e)
     return r->leaf_room && leaf_find(r->leaves, r->leaf_room, e->node)->leaf != NULL;
 }
 
-static const rg_gradient *gradient_of(const rg_op *op, int input)
-{
-    int i = RG_MIN(input, RG_MAX_RULES - 1);
-    while (i && !op->grad[i].rule) i--;
-    return &op->grad[i];
-}
-
 static bool pass(run *r, rg_step *s, int i, rg_tensor *g)
 {
     rg_edge e = s->node->edge[i];
@@ -282,11 +275,15 @@ static bool step(run *r, rg_node *n)
     if (n->op->fused && !r->create_graph) ok = n->op->fused(&s, fused);
     for (int i = 0; i < n->n_in && ok; i++) {
         if (!is_needed(r, &n->edge[i])) continue;
-        const rg_gradient *rule = gradient_of(n->op, i);
+        const rg_gradient *rule = rg_gradient_of(n->op, i);
         s.input = i;
         rg_tensor *g = i < RG_MAX_RULES ? fused[i] : NULL;
         if (!g && rule->into && !r->create_graph) {
             ok = pass_into(r, &s, i, rule);
+            continue;
+        }
+        if (!g && !rule->rule) {
+            ok = rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative for input %d is not implemented", i);
             continue;
         }
         if (!g) {

@@ -81,13 +81,14 @@ struct rg_op {
     uint8_t     n_in;                   /* 0: any number of them */
     uint8_t     n_out;                  /* 0: one */
     uint8_t     typing;
+    uint32_t    attr_size;              /* sizeof its struct, if it has attributes */
     uint32_t    typed;                  /* RG_IN masks; 0: all inputs */
     uint32_t    optional;               /* RG_IN mask of inputs that may be RG_NONE */
     bool      (*shape)(rg_call *c);     /* sets ndim, size (and dtype) of the outputs */
     bool      (*view)(rg_call *c);      /* or: makes out[0] a view, after rg_view_begin */
     bool      (*forward)(rg_call *c);   /* false: failed, the error stands */
     void      (*kernel)(rg_tensor *y, rg_tensor *const in[]);   /* the same, for what has no attributes */
-    rg_gradient grad[RG_MAX_RULES];     /* by input; the last one set serves all further ones */
+    rg_gradient grad[RG_MAX_RULES];     /* by input; of any number of inputs, the first one serves all */
     /* The gradients of every input that is wanted (rg_wants), into gin[], NULL on entry, at
      * once and without recording; those it leaves at NULL go to their rule. A
      * new reference each (rg_new). The rules are its specification. */
@@ -96,6 +97,8 @@ struct rg_op {
     bool        inplace;                /* element by element: forward may write over in[0] */
     const rg_sample *samples;           /* up to one with .inputs == NULL */
 };
+
+static inline const rg_gradient *rg_gradient_of(const rg_op *op, int input) { return &op->grad[op->n_in ? input : 0]; }
 
 extern const rg_op *const rg_ops[];     /* every op, in the order of ops.def */
 extern const int rg_n_ops;

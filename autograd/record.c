@@ -264,14 +264,13 @@ static bool record(const rg_call *c, size_t attr_size)
     if (attr_size) memcpy(n->attr, c->attr, attr_size);
     uint64_t order = recorder.clock;
     uint32_t needs = 0;
-    for (int i = 0, rule = 0; i < c->n_in; i++) {
+    for (int i = 0; i < c->n_in; i++) {
         rg_node *from = rg_node_of(c->in[i]);
-        if (i < RG_MAX_RULES && (op->grad[i].rule || i == 0)) rule = i;
         if (!from) continue;
         rg_node_retain(from);
         n->edge[i] = (rg_edge){ from, c->in[i]->output };
         if (from->order > order) order = from->order;
-        needs |= op->grad[rule].needs;
+        needs |= rg_gradient_of(op, i)->needs;
     }
     n->order = recorder.clock = order + 1;
     for (int k = 0; k < c->n_out; k++) {

@@ -22,7 +22,7 @@ static bool to_forward(rg_call *c)
 /* The engine casts back. */
 static rg_tensor *to_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
-RG_OP(to, .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1, .shape = to_shape, .forward = to_forward,
+RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1, .shape = to_shape, .forward = to_forward,
       .grad = { RG_RULE(0, to_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64) }, { "()", RG_A(to, RG_FLOAT64) }, { "(0,2)", RG_A(to, RG_FLOAT64) }));
 
@@ -94,7 +94,7 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g)
     return mine.n == 1 && mine.v[0] == 0 ? RG_NONE : rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
 
-RG_OP(cat, .doc = "tensors joined along dim", .node = "CatBackward0", .typing = RG_PROMOTED, .shape = cat_shape,
+RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along dim", .node = "CatBackward0", .typing = RG_PROMOTED, .shape = cat_shape,
       .forward = cat_forward, .grad = { RG_RULE(0, cat_rule) },
       RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat, 0, { 0, 2 }) }, { "(2,3) (2,1) (2,2)", RG_A(cat, 1, { 0, 3, 4 }) },
                  { "(0) (2,2)", RG_A(cat, 0, { 0, 0 }) }, { "(0,3) (2,3)", RG_A(cat, 0, { 0, 0 }) }));

@@ -42,7 +42,7 @@ static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g)
     return rg_scatter_add(zeros, RG_ATTR(s, gather)->dim, rg_saved(s, 1), g);
 }
 
-RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .n_in = 2, .shape = gather_shape, .forward = gather_forward,
+RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along dim", .node = "GatherBackward0", .n_in = 2, .shape = gather_shape, .forward = gather_forward,
       .grad = { RG_RULE(RG_IN(1), gather_rule) },
       RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) }, { "() i1()", RG_A(gather, 0) }));
 
@@ -81,7 +81,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g)
     return rg_gather(g, RG_ATTR(s, scatter)->dim, rg_saved(s, 1));
 }
 
-RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0", .n_in = 3, .shape = scatter_shape,
+RG_OP(scatter, .attr_size = sizeof(struct scatter_attr), .doc = "x with source at index along dim", .node = "ScatterBackward0", .n_in = 3, .shape = scatter_shape,
       .forward = scatter_forward,
       .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, 0) }, { "() i1() ()", RG_A(scatter, 0) }));

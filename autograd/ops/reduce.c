@@ -66,7 +66,7 @@ static rg_tensor *sum_rule(const rg_step *s, rg_tensor *g)
     return rg_expand_dims(reduce_restore(g, shape.n, RG_ATTR(s, sum)), shape);
 }
 
-RG_OP(sum, .doc = "sum(x) over dims", .node_of = sum_node, .n_in = 1, .shape = sum_shape, .forward = sum_forward,
+RG_OP(sum, .attr_size = sizeof(struct sum_attr), .doc = "sum(x) over dims", .node_of = sum_node, .n_in = 1, .shape = sum_shape, .forward = sum_forward,
       .grad = { RG_RULE(0, sum_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(sum, UINT32_MAX, false) }, { "(2,3,4)", RG_A(sum, 2, false) }, { "(2,3,4)", RG_A(sum, 5, true) },
                  { "()", RG_A(sum, UINT32_MAX, false) }, { "(0,3)", RG_A(sum, 1, false) }, { "(3,0)", RG_A(sum, 1, false) }));
@@ -113,7 +113,7 @@ static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g)
 }
 
 #define MAX_DIM_ROW                                                                             \
-    .n_in = 1, .n_out = 2, .shape = max_dim_shape, .forward = max_dim_forward,                  \
+    .attr_size = sizeof(struct max_dim_attr), .n_in = 1, .n_out = 2, .shape = max_dim_shape, .forward = max_dim_forward,                  \
     .grad = { RG_RULE(RG_OUT(1), max_dim_rule) },                                                    \
     RG_SAMPLES({ "d(2,3)", RG_A(max_dim, 1, false) }, { "d(2,3,4)", RG_A(max_dim, 0, true) }, { "()", RG_A(max_dim, 0, false) }, \
                { "d(0,3)", RG_A(max_dim, 1, false) })

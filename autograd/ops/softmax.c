@@ -27,7 +27,7 @@ static bool softmax_fused(const rg_step *s, rg_tensor *gx[])
     return true;
 }
 
-RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", .n_in = 1, .typing = RG_FLOATED,
+RG_OP(softmax, .attr_size = sizeof(struct softmax_attr), .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", .n_in = 1, .typing = RG_FLOATED,
       .shape = rg_shape_same, .forward = softmax_forward, .grad = { RG_RULE(RG_OUTPUT, softmax_rule) }, .fused = softmax_fused,
       RG_SAMPLES({ "(2,3)", RG_A(softmax, 1) }, { "(4,1,3)", RG_A(softmax, 0) }, { "()", RG_A(softmax, 0) },
                  { "(0,3)", RG_A(softmax, 0) }));

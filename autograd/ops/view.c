@@ -34,7 +34,7 @@ static bool expand_view(rg_call *c)
 /* The engine sums over what was expanded. */
 static rg_tensor *expand_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
-RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", .n_in = 1, .view = expand_view,
+RG_OP(expand, .attr_size = sizeof(struct expand_attr), .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", .n_in = 1, .view = expand_view,
       .grad = { RG_RULE(0, expand_rule) },
       RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(2, 3)) }, { "(2,1)", RG_A(expand, RG_D(4, -1, 3)) },
                  { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) }, { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
@@ -81,7 +81,7 @@ static bool select_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
     return part != NULL;
 }
 
-RG_OP(select, .doc = "x at one index of dim", .node = "SelectBackward0", .n_in = 1, .view = select_view,
+RG_OP(select, .attr_size = sizeof(struct select_attr), .doc = "x at one index of dim", .node = "SelectBackward0", .n_in = 1, .view = select_view,
       .grad = { RG_RULE_INTO(0, select_rule, select_into) },
       RG_SAMPLES({ "(2,3)", RG_A(select, 0, 1) }, { "(2,3,4)", RG_A(select, 1, 0) }, { "(3)", RG_A(select, 0, 2) },
                  { "(2,0)", RG_A(select, 0, 1) }));
@@ -133,7 +133,7 @@ static bool slice_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
     return part != NULL;
 }
 
-RG_OP(slice, .doc = "x[start:start + length step:step] along dim", .node = "SliceBackward0", .n_in = 1, .view = slice_view,
+RG_OP(slice, .attr_size = sizeof(struct slice_attr), .doc = "x[start:start + length step:step] along dim", .node = "SliceBackward0", .n_in = 1, .view = slice_view,
       .grad = { RG_RULE_INTO(0, slice_rule, slice_into) },
       RG_SAMPLES({ "(2,3)", RG_A(slice, 1, 1, 2, 1) }, { "(7,2)", RG_A(slice, 0, 1, 3, 2) }, { "(3)", RG_A(slice, 0, 3, 0, 1) },
                  { "(0,2)", RG_A(slice, 1, 0, 1, 1) }));
@@ -177,7 +177,7 @@ static rg_tensor *transpose_rule(const rg_step *s, rg_tensor *g)
     return rg_transpose(g, RG_ATTR(s, transpose)->dim0, RG_ATTR(s, transpose)->dim1);
 }
 
-RG_OP(transpose, .doc = "x with two dims exchanged", .node = "TransposeBackward0", .n_in = 1, .view = transpose_view,
+RG_OP(transpose, .attr_size = sizeof(struct transpose_attr), .doc = "x with two dims exchanged", .node = "TransposeBackward0", .n_in = 1, .view = transpose_view,
       .grad = { RG_RULE(0, transpose_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(transpose, 0, 1) }, { "(2,3,4)", RG_A(transpose, 2, 0) }, { "()", RG_A(transpose, 0, 0) },
                  { "(0,3)", RG_A(transpose, 0, 1) }));
@@ -215,7 +215,7 @@ static bool unsqueeze_view(rg_call *c)
 
 static rg_tensor *unsqueeze_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
-RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", .node = "UnsqueezeBackward0", .n_in = 1, .view = unsqueeze_view,
+RG_OP(unsqueeze, .attr_size = sizeof(struct unsqueeze_attr), .doc = "x with a dim of size 1 more", .node = "UnsqueezeBackward0", .n_in = 1, .view = unsqueeze_view,
       .grad = { RG_RULE(0, unsqueeze_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, 1) }, { "()", RG_A(unsqueeze, 0) }, { "(0,2)", RG_A(unsqueeze, 2) }));
 
@@ -268,7 +268,7 @@ static bool reshape_view(rg_call *c)
 
 static rg_tensor *reshape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
-RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .n_in = 1, .view = reshape_view,
+RG_OP(reshape, .attr_size = sizeof(struct reshape_attr), .doc = "x in another shape", .node = "ViewBackward0", .n_in = 1, .view = reshape_view,
       .grad = { RG_RULE(0, reshape_rule) },
       RG_SAMPLES({ "(2,6)", RG_A(reshape, RG_D(3, 4)) }, { "()", RG_A(reshape, RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, RG_D(3, 0)) }));

@@ -1,0 +1,196 @@
+/*
+ * gradcheck.c: are the gradients of a function those that finite differences
+ * give? Each column of the Jacobian is measured by moving one element of one
+ * input by eps to either side; each row is computed by a backward run from one
+ * element of the output.
+ */
+#include "op.h"
+
+#include <math.h>
+
+typedef struct {
+    rg_function      *f;
+    void             *context;
+    int               n;
+    rg_tensor *const *inputs;
+    rg_gradcheck_options options;
+} check;
+
+typedef struct { int input; int64_t at, out; double analytic, numeric, excess; } mismatch;
+
+/* The address of the element that is number `at` when t is counted row by row. */
+static double *element(const rg_tensor *t, int64_t at)
+{
+    int64_t offset = 0;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        offset += at % t->size[d] * t->stride[d];
+        at /= t->size[d];
+    }
+    return (double *)t->data + offset;
+}
+
+static const char *position(const rg_tensor *t, int64_t at, char text[192])
+{
+    int64_t index[RG_MAX_DIMS];
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        index[d] = at % t->size[d];
+        at /= t->size[d];
+    }
+    return rg_shape_text(t->ndim, index, text);
+}
+
+/* f's value as a contiguous float64 tensor that the caller's scope owns. */
+static rg_tensor *value_of(const check *c)
+{
+    RG_SCOPE();
+    rg_tensor *y = c->f(c->inputs, c->context);
+    if (!rg_check(y, "gradcheck")) return NULL;
+    if (!rg_is_float(y->dtype))
+        return rg_fail(RG_VALUE_ERROR, "gradcheck", "expects a function whose result is floating point");
+    y = rg_own(rg_contiguous_copy(y, RG_FLOAT64));
+    return y ? rg_escape(y) : NULL;
+}
+
+/* Column (input, at) of the Jacobian, measured. */
+static rg_tensor *numeric_column(const check *c, int input, int64_t at)
+{
+    RG_SCOPE();
+    double *x = element(c->inputs[input], at), before = *x, eps = c->options.eps;
+    *x = before + eps;
+    rg_tensor *above = value_of(c), *column = NULL;
+    if (above) {
+        column = rg_own(rg_new_like(above, RG_FLOAT64));
+        if (column) memcpy(column->data, above->data, (size_t)above->numel * sizeof(double));
+        *x = before - eps;
+        rg_tensor *below = column ? value_of(c) : NULL;
+        if (!below || below->numel != column->numel) column = NULL;
+        for (int64_t i = 0; column && i < column->numel; i++)
+            ((double *)column->data)[i] = (((double *)column->data)[i] - ((const double *)below->data)[i]) / (2 * eps);
+    }
+    *x = before;
+    return column ? rg_escape(column) : NULL;
+}
+
+/* Rows of the Jacobian, computed: rows[i][out * numel + at] for each input i. */
+static bool analytic_rows(const check *c, rg_tensor *y, double *rows[])
+{
+    int m = 0;
+    rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    for (int i = 0; i < c->n; i++)
+        if (c->inputs[i]->history) wanted[m++] = c->inputs[i];
+    for (int64_t out = 0; out < y->numel; out++) {
+        RG_SCOPE();
+        rg_tensor *one = rg_zeros_dims(rg_shape(y), y->dtype);
+        if (!one) return false;
+        rg_store_f64(one->data + out * (int64_t)rg_sizeof(y->dtype), y->dtype, 1);
+        if (!rg_grad_many(1, &y, &one, m, wanted, g, (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
+            return false;
+        for (int j = 0, i = 0; i < c->n; i++) {
+            if (!c->inputs[i]->history) continue;
+            rg_tensor *row = g[j++];
+            for (int64_t at = 0; at < c->inputs[i]->numel; at++)
+                rows[i][out * c->inputs[i]->numel + at] = row == RG_NONE ? 0 : *element(row, at);
+        }
+    }
+    return true;
+}
+
+static bool compare(const check *c, rg_tensor *y, double *rows[])
+{
+    mismatch worst = { .excess = 0 };
+    if (y->history && !analytic_rows(c, y, rows)) return false;
+    for (int i = 0; i < c->n; i++) {
+        const rg_tensor *x = c->inputs[i];
+        for (int64_t at = 0; x->history && at < x->numel; at++) {
+            RG_SCOPE();
+            rg_tensor *column = numeric_column(c, i, at);
+            if (!column) return false;
+            for (int64_t out = 0; out < y->numel; out++) {
+                double numeric = ((const double *)column->data)[out];
+                double analytic = y->history ? rows[i][out * x->numel + at] : 0;
+                double excess = fabs(analytic - numeric) - (c->options.atol + c->options.rtol * fabs(numeric));
+                if (excess <= 0 || analytic == numeric || (isnan(analytic) && isnan(numeric))) continue;
+                if (isnan(excess)) excess = INFINITY;
+                if (excess > worst.excess) worst = (mismatch){ i, at, out, analytic, numeric, excess };
+            }
+        }
+    }
+    if (worst.excess == 0) return true;
+    char in[192], out[192];
+    return rg_fail(RG_RUNTIME_ERROR, "gradcheck", "Jacobian mismatch for output 0 with respect to input %d: at output %s and "
+                   "input %s the analytical value is %.12g but the numerical one is %.12g (%s)", worst.input,
+                   position(y, worst.out, out), position(c->inputs[worst.input], worst.at, in), worst.analytic,
+                   worst.numeric, y->history ? rg_node_name(rg_node_of(y)) : "a result without history");
+}
+
+bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options)
+{
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    check c = { f, context, n, inputs, options };
+    int checked = 0;
+    if (n > RG_MAX_INPUTS) return rg_fail(RG_VALUE_ERROR, "gradcheck", "at most %d inputs, but got %d", RG_MAX_INPUTS, n);
+    for (int i = 0; i < n; i++) {
+        if (!rg_check(inputs[i], "gradcheck")) return false;
+        if (!inputs[i]->history) continue;
+        checked++;
+        if (inputs[i]->dtype != RG_FLOAT64)
+            return rg_fail(RG_VALUE_ERROR, "gradcheck", "input %d requires gradient and is not a float64 tensor", i);
+        if (rg_overlaps_itself(inputs[i]))
+            return rg_fail(RG_RUNTIME_ERROR, "gradcheck", "The %dth input has a dimension with stride 0. gradcheck only "
+                           "supports inputs that are non-overlapping to be able to compute the numerical gradients correctly. "
+                           "You should call .contiguous on the input before passing it to gradcheck.", i);
+    }
+    if (!checked) return rg_fail(RG_VALUE_ERROR, "gradcheck", "expects at least one input tensor to require gradient, but none "
+                                 "of the them have requires_grad=True.");
+    rg_tensor *y = f(inputs, context);
+    if (!rg_check(y, "gradcheck")) return false;
+    double *rows[RG_MAX_INPUTS];
+    for (int i = 0; i < n; i++) {
+        if (!inputs[i]->history) continue;
+        rg_tensor *room = rg_own(rg_new(RG_FLOAT64, 1, (int64_t[]){ y->numel * inputs[i]->numel }));
+        if (!room) return false;
+        rows[i] = (double *)room->data;
+    }
+    return compare(&c, y, rows);
+}
+
+/* ---- second order ------------------------------------------------------------------------
+ * The gradients of f for a cotangent v are a function of the inputs and v; that
+ * function is checked as any other. */
+
+typedef struct { rg_function *f; void *context; int n; } derivative;
+
+static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context)
+{
+    const derivative *d = context;
+    int m = 0;
+    rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS], *v = inputs[d->n], *y = d->f(inputs, d->context);
+    for (int i = 0; i < d->n; i++)
+        if (inputs[i]->history) wanted[m++] = inputs[i];
+    if (!rg_grad_many(1, &y, &v, m, wanted, g, (rg_backward_options){ .create_graph = true, .allow_unused = true })) return NULL;
+    for (int j = 0; j < m; j++) {
+        if (g[j] == RG_NONE) g[j] = rg_zeros_like(wanted[j]);
+        g[j] = rg_reshape(g[j], -1);
+    }
+    return rg_cat((rg_list){ m, g }, 0);
+}
+
+bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options)
+{
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    rg_tensor *all[RG_MAX_INPUTS];
+    if (n >= RG_MAX_INPUTS) return rg_fail(RG_VALUE_ERROR, "gradgradcheck", "at most %d inputs, but got %d", RG_MAX_INPUTS - 1, n);
+    for (int i = 0; i < n; i++) all[i] = inputs[i];
+    rg_tensor *y = f(inputs, context);
+    if (!rg_check(y, "gradgradcheck")) return false;
+    if (!y->history) return true;                       /* a constant: gradcheck has seen to it */
+    rg_generator *g = rg_generator_new(0);              /* its own stream: a check draws nothing of the user's */
+    if (!g) return false;
+    rg_tensor *v = rg_randn_dims(rg_shape(y), y->dtype, g);
+    rg_generator_free(g);
+    all[n] = rg_requires_grad_(v, true);
+    derivative d = { f, context, n };
+    return all[n] && rg_gradcheck_with(derivative_of, &d, n + 1, all, options);
+}
