@@ -97,12 +97,18 @@ rg_tensor  *rg_header_new(void);                        /* alive, one reference,
 bool        rg_allocate(rg_tensor *t);                  /* contiguous strides and storage for its size */
 rg_tensor  *rg_new(rg_dtype dtype, int ndim, const int64_t *size);  /* both; not zeroed */
 rg_tensor  *rg_new_like(const rg_tensor *x, rg_dtype dtype);        /* both, of x's shape */
+rg_tensor  *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype);  /* and without gaps in its memory order */
+bool        rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);    /* outermost first; true: as they are */
 rg_tensor  *rg_alias(rg_tensor *t);                     /* a new header on t's storage, without history */
 void        rg_retain(rg_tensor *t);
 void        rg_release(rg_tensor *t);
 void        rg_set_strides(rg_tensor *t);               /* contiguous ones; and numel and the flag */
 void        rg_update_flags(rg_tensor *t);              /* numel and the flag from size and stride */
 void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its storage */
+
+/* May op write to t? The autograd layer's to say: a leaf that requires grad, for one, stays as it is. */
+extern bool (*rg_write_guard)(rg_tensor *t, const char *op);
+static inline bool rg_may_write(rg_tensor *t, const char *op) { return !rg_write_guard || rg_write_guard(t, op); }
 
 /* scope.c */
 rg_tensor  *rg_own(rg_tensor *t);                       /* gives a reference to the scope; NULL stays NULL */

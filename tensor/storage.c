@@ -7,6 +7,8 @@
 
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
+bool (*rg_write_guard)(rg_tensor *t, const char *op);
+
 enum { STORAGE_HEADER = 64 };
 _Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_header, keeps_state), "it outlives a tensor");
@@ -121,6 +123,43 @@ rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size)
 rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype)
 {
     return rg_new(dtype, x->ndim, x->size);
+}
+
+/* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is outside. */
+bool rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS])
+{
+    int n = t->ndim, last = -1;
+    for (int d = 0; d < n; d++) order[d] = d;
+    for (int d = n - 2; d >= 0; d--)
+        for (int at = d, inner = d + 1; inner < n; inner++) {
+            int a = order[inner], b = order[at];
+            if (t->stride[a] == 0 || t->stride[b] == 0) continue;
+            if (t->stride[a] < t->stride[b]) break;
+            if (t->stride[a] == t->stride[b] && t->size[a] <= t->size[b]) continue;
+            order[at] = a;
+            order[inner] = b;
+            at = inner;
+        }
+    for (int d = 0; d < n; d++) {
+        if (t->size[order[d]] == 1) continue;
+        if (order[d] < last) return false;
+        last = order[d];
+    }
+    return true;
+}
+
+rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype)
+{
+    int order[RG_MAX_DIMS];
+    rg_tensor *t = rg_new_like(x, dtype);
+    if (!t || t->numel == 0 || rg_memory_order(x, order)) return t;
+    int64_t stride = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        t->stride[order[d]] = stride;
+        stride *= t->size[order[d]];
+    }
+    rg_update_flags(t);
+    return t;
 }
 
 rg_tensor *rg_alias(rg_tensor *t)

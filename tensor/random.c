@@ -1,0 +1,907 @@
+/*
+ * random.c: torch's random numbers on the CPU: mt19937, and what its words
+ * become. The order of the draws is as much a part of the stream as the words
+ * are: elements are visited in memory order, normals come in pairs or in blocks
+ * of sixteen, and a double takes two words, the high one first.
+ */
+#include "internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <pthread.h>
+
+enum { MT_WORDS = 624, MT_SHIFT = 397 };
+
+struct rg_generator {
+    pthread_mutex_t lock;
+    uint64_t seed;
+    int      left;              /* as torch counts: 1 when the block is used up; 0: not seeded yet */
+    int      next;              /* the next word of the block */
+    bool     has_normal;
+    double   normal;            /* the second of a pair, for the next call */
+    uint32_t word[MT_WORDS];
+};
+
+/* Seeded at its first use. */
+static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER, .seed = 67280421310721 };
+
+/* ---- hot loops, for AVX2 and for what every machine has -------------------------------
+ * One text, compiled twice, with the same bits: fma rounds once in either. */
+
+#define MT_LOOP static inline __attribute__((always_inline)) void
+
+static inline uint32_t mt_twist(uint32_t a, uint32_t b)
+{
+    return ((a & 0x80000000u) | (b & 0x7fffffffu)) >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
+}
+
+MT_LOOP mt_next_block(uint32_t *s)
+{
+    int i = 0;
+    for (; i < MT_WORDS - MT_SHIFT; i++) s[i] = s[i + MT_SHIFT] ^ mt_twist(s[i], s[i + 1]);
+    for (; i < MT_WORDS - 1; i++)        s[i] = s[i + MT_SHIFT - MT_WORDS] ^ mt_twist(s[i], s[i + 1]);
+    s[i] = s[i + MT_SHIFT - MT_WORDS] ^ mt_twist(s[i], s[0]);
+}
+
+MT_LOOP mt_temper(const uint32_t *from, uint32_t *to, int n)
+{
+    for (int i = 0; i < n; i++) {
+        uint32_t y = from[i];
+        y ^= y >> 11;
+        y ^= y << 7 & 0x9d2c5680u;
+        y ^= y << 15 & 0xefc60000u;
+        to[i] = y ^ y >> 18;
+    }
+}
+
+MT_LOOP unit_floats(const uint32_t *from, float *to, int n)
+{
+    for (int i = 0; i < n; i++) to[i] = (float)(int32_t)(from[i] & 0xffffff) * 0x1p-24f;
+}
+
+MT_LOOP scale_floats(float *y, int n, float scale, float shift)
+{
+    for (int i = 0; i < n; i++) y[i] = __builtin_fmaf(y[i], scale, shift);
+}
+
+MT_LOOP scale_doubles(double *y, int n, double scale, double shift)
+{
+    for (int i = 0; i < n; i++) y[i] = __builtin_fma(y[i], scale, shift);
+}
+
+/* Box and Muller, n pairs: u, v in [0, 1) become sqrt(-2 log(1 - u)) times the cosine
+ * and the sine of 2 pi v. The polynomials are minimax fits, good to 1e-8. */
+MT_LOOP normal_floats(float *u, float *v, int n)
+{
+    for (int i = 0; i < n; i++) {
+        union { float f; int32_t i; } m = { .f = 1 - u[i] };
+        int32_t e = (m.i - 0x3f3504f3) >> 23;           /* 1 - u = m 2^e, sqrt(1/2) <= m < sqrt(2) */
+        m.i -= e * (1 << 23);
+        float f = m.f - 1, f2 = f * f, p = 0.06915368f;
+        p = p * f - 0.11789808f;
+        p = p * f + 0.11872976f;
+        p = p * f - 0.12384348f;
+        p = p * f + 0.14218658f;
+        p = p * f - 0.16669251f;
+        p = p * f + 0.20002227f;
+        p = p * f - 0.24999987f;
+        p = p * f + 0.3333331f;
+        float log_u = f + (f2 * (p * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
+        float radius = sqrtf(-2 * log_u);
+
+        float theta = 0x1.921fb6p+2f * v[i];
+        int32_t quadrant = (int32_t)(theta * 0x1.45f306p-1f + 0.5f);
+        float r = theta - (float)quadrant * 0x1.921fap+0f - (float)quadrant * 0x1.54442ep-20f, r2 = r * r;
+        float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
+        float c = 1 - 0.5f * r2 + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
+        union { float f; uint32_t i; } cosine = { .f = quadrant & 1 ? s : c }, sine = { .f = quadrant & 1 ? c : s };
+        cosine.i ^= (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
+        sine.i ^= (uint32_t)quadrant << 30 & 0x80000000u;
+        u[i] = radius * cosine.f;
+        v[i] = radius * sine.f;
+    }
+}
+
+typedef struct mt_loops {
+    void (*next_block)(uint32_t *s);
+    void (*temper)(const uint32_t *from, uint32_t *to, int n);
+    void (*unit_floats)(const uint32_t *from, float *to, int n);
+    void (*scale_floats)(float *y, int n, float scale, float shift);
+    void (*scale_doubles)(double *y, int n, double scale, double shift);
+    void (*normal_floats)(float *u, float *v, int n);
+} mt_loops;
+
+#define MT_LOOPS(set, ...)                                                                                       \
+    __VA_ARGS__ static void next_block_##set(uint32_t *s) { mt_next_block(s); }                                  \
+    __VA_ARGS__ static void temper_##set(const uint32_t *from, uint32_t *to, int n) { mt_temper(from, to, n); }  \
+    __VA_ARGS__ static void units_##set(const uint32_t *from, float *to, int n) { unit_floats(from, to, n); }    \
+    __VA_ARGS__ static void scale_f_##set(float *y, int n, float a, float b) { scale_floats(y, n, a, b); }       \
+    __VA_ARGS__ static void scale_d_##set(double *y, int n, double a, double b) { scale_doubles(y, n, a, b); }   \
+    __VA_ARGS__ static void normals_##set(float *u, float *v, int n) { normal_floats(u, v, n); }                 \
+    static const mt_loops loops_##set = { next_block_##set, temper_##set, units_##set, scale_f_##set,            \
+                                          scale_d_##set, normals_##set };
+
+MT_LOOPS(any)
+#ifdef __x86_64__
+MT_LOOPS(avx2, __attribute__((target("avx2,fma"))))
+#define MT (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &loops_avx2 : &loops_any)
+#else
+#define MT (&loops_any)
+#endif
+
+/* ---- words -------------------------------------------------------------------------- */
+
+static void mt_seed(rg_generator *g, uint64_t seed)
+{
+    g->seed = seed;
+    g->word[0] = (uint32_t)seed;
+    for (uint32_t i = 1; i < MT_WORDS; i++)
+        g->word[i] = 1812433253u * (g->word[i - 1] ^ g->word[i - 1] >> 30) + i;
+    g->left = 1;
+    g->next = 0;
+    g->has_normal = false;
+}
+
+static void mt_words(rg_generator *g, uint32_t *to, int n)
+{
+    while (n > 0) {
+        if (g->left == 1) {
+            MT->next_block(g->word);
+            g->left = MT_WORDS + 1;
+            g->next = 0;
+        }
+        int m = RG_MIN(n, g->left - 1);
+        MT->temper(g->word + g->next, to, m);
+        g->left -= m;
+        g->next += m;
+        to += m;
+        n -= m;
+    }
+}
+
+enum { RANDOM_CHUNK = 512 };    /* elements at a time: they stay in the first cache */
+
+static void draw_u64(rg_generator *g, uint64_t *to, int n)
+{
+    uint32_t w[2 * RANDOM_CHUNK];
+    mt_words(g, w, 2 * n);
+    for (int i = 0; i < n; i++) to[i] = (uint64_t)w[2 * i] << 32 | w[2 * i + 1];
+}
+
+/* Uniform in [0, 1): the low 24 bits of a word, the low 53 of two. */
+static void draw_f32(rg_generator *g, float *to, int n)
+{
+    uint32_t w[RANDOM_CHUNK];
+    mt_words(g, w, n);
+    MT->unit_floats(w, to, n);
+}
+
+static void draw_f64(rg_generator *g, double *to, int n)
+{
+    uint32_t w[2 * RANDOM_CHUNK];
+    mt_words(g, w, 2 * n);
+    for (int i = 0; i < n; i++)
+        to[i] = (double)(int64_t)((uint64_t)(w[2 * i] & 0x1fffff) << 32 | w[2 * i + 1]) * 0x1p-53;
+}
+
+/* ---- generators ------------------------------------------------------------------------ */
+
+static bool generator_lock(rg_generator *g, const char *op)
+{
+    if (!g) return rg_error_code() == RG_OK && rg_fail(RG_TYPE_ERROR, op, "expected a generator but got NULL");
+    pthread_mutex_lock(&g->lock);
+    if (!g->left) mt_seed(g, g->seed);
+    return true;
+}
+
+static void generator_unlock(rg_generator *g) { pthread_mutex_unlock(&g->lock); }
+
+rg_generator *rg_default_generator(void) { return &default_generator; }
+
+void rg_manual_seed(uint64_t seed) { rg_generator_seed(&default_generator, seed); }
+
+uint64_t rg_initial_seed(void)
+{
+    generator_lock(&default_generator, "initial_seed");
+    uint64_t seed = default_generator.seed;
+    generator_unlock(&default_generator);
+    return seed;
+}
+
+rg_generator *rg_generator_new(uint64_t seed)
+{
+    rg_generator *g = rg_alloc(sizeof *g, RG_MEM_OTHER);
+    if (!g) return NULL;
+    pthread_mutex_init(&g->lock, NULL);
+    mt_seed(g, seed);
+    return g;
+}
+
+void rg_generator_free(rg_generator *g)
+{
+    if (!g || g == &default_generator) return;
+    pthread_mutex_destroy(&g->lock);
+    rg_free(g, sizeof *g, RG_MEM_OTHER);
+}
+
+bool rg_generator_seed(rg_generator *g, uint64_t seed)
+{
+    if (!generator_lock(g, "manual_seed")) return false;
+    mt_seed(g, seed);
+    generator_unlock(g);
+    return true;
+}
+
+/* torch.get_rng_state().view(torch.int64), so that a state may travel to torch and back. */
+typedef struct generator_image {
+    uint64_t seed;
+    int32_t  left, seeded;
+    uint64_t next, word[MT_WORDS];
+    double   normal_x, normal, normal_rho;              /* x and rho: always 0 */
+    int64_t  has_normal;
+    int64_t  float_normal;                              /* torch's CPU has no use for it: 0 */
+} generator_image;
+
+rg_tensor *rg_generator_state(rg_generator *g)
+{
+    generator_image image = { .seeded = 1 };
+    if (!generator_lock(g, "get_state")) return NULL;
+    image.seed = g->seed;
+    image.left = g->left;
+    image.next = (uint64_t)g->next;
+    image.has_normal = g->has_normal;
+    if (g->has_normal) image.normal = g->normal;
+    for (int i = 0; i < MT_WORDS; i++) image.word[i] = g->word[i];
+    generator_unlock(g);
+    rg_tensor *t = rg_new(RG_INT64, 1, (int64_t[]){ sizeof image / 8 });
+    if (t) memcpy(t->data, &image, sizeof image);
+    return rg_own(t);
+}
+
+bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
+{
+    generator_image image;
+    if (!rg_check(state, "set_state")) return false;
+    if (state->dtype != RG_INT64) return rg_fail(RG_TYPE_ERROR, "set_state", "RNG state must be a torch.int64 tensor");
+    if (state->ndim != 1 || state->numel != sizeof image / 8)
+        return rg_fail(RG_RUNTIME_ERROR, "set_state", "Expected a generator state of %zu numbers but found the "
+                       "input RNG state size to be %lld", sizeof image / 8, (long long)state->numel);
+    rg_tensor to = { .state = RG_ALIVE, .dtype = RG_INT64, .ndim = 1, .size = { state->numel },
+                     .data = (char *)&image };
+    rg_set_strides(&to);
+    rg_copy_elements(&to, state);
+    if (!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1))
+        return rg_fail(RG_RUNTIME_ERROR, "set_state", "Invalid mt19937 state");
+    if (!generator_lock(g, "set_state")) return false;
+    g->seed = image.seed;
+    g->left = image.left;
+    g->next = (int)image.next;
+    g->has_normal = image.has_normal & 1;
+    g->normal = image.normal;
+    for (int i = 0; i < MT_WORDS; i++) g->word[i] = (uint32_t)image.word[i];
+    generator_unlock(g);
+    return true;
+}
+
+/* ---- filling ----------------------------------------------------------------------------- */
+
+/* Draws n neighbours; what distribution, `how` says. */
+typedef void random_fill(rg_generator *g, void *to, int64_t n, const void *how);
+
+typedef struct random_source { rg_generator *g; random_fill *fill; const void *how; size_t item; } random_source;
+
+static void random_inner(char *const p[], const int64_t step[], int64_t n, const void *context)
+{
+    const random_source *s = context;
+    if (step[0] == (int64_t)s->item) {
+        s->fill(s->g, p[0], n, s->how);
+        return;
+    }
+    double chunk[RANDOM_CHUNK];
+    char *to = p[0];
+    for (int64_t m; n > 0; n -= m) {
+        m = RG_MIN(n, RANDOM_CHUNK);
+        s->fill(s->g, chunk, m, s->how);
+        for (int64_t i = 0; i < m; i++, to += step[0]) memcpy(to, (char *)chunk + (size_t)i * s->item, s->item);
+    }
+}
+
+/* The same elements as they lie in memory, which is the order in which torch visits them: of a
+ * transposed tensor column by column. True if that is their own order. */
+static bool in_memory_order(const rg_tensor *t, rg_tensor *sorted)
+{
+    int order[RG_MAX_DIMS];
+    bool same = rg_memory_order(t, order);
+    *sorted = (rg_tensor){ .state = RG_ALIVE, .dtype = t->dtype, .ndim = t->ndim, .data = t->data };
+    for (int d = 0; d < t->ndim; d++) {
+        sorted->size[d] = t->size[order[d]];
+        sorted->stride[d] = t->stride[order[d]];
+    }
+    rg_update_flags(sorted);
+    return same;
+}
+
+static void random_into(rg_tensor *t, rg_generator *g, random_fill *fill, const void *how)
+{
+    random_source source = { g, fill, how, rg_sizeof(t->dtype) };
+    rg_tensor sorted;
+    in_memory_order(t, &sorted);
+    rg_each(1, (rg_tensor *[]){ &sorted }, random_inner, &source);
+}
+
+typedef struct random_pair { double a, b; } random_pair;
+
+#define RANDOM_FILL(name, T, ...)                                                                \
+    static void name(rg_generator *g, void *out, int64_t total, const void *how)                 \
+    {                                                                                            \
+        T *y = out;                                                                              \
+        for (int n; total > 0; total -= n, y += n) {                                             \
+            n = (int)RG_MIN(total, RANDOM_CHUNK);                                                \
+            __VA_ARGS__                                                                          \
+        }                                                                                        \
+    }
+
+/* u (b - a) + a, rounded once; b itself becomes a. */
+#define UNIFORM_FILL(name, T, draw, scale)                                                       \
+    RANDOM_FILL(name, T,                                                                         \
+        const random_pair *range = how;                                                          \
+        T low = (T)range->a; T high = (T)range->b;                                               \
+        draw(g, y, n);                                                                           \
+        if (low == 0 && high == 1) continue;                                                     \
+        MT->scale(y, n, high - low, low);                                                        \
+        for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];)
+
+UNIFORM_FILL(uniform_f32, float,  draw_f32, scale_floats)
+UNIFORM_FILL(uniform_f64, double, draw_f64, scale_doubles)
+
+/* One by one, in float64 whatever the dtype: the second of each pair waits in the generator. */
+static double next_normal(rg_generator *g)
+{
+    if (g->has_normal) {
+        g->has_normal = false;
+        return g->normal;
+    }
+    double u[2];
+    draw_f64(g, u, 2);
+    double radius = sqrt(-2 * log1p(-u[1])), theta = 2 * M_PI * u[0];
+    g->normal = radius * sin(theta);
+    g->has_normal = true;
+    return radius * cos(theta);
+}
+
+#define NORMAL_FILL(name, T)                                                                     \
+    RANDOM_FILL(name, T,                                                                         \
+        const random_pair *normal = how;                                                         \
+        for (int i = 0; i < n; i++) y[i] = (T)fma(next_normal(g), normal->b, normal->a);)
+
+NORMAL_FILL(normal_f32, float)
+NORMAL_FILL(normal_f64, double)
+
+/* Sixteen by sixteen: eight u, then eight v, become eight cosines, then eight sines. */
+static void box_muller_f32(float *y, int n)
+{
+    float u[RANDOM_CHUNK / 2], v[RANDOM_CHUNK / 2];
+    for (int i = 0; i < n; i += 16) {
+        memcpy(u + i / 2, y + i, 8 * sizeof *y);
+        memcpy(v + i / 2, y + i + 8, 8 * sizeof *y);
+    }
+    MT->normal_floats(u, v, n / 2);
+    for (int i = 0; i < n; i += 16) {
+        memcpy(y + i, u + i / 2, 8 * sizeof *y);
+        memcpy(y + i + 8, v + i / 2, 8 * sizeof *y);
+    }
+}
+
+static void box_muller_f64(double *y, int n)
+{
+    for (; n > 0; n -= 16, y += 16)
+        for (int i = 0; i < 8; i++) {
+            double radius = sqrt(-2 * log(1 - y[i])), theta = 2 * M_PI * y[i + 8];
+            y[i] = radius * cos(theta);
+            y[i + 8] = radius * sin(theta);
+        }
+}
+
+/* A rest of less than sixteen is drawn for nothing, and then the last sixteen are drawn again. */
+#define NORMAL_BLOCKS(name, T, draw, blocks, scale)                                              \
+    RANDOM_FILL(name##_whole, T,                                                                 \
+        const random_pair *normal = how;                                                         \
+        draw(g, y, n);                                                                           \
+        blocks(y, n);                                                                            \
+        if (normal->a != 0 || normal->b != 1) MT->scale(y, n, (T)normal->b, (T)normal->a);)      \
+    static void name(rg_generator *g, void *out, int64_t n, const void *how)                     \
+    {                                                                                            \
+        T rest[16];                                                                              \
+        name##_whole(g, out, n - n % 16, how);                                                   \
+        if (n % 16 == 0) return;                                                                 \
+        draw(g, rest, (int)(n % 16));                                                            \
+        name##_whole(g, (T *)out + n - 16, 16, how);                                             \
+    }
+
+NORMAL_BLOCKS(normal_blocks_f32, float,  draw_f32, box_muller_f32, scale_floats)
+NORMAL_BLOCKS(normal_blocks_f64, double, draw_f64, box_muller_f64, scale_doubles)
+
+#define EXPONENTIAL_FILL(name, T)                                                                \
+    RANDOM_FILL(name, T,                                                                         \
+        double u[RANDOM_CHUNK]; double scale = -1 / *(const double *)how;                        \
+        draw_f64(g, u, n);                                                                       \
+        for (int i = 0; i < n; i++) y[i] = (T)(scale * log1p(-u[i]));)
+
+EXPONENTIAL_FILL(exponential_f32, float)
+EXPONENTIAL_FILL(exponential_f64, double)
+
+#define BERNOULLI_FILL(name, T)                                                                  \
+    RANDOM_FILL(name, T,                                                                         \
+        double u[RANDOM_CHUNK]; double p = *(const double *)how;                                 \
+        draw_f64(g, u, n);                                                                       \
+        for (int i = 0; i < n; i++) y[i] = u[i] < p;)
+
+BERNOULLI_FILL(bernoulli_b,   bool)
+BERNOULLI_FILL(bernoulli_i64, int64_t)
+BERNOULLI_FILL(bernoulli_f32, float)
+BERNOULLI_FILL(bernoulli_f64, double)
+
+/* base + a word (from 2^28 on: two of them) modulo range. */
+typedef struct random_range { uint64_t range; int64_t base; } random_range;
+
+#define INTEGER_FILL(name, T)                                                                    \
+    RANDOM_FILL(name, T,                                                                         \
+        const random_range *r = how;                                                             \
+        if (r->range >= 1u << 28) {                                                              \
+            uint64_t w[RANDOM_CHUNK];                                                            \
+            draw_u64(g, w, n);                                                                   \
+            for (int i = 0; i < n; i++) y[i] = (T)(int64_t)(w[i] % r->range + (uint64_t)r->base); \
+        } else {                                                                                 \
+            uint32_t w[RANDOM_CHUNK]; uint32_t range = (uint32_t)r->range;                       \
+            mt_words(g, w, n);                                                                   \
+            for (int i = 0; i < n; i++) y[i] = (T)(int64_t)(w[i] % range + (uint64_t)r->base);   \
+        })
+
+INTEGER_FILL(integer_b,   bool)
+INTEGER_FILL(integer_i64, int64_t)
+INTEGER_FILL(integer_f32, float)
+INTEGER_FILL(integer_f64, double)
+
+/* By dtype; NULL: torch has no such kernel. */
+static random_fill *const uniform_fills[]     = { NULL, NULL, uniform_f32, uniform_f64 };
+static random_fill *const normal_fills[]      = { NULL, NULL, normal_f32, normal_f64 };
+static random_fill *const block_fills[]       = { NULL, NULL, normal_blocks_f32, normal_blocks_f64 };
+static random_fill *const exponential_fills[] = { NULL, NULL, exponential_f32, exponential_f64 };
+static random_fill *const bernoulli_fills[]   = { bernoulli_b, bernoulli_i64, bernoulli_f32, bernoulli_f64 };
+static random_fill *const integer_fills[]     = { integer_b, integer_i64, integer_f32, integer_f64 };
+
+/* ---- distributions: torch's conditions, then the fill ------------------------------------ */
+
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_fill *fill, const void *how)
+{
+    if (!generator_lock(g, op)) return false;
+    if (t->numel) random_into(t, g, fill, how);
+    generator_unlock(g);
+    return true;
+}
+
+static bool no_kernel(const char *op, const char *kernel, rg_dtype dtype)
+{
+    return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(dtype));
+}
+
+static bool fill_uniform(rg_tensor *t, double low, double high, rg_generator *g, const char *op)
+{
+    if (!rg_is_float(t->dtype)) return no_kernel(op, "check_uniform_bounds", t->dtype);
+    bool single = t->dtype == RG_FLOAT32;
+    double max = single ? FLT_MAX : DBL_MAX;
+    const char *name = single ? "float" : "double";
+    if (!(fabs(low) <= max)) return rg_fail(RG_RUNTIME_ERROR, op, "from is out of bounds for %s", name);
+    if (!(fabs(high) <= max)) return rg_fail(RG_RUNTIME_ERROR, op, "to is out of bounds for %s", name);
+    if (low > high)
+        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to return a [from, to) range, but found "
+                       "from=%g > to=%g", low, high);
+    if (high - low > max)
+        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found "
+                       "to=%g and from=%g which result in to-from to exceed the limit",
+                       rg_scalar_name(t->dtype), high, low);
+    return fill_with(t, g, op, uniform_fills[t->dtype], &(random_pair){ low, high });
+}
+
+/* Blocks: what torch does with sixteen or more elements of a contiguous tensor. */
+static bool fill_normal(rg_tensor *t, double mean, double std, bool contiguous, rg_generator *g, const char *op)
+{
+    if (!(std >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", std);
+    if (t->numel && !rg_is_float(t->dtype)) return no_kernel(op, "normal_kernel_cpu", t->dtype);
+    random_fill *const *fills = contiguous && t->numel >= 16 ? block_fills : normal_fills;
+    return fill_with(t, g, op, fills[t->dtype], &(random_pair){ mean, std });
+}
+
+static bool fill_exponential(rg_tensor *t, double rate, rg_generator *g, const char *op)
+{
+    if (!(rate > 0))
+        return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
+    if (t->numel && !rg_is_float(t->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, op, "Exponential distribution is a continuous probability distribution. "
+                       "dtype must be a floating point but you specified %s", rg_scalar_name(t->dtype));
+    return fill_with(t, g, op, exponential_fills[t->dtype], &rate);
+}
+
+static bool fill_bernoulli(rg_tensor *t, double p, rg_generator *g, const char *op)
+{
+    if (!(p >= 0 && p <= 1))
+        return rg_fail(RG_RUNTIME_ERROR, op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
+    return fill_with(t, g, op, bernoulli_fills[t->dtype], &p);
+}
+
+/* ---- truncated normals: draw all, keep what is accepted, draw all again ------------------ */
+
+typedef struct trunc_rule { bool normal; double mean, std, low, high, log_peak; } trunc_rule;
+
+/* A normal is accepted if it is inside, a uniform candidate with the density at it as the
+ * probability. Rounds as torch does: step by step, in the tensor's dtype. */
+#define TRUNC_ACCEPT(name, T, log)                                                               \
+    static bool name(const trunc_rule *r, T *x, const T *candidate, const T *u, bool *pending, int64_t n) \
+    {                                                                                            \
+        T mean = (T)r->mean, std = (T)r->std, low = (T)r->low, high = (T)r->high;                \
+        bool any = false;                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                        \
+            if (!pending[i]) continue;                                                           \
+            x[i] = candidate[i];                                                                 \
+            T z = (x[i] - mean) / std;                                                           \
+            pending[i] = r->normal ? x[i] < low || x[i] > high                                   \
+                                   : log(u[i]) > z * z * (T)-0.5 - (T)r->log_peak;               \
+            any |= pending[i];                                                                   \
+        }                                                                                        \
+        return any;                                                                              \
+    }
+
+TRUNC_ACCEPT(trunc_accept_f32, float, logf)
+TRUNC_ACCEPT(trunc_accept_f64, double, log)
+
+static double normal_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
+
+static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const char *op)
+{
+    if (r.std == 0) return rg_fail(RG_RUNTIME_ERROR, op, "division by zero");
+    double mode = r.high < r.mean ? r.high : r.mean;
+    mode = mode > r.low ? mode : r.low;
+    r.log_peak = -0.5 * ((mode - r.mean) / r.std) * ((mode - r.mean) / r.std);
+    r.normal = normal_cdf((r.high - r.mean) / r.std) - normal_cdf((r.low - r.mean) / r.std) > 0.3;
+
+    /* Flat, in the order in which t is walked. */
+    rg_tensor sorted;
+    bool dense_contiguous = in_memory_order(t, &sorted), first_contiguous = t->flags & RG_CONTIGUOUS, ok, any;
+    rg_tensor *x = rg_new_like(&sorted, t->dtype), *candidate = rg_new_like(&sorted, t->dtype);
+    rg_tensor *u = rg_new_like(&sorted, t->dtype), *pending = rg_new_like(&sorted, RG_BOOL);
+    ok = x && candidate && u && pending;
+    if (ok) memset(pending->data, true, (size_t)pending->numel);
+    for (bool contiguous = first_contiguous; ok; contiguous = dense_contiguous) {
+        ok = r.normal ? fill_normal(candidate, r.mean, r.std, contiguous, g, op)
+                      : fill_uniform(candidate, r.low, r.high, g, op) && fill_uniform(u, 0, 1, g, op);
+        if (!ok) break;
+        any = t->dtype == RG_FLOAT32
+            ? trunc_accept_f32(&r, (float *)x->data, (float *)candidate->data, (float *)u->data,
+                               (bool *)pending->data, x->numel)
+            : trunc_accept_f64(&r, (double *)x->data, (double *)candidate->data, (double *)u->data,
+                               (bool *)pending->data, x->numel);
+        if (!any) break;
+    }
+    if (ok) rg_copy_elements(&sorted, x);
+    rg_release(x);
+    rg_release(candidate);
+    rg_release(u);
+    rg_release(pending);
+    return ok;
+}
+
+/* ---- in place ------------------------------------------------------------------------------ */
+
+static bool random_may_write(rg_tensor *t, const char *op)
+{
+    if (!rg_check(t, op)) return false;
+    if (rg_overlaps_itself(t))
+        return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
+                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
+    return rg_may_write(t, op);
+}
+
+#define RANDOM_IN_PLACE(t, op, fill)                                                             \
+    if (!random_may_write(t, op) || !(fill)) return NULL;                                        \
+    rg_wrote(t, op);                                                                             \
+    return t
+
+rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g)
+{
+    RANDOM_IN_PLACE(t, "uniform_", fill_uniform(t, low, high, g, "uniform_"));
+}
+
+rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g)
+{
+    RANDOM_IN_PLACE(t, "normal_", fill_normal(t, mean, std, t->flags & RG_CONTIGUOUS, g, "normal_"));
+}
+
+rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high, rg_generator *g)
+{
+    trunc_rule rule = { .mean = mean, .std = std, .low = low, .high = high };
+    RANDOM_IN_PLACE(t, "trunc_normal_", fill_trunc_normal(t, rule, g, "trunc_normal_"));
+}
+
+rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g)
+{
+    RANDOM_IN_PLACE(t, "exponential_", fill_exponential(t, rate, g, "exponential_"));
+}
+
+rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g)
+{
+    RANDOM_IN_PLACE(t, "bernoulli_", fill_bernoulli(t, p, g, "bernoulli_"));
+}
+
+/* ---- new tensors ---------------------------------------------------------------------------- */
+
+static rg_tensor *random_new(const char *op, const rg_dims *shape, int dtype)
+{
+    if (dtype < RG_BOOL || dtype > RG_FLOAT64)
+        return rg_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
+    return rg_dims_numel(op, shape) < 0 ? NULL : rg_new((rg_dtype)dtype, shape->n, shape->v);
+}
+
+static rg_tensor *random_own(rg_tensor *t, bool filled)
+{
+    if (filled) return rg_own(t);
+    rg_release(t);
+    return NULL;
+}
+
+static rg_tensor *rand_from(rg_tensor *t, rg_generator *g, const char *op)
+{
+    return random_own(t, t && fill_uniform(t, 0, 1, g, op));
+}
+
+static rg_tensor *randn_from(rg_tensor *t, rg_generator *g, const char *op)
+{
+    return random_own(t, t && fill_normal(t, 0, 1, t->flags & RG_CONTIGUOUS, g, op));
+}
+
+rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
+{
+    return rand_from(random_new("rand", &shape, (int)dtype), g, "rand");
+}
+
+rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
+{
+    return randn_from(random_new("randn", &shape, (int)dtype), g, "randn");
+}
+
+rg_tensor *rg_rand_like(rg_tensor *x)
+{
+    return rg_check(x, "rand_like") ? rand_from(rg_new_dense_like(x, x->dtype), &default_generator, "rand_like") : NULL;
+}
+
+rg_tensor *rg_randn_like(rg_tensor *x)
+{
+    return rg_check(x, "randn_like") ? randn_from(rg_new_dense_like(x, x->dtype), &default_generator, "randn_like")
+                                     : NULL;
+}
+
+/* What v becomes in the dtype. */
+static int64_t integer_in(int64_t v, rg_dtype dtype)
+{
+    double room;
+    rg_store_i64(&room, dtype, v);
+    return rg_load_i64(&room, dtype);
+}
+
+/* A bound that the dtype's rounding would carry out of [low, high) moves to the next one inside. */
+static void integer_bounds(rg_dtype dtype, int64_t *low, int64_t *high)
+{
+    int digits = dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG;
+    int64_t first = integer_in(*low + 1, dtype), last = integer_in(*high - 1, dtype);
+    if (first < *low)
+        *low = (int64_t)((uint64_t)first + (1ull << (64 - digits - __builtin_clzll((uint64_t)__builtin_llabs(*low + 1)))));
+    if (last >= *high)
+        *high = (int64_t)((uint64_t)last - (1ull << (64 - digits - __builtin_clzll((uint64_t)__builtin_llabs(*high - 1)))));
+}
+
+rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g)
+{
+    const char *op = "randint", *casted = "";
+    rg_tensor *t = random_new(op, &shape, (int)dtype);
+    if (!t) return NULL;
+    if (low < high && rg_is_float(dtype)) {
+        integer_bounds(dtype, &low, &high);
+        casted = " casted to dtype";
+    }
+    bool ok = low < high || rg_fail(RG_RUNTIME_ERROR, op, "random_ expects 'from'%s to be less than 'to'%s, but got "
+                                    "from=%lld >= to=%lld", casted, casted, (long long)low, (long long)high);
+    if (ok && dtype == RG_BOOL && (low < 0 || high > 2))
+        ok = rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for bool", low < 0 || low > 1 ? "from" : "to - 1");
+    random_range range = { (uint64_t)high - (uint64_t)low, low };
+    return random_own(t, ok && fill_with(t, g, op, integer_fills[dtype], &range));
+}
+
+/* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */
+static void permute(rg_generator *g, int64_t *y, int64_t n)
+{
+    uint32_t w[RANDOM_CHUNK];
+    uint64_t w2[RANDOM_CHUNK];
+    if (n >= UINT32_MAX / 20) {
+        for (int64_t i = 0; i < n; i++) {
+            if (i % RANDOM_CHUNK == 0) draw_u64(g, w2, (int)RG_MIN(n - i, RANDOM_CHUNK));
+            int64_t z = (int64_t)(w2[i % RANDOM_CHUNK] % (uint64_t)(i + 1));
+            y[i] = i;
+            y[i] = y[z];
+            y[z] = i;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i] = i;
+    for (int64_t i = 0; i < n - 1; i++) {
+        if (i % RANDOM_CHUNK == 0) mt_words(g, w, (int)RG_MIN(n - 1 - i, RANDOM_CHUNK));
+        int64_t z = i + w[i % RANDOM_CHUNK] % (uint32_t)(n - i), first = y[i];
+        y[i] = y[z];
+        y[z] = first;
+    }
+}
+
+rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
+{
+    rg_tensor *t = random_new("randperm", &RG_DIMS(n), RG_INT64);
+    bool ok = t && generator_lock(g, "randperm");
+    if (ok) {
+        permute(g, (int64_t *)t->data, n);
+        generator_unlock(g);
+    }
+    return random_own(t, ok);
+}
+
+/* ---- drawing with given probabilities ---------------------------------------------------- */
+
+#define CHANCE_FILL(name, T, draw)                                                               \
+    RANDOM_FILL(name, T,                                                                         \
+        T u[RANDOM_CHUNK]; const T *p = (const T *)how + (y - (T *)out);                         \
+        draw(g, u, n);                                                                           \
+        for (int i = 0; i < n; i++) y[i] = u[i] < p[i];)
+
+CHANCE_FILL(chance_f32, float,  draw_f32)
+CHANCE_FILL(chance_f64, double, draw_f64)
+
+static bool are_chances(const rg_tensor *p)
+{
+    bool ok = true;
+    for (int64_t i = 0; i < p->numel; i++) {
+        double v = rg_load_f64(p->data + (size_t)i * rg_sizeof(p->dtype), p->dtype);
+        ok &= v >= 0 && v <= 1;
+    }
+    return ok;
+}
+
+rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
+{
+    const char *op = "bernoulli";
+    if (!rg_check(p, op) || (p->numel && !rg_is_float(p->dtype) && !no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype)))
+        return NULL;
+    rg_tensor *chance = rg_contiguous_copy(p, p->dtype), *t = chance ? rg_new_like(p, p->dtype) : NULL;
+    bool ok = t && (are_chances(chance) ||
+                    rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
+    ok = ok && fill_with(t, g, op, p->dtype == RG_FLOAT64 ? chance_f64 : chance_f32, chance->data);
+    rg_release(chance);
+    return random_own(t, ok);
+}
+
+/* torch computes in the weights' dtype: here in float64, rounded after every step. */
+static double rounded(double v, rg_dtype dtype) { return dtype == RG_FLOAT32 ? (double)(float)v : v; }
+
+/* Is category a drawn before b? The larger first, of equals the first. */
+static bool drawn_before(const double *q, int64_t a, int64_t b) { return q[a] > q[b] || (q[a] == q[b] && a < b); }
+
+static void draw_sift(const double *q, int64_t *heap, int64_t n, int64_t i)
+{
+    int64_t moving = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && drawn_before(q, heap[child + 1], heap[child])) child++;
+        if (!drawn_before(q, heap[child], moving)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
+}
+
+static bool multinomial_fails(const char *op, const char *why)
+{
+    return rg_fail(RG_RUNTIME_ERROR, op, "invalid multinomial distribution (%s)", why);
+}
+
+/* In each row the categories with the largest weight / exponential, in that order. */
+static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int64_t n, rg_generator *g,
+                          const char *op)
+{
+    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws;
+    for (int64_t i = 0; i < weights->numel; i++)
+        if (!(w[i] >= 0 && w[i] < INFINITY))
+            return rg_fail(RG_RUNTIME_ERROR, op, "probability tensor contains either `inf`, `nan` or element < 0");
+    for (int64_t r = 0; r < rows; r++) {
+        double most = 0;
+        for (int64_t i = 0; i < n; i++) most = fmax(most, w[r * n + i]);
+        if (most == 0) return multinomial_fails(op, "sum of probabilities <= 0");
+    }
+    rg_tensor *heap = rg_new(RG_INT64, 1, &n), *exponentials = rg_new_dense_like(weights, weights->dtype), *q = NULL;
+    bool ok = heap && exponentials && fill_exponential(exponentials, 1, g, op) &&
+              (q = rg_contiguous_copy(exponentials, RG_FLOAT64));
+    for (int64_t r = 0; ok && r < rows; r++) {
+        double *key = (double *)q->data + r * n;
+        int64_t *top = (int64_t *)heap->data, left = n;
+        for (int64_t i = 0; i < n; i++) {
+            key[i] = rounded(w[r * n + i] / key[i], weights->dtype);
+            top[i] = i;
+        }
+        for (int64_t i = n / 2; i-- > 0;) draw_sift(key, top, n, i);
+        for (int64_t i = 0; i < draws; i++) {
+            ((int64_t *)t->data)[r * draws + i] = top[0];
+            top[0] = top[--left];
+            draw_sift(key, top, left, 0);
+        }
+    }
+    rg_release(heap);
+    rg_release(exponentials);
+    rg_release(q);
+    return ok;
+}
+
+/* The first category whose cumulative share is not below a uniform float64. */
+static bool draw_row_again(double *share, const double *w, rg_dtype dtype, int64_t n, int64_t *y, int64_t draws,
+                           rg_generator *g, const char *op)
+{
+    double sum = 0, u[RANDOM_CHUNK];
+    for (int64_t i = 0; i < n; i++) {
+        if (!(w[i] >= 0)) return multinomial_fails(op, "encountering probability entry < 0");
+        if (isinf(w[i])) return multinomial_fails(op, "encountering probability entry = infinity or NaN");
+        share[i] = sum = rounded(sum + w[i], dtype);
+    }
+    if (!(sum > 0)) return multinomial_fails(op, "sum of probabilities <= 0");
+    for (int64_t i = 0; i < n; i++) share[i] = rounded(share[i] / sum, dtype);
+    share[n - 1] = 1;
+    for (int64_t i = 0; i < draws; i++) {
+        if (i % RANDOM_CHUNK == 0) draw_f64(g, u, (int)RG_MIN(draws - i, RANDOM_CHUNK));
+        int64_t low = 0, high = n;
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (share[middle] < u[i % RANDOM_CHUNK]) low = middle + 1;
+            else high = middle;
+        }
+        y[i] = low;
+    }
+    return true;
+}
+
+static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n, rg_generator *g, const char *op)
+{
+    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws;
+    rg_tensor *share = rg_new(RG_FLOAT64, 1, &n);
+    bool ok = share && generator_lock(g, op);
+    if (ok) {
+        for (int64_t r = 0; ok && r < rows; r++)
+            ok = draw_row_again((double *)share->data, w + r * n, dtype, n, (int64_t *)t->data + r * draws, draws, g, op);
+        generator_unlock(g);
+    }
+    rg_release(share);
+    return ok;
+}
+
+rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g)
+{
+    const char *op = "multinomial", *wrong = NULL;
+    if (!rg_check(weights, op)) return NULL;
+    int64_t n = weights->ndim ? weights->size[weights->ndim - 1] : 0;
+    if (weights->ndim < 1 || weights->ndim > 2) wrong = "prob_dist must be 1 or 2 dim";
+    else if (!rg_is_float(weights->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, op, "multinomial only supports floating-point dtypes for input, got: %s",
+                       rg_scalar_name(weights->dtype));
+    else if (draws <= 0) wrong = "cannot sample n_sample <= 0 samples";
+    else if (!replacement && draws > n) wrong = "cannot sample n_sample > prob_dist.size(-1) samples without replacement";
+    else if (n > 1 << 24) wrong = "number of categories cannot exceed 2^24";
+    if (wrong) return rg_fail(RG_RUNTIME_ERROR, op, "%s", wrong);
+
+    rg_tensor *t = rg_new(RG_INT64, weights->ndim, (int64_t[]){ weights->ndim == 2 ? weights->size[0] : draws, draws });
+    if (!t || t->numel == 0) return rg_own(t);
+    rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);
+    bool ok = w && (n > 0 || multinomial_fails(op, "sum of probabilities <= 0"));
+    ok = ok && (replacement && draws > 1 ? draw_again(t, weights->dtype, (double *)w->data, n, g, op)
+                                         : draw_distinct(t, weights, (double *)w->data, n, g, op));
+    rg_release(w);
+    return random_own(t, ok);
+}
