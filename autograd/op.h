@@ -200,7 +200,6 @@ const char *rg_node_name(const rg_node *n);                 /* "MulBackward0" */
 void     rg_node_free_saved(rg_node *n);
 rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output);     /* an alias with that history, owned by the scope */
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */
-bool     rg_may_write(rg_tensor *t, const char *op);        /* in place, outside the graph */
 
 /* anomaly.c and profile.c look on while this is set. */
 extern _Atomic bool rg_watching;

@@ -592,17 +592,8 @@ static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-static bool random_may_write(rg_tensor *t, const char *op)
-{
-    if (!rg_check(t, op)) return false;
-    if (rg_overlaps_itself(t))
-        return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
-                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
-    return rg_may_write(t, op);
-}
-
 #define RANDOM_IN_PLACE(t, op, fill)                                                             \
-    if (!random_may_write(t, op) || !(fill)) return NULL;                                        \
+    if (!rg_may_write(t, op) || !(fill)) return NULL;                                        \
     rg_wrote(t, op);                                                                             \
     return t
 

@@ -7,8 +7,6 @@
 
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
-bool (*rg_write_guard)(rg_tensor *t, const char *op);
-
 enum { STORAGE_HEADER = 64 };
 _Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_header, keeps_state), "it outlives a tensor");
@@ -179,6 +177,17 @@ rg_tensor *rg_alias(rg_tensor *t)
         a->stride[i] = t->stride[i];
     }
     return a;
+}
+
+bool (*rg_write_guard)(rg_tensor *t, const char *op);
+
+bool rg_may_write(rg_tensor *t, const char *op)
+{
+    if (!rg_check(t, op)) return false;
+    if (rg_overlaps_itself(t))
+        return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
+                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
+    return !rg_write_guard || rg_write_guard(t, op);
 }
 
 void rg_wrote(rg_tensor *t, const char *op)
