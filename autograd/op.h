@@ -86,6 +86,7 @@ struct rg_op {
     uint32_t    optional;               /* RG_IN mask of inputs that may be RG_NONE */
     bool      (*shape)(rg_call *c);     /* sets ndim, size (and dtype) of the outputs */
     bool      (*view)(rg_call *c);      /* or: makes out[0] a view, after rg_view_begin */
+    bool        some_strides;           /* a view that not every input's strides allow */
     bool      (*forward)(rg_call *c);   /* false: failed, the error stands */
     void      (*kernel)(rg_tensor *y, rg_tensor *const in[]);   /* the same, for what has no attributes */
     rg_gradient grad[RG_MAX_RULES];     /* by input; of any number of inputs, the first one serves all */

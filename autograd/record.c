@@ -554,7 +554,7 @@ static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t o
                        slot < n->n_in ? "input" : "output", slot < n->n_in ? slot : slot - n->n_in, rg_node_name(n),
                        t->storage->version, n->version[slot], t->storage->mutation);
     }
-    return s->create_graph && from ? rg_join(t, from, output) : t;
+    return s->create_graph && from && rg_is_float(t->dtype) ? rg_join(t, from, output) : t;
 }
 
 rg_tensor *rg_saved(const rg_step *s, int input)

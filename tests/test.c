@@ -1,8 +1,11 @@
 /* test.c: the runner behind test.h. */
 #include "test.h"
 
+#include <stdio.h>
+
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[])
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);       /* a child that dies keeps nothing back */
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     tcase_set_timeout(tcase, 1800);         /* a hang, not a measure: valgrind is slow */

@@ -97,6 +97,6 @@ rg_tensor *(rg_scatter)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sour
 
 rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
 {
-    (void)dim, (void)index, (void)source;
-    return rg_fail(RG_NOT_IMPLEMENTED, "scatter_add", "not here yet for %lld elements", (long long)x->numel);
+    (void)x, (void)dim, (void)index, (void)source;
+    return rg_fail(RG_NOT_IMPLEMENTED, "scatter_add", "not here yet");
 }

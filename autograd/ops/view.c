@@ -268,7 +268,7 @@ static bool reshape_view(rg_call *c)
 
 static rg_tensor *reshape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
-RG_OP(reshape, .attr_size = sizeof(struct reshape_attr), .doc = "x in another shape", .node = "ViewBackward0", .n_in = 1, .view = reshape_view,
+RG_OP(reshape, .attr_size = sizeof(struct reshape_attr), .doc = "x in another shape", .node = "ViewBackward0", .n_in = 1, .view = reshape_view, .some_strides = true,
       .grad = { RG_RULE(0, reshape_rule) },
       RG_SAMPLES({ "(2,6)", RG_A(reshape, RG_D(3, 4)) }, { "()", RG_A(reshape, RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, RG_D(3, 0)) }));

@@ -1,0 +1,201 @@
+/*
+ * Every op, by its row and samples alone; and proof that these checks reject
+ * what is wrong: each rule of each op is falsified in turn, and must be caught.
+ */
+#include "tests/autograd/derive.h"
+#include "tests/test.h"
+
+#include <stdio.h>
+
+static const struct { const char *name; derive_check *check; } checks[] = {
+    { "first order", derive_first_order }, { "second order", derive_second_order }, { "layouts", derive_layouts },
+    { "float32", derive_float32 }, { "fused", derive_fused }, { "NULL", derive_null },
+    { "leaves nothing", derive_leaves_nothing }, { "no gradient", derive_no_gradient }, { "in place", derive_inplace },
+    { "out of memory", derive_out_of_memory },
+};
+
+START_TEST(test_every_op)
+{
+    int faults = 0, samples = 0;
+    for (int i = 0; i < rg_n_ops; i++)
+        for (const rg_sample *s = rg_ops[i]->samples; s && s->inputs; s++) {
+            samples++;
+            for (int c = 0; c < RG_COUNT(checks); c++) faults += checks[c].check(rg_ops[i], s);
+        }
+    printf("%d ops, %d samples, %ld checks, %d faults\n", rg_n_ops, samples, derive_checks, faults);
+    ck_assert_int_eq(faults, 0);
+}
+END_TEST
+
+/* Samples that would let a mistake pass: each row needs one without elements, one
+ * with three dims or more, and, where it takes one, one without dims. */
+START_TEST(test_rows_are_complete)
+{
+    int faults = 0;
+    for (int i = 0; i < rg_n_ops; i++) {
+        const rg_op *op = rg_ops[i];
+        bool empty = false;
+        int most = 0, dims = 0;
+        for (const rg_sample *s = op->samples; s && s->inputs; s++) {
+            rg_tensor *in[RG_MAX_INPUTS];
+            int n = derive_inputs(s->inputs, RG_FLOAT64, in);
+            for (int k = 0; k < n; k++) {
+                empty |= in[k] != RG_NONE && in[k]->numel == 0;
+                dims = RG_MAX(dims, in[k]->ndim);
+            }
+            if (s->attr && !op->attr_size) faults += printf("%s: samples with attributes, but no .attr_size\n", op->name);
+            most++;
+        }
+        if (!op->doc) faults += printf("%s: no .doc\n", op->name);
+        if (most < 2) faults += printf("%s: fewer than two samples\n", op->name);
+        if (!empty) faults += printf("%s: no sample without elements\n", op->name);
+        if (dims < 2) faults += printf("%s: no sample of two dims or more\n", op->name);
+        if (!op->grad[0].rule && !op->no_grad) {
+            rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS] = { NULL };
+            const rg_sample *s = op->samples;
+            int n = s ? derive_inputs(s->inputs, RG_FLOAT64, in) : 0;
+            bool any_rule = false;
+            for (int r = 0; r < RG_MAX_RULES; r++) any_rule |= op->grad[r].rule != NULL;
+            if (n && !any_rule && rg_apply_outputs(op, s->attr, s->attr ? op->attr_size : 0, n, in, out) && rg_is_float(out[0]->dtype))
+                faults += printf("%s: neither a rule nor a reason for having none\n", op->name);
+        }
+        if (!op->node && !op->node_of && op->grad[0].rule) faults += printf("%s: no name for grad_fn\n", op->name);
+    }
+    ck_assert_int_eq(faults, 0);
+}
+END_TEST
+
+/* ---- planted faults --------------------------------------------------------------- */
+
+typedef enum { FLIPPED_SIGN, FACTOR, OTHER_ELEMENTS, DETACHED, FAULTS } planted;
+static const char *const fault_names[] = { "a flipped sign", "a factor of 1.001", "other elements", "a wrong second derivative" };
+
+static const rg_op *honest;
+static int falsified;                   /* the input whose rule lies */
+static planted lie;
+static double largest;                  /* what the honest rule gave at most */
+
+static double magnitude(rg_tensor *t)
+{
+    double most = 0;
+    if (!t || t == RG_NONE) return 0;
+    rg_tensor *c = rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64));
+    for (int64_t i = 0; c && i < c->numel; i++) most = RG_MAX(most, __builtin_fabs(((double *)c->data)[i]));
+    return most;
+}
+
+/* Neighbours along the last dim that has any: a sum over the wrong dim, an index off by one. */
+static rg_tensor *shifted(rg_tensor *t)
+{
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        int64_t n = t->size[d];
+        if (n > 1) return rg_cat(RG_LIST(rg_narrow(t, d, 1, n - 1), rg_narrow(t, d, 0, 1)), d);
+    }
+    return t;
+}
+
+static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *t = rg_gradient_of(honest, s->input)->rule(s, g);
+    if (s->input != falsified || !t || t == RG_NONE) return t;
+    rg_tensor *moved = lie == OTHER_ELEMENTS ? rg_sub(t, shifted(t)) : t;
+    if (lie != DETACHED) largest = RG_MAX(largest, magnitude(moved));
+    switch (lie) {
+    case FLIPPED_SIGN:   return rg_mul(t, -1);
+    case FACTOR:         return rg_mul(t, 1.001);
+    case OTHER_ELEMENTS: return shifted(t);
+    default:             largest = RG_MAX(largest, t->history ? 1 : 0);
+                         return rg_detach(t);
+    }
+}
+
+/* The largest second derivative that a sample has for the falsified input, for DETACHED. */
+START_TEST(test_falsified_rules_are_rejected)
+{
+    int missed = 0, caught = 0, without = 0;
+    derive_quiet = true;
+    for (int i = 0; i < rg_n_ops; i++) {
+        honest = rg_ops[i];
+        for (falsified = 0; falsified < RG_MAX_RULES; falsified++) {
+            if (!honest->grad[falsified].rule) continue;
+            for (lie = 0; lie < DETACHED; lie++) {
+                rg_op liar = *honest;
+                liar.fused = NULL;
+                for (int r = 0; r < RG_MAX_RULES; r++) {
+                    liar.grad[r].into = NULL;
+                    if (liar.grad[r].rule) liar.grad[r].rule = lying_rule;
+                }
+                int faults = 0;
+                largest = 0;
+                for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++) faults += derive_first_order(&liar, s);
+                if (faults) caught++;
+                else if (largest == 0) without++;       /* the rule gives zero: there is nothing to falsify */
+                else missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified, fault_names[lie]) > 0;
+            }
+        }
+    }
+    printf("%d falsified rules rejected, %d missed, %d that give zero\n", caught, missed, without);
+    ck_assert_int_eq(missed, 0);
+    ck_assert_int_gt(caught, 3 * 20);
+}
+END_TEST
+
+/* The same for derivatives of derivatives: a rule cut off from the graph. An op that
+ * is linear in its inputs has none to lose. */
+START_TEST(test_wrong_second_derivatives_are_rejected)
+{
+    int missed = 0, caught = 0;
+    derive_quiet = true;
+    lie = DETACHED;
+    for (int i = 0; i < rg_n_ops; i++) {
+        honest = rg_ops[i];
+        for (falsified = 0; falsified < RG_MAX_RULES; falsified++) {
+            if (!honest->grad[falsified].rule) continue;
+            rg_op liar = *honest;
+            for (int r = 0; r < RG_MAX_RULES; r++) if (liar.grad[r].rule) liar.grad[r].rule = lying_rule;
+            int faults = 0;
+            largest = 0;
+            for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++) faults += derive_second_order(&liar, s);
+            if (faults) caught++;
+            else if (largest) missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified, fault_names[lie]) > 0;
+        }
+    }
+    printf("%d wrong second derivatives rejected, %d missed\n", caught, missed);
+    ck_assert_int_eq(missed, 0);
+    ck_assert_int_gt(caught, 10);
+}
+END_TEST
+
+static bool lying_fused(const rg_step *s, rg_tensor *gin[])
+{
+    if (!honest->fused(s, gin)) return false;
+    rg_tensor *scale = rg_wrap_float(1.001);
+    if (gin[falsified]) {
+        largest = RG_MAX(largest, magnitude(gin[falsified]));
+        k_mul(gin[falsified], (rg_tensor *[]){ gin[falsified], rg_to(scale, gin[falsified]->dtype) });
+    }
+    return true;
+}
+
+START_TEST(test_wrong_fused_derivatives_are_rejected)
+{
+    int missed = 0;
+    derive_quiet = true;
+    for (int i = 0; i < rg_n_ops; i++) {
+        honest = rg_ops[i];
+        for (falsified = 0; honest->fused && falsified < RG_MAX_RULES; falsified++) {
+            if (!honest->grad[falsified].rule) continue;
+            rg_op liar = *honest;
+            liar.fused = lying_fused;
+            int faults = 0;
+            largest = 0;
+            for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++) faults += derive_fused(&liar, s);
+            if (!faults && largest) missed += printf("%s, input %d: a wrong fused derivative is not noticed\n", honest->name, falsified) > 0;
+        }
+    }
+    ck_assert_int_eq(missed, 0);
+}
+END_TEST
+
+RG_TESTS(ops, test_rows_are_complete, test_every_op, test_falsified_rules_are_rejected,
+         test_wrong_second_derivatives_are_rejected, test_wrong_fused_derivatives_are_rejected)
