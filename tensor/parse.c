@@ -17,7 +17,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 typedef struct parsed { double f; int64_t i; } parsed;  /* one element, as either */
 
@@ -99,9 +98,10 @@ static bool parse_named(parser *s, number *v)
     };
     if (!parse_take(s, "math.") && !parse_take(s, "torch.")) parse_take(s, "np.");
     for (int i = 0; i < RG_COUNT(names); i++) {
-        size_t n = strlen(names[i].name);
-        if (strncasecmp(s->at, names[i].name, n) != 0) continue;
-        s->at += n;
+        const char *name = names[i].name, *c = s->at;
+        while (*name && (*c | 32) == *name) name++, c++;            /* small and capital letters */
+        if (*name) continue;
+        s->at = c;
         *v = names[i].value;
         return true;
     }
@@ -167,7 +167,7 @@ static bool parse_number(parser *s, int depth)
 
     parsed item = { .f = negative ? -v.f : v.f };
     if (v.kind == RG_FLOAT64) {
-        if (v.f < 0x1p63) item.i = (int64_t)item.f;
+        if (item.f >= -0x1p63 && item.f < 0x1p63) item.i = (int64_t)item.f;
         else if (!s->wide_float) s->wide_float = from;
     } else {
         item.i = (int64_t)(negative ? -v.u : v.u);
@@ -307,12 +307,13 @@ static bool parse_fits(parser *s, rg_dtype dtype)
     if (dtype == RG_INT64 && s->wide_int)
         parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (dtype == RG_INT64 && s->wide_float)
-        parse_fault(s, s->wide_float, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
+        parse_fault(s, s->wide_float, RG_RUNTIME_ERROR,
+                    "value cannot be converted to type int64 without overflow");
     if (!whole && s->huge)
         parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
     if (s->stray)
-        parse_fault(s, s->stray, RG_TYPE_ERROR, "%s", whole ? "'list' object cannot be interpreted as an integer"
-                                                            : "must be real number, not list");
+        parse_fault(s, s->stray, RG_TYPE_ERROR, whole ? "'list' object cannot be interpreted as an integer"
+                                                      : "must be real number, not list");
     return s->code == RG_OK;
 }
 

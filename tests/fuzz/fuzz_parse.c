@@ -29,7 +29,8 @@ static void fuzz_parse(const char *text)
     rg_tensor *t = rg_parse(text);
     rg_code code = rg_error_code();
     if (!t) {
-        fuzz_require(code >= RG_RUNTIME_ERROR && code <= RG_TYPE_ERROR && *rg_error(), "no error of the kind", text);
+        bool named = code >= RG_RUNTIME_ERROR && code <= RG_TYPE_ERROR && *rg_error();
+        fuzz_require(named, "no error of the kind", text);
         return;
     }
     fuzz_read++;
@@ -66,14 +67,17 @@ static uint32_t fuzz_below(uint32_t n)
 
 static const char *const fuzz_seeds[] = {
     "[[1, 2, 3], [4, 5, 6]]", "tensor([[1.0000e+00, -2.5000e-03],\n        [nan, inf]], dtype=torch.float64)",
-    "[[1. 0.]\n [0. 2.]]", "tf.Tensor(\n[[ True False]], shape=(1, 2), dtype=bool)", "{ { 1.5f, 0x1.8p3 }, { -2e3L, .5 } }",
-    "tensor([], size=(0, 3), dtype=torch.int64)", "tensor(3., requires_grad=True)", "[float('-inf'), -float(\"nan\"), math.inf]",
-    "[-9223372036854775808, 9223372036854775807ULL, 0xFFFFFFFFFFFFFFFF]", "tensor([1., 2.], grad_fn=<MulBackward0>)",
+    "[[1. 0.]\n [0. 2.]]", "tf.Tensor(\n[[ True False]], shape=(1, 2), dtype=bool)",
+    "{ { 1.5f, 0x1.8p3 }, { -2e3L, .5 } }", "tensor([], size=(0, 3), dtype=torch.int64)",
+    "tensor(3., requires_grad=True)", "[float('-inf'), -float(\"nan\"), math.inf]",
+    "[-9223372036854775808, 9223372036854775807ULL, 0xFFFFFFFFFFFFFFFF]",
+    "tensor([1., 2.], grad_fn=<MulBackward0>)",
     "[[[[[[[[1]]]]]]]]", "[1, ..., 3]", "Parameter containing:\ntensor([True])",
 };
 static const char *const fuzz_words[] = {
-    "[", "]", "{", "}", ",", " ", "-", "+", ".", "...", "1", "0", "e", "e400", "0x", "p-2000", "nan", "inf", "True", "float('", "')",
-    "dtype=", "torch.", "size=(", "shape=", "grad_fn=<", ">", ")", "9999999999999999999", "\n", "\xff", "tensor(", "f", "ULL", "[]",
+    "[", "]", "{", "}", ",", " ", "-", "+", ".", "...", "1", "0", "e", "e400", "0x", "p-2000",
+    "nan", "inf", "True", "float('", "')", "dtype=", "torch.", "size=(", "shape=", "grad_fn=<", ">", ")",
+    "9999999999999999999", "\n", "\xff", "tensor(", "f", "ULL", "[]",
 };
 
 /* Takes out, doubles, overwrites or puts in a little, a few times. */

@@ -58,7 +58,8 @@ def floats(rng, dtype, n):
 
 def bits_of(rng, dtype, n):
     if dtype in ("f32", "f64"): return floats(rng, dtype, n)
-    if dtype == "bool": return np.array([rng.random() < rng.choice([0, .5, 1]) for _ in range(n)], dtype=np.uint8)
+    if dtype == "bool":
+        return np.array([rng.random() < rng.choice([0, .5, 1]) for _ in range(n)], dtype=np.uint8)
     top = rng.choice([1, 9, 100, 10**6, 2**63 - 1])
     return np.array([rng.choice([-2**63, 2**63 - 1, 0]) if rng.random() < 0.02 else rng.randint(-top, top)
                      for _ in range(n)], dtype=np.int64).view(np.uint64)
@@ -139,12 +140,14 @@ def case(rng, large=False):
     options, default, grad, flags = DEFAULT, "f32", "-", "-"
     if kind in ("repr", "str"):
         if rng.random() < 0.3:
-            options = (rng.choice([0, 1, 2, 4, 6, 8, 10, 17, 30]), rng.choice([0, 3, 20, 1000]), rng.choice([0, 1, 2, 3, 5]),
-                       rng.choice([0, 20, 40, 80, 120, 200]), rng.choice([-1, -1, 0, 1]))
+            options = (rng.choice([0, 1, 2, 4, 6, 8, 10, 17, 30]), rng.choice([0, 3, 20, 1000]),
+                       rng.choice([0, 1, 2, 3, 5]), rng.choice([0, 20, 40, 80, 120, 200]),
+                       rng.choice([-1, -1, 0, 1]))
         if rng.random() < 0.15: default = "f64"
         if dtype in ("f32", "f64"): grad = names(rng)
     if len(shape) >= 2 and rng.random() < 0.2: flags = "T"
-    emit(kind, dtype, shape, bits_of(rng, dtype, max(1, min(n, 37 if large else 90))), default, grad, options, flags)
+    bits = bits_of(rng, dtype, max(1, min(n, 37 if large else 90)))
+    emit(kind, dtype, shape, bits, default, grad, options, flags)
 
 
 def edges():

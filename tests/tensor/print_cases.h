@@ -10,13 +10,15 @@
 
 #include <stdio.h>
 
+static const rg_printoptions print_standard = { 4, 1000, 3, 80, -1 };
+
 typedef struct print_case {
     char            kind[16];
     rg_tensor      *t;
     rg_dtype        default_dtype;
     rg_printoptions options;
     int             line;
-    char            text[1 << 17];
+    char            text[1 << 20];
 } print_case;
 
 /* A past that knows only its name, or is a leaf's. */
@@ -54,7 +56,8 @@ static void print_case_fill(rg_tensor *t, char *bits)
         if (end == bits) break;
         memcpy(t->data + (size_t)n * item, &v, item);
     }
-    for (int64_t i = n; i < t->numel; i++) memcpy(t->data + (size_t)i * item, t->data + (size_t)(i - n) * item, item);
+    for (int64_t i = n; i < t->numel; i++)
+        memcpy(t->data + (size_t)i * item, t->data + (size_t)(i - n) * item, item);
 }
 
 static rg_tensor *print_case_tensor(rg_dtype dtype, char *shape, const char *flags, char *bits)
@@ -84,8 +87,9 @@ static bool print_case_next(FILE *f, print_case *c)
     char dtype[8], def[8], grad[128], flags[8], shape[64];
     int bits = 0;
     rg_printoptions *o = &c->options;
-    int got = sscanf(line, "%15s %7s %7s %127s %d %d %d %d %d %7s %63s :%n", c->kind, dtype, def, grad, &o->precision,
-                     &o->threshold, &o->edgeitems, &o->linewidth, &o->sci_mode, flags, shape, &bits);
+    int got = sscanf(line, "%15s %7s %7s %127s %d %d %d %d %d %7s %63s :%n", c->kind, dtype, def, grad,
+                     &o->precision, &o->threshold, &o->edgeitems, &o->linewidth, &o->sci_mode, flags, shape,
+                     &bits);
     ck_assert_int_eq(got, 11);
     c->line = ++at;
     c->default_dtype = print_case_dtype(def);
@@ -107,11 +111,17 @@ static bool print_case_next(FILE *f, print_case *c)
     return true;
 }
 
+static void print_reset(void)
+{
+    rg_set_printoptions(print_standard);
+    rg_set_default_dtype(RG_FLOAT32);
+}
+
 static FILE *print_cases_open(void)
 {
     const char *path = getenv("REGARD_PRINT_CASES");
     FILE *f = fopen(path ? path : "tests/golden/print.txt", "r");
-    ck_assert_msg(f != NULL, "the cases of tests/golden/print.py are missing: run the tests from the top folder");
+    ck_assert_msg(f != NULL, "no cases of tests/golden/print.py: run the tests from the top folder");
     return f;
 }
 
