@@ -1,8 +1,114 @@
 /*
- * anomaly.c: finding the op that made the first NaN or infinity.
+ * anomaly.c: finding the op that made the first NaN or infinity out of finite
+ * numbers. While anomaly mode is on, every application looks at its outputs and
+ * remembers where it was called; every rule's gradient is looked at, too.
  */
+#define _GNU_SOURCE
 #include "op.h"
 
-void rg_trace_free(void *trace) { (void)trace; }
-void rg_watch_forward(const rg_call *c, rg_node *n) { (void)c; (void)n; }
-bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input) { (void)s; (void)g; (void)input; return true; }
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { TRACE_DEPTH = 24 };
+
+typedef struct { int n; void *address[TRACE_DEPTH]; } trace;
+
+static _Atomic bool anomaly_on;
+
+bool rg_set_detect_anomaly(bool on)
+{
+    rg_watching = on;
+    return atomic_exchange(&anomaly_on, on);
+}
+
+bool rg_is_anomaly_enabled(void) { return anomaly_on; }
+
+void rg_trace_free(void *t) { rg_free(t, sizeof(trace), RG_MEM_OTHER); }
+
+/* ---- looking for what is not finite ------------------------------------------------- */
+
+#define FIND_ODD(T)                                                                             \
+    static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
+    {                                                                                           \
+        double *odd = (double *)context;                                                        \
+        for (int64_t i = 0; i < n && isfinite(*odd); i++) *odd = *(const T *)(p[0] + i * s[0]); \
+    }
+FIND_ODD(float)
+FIND_ODD(double)
+
+/* The first element that isn't finite; 0 if there is none. */
+static double odd_element(rg_tensor *t)
+{
+    double odd = 0;
+    if (!rg_is_none(t) && rg_is_float(t->dtype)) rg_each(1, &t, t->dtype == RG_FLOAT32 ? find_odd_float : find_odd_double, &odd);
+    return isfinite(odd) ? 0 : odd;
+}
+
+/* ---- saying where ---------------------------------------------------------------------- */
+
+static void add_text(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void add_text(char *text, size_t room, const char *format, ...)
+{
+    size_t at = strlen(text);
+    va_list args;
+    va_start(args, format);
+    if (at + 1 < room) vsnprintf(text + at, room - at, format, args);
+    va_end(args);
+}
+
+static void add_trace(char *text, size_t room, const trace *t)
+{
+    add_text(text, room, "; forward call: ");
+    for (int i = 0, shown = 0; t && i < t->n && shown < 8; i++) {
+        Dl_info at;
+        if (!dladdr(t->address[i], &at)) continue;
+        if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0) continue;     /* the library's own calls */
+        const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
+        if (at.dli_sname) add_text(text, room, "%s%s", shown++ ? " < " : "", at.dli_sname);
+        else add_text(text, room, "%s%s+0x%zx", shown++ ? " < " : "", file ? file + 1 : "?",
+                      (size_t)((char *)t->address[i] - (char *)at.dli_fbase));
+    }
+    if (!t) add_text(text, room, "not recorded");
+}
+
+static bool report(const rg_op *op, double odd, const char *direction, const char *shapes, const trace *t)
+{
+    char text[768] = "";
+    add_text(text, sizeof text, "the first %s arose %s in %s", isnan(odd) ? "nan" : odd < 0 ? "-inf" : "inf", direction, shapes);
+    add_trace(text, sizeof text, t);
+    return rg_fail(RG_RUNTIME_ERROR, op->name, "%s", text);
+}
+
+bool rg_watch_forward(const rg_call *c, rg_node *n)
+{
+    char shapes[256] = "", shape[192];
+    double odd = 0;
+    if (!anomaly_on) return true;
+    trace here;
+    here.n = backtrace(here.address, TRACE_DEPTH);
+    if (n && (n->trace = rg_alloc(sizeof here, RG_MEM_OTHER))) memcpy(n->trace, &here, sizeof here);
+    if (n && !n->trace) return false;
+    for (int k = 0; k < c->n_out && odd == 0; k++) odd = odd_element(c->out[k]);
+    if (odd == 0) return true;
+    for (int i = 0; i < c->n_in; i++)
+        if (odd_element(c->in[i]) != 0) return true;    /* it only passes on what came in */
+    add_text(shapes, sizeof shapes, "%s of", c->op->name);
+    for (int i = 0; i < c->n_in; i++)
+        add_text(shapes, sizeof shapes, " %s", rg_is_none(c->in[i]) ? "none" : rg_shape_text(c->in[i]->ndim, c->in[i]->size, shape));
+    return report(c->op, odd, "forward", shapes, &here);
+}
+
+bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input)
+{
+    char shapes[256] = "", shape[192];
+    double odd = anomaly_on ? odd_element(g) : 0;
+    if (odd == 0) return true;
+    for (int k = 0; k < s->node->n_out; k++)
+        if (s->g[k] && odd_element(s->g[k]) != 0) return true;
+    add_text(shapes, sizeof shapes, "%s, in the gradient of its input %d, %s", rg_node_name(s->node), input,
+             rg_shape_text(g->ndim, g->size, shape));
+    return report(s->op, odd, "backward", shapes, s->node->trace);
+}

@@ -103,6 +103,28 @@ static bool sort_nodes(run *r)
     return true;
 }
 
+bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
+{
+    run r = { .id = atomic_fetch_add(&last_run, 1) + 1 };
+    bool ok = visit(&r, rg_node_of(y));
+    ok = collect(&r) && ok;
+    ok = ok && sort_nodes(&r);
+    for (size_t i = 0; i < r.n; i++) {
+        r.node[i]->run = 0;
+        r.node[i]->slot = i;
+    }
+    rg_free(r.stack, r.stack_room * sizeof *r.stack, RG_MEM_OTHER);
+    *list = (rg_node_list){ r.node, r.n, r.node_room };
+    if (!ok) rg_node_list_free(list);
+    return ok;
+}
+
+void rg_node_list_free(rg_node_list *list)
+{
+    rg_free(list->v, list->room * sizeof *list->v, RG_MEM_OTHER);
+    *list = (rg_node_list){ NULL, 0, 0 };
+}
+
 /* ---- gradients on their way --------------------------------------------------------- */
 
 static bool sole_owner(const rg_tensor *t)

@@ -182,7 +182,6 @@ struct rg_node {
     void        *attr;
     rg_tensor   *grad;                  /* a leaf's */
     rg_hook     *hooks;
-    char        *name;                  /* a leaf's, for drawings and errors */
     void        *trace;                 /* anomaly mode: where the forward call was made */
     /* the run that holds it, and its place there */
     _Atomic uint64_t run;
@@ -200,12 +199,16 @@ bool     rg_node_has_headers(const rg_node *n);
 const char *rg_node_name(const rg_node *n);                 /* "MulBackward0" */
 void     rg_node_free_saved(rg_node *n);
 rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output);     /* an alias with that history, owned by the scope */
+/* The nodes that y depends on, newest first, each one's slot its place in the list. */
+typedef struct rg_node_list { rg_node **v; size_t n, room; } rg_node_list;
+bool     rg_nodes_of(const rg_tensor *y, rg_node_list *list);
+void     rg_node_list_free(rg_node_list *list);
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */
 
 /* anomaly.c and profile.c look on while this is set. */
 extern _Atomic bool rg_watching;
 void rg_trace_free(void *trace);
-void rg_watch_forward(const rg_call *c, rg_node *n);
-bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input);  /* false: an error stands */
+bool rg_watch_forward(const rg_call *c, rg_node *n);        /* false: an error stands */
+bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input);
 
 #endif

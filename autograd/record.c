@@ -133,7 +133,7 @@ static void node_destroy(rg_node *n)
         rg_free(h, sizeof *h, RG_MEM_NODE);
     }
     rg_release(n->grad);
-    if (n->name) rg_free(n->name, strlen(n->name) + 1, RG_MEM_OTHER);
+    rg_rename(&n->base.name, NULL);
     if (n->trace) rg_trace_free(n->trace);
     rg_free(n, n->bytes, RG_MEM_NODE);
 }
@@ -292,9 +292,9 @@ static bool record(const rg_call *c, size_t attr_size)
         if (!rg_is_float(c->out[k]->dtype)) continue;
         rg_node_attach(c->out[k], n, (uint32_t)k);
     }
-    if (RG_UNLIKELY(rg_watching)) rg_watch_forward(c, n);
+    ok = RG_LIKELY(!rg_watching) || rg_watch_forward(c, n);
     rg_node_release(n);
-    return true;
+    return ok;
 }
 
 /* ---- applying -------------------------------------------------------------------------------- */
@@ -356,7 +356,7 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
         for (int k = 0; k < c.n_out; k++) any_float |= rg_is_float(c.out[k]->dtype);
         if (any_float) ok = record(&c, attr_size);
     }
-    if (ok && RG_UNLIKELY(rg_watching) && !wants_grad) rg_watch_forward(&c, NULL);
+    if (RG_UNLIKELY(rg_watching) && ok && !wants_grad) ok = rg_watch_forward(&c, NULL);
     for (int i = 0; i < n; i++)
         if (converted[i]) rg_release(converted[i]);
     if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
@@ -488,7 +488,10 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on)
     if (!rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
     n = rg_node_new(NULL, 0, 1, 0);
-    if (!n) return NULL;
+    if (!n || (t->name && !rg_rename(&n->base.name, t->name))) {
+        if (n) rg_node_release(n);
+        return NULL;
+    }
     n->meta[0].dtype = t->dtype;
     n->meta[0].ndim = t->ndim;
     for (int d = 0; d < t->ndim; d++) n->meta[0].size[d] = t->size[d];
@@ -550,7 +553,7 @@ static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t o
                        "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; "
                        "expected version %u instead. The last write was by %s.",
                        rg_scalar_name(t->dtype), rg_shape_text(t->ndim, t->size, shape),
-                       from && from->name ? " named " : "", from && from->name ? from->name : "",
+                       from && from->base.name ? " named " : "", from && from->base.name ? from->base.name : "",
                        slot < n->n_in ? "input" : "output", slot < n->n_in ? slot : slot - n->n_in, rg_node_name(n),
                        t->storage->version, n->version[slot], t->storage->mutation);
     }

@@ -51,7 +51,8 @@ typedef struct rg_history_class {
     const char *(*name)(const rg_history *h);  /* "AddBackward0"; NULL for a leaf */
     void (*release)(rg_history *h);
 } rg_history_class;
-struct rg_history { const rg_history_class *cls; };
+struct rg_history { const rg_history_class *cls; char *name; };   /* the name that its tensor was given */
+bool rg_rename(char **place, const char *name);         /* a copy; NULL: none; false: out of memory */
 
 enum { RG_ALIVE = 0x52454741, RG_DEAD = 0x44454144 };
 enum rg_tensor_flags {

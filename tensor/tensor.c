@@ -437,18 +437,20 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol)
 
 /* ---- names ------------------------------------------------------------------------------ */
 
+bool rg_rename(char **place, const char *name)
+{
+    char *copy = name ? rg_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
+    if (name && !copy) return false;
+    if (copy) strcpy(copy, name);
+    if (*place) rg_free(*place, strlen(*place) + 1, RG_MEM_OTHER);
+    *place = copy;
+    return true;
+}
+
 rg_tensor *rg_set_name(rg_tensor *t, const char *name)
 {
     if (!rg_check(t, "set_name")) return NULL;
-    char *copy = NULL;
-    if (name) {
-        copy = rg_alloc(strlen(name) + 1, RG_MEM_OTHER);
-        if (!copy) return NULL;
-        strcpy(copy, name);
-    }
-    if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
-    t->name = copy;
-    return t;
+    return rg_rename(&t->name, name) && (!t->history || rg_rename(&t->history->name, name)) ? t : NULL;
 }
 
 const char *rg_name(rg_tensor *t) { return !rg_check(t, "name") ? NULL : t->name ? t->name : ""; }
