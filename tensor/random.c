@@ -4,7 +4,7 @@
  * are: elements are visited in memory order, normals come in pairs or in blocks
  * of sixteen, and a double takes two words, the high one first.
  */
-#include "internal.h"
+#include "kernels/kernels.h"
 
 #include <float.h>
 #include <math.h>
@@ -54,24 +54,24 @@ MT_LOOP mt_temper(const uint32_t *from, uint32_t *to, int n)
     }
 }
 
-MT_LOOP unit_floats(const uint32_t *from, float *to, int n)
+MT_LOOP mt_unit_floats(const uint32_t *from, float *to, int n)
 {
     for (int i = 0; i < n; i++) to[i] = (float)(int32_t)(from[i] & 0xffffff) * 0x1p-24f;
 }
 
-MT_LOOP scale_floats(float *y, int n, float scale, float shift)
+MT_LOOP mt_scale_floats(float *y, int n, float scale, float shift)
 {
     for (int i = 0; i < n; i++) y[i] = __builtin_fmaf(y[i], scale, shift);
 }
 
-MT_LOOP scale_doubles(double *y, int n, double scale, double shift)
+MT_LOOP mt_scale_doubles(double *y, int n, double scale, double shift)
 {
     for (int i = 0; i < n; i++) y[i] = __builtin_fma(y[i], scale, shift);
 }
 
 /* Box and Muller, n pairs: u, v in [0, 1) become sqrt(-2 log(1 - u)) times the cosine
  * and the sine of 2 pi v. The polynomials are minimax fits, good to 1e-8. */
-MT_LOOP normal_floats(float *u, float *v, int n)
+MT_LOOP mt_normal_floats(float *u, float *v, int n)
 {
     for (int i = 0; i < n; i++) {
         union { float f; int32_t i; } m = { .f = 1 - u[i] };
@@ -112,21 +112,21 @@ typedef struct mt_loops {
 } mt_loops;
 
 #define MT_LOOPS(set, ...)                                                                                       \
-    __VA_ARGS__ static void next_block_##set(uint32_t *s) { mt_next_block(s); }                                  \
-    __VA_ARGS__ static void temper_##set(const uint32_t *from, uint32_t *to, int n) { mt_temper(from, to, n); }  \
-    __VA_ARGS__ static void units_##set(const uint32_t *from, float *to, int n) { unit_floats(from, to, n); }    \
-    __VA_ARGS__ static void scale_f_##set(float *y, int n, float a, float b) { scale_floats(y, n, a, b); }       \
-    __VA_ARGS__ static void scale_d_##set(double *y, int n, double a, double b) { scale_doubles(y, n, a, b); }   \
-    __VA_ARGS__ static void normals_##set(float *u, float *v, int n) { normal_floats(u, v, n); }                 \
-    static const mt_loops loops_##set = { next_block_##set, temper_##set, units_##set, scale_f_##set,            \
-                                          scale_d_##set, normals_##set };
+    __VA_ARGS__ static void mt_block_##set(uint32_t *s) { mt_next_block(s); }                                    \
+    __VA_ARGS__ static void mt_temper_##set(const uint32_t *from, uint32_t *to, int n) { mt_temper(from, to, n); } \
+    __VA_ARGS__ static void mt_units_##set(const uint32_t *from, float *to, int n) { mt_unit_floats(from, to, n); } \
+    __VA_ARGS__ static void mt_scale_f_##set(float *y, int n, float a, float b) { mt_scale_floats(y, n, a, b); } \
+    __VA_ARGS__ static void mt_scale_d_##set(double *y, int n, double a, double b) { mt_scale_doubles(y, n, a, b); } \
+    __VA_ARGS__ static void mt_normals_##set(float *u, float *v, int n) { mt_normal_floats(u, v, n); }           \
+    static const mt_loops mt_loops_##set = { mt_block_##set, mt_temper_##set, mt_units_##set, mt_scale_f_##set,  \
+                                             mt_scale_d_##set, mt_normals_##set };
 
 MT_LOOPS(any)
 #ifdef __x86_64__
 MT_LOOPS(avx2, __attribute__((target("avx2,fma"))))
-#define MT (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &loops_avx2 : &loops_any)
+#define MT (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &mt_loops_avx2 : &mt_loops_any)
 #else
-#define MT (&loops_any)
+#define MT (&mt_loops_any)
 #endif
 
 /* ---- words -------------------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static void random_inner(char *const p[], const int64_t step[], int64_t n, const
 
 /* The same elements as they lie in memory, which is the order in which torch visits them: of a
  * transposed tensor column by column. True if that is their own order. */
-static bool in_memory_order(const rg_tensor *t, rg_tensor *sorted)
+static bool random_order(const rg_tensor *t, rg_tensor *sorted)
 {
     int order[RG_MAX_DIMS];
     bool same = rg_memory_order(t, order);
@@ -323,9 +323,13 @@ static bool in_memory_order(const rg_tensor *t, rg_tensor *sorted)
 
 static void random_into(rg_tensor *t, rg_generator *g, random_fill *fill, const void *how)
 {
+    if (t->flags & RG_CONTIGUOUS) {
+        fill(g, t->data, t->numel, how);
+        return;
+    }
     random_source source = { g, fill, how, rg_sizeof(t->dtype) };
     rg_tensor sorted;
-    in_memory_order(t, &sorted);
+    random_order(t, &sorted);
     rg_each(1, (rg_tensor *[]){ &sorted }, random_inner, &source);
 }
 
@@ -351,11 +355,11 @@ typedef struct random_pair { double a, b; } random_pair;
         MT->scale(y, n, high - low, low);                                                        \
         for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];)
 
-UNIFORM_FILL(uniform_f32, float,  draw_f32, scale_floats)
-UNIFORM_FILL(uniform_f64, double, draw_f64, scale_doubles)
+UNIFORM_FILL(fill_uniform_f32, float,  draw_f32, scale_floats)
+UNIFORM_FILL(fill_uniform_f64, double, draw_f64, scale_doubles)
 
 /* One by one, in float64 whatever the dtype: the second of each pair waits in the generator. */
-static double next_normal(rg_generator *g)
+static double random_normal(rg_generator *g)
 {
     if (g->has_normal) {
         g->has_normal = false;
@@ -372,13 +376,13 @@ static double next_normal(rg_generator *g)
 #define NORMAL_FILL(name, T)                                                                     \
     RANDOM_FILL(name, T,                                                                         \
         const random_pair *normal = how;                                                         \
-        for (int i = 0; i < n; i++) y[i] = (T)fma(next_normal(g), normal->b, normal->a);)
+        for (int i = 0; i < n; i++) y[i] = (T)fma(random_normal(g), normal->b, normal->a);)
 
-NORMAL_FILL(normal_f32, float)
-NORMAL_FILL(normal_f64, double)
+NORMAL_FILL(fill_normal_f32, float)
+NORMAL_FILL(fill_normal_f64, double)
 
 /* Sixteen by sixteen: eight u, then eight v, become eight cosines, then eight sines. */
-static void box_muller_f32(float *y, int n)
+static void random_blocks_f32(float *y, int n)
 {
     float u[RANDOM_CHUNK / 2], v[RANDOM_CHUNK / 2];
     for (int i = 0; i < n; i += 16) {
@@ -392,7 +396,7 @@ static void box_muller_f32(float *y, int n)
     }
 }
 
-static void box_muller_f64(double *y, int n)
+static void random_blocks_f64(double *y, int n)
 {
     for (; n > 0; n -= 16, y += 16)
         for (int i = 0; i < 8; i++) {
@@ -418,8 +422,8 @@ static void box_muller_f64(double *y, int n)
         name##_whole(g, (T *)out + n - 16, 16, how);                                             \
     }
 
-NORMAL_BLOCKS(normal_blocks_f32, float,  draw_f32, box_muller_f32, scale_floats)
-NORMAL_BLOCKS(normal_blocks_f64, double, draw_f64, box_muller_f64, scale_doubles)
+NORMAL_BLOCKS(fill_normal_blocks_f32, float,  draw_f32, random_blocks_f32, scale_floats)
+NORMAL_BLOCKS(fill_normal_blocks_f64, double, draw_f64, random_blocks_f64, scale_doubles)
 
 #define EXPONENTIAL_FILL(name, T)                                                                \
     RANDOM_FILL(name, T,                                                                         \
@@ -427,8 +431,8 @@ NORMAL_BLOCKS(normal_blocks_f64, double, draw_f64, box_muller_f64, scale_doubles
         draw_f64(g, u, n);                                                                       \
         for (int i = 0; i < n; i++) y[i] = (T)(scale * log1p(-u[i]));)
 
-EXPONENTIAL_FILL(exponential_f32, float)
-EXPONENTIAL_FILL(exponential_f64, double)
+EXPONENTIAL_FILL(fill_exponential_f32, float)
+EXPONENTIAL_FILL(fill_exponential_f64, double)
 
 #define BERNOULLI_FILL(name, T)                                                                  \
     RANDOM_FILL(name, T,                                                                         \
@@ -436,10 +440,10 @@ EXPONENTIAL_FILL(exponential_f64, double)
         draw_f64(g, u, n);                                                                       \
         for (int i = 0; i < n; i++) y[i] = u[i] < p;)
 
-BERNOULLI_FILL(bernoulli_b,   bool)
-BERNOULLI_FILL(bernoulli_i64, int64_t)
-BERNOULLI_FILL(bernoulli_f32, float)
-BERNOULLI_FILL(bernoulli_f64, double)
+BERNOULLI_FILL(fill_bernoulli_b,   bool)
+BERNOULLI_FILL(fill_bernoulli_i64, int64_t)
+BERNOULLI_FILL(fill_bernoulli_f32, float)
+BERNOULLI_FILL(fill_bernoulli_f64, double)
 
 /* base + a word (from 2^28 on: two of them) modulo range. */
 typedef struct random_range { uint64_t range; int64_t base; } random_range;
@@ -457,18 +461,18 @@ typedef struct random_range { uint64_t range; int64_t base; } random_range;
             for (int i = 0; i < n; i++) y[i] = (T)(int64_t)(w[i] % range + (uint64_t)r->base);   \
         })
 
-INTEGER_FILL(integer_b,   bool)
-INTEGER_FILL(integer_i64, int64_t)
-INTEGER_FILL(integer_f32, float)
-INTEGER_FILL(integer_f64, double)
+INTEGER_FILL(fill_integer_b,   bool)
+INTEGER_FILL(fill_integer_i64, int64_t)
+INTEGER_FILL(fill_integer_f32, float)
+INTEGER_FILL(fill_integer_f64, double)
 
 /* By dtype; NULL: torch has no such kernel. */
-static random_fill *const uniform_fills[]     = { NULL, NULL, uniform_f32, uniform_f64 };
-static random_fill *const normal_fills[]      = { NULL, NULL, normal_f32, normal_f64 };
-static random_fill *const block_fills[]       = { NULL, NULL, normal_blocks_f32, normal_blocks_f64 };
-static random_fill *const exponential_fills[] = { NULL, NULL, exponential_f32, exponential_f64 };
-static random_fill *const bernoulli_fills[]   = { bernoulli_b, bernoulli_i64, bernoulli_f32, bernoulli_f64 };
-static random_fill *const integer_fills[]     = { integer_b, integer_i64, integer_f32, integer_f64 };
+static random_fill *const uniform_fills[]     = { NULL, NULL, fill_uniform_f32, fill_uniform_f64 };
+static random_fill *const normal_fills[]      = { NULL, NULL, fill_normal_f32, fill_normal_f64 };
+static random_fill *const block_fills[]       = { NULL, NULL, fill_normal_blocks_f32, fill_normal_blocks_f64 };
+static random_fill *const exponential_fills[] = { NULL, NULL, fill_exponential_f32, fill_exponential_f64 };
+static random_fill *const bernoulli_fills[]   = { fill_bernoulli_b, fill_bernoulli_i64, fill_bernoulli_f32, fill_bernoulli_f64 };
+static random_fill *const integer_fills[]     = { fill_integer_b, fill_integer_i64, fill_integer_f32, fill_integer_f64 };
 
 /* ---- distributions: torch's conditions, then the fill ------------------------------------ */
 
@@ -480,14 +484,14 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_fill
     return true;
 }
 
-static bool no_kernel(const char *op, const char *kernel, rg_dtype dtype)
+static bool random_no_kernel(const char *op, const char *kernel, rg_dtype dtype)
 {
     return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(dtype));
 }
 
 static bool fill_uniform(rg_tensor *t, double low, double high, rg_generator *g, const char *op)
 {
-    if (!rg_is_float(t->dtype)) return no_kernel(op, "check_uniform_bounds", t->dtype);
+    if (!rg_is_float(t->dtype)) return random_no_kernel(op, "check_uniform_bounds", t->dtype);
     bool single = t->dtype == RG_FLOAT32;
     double max = single ? FLT_MAX : DBL_MAX;
     const char *name = single ? "float" : "double";
@@ -507,7 +511,7 @@ static bool fill_uniform(rg_tensor *t, double low, double high, rg_generator *g,
 static bool fill_normal(rg_tensor *t, double mean, double std, bool contiguous, rg_generator *g, const char *op)
 {
     if (!(std >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", std);
-    if (t->numel && !rg_is_float(t->dtype)) return no_kernel(op, "normal_kernel_cpu", t->dtype);
+    if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
     random_fill *const *fills = contiguous && t->numel >= 16 ? block_fills : normal_fills;
     return fill_with(t, g, op, fills[t->dtype], &(random_pair){ mean, std });
 }
@@ -534,13 +538,14 @@ static bool fill_bernoulli(rg_tensor *t, double p, rg_generator *g, const char *
 typedef struct trunc_rule { bool normal; double mean, std, low, high, log_peak; } trunc_rule;
 
 /* A normal is accepted if it is inside, a uniform candidate with the density at it as the
- * probability. Rounds as torch does: step by step, in the tensor's dtype. */
+ * probability. Rounds as torch does: step by step, in the tensor's dtype. True: some are pending. */
 #define TRUNC_ACCEPT(name, T, log)                                                               \
-    static bool name(const trunc_rule *r, T *x, const T *candidate, const T *u, bool *pending, int64_t n) \
+    static bool name(const trunc_rule *r, rg_tensor *const t[])                                  \
     {                                                                                            \
+        T *x = (T *)t[0]->data, *candidate = (T *)t[1]->data, *u = (T *)t[2]->data;              \
         T mean = (T)r->mean, std = (T)r->std, low = (T)r->low, high = (T)r->high;                \
-        bool any = false;                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                        \
+        bool *pending = (bool *)t[3]->data, any = false;                                         \
+        for (int64_t i = 0; i < t[0]->numel; i++) {                                              \
             if (!pending[i]) continue;                                                           \
             x[i] = candidate[i];                                                                 \
             T z = (x[i] - mean) / std;                                                           \
@@ -554,46 +559,35 @@ typedef struct trunc_rule { bool normal; double mean, std, low, high, log_peak; 
 TRUNC_ACCEPT(trunc_accept_f32, float, logf)
 TRUNC_ACCEPT(trunc_accept_f64, double, log)
 
-static double normal_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
+static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
 static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const char *op)
 {
     if (r.std == 0) return rg_fail(RG_RUNTIME_ERROR, op, "division by zero");
     double mode = r.high < r.mean ? r.high : r.mean;
-    mode = mode > r.low ? mode : r.low;
-    r.log_peak = -0.5 * ((mode - r.mean) / r.std) * ((mode - r.mean) / r.std);
-    r.normal = normal_cdf((r.high - r.mean) / r.std) - normal_cdf((r.low - r.mean) / r.std) > 0.3;
+    mode = ((mode > r.low ? mode : r.low) - r.mean) / r.std;
+    r.log_peak = -0.5 * (mode * mode);
+    r.normal = trunc_cdf((r.high - r.mean) / r.std) - trunc_cdf((r.low - r.mean) / r.std) > 0.3;
 
-    /* Flat, in the order in which t is walked. */
-    rg_tensor sorted;
-    bool dense_contiguous = in_memory_order(t, &sorted), first_contiguous = t->flags & RG_CONTIGUOUS, ok, any;
-    rg_tensor *x = rg_new_like(&sorted, t->dtype), *candidate = rg_new_like(&sorted, t->dtype);
-    rg_tensor *u = rg_new_like(&sorted, t->dtype), *pending = rg_new_like(&sorted, RG_BOOL);
-    ok = x && candidate && u && pending;
-    if (ok) memset(pending->data, true, (size_t)pending->numel);
-    for (bool contiguous = first_contiguous; ok; contiguous = dense_contiguous) {
-        ok = r.normal ? fill_normal(candidate, r.mean, r.std, contiguous, g, op)
-                      : fill_uniform(candidate, r.low, r.high, g, op) && fill_uniform(u, 0, 1, g, op);
-        if (!ok) break;
-        any = t->dtype == RG_FLOAT32
-            ? trunc_accept_f32(&r, (float *)x->data, (float *)candidate->data, (float *)u->data,
-                               (bool *)pending->data, x->numel)
-            : trunc_accept_f64(&r, (double *)x->data, (double *)candidate->data, (double *)u->data,
-                               (bool *)pending->data, x->numel);
-        if (!any) break;
+    /* Flat and in memory order, as t is filled; what torch draws again is as t without its gaps. */
+    rg_tensor sorted, *flat[4] = { NULL };              /* the result, candidates, uniforms, what is pending */
+    bool again = random_order(t, &sorted), first = t->flags & RG_CONTIGUOUS, ok = true;
+    for (int i = 0; ok && i < 4; i++) ok = (flat[i] = rg_new_like(&sorted, i < 3 ? t->dtype : RG_BOOL));
+    if (ok) memset(flat[3]->data, true, (size_t)t->numel);
+    for (bool contiguous = first, any = true; ok && any; contiguous = again) {
+        ok = r.normal ? fill_normal(flat[1], r.mean, r.std, contiguous, g, op)
+                      : fill_uniform(flat[1], r.low, r.high, g, op) && fill_uniform(flat[2], 0, 1, g, op);
+        any = ok && (t->dtype == RG_FLOAT32 ? trunc_accept_f32 : trunc_accept_f64)(&r, flat);
     }
-    if (ok) rg_copy_elements(&sorted, x);
-    rg_release(x);
-    rg_release(candidate);
-    rg_release(u);
-    rg_release(pending);
+    if (ok) rg_copy_elements(&sorted, flat[0]);
+    for (int i = 0; i < 4; i++) rg_release(flat[i]);
     return ok;
 }
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
 #define RANDOM_IN_PLACE(t, op, fill)                                                             \
-    if (!rg_may_write(t, op) || !(fill)) return NULL;                                        \
+    if (!rg_may_write(t, op) || !(fill)) return NULL;                                            \
     rg_wrote(t, op);                                                                             \
     return t
 
@@ -670,23 +664,26 @@ rg_tensor *rg_randn_like(rg_tensor *x)
                                      : NULL;
 }
 
-/* What v becomes in the dtype. */
-static int64_t integer_in(int64_t v, rg_dtype dtype)
+static int64_t random_integer_in(int64_t v, rg_dtype dtype)
 {
     double room;
     rg_store_i64(&room, dtype, v);
     return rg_load_i64(&room, dtype);
 }
 
-/* A bound that the dtype's rounding would carry out of [low, high) moves to the next one inside. */
-static void integer_bounds(rg_dtype dtype, int64_t *low, int64_t *high)
+/* The step between the dtype's numbers at v, which it can't hold. */
+static uint64_t random_integer_step(int64_t v, rg_dtype dtype)
 {
-    int digits = dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG;
-    int64_t first = integer_in(*low + 1, dtype), last = integer_in(*high - 1, dtype);
-    if (first < *low)
-        *low = (int64_t)((uint64_t)first + (1ull << (64 - digits - __builtin_clzll((uint64_t)__builtin_llabs(*low + 1)))));
-    if (last >= *high)
-        *high = (int64_t)((uint64_t)last - (1ull << (64 - digits - __builtin_clzll((uint64_t)__builtin_llabs(*high - 1)))));
+    uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
+    return 1ull << (64 - (dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG) - __builtin_clzll(magnitude));
+}
+
+/* A bound that the dtype's rounding would carry out of [low, high) moves to the next one inside. */
+static void random_integer_bounds(rg_dtype dtype, int64_t *low, int64_t *high)
+{
+    int64_t first = random_integer_in(*low + 1, dtype), last = random_integer_in(*high - 1, dtype);
+    if (first < *low) *low = (int64_t)((uint64_t)first + random_integer_step(*low + 1, dtype));
+    if (last >= *high) *high = (int64_t)((uint64_t)last - random_integer_step(*high - 1, dtype));
 }
 
 rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g)
@@ -695,7 +692,7 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     rg_tensor *t = random_new(op, &shape, (int)dtype);
     if (!t) return NULL;
     if (low < high && rg_is_float(dtype)) {
-        integer_bounds(dtype, &low, &high);
+        random_integer_bounds(dtype, &low, &high);
         casted = " casted to dtype";
     }
     bool ok = low < high || rg_fail(RG_RUNTIME_ERROR, op, "random_ expects 'from'%s to be less than 'to'%s, but got "
@@ -707,7 +704,7 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
 }
 
 /* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */
-static void permute(rg_generator *g, int64_t *y, int64_t n)
+static void random_permute(rg_generator *g, int64_t *y, int64_t n)
 {
     uint32_t w[RANDOM_CHUNK];
     uint64_t w2[RANDOM_CHUNK];
@@ -735,7 +732,7 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
     rg_tensor *t = random_new("randperm", &RG_DIMS(n), RG_INT64);
     bool ok = t && generator_lock(g, "randperm");
     if (ok) {
-        permute(g, (int64_t *)t->data, n);
+        random_permute(g, (int64_t *)t->data, n);
         generator_unlock(g);
     }
     return random_own(t, ok);
@@ -749,10 +746,10 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
         draw(g, u, n);                                                                           \
         for (int i = 0; i < n; i++) y[i] = u[i] < p[i];)
 
-CHANCE_FILL(chance_f32, float,  draw_f32)
-CHANCE_FILL(chance_f64, double, draw_f64)
+CHANCE_FILL(fill_chance_f32, float,  draw_f32)
+CHANCE_FILL(fill_chance_f64, double, draw_f64)
 
-static bool are_chances(const rg_tensor *p)
+static bool random_chances(const rg_tensor *p)
 {
     bool ok = true;
     for (int64_t i = 0; i < p->numel; i++) {
@@ -765,111 +762,90 @@ static bool are_chances(const rg_tensor *p)
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
 {
     const char *op = "bernoulli";
-    if (!rg_check(p, op) || (p->numel && !rg_is_float(p->dtype) && !no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype)))
+    if (!rg_check(p, op) || (p->numel && !rg_is_float(p->dtype) && !random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype)))
         return NULL;
     rg_tensor *chance = rg_contiguous_copy(p, p->dtype), *t = chance ? rg_new_like(p, p->dtype) : NULL;
-    bool ok = t && (are_chances(chance) ||
+    bool ok = t && (random_chances(chance) ||
                     rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
-    ok = ok && fill_with(t, g, op, p->dtype == RG_FLOAT64 ? chance_f64 : chance_f32, chance->data);
+    ok = ok && fill_with(t, g, op, p->dtype == RG_FLOAT64 ? fill_chance_f64 : fill_chance_f32, chance->data);
     rg_release(chance);
     return random_own(t, ok);
 }
 
 /* torch computes in the weights' dtype: here in float64, rounded after every step. */
-static double rounded(double v, rg_dtype dtype) { return dtype == RG_FLOAT32 ? (double)(float)v : v; }
+static double draw_rounded(double v, rg_dtype dtype) { return dtype == RG_FLOAT32 ? (double)(float)v : v; }
 
-/* Is category a drawn before b? The larger first, of equals the first. */
-static bool drawn_before(const double *q, int64_t a, int64_t b) { return q[a] > q[b] || (q[a] == q[b] && a < b); }
-
-static void draw_sift(const double *q, int64_t *heap, int64_t n, int64_t i)
+static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op)
 {
-    int64_t moving = heap[i];
-    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && drawn_before(q, heap[child + 1], heap[child])) child++;
-        if (!drawn_before(q, heap[child], moving)) break;
-        heap[i] = heap[child];
+    const char *wrong = NULL;
+    bool zero = false;
+    double sum = 0;
+    for (int64_t i = 0; i < w->numel && !wrong && !(again && zero); i++) {
+        double v = ((double *)w->data)[i];
+        sum = i % n ? sum + v : v;
+        zero |= i % n == n - 1 && sum == 0;
+        if (!(v >= 0)) wrong = "encountering probability entry < 0";
+        else if (isinf(v)) wrong = "encountering probability entry = infinity or NaN";
     }
-    heap[i] = moving;
-}
-
-static bool multinomial_fails(const char *op, const char *why)
-{
-    return rg_fail(RG_RUNTIME_ERROR, op, "invalid multinomial distribution (%s)", why);
+    if (wrong && !again)
+        return rg_fail(RG_RUNTIME_ERROR, op, "probability tensor contains either `inf`, `nan` or element < 0");
+    if (!wrong && zero) wrong = "sum of probabilities <= 0";
+    return !wrong || rg_fail(RG_RUNTIME_ERROR, op, "invalid multinomial distribution (%s)", wrong);
 }
 
 /* In each row the categories with the largest weight / exponential, in that order. */
 static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int64_t n, rg_generator *g,
                           const char *op)
 {
-    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws;
-    for (int64_t i = 0; i < weights->numel; i++)
-        if (!(w[i] >= 0 && w[i] < INFINITY))
-            return rg_fail(RG_RUNTIME_ERROR, op, "probability tensor contains either `inf`, `nan` or element < 0");
-    for (int64_t r = 0; r < rows; r++) {
-        double most = 0;
-        for (int64_t i = 0; i < n; i++) most = fmax(most, w[r * n + i]);
-        if (most == 0) return multinomial_fails(op, "sum of probabilities <= 0");
-    }
-    rg_tensor *heap = rg_new(RG_INT64, 1, &n), *exponentials = rg_new_dense_like(weights, weights->dtype), *q = NULL;
-    bool ok = heap && exponentials && fill_exponential(exponentials, 1, g, op) &&
-              (q = rg_contiguous_copy(exponentials, RG_FLOAT64));
-    for (int64_t r = 0; ok && r < rows; r++) {
-        double *key = (double *)q->data + r * n;
-        int64_t *top = (int64_t *)heap->data, left = n;
+    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
+    rg_tensor *exponentials = rg_new_dense_like(weights, weights->dtype), *e = NULL;
+    k_ranked *rank = rg_alloc((size_t)n * sizeof *rank, RG_MEM_OTHER);
+    bool ok = rank && exponentials && fill_exponential(exponentials, 1, g, op) &&
+              (e = rg_contiguous_copy(exponentials, RG_FLOAT64));
+    for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
+        int64_t best = 0;
         for (int64_t i = 0; i < n; i++) {
-            key[i] = rounded(w[r * n + i] / key[i], weights->dtype);
-            top[i] = i;
+            double q = draw_rounded(w[i] / ((double *)e->data)[r * n + i], weights->dtype);
+            rank[i] = (k_ranked){ k_rank(q, true), i };
+            if (rank[i].key < rank[best].key) best = i;
         }
-        for (int64_t i = n / 2; i-- > 0;) draw_sift(key, top, n, i);
-        for (int64_t i = 0; i < draws; i++) {
-            ((int64_t *)t->data)[r * draws + i] = top[0];
-            top[0] = top[--left];
-            draw_sift(key, top, left, 0);
+        if (draws == 1) {                               /* torch's argmax: of equals the first */
+            y[0] = best;
+            continue;
         }
+        k_top(rank, n, draws, true);
+        for (int64_t i = 0; i < draws; i++) y[i] = rank[i].index;
     }
-    rg_release(heap);
     rg_release(exponentials);
-    rg_release(q);
+    rg_release(e);
+    rg_free(rank, (size_t)n * sizeof *rank, RG_MEM_OTHER);
     return ok;
 }
 
-/* The first category whose cumulative share is not below a uniform float64. */
-static bool draw_row_again(double *share, const double *w, rg_dtype dtype, int64_t n, int64_t *y, int64_t draws,
-                           rg_generator *g, const char *op)
-{
-    double sum = 0, u[RANDOM_CHUNK];
-    for (int64_t i = 0; i < n; i++) {
-        if (!(w[i] >= 0)) return multinomial_fails(op, "encountering probability entry < 0");
-        if (isinf(w[i])) return multinomial_fails(op, "encountering probability entry = infinity or NaN");
-        share[i] = sum = rounded(sum + w[i], dtype);
-    }
-    if (!(sum > 0)) return multinomial_fails(op, "sum of probabilities <= 0");
-    for (int64_t i = 0; i < n; i++) share[i] = rounded(share[i] / sum, dtype);
-    share[n - 1] = 1;
-    for (int64_t i = 0; i < draws; i++) {
-        if (i % RANDOM_CHUNK == 0) draw_f64(g, u, (int)RG_MIN(draws - i, RANDOM_CHUNK));
-        int64_t low = 0, high = n;
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (share[middle] < u[i % RANDOM_CHUNK]) low = middle + 1;
-            else high = middle;
-        }
-        y[i] = low;
-    }
-    return true;
-}
-
+/* In each row the first category whose cumulative share is not below a uniform float64. */
 static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n, rg_generator *g, const char *op)
 {
-    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws;
-    rg_tensor *share = rg_new(RG_FLOAT64, 1, &n);
+    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
+    double *share = rg_alloc((size_t)n * sizeof *share, RG_MEM_OTHER), u[RANDOM_CHUNK];
     bool ok = share && generator_lock(g, op);
-    if (ok) {
-        for (int64_t r = 0; ok && r < rows; r++)
-            ok = draw_row_again((double *)share->data, w + r * n, dtype, n, (int64_t *)t->data + r * draws, draws, g, op);
-        generator_unlock(g);
+    for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], dtype);
+        for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, dtype);
+        share[n - 1] = 1;
+        for (int64_t i = 0; i < draws; i++) {
+            if (i % RANDOM_CHUNK == 0) draw_f64(g, u, (int)RG_MIN(draws - i, RANDOM_CHUNK));
+            int64_t low = 0, high = n;
+            while (low < high) {
+                int64_t middle = low + (high - low) / 2;
+                if (share[middle] < u[i % RANDOM_CHUNK]) low = middle + 1;
+                else high = middle;
+            }
+            y[i] = low;
+        }
     }
-    rg_release(share);
+    if (ok) generator_unlock(g);
+    rg_free(share, (size_t)n * sizeof *share, RG_MEM_OTHER);
     return ok;
 }
 
@@ -889,10 +865,15 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
 
     rg_tensor *t = rg_new(RG_INT64, weights->ndim, (int64_t[]){ weights->ndim == 2 ? weights->size[0] : draws, draws });
     if (!t || t->numel == 0) return rg_own(t);
+    if (n == 0) {
+        rg_release(t);
+        return rg_fail(RG_RUNTIME_ERROR, op, "invalid multinomial distribution (sum of probabilities <= 0)");
+    }
+    bool again = replacement && draws > 1;
     rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);
-    bool ok = w && (n > 0 || multinomial_fails(op, "sum of probabilities <= 0"));
-    ok = ok && (replacement && draws > 1 ? draw_again(t, weights->dtype, (double *)w->data, n, g, op)
-                                         : draw_distinct(t, weights, (double *)w->data, n, g, op));
+    bool ok = w && draw_check(w, n, again, op) &&
+              (again ? draw_again(t, weights->dtype, (double *)w->data, n, g, op)
+                     : draw_distinct(t, weights, (double *)w->data, n, g, op));
     rg_release(w);
     return random_own(t, ok);
 }
