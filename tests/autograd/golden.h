@@ -1,0 +1,274 @@
+/*
+ * golden.h: reads the cases that tests/golden/ops.py made: a function, its
+ * arguments, and what PyTorch computed. The format is told at the top of ops.py.
+ */
+#ifndef RG_GOLDEN_H
+#define RG_GOLDEN_H
+
+#include "regard.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GOLDEN_ARGS = 16, GOLDEN_LIST = 32, GOLDEN_OUTS = 32 };
+
+typedef struct golden_arg {
+    char       kind;                    /* the line's letter */
+    rg_tensor *t;
+    int64_t    i;
+    double     x;
+    rg_dims    dims;
+    char      *s;
+    rg_list    list;
+    rg_tensor *item[GOLDEN_LIST];
+} golden_arg;
+
+typedef struct golden_tensor {          /* what a tensor is expected to be */
+    bool    none;
+    char    dtype[4], node[64];
+    rg_dims shape;
+    size_t  step;                       /* only every step-th value is told */
+    double  largest;                    /* of all, if step > 1 */
+    char   *values;
+} golden_tensor;
+
+typedef struct golden_error { const char *kind, *text; } golden_error;
+
+typedef struct golden_case {
+    char          function[64];
+    int           line;
+    double        tolerance;            /* 0: the usual */
+    bool          direct;               /* in place on the very argument, not on a clone of it */
+    int           n_args, n_leaves, n_outs, n_first, n_second;
+    golden_arg    arg[GOLDEN_ARGS];
+    rg_tensor    *leaf[GOLDEN_LIST];
+    golden_tensor out[GOLDEN_OUTS], first[GOLDEN_LIST], second[GOLDEN_LIST];
+    golden_error  error, backward_error;
+    double        largest;              /* finite number among the arguments, up to 100 */
+} golden_case;
+
+typedef struct golden_file { char path[512], *text, *at; int line; } golden_file;
+
+/* ---- words ---------------------------------------------------------------------- */
+
+static char *golden_word(char **at)
+{
+    char *p = *at + strspn(*at, " ");
+    *at = p + strcspn(p, " ");
+    if (**at) *(*at)++ = '\0';
+    return p;
+}
+
+static rg_dims golden_dims(char *word)
+{
+    rg_dims d = { 0 };
+    if (*word == '.') return d;
+    for (char *p = word; *p && d.n < RG_MAX_DIMS; p += *p == ',') d.v[d.n++] = strtoll(p, &p, 10);
+    return d;
+}
+
+static rg_dtype golden_dtype(const char *word)
+{
+    return *word == 'b' ? RG_BOOL : *word == 'i' ? RG_INT64 : word[1] == '3' ? RG_FLOAT32 : RG_FLOAT64;
+}
+
+/* The file's text, to be cut up in place; false: there is none. */
+static bool golden_open(golden_file *f, const char *directory, const char *function)
+{
+    snprintf(f->path, sizeof f->path, "%s/%s.txt", directory, function);
+    FILE *file = fopen(f->path, "r");
+    if (!file) return false;
+    fseek(file, 0, SEEK_END);
+    size_t size = (size_t)ftell(file);
+    rewind(file);
+    f->text = f->at = malloc(size + 1);
+    f->text[fread(f->text, 1, size, file)] = '\0';
+    f->line = 0;
+    fclose(file);
+    return true;
+}
+
+static char *golden_line(golden_file *f)
+{
+    char *line = f->at;
+    if (!*line) return NULL;
+    f->at += strcspn(line, "\n");
+    if (*f->at) *f->at++ = '\0';
+    f->line++;
+    return line;
+}
+
+/* ---- tensors --------------------------------------------------------------------- */
+
+/* k-th cotangent: the numbers that cotangent() in ops.py makes. */
+static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like)
+{
+    rg_tensor *t = rg_zeros_dims(rg_shape(like), (rg_dtype)rg_dtype_of(like));
+    uint32_t state = k * 7919 + 12345;
+    int64_t n = rg_numel(t);
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525 + 1013904223;
+        double v = ((state >> 22) - 511.5) / 512;
+        if (rg_dtype_of(t) == RG_FLOAT32) ((float *)rg_data(t))[i] = (float)v;
+        else ((double *)rg_data(t))[i] = v;
+    }
+    return t;
+}
+
+/* Zeros with these strides: narrowed, transposed and expanded from a whole. */
+static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype)
+{
+    int order[RG_MAX_DIMS], n = 0;      /* the dims of the whole, by falling stride; then those of one place */
+    for (int d = 0; d < shape.n; d++)
+        if (stride.v[d] && shape.v[d] != 1) {
+            int at = n++;
+            for (; at && stride.v[order[at - 1]] < stride.v[d]; at--) order[at] = order[at - 1];
+            order[at] = d;
+        }
+    rg_dims whole = { .n = n + 1 };
+    for (int k = 0; k < n; k++) whole.v[k] = k ? stride.v[order[k - 1]] / stride.v[order[k]] : shape.v[order[0]];
+    whole.v[n] = n ? stride.v[order[n - 1]] : 1;
+    rg_tensor *t = rg_select(rg_zeros_dims(whole, dtype), n, 0);
+    for (int k = 0; k < n; k++) t = rg_narrow(t, k, 0, shape.v[order[k]]);
+    for (int d = 0; d < shape.n; d++)
+        if (!stride.v[d] || shape.v[d] == 1) {
+            t = rg_unsqueeze(t, n);
+            order[n++] = d;
+        }
+    for (int d = 0; d < shape.n; d++) {
+        int k = d;
+        while (order[k] != d) k++;
+        t = rg_transpose(t, d, k);
+        order[k] = order[d];
+    }
+    return rg_expand_dims(t, shape);
+}
+
+static void golden_fill(rg_tensor *t, golden_case *c, char *values)
+{
+    rg_dims shape = rg_shape(t);
+    int64_t n = rg_numel(t);
+    char *data = rg_data(t), *p = values;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = 0, left = i;
+        for (int d = shape.n - 1; d >= 0; d--) {
+            at += left % shape.v[d] * rg_stride(t, d);
+            left /= shape.v[d];
+        }
+        if (rg_dtype_of(t) == RG_INT64 || rg_dtype_of(t) == RG_BOOL) {
+            int64_t v = strtoll(p, &p, 10);
+            if (rg_dtype_of(t) == RG_INT64) ((int64_t *)data)[at] = v;
+            else ((bool *)data)[at] = v != 0;
+            continue;
+        }
+        double v = strtod(p, &p);
+        if (isfinite(v)) c->largest = fmax(c->largest, fmin(fabs(v), 100));
+        if (rg_dtype_of(t) == RG_FLOAT32) ((float *)data)[at] = (float)v;
+        else ((double *)data)[at] = v;
+    }
+}
+
+static rg_tensor *golden_argument_tensor(golden_case *c, char *rest)
+{
+    rg_dtype dtype = golden_dtype(golden_word(&rest));
+    bool grad = *golden_word(&rest) == 'g';
+    rg_dims shape = golden_dims(golden_word(&rest));
+    char *strides = golden_word(&rest);
+    rg_tensor *t = *strides == 'c' ? rg_zeros_dims(shape, dtype) : golden_strided(shape, golden_dims(strides), dtype);
+    if (!t) return NULL;
+    golden_word(&rest);
+    golden_fill(t, c, rest);
+    if (grad) c->leaf[c->n_leaves++] = rg_requires_grad_(t, true);
+    return t;
+}
+
+static rg_tensor *golden_number(golden_case *c, char *rest)
+{
+    char kind = *golden_word(&rest);
+    if (kind == 'b') return rg_wrap_bool(*rest == '1');
+    if (kind == 'i') return rg_wrap_int(strtoll(rest, NULL, 10));
+    double v = strtod(rest, NULL);
+    if (isfinite(v)) c->largest = fmax(c->largest, fmin(fabs(v), 100));
+    return rg_wrap_float(v);
+}
+
+/* "2,3 : 0.5 1 .." */
+static void golden_expected(golden_tensor *e, char *rest)
+{
+    char *word = golden_word(&rest);
+    e->none = *word == '-';
+    if (e->none) return;
+    e->shape = golden_dims(word);
+    e->step = 1;
+    if (*rest == '/') {
+        e->step = (size_t)strtoll(rest + 1, &rest, 10);
+        e->largest = strtod(rest, &rest);
+    }
+    golden_word(&rest);
+    e->values = rest;
+}
+
+/* ---- cases ------------------------------------------------------------------------ */
+
+static rg_tensor *golden_any(golden_case *c, char kind, char *rest)
+{
+    return kind == 't' ? golden_argument_tensor(c, rest) : kind == 'n' ? golden_number(c, rest) : RG_NONE;
+}
+
+/* The next case of the file, its tensors made in the innermost scope; false: no more. */
+static bool golden_next(golden_file *f, golden_case *c)
+{
+    char *line = golden_line(f);
+    if (!line) return false;
+    memset(c, 0, sizeof *c);
+    c->line = f->line;
+    char *rest = line + 1, *word = golden_word(&rest);
+    snprintf(c->function, sizeof c->function, "%s", word);
+    while (*(word = golden_word(&rest)) && *word != '#') {
+        if (isdigit((unsigned char)*word)) c->tolerance = strtod(word, NULL);
+        else if (strcmp(word, "direct") == 0) c->direct = true;
+    }
+    while (*f->at && *f->at != '=') {
+        line = golden_line(f);
+        rest = line + 1 + (line[1] == ' ');
+        if (strchr(">gh", *line)) {
+            golden_tensor *e = *line == '>' ? &c->out[c->n_outs++] : *line == 'g' ? &c->first[c->n_first++]
+                                                                                   : &c->second[c->n_second++];
+            if (*line == '>') {
+                snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
+                snprintf(e->node, sizeof e->node, "%s", golden_word(&rest));
+            }
+            golden_expected(e, rest);
+            continue;
+        }
+        if (*line == '!' || *line == '?') {
+            golden_error *e = *line == '!' ? &c->error : &c->backward_error;
+            e->kind = golden_word(&rest);
+            e->text = rest;
+            continue;
+        }
+        golden_arg *a = &c->arg[c->n_args++];
+        a->kind = *line;
+        switch (*line) {
+        case 'i': a->i = strtoll(rest, NULL, 10); break;
+        case 'x': a->x = strtod(rest, NULL); break;
+        case 'L': a->dims = golden_dims(rest); break;
+        case 'y': a->i = golden_dtype(rest); break;
+        case 's': a->s = rest; break;
+        case 'l':
+            a->list = (rg_list){ atoi(rest), a->item };
+            for (int i = 0; i < a->list.n; i++) {
+                line = golden_line(f);
+                a->item[i] = golden_any(c, *line, line + 1);
+            }
+            break;
+        default: a->t = golden_any(c, *line, rest);
+        }
+    }
+    return true;
+}
+
+#endif

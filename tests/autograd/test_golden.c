@@ -1,0 +1,333 @@
+/*
+ * test_golden.c: every public function of autograd/ops.h against PyTorch: values,
+ * dtypes, shapes, grad_fn, first and second gradients, and errors, from the data
+ * that tests/golden/ops.py made.
+ *
+ *     build/tests/autograd/test_golden                  all
+ *     build/tests/autograd/test_golden softmax add      these, with every failure
+ *     REGARD_GOLDEN=/tmp/more build/tests/autograd/test_golden      other data
+ */
+#include "golden.h"
+
+#include "tests/test.h"
+
+#include <stdarg.h>
+#include <sys/mman.h>
+
+/* ---- calls ------------------------------------------------------------------------- */
+
+typedef struct golden_result { int n; rg_tensor *t[GOLDEN_OUTS]; } golden_result;     /* n == -1: failed */
+typedef struct golden_call { const char *name; golden_result (*call)(const golden_arg *a); bool (*here)(void); } golden_call;
+
+#define T(k)    a[k].t
+#define I(k)    (int)a[k].i
+#define L(k)    a[k].i
+#define X(k)    a[k].x
+#define D(k)    a[k].dims
+#define Y(k)    (rg_dtype)a[k].i
+#define S(k)    a[k].s
+#define LIST(k) a[k].list
+
+static golden_result golden_one(rg_tensor *t) { return (golden_result){ t ? 1 : -1, { t } }; }
+
+static golden_result golden_pair(rg_values_indices r)
+{
+    return (golden_result){ r.values && r.indices ? 2 : -1, { r.values, r.indices } };
+}
+
+#define WEAK(name)  extern __typeof__(rg_##name) rg_##name __attribute__((weak));
+#define TENSOR(name, ...)         WEAK(name)
+#define VALUES_INDICES(name, ...) WEAK(name)
+#include "golden.def"
+#undef TENSOR
+#undef VALUES_INDICES
+
+#define HERE(name)  static bool golden_has_##name(void) { return (rg_##name) != NULL; }
+#define TENSOR(name, ...)         HERE(name) \
+    static golden_result golden_##name(const golden_arg *a) { return golden_one((rg_##name)(__VA_ARGS__)); }
+#define VALUES_INDICES(name, ...) HERE(name) \
+    static golden_result golden_##name(const golden_arg *a) { return golden_pair((rg_##name)(__VA_ARGS__)); }
+#include "golden.def"
+#undef TENSOR
+#undef VALUES_INDICES
+
+static const golden_call golden_calls[] = {
+#define TENSOR(name, ...)         { #name, golden_##name, golden_has_##name },
+#define VALUES_INDICES(name, ...) { #name, golden_##name, golden_has_##name },
+#include "golden.def"
+};
+
+/* ---- checks ------------------------------------------------------------------------- */
+
+static struct golden_count { int functions, cases, checks, failures, pending; } *count;   /* shared with the children */
+static int verbose;
+static const char *file_path;
+static const golden_case *current;
+
+__attribute__((format(printf, 1, 2)))
+static bool complain(const char *format, ...)
+{
+    va_list list;
+    count->failures++;
+    static int said;
+    if (verbose || said++ < 3) {
+        va_start(list, format);
+        printf("%s:%d: %s: ", file_path, current->line, current->function);
+        vprintf(format, list);
+        printf("\n");
+        fflush(stdout);
+        va_end(list);
+    }
+    return false;
+}
+
+static const char *shape_of(rg_dims d)
+{
+    static char text[4][128];
+    static int turn;
+    char *p = text[turn++ % 4], *at = p + sprintf(p, "(");
+    for (int i = 0; i < d.n; i++) at += sprintf(at, i ? ", %lld" : "%lld", (long long)d.v[i]);
+    strcpy(at, ")");
+    return p;
+}
+
+static double value_at(const void *data, int dtype, int64_t i)
+{
+    return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+}
+
+/* Within the tolerance of the largest value involved; integers exactly. */
+static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e)
+{
+    int dtype = rg_dtype_of(t);
+    int64_t n = rg_numel(t);
+    bool whole = dtype == RG_INT64 || dtype == RG_BOOL, ok = true;
+    char *data = calloc((size_t)n + 1, 8), *p = e->values;
+    rg_copy_out(t, data, 8 * ((size_t)n + 1));
+    double scale = fmax(current->largest, e->largest);
+    for (int64_t i = 0; i < n && !whole; i += (int64_t)e->step) {
+        double v = strtod(p, &p);
+        if (isfinite(v)) scale = fmax(scale, fabs(v));
+    }
+    double tolerance = current->tolerance ? current->tolerance : dtype == RG_FLOAT32 ? 1e-5 : 1e-12;
+    p = e->values;
+    for (int64_t i = 0; i < n && ok; i += (int64_t)e->step) {
+        count->checks++;
+        if (whole) {
+            long long v = strtoll(p, &p, 10);
+            long long u = dtype == RG_INT64 ? ((int64_t *)data)[i] : ((bool *)data)[i];
+            if (u != v) ok = complain("%s %d: element %lld of %s is %lld, torch's %lld", what, k, (long long)i,
+                                      shape_of(e->shape), u, v);
+            continue;
+        }
+        double v = strtod(p, &p), u = value_at(data, dtype, i);
+        if (dtype == RG_FLOAT32) v = (float)v;
+        bool same = isnan(v) || isnan(u) ? isnan(v) && isnan(u)
+                  : isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance * scale;
+        if (!same) ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k, (long long)i,
+                                 shape_of(e->shape), u, v, scale);
+    }
+    free(data);
+    return ok;
+}
+
+static bool same_shape(rg_dims a, rg_dims b)
+{
+    return a.n == b.n && memcmp(a.v, b.v, (size_t)a.n * sizeof a.v[0]) == 0;
+}
+
+static void check_output(int k, rg_tensor *t, const golden_tensor *e)
+{
+    const char *node = !rg_requires_grad(t) ? "-" : rg_is_leaf(t) ? "leaf" : rg_grad_fn(t);
+    count->checks += 3;
+    if (rg_dtype_of(t) != (int)golden_dtype(e->dtype))
+        complain("output %d is %s, torch's %s", k, rg_dtype_name((rg_dtype)rg_dtype_of(t)),
+                 rg_dtype_name(golden_dtype(e->dtype)));
+    else if (!same_shape(rg_shape(t), e->shape))
+        complain("output %d has shape %s, torch's %s", k, shape_of(rg_shape(t)), shape_of(e->shape));
+    else if (strcmp(node, e->node) != 0)
+        complain("output %d has grad_fn %s, torch's %s", k, node, e->node);
+    else
+        same_values("output", k, t, e);
+}
+
+/* None and zeros are the same gradient. */
+static void check_gradient(const char *what, int k, rg_tensor *t, const golden_tensor *e)
+{
+    golden_tensor zeros = { .shape = rg_shape(current->leaf[k]), .step = 1 };
+    char nothing[1] = "";
+    zeros.values = nothing;
+    count->checks++;
+    if (t == RG_NONE) {
+        if (e->none) return;
+        t = rg_zeros_dims(e->shape, (rg_dtype)rg_dtype_of(current->leaf[k]));
+    }
+    if (!same_shape(rg_shape(t), zeros.shape) || rg_dtype_of(t) != rg_dtype_of(current->leaf[k]))
+        complain("%s %d has shape %s, its input %s", what, k, shape_of(rg_shape(t)), shape_of(zeros.shape));
+    else
+        same_values(what, k, t, e->none ? &zeros : e);
+}
+
+/* Blanks and line feeds count as one blank. */
+static void squeeze(char *to, size_t room, const char *from)
+{
+    size_t n = 0;
+    for (; *from && n + 1 < room; from++)
+        if (!isspace((unsigned char)*from)) to[n++] = *from;
+        else if (n && to[n - 1] != ' ') to[n++] = ' ';
+    to[n] = '\0';
+}
+
+static void check_error(const char *when, const golden_error *e)
+{
+    static const struct { const char *kind; rg_code code; } codes[] = {
+        { "RuntimeError", RG_RUNTIME_ERROR }, { "IndexError", RG_INDEX_ERROR }, { "ValueError", RG_VALUE_ERROR },
+        { "TypeError", RG_TYPE_ERROR }, { "NotImplementedError", RG_NOT_IMPLEMENTED },
+    };
+    char ours[1024];
+    squeeze(ours, sizeof ours, rg_error());
+    count->checks += 2;
+    bool code = false;
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        code |= strcmp(codes[i].kind, e->kind) == 0 && codes[i].code == rg_error_code();
+    if (!strstr(ours, e->text)) complain("%s error is '%s', torch's '%s'", when, ours, e->text);
+    else if (!code) complain("%s error has code %d, torch's is a %s: %s", when, rg_error_code(), e->kind, ours);
+}
+
+/* ---- a case ---------------------------------------------------------------------------- */
+
+static void check_backward(golden_result r)
+{
+    const golden_case *c = current;
+    rg_tensor *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *first[GOLDEN_LIST], *second[GOLDEN_LIST];
+    int n = 0;
+    for (int k = 0; k < r.n; k++) {
+        if (!rg_requires_grad(r.t[k])) continue;
+        cotangent[n] = golden_cotangent((unsigned)k, r.t[k]);
+        y[n++] = r.t[k];
+    }
+    if (!n) return;
+    bool ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first,
+                           (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true, .allow_unused = true });
+    if (c->backward_error.kind) {
+        if (ok) complain("backward did not fail, torch's: %s", c->backward_error.text);
+        else check_error("backward", &c->backward_error);
+        return;
+    }
+    if (!ok) {
+        complain("backward failed: %s", rg_error());
+        return;
+    }
+    for (int k = 0; k < c->n_first; k++) check_gradient("gradient", k, first[k], &c->first[k]);
+    if (!rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first, (rg_backward_options){
+                      .gradient = RG_NONE, .retain_graph = true, .create_graph = true, .allow_unused = true })) {
+        complain("backward with create_graph failed: %s", rg_error());
+        return;
+    }
+    for (int k = 0; k < c->n_first; k++) check_gradient("gradient by rule", k, first[k], &c->first[k]);
+    if (!c->n_second) return;
+    n = 0;
+    for (int k = 0; k < c->n_leaves; k++) {
+        if (first[k] == RG_NONE || !rg_requires_grad(first[k])) continue;
+        cotangent[n] = golden_cotangent(100 + (unsigned)k, first[k]);
+        y[n++] = first[k];
+    }
+    for (int k = 0; k < c->n_leaves; k++) second[k] = RG_NONE;
+    if (n && !rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, second,
+                           (rg_backward_options){ .gradient = RG_NONE, .allow_unused = true })) {
+        complain("second backward failed: %s", rg_error());
+        return;
+    }
+    for (int k = 0; k < c->n_second; k++) check_gradient("second gradient", k, second[k], &c->second[k]);
+}
+
+static void check_case(golden_case *c, const golden_call *f)
+{
+    size_t length = strlen(c->function);
+    if (c->function[length - 1] == '_' && !c->direct) c->arg[0].t = rg_clone(c->arg[0].t);
+    for (int i = 0; i < c->n_args; i++)
+        if (strchr("tn-", c->arg[i].kind) && !c->arg[i].t) {
+            complain("argument %d could not be made: %s", i, rg_error());
+            return;
+        }
+    rg_manual_seed(42);
+    rg_error_clear();
+    golden_result r = f->call(c->arg);
+    if (c->error.kind) {
+        if (r.n >= 0) complain("did not fail, torch's %s: %s", c->error.kind, c->error.text);
+        else check_error("the", &c->error);
+        return;
+    }
+    count->checks++;
+    if (r.n < 0) complain("failed: %s", rg_error());
+    else if (r.n != c->n_outs) complain("%d outputs, torch's %d", r.n, c->n_outs);
+    else if (rg_error_code() != RG_OK) complain("an error stands after success: %s", rg_error());
+    else {
+        for (int k = 0; k < r.n; k++) check_output(k, r.t[k], &c->out[k]);
+        check_backward(r);
+    }
+}
+
+static void check_function(const golden_call *f, const char *directory)
+{
+    golden_file file;
+    static golden_case c;
+    file_path = file.path;
+    current = &c;
+    if (!golden_open(&file, directory, f->name)) return;
+    if (!f->here()) {
+        count->pending++;
+        printf("pending: %s\n", f->name);
+        free(file.text);
+        return;
+    }
+    count->functions++;
+    for (bool more = true; more;) {
+        int64_t before = rg_live_tensors();
+        {
+            RG_SCOPE();
+            more = golden_next(&file, &c);
+            if (more) check_case(&c, f);
+            count->cases += more;
+        }
+        rg_error_clear();
+        if (rg_live_tensors() != before) complain("%lld tensors are alive after it", (long long)(rg_live_tensors() - before));
+    }
+    free(file.text);
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+static size_t n_named;
+static char **named;
+static const char *directory;
+
+START_TEST(test_function)
+{
+    const golden_call *f = &golden_calls[_i];
+    bool wanted = n_named == 0;
+    for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
+    if (wanted) check_function(f, directory);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    n_named = (size_t)argc - 1;
+    named = argv + 1;
+    verbose = argc > 1;
+    directory = getenv("REGARD_GOLDEN") ? getenv("REGARD_GOLDEN") : "tests/golden/ops";
+    count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    Suite *suite = suite_create("golden");
+    TCase *tcase = tcase_create("golden");
+    tcase_set_timeout(tcase, 1800);
+    tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int crashed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    printf("golden: %d functions, %d cases, %d checks, %d failures, %d pending\n", count->functions, count->cases,
+           count->checks, count->failures, count->pending);
+    return verbose && (crashed || count->failures) ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,397 @@
+"""Golden data for tests/autograd/test_golden.c: what PyTorch 2.13 computes for every public function.
+
+    python3 tests/golden/ops.py                 writes tests/golden/ops/<function>.txt
+    python3 tests/golden/ops.py softmax add     those functions only
+    python3 tests/golden/ops.py --out /tmp/more --seed 7 --budget 200000 --case 20000
+                                                other and more samples, for a look around:
+    REGARD_GOLDEN=/tmp/more build/tests/autograd/test_golden
+
+The functions are those that autograd/ops.h declares, and CREATION of ops_cases.py, which also says how each
+is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were made by hand.
+OpInfo needs the package expecttest.
+
+A file is a list of cases; a line's first character says what it is:
+
+    = softmax 1e-10 direct # OpInfo       a case: function; tolerance, if not the usual; flags
+    t f64 g 2,3 1,2 : 0.5 1 ..            an argument: a tensor that requires grad (or -), shape, strides, values
+    n f 0.5                               a number where a tensor is expected (i, f, b), which stays weak
+    -                                     absent
+    i 3 / x 0.5 / L 2,3 / s text / y f32  an integer, a double, dims, a string, a dtype
+    l 2                                   a list of the next two
+    > f64 AddBackward0 2,3 : ..           an output: dtype, grad_fn ('-': does not require grad), shape, values
+    g 2,3 : ..                            the first gradient of each tensor that requires grad ('g -': none)
+    h 2,3 : ..                            its second gradient
+    ! IndexError sentence                 instead of outputs: the error
+    ? RuntimeError sentence               instead of gradients: the error of backward
+
+Shape '.' is 0-d. ':' may be '/7 12.5 :', which gives every 7th value only and the largest of all. Gradients are
+those of the outputs under cotangent(k) of output k, the second ones those of the first under cotangent(100 + k).
+torch's and our generator are seeded with 42 before each case.
+"""
+import argparse
+import decimal
+import glob
+import itertools
+import math
+import os
+import random
+import re
+import sys
+import warnings
+
+import numpy as np
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import ops_cases as table
+from ops_cases import Case, Number, Skip
+NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "b"}
+ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
+FOUR = decimal.Context(prec=4, rounding=decimal.ROUND_DOWN)
+KEEP = 48               # values of an expected tensor before it is thinned
+
+
+# ---- what the header declares --------------------------------------------------------------------------------
+
+def declared():
+    """The functions of autograd/ops.h: name -> the types of the parameters."""
+    text = open(os.path.join(HERE, "../../autograd/ops.h")).read()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    functions = {}
+    for name, params in re.findall(r"^(?:rg_tensor \*|rg_list +|rg_values_indices |rg_unique_result )rg_(\w+)\((.*?)\);",
+                                   text, re.S | re.M):
+        functions[name] = [re.sub(r"\s*\w+$", "", p.strip()) for p in params.split(",")]
+    for macro, extra in (("ONE", []), ("TWO", ["rg_tensor *"])):
+        for name in re.findall(r"F\((\w+)\)", re.search(r"RG_INPLACE_%s\(F\)((?:.*\\\n)*.*)" % macro, text).group(1)):
+            functions[name + "_"] = ["rg_tensor *"] + extra
+    return functions
+
+
+# ---- tensors ---------------------------------------------------------------------------------------------------
+
+def short(v, dtype):
+    """The shortest text that gives back exactly this value."""
+    if dtype == torch.bool: return "1" if v else "0"
+    if dtype == torch.int64: return str(v)
+    if v != v or v in (math.inf, -math.inf): return str(v)
+    s = repr(v) if dtype == torch.float64 else str(np.float32(v))
+    return s[:-2] if s.endswith(".0") else s
+
+
+def shown(v, dtype):
+    """An expected value: two digits more than it is compared to."""
+    if dtype != torch.float64: return short(v, dtype)
+    return min("%.14g" % v, short(v, dtype), key=len)
+
+
+def rounded(t):
+    """Four significant digits, towards zero: the same kind of number in less text."""
+    def one(v): return v if not math.isfinite(v) else float(FOUR.create_decimal_from_float(v))
+    if not t.is_floating_point() or t.numel() == 0: return t
+    return torch.tensor([one(v) for v in t.flatten().tolist()], dtype=t.dtype).reshape(t.shape)
+
+
+def expressible(t):
+    """Can the strides be had from a contiguous tensor by narrow, permute and expand?"""
+    dims = sorted(((st, sz) for st, sz in zip(t.stride(), t.shape) if st and sz != 1), reverse=True)
+    return all(a[0] % b[0] == 0 and a[0] // b[0] >= b[1] for a, b in zip(dims, dims[1:]))
+
+
+def laid_out(t, style):
+    """The same values (except for 'expand') with other strides."""
+    if t.dim() == 0 or t.numel() == 0: return t.clone()
+    if style == "turned":
+        return t.transpose(0, -1).contiguous().transpose(0, -1)
+    if style == "stepped":
+        wide = torch.zeros(*t.shape[:-1], t.shape[-1] * 2, dtype=t.dtype)
+        wide[..., ::2] = t
+        return wide[..., ::2]
+    if style == "expanded":
+        dim = max(range(t.dim()), key=lambda d: t.shape[d])
+        return t.narrow(dim, 0, 1).contiguous().expand(t.shape)
+    return t.contiguous().clone()
+
+
+def prepared(t, style=None):
+    """A tensor of a case: exact in little text, with the strides asked for, requiring grad if t did."""
+    if style is None and not expressible(t): style = "plain"
+    r = rounded(t.detach())
+    if style: r = laid_out(r, style)
+    elif not t.is_contiguous():
+        buffer = torch.zeros(max((sum((s - 1) * st for s, st in zip(t.shape, t.stride())) + 1), 1), dtype=t.dtype)
+        view = buffer.as_strided(t.shape, t.stride())
+        if t.numel():
+            for i in np.ndindex(*t.shape): view[i] = r[i]
+        r = view
+    return r.requires_grad_(t.requires_grad)
+
+
+def over_tensors(f, arg):
+    if isinstance(arg, torch.Tensor): return f(arg)
+    if isinstance(arg, (list, tuple)) and any(isinstance(a, torch.Tensor) for a in arg):
+        return [over_tensors(f, a) for a in arg]
+    return arg
+
+
+def tensors_of(args):
+    for a in args:
+        if isinstance(a, torch.Tensor): yield a
+        elif isinstance(a, (list, tuple)): yield from tensors_of(a)
+
+
+def numel(case): return sum(t.numel() for t in tensors_of(case.args))
+
+
+def cotangent(k, like):
+    """The same little numbers as cotangent() in tests/autograd/golden.h."""
+    state, values = (k * 7919 + 12345) & 0xffffffff, []
+    for _ in range(like.numel()):
+        state = (state * 1664525 + 1013904223) & 0xffffffff
+        values.append(((state >> 22) - 511.5) / 512)
+    return torch.tensor(values, dtype=like.dtype).reshape(like.shape)
+
+
+# ---- evaluating ------------------------------------------------------------------------------------------------
+
+def python(arg): return arg.value if isinstance(arg, Number) else arg
+
+
+def flat(out):
+    if isinstance(out, torch.Tensor): return [out]
+    if isinstance(out, bool): return [torch.tensor(int(out))]
+    return [t for o in out for t in flat(o)]
+
+
+def sentence(error):
+    """The message without what names the caller, Python's overloads, or the C++ stack."""
+    text = " ".join(str(error).split("\nException raised from")[0].split())
+    return re.sub(r"^[\w.]+\(\): ", "", text)
+
+
+def kind(error):
+    for k in (NotImplementedError, IndexError, ValueError, TypeError, RuntimeError):
+        if isinstance(error, k): return k.__name__
+
+
+def evaluate(case, call):
+    """The lines of expectation behind a case's arguments."""
+    leaves = [t for t in tensors_of(case.args) if t.requires_grad]
+    args = list(case.args)
+    if case.function.endswith("_") and "direct" not in case.flags:
+        args[0] = args[0].clone()
+    torch.manual_seed(42)
+    try:
+        outs = flat(call(*map(python, args)))
+    except ERRORS as e:
+        return ["! %s %s" % (kind(e), sentence(e))]
+    lines = []
+    for y in outs:
+        if y.dtype not in NAMES: raise Skip("the result is %s" % y.dtype)
+        node = "leaf" if y.requires_grad and y.is_leaf else y.grad_fn.name() if y.requires_grad else "-"
+        lines.append("> %s %s %s %s" % (NAMES[y.dtype], node, shape_text(y.shape), values_text(y)))
+    live = [(k, y) for k, y in enumerate(outs) if y.requires_grad]
+    if not live: return lines
+    second = leaves[0].dtype == torch.float64 and "first" not in case.flags
+    try:
+        first = torch.autograd.grad([y for _, y in live], leaves, [cotangent(k, y) for k, y in live],
+                                    create_graph=second, allow_unused=True)
+    except ERRORS as e:
+        return lines + ["? %s %s" % (kind(e), sentence(e))]
+    lines += [gradient_text("g", g) for g in first]
+    again = [(k, g) for k, g in enumerate(first) if g is not None and g.requires_grad]
+    if second and not again: return lines + ["h -"] * len(leaves)
+    if second:
+        try:
+            twice = torch.autograd.grad([g for _, g in again], leaves, [cotangent(100 + k, g) for k, g in again],
+                                        allow_unused=True)
+            lines += [gradient_text("h", h) for h in twice]
+        except ERRORS:
+            pass                                # torch has no second derivative here: nothing to compare
+    return lines
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------
+
+def shape_text(shape): return ",".join(map(str, shape)) or "."
+
+
+def values_text(t, exact=False):
+    text, values = short if exact else shown, t.detach().flatten().tolist()
+    if exact or len(values) <= KEEP:
+        return ": " + " ".join(text(v, t.dtype) for v in values) if values else ":"
+    step = next(s for s in itertools.count(-(-len(values) // KEEP)) if math.gcd(s, len(values)) == 1)
+    finite = [abs(v) for v in values if math.isfinite(v)]
+    return "/%d %s : " % (step, text(max(finite, default=0), t.dtype)) + \
+        " ".join(text(v, t.dtype) for v in values[::step])
+
+
+def gradient_text(letter, g):
+    return letter + " -" if g is None else "%s %s %s" % (letter, shape_text(g.shape), values_text(g))
+
+
+def argument_lines(arg, ctype):
+    if isinstance(arg, torch.Tensor):
+        strides = "c" if arg.is_contiguous() else shape_text(arg.stride())
+        return ["t %s %s %s %s %s" % (NAMES[arg.dtype], "g" if arg.requires_grad else "-", shape_text(arg.shape),
+                                      strides, values_text(arg, exact=True))]
+    if arg is None: return ["-"]
+    if isinstance(arg, torch.dtype): return ["y " + NAMES[arg]]
+    if isinstance(arg, Number) or (ctype == "rg_tensor *" and isinstance(arg, (bool, int, float))):
+        v = python(arg)
+        letter = "b" if isinstance(v, bool) else "i" if isinstance(v, int) else "f"
+        return ["n %s %s" % (letter, short(v, torch.float64) if letter == "f" else int(v))]
+    if isinstance(arg, str): return ["s " + arg]
+    if ctype == "double": return ["x " + short(float(arg), torch.float64)]
+    if isinstance(arg, (bool, int)): return ["i %d" % arg]
+    if ctype in ("rg_dims", "const int64_t *"): return ["L " + shape_text(arg)]
+    assert isinstance(arg, (list, tuple)), (arg, ctype)
+    return ["l %d" % len(arg)] + [line for a in arg for line in argument_lines(a, "rg_tensor *")]
+
+
+def case_text(case, ctypes, expectation):
+    head = "= " + case.function
+    if case.tol: head += " %g" % case.tol
+    head += "".join(" " + f for f in sorted(case.flags)) + " # " + case.origin + (": " + case.why if case.why else "")
+    lines = [head]
+    for i, arg in enumerate(case.args):
+        lines += argument_lines(arg, ctypes[i] if i < len(ctypes) else "")
+    return "\n".join(lines + expectation) + "\n"
+
+
+# ---- choosing --------------------------------------------------------------------------------------------------
+
+def skeleton(case):
+    """What a case looks like: cases with the same look are worth little together."""
+    def look(a):
+        if isinstance(a, torch.Tensor): return (a.dtype, a.dim(), a.numel() == 0, a.requires_grad)
+        if isinstance(a, (list, tuple)): return tuple(look(x) for x in a)
+        return type(a) if isinstance(a, (float, Number)) else a
+    return tuple(look(a) for a in case.args)
+
+
+def from_opinfo(table, seed):
+    """The cases that torch's OpInfo gives: function -> cases; and the counted reasons for what was skipped."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal import common_methods_invocations, opinfo
+    modules = [common_methods_invocations, opinfo.core] + \
+        [m for name, m in sys.modules.items() if name.startswith("torch.testing._internal.opinfo.definitions")]
+    def sizes(s, m):
+        for module in modules:
+            if hasattr(module, "S"): module.S = s
+            if hasattr(module, "M"): module.M = m
+    cases, skipped = {}, {}
+    for op in op_db:
+        adapter = table.get((op.name, op.variant_test_name), table.get(op.name))
+        if adapter is None: continue
+        for dtype in (torch.float64, torch.float32, torch.int64, torch.bool):
+            if not op.supports_dtype(dtype, "cpu"): continue
+            for small in (True, False):
+                sizes(*((3, 4) if small else (5, 10)))
+                torch.manual_seed(seed)
+                random.seed(seed)
+                try:
+                    samples = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point),
+                                                    400))
+                    break
+                except (RuntimeError, IndexError, ValueError, AssertionError): continue
+            samples = [(s, "OpInfo") for s in samples]
+            if op.error_inputs_func and dtype == torch.float32:
+                samples += [(s.sample_input, "OpInfo error") for s in op.error_inputs("cpu")]
+            for s, origin in samples:
+                try:
+                    case = adapter(s.input, *s.args, **s.kwargs)
+                    if isinstance(case, tuple): case = Case(*case)
+                    for t in tensors_of(case.args):
+                        if t.dtype not in NAMES or t.device.type != "cpu" or t.layout != torch.strided:
+                            raise Skip("%s %s" % (t.dtype, t.device))
+                except (Skip, TypeError) as e:
+                    reason = "%s: %s" % (op.name, str(e).split("\n")[0][:90])
+                    skipped[reason] = skipped.get(reason, 0) + 1
+                    continue
+                case.origin = origin
+                cases.setdefault(case.function, []).append(case)
+    sizes(5, 10)
+    return cases, skipped
+
+
+def varied(cases, limit):
+    """Small cases first, unlike ones before alike ones, some with other strides."""
+    rng = random.Random(1)
+    seen, ranked = {}, []
+    for case in sorted(cases, key=numel):
+        if numel(case) > limit: continue
+        rank = seen[skeleton(case)] = seen.get(skeleton(case), -1) + 1
+        ranked.append((rank, case))
+    ranked.sort(key=lambda r: r[0])
+    for _, case in ranked:
+        if case.origin == "OpInfo":
+            style = rng.choice([None, None, "turned", "stepped", "expanded"])
+            case.args = [over_tensors(lambda t: prepared(t, style if t.is_floating_point() else None), a) for a in case.args]
+            if style: case.origin += " " + style
+        else:
+            case.args = [over_tensors(prepared, a) for a in case.args]
+        yield case
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("functions", nargs="*")
+    options.add_argument("--out", default=os.path.join(HERE, "ops"))
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--budget", type=int, default=20000, help="bytes of text for a function, beside hand-made cases")
+    options.add_argument("--case", type=int, default=160, help="most elements in the arguments of a case")
+    options = options.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+
+    functions = {**declared(), **table.CREATION}
+    missing = [f for f in options.functions if f not in functions]
+    if missing: sys.exit("not declared: " + " ".join(missing))
+    opinfo, skipped = from_opinfo(table.OPINFO, options.seed)
+    by_hand = {}
+    for case in table.by_hand(): by_hand.setdefault(case.function, []).append(case)
+    for unknown in (set(opinfo) | set(by_hand)) - set(functions): sys.exit("ops.h has no function " + unknown)
+
+    os.makedirs(options.out, exist_ok=True)
+    total = empty = written = 0
+    for name in sorted(options.functions or functions):
+        call, ctypes = table.torch_call(name), functions[name]
+        texts, room = [], options.budget // (3 if name.endswith("_") else 1)
+        for case in by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case)):
+            hand = case.origin == "by hand"
+            if not hand and room < 0: break
+            try: expectation = evaluate(case, call)
+            except Skip as e:
+                reason = "%s: %s" % (name, e)
+                skipped[reason] = skipped.get(reason, 0) + 1
+                continue
+            if expectation[0].startswith("!"):
+                changed = table.error_of(name, expectation[0])
+                if changed is None:
+                    skipped[name + ": " + expectation[0][:80]] = skipped.get(name + ": " + expectation[0][:80], 0) + 1
+                    continue
+                expectation[0] = changed
+            text = case_text(case, ctypes, expectation)
+            if text in texts: continue
+            texts.append(text)
+            if not hand: room -= len(text)
+        path = os.path.join(options.out, name + ".txt")
+        if not texts:
+            print("no case: " + name)
+            empty += 1
+            if os.path.exists(path): os.remove(path)
+            continue
+        with open(path, "w") as f: f.write("".join(texts))
+        total += len(texts)
+        written += sum(map(len, texts))
+    if not options.functions:
+        for path in glob.glob(os.path.join(options.out, "*.txt")):
+            if os.path.basename(path)[:-4] not in functions: os.remove(path)
+    print("skipped samples, and why:")
+    for reason, n in sorted(skipped.items(), key=lambda r: -r[1]): print("%6d  %s" % (n, reason))
+    print("%d functions, %d without a case, %d cases, %d bytes" % (len(options.functions or functions), empty, total, written))
+
+
+if __name__ == "__main__":
+    main()
