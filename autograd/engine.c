@@ -27,6 +27,7 @@ typedef struct {
     size_t        n_leaves, leaf_room;
 } run;
 
+__thread bool rg_in_rule;
 static _Atomic uint64_t last_run;
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -310,7 +311,10 @@ static bool step(run *r, rg_node *n)
         }
         if (!g) {
             rg_tensor *first = rg_step_g(&s, 0);
+            bool inside = rg_in_rule;
+            rg_in_rule = true;
             g = first ? rule->rule(&s, first) : NULL;
+            rg_in_rule = inside;
             if (!g) ok = false;
             if (!g || g == RG_NONE) continue;
         }
@@ -338,7 +342,7 @@ static bool walk(run *r)
             for (int e = 0; e < n->n_in && !leads; e++) leads = is_needed(r, &n->edge[e]);
             if (leads) {
                 ok = step(r, n);
-                if (!r->retain) rg_node_free_saved(n);
+                if (ok && !r->retain) rg_node_free_saved(n);
             }
         }
         rg_scope_end(mark);

@@ -1,0 +1,387 @@
+/* The engine: order, accumulation, hooks, higher orders, failures, long chains, threads. */
+#include "tests/test.h"
+#include "regard.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static rg_tensor *leaf(double value) { return rg_requires_grad_(rg_scalar_dtype(value, RG_FLOAT64), true); }
+
+static rg_tensor *leaf_vector(int64_t n)
+{
+    rg_tensor *x = rg_zeros_dims(RG_DIMS(n), RG_FLOAT64);
+    for (int64_t i = 0; i < n; i++) ((double *)rg_data(x))[i] = (double)(i + 1);
+    return rg_requires_grad_(x, true);
+}
+
+static double grad_at(rg_tensor *t, int64_t i)
+{
+    rg_tensor *g = rg_grad_of(t);
+    ck_assert(g && g != RG_NONE);
+    return rg_ndim(g) ? rg_at(g, i) : rg_item(g);
+}
+
+START_TEST(test_accumulates_and_zeroes)
+{
+    rg_tensor *x = leaf(3);
+    ck_assert(rg_grad_of(x) == RG_NONE);
+    for (int i = 1; i <= 3; i++) {
+        ck_ok(rg_backward(rg_mul(x, x)));
+        ck_assert_double_eq(grad_at(x, 0), 6 * i);
+    }
+    ck_ok(rg_set_grad(x, RG_NONE));
+    ck_assert(rg_grad_of(x) == RG_NONE);
+}
+END_TEST
+
+START_TEST(test_one_value_used_many_times)
+{
+    rg_tensor *x = leaf(2), *y = x;
+    for (int i = 0; i < 10; i++) y = rg_add(y, y);      /* 1024 x, through 2^10 paths */
+    ck_ok(rg_backward(y));
+    ck_assert_double_eq(grad_at(x, 0), 1024);
+}
+END_TEST
+
+/* A node must wait for all that depends on it, even where a longer path leads there. */
+START_TEST(test_paths_of_different_lengths)
+{
+    rg_tensor *x = leaf(2), *a = rg_mul(x, 3), *b = a;
+    for (int i = 0; i < 50; i++) b = rg_add(b, a);
+    ck_ok(rg_backward(rg_mul(b, a)));                   /* 51 * 9 x^2 */
+    ck_assert_double_eq(grad_at(x, 0), 2 * 51 * 9 * 2);
+}
+END_TEST
+
+START_TEST(test_wide_graphs_are_sorted)
+{
+    rg_tensor *x = leaf(1), *sums[100], *total = rg_mul(x, 0);
+    for (int i = 0; i < 100; i++) sums[i] = rg_mul(x, i);
+    for (int i = 0; i < 100; i++) total = rg_add(total, rg_mul(sums[(i * 37) % 100], sums[(i * 61) % 100]));
+    double expected = 0;
+    for (int i = 0; i < 100; i++) expected += 2.0 * ((i * 37) % 100) * ((i * 61) % 100);
+    ck_ok(rg_backward(total));
+    ck_assert_double_eq(grad_at(x, 0), expected);
+}
+END_TEST
+
+START_TEST(test_second_and_third_order)
+{
+    rg_tensor *x = leaf(2), *y = rg_mul(rg_mul(x, x), rg_mul(x, x));
+    rg_tensor *g1 = rg_grad(y, x, .create_graph = true);
+    rg_tensor *g2 = rg_grad(g1, x, .create_graph = true), *g3 = rg_grad(g2, x);
+    ck_assert_double_eq(rg_item(g1), 32);
+    ck_assert_double_eq(rg_item(g2), 48);
+    ck_assert_double_eq(rg_item(g3), 48);
+    ck_assert(!rg_requires_grad(g3));
+}
+END_TEST
+
+START_TEST(test_grad_leaves_leaves_alone)
+{
+    rg_tensor *x = leaf(2), *w = leaf(5), *y = rg_mul(x, w);
+    ck_assert_double_eq(rg_item(rg_grad(y, x)), 5);
+    ck_assert(rg_grad_of(x) == RG_NONE && rg_grad_of(w) == RG_NONE);
+}
+END_TEST
+
+START_TEST(test_grad_of_inner_tensors)
+{
+    rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h), *g[2];
+    ck_ok(rg_grad_many(1, &y, NULL, 2, (rg_tensor *[]){ h, x }, g, (rg_backward_options){ .retain_graph = true }));
+    ck_assert_double_eq(rg_item(g[0]), 12);
+    ck_assert_double_eq(rg_item(g[1]), 36);
+    ck_assert_double_eq(rg_item(rg_grad(y, y)), 1);
+}
+END_TEST
+
+START_TEST(test_unused_inputs)
+{
+    rg_tensor *x = leaf(2), *z = leaf(1), *y = rg_mul(x, x);
+    ck_fails(rg_grad(y, z, .retain_graph = true), RG_RUNTIME_ERROR, "appears to not have been used in the graph");
+    ck_assert(rg_grad(y, z, .allow_unused = true, .retain_graph = true) == RG_NONE);
+    ck_fails(rg_grad(y, rg_detach(x)), RG_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+    ck_fails(rg_backward(rg_detach(y)), RG_RUNTIME_ERROR,
+             "element 0 of tensors does not require grad and does not have a grad_fn");
+    ck_fails(rg_backward(leaf_vector(3)), RG_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
+    ck_fails(rg_backward(leaf_vector(3), .gradient = rg_zeros(2)), RG_RUNTIME_ERROR, "Mismatch in shape");
+}
+END_TEST
+
+START_TEST(test_a_graph_is_freed_as_it_goes)
+{
+    rg_tensor *x = leaf(2), *y = rg_mul(x, x);
+    ck_ok(rg_backward(y, .retain_graph = true));
+    ck_ok(rg_backward(y));
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "Trying to backward through the graph a second time");
+    ck_assert_double_eq(grad_at(x, 0), 8);
+    rg_tensor *sum = rg_add(x, x);                      /* saves nothing: may run again, as torch's */
+    ck_ok(rg_backward(sum));
+    ck_ok(rg_backward(sum));
+}
+END_TEST
+
+/* ---- modes ----------------------------------------------------------------------------- */
+
+START_TEST(test_modes)
+{
+    rg_tensor *x = leaf(2);
+    {
+        RG_NO_GRAD();
+        ck_assert(!rg_requires_grad(rg_mul(x, x)) && !rg_is_grad_enabled());
+        {
+            RG_ENABLE_GRAD();
+            ck_assert(rg_requires_grad(rg_mul(x, x)));
+        }
+        ck_assert(!rg_requires_grad(rg_mul(x, x)));
+    }
+    ck_assert(rg_requires_grad(rg_mul(x, x)) && rg_is_grad_enabled());
+    rg_tensor *y = rg_mul(x, x);
+    ck_assert(!rg_is_leaf(y) && rg_is_leaf(x) && rg_is_leaf(rg_detach(y)));
+    ck_assert_str_eq(rg_grad_fn(y), "MulBackward0");
+    ck_assert_str_eq(rg_grad_fn(x), "");
+    ck_fails(rg_requires_grad_(y, false), RG_RUNTIME_ERROR, "you can only change requires_grad flags of leaf variables");
+    ck_fails(rg_requires_grad_(rg_literal([1, 2]), true), RG_RUNTIME_ERROR, "only Tensors of floating point");
+    ck_assert(!rg_requires_grad(rg_requires_grad_(x, false)));
+    ck_assert(!rg_requires_grad(rg_detach_(y)));
+}
+END_TEST
+
+/* ---- hooks ------------------------------------------------------------------------------- */
+
+static rg_tensor *times(rg_tensor *g, void *factor) { return rg_mul(g, *(double *)factor); }
+static rg_tensor *count(rg_tensor *g, void *n) { (void)g; ++*(int *)n; return RG_NONE; }
+static rg_tensor *refuse(rg_tensor *g, void *context) { (void)context; return rg_reshape(g, 7, 7); }
+
+START_TEST(test_hooks)
+{
+    double ten = 10;
+    int seen = 0;
+    rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h);
+    int id = rg_register_hook(h, times, &ten);
+    ck_assert_int_ge(id, 0);
+    ck_assert_int_ge(rg_register_hook(h, count, &seen), 0);
+    ck_assert_int_ge(rg_register_hook(x, count, &seen), 0);
+    ck_ok(rg_retain_grad(h));
+    ck_ok(rg_backward(y, .retain_graph = true));
+    ck_assert_int_eq(seen, 2);
+    ck_assert_double_eq(grad_at(x, 0), 360);
+    ck_assert_double_eq(grad_at(h, 0), 120);
+    ck_ok(rg_remove_hook(h, id));
+    ck_fails(rg_remove_hook(h, id), RG_RUNTIME_ERROR, "no hook");
+    ck_ok(rg_set_grad(x, RG_NONE));
+    ck_ok(rg_backward(y));
+    ck_assert_double_eq(grad_at(x, 0), 36);
+    ck_assert_int_eq(rg_register_hook(rg_detach(x), count, &seen), -1);
+    ck_fails(rg_retain_grad(rg_detach(x)), RG_RUNTIME_ERROR, "can't retain_grad");
+}
+END_TEST
+
+START_TEST(test_a_failed_run_leaves_grads_alone)
+{
+    rg_tensor *x = leaf(2), *w = leaf(3), *h = rg_mul(x, w);
+    ck_ok(rg_backward(rg_mul(w, w)));
+    rg_register_hook(h, refuse, NULL);
+    rg_tensor *y = rg_add(h, rg_mul(w, 5));
+    ck_assert(!rg_backward(y, .retain_graph = true));
+    ck_assert_double_eq(grad_at(w, 0), 6);
+    ck_assert(rg_grad_of(x) == RG_NONE);
+    rg_error_clear();
+    ck_ok(rg_backward(rg_mul(x, w)));                   /* and the library goes on */
+    ck_assert_double_eq(grad_at(w, 0), 8);
+}
+END_TEST
+
+static rg_tensor *nested(rg_tensor *g, void *y) { return rg_backward((rg_tensor *)y) ? g : NULL; }
+
+START_TEST(test_a_run_inside_a_run)
+{
+    rg_tensor *x = leaf(2), *other = rg_mul(x, x), *h = rg_mul(x, 1), *y = rg_mul(h, h);
+    rg_register_hook(h, nested, other);
+    ck_ok(rg_backward(y, .retain_graph = true));        /* another graph: fine */
+    rg_tensor *z = rg_mul(h, 1), *again = rg_mul(z, 1);
+    rg_register_hook(z, nested, again);
+    ck_fails(rg_backward(again), RG_RUNTIME_ERROR, "is being differentiated already");
+}
+END_TEST
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+START_TEST(test_recorded_gradients_make_no_cycle)
+{
+    int64_t tensors = rg_live_tensors(), nodes = rg_memory_stats().nodes;
+    {
+        RG_SCOPE();
+        rg_tensor *x = leaf(2), *h = rg_mul(x, x);
+        rg_retain_grad(h);
+        ck_ok(rg_backward(rg_mul(h, h), .create_graph = true));
+        ck_assert(rg_requires_grad(rg_grad_of(x)) && rg_requires_grad(rg_grad_of(h)));
+    }
+    ck_assert_int_eq(rg_live_tensors(), tensors);
+    ck_assert_int_eq(rg_memory_stats().nodes, nodes);
+}
+END_TEST
+
+START_TEST(test_ending_a_scope_keeps_the_graph)
+{
+    rg_tensor *x = leaf(2), *y;
+    {
+        RG_SCOPE();
+        rg_tensor *h = rg_mul(x, x);
+        y = rg_escape(rg_mul(h, h));
+    }
+    ck_ok(rg_backward(y));
+    ck_assert_double_eq(grad_at(x, 0), 32);
+}
+END_TEST
+
+/* On the smallest usual stack, in linear time. */
+static double chain(int n)
+{
+    RG_SCOPE();
+    rg_tensor *x = leaf(1), *y = rg_keep(rg_mul(x, 1));
+    RG_FOR (int i = 1; i < n; i++) {
+        rg_tensor *next = rg_keep(rg_mul(y, x));
+        rg_drop(y);
+        y = next;
+    }
+    ck_ok(rg_backward(y));
+    double g = grad_at(x, 0);
+    rg_drop(y);
+    return g;
+}
+
+START_TEST(test_a_chain_of_a_million)
+{
+    struct rlimit stack;
+    getrlimit(RLIMIT_STACK, &stack);
+    ck_assert(stack.rlim_cur == RLIM_INFINITY || stack.rlim_cur <= 64 << 20);
+    int64_t before = rg_live_tensors();
+    ck_assert_double_eq(chain(1000000), 1000000);
+    ck_assert_int_eq(rg_live_tensors(), before);
+    {
+        RG_SCOPE();                                     /* and one that nobody differentiates */
+        rg_tensor *y = rg_keep(leaf(1));
+        RG_FOR (int i = 0; i < 1000000; i++) {
+            rg_tensor *next = rg_keep(rg_add(y, 1));
+            rg_drop(y);
+            y = next;
+        }
+        rg_drop(y);
+    }
+    ck_assert_int_eq(rg_live_tensors(), before);
+    ck_assert_int_eq(rg_memory_stats().nodes, 0);
+}
+END_TEST
+
+START_TEST(test_slices_share_one_buffer)
+{
+    enum { N = 2000 };
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true), *y = rg_sum(rg_select(x, 0, 0));
+    for (int i = 1; i < N; i++) y = rg_add(y, rg_mul(rg_sum(rg_select(x, 0, i)), i));
+    rg_memory_reset_peak();
+    int64_t before = rg_memory_stats().now;
+    ck_ok(rg_backward(y));
+    ck_assert_double_eq(rg_at(rg_grad_of(x), N - 1, 63), N - 1);
+    ck_assert_int_lt(rg_memory_stats().peak - before, 3 * N * 64 * (int64_t)sizeof(double));
+}
+END_TEST
+
+/* ---- in place, and views ------------------------------------------------------------------------ */
+
+START_TEST(test_in_place_is_recorded)
+{
+    rg_tensor *x = leaf_vector(3), *y = rg_mul(x, 2);
+    rg_tensor *same = rg_add_(y, x);
+    ck_assert(same == y);
+    ck_assert_str_eq(rg_grad_fn(y), "AddBackward0");
+    ck_ok(rg_backward(rg_sum(rg_mul(y, 1))));
+    ck_assert_double_eq(grad_at(x, 0), 3);
+    ck_assert_int_eq(rg_version(y), 1);
+}
+END_TEST
+
+START_TEST(test_in_place_is_refused)
+{
+    rg_tensor *x = leaf_vector(3), *v = rg_select(x, 0, 1), *y = rg_mul(x, 2), *w = rg_select(y, 0, 0);
+    ck_fails(rg_add_(x, 1), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation");
+    ck_fails(rg_add_(v, 1), RG_RUNTIME_ERROR, "a view of a leaf Variable that requires grad is being used in an in-place operation");
+    ck_fails(rg_add_(w, 1), RG_RUNTIME_ERROR, "Output 0 of SelectBackward0 is a view and is being modified inplace");
+    ck_fails(rg_add_(rg_select(rg_zeros_dims(RG_DIMS(3), RG_FLOAT64), 0, 0), leaf(1)), RG_RUNTIME_ERROR, "rg_set_item");
+    ck_fails(rg_add_(rg_expand(rg_zeros(1), 3), 1), RG_RUNTIME_ERROR, "more than one element of the written-to tensor");
+    ck_fails(rg_add_(rg_zeros(3), rg_zeros(2, 3)), RG_RUNTIME_ERROR, "doesn't match the broadcast shape [2, 3]");
+    ck_fails(rg_add_(rg_literal([1, 2]), 0.5), RG_RUNTIME_ERROR, "result type Float can't be cast to the desired output type Long");
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_add_(x, 1));                           /* what an optimizer does */
+    }
+    ck_assert_double_eq(rg_at(x, 0), 2);
+}
+END_TEST
+
+START_TEST(test_a_mutated_saved_value_is_named)
+{
+    rg_tensor *x = rg_set_name(leaf_vector(3), "W"), *y = rg_mul(x, x);
+    {
+        RG_NO_GRAD();
+        rg_add_(x, 1);
+    }
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "modified by an inplace operation");
+    ck_assert(!rg_backward(rg_sum(y)));
+    const char *message = rg_error();
+    ck_assert_msg(strstr(message, "mul: ") && strstr(message, "named W") && strstr(message, "add_")
+                  && strstr(message, "DoubleTensor [3]") && strstr(message, "version 1; expected version 0"), "%s", message);
+}
+END_TEST
+
+/* A view taken before its base was changed in place knows nothing of the change. */
+START_TEST(test_a_stale_view_is_refused)
+{
+    rg_tensor *x = leaf_vector(3), *y = rg_mul(x, 2), *v = rg_select(y, 0, 0);
+    rg_mul_(y, 3);
+    ck_fails(rg_mul(v, 1), RG_RUNTIME_ERROR, "a view is used after its base was modified by mul_");
+    ck_ok(rg_backward(rg_select(y, 0, 0)));
+    ck_assert_double_eq(grad_at(x, 0), 6);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------------- */
+
+typedef struct { rg_tensor *w; double input; bool ok; } job;
+
+static void *train(void *context)
+{
+    job *j = context;
+    j->ok = true;
+    RG_FOR (int i = 0; i < 200; i++)
+        j->ok = j->ok && rg_backward(rg_mul(rg_mul(j->w, j->input), 1));
+    return NULL;
+}
+
+START_TEST(test_threads_share_parameters)
+{
+    rg_tensor *w = leaf(2);
+    job jobs[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        jobs[i] = (job){ w, i + 1, false };
+        pthread_create(&threads[i], NULL, train, &jobs[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert(jobs[i].ok);
+    }
+    ck_assert_double_eq(grad_at(w, 0), 200 * (1 + 2 + 3 + 4));
+}
+END_TEST
+
+RG_TESTS(engine, test_accumulates_and_zeroes, test_one_value_used_many_times, test_paths_of_different_lengths,
+         test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
+         test_unused_inputs, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_failed_run_leaves_grads_alone,
+         test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
+         test_a_chain_of_a_million, test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
+         test_a_mutated_saved_value_is_named, test_a_stale_view_is_refused, test_threads_share_parameters)
