@@ -262,7 +262,8 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
 {
     generator_image image;
     if (!rg_check(state, "set_state")) return false;
-    if (state->dtype != RG_INT64) return rg_fail(RG_TYPE_ERROR, "set_state", "RNG state must be a torch.int64 tensor");
+    if (state->dtype != RG_INT64)
+        return rg_fail(RG_TYPE_ERROR, "set_state", "RNG state must be a torch.int64 tensor");
     if (state->ndim != 1 || state->numel != sizeof image / 8)
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Expected a generator state of %zu numbers but found the "
                        "input RNG state size to be %lld", sizeof image / 8, (long long)state->numel);
@@ -270,7 +271,8 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
                      .data = (char *)&image };
     rg_set_strides(&to);
     rg_copy_elements(&to, state);
-    if (!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1))
+    if (!image.seeded || image.left < 1 || image.left > MT_WORDS ||
+        image.next > (uint64_t)(MT_WORDS - image.left + 1))
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Invalid mt19937 state");
     if (!generator_lock(g, "set_state")) return false;
     g->seed = image.seed;
@@ -466,13 +468,15 @@ INTEGER_FILL(fill_integer_i64, int64_t)
 INTEGER_FILL(fill_integer_f32, float)
 INTEGER_FILL(fill_integer_f64, double)
 
-/* By dtype; NULL: torch has no such kernel. */
-static random_fill *const uniform_fills[]     = { NULL, NULL, fill_uniform_f32, fill_uniform_f64 };
-static random_fill *const normal_fills[]      = { NULL, NULL, fill_normal_f32, fill_normal_f64 };
-static random_fill *const block_fills[]       = { NULL, NULL, fill_normal_blocks_f32, fill_normal_blocks_f64 };
-static random_fill *const exponential_fills[] = { NULL, NULL, fill_exponential_f32, fill_exponential_f64 };
-static random_fill *const bernoulli_fills[]   = { fill_bernoulli_b, fill_bernoulli_i64, fill_bernoulli_f32, fill_bernoulli_f64 };
-static random_fill *const integer_fills[]     = { fill_integer_b, fill_integer_i64, fill_integer_f32, fill_integer_f64 };
+/* By dtype; those that torch has. */
+#define FLOAT_FILLS(name) { NULL, NULL, fill_##name##_f32, fill_##name##_f64 }
+#define ALL_FILLS(name)   { fill_##name##_b, fill_##name##_i64, fill_##name##_f32, fill_##name##_f64 }
+static random_fill *const uniform_fills[]       = FLOAT_FILLS(uniform);
+static random_fill *const normal_fills[]        = FLOAT_FILLS(normal);
+static random_fill *const normal_block_fills[]  = FLOAT_FILLS(normal_blocks);
+static random_fill *const exponential_fills[]   = FLOAT_FILLS(exponential);
+static random_fill *const bernoulli_fills[]     = ALL_FILLS(bernoulli);
+static random_fill *const integer_fills[]       = ALL_FILLS(integer);
 
 /* ---- distributions: torch's conditions, then the fill ------------------------------------ */
 
@@ -512,7 +516,7 @@ static bool fill_normal(rg_tensor *t, double mean, double std, bool contiguous, 
 {
     if (!(std >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", std);
     if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
-    random_fill *const *fills = contiguous && t->numel >= 16 ? block_fills : normal_fills;
+    random_fill *const *fills = contiguous && t->numel >= 16 ? normal_block_fills : normal_fills;
     return fill_with(t, g, op, fills[t->dtype], &(random_pair){ mean, std });
 }
 
@@ -633,35 +637,36 @@ static rg_tensor *random_own(rg_tensor *t, bool filled)
     return NULL;
 }
 
-static rg_tensor *rand_from(rg_tensor *t, rg_generator *g, const char *op)
+static rg_tensor *rand_into(rg_tensor *t, rg_generator *g, const char *op)
 {
     return random_own(t, t && fill_uniform(t, 0, 1, g, op));
 }
 
-static rg_tensor *randn_from(rg_tensor *t, rg_generator *g, const char *op)
+static rg_tensor *randn_into(rg_tensor *t, rg_generator *g, const char *op)
 {
     return random_own(t, t && fill_normal(t, 0, 1, t->flags & RG_CONTIGUOUS, g, op));
 }
 
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
 {
-    return rand_from(random_new("rand", &shape, (int)dtype), g, "rand");
+    return rand_into(random_new("rand", &shape, (int)dtype), g, "rand");
 }
 
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
 {
-    return randn_from(random_new("randn", &shape, (int)dtype), g, "randn");
+    return randn_into(random_new("randn", &shape, (int)dtype), g, "randn");
 }
 
 rg_tensor *rg_rand_like(rg_tensor *x)
 {
-    return rg_check(x, "rand_like") ? rand_from(rg_new_dense_like(x, x->dtype), &default_generator, "rand_like") : NULL;
+    if (!rg_check(x, "rand_like")) return NULL;
+    return rand_into(rg_new_dense_like(x, x->dtype), &default_generator, "rand_like");
 }
 
 rg_tensor *rg_randn_like(rg_tensor *x)
 {
-    return rg_check(x, "randn_like") ? randn_from(rg_new_dense_like(x, x->dtype), &default_generator, "randn_like")
-                                     : NULL;
+    if (!rg_check(x, "randn_like")) return NULL;
+    return randn_into(rg_new_dense_like(x, x->dtype), &default_generator, "randn_like");
 }
 
 static int64_t random_integer_in(int64_t v, rg_dtype dtype)
@@ -762,8 +767,11 @@ static bool random_chances(const rg_tensor *p)
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
 {
     const char *op = "bernoulli";
-    if (!rg_check(p, op) || (p->numel && !rg_is_float(p->dtype) && !random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype)))
+    if (!rg_check(p, op)) return NULL;
+    if (p->numel && !rg_is_float(p->dtype)) {
+        random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype);
         return NULL;
+    }
     rg_tensor *chance = rg_contiguous_copy(p, p->dtype), *t = chance ? rg_new_like(p, p->dtype) : NULL;
     bool ok = t && (random_chances(chance) ||
                     rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
@@ -853,22 +861,21 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
 {
     const char *op = "multinomial", *wrong = NULL;
     if (!rg_check(weights, op)) return NULL;
-    int64_t n = weights->ndim ? weights->size[weights->ndim - 1] : 0;
-    if (weights->ndim < 1 || weights->ndim > 2) wrong = "prob_dist must be 1 or 2 dim";
-    else if (!rg_is_float(weights->dtype))
+    if (weights->ndim < 1 || weights->ndim > 2)
+        return rg_fail(RG_RUNTIME_ERROR, op, "prob_dist must be 1 or 2 dim");
+    if (!rg_is_float(weights->dtype))
         return rg_fail(RG_RUNTIME_ERROR, op, "multinomial only supports floating-point dtypes for input, got: %s",
                        rg_scalar_name(weights->dtype));
-    else if (draws <= 0) wrong = "cannot sample n_sample <= 0 samples";
-    else if (!replacement && draws > n) wrong = "cannot sample n_sample > prob_dist.size(-1) samples without replacement";
+    int64_t n = weights->size[weights->ndim - 1], shape[] = { weights->ndim == 2 ? weights->size[0] : draws, draws };
+    if (draws <= 0) wrong = "cannot sample n_sample <= 0 samples";
+    else if (!replacement && draws > n)
+        wrong = "cannot sample n_sample > prob_dist.size(-1) samples without replacement";
     else if (n > 1 << 24) wrong = "number of categories cannot exceed 2^24";
+    else if (n == 0 && shape[0] > 0) wrong = "invalid multinomial distribution (sum of probabilities <= 0)";
     if (wrong) return rg_fail(RG_RUNTIME_ERROR, op, "%s", wrong);
 
-    rg_tensor *t = rg_new(RG_INT64, weights->ndim, (int64_t[]){ weights->ndim == 2 ? weights->size[0] : draws, draws });
+    rg_tensor *t = rg_new(RG_INT64, weights->ndim, shape);
     if (!t || t->numel == 0) return rg_own(t);
-    if (n == 0) {
-        rg_release(t);
-        return rg_fail(RG_RUNTIME_ERROR, op, "invalid multinomial distribution (sum of probabilities <= 0)");
-    }
     bool again = replacement && draws > 1;
     rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);
     bool ok = w && draw_check(w, n, again, op) &&

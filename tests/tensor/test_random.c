@@ -108,8 +108,8 @@ static void compare(const golden *r, int row, rg_tensor *t)
         sum[1] += x[i] * (double)(i % 7 + 1);
     }
     for (int i = 0; i < 2; i++)
-        ck_assert_msg(fabs(sum[i] - r->sum[i]) <= 7 * near * (double)v->numel, "row %d: sum %.17g, torch's %.17g", row,
-                      sum[i], r->sum[i]);
+        ck_assert_msg(fabs(sum[i] - r->sum[i]) <= 7 * near * (double)v->numel, "row %d: sum %.17g, torch's %.17g",
+                      row, sum[i], r->sum[i]);
 }
 
 START_TEST(test_torch_streams)
@@ -398,6 +398,6 @@ START_TEST(test_threads_share_the_stream)
 }
 END_TEST
 
-RG_TESTS(random, test_torch_streams, test_generators_are_apart, test_first_use_is_torchs_default_seed,
+RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams, test_generators_are_apart,
          test_state_restores, test_bad_states, test_errors, test_multinomial_errors, test_writes,
          test_large_permutation, test_out_of_memory, test_threads_share_the_stream)
