@@ -1,13 +1,9 @@
 /*
- * reduce.c: what makes fewer numbers of many: sums, means, extremes.
+ * reduce.c: what makes fewer numbers of many: sums, means and their kind.
  */
-#include "autograd/op.h"
+#include "reduce.h"
 
-/* The dims that a reduction goes over, as a mask (bit 0 for a 0-d tensor's none). */
-struct reduce_attr { uint32_t dims; bool keepdim; };
-
-/* dims as a mask; none of them means all. false: out of range or named twice. */
-static bool reduce_mask(const char *op, const rg_tensor *x, const rg_dims *dims, uint32_t *mask)
+bool rg_reduce_mask(const char *op, const rg_tensor *x, const rg_dims *dims, uint32_t *mask)
 {
     *mask = 0;
     if (!rg_check_dims(op, dims->n)) return false;
@@ -21,113 +17,130 @@ static bool reduce_mask(const char *op, const rg_tensor *x, const rg_dims *dims,
     return true;
 }
 
-static void reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a)
+void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool keepdim)
 {
     int n = 0;
     for (int d = 0; d < x->ndim; d++) {
-        if (!(a->dims >> d & 1)) y->size[n++] = x->size[d];
-        else if (a->keepdim) y->size[n++] = 1;
+        if (!(dims >> d & 1)) y->size[n++] = x->size[d];
+        else if (keepdim) y->size[n++] = 1;
     }
     y->ndim = (uint8_t)n;
 }
 
-/* What was reduced, with its dims again as those of size 1. */
-static rg_tensor *reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a)
+bool rg_reduce_shape(rg_call *c)
 {
-    for (int d = 0; d < ndim && g && !a->keepdim; d++)
-        if (a->dims >> d & 1) g = rg_unsqueeze(g, d);
-    return g;
+    const struct reduce_attr *a = c->attr;
+    rg_reduce_sizes(c->out[0], c->in[0], a->dims, a->keepdim);
+    return true;
 }
+
+rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a)
+{
+    rg_dims shape = { .n = ndim };
+    if (a->keepdim || !rg_check(g, "reduce")) return g;
+    for (int d = 0, k = 0; d < ndim; d++) shape.v[d] = a->dims >> d & 1 ? 1 : g->size[k++];
+    return shape.n == g->ndim ? g : rg_reshape_dims(g, shape);
+}
+
+int64_t rg_reduce_count(const rg_dims *shape, uint32_t dims)
+{
+    int64_t n = 1;
+    for (int d = 0; d < shape->n; d++)
+        if (dims >> d & 1) n *= shape->v[d];
+    return n;
+}
+
+rg_tensor *rg_reduce(const char *name, const rg_op *op, rg_tensor *x, rg_dims dims, bool keepdim, double p)
+{
+    struct reduce_attr a = { .keepdim = keepdim, .p = p };
+    return rg_check(x, name) && rg_reduce_mask(name, x, &dims, &a.dims) ? rg_apply(op, &a, sizeof a, 1, &x) : NULL;
+}
+
+rg_tensor *rg_reduce_all(const rg_op *op, rg_tensor *x, double p)
+{
+    return rg_apply(op, &(struct reduce_attr){ .dims = UINT32_MAX, .p = p }, sizeof(struct reduce_attr), 1, &x);
+}
+
+/* g where it came from: gx = g, expanded. */
+static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g)
+{
+    rg_dims shape = rg_input_dims(s, 0);
+    return rg_expand_dims(rg_reduce_restore(g, shape.n, s->attr), shape);
+}
+
+static bool reduce_named(const void *attr) { return ((const struct reduce_attr *)attr)->dims != UINT32_MAX; }
+
+static bool reduce_shape_sum(rg_call *c)
+{
+    if (!rg_is_float(c->in[0]->dtype)) c->out[0]->dtype = RG_INT64;
+    return rg_reduce_shape(c);
+}
+
+/* The samples of most reductions. */
+#define REDUCE_SAMPLES                                                                          \
+    .attr_size = sizeof(struct reduce_attr),                                                    \
+    RG_SAMPLES({ "(2,3)", RG_REDUCE_ATTR(UINT32_MAX, false) }, { "(2,3,4)", RG_REDUCE_ATTR(2, false) }, \
+               { "(2,3,4)", RG_REDUCE_ATTR(5, true) }, { "(5,9)", RG_REDUCE_ATTR(1, true) }, { "()", RG_REDUCE_ATTR(UINT32_MAX, false) }, \
+               { "(0,3)", RG_REDUCE_ATTR(2, false) }, { "(3,0)", RG_REDUCE_ATTR(2, false) })
 
 /* ---- sum: gx = g, expanded ------------------------------------------------------------- */
 
-static const char *sum_node(const void *attr)
-{
-    return ((const struct reduce_attr *)attr)->dims == UINT32_MAX ? "SumBackward0" : "SumBackward1";
-}
-
-#define sum_attr reduce_attr
-static bool sum_shape(rg_call *c)
-{
-    reduce_sizes(c->out[0], c->in[0], RG_ATTR(c, sum));
-    if (!rg_is_float(c->in[0]->dtype)) c->out[0]->dtype = RG_INT64;
-    return true;
-}
+static const char *sum_node(const void *attr) { return reduce_named(attr) ? "SumBackward1" : "SumBackward0"; }
 
 static bool sum_forward(rg_call *c)
 {
-    k_sum(c->out[0], c->in[0], RG_ATTR(c, sum)->dims);
+    k_sum(c->out[0], c->in[0], ((const struct reduce_attr *)c->attr)->dims);
     return true;
 }
 
-static rg_tensor *sum_rule(const rg_step *s, rg_tensor *g)
+RG_OP(sum, .doc = "sum(x) over dims", .node_of = sum_node, .n_in = 1, .shape = reduce_shape_sum, .forward = sum_forward,
+      .grad = { RG_RULE(0, reduce_expand) }, REDUCE_SAMPLES);
+RG_REDUCE(sum)
+
+/* ---- nansum: the same without NaNs; gx = g where x is a number ----------------------------- */
+
+static bool nansum_forward(rg_call *c)
+{
+    k_nansum(c->out[0], c->in[0], ((const struct reduce_attr *)c->attr)->dims);
+    return true;
+}
+
+static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *x = rg_saved(s, 0), *is_number = x ? rg_own(rg_new_like(x, x->dtype)) : NULL;
+    if (!is_number) return NULL;
+    k_mark_equal(is_number, x, x, false);
+    return rg_mul(reduce_expand(s, g), is_number);
+}
+
+RG_OP(nansum, .doc = "sum(x) over dims, where NaN counts as 0", .node = "NansumBackward0", .n_in = 1,
+      .shape = reduce_shape_sum, .forward = nansum_forward, .grad = { RG_RULE(RG_IN(0), nansum_rule) }, REDUCE_SAMPLES);
+RG_REDUCE(nansum)
+
+/* ---- mean: sum / n; gx = g / n, expanded --------------------------------------------------- */
+
+static const char *mean_node(const void *attr) { return reduce_named(attr) ? "MeanBackward1" : "MeanBackward0"; }
+
+static bool mean_shape(rg_call *c)
+{
+    if (!rg_is_float(c->in[0]->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "mean(): could not infer output dtype. Input dtype must be either a floating "
+                       "point or complex dtype. Got: %s", rg_scalar_name(c->in[0]->dtype));
+    return rg_reduce_shape(c);
+}
+
+static bool mean_forward(rg_call *c)
+{
+    k_mean(c->out[0], c->in[0], ((const struct reduce_attr *)c->attr)->dims);
+    return true;
+}
+
+static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g)
 {
     rg_dims shape = rg_input_dims(s, 0);
-    return rg_expand_dims(reduce_restore(g, shape.n, RG_ATTR(s, sum)), shape);
+    return rg_mul(reduce_expand(s, g), 1.0 / (double)rg_reduce_count(&shape, ((const struct reduce_attr *)s->attr)->dims));
 }
 
-RG_OP(sum, .attr_size = sizeof(struct sum_attr), .doc = "sum(x) over dims", .node_of = sum_node, .n_in = 1, .shape = sum_shape, .forward = sum_forward,
-      .grad = { RG_RULE(0, sum_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(sum, UINT32_MAX, false) }, { "(2,3,4)", RG_A(sum, 2, false) }, { "(2,3,4)", RG_A(sum, 5, true) },
-                 { "()", RG_A(sum, UINT32_MAX, false) }, { "(0,3)", RG_A(sum, 1, false) }, { "(3,0)", RG_A(sum, 1, false) }));
-
-rg_tensor *rg_sum(rg_tensor *x) { return RG_APPLY(sum, RG_A(sum, .dims = UINT32_MAX), x); }
-
-rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim)
-{
-    struct sum_attr a = { .keepdim = keepdim };
-    if (!rg_check(x, "sum") || !reduce_mask("sum", x, &dims, &a.dims)) return NULL;
-    return RG_APPLY(sum, &a, x);
-}
-
-rg_tensor *rg_sum_dim(rg_tensor *x, int dim, bool keepdim) { return rg_sum_dims(x, RG_DIMS(dim), keepdim); }
-
-/* ---- max, min along a dim: the gradient goes where the value came from --------------------- */
-
-struct max_dim_attr { int dim; bool keepdim; };
-
-static bool max_dim_shape(rg_call *c)
-{
-    const struct max_dim_attr *a = RG_ATTR(c, max_dim);
-    if (c->in[0]->ndim && c->in[0]->size[a->dim] == 0)
-        return rg_fail(RG_INDEX_ERROR, c->op == &rg_op_max_dim ? "max" : "min", "Expected reduction dim %d to have non-zero size.", a->dim);
-    for (int k = 0; k < 2; k++) reduce_sizes(c->out[k], c->in[0], &(struct reduce_attr){ 1u << a->dim, a->keepdim });
-    c->out[1]->dtype = RG_INT64;
-    return true;
-}
-
-static bool max_dim_forward(rg_call *c)
-{
-    k_max_dim(c->out[0], c->out[1], c->in[0], RG_ATTR(c, max_dim)->dim, c->op == &rg_op_min_dim);
-    return true;
-}
-
-/* gx = g * (position along dim == index) */
-static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g)
-{
-    const struct max_dim_attr *a = RG_ATTR(s, max_dim);
-    rg_dims shape = rg_input_dims(s, 0);
-    rg_tensor *index = rg_saved_output_at(s, 1), *zeros = rg_zeros_dims(shape, rg_input_dtype(s, 0));
-    if (!a->keepdim && shape.n) g = rg_unsqueeze(g, a->dim), index = rg_unsqueeze(index, a->dim);
-    return rg_scatter(zeros, a->dim, index, g);
-}
-
-#define MAX_DIM_ROW                                                                             \
-    .attr_size = sizeof(struct max_dim_attr), .n_in = 1, .n_out = 2, .shape = max_dim_shape, .forward = max_dim_forward,                  \
-    .grad = { RG_RULE(RG_OUT(1), max_dim_rule) },                                                    \
-    RG_SAMPLES({ "d(2,3)", RG_A(max_dim, 1, false) }, { "d(2,3,4)", RG_A(max_dim, 0, true) }, { "()", RG_A(max_dim, 0, false) }, \
-               { "d(0,3)", RG_A(max_dim, 1, false) })
-
-RG_OP(max_dim, .doc = "max(x) along dim, and where", .node = "MaxBackward0", MAX_DIM_ROW);
-RG_OP(min_dim, .doc = "min(x) along dim, and where", .node = "MinBackward0", MAX_DIM_ROW);
-
-static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool keepdim)
-{
-    rg_tensor *out[2] = { NULL, NULL };
-    struct max_dim_attr a = { .keepdim = keepdim };
-    if (rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &a.dim)) rg_apply_outputs(op, &a, sizeof a, 1, &x, out);
-    return (rg_values_indices){ out[0], out[1] };
-}
-
-rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim) { return max_dim_apply("max", &rg_op_max_dim, x, dim, keepdim); }
-rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim) { return max_dim_apply("min", &rg_op_min_dim, x, dim, keepdim); }
+RG_OP(mean, .doc = "sum(x) / n over dims", .node_of = mean_node, .n_in = 1, .shape = mean_shape, .forward = mean_forward,
+      .grad = { RG_RULE(0, mean_rule) }, REDUCE_SAMPLES);
+RG_REDUCE(mean)

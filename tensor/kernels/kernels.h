@@ -13,8 +13,13 @@ typedef void rg_kernel(rg_tensor *y, rg_tensor *const in[]);
 /* elementwise.c */
 rg_kernel k_add, k_sub, k_mul;
 
-/* reduce.c */
-void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims);        /* y: x's shape with the dims of the mask at 1 */
+/* reduce.c: over the dims of a mask; y has the shape of x without them, or with them at 1 */
+void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+void k_nansum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest);
+void k_mark_equal(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool nan_too);  /* a == b, as 0 or 1 in y's float dtype */
+void k_divide_by(rg_tensor *y, const rg_tensor *b);                 /* y /= b, which broadcasts */
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* softmax.c */
