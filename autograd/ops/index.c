@@ -3,36 +3,48 @@
  */
 #include "autograd/op.h"
 
-struct gather_attr { int dim; };
-
-/* Is every index within size? torch's sentence if not. */
-static bool index_in_range(const char *op, const rg_tensor *index, int dim, int64_t size)
+static bool index_is_int64(const char *op, const char *what, const rg_tensor *index)
 {
-    rg_tensor *flat = rg_contiguous_copy((rg_tensor *)index, RG_INT64);
-    if (!flat) return false;
-    const int64_t *at = (const int64_t *)flat->data;
-    bool ok = true;
-    for (int64_t i = 0; i < flat->numel && ok; i++)
-        if (at[i] < 0 || at[i] >= size)
-            ok = rg_fail(RG_RUNTIME_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
-                         (long long)at[i], dim, (long long)size);
-    rg_release(flat);
-    return ok;
+    if (index->dtype == RG_INT64) return true;
+    return rg_fail(RG_RUNTIME_ERROR, op, "%s(): Expected dtype int32/int64 for index", what);
 }
 
-/* ---- gather: y[i][j] = x[index[i][j]][j] ------------------------------------------------ */
+static bool index_in_range(const char *op, const rg_tensor *index, const rg_tensor *x, int dim)
+{
+    int64_t bad, size = x->ndim ? x->size[dim] : 1;
+    if (k_index_within(index, 0, size, &bad)) return true;
+    return rg_fail(RG_RUNTIME_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
+                   (long long)bad, dim, (long long)size);
+}
+
+/* torch lets a 0-d tensor stand for a vector of one. */
+static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
+static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
+
+/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
+
+struct gather_attr { int dim; };
 
 static bool gather_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, gather)->dim;
+    char a[192], b[192];
+    if (!index_is_int64("gather", "gather", index)) return false;
+    if (index->numel && index_ndim(x) != index_ndim(index))
+        return rg_fail(RG_RUNTIME_ERROR, "gather", "Index tensor must have the same number of dimensions as input tensor");
+    for (int d = 0; d < index_ndim(index) && index->numel; d++)
+        if (d != dim && index_size(index, d) > index_size(x, d))
+            return rg_fail(RG_RUNTIME_ERROR, "gather", "Size does not match at dimension %d expected index %s to be no larger "
+                           "than self %s apart from dimension %d", d, rg_shape_text(index->ndim, index->size, a),
+                           rg_shape_text(x->ndim, x->size, b), dim);
     rg_copy_shape(c->out[0], index);
-    return index_in_range("gather", index, dim, x->ndim ? x->size[dim] : 1);
+    return index_in_range("gather", index, x, dim);
 }
 
 static bool gather_forward(rg_call *c)
 {
-    k_gather(c->out[0], c->in[0], RG_ATTR(c, gather)->dim, c->in[1]);
+    if (c->in[1]->numel) k_index_along(K_GET, c->out[0], c->in[0], RG_ATTR(c, gather)->dim, c->in[1]);
     return true;
 }
 
@@ -42,9 +54,17 @@ static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g)
     return rg_scatter_add(zeros, RG_ATTR(s, gather)->dim, rg_saved(s, 1), g);
 }
 
-RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along dim", .node = "GatherBackward0", .n_in = 2, .shape = gather_shape, .forward = gather_forward,
-      .grad = { RG_RULE(RG_IN(1), gather_rule) },
-      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) }, { "() i1()", RG_A(gather, 0) }));
+static bool gather_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
+{
+    rg_tensor *index = rg_saved(s, 1);
+    if (index && index->numel) k_index_along(K_ADD, g, buffer, RG_ATTR(s, gather)->dim, index);
+    return index;
+}
+
+RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along dim", .node = "GatherBackward0", .n_in = 2,
+      .shape = gather_shape, .forward = gather_forward, .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, gather_into) },
+      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) }, { "(2,3,4) i3(2,5,3)", RG_A(gather, 1) },
+                 { "() i1()", RG_A(gather, 0) }, { "() i1(3)", RG_A(gather, 0) }, { "(2,3) i1(0)", RG_A(gather, 0) }));
 
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
 {
@@ -53,50 +73,422 @@ rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
     return RG_APPLY(gather, &a, x, index);
 }
 
-/* ---- scatter: x with source at index along dim --------------------------------------------- */
+/* torch takes indices here as the remainder by the size. */
+rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
+{
+    static const char op[] = "take_along_dim";
+    int d;
+    if (!rg_check(x, op) || !rg_check(index, op)) return NULL;
+    if (x->ndim != index->ndim)
+        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+                       "but got %d dimensions for input, and %d dimensions for indices", x->ndim, index->ndim);
+    if (index->dtype != RG_INT64)
+        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): dtype of indices should be Long but got %s",
+                       rg_scalar_name(index->dtype));
+    if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
+    if (!rg_wrap_dim(op, dim, x->ndim, &d)) return NULL;
+    rg_tensor rest = *index, shape = { 0 };
+    rest.size[d] = 1;
+    if (!rg_broadcast_shapes(op, x, &rest, &shape)) return NULL;
+    int64_t size = x->size[d], bad;
+    rg_dims of_x = { .n = x->ndim }, of_index = of_x;
+    for (int i = 0; i < x->ndim; i++) of_x.v[i] = of_index.v[i] = shape.size[i];
+    of_x.v[d] = size, of_index.v[d] = index->size[d];
+    RG_SCOPE();
+    if (size && !k_index_within(index, 0, size, &bad)) {
+        index = rg_contiguous(rg_clone(index));
+        if (!index) return NULL;
+        for (int64_t i = 0, *at = (int64_t *)(void *)index->data; i < index->numel; i++) at[i] = (at[i] % size + size) % size;
+    }
+    rg_tensor *y = rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index));
+    return y ? rg_escape(y) : NULL;
+}
 
-#define scatter_attr gather_attr
+/* ---- scatter: x with source at index along dim; scatter_add: added to what is there -------------- */
+
+struct scatter_attr { int dim; bool number; };          /* number: the source was one */
+#define scatter_add_attr scatter_attr
 
 static bool scatter_shape(rg_call *c)
 {
-    int dim = RG_ATTR(c, scatter)->dim;
-    rg_copy_shape(c->out[0], c->in[0]);
-    return index_in_range("scatter", c->in[1], dim, c->in[0]->ndim ? c->in[0]->size[dim] : 1);
+    const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+    const struct scatter_attr *a = RG_ATTR(c, scatter);
+    const char *op = c->op->name;
+    char t[3][192];
+    if (!index_is_int64(op, "scatter", index)) return false;
+    if (x->dtype != source->dtype)
+        return rg_fail(RG_RUNTIME_ERROR, op, "scatter(): Expected self.dtype to be equal to src.dtype");
+    rg_copy_shape(c->out[0], x);
+    if (index->numel == 0) return true;
+    int n = index_ndim(index);
+    if (n != index_ndim(x))
+        return rg_fail(RG_RUNTIME_ERROR, op, "Index tensor must have the same number of dimensions as self tensor");
+    bool fits = true;
+    for (int d = 0; d < n; d++) fits = fits && (d == a->dim || index_size(index, d) <= index_size(x, d));
+    for (int d = 0, in; d < n && fits && !a->number; d++) {
+        if (source->ndim && !rg_wrap_dim(op, d, source->ndim, &in)) return false;
+        fits = index_size(index, d) <= index_size(source, d);
+    }
+    if (!a->number && index_ndim(source) != n)
+        return rg_fail(RG_RUNTIME_ERROR, op, "Index tensor must have the same number of dimensions as src tensor");
+    if (!fits)
+        return rg_fail(RG_RUNTIME_ERROR, op, "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
+                       rg_shape_text(index->ndim, index->size, t[0]), rg_shape_text(x->ndim, x->size, t[1]), a->dim,
+                       a->number ? "" : " and to be no larger size than src ",
+                       a->number ? "" : rg_shape_text(source->ndim, source->size, t[2]));
+    return index_in_range(op, index, x, a->dim);
 }
 
-static bool scatter_forward(rg_call *c)
+static bool scatter_move(k_index_how how, rg_call *c)
 {
-    rg_copy_elements(c->out[0], c->in[0]);
-    k_scatter(c->out[0], RG_ATTR(c, scatter)->dim, c->in[1], c->in[2]);
+    const struct scatter_attr *a = RG_ATTR(c, scatter);
+    rg_tensor *y = c->out[0], *index = c->in[1], source = *c->in[2];
+    if (y != c->in[0]) rg_copy_elements(y, c->in[0]);
+    if (a->number) {
+        source.ndim = index->ndim;
+        for (int d = 0; d < index->ndim; d++) source.stride[d] = 0;
+    }
+    if (index->numel) k_index_along(how, &source, y, a->dim, index);
     return true;
 }
+
+static bool scatter_forward(rg_call *c) { return scatter_move(K_PUT, c); }
+static bool scatter_add_forward(rg_call *c) { return scatter_move(K_ADD, c); }
 
 static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g)
 {
     return rg_scatter(g, RG_ATTR(s, scatter)->dim, rg_saved(s, 1), 0);
 }
 
+static rg_tensor *scatter_add_rule_x(const rg_step *s, rg_tensor *g) { (void)s; return g; }
+
+/* g at the index; zeros where the source is larger than it */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g)
 {
-    return rg_gather(g, RG_ATTR(s, scatter)->dim, rg_saved(s, 1));
+    const struct scatter_attr *a = RG_ATTR(s, scatter);
+    rg_tensor *index = rg_saved(s, 1);
+    if (!index || a->number) return index ? RG_NONE : NULL;
+    g = rg_gather(g, a->dim, index);
+    rg_dims shape = rg_input_dims(s, 2);
+    if (g && g->ndim != shape.n) return index->numel ? rg_reshape_dims(g, shape) : RG_NONE;
+    for (int d = 0; d < shape.n && g; d++) {
+        rg_dims rest = rg_shape(g);
+        rest.v[d] = shape.v[d] - rest.v[d];
+        if (rest.v[d]) g = rg_cat(RG_LIST(g, rg_zeros_dims(rest, g->dtype)), d);
+    }
+    return g;
 }
 
-RG_OP(scatter, .attr_size = sizeof(struct scatter_attr), .doc = "x with source at index along dim", .node = "ScatterBackward0", .n_in = 3, .shape = scatter_shape,
-      .forward = scatter_forward,
+static const char *scatter_node(const void *attr)
+{
+    return ((const struct scatter_attr *)attr)->number ? "ScatterBackward1" : "ScatterBackward0";
+}
+
+#define SCATTER_ROW .attr_size = sizeof(struct scatter_attr), .n_in = 3, .shape = scatter_shape, .inplace = true
+
+RG_OP(scatter, .doc = "x with source at index along dim", SCATTER_ROW, .node_of = scatter_node, .forward = scatter_forward,
       .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
-      RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, 0) }, { "() i1() ()", RG_A(scatter, 0) }));
+      RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, .dim = 0) }, { "() i1() ()", RG_A(scatter, .dim = 0) },
+                 { "(1,3,2) i1(1,2,2) (2,2,3)", RG_A(scatter, .dim = 0) }, { "(0,3) i1(0,3) (2,3)", RG_A(scatter, .dim = 0) }));
+RG_OP(scatter_add, .doc = "x with source added at index along dim", SCATTER_ROW, .node = "ScatterAddBackward0",
+      .forward = scatter_add_forward,
+      .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
+      RG_SAMPLES({ "(5,3) i5(2,3) (2,3)", RG_A(scatter_add, .dim = 0) }, { "(2,3,4) i3(2,5,3) (3,5,3)", RG_A(scatter_add, .dim = 1) },
+                 { "() i1(3) (3)", RG_A(scatter_add, .dim = 0) }, { "(0,3) i1(0,3) (2,3)", RG_A(scatter_add, .dim = 0) }));
 
-rg_tensor *(rg_scatter)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
+/* Puts the attributes and inputs together; false: the error stands. */
+static bool scatter_begin(const char *op, int dim, rg_tensor *in[3], struct scatter_attr *a)
 {
-    struct scatter_attr a;
-    if (!rg_check(x, "scatter") || !rg_check(index, "scatter") || !rg_check(source, "scatter")
-        || !rg_wrap_dim("scatter", dim, x->ndim, &a.dim)) return NULL;
-    if (source->flags & RG_WEAK) source = rg_expand_as(rg_to(source, x->dtype), index);
-    return source ? RG_APPLY(scatter, &a, x, index, source) : NULL;
+    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op) || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
+        return false;
+    a->number = in[2]->flags & RG_WEAK;
+    if (a->number) in[2] = rg_to(in[2], in[0]->dtype);
+    return in[2];
 }
 
-rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
+#define SCATTER_FUNCTIONS(f)                                                                         \
+    rg_tensor *(rg_##f)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)                  \
+    {                                                                                                \
+        struct scatter_attr a;                                                                       \
+        rg_tensor *in[] = { x, index, source };                                                      \
+        return scatter_begin(#f, dim, in, &a) ? rg_apply(&rg_op_##f, &a, sizeof a, 3, in) : NULL;    \
+    }                                                                                                \
+    rg_tensor *(rg_##f##_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)               \
+    {                                                                                                \
+        struct scatter_attr a;                                                                       \
+        rg_tensor *in[] = { x, index, source };                                                      \
+        return scatter_begin(#f "_", dim, in, &a) ? rg_apply_inplace(#f "_", &rg_op_##f, &a, sizeof a, 3, in) : NULL; \
+    }
+SCATTER_FUNCTIONS(scatter)
+SCATTER_FUNCTIONS(scatter_add)
+
+/* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
+
+struct index_select_attr { int dim; };
+#define index_add_attr index_select_attr
+
+static bool index_select_shape(rg_call *c)
 {
-    (void)x, (void)dim, (void)index, (void)source;
-    return rg_fail(RG_NOT_IMPLEMENTED, "scatter_add", "not here yet");
+    const rg_tensor *x = c->in[0], *index = c->in[1];
+    int dim = RG_ATTR(c, index_select)->dim;
+    int64_t bad;
+    if (index->ndim > 1) return rg_fail(RG_INDEX_ERROR, "index_select", "index_select(): Index is supposed to be a vector");
+    if (index->dtype != RG_INT64)
+        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Expected dtype int32 or int64 for index");
+    if (x->ndim == 0 && index->numel != 1)
+        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
+                       (long long)index->numel);
+    if (x->ndim && x->size[dim] == 0 && index->numel)
+        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): self indexing axis dim should be positive");
+    if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
+        if (x->ndim < 2 || dim == 0) return rg_fail(RG_INDEX_ERROR, "index_select", "index out of range in self");
+        return rg_fail(RG_RUNTIME_ERROR, "index_select", "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
+                       (long long)bad, (long long)x->size[dim]);
+    }
+    rg_copy_shape(c->out[0], x);
+    if (x->ndim) c->out[0]->size[dim] = index->numel;
+    return true;
+}
+
+static bool index_select_forward(rg_call *c)
+{
+    k_index_slices(K_GET, c->out[0], c->in[0], RG_ATTR(c, index_select)->dim, c->in[1]);
+    return true;
+}
+
+static rg_tensor *index_select_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
+    return rg_index_add(zeros, RG_ATTR(s, index_select)->dim, rg_saved(s, 1), g, 1);
+}
+
+static bool index_select_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
+{
+    rg_tensor *index = rg_saved(s, 1);
+    if (index) k_index_slices(K_ADD, g, buffer, RG_ATTR(s, index_select)->dim, index);
+    return index;
+}
+
+RG_OP(index_select, .attr_size = sizeof(struct index_select_attr), .doc = "the slices of x at the indices along dim",
+      .node = "IndexSelectBackward0", .n_in = 2, .shape = index_select_shape, .forward = index_select_forward,
+      .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, index_select_into) },
+      RG_SAMPLES({ "(5,3) i5(7)", RG_A(index_select, 0) }, { "(2,3,4) i3(2)", RG_A(index_select, 1) }, { "(2,3) i3()", RG_A(index_select, 1) },
+                 { "() i1(1)", RG_A(index_select, 0) }, { "(3,2) i1(0)", RG_A(index_select, 0) }, { "(3,0) i3(2)", RG_A(index_select, 0) }));
+
+rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
+{
+    struct index_select_attr a;
+    if (!rg_check(x, "index_select") || !rg_check(index, "index_select")
+        || !rg_wrap_dim("index_select", dim, x->ndim, &a.dim)) return NULL;
+    return RG_APPLY(index_select, &a, x, index);
+}
+
+/* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
+
+static bool index_add_shape(rg_call *c)
+{
+    const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+    int dim = RG_ATTR(c, index_add)->dim;
+    char a[192], b[192];
+    int64_t bad;
+    if (index->ndim > 1)
+        return rg_fail(RG_INDEX_ERROR, "index_add", "index_add_(): Index is supposed to be a vector, but got dim: %d with type: %s "
+                       "and size: %s", index->ndim, rg_scalar_name(index->dtype), rg_shape_text(index->ndim, index->size, a));
+    if (index->dtype != RG_INT64)
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Expected dtype int32/int64 for index but got: %s",
+                       rg_scalar_name(index->dtype));
+    if (x->dtype != source->dtype)
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same scalar type",
+                       rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
+    bool fits = x->ndim == source->ndim;
+    for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
+    if (fits && index_size(source, dim) != index->numel)
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
+                       "(%lld), for dim: %d", (long long)index->numel, (long long)index_size(source, dim), dim);
+    if (!fits)
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding the specified "
+                       "dimension. Got self.shape = %s source.shape = %s", rg_shape_text(x->ndim, x->size, a),
+                       rg_shape_text(source->ndim, source->size, b));
+    rg_copy_shape(c->out[0], x);
+    if (x->ndim > 1) return index_in_range("index_add", index, x, dim);
+    return k_index_within(index, 0, index_size(x, dim), &bad) || rg_fail(RG_INDEX_ERROR, "index_add", "index out of range in self");
+}
+
+static bool index_add_forward(rg_call *c)
+{
+    if (c->out[0] != c->in[0]) rg_copy_elements(c->out[0], c->in[0]);
+    k_index_slices(K_ADD, c->in[2], c->out[0], RG_ATTR(c, index_add)->dim, c->in[1]);
+    return true;
+}
+
+static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g)
+{
+    return rg_index_select(g, RG_ATTR(s, index_add)->dim, rg_saved(s, 1));
+}
+
+RG_OP(index_add, .attr_size = sizeof(struct index_add_attr), .doc = "x with slices of the source added at the indices along dim",
+      .node = "IndexAddBackward0", .n_in = 3, .inplace = true, .shape = index_add_shape, .forward = index_add_forward,
+      .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
+      RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, 0) }, { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, 1) },
+                 { "() i1(1) ()", RG_A(index_add, 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, 0) }));
+
+/* alpha times the source, in its own dtype, as x will take it */
+static bool index_add_begin(const char *op, int dim, rg_tensor *in[3], double alpha, struct index_add_attr *a)
+{
+    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op) || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
+        return false;
+    if (alpha == 1) return true;
+    in[2] = rg_is_float(in[2]->dtype) ? rg_mul(in[2], alpha)
+          : in[2]->dtype == RG_BOOL ? rg_mul(in[2], (bool)(alpha != 0))
+          : rg_mul(in[2], (int64_t)RG_MAX(RG_MIN(alpha, 9e18), -9e18));
+    return in[2];
+}
+
+rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
+{
+    struct index_add_attr a;
+    rg_tensor *in[] = { x, index, source };
+    return index_add_begin("index_add", dim, in, alpha, &a) ? rg_apply(&rg_op_index_add, &a, sizeof a, 3, in) : NULL;
+}
+
+rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
+{
+    struct index_add_attr a;
+    rg_tensor *in[] = { x, index, source };
+    return index_add_begin("index_add_", dim, in, alpha, &a)
+         ? rg_apply_inplace("index_add_", &rg_op_index_add, &a, sizeof a, 3, in) : NULL;
+}
+
+/* ---- one_hot: y[..][c] = index[..] == c --------------------------------------------------------------- */
+
+static void one_hot_largest(char *const p[], const int64_t s[], int64_t n, const void *context)
+{
+    (void)context;
+    int64_t *largest = (int64_t *)(void *)p[0];
+    for (int64_t i = 0; i < n; i++) *largest = RG_MAX(*largest, *(const int64_t *)(p[1] + i * s[1]));
+}
+
+rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
+{
+    int64_t bad, largest = -1;
+    if (!rg_check(index, "one_hot")) return NULL;
+    if (index->dtype != RG_INT64)
+        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "one_hot is only applicable to index tensor of type LongTensor.");
+    if (!rg_check_dims("one_hot", index->ndim + 1)) return NULL;
+    if (index->numel == 0 && classes <= 0)
+        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Can not infer total number of classes from empty tensor.");
+    if (!k_index_within(index, 0, INT64_MAX, &bad))
+        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Class values must be non-negative.");
+    if (classes == -1) {
+        rg_tensor widest = { .state = RG_ALIVE, .dtype = RG_INT64, .data = (char *)&largest };     /* all strides 0 */
+        rg_copy_shape(&widest, index);
+        rg_update_flags(&widest);
+        rg_each(2, (rg_tensor *[]){ &widest, index }, one_hot_largest, NULL);
+        classes = largest + 1;
+    } else if (!k_index_within(index, 0, classes, &bad)) {
+        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Class values must be smaller than num_classes.");
+    }
+    rg_tensor shape = *index;
+    shape.size[shape.ndim++] = classes;
+    rg_tensor *y = rg_own(rg_new_like(&shape, RG_INT64));
+    if (!y || y->numel == 0) return y;
+    int64_t one = 1;
+    rg_tensor ones = { .state = RG_ALIVE, .dtype = RG_INT64, .data = (char *)&one }, base = *y;
+    rg_fill_zero(y);
+    base.ndim--;
+    rg_copy_shape(&ones, index);
+    rg_update_flags(&ones);
+    rg_update_flags(&base);
+    k_index(K_PUT, &ones, &base, index, 1);
+    return y;
+}
+
+/* ---- embedding: the rows of a table ----------------------------------------------------------------------
+ * The gradient is added to the rows, in order; the one at padding_idx gets none. */
+
+struct embedding_attr { int64_t padding_idx; };         /* negative: none */
+
+static bool embedding_shape(rg_call *c)
+{
+    const rg_tensor *index = c->in[0], *weight = c->in[1];
+    rg_tensor *y = c->out[0];
+    int64_t bad;
+    if (!k_index_within(index, 0, weight->size[0], &bad)) return rg_fail(RG_INDEX_ERROR, "embedding", "index out of range in self");
+    y->dtype = weight->dtype;
+    rg_copy_shape(y, index);
+    y->size[y->ndim++] = weight->size[1];
+    return true;
+}
+
+/* row: of the output's shape; each row from, or added to, the table. */
+static void embedding_move(k_index_how how, rg_tensor *row, const rg_tensor *table, const rg_tensor *index)
+{
+    rg_tensor base = *table, rows = *index;
+    rg_copy_shape(&base, row);
+    for (int d = 0; d < index->ndim; d++) base.stride[d] = 0;
+    base.stride[index->ndim] = table->stride[1];
+    rg_copy_shape(&rows, row);
+    rows.stride[index->ndim] = 0;
+    rg_update_flags(&base);
+    rg_update_flags(&rows);
+    k_index(how, row, &base, &rows, table->stride[0]);
+}
+
+static bool embedding_forward(rg_call *c)
+{
+    embedding_move(K_GET, c->out[0], c->in[1], c->in[0]);
+    return true;
+}
+
+static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_dims table = rg_input_dims(s, 1);
+    rg_tensor *index = rg_saved(s, 0);
+    if (!index) return NULL;
+    rg_tensor *zeros = rg_zeros_dims(table, rg_input_dtype(s, 1));
+    g = rg_index_add(zeros, 0, rg_reshape(index, index->numel), rg_reshape(g, index->numel, table.v[1]), 1);
+    int64_t padding = RG_ATTR(s, embedding)->padding_idx;
+    return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
+}
+
+static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
+{
+    rg_tensor *index = rg_saved(s, 0);
+    int64_t padding = RG_ATTR(s, embedding)->padding_idx, width = buffer->size[1];
+    if (!index) return false;
+    if (padding < 0 || width == 0) return embedding_move(K_ADD, g, buffer, index), true;
+    rg_tensor *kept = rg_own(rg_new(buffer->dtype, 1, &width));         /* others may have added to this row */
+    if (!kept) return false;
+    rg_tensor row = *kept;
+    row.data = buffer->data + padding * width * (int64_t)rg_sizeof(buffer->dtype);
+    rg_copy_elements(kept, &row);
+    embedding_move(K_ADD, g, buffer, index);
+    rg_copy_elements(&row, kept);
+    return true;
+}
+
+RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of a table at the indices", .node = "EmbeddingBackward0",
+      .n_in = 2, .shape = embedding_shape, .forward = embedding_forward,
+      .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
+      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (5,2)", RG_A(embedding, 3) }, { "i3() (3,2)", RG_A(embedding, -1) },
+                 { "i1(0,2) (3,2)", RG_A(embedding, -1) }, { "i3(4) (3,0)", RG_A(embedding, 0) }));
+
+rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o)
+{
+    static const char op[] = "embedding";
+    if (!rg_check(index, op) || !rg_check(weight, op)) return NULL;
+    struct embedding_attr a = { -1 };
+    if (o.padding_idx != INT64_MIN && weight->ndim) {
+        int64_t rows = weight->size[0];
+        if (o.padding_idx >= rows || o.padding_idx < -rows)
+            return rg_fail(RG_VALUE_ERROR, op, "Padding_idx must be within num_embeddings");
+        a.padding_idx = o.padding_idx < 0 ? o.padding_idx + rows : o.padding_idx;
+    }
+    if (weight->ndim != 2) return rg_fail(RG_RUNTIME_ERROR, op, "'weight' must be 2-D");
+    if (index->dtype != RG_INT64)
+        return rg_fail(RG_RUNTIME_ERROR, op, "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+                       "Long, Int; but got %s instead (while checking arguments for embedding)", index->dtype == RG_BOOL
+                       ? "CPUBoolType" : index->dtype == RG_FLOAT32 ? "torch.FloatTensor" : "torch.DoubleTensor");
+    if (!rg_check_dims(op, index->ndim + 1)) return NULL;
+    return RG_APPLY(embedding, &a, index, weight);
 }

@@ -1,5 +1,5 @@
 /*
- * index.c: moving elements between places: slices, gather and scatter.
+ * index.c: moving elements between places: slices, and what indices name.
  */
 #include "kernels.h"
 
@@ -12,45 +12,101 @@ void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start)
     rg_copy_elements(&part, x);
 }
 
-typedef struct { int64_t step; size_t bytes; } along;
+/* ---- elements at indices -------------------------------------------------------------
+ * p[0] steps through the elements that stand in a row, p[1] to where each index starts
+ * to count, p[2] through the indices; an index is worth `step` bytes. */
 
-static void gather_row(char *const p[], const int64_t s[], int64_t n, const void *context)
+#define K_AT_INDEX(name, T, action)                                                             \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
+    {                                                                                           \
+        int64_t step = *(const int64_t *)context;                                               \
+        char *row = p[0], *base = p[1], *index = p[2];                                          \
+        if (s[2] == 0) {                                /* one index for the whole row */       \
+            base += *(const int64_t *)index * step;                                             \
+            if (s[0] == sizeof(T) && s[1] == sizeof(T)) {                                       \
+                for (int64_t i = 0; i < n; i++) {                                               \
+                    T *a = (T *)row + i, *b = (T *)base + i;                                    \
+                    action;                                                                     \
+                }                                                                               \
+                return;                                                                         \
+            }                                                                                   \
+            step = 0;                                                                           \
+        }                                                                                       \
+        for (int64_t i = 0; i < n; i++, row += s[0], base += s[1], index += s[2]) {             \
+            T *a = (T *)row, *b = (T *)(base + *(const int64_t *)index * step);                 \
+            action;                                                                             \
+        }                                                                                       \
+    }
+
+K_AT_INDEX(index_get_1, uint8_t,  *a = *b)
+K_AT_INDEX(index_get_4, uint32_t, *a = *b)
+K_AT_INDEX(index_get_8, uint64_t, *a = *b)
+K_AT_INDEX(index_put_1, uint8_t,  *b = *a)
+K_AT_INDEX(index_put_4, uint32_t, *b = *a)
+K_AT_INDEX(index_put_8, uint64_t, *b = *a)
+K_AT_INDEX(index_add_b, bool,     *b |= *a)
+K_AT_INDEX(index_add_i, int64_t,  *b = (int64_t)((uint64_t)*b + (uint64_t)*a))
+K_AT_INDEX(index_add_f, float,    *b += *a)
+K_AT_INDEX(index_add_d, double,   *b += *a)
+
+static rg_loop *const index_loops[][4] = {              /* by k_index_how and dtype */
+    { index_get_1, index_get_8, index_get_4, index_get_8 },
+    { index_put_1, index_put_8, index_put_4, index_put_8 },
+    { index_add_b, index_add_i, index_add_f, index_add_d },
+};
+
+void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step)
 {
-    const along *c = context;
-    for (int64_t i = 0; i < n; i++)
-        memcpy(p[0] + i * s[0], p[1] + i * s[1] + *(const int64_t *)(p[2] + i * s[2]) * c->step, c->bytes);
+    step *= (int64_t)rg_sizeof(row->dtype);
+    rg_each(3, (rg_tensor *[]){ row, base, (rg_tensor *)index }, index_loops[how][row->dtype], &step);
 }
 
-static void scatter_row(char *const p[], const int64_t s[], int64_t n, const void *context)
+void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index)
 {
-    const along *c = context;
-    for (int64_t i = 0; i < n; i++)
-        memcpy(p[1] + i * s[1] + *(const int64_t *)(p[2] + i * s[2]) * c->step, p[0] + i * s[0], c->bytes);
+    rg_tensor part = *row, base = *t;
+    int64_t step = t->ndim ? t->stride[dim] : 0;
+    rg_copy_shape(&part, index);                        /* the row may be larger */
+    rg_copy_shape(&base, index);
+    if (row->ndim == 0 && index->ndim) part.stride[0] = 0;
+    if (index->ndim) base.stride[dim] = 0;
+    rg_update_flags(&part);
+    rg_update_flags(&base);
+    k_index(how, &part, &base, index, step);
 }
 
-/* t with the index's sizes and no step along dim: where each index starts to count. */
-static rg_tensor start_of(const rg_tensor *t, int dim, const rg_tensor *index, along *c)
+void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index)
 {
-    rg_tensor at = *t;
-    *c = (along){ t->ndim ? t->stride[dim] * (int64_t)rg_sizeof(t->dtype) : 0, rg_sizeof(t->dtype) };
-    for (int d = 0; d < t->ndim; d++) at.size[d] = index->size[d];
-    if (t->ndim) at.stride[dim] = 0;
-    rg_update_flags(&at);
-    return at;
+    rg_tensor base = *t, along = *index;
+    int64_t step = t->ndim ? t->stride[dim] : 0;
+    rg_copy_shape(&base, row);
+    rg_copy_shape(&along, row);
+    for (int d = 0; d < row->ndim; d++) along.stride[d] = 0;
+    if (row->ndim) along.stride[dim] = index->ndim ? index->stride[0] : 0, base.stride[dim] = 0;
+    rg_update_flags(&base);
+    rg_update_flags(&along);
+    k_index(how, row, &base, &along, step);
 }
 
-void k_gather(rg_tensor *y, const rg_tensor *x, int dim, const rg_tensor *index)
+typedef struct { int64_t low, high; int64_t *bad; bool *ok; } index_bounds;
+
+static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context)
 {
-    along c;
-    rg_tensor from = start_of(x, dim, index, &c);
-    rg_each(3, (rg_tensor *[]){ y, &from, (rg_tensor *)index }, gather_row, &c);
+    const index_bounds *c = context;
+    const char *at = p[0];
+    int64_t outside = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = *(const int64_t *)(at + i * s[0]);
+        outside |= (v < c->low) | (v >= c->high);
+    }
+    for (int64_t i = 0; i < n && outside && *c->ok; i++) {
+        *c->bad = *(const int64_t *)(at + i * s[0]);
+        *c->ok = *c->bad >= c->low && *c->bad < c->high;
+    }
 }
 
-void k_scatter(rg_tensor *y, int dim, const rg_tensor *index, const rg_tensor *source)
+bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad)
 {
-    along c;
-    rg_tensor to = start_of(y, dim, index, &c), from = *source;
-    for (int d = 0; d < index->ndim; d++) from.size[d] = index->size[d];
-    rg_update_flags(&from);
-    rg_each(3, (rg_tensor *[]){ &from, &to, (rg_tensor *)index }, scatter_row, &c);
+    bool ok = true;
+    rg_each(1, (rg_tensor *[]){ (rg_tensor *)index }, index_bounds_loop, &(index_bounds){ low, high, bad, &ok });
+    return ok;
 }

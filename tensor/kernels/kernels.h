@@ -29,9 +29,12 @@ void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 
-/* index.c */
-void k_gather(rg_tensor *y, const rg_tensor *x, int dim, const rg_tensor *index);        /* indices are in range */
-void k_scatter(rg_tensor *y, int dim, const rg_tensor *index, const rg_tensor *source);  /* y[index] = source */
+/* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in order. */
+typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */
+void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step);   /* base + index * step, all of row's shape */
+void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);   /* gather and scatter */
+void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);  /* index: a vector */
+bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);   /* each in [low, high)? *bad: the first that isn't */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);     /* y.narrow(dim, start, ..) = x */
 
 /* top.c: brings the k of n with the least keys to the front, in order if sorted; of equals, those that torch.topk
