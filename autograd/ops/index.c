@@ -470,8 +470,8 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
 RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of a table at the indices", .node = "EmbeddingBackward0",
       .n_in = 2, .shape = embedding_shape, .forward = embedding_forward,
       .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
-      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (5,2)", RG_A(embedding, 3) }, { "i3() (3,2)", RG_A(embedding, -1) },
-                 { "i1(0,2) (3,2)", RG_A(embedding, -1) }, { "i3(4) (3,0)", RG_A(embedding, 0) }));
+      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (8,2)", RG_A(embedding, 6) }, { "i3() (3,2)", RG_A(embedding, -1) },
+                 { "i1(0,2) (3,2)", RG_A(embedding, -1) }, { "i3(4) (3,0)", RG_A(embedding, -1) }));
 
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o)
 {
