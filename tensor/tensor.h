@@ -230,7 +230,8 @@ void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread
 /* ---- numbers where a tensor is expected ---------------------------------------
  * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a
  * number stays weak in type promotion, as Python's do in torch. Each argument
- * is evaluated once, from left to right. */
+ * is evaluated once, from left to right. In C11 `true` is the int 1: Python's
+ * True is (bool)1; and in C++ what failed is nullptr, since NULL is a number. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_bool(bool x);

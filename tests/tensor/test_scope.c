@@ -76,5 +76,251 @@ START_TEST(test_use_after_scope_is_named)
 }
 END_TEST
 
+START_TEST(test_nesting)
+{
+    int64_t before = rg_live_tensors();
+    RG_SCOPE();
+    rg_tensor *outer = three();
+    {
+        RG_SCOPE();
+        three();
+        {
+            RG_SCOPE();
+            three();
+            ck_assert_int_eq(rg_live_tensors(), before + 3);
+        }
+        ck_assert_int_eq(rg_live_tensors(), before + 2);
+    }
+    ck_assert_int_eq(rg_live_tensors(), before + 1);
+    ck_assert_int_eq(rg_numel(outer), 3);
+}
+END_TEST
+
+/* Ending a scope ends those inside it; ending one of those later does nothing. */
+START_TEST(test_out_of_order)
+{
+    int64_t before = rg_live_tensors();
+    size_t a = rg_scope_begin();
+    three();
+    size_t b = rg_scope_begin();
+    three();
+    size_t c = rg_scope_begin();
+    three();
+    rg_scope_end(b);
+    ck_assert_int_eq(rg_live_tensors(), before + 1);
+    rg_scope_end(c);
+    rg_scope_end(b);
+    rg_tensor *t = three();
+    rg_scope_end(c);
+    ck_assert_int_eq(rg_numel(t), 3);
+    rg_scope_end(a);
+    rg_scope_end(a);
+    rg_scope_end(12345);
+    ck_assert_int_eq(rg_live_tensors(), before);
+}
+END_TEST
+
+static rg_tensor *deep(int levels)
+{
+    RG_SCOPE();
+    for (int i = 0; i < levels % 4; i++) three();
+    rg_tensor *t = rg_escape(levels ? deep(levels - 1) : three());
+    for (int i = 0; i < levels % 3; i++) three();
+    return t;
+}
+
+START_TEST(test_escape_many_levels)
+{
+    int64_t before = rg_live_tensors();
+    RG_SCOPE();
+    rg_tensor *one = deep(100), *two = deep(7);
+    ck_assert_int_eq(rg_live_tensors(), before + 2);
+    ck_assert(rg_numel(one) == 3 && rg_numel(two) == 3);
+}
+END_TEST
+
+START_TEST(test_escape_what_is_outside)
+{
+    int64_t before = rg_live_tensors();
+    {
+        RG_SCOPE();
+        rg_tensor *outer = three(), *kept = rg_keep(three());
+        {
+            RG_SCOPE();
+            three();
+            ck_assert_ptr_eq(rg_escape(outer), outer);
+            ck_assert_ptr_eq(rg_escape(outer), outer);
+            ck_assert_ptr_eq(rg_escape(kept), kept);
+            ck_assert_ptr_eq(rg_escape(RG_NONE), RG_NONE);
+            ck_assert_ptr_null(rg_escape(NULL));
+        }
+        ck_assert_int_eq(rg_live_tensors(), before + 2);
+        rg_drop(kept);
+    }
+    ck_assert_int_eq(rg_live_tensors(), before);
+    rg_tensor *root = three();                          /* the root has nothing outside */
+    ck_assert_ptr_eq(rg_escape(root), root);
+    rg_drop(root);
+}
+END_TEST
+
+/* Whoever escapes twice moves it once: the outer scope still ends it. */
+START_TEST(test_escape_twice)
+{
+    int64_t before = rg_live_tensors();
+    {
+        RG_SCOPE();
+        {
+            RG_SCOPE();
+            rg_tensor *a = three(), *b = three();
+            rg_escape(rg_escape(b));
+            rg_escape(a);
+        }
+        ck_assert_int_eq(rg_live_tensors(), before + 2);
+    }
+    ck_assert_int_eq(rg_live_tensors(), before);
+}
+END_TEST
+
+START_TEST(test_keep_twice)
+{
+    int64_t before = rg_live_tensors();
+    rg_tensor *t;
+    {
+        RG_SCOPE();
+        t = rg_keep(rg_keep(three()));
+    }
+    rg_drop(t);
+    ck_assert_int_eq(rg_numel(t), 3);
+    rg_drop(t);
+    ck_assert_int_eq(rg_live_tensors(), before);
+    ck_assert_str_eq(rg_error(), "");
+}
+END_TEST
+
+START_TEST(test_drop_errors)
+{
+    RG_SCOPE();
+    rg_drop(NULL);
+    rg_drop(RG_NONE);
+    ck_assert_str_eq(rg_error(), "");
+    rg_tensor *t = rg_new(RG_FLOAT32, 0, NULL);         /* nobody's but ours */
+    rg_drop(t);
+    ck_assert_str_eq(rg_error(), "drop: the tensor is neither kept nor owned by a scope of this thread");
+    rg_release(t);
+    rg_error_clear();
+    t = three();
+    rg_drop(t);
+    ck_assert_str_eq(rg_error(), "");
+    rg_drop(t);
+    ck_assert_int_eq(rg_error_code(), RG_RELEASED);
+    ck_assert_str_eq(rg_error(), "drop: tensor released with its scope; return it with rg_escape");
+    rg_error_clear();
+    ck_fails(rg_keep(RG_NONE), RG_TYPE_ERROR, "keep: expected a tensor but got RG_NONE");
+}
+END_TEST
+
+/* Two references of one tensor are two entries. */
+START_TEST(test_lending)
+{
+    RG_SCOPE();
+    rg_tensor *t = three();
+    {
+        RG_SCOPE();
+        ck_assert_ptr_eq(rg_lend(t), t);
+        ck_assert_ptr_eq(rg_lend(t), t);
+        rg_drop(t);
+    }
+    ck_assert_int_eq(rg_numel(t), 3);
+    ck_assert_int_eq(atomic_load(&t->refs), 1);
+    ck_assert_ptr_null(rg_lend(NULL));
+    ck_assert_ptr_eq(rg_lend(RG_NONE), RG_NONE);
+}
+END_TEST
+
+static int return_from_a_loop(void)
+{
+    RG_FOR (int i = 0; i < 10; i++) {
+        three();
+        RG_FOR (int j = 0; j < 10; j++) {
+            three();
+            if (j == 2) break;
+            if (i == 3) return i;
+        }
+    }
+    return -1;
+}
+
+START_TEST(test_return_from_a_loop)
+{
+    int64_t before = rg_live_tensors();
+    ck_assert_int_eq(return_from_a_loop(), 3);
+    ck_assert_int_eq(rg_live_tensors(), before);
+    ck_assert_uint_eq(rg_this.scopes, 0);
+}
+END_TEST
+
+START_TEST(test_deep_stacks)
+{
+    int64_t before = rg_live_tensors();
+    size_t mark = rg_scope_begin();
+    for (int i = 0; i < 200000; i++) {
+        rg_scope_begin();
+        three();
+        if (i % 1000 == 0) rg_keep(three());
+    }
+    ck_assert_int_eq(rg_live_tensors(), before + 200000 + 200);
+    ck_assert_uint_eq(rg_this.scopes, mark + 200001);
+    rg_scope_end(mark);
+    ck_assert_int_eq(rg_live_tensors(), before + 200);
+}
+END_TEST
+
+START_TEST(test_stack_does_not_grow)
+{
+    three();
+    size_t depth = rg_this.depth;
+    for (int i = 0; i < 1000; i++) {
+        rg_tensor *a = three(), *b = rg_keep(three()), *c = three();
+        rg_drop(a);
+        rg_drop(c);
+        rg_drop(b);
+    }
+    ck_assert_uint_eq(rg_this.depth, depth);
+}
+END_TEST
+
+/* With headers that aren't reused, however much is made in between. */
+START_TEST(test_misuse_is_named_with_certainty)
+{
+    if (!rg_pool_bypassed()) return;
+    rg_tensor *t[100];
+    {
+        RG_SCOPE();
+        for (int i = 0; i < 100; i++) t[i] = three();
+    }
+    RG_SCOPE();
+    for (int i = 0; i < 1000; i++) three();
+    for (int i = 0; i < 100; i++)
+        ck_fails(rg_zeros_like(t[i]), RG_RELEASED,
+                 "zeros_like: tensor released with its scope; return it with rg_escape");
+}
+END_TEST
+
+START_TEST(test_strings)
+{
+    int64_t before = rg_live_tensors();
+    {
+        RG_SCOPE();
+        strcpy(rg_own_string(6), "hello");
+        ck_assert_int_eq(rg_live_tensors(), before + 1);
+    }
+    ck_assert_int_eq(rg_live_tensors(), before);
+}
+END_TEST
+
 RG_TESTS(scope, test_scope_ends, test_escape, test_for_releases_each_iteration, test_keep_and_drop,
-         test_use_after_scope_is_named)
+         test_use_after_scope_is_named, test_nesting, test_out_of_order, test_escape_many_levels,
+         test_escape_what_is_outside, test_escape_twice, test_keep_twice, test_drop_errors, test_lending,
+         test_return_from_a_loop, test_deep_stacks, test_stack_does_not_grow, test_misuse_is_named_with_certainty,
+         test_strings)

@@ -1,0 +1,74 @@
+/* Element types: names, and promotion as torch.result_type has it. */
+#include "tests/test.h"
+#include "tensor/internal.h"
+
+#include <math.h>
+#include "tests/golden/core.h"
+
+/* The operands of PROMOTED: four with dims, four 0-d, and Python's bool, int and float. */
+static rg_tensor *operand(int k)
+{
+    if (k < 4) return rg_ones_dims(RG_DIMS(2), (rg_dtype)k);
+    if (k < 8) return rg_scalar_dtype(1, (rg_dtype)(k - 4));
+    return k == 8 ? rg_wrap_bool(true) : k == 9 ? rg_wrap_int(2) : rg_wrap_float(2.5);
+}
+
+START_TEST(test_result_type)
+{
+    for (int d = 0; d < 2; d++) {
+        ck_assert(rg_set_default_dtype(d ? RG_FLOAT64 : RG_FLOAT32));
+        for (int a = 0; a < 11; a++)
+            for (int b = 0; b < 11; b++) {
+                RG_SCOPE();
+                int got = rg_result_type(operand(a), operand(b));
+                ck_assert_msg(got == PROMOTED[d][a][b], "default %d, operands %d and %d: %d, not %d", d, a, b,
+                              got, PROMOTED[d][a][b]);
+            }
+    }
+    rg_set_default_dtype(RG_FLOAT32);
+}
+END_TEST
+
+/* With three operands the order must not matter: dims before 0-d before wrapped. */
+START_TEST(test_three_operands)
+{
+    RG_SCOPE();
+    rg_tensor *bools = operand(0), *ints = operand(1), *d0 = operand(7), *number = operand(10);
+    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ bools, ints, d0 }), RG_FLOAT64);
+    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ d0, number, ints }), RG_FLOAT64);
+    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ number, ints, bools }), RG_FLOAT32);
+    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ d0, operand(2), number }), RG_FLOAT32);
+}
+END_TEST
+
+START_TEST(test_names_and_types)
+{
+    ck_assert_str_eq(rg_dtype_name(RG_BOOL), "torch.bool");
+    ck_assert_str_eq(rg_dtype_name(RG_INT64), "torch.int64");
+    ck_assert_str_eq(rg_dtype_name(RG_FLOAT32), "torch.float32");
+    ck_assert_str_eq(rg_dtype_name(RG_FLOAT64), "torch.float64");
+    ck_assert_str_eq(rg_dtype_name((rg_dtype)99), "torch.?");
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < 4; b++)
+            ck_assert_int_eq(rg_promote_types((rg_dtype)a, (rg_dtype)b), PROMOTED[0][a][b]);
+    ck_assert_int_eq(rg_promote_types((rg_dtype)4, RG_BOOL), -1);
+}
+END_TEST
+
+START_TEST(test_default_dtype)
+{
+    ck_fails(rg_set_default_dtype(RG_INT64), RG_TYPE_ERROR,
+             "set_default_dtype: only floating-point types are supported as the default type");
+    ck_assert(rg_set_default_dtype(RG_FLOAT64));
+    RG_SCOPE();
+    ck_assert_int_eq(rg_dtype_of(rg_zeros(2)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_scalar(1.5)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_arange(3.0)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_full(RG_DIMS(1), 0.5)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_eye(2, 2)), RG_FLOAT64);
+    ck_assert(rg_set_default_dtype(RG_FLOAT32));
+    ck_assert_int_eq(rg_dtype_of(rg_zeros(2)), RG_FLOAT32);
+}
+END_TEST
+
+RG_TESTS(dtype, test_result_type, test_three_operands, test_names_and_types, test_default_dtype)

@@ -1,0 +1,95 @@
+/* What a failed call leaves behind. */
+#include "tests/test.h"
+#include "tensor/internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+START_TEST(test_message_and_code)
+{
+    ck_assert_str_eq(rg_error(), "");
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+    ck_assert_ptr_null(rg_fail(RG_INDEX_ERROR, "op", "size %d", 3));
+    ck_assert_str_eq(rg_error(), "op: size 3");
+    ck_assert_int_eq(rg_error_code(), RG_INDEX_ERROR);
+    rg_fail(RG_VALUE_ERROR, NULL, "no op");
+    ck_assert_str_eq(rg_error(), "no op");
+    rg_fail(RG_RUNTIME_ERROR, "outer", "%s", rg_error());
+    ck_assert_str_eq(rg_error(), "outer: no op");
+    rg_error_clear();
+    ck_assert_str_eq(rg_error(), "");
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+}
+END_TEST
+
+START_TEST(test_long_messages_are_cut)
+{
+    char big[5000];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = 0;
+    rg_fail(RG_VALUE_ERROR, big, "%s", big);
+    ck_assert_uint_eq(strlen(rg_error()), 1023);
+    rg_fail(RG_VALUE_ERROR, "op", "%s", big);
+    ck_assert_uint_eq(strlen(rg_error()), 1023);
+    ck_assert(strncmp(rg_error(), "op: xxx", 7) == 0);
+}
+END_TEST
+
+START_TEST(test_null_is_silent)
+{
+    ck_fails(rg_zeros(-1), RG_RUNTIME_ERROR, "zeros: Trying to create tensor with negative dimension -1: [-1]");
+    rg_tensor *failed = rg_zeros(2, -1);
+    ck_assert_ptr_null(failed);
+    ck_assert_ptr_null(rg_zeros_like(failed));
+    ck_assert_int_eq(rg_numel(failed), -1);
+    ck_assert_str_eq(rg_error(), "zeros: Trying to create tensor with negative dimension -1: [2, -1]");
+    ck_fails(rg_zeros_like(NULL), RG_TYPE_ERROR, "zeros_like: expected a tensor but got NULL");
+    ck_fails(rg_zeros_like(RG_NONE), RG_TYPE_ERROR, "zeros_like: expected a tensor but got RG_NONE");
+}
+END_TEST
+
+static int handled;
+static rg_code handled_code;
+static char handled_text[100];
+static void handler(rg_code code, const char *message)
+{
+    handled++;
+    handled_code = code;
+    snprintf(handled_text, sizeof handled_text, "%s", message);
+}
+
+START_TEST(test_handler)
+{
+    ck_assert(rg_on_error(handler) == NULL);
+    rg_zeros_like(rg_zeros(-2));
+    ck_assert_int_eq(handled, 1);
+    ck_assert_int_eq(handled_code, RG_RUNTIME_ERROR);
+    ck_assert_str_eq(handled_text, rg_error());
+    ck_assert(rg_on_error(NULL) == handler);
+    rg_zeros(-2);
+    ck_assert_int_eq(handled, 1);
+}
+END_TEST
+
+static void *fail_elsewhere(void *text)
+{
+    ck_assert_str_eq(rg_error(), "");
+    rg_fail(RG_IO_ERROR, NULL, "elsewhere");
+    return strcpy(text, rg_error());
+}
+
+START_TEST(test_errors_belong_to_the_thread)
+{
+    char text[100] = "";
+    pthread_t thread;
+    rg_fail(RG_VALUE_ERROR, NULL, "here");
+    pthread_create(&thread, NULL, fail_elsewhere, text);
+    pthread_join(thread, NULL);
+    ck_assert_str_eq(text, "elsewhere");
+    ck_assert_str_eq(rg_error(), "here");
+    ck_assert_int_eq(rg_error_code(), RG_VALUE_ERROR);
+}
+END_TEST
+
+RG_TESTS(error, test_message_and_code, test_long_messages_are_cut, test_null_is_silent, test_handler,
+         test_errors_belong_to_the_thread)
