@@ -1,5 +1,6 @@
 /* test.c: the runner behind test.h. */
 #include "test.h"
+#include "tensor/tensor.h"
 
 #include <stdio.h>
 
@@ -9,6 +10,7 @@ int rg_run_tests(const char *name, size_t n, const TTest *const cases[])
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     tcase_set_timeout(tcase, 1800);         /* a hang, not a measure: valgrind is slow */
+    tcase_add_checked_fixture(tcase, rg_error_clear, NULL);     /* without forks, one test's is the next one's */
     for (size_t i = 0; i < n; i++) tcase_add_test(tcase, cases[i]);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
