@@ -28,6 +28,7 @@ void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
+bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta);  /* y = alpha a b + beta y */
 
 /* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in order. */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */

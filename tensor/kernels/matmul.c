@@ -1,56 +1,164 @@
 /*
- * matmul.c: products of matrices. Large float32 ones go to the product library,
- * where there is one, with transposes as flags; tiny and odd ones run in place.
+ * matmul.c: products of matrices of any strides. A large float32 product goes to
+ * the product library, where there is one, with transposes as flags; the others
+ * are cut into register tiles, for the best instruction set that the processor
+ * has. Tiny and thin ones run in place.
  */
 #include "kernels.h"
 
-#ifdef RG_HAVE_DNNL
-#include <dnnl.h>
+typedef struct { int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col; } matmul_sizes;
+typedef void matmul_product(const matmul_sizes *z, void *y, const void *a, const void *b, double alpha, double beta, void *room);
+typedef uint64_t matmul_wrapping;                       /* integers wrap around */
+
+/* Steps along k that stay in cache: of MC packed rows of a, and NC packed columns of b. */
+enum { MATMUL_KC = 256, MATMUL_MC = 192, MATMUL_NC = 1536 };
+
+/* Rows or columns to make room for: whole panels of any instruction set. */
+static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? limit : (n + 95) / 96 * 96; }
+
+#define FMA_PLAIN(a, b, c) ((a) * (b) + (c))
+
+#define BYTES 16
+#define MR 4
+#define FMA FMA_PLAIN
+#define T float
+#define SUFFIX f32
+#include "matmul_tile.h"
+#define T double
+#define SUFFIX f64
+#include "matmul_tile.h"
+#define T matmul_wrapping
+#define SUFFIX i64
+#include "matmul_tile.h"
+#undef BYTES
+#undef MR
+#undef FMA
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define BYTES 32
+#define MR 6
+#define T float
+#define SUFFIX f32_avx2
+#define FMA _mm256_fmadd_ps
+#include "matmul_tile.h"
+#undef FMA
+#define T double
+#define SUFFIX f64_avx2
+#define FMA _mm256_fmadd_pd
+#include "matmul_tile.h"
+#undef FMA
+#undef BYTES
+#undef MR
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma,avx512f,avx512dq,avx512vl,prefer-vector-width=512")
+#endif
+#define BYTES 64
+#define MR 8
+#define T float
+#define SUFFIX f32_avx512
+#define FMA _mm512_fmadd_ps
+#include "matmul_tile.h"
+#undef FMA
+#define T double
+#define SUFFIX f64_avx512
+#define FMA _mm512_fmadd_pd
+#include "matmul_tile.h"
+#undef FMA
+#define T matmul_wrapping
+#define SUFFIX i64_avx512
+#define FMA FMA_PLAIN
+#include "matmul_tile.h"
+#undef FMA
+#undef BYTES
+#undef MR
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
 #endif
 
-typedef struct { int64_t m, n, k, y_row, a_row, a_col, b_row, b_col; } matmul_sizes;
+/* By dtype. */
+typedef struct { matmul_product *by_dtype[4]; } matmul_table;
+static const matmul_table matmul_plain = { { NULL, tile_product_i64, tile_product_f32, tile_product_f64 } };
+#ifdef __x86_64__
+static const matmul_table matmul_avx2 = { { NULL, tile_product_i64, tile_product_f32_avx2, tile_product_f64_avx2 } };
+static const matmul_table matmul_avx512 = { { NULL, tile_product_i64_avx512, tile_product_f32_avx512, tile_product_f64_avx512 } };
+#endif
 
-#define K_MATMUL(T)                                                                             \
-    static void matmul_##T(const matmul_sizes *z, T *y, const T *a, const T *b)                 \
-    {                                                                                           \
-        for (int64_t i = 0; i < z->m; i++) {                                                    \
-            T *row = y + i * z->y_row;                                                          \
-            for (int64_t j = 0; j < z->n; j++) row[j] = 0;                                      \
-            for (int64_t l = 0; l < z->k; l++) {                                                \
-                T v = a[i * z->a_row + l * z->a_col];                                           \
-                const T *from = b + l * z->b_row;                                               \
-                for (int64_t j = 0; j < z->n; j++) row[j] += v * from[j * z->b_col];            \
-            }                                                                                   \
-        }                                                                                       \
-    }
-K_MATMUL(float)
-K_MATMUL(double)
-typedef uint64_t wrapping;                              /* integers wrap around */
-K_MATMUL(wrapping)
+static const matmul_table *matmul_best(void)
+{
+    static _Atomic(const matmul_table *) best;
+    const matmul_table *t = atomic_load_explicit(&best, memory_order_relaxed);
+    if (RG_LIKELY(t != NULL)) return t;
+    t = &matmul_plain;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) t = &matmul_avx2;
+    if (t != &matmul_plain && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl")) t = &matmul_avx512;
+#endif
+    atomic_store_explicit(&best, t, memory_order_relaxed);
+    return t;
+}
 
-bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b)
+/* Which of `strides` elements further the batch lies whose place in y is at[]. */
+static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, const int64_t at[])
+{
+    int64_t offset = 0;
+    for (int d = y_dims - batch_dims, i = 0; i < batch_dims; d++, i++)
+        if (t->size[i] != 1) offset += at[d] * t->stride[i];
+    return offset * (int64_t)rg_sizeof(t->dtype);
+}
+
+bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta)
 {
     int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
     matmul_sizes z = {
-        .m = a->size[na], .n = b->size[nb + 1], .k = a->size[na + 1], .y_row = y->stride[ny],
+        .m = a->size[na], .n = b->size[nb + 1], .k = a->size[na + 1], .y_row = y->stride[ny], .y_col = y->stride[ny + 1],
         .a_row = a->stride[na], .a_col = a->stride[na + 1], .b_row = b->stride[nb], .b_col = b->stride[nb + 1],
     };
+    if (y->numel == 0) return true;
+    for (; nb == 0 && ny > 0 && ny == na; ny--, na--) { /* one b for all: rows that go on evenly are one matrix */
+        if (y->size[ny - 1] == 1) continue;
+        if (z.m == 1) z.a_row = a->stride[na - 1], z.y_row = y->stride[ny - 1];
+        else if (a->stride[na - 1] != z.m * z.a_row || y->stride[ny - 1] != z.m * z.y_row) break;
+        z.m *= y->size[ny - 1];
+    }
+    if (z.n == 1 && z.m > 1) {                          /* a vector on the right: y^T = b^T a^T */
+        z = (matmul_sizes){ .m = 1, .n = z.m, .k = z.k, .y_row = z.y_col, .y_col = z.y_row,
+                            .a_row = z.b_col, .a_col = z.b_row, .b_row = z.a_col, .b_col = z.a_row };
+        const rg_tensor *t = a;
+        int n = na;
+        a = b, na = nb;
+        b = t, nb = n;
+    }
+    void *room = NULL;
+    bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
+    bool in_place = z.m <= (dots ? 16 : 4) || z.y_col != 1 || z.m * z.n <= 1000 / RG_MAX(z.k, 1);
+    size_t bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (matmul_panels(z.m, MATMUL_MC) + matmul_panels(z.n, MATMUL_NC)))
+                   * rg_sizeof(y->dtype);
+    if (!in_place && !(room = rg_alloc(bytes, RG_MEM_OTHER))) return false;
+    matmul_product *product = matmul_best()->by_dtype[y->dtype];
     int64_t batches = 1, at[RG_MAX_DIMS] = { 0 };
     for (int d = 0; d < ny; d++) batches *= y->size[d];
     for (int64_t batch = 0; batch < batches; batch++) {
-        int64_t oa = 0, ob = 0, oy = 0;
-        for (int d = 0; d < ny; d++) {
-            int da = d - (ny - na), db = d - (ny - nb);
-            oy += at[d] * y->stride[d];
-            if (da >= 0 && a->size[da] != 1) oa += at[d] * a->stride[da];
-            if (db >= 0 && b->size[db] != 1) ob += at[d] * b->stride[db];
-        }
-        switch (y->dtype) {
-        case RG_FLOAT32: matmul_float(&z, (float *)y->data + oy, (const float *)a->data + oa, (const float *)b->data + ob); break;
-        case RG_FLOAT64: matmul_double(&z, (double *)y->data + oy, (const double *)a->data + oa, (const double *)b->data + ob); break;
-        default:         matmul_wrapping(&z, (wrapping *)y->data + oy, (const wrapping *)a->data + oa, (const wrapping *)b->data + ob); break;
-        }
+        product(&z, y->data + matmul_offset(y, ny, ny, at), a->data + matmul_offset(a, na, ny, at),
+                b->data + matmul_offset(b, nb, ny, at), alpha, beta, room);
         for (int d = ny - 1; d >= 0 && ++at[d] == y->size[d]; d--) at[d] = 0;
     }
+    if (room) rg_free(room, bytes, RG_MEM_OTHER);
     return true;
 }
+
+bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b) { return k_addmatmul(y, a, b, 1, 0); }
