@@ -16,6 +16,9 @@ enum { MATMUL_KC = 256, MATMUL_MC = 192, MATMUL_NC = 1536 };
 /* Rows or columns to make room for: whole panels of any instruction set. */
 static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? limit : (n + 95) / 96 * 96; }
 
+/* alpha and beta in the type of the product: of integers, their signed value. */
+#define MATMUL_NUMBER(x) (T)_Generic((T)0, matmul_wrapping: (int64_t)(x), default: (x))
+
 #define FMA_PLAIN(a, b, c) ((a) * (b) + (c))
 
 #define BYTES 16

@@ -90,17 +90,17 @@ void NAME(tile)(int64_t k, const T *a, const T *b, T *y, int64_t y_row, int64_t 
 /* room: for MATMUL_KC steps of MATMUL_MC rows of a and MATMUL_NC columns of b, both packed. */
 static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const void *b_, double alpha_, double beta_, void *room)
 {
-    T *y = y_, alpha = (T)alpha_;
+    T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta_first = MATMUL_NUMBER(beta_);
     const T *a = a_, *b = b_;
     if (!room) {
-        NAME(thin)(z, y, a, b, alpha, (T)beta_);
+        NAME(thin)(z, y, a, b, alpha, beta_first);
         return;
     }
     T *pa = room, *pb = pa + RG_MIN(z->k, MATMUL_KC) * matmul_panels(z->m, MATMUL_MC);
     for (int64_t jc = 0; jc < z->n; jc += MATMUL_NC)
         for (int64_t lc = 0; lc < z->k; lc += MATMUL_KC) {
             int64_t nc = RG_MIN(z->n - jc, MATMUL_NC), kc = RG_MIN(z->k - lc, MATMUL_KC);
-            T beta = lc ? 1 : (T)beta_;
+            T beta = lc ? 1 : beta_first;
             NAME(pack)(pb, NR, b + lc * z->b_row + jc * z->b_col, nc, kc, z->b_col, z->b_row);
             for (int64_t ic = 0; ic < z->m; ic += MATMUL_MC) {
                 int64_t mc = RG_MIN(z->m - ic, MATMUL_MC);
