@@ -131,7 +131,7 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
     int checked = 0;
     if (n > RG_MAX_INPUTS) return rg_fail(RG_VALUE_ERROR, "gradcheck", "at most %d inputs, but got %d", RG_MAX_INPUTS, n);
     for (int i = 0; i < n; i++) {
-        if (!rg_check(inputs[i], "gradcheck")) return false;
+        if (!rg_is_none(inputs[i]) && !rg_check(inputs[i], "gradcheck")) return false;
         if (!inputs[i]->history) continue;
         checked++;
         if (inputs[i]->dtype != RG_FLOAT64)

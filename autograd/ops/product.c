@@ -78,7 +78,7 @@ static bool matmul_check(const char *name, matmul_kind kind, bool swapped, const
                            product_ctype[swapped ? b->dtype : a->dtype], product_ctype[swapped ? a->dtype : b->dtype]);
         break;
     default:
-        for (int d = 0; d < y->ndim - 2; d++) batches *= y->size[d];
+        for (int d = 0; d < RG_MAX(a->ndim, b->ndim) - 2; d++) batches *= y->size[d];
         if (k != k2)
             return rg_fail(RG_RUNTIME_ERROR, name, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] "
                            "but got: [%lld, %lld].", (long long)batches, (long long)k, (long long)batches, (long long)k2);
