@@ -13,6 +13,10 @@ typedef struct { rg_node *leaf; rg_tensor *grad; } leaf_slot;
 
 enum { LEADS = 1, ASKED = 2 };          /* for a node's first output; for the one that is asked for */
 
+static _Atomic uint64_t last_run;
+
+enum { FEW = 24 };                      /* what a small run needs is on the C stack */
+
 typedef struct {
     uint64_t      id;
     bool          create_graph, retain, capturing;
@@ -25,10 +29,41 @@ typedef struct {
     uint8_t      *needed;               /* when only some inputs are asked for: see mark_needed */
     leaf_slot    *leaves;               /* open addressing, by address; room is a power of two */
     size_t        n_leaves, leaf_room;
+    rg_node      *few_nodes[FEW], *few_stacked[FEW];
+    rg_tensor    *few_grads[FEW];
+    leaf_slot     few_leaves[16];
 } run;
 
+static void run_begin(run *r)
+{
+    r->id = atomic_fetch_add_explicit(&last_run, 1, memory_order_relaxed) + 1;
+    r->node = r->few_nodes;
+    r->stack = r->few_stacked;
+    r->leaves = r->few_leaves;
+    r->node_room = r->stack_room = FEW;
+    r->leaf_room = 16;
+    memset(r->few_leaves, 0, sizeof r->few_leaves);
+}
+
+static void nodes_free(run *r, rg_node **nodes, size_t room)
+{
+    if (nodes != r->few_nodes && nodes != r->few_stacked) rg_free(nodes, room * sizeof *nodes, RG_MEM_OTHER);
+}
+
+static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want)
+{
+    if (RG_LIKELY(want <= *room)) return true;
+    size_t bigger = RG_MAX(want, *room * 2);
+    rg_node **p = rg_alloc(bigger * sizeof *p, RG_MEM_OTHER);
+    if (!p) return false;
+    memcpy(p, *nodes, *room * sizeof *p);
+    nodes_free(r, *nodes, *room);
+    *nodes = p;
+    *room = bigger;
+    return true;
+}
+
 __thread bool rg_in_rule;
-static _Atomic uint64_t last_run;
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- collecting ------------------------------------------------------------------- */
@@ -40,7 +75,7 @@ static bool visit(run *r, rg_node *n)
     if (!atomic_compare_exchange_strong(&n->run, &nobody, r->id))
         return rg_fail(RG_RUNTIME_ERROR, "backward", "the graph is being differentiated already, by another thread or by "
                        "the run that calls this hook");
-    if (!rg_grow((void **)&r->stack, &r->stack_room, r->depth + 1, sizeof *r->stack)) {
+    if (!nodes_grow(r, &r->stack, &r->stack_room, r->depth + 1)) {
         n->run = 0;
         return false;
     }
@@ -53,7 +88,7 @@ static bool collect(run *r)
     bool ok = true;
     while (r->depth) {
         rg_node *n = r->stack[--r->depth];
-        if (!ok || !rg_grow((void **)&r->node, &r->node_room, r->n + 1, sizeof *r->node)) {
+        if (!ok || !nodes_grow(r, &r->node, &r->node_room, r->n + 1)) {
             n->run = 0;                 /* let go of what was claimed */
             ok = false;
             continue;
@@ -88,8 +123,7 @@ static bool sort_nodes(run *r)
         }
         return true;
     }
-    if (!rg_grow((void **)&r->stack, &r->stack_room, r->node_room, sizeof *r->stack)) return false;
-    if (!rg_grow((void **)&r->node, &r->node_room, r->stack_room, sizeof *r->node)) return false;
+    if (!nodes_grow(r, &r->stack, &r->stack_room, r->n)) return false;
     for (int shift = 0; shift < 64 && (high - low) >> shift; shift += 11) {
         size_t start[2049] = { 0 };
         for (size_t i = 0; i < r->n; i++) start[((high - r->node[i]->order) >> shift & 2047) + 1]++;
@@ -106,7 +140,9 @@ static bool sort_nodes(run *r)
 
 bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
 {
-    run r = { .id = atomic_fetch_add(&last_run, 1) + 1 };
+    run r;
+    memset(&r, 0, offsetof(run, few_nodes));
+    run_begin(&r);
     bool ok = visit(&r, rg_node_of(y));
     ok = collect(&r) && ok;
     ok = ok && sort_nodes(&r);
@@ -114,16 +150,18 @@ bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
         r.node[i]->run = 0;
         r.node[i]->slot = i;
     }
-    rg_free(r.stack, r.stack_room * sizeof *r.stack, RG_MEM_OTHER);
-    *list = (rg_node_list){ r.node, r.n, r.node_room };
-    if (!ok) rg_node_list_free(list);
-    return ok;
+    *list = (rg_node_list){ rg_alloc(RG_MAX(r.n, 1) * sizeof *r.node, RG_MEM_OTHER), r.n };
+    if (list->v) memcpy(list->v, r.node, r.n * sizeof *r.node);
+    nodes_free(&r, r.stack, r.stack_room);
+    nodes_free(&r, r.node, r.node_room);
+    if (!ok && list->v) rg_node_list_free(list);
+    return ok && list->v;
 }
 
 void rg_node_list_free(rg_node_list *list)
 {
-    rg_free(list->v, list->room * sizeof *list->v, RG_MEM_OTHER);
-    *list = (rg_node_list){ NULL, 0, 0 };
+    rg_free(list->v, RG_MAX(list->n, 1) * sizeof *list->v, RG_MEM_OTHER);
+    *list = (rg_node_list){ NULL, 0 };
 }
 
 /* ---- gradients on their way --------------------------------------------------------- */
@@ -163,13 +201,13 @@ static leaf_slot *leaf_find(leaf_slot *slots, size_t room, const rg_node *leaf)
 static leaf_slot *leaf_slot_of(run *r, rg_node *leaf)
 {
     if (r->n_leaves * 2 >= r->leaf_room) {
-        size_t room = r->leaf_room ? r->leaf_room * 2 : 16;
+        size_t room = r->leaf_room * 2;
         leaf_slot *slots = rg_alloc(room * sizeof *slots, RG_MEM_OTHER);
         if (!slots) return NULL;
         memset(slots, 0, room * sizeof *slots);
         for (size_t i = 0; i < r->leaf_room; i++)
             if (r->leaves[i].leaf) *leaf_find(slots, room, r->leaves[i].leaf) = r->leaves[i];
-        rg_free(r->leaves, r->leaf_room * sizeof *slots, RG_MEM_OTHER);
+        if (r->leaves != r->few_leaves) rg_free(r->leaves, r->leaf_room * sizeof *slots, RG_MEM_OTHER);
         r->leaves = slots;
         r->leaf_room = room;
     }
@@ -192,6 +230,11 @@ static rg_tensor **place_of(run *r, rg_edge e)
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta)
 {
     if (!g) return NULL;
+    if (RG_LIKELY(g->ndim == meta->ndim && g->dtype == meta->dtype)) {
+        int d = 0;
+        while (d < g->ndim && g->size[d] == meta->size[d]) d++;
+        if (d == g->ndim) return g;
+    }
     int shift = g->ndim - meta->ndim;
     bool same = shift == 0;
     rg_dims sum = { 0 };
@@ -255,7 +298,7 @@ static bool is_needed(const run *r, const rg_edge *e)
     if (!e->node) return false;
     if (!r->capturing) return true;
     if (e->node->op) return r->needed[e->node->slot] & LEADS;
-    return r->leaf_room && leaf_find(r->leaves, r->leaf_room, e->node)->leaf != NULL;
+    return leaf_find(r->leaves, r->leaf_room, e->node)->leaf != NULL;
 }
 
 static bool pass(run *r, rg_step *s, int i, rg_tensor *g)
@@ -406,11 +449,11 @@ static void run_end(run *r)
     for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
     for (size_t i = 0; i < r->leaf_room; i++) rg_release(r->leaves[i].grad);
     for (size_t i = 0; i < r->n; i++) r->node[i]->run = 0;
-    rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
+    if (r->grad != r->few_grads) rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
     rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
-    rg_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
-    rg_free(r->node, r->node_room * sizeof *r->node, RG_MEM_OTHER);
-    rg_free(r->stack, r->stack_room * sizeof *r->stack, RG_MEM_OTHER);
+    if (r->leaves != r->few_leaves) rg_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
+    nodes_free(r, r->node, r->node_room);
+    nodes_free(r, r->stack, r->stack_room);
 }
 
 /* ---- roots and results ---------------------------------------------------------------------- */
@@ -424,7 +467,7 @@ static bool root_gradient(run *r, const char *op, rg_tensor *y, rg_tensor *gradi
             return rg_fail(RG_RUNTIME_ERROR, op, "grad can be implicitly created only for scalar outputs");
         gradient = rg_own(rg_new_like(y, y->dtype));
         if (!gradient) return false;
-        rg_fill_number(gradient, 1, 1);
+        rg_store_f64(gradient->data, gradient->dtype, 1);
     } else if (!rg_check(gradient, op)) {
         return false;
     } else if (!rg_same_shape(gradient, y)) {
@@ -475,8 +518,12 @@ static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused)
 static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor *const gradients[],
                           int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options o)
 {
-    run r = { .id = atomic_fetch_add(&last_run, 1) + 1, .create_graph = o.create_graph,
-              .retain = o.retain_graph || o.create_graph, .capturing = x != NULL };
+    run r;
+    memset(&r, 0, offsetof(run, few_nodes));
+    run_begin(&r);
+    r.create_graph = o.create_graph;
+    r.retain = o.retain_graph || o.create_graph;
+    r.capturing = x != NULL;
     bool ok = true, before = rg_set_grad_enabled(o.create_graph);
     for (int i = 0; i < n && ok; i++) {
         ok = rg_check(y[i], op);
@@ -492,7 +539,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     ok = collect(&r) && ok;
     ok = ok && sort_nodes(&r);
     if (ok && r.n_grads) {
-        r.grad = rg_alloc(r.n_grads * sizeof *r.grad, RG_MEM_OTHER);
+        r.grad = r.n_grads <= FEW ? r.few_grads : rg_alloc(r.n_grads * sizeof *r.grad, RG_MEM_OTHER);
         ok = r.grad != NULL;
         if (ok) memset(r.grad, 0, r.n_grads * sizeof *r.grad);
     }

@@ -25,7 +25,7 @@ typedef struct rg_call {
     const rg_op *op;
     const void  *attr;                  /* the op's own struct */
     int          n_in, n_out;
-    rg_tensor  **in;                    /* RG_NONE where an optional one is absent */
+    rg_tensor *const *in;               /* RG_NONE where an optional one is absent */
     rg_tensor   *out[RG_MAX_OUTPUTS];   /* dtype preset to in[0]'s */
 } rg_call;
 
@@ -200,7 +200,7 @@ const char *rg_node_name(const rg_node *n);                 /* "MulBackward0" */
 void     rg_node_free_saved(rg_node *n);
 rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output);     /* an alias with that history, owned by the scope */
 /* The nodes that y depends on, newest first, each one's slot its place in the list. */
-typedef struct rg_node_list { rg_node **v; size_t n, room; } rg_node_list;
+typedef struct rg_node_list { rg_node **v; size_t n; } rg_node_list;
 bool     rg_nodes_of(const rg_tensor *y, rg_node_list *list);
 void     rg_node_list_free(rg_node_list *list);
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */

@@ -90,7 +90,7 @@ rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, size_t attr_size)
     size_t attrs = metas + (size_t)n_out * sizeof(rg_meta);
     size_t saved = attrs + (attr_size + 7) / 8 * 8, n_saved = op ? (size_t)(n_in + n_out) : 0;
     size_t bytes = saved + n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
-    rg_node *n = rg_alloc(bytes, RG_MEM_NODE);
+    rg_node *n = rg_alloc_fast(bytes, RG_MEM_NODE);
     if (!n) return NULL;
     memset(n, 0, sizeof *n);
     n->base.cls = &node_class;
@@ -135,7 +135,7 @@ static void node_destroy(rg_node *n)
     rg_release(n->grad);
     rg_rename(&n->base.name, NULL);
     if (n->trace) rg_trace_free(n->trace);
-    rg_free(n, n->bytes, RG_MEM_NODE);
+    rg_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 
 /* A long history is released in a loop: what a release would release joins a list. */
@@ -328,40 +328,57 @@ static bool compute(rg_call *c, rg_tensor *over)
     return true;
 }
 
-static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const given[],
-                  rg_tensor *out[], rg_tensor *over)
+static bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over)
 {
-    rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
-    rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1 };
-    bool wants_grad = false, ok = true;
+    bool any_float = false;
+    if (!compute(c, wants_grad ? NULL : over)) return false;
+    if (!wants_grad) return RG_LIKELY(!rg_watching) || rg_watch_forward(c, NULL);
+    for (int k = 0; k < c->n_out; k++) any_float |= rg_is_float(c->out[k]->dtype);
+    return !any_float || record(c, attr_size);
+}
 
+/* With inputs that want a closer look: numbers, views, what must be converted. */
+static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over)
+{
+    int n = c->n_in;
+    rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
+    bool wants_grad = false, ok = true;
     if (RG_UNLIKELY(n > RG_MAX_RULES)) {
-        if (n > RG_MAX_INPUTS) return rg_fail(RG_RUNTIME_ERROR, op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
+        if (n > RG_MAX_INPUTS) return rg_fail(RG_RUNTIME_ERROR, c->op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
         in = rg_alloc(3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
         if (!in) return false;
     }
     converted = in + n;
     for (int i = 0; i < n; i++) {
-        in[i] = given[i];
+        in[i] = c->in[i];
         converted[i] = NULL;
-        ok = ok && input_check(op, i, in[i]);
+        ok = ok && input_check(c->op, i, in[i]);
         if (ok && in[i]->history) wants_grad = true;
     }
-    wants_grad = wants_grad && rg_grad_mode();
-    ok = ok && (op->typing == RG_AS_GIVEN || convert_inputs(op, n, in, converted, in + 2 * n));
-    c.in = in;
-    ok = ok && compute(&c, wants_grad ? NULL : over);
-    if (ok && wants_grad) {
-        bool any_float = false;
-        for (int k = 0; k < c.n_out; k++) any_float |= rg_is_float(c.out[k]->dtype);
-        if (any_float) ok = record(&c, attr_size);
-    }
-    if (RG_UNLIKELY(rg_watching) && ok && !wants_grad) ok = rg_watch_forward(&c, NULL);
+    c->in = in;
+    ok = ok && (c->op->typing == RG_AS_GIVEN || convert_inputs(c->op, n, in, converted, in + 2 * n))
+         && finish(c, attr_size, wants_grad && rg_grad_mode(), over);
     for (int i = 0; i < n; i++)
         if (converted[i]) rg_release(converted[i]);
     if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
+    return ok;
+}
+
+static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
+                  rg_tensor *out[], rg_tensor *over)
+{
+    rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1, .in = in };
+    bool plain = n <= RG_MAX_RULES, wants_grad = false;
+    for (int i = 0; i < n && plain; i++) {
+        const rg_tensor *t = in[i];
+        plain = t && t->state == RG_ALIVE && t != RG_NONE && !(t->flags & (RG_VIEW | RG_WEAK))
+                && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
+        wants_grad |= plain && t->history;
+    }
+    if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
+    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_grad_mode(), over) : apply_prepared(&c, attr_size, over);
     for (int k = 0; k < c.n_out; k++) {
-        if (ok) out[k] = c.out[k];
+        if (RG_LIKELY(ok)) out[k] = c.out[k];
         else rg_release(c.out[k]);
     }
     return ok;

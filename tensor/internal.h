@@ -24,6 +24,8 @@ void  rg_free(void *block, size_t bytes, rg_class cls);
 /* Grows a block of OTHER by doubling until it holds `want` items; false: out of memory. */
 bool  rg_grow(void **block, size_t *capacity, size_t want, size_t item);
 bool  rg_pool_bypassed(void);
+static inline void *rg_alloc_fast(size_t bytes, rg_class cls);         /* the same, for what is asked for all the time; */
+static inline void  rg_free_fast(void *block, size_t bytes, rg_class cls);     /* at the end of this file */
 
 /* ---- error.c ------------------------------------------------------------------
  * rg_fail records "op: sentence" and gives NULL (the compiler can see that it
@@ -79,6 +81,21 @@ struct rg_tensor {
     int64_t     stride[RG_MAX_DIMS];    /* in elements */
 };
 
+/* Every size is copied, used or not: a few whole registers are quicker than a loop. */
+static inline void rg_copy_shape(rg_tensor *to, const rg_tensor *from)
+{
+    to->ndim = from->ndim;
+    memcpy(to->size, from->size, sizeof to->size);
+}
+
+static inline bool rg_same_shape(const rg_tensor *a, const rg_tensor *b)
+{
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->size[i] != b->size[i]) return false;
+    return true;
+}
+
 /* True if t may be worked on; else the error stands. */
 static inline bool rg_check(rg_tensor *t, const char *op)
 {
@@ -121,8 +138,6 @@ char       *rg_own_string(size_t bytes);                /* room for a string tha
 /* shape.c: everything fails with torch's sentence */
 bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out);  /* negative ones; a 0-d has dim 0 */
 bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
-void rg_copy_shape(rg_tensor *to, const rg_tensor *from);           /* ndim and size */
-bool rg_same_shape(const rg_tensor *a, const rg_tensor *b);
 bool rg_expandable(const rg_tensor *from, const rg_tensor *to);     /* does from broadcast to to's shape? */
 int64_t rg_dims_numel(const char *op, const rg_dims *d);            /* -1: negative or too large */
 const char *rg_shape_text(int n, const int64_t *size, char buf[192]);  /* [6, 3] */
@@ -174,7 +189,7 @@ typedef struct rg_free_header {                         /* lies over a released 
 enum { RG_SMALL_CLASSES = 65, RG_POOL_CLASSES = RG_SMALL_CLASSES + 4 * 28 };  /* see memory.c */
 
 typedef struct rg_thread {
-    bool           ready;
+    bool           ready, pooled;                       /* pooled: the free lists are in use */
     /* scope.c: what scopes own, and where each open scope begins */
     rg_tensor    **stack;
     size_t         depth, room;
@@ -185,6 +200,7 @@ typedef struct rg_thread {
     int            header_count;                        /* of the first list */
     rg_free_block *free[RG_POOL_CLASSES];
     int64_t        cached;                              /* bytes in free[] */
+    atomic_long    watermark;                           /* the drift above which the peak rises */
     int64_t        fail_at;
     atomic_long    bytes[RG_MEM_OTHER + 1];             /* written by this thread alone, */
     atomic_long    drift, peak, live, system_calls;     /* read by whoever asks for statistics */
@@ -195,5 +211,75 @@ typedef struct rg_thread {
 } rg_thread;
 extern __thread rg_thread rg_this __attribute__((tls_model("initial-exec")));
 void rg_thread_start(void);                             /* idempotent; arranges for the exit */
+
+/* ---- the pool's short way ------------------------------------------------------------ */
+static inline void rg_count_to(atomic_long *count, long n)              /* one writer: no locked instruction */
+{
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+void rg_drifted(rg_thread *me);                         /* the thread's count has left its bounds */
+enum { RG_DRIFT_MAX = 256 << 10 };                      /* bytes that it keeps from the common one */
+enum { RG_HEADER_BATCH = 512 };                         /* headers that threads hand to each other at once */
+
+static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
+{
+    rg_count_to(&me->bytes[cls], bytes);
+    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed) + bytes;
+    atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
+    if (RG_UNLIKELY(drift > atomic_load_explicit(&me->watermark, memory_order_relaxed) || drift < -RG_DRIFT_MAX)) rg_drifted(me);
+}
+
+static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
+{
+    rg_thread *me = &rg_this;
+    size_t c = (bytes + 63) / 64;
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->free[c] || me->fail_at)) return rg_alloc(bytes, cls);
+    rg_free_block *b = me->free[c];
+    me->free[c] = b->next;
+    me->cached -= (int64_t)c * 64;
+    rg_count_bytes(me, cls, (long)c * 64);
+    return b;
+}
+
+static inline rg_tensor *rg_header_alloc(void)
+{
+    rg_thread *me = &rg_this;
+    rg_free_header *h = me->headers;
+    if (RG_UNLIKELY(!h || !me->pooled || me->fail_at)) return (rg_tensor *)rg_alloc(sizeof(rg_tensor), RG_MEM_HEADER);
+    me->headers = h->next;
+    me->header_count--;
+    rg_count_bytes(me, RG_MEM_HEADER, sizeof(rg_tensor));
+    return (rg_tensor *)h;
+}
+
+static inline void rg_header_free(rg_tensor *t)
+{
+    rg_thread *me = &rg_this;
+    if (RG_UNLIKELY(!me->pooled || me->header_count >= RG_HEADER_BATCH)) {
+        rg_free(t, sizeof *t, RG_MEM_HEADER);
+        return;
+    }
+    rg_free_header *h = (rg_free_header *)t;
+    h->next = me->headers;
+    me->headers = h;
+    me->header_count++;
+    rg_count_bytes(me, RG_MEM_HEADER, -(long)sizeof *t);
+}
+
+static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)
+{
+    rg_thread *me = &rg_this;
+    size_t c = (bytes + 63) / 64;
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled)) {
+        rg_free(block, bytes, cls);
+        return;
+    }
+    rg_free_block *b = block;
+    b->next = me->free[c];
+    me->free[c] = b;
+    me->cached += (int64_t)c * 64;
+    rg_count_bytes(me, cls, -(long)c * 64);
+}
 
 #endif

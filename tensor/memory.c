@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "internal.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,8 +19,6 @@ enum {
     SMALL_MAX  = 4096,                 /* up to here a class holds 64 bytes more than the one before */
     HUGE_MIN   = 4 << 20,              /* from here a block is aligned to, and asks for, huge pages */
     SLAB       = 64,                   /* headers that are made at once */
-    BATCH      = 512,                  /* headers that threads hand to each other at once */
-    DRIFT_MAX  = 256 << 10             /* bytes that a thread's count keeps from the common one */
 };
 static const int64_t CACHE_MAX = (int64_t)1 << 30;      /* bytes that a thread's free lists hold on to */
 
@@ -36,11 +35,6 @@ static bool            bypass;
 
 /* ---- threads ------------------------------------------------------------------ */
 
-static void add_count(atomic_long *to, long n)
-{
-    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
 static long count_of(const atomic_long *c) { return atomic_load_explicit(c, memory_order_relaxed); }
 
 static void raise_peak(rg_thread *t, long total)
@@ -50,9 +44,9 @@ static void raise_peak(rg_thread *t, long total)
 
 static void fold_counts(rg_thread *to, const rg_thread *from)
 {
-    for (int i = 0; i <= RG_MEM_OTHER; i++) add_count(&to->bytes[i], count_of(&from->bytes[i]));
-    add_count(&to->live, count_of(&from->live));
-    add_count(&to->system_calls, count_of(&from->system_calls));
+    for (int i = 0; i <= RG_MEM_OTHER; i++) rg_count_to(&to->bytes[i], count_of(&from->bytes[i]));
+    rg_count_to(&to->live, count_of(&from->live));
+    rg_count_to(&to->system_calls, count_of(&from->system_calls));
     raise_peak(to, count_of(&from->peak));
 }
 
@@ -69,7 +63,7 @@ static void thread_end(void *unused)
     rg_memory_trim();
 
     hand_over(me->headers, me->header_count);
-    hand_over(me->spare_headers, BATCH);
+    hand_over(me->spare_headers, RG_HEADER_BATCH);
     atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
 
     pthread_mutex_lock(&threads_lock);
@@ -97,8 +91,8 @@ __attribute__((destructor)) static void main_thread_end(void)
 static void first_thread(void)
 {
     const char *pool = getenv("REGARD_POOL"), *preload = getenv("LD_PRELOAD");
-    bypass = ALWAYS_BYPASSED || (pool && strcmp(pool, "0") == 0)
-             || (preload && strstr(preload, "vgpreload"));     /* valgrind's own library */
+    bypass = ALWAYS_BYPASSED || (pool ? strcmp(pool, "0") == 0
+                                      : preload && strstr(preload, "vgpreload"));      /* valgrind's own library */
     pthread_key_create(&exit_key, thread_end);
 }
 
@@ -108,6 +102,7 @@ void rg_thread_start(void)
     if (me->ready) return;
     pthread_once(&exit_once, first_thread);
     me->ready = true;
+    me->pooled = !bypass;
     pthread_setspecific(exit_key, me);
     pthread_mutex_lock(&threads_lock);
     me->next = threads;
@@ -125,7 +120,7 @@ static void *system_alloc(size_t bytes)
 {
     void *p = NULL;
     size_t align = bytes >= HUGE_MIN && !bypass ? (size_t)2 << 20 : 64;
-    add_count(&rg_this.system_calls, 1);
+    rg_count_to(&rg_this.system_calls, 1);
     if (posix_memalign(&p, align, bytes)) {
         if (!rg_this.cached) return NULL;
         rg_memory_trim();
@@ -152,17 +147,16 @@ static int class_of(size_t bytes, size_t *rounded)
 
 /* Blocks may be freed by another thread than their maker, so the peak needs a
  * common count; a thread adds its own to it in large steps. */
-static void count_bytes(rg_class cls, long bytes)
+void rg_drifted(rg_thread *me)
 {
-    rg_thread *me = &rg_this;
-    add_count(&me->bytes[cls], bytes);
-    long drift = count_of(&me->drift) + bytes;
-    if (RG_UNLIKELY(drift > DRIFT_MAX || drift < -DRIFT_MAX)) {
+    long drift = count_of(&me->drift);
+    raise_peak(me, count_of(&flushed) + drift);
+    if (drift > RG_DRIFT_MAX || drift < -RG_DRIFT_MAX) {
         atomic_fetch_add_explicit(&flushed, drift, memory_order_relaxed);
-        drift = 0;
+        atomic_store_explicit(&me->drift, 0, memory_order_relaxed);
     }
-    atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
-    if (bytes > 0) raise_peak(me, count_of(&flushed) + drift);
+    long watermark = count_of(&me->peak) - count_of(&flushed);
+    atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
 /* ---- headers ----------------------------------------------------------------------
@@ -185,7 +179,7 @@ static void headers_more(size_t size)
     rg_free_header *h = me->spare_headers;
     if (h) {
         me->spare_headers = NULL;
-        h->count = BATCH;
+        h->count = RG_HEADER_BATCH;
     } else {
         pthread_mutex_lock(&threads_lock);
         h = batches;
@@ -221,8 +215,8 @@ static void *header_alloc(size_t bytes)
 static void header_free(rg_free_header *h)
 {
     rg_thread *me = &rg_this;
-    if (RG_UNLIKELY(me->header_count == BATCH)) {
-        hand_over(me->spare_headers, BATCH);
+    if (RG_UNLIKELY(me->header_count == RG_HEADER_BATCH)) {
+        hand_over(me->spare_headers, RG_HEADER_BATCH);
         me->spare_headers = me->headers;
         me->headers = NULL;
         me->header_count = 0;
@@ -255,7 +249,7 @@ void *rg_alloc(size_t bytes, rg_class cls)
         }
     }
     if (RG_UNLIKELY(!p)) return rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
-    count_bytes(cls, (long)size);
+    rg_count_bytes(me, cls, (long)size);
     return p;
 }
 
@@ -278,7 +272,7 @@ void rg_free(void *block, size_t bytes, rg_class cls)
             me->cached += (int64_t)size;
         }
     }
-    count_bytes(cls, -(long)size);
+    rg_count_bytes(me, cls, -(long)size);
 }
 
 bool rg_grow(void **block, size_t *capacity, size_t want, size_t item)
@@ -348,7 +342,10 @@ void rg_memory_reset_peak(void)
     rg_thread_start();
     pthread_mutex_lock(&threads_lock);
     ended.peak = 0;
-    for (rg_thread *t = threads; t; t = t->next) atomic_store_explicit(&t->peak, 0, memory_order_relaxed);
+    for (rg_thread *t = threads; t; t = t->next) {
+        atomic_store_explicit(&t->peak, 0, memory_order_relaxed);
+        atomic_store_explicit(&t->watermark, LONG_MIN, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&threads_lock);
 }
 

@@ -40,20 +40,6 @@ bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b,
     return true;
 }
 
-void rg_copy_shape(rg_tensor *to, const rg_tensor *from)
-{
-    to->ndim = from->ndim;
-    for (int i = 0; i < from->ndim; i++) to->size[i] = from->size[i];
-}
-
-bool rg_same_shape(const rg_tensor *a, const rg_tensor *b)
-{
-    if (a->ndim != b->ndim) return false;
-    for (int i = 0; i < a->ndim; i++)
-        if (a->size[i] != b->size[i]) return false;
-    return true;
-}
-
 bool rg_expandable(const rg_tensor *from, const rg_tensor *to)
 {
     int shift = to->ndim - from->ndim;

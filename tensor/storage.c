@@ -17,20 +17,14 @@ static bool last_reference(atomic_int *refs)
     return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-static void count_live(long n)
-{
-    atomic_long *live = &rg_this.live;
-    atomic_store_explicit(live, atomic_load_explicit(live, memory_order_relaxed) + n, memory_order_relaxed);
-}
-
 rg_tensor *rg_header_new(void)
 {
-    rg_tensor *t = rg_alloc(sizeof *t, RG_MEM_HEADER);
+    rg_tensor *t = rg_header_alloc();
     if (!t) return NULL;
     memset(t, 0, offsetof(rg_tensor, size));
     t->state = RG_ALIVE;
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
-    count_live(1);
+    rg_count_to(&rg_this.live, 1);
     return t;
 }
 
@@ -38,7 +32,7 @@ void rg_retain(rg_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_ord
 
 static void storage_release(rg_storage *s)
 {
-    if (s && last_reference(&s->refs)) rg_free(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+    if (s && last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
 void rg_release(rg_tensor *t)
@@ -48,8 +42,8 @@ void rg_release(rg_tensor *t)
     storage_release(t->storage);
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
     t->state = RG_DEAD;
-    count_live(-1);
-    rg_free(t, sizeof *t, RG_MEM_HEADER);
+    rg_count_to(&rg_this.live, -1);
+    rg_header_free(t);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
@@ -95,7 +89,7 @@ bool rg_allocate(rg_tensor *t)
         return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s",
                        rg_shape_text(t->ndim, t->size, buf));
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
-    rg_storage *s = rg_alloc(STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    rg_storage *s = rg_alloc_fast(STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s) return false;
     memset(s, 0, sizeof *s);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
@@ -172,10 +166,8 @@ rg_tensor *rg_alias(rg_tensor *t)
     a->numel = t->numel;
     a->flags = t->flags & (RG_CONTIGUOUS | RG_WEAK);
     a->rebased = t->rebased;
-    for (int i = 0; i < t->ndim; i++) {
-        a->size[i] = t->size[i];
-        a->stride[i] = t->stride[i];
-    }
+    memcpy(a->size, t->size, sizeof a->size);
+    memcpy(a->stride, t->stride, sizeof a->stride);
     return a;
 }
 

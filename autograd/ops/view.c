@@ -22,11 +22,11 @@ static bool expand_view(rg_call *c)
     rg_tensor *y = c->out[0], *x = c->in[0];
     int shift = want->n - x->ndim;
     char a[192], b[192];
-    const char *wanted = rg_shape_text(want->n, want->v, a), *given = rg_shape_text(x->ndim, x->size, b);
     if (shift < 0)
         return rg_fail(RG_RUNTIME_ERROR, "expand", "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) "
                        "must be greater or equal to the number of dimensions in the tensor (%d)",
-                       rg_scalar_name(x->dtype), given, wanted, want->n, x->ndim);
+                       rg_scalar_name(x->dtype), rg_shape_text(x->ndim, x->size, b), rg_shape_text(want->n, want->v, a),
+                       want->n, x->ndim);
     y->ndim = (uint8_t)want->n;
     for (int d = 0; d < want->n; d++) {
         int64_t size = want->v[d], from = d < shift ? 1 : x->size[d - shift];
@@ -37,7 +37,7 @@ static bool expand_view(rg_call *c)
         if (size < 0 || (from != 1 && from != size))
             return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) must match the existing size "
                            "(%lld) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", (long long)size,
-                           (long long)from, d, wanted, given);
+                           (long long)from, d, rg_shape_text(want->n, want->v, a), rg_shape_text(x->ndim, x->size, b));
         y->size[d] = size;
         y->stride[d] = from == size && d >= shift ? x->stride[d - shift] : 0;
     }

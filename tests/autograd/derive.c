@@ -314,7 +314,7 @@ int derive_inplace(const rg_op *op, const rg_sample *s)
     int faults = 0;
     for (int recorded = 0; op->inplace && recorded < 2; recorded++) {
         RG_SCOPE();
-        rg_tensor *in[RG_MAX_INPUTS], *y[2], *g[2] = { RG_NONE, RG_NONE };
+        rg_tensor *in[RG_MAX_INPUTS], *y[2] = { NULL, NULL }, *g[2] = { RG_NONE, RG_NONE };
         application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
         for (int way = 0; way < 2; way++) {
             rg_tensor *args[RG_MAX_RULES];
