@@ -406,7 +406,7 @@ bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n
 
 /* ---- in place --------------------------------------------------------------------------------- */
 
-static bool guard_write(rg_tensor *t, const char *op)
+static bool guard_write(rg_tensor *t, const char *op, bool recorded)
 {
     rg_node *n = rg_node_of(t);
     if (!n || !rg_grad_mode()) return true;
@@ -419,7 +419,8 @@ static bool guard_write(rg_tensor *t, const char *op)
         return rg_fail(RG_RUNTIME_ERROR, op, "Output %d of %s is a view and is being modified inplace. "
                        "Write to its base with rg_set_item instead.", t->output, rg_node_name(n));
     }
-    return true;
+    return recorded || rg_fail(RG_RUNTIME_ERROR, op, "a result of %s would be overwritten, which is not recorded. "
+                               "Use rg_detach or RG_NO_GRAD.", rg_node_name(n));
 }
 
 __attribute__((constructor)) static void install_write_guard(void) { rg_write_guard = guard_write; }
@@ -440,7 +441,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
                             rg_tensor *const in[])
 {
     rg_tensor *t = in[0], *y;
-    if (!rg_may_write(t, name)) return NULL;
+    if (!rg_may_write(t, name, true)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();
     if (!apply(op, attr, attr_size, n, in, &y, direct ? t : NULL)) return NULL;

@@ -124,10 +124,10 @@ void        rg_set_strides(rg_tensor *t);               /* contiguous ones; and 
 void        rg_update_flags(rg_tensor *t);              /* numel and the flag from size and stride */
 void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its storage */
 
-/* May op write to t, in place and outside the graph? Fails with torch's sentence. The guard is the autograd
- * layer's: a leaf that requires grad, for one, stays as it is. */
-bool        rg_may_write(rg_tensor *t, const char *op);
-extern bool (*rg_write_guard)(rg_tensor *t, const char *op);
+/* May op write to t in place? Fails with torch's sentence. The guard is the autograd layer's: a leaf that
+ * requires grad stays as it is, and a result of the graph is written to only by what is recorded. */
+bool        rg_may_write(rg_tensor *t, const char *op, bool recorded);
+extern bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
 /* scope.c */
 rg_tensor  *rg_own(rg_tensor *t);                       /* gives a reference to the scope; NULL stays NULL */

@@ -591,7 +591,7 @@ static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const
 /* ---- in place ------------------------------------------------------------------------------ */
 
 #define RANDOM_IN_PLACE(t, op, fill)                                                             \
-    if (!rg_may_write(t, op) || !(fill)) return NULL;                                            \
+    if (!rg_may_write(t, op, false) || !(fill)) return NULL;                                     \
     rg_wrote(t, op);                                                                             \
     return t
 

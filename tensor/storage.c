@@ -171,15 +171,15 @@ rg_tensor *rg_alias(rg_tensor *t)
     return a;
 }
 
-bool (*rg_write_guard)(rg_tensor *t, const char *op);
+bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
-bool rg_may_write(rg_tensor *t, const char *op)
+bool rg_may_write(rg_tensor *t, const char *op, bool recorded)
 {
     if (!rg_check(t, op)) return false;
     if (rg_overlaps_itself(t))
         return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
                        "refers to a single memory location. Please clone() the tensor before performing the operation.");
-    return !rg_write_guard || rg_write_guard(t, op);
+    return !rg_write_guard || rg_write_guard(t, op, recorded);
 }
 
 void rg_wrote(rg_tensor *t, const char *op)

@@ -165,7 +165,7 @@ rg_generator *rg_default_generator(void);
 rg_generator *rg_generator_new(uint64_t seed);       /* release with rg_generator_free */
 void          rg_generator_free(rg_generator *g);
 bool          rg_generator_seed(rg_generator *g, uint64_t seed);
-rg_tensor    *rg_generator_state(rg_generator *g);   /* all of it, int64 */
+rg_tensor    *rg_generator_state(rg_generator *g);   /* torch.get_rng_state().view(torch.int64) */
 bool          rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);    /* uniform in [0, 1) */

@@ -309,6 +309,8 @@ START_TEST(test_in_place_is_refused)
 {
     rg_tensor *x = leaf_vector(3), *v = rg_select(x, 0, 1), *y = rg_mul(x, 2), *w = rg_select(y, 0, 0);
     ck_fails(rg_add_(x, 1), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation");
+    ck_fails(rg_uniform_(x, 0, 1), RG_RUNTIME_ERROR, "uniform_: a leaf Variable that requires grad is being used in");
+    ck_fails(rg_uniform_(rg_mul(x, 2), 0, 1), RG_RUNTIME_ERROR, "a result of MulBackward0 would be overwritten");
     ck_fails(rg_add_(v, 1), RG_RUNTIME_ERROR, "a view of a leaf Variable that requires grad is being used in an in-place operation");
     ck_fails(rg_add_(w, 1), RG_RUNTIME_ERROR, "Output 0 of SelectBackward0 is a view and is being modified inplace");
     ck_fails(rg_add_(rg_select(rg_zeros_dims(RG_DIMS(3), RG_FLOAT64), 0, 0), leaf(1)), RG_RUNTIME_ERROR, "rg_set_item");
