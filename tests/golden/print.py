@@ -26,7 +26,8 @@ DEFAULT = (4, 1000, 3, 80, -1)
 SPECIAL = [0.0, -0.0, float("nan"), -float("nan"), float("inf"), -float("inf"), 1.0, -1.0]
 NEAR = [1e-4, 9.9999e-5, 1.00001e-4, 1e8, 99999999.0, 100000001.0, 999.99994, 999.99995, 0.99995, 0.99994,
         9999.5, 1e6, 999999.0, 1000001.0, 1e16, 9999999999999998.0, 1e15, 0.5, 0.00005, 2.5, 0.125, 5e-324,
-        1e-45, 1.17549435e-38, 3.4028234663852886e38, 1.7976931348623157e308, 2.2250738585072014e-308, 1000.0]
+        1e-45, 1.17549435e-38, 3.4028234663852886e38, 1.7976931348623157e308, 2.2250738585072014e-308, 1000.0,
+        1e100, 1e-100, 9.9e99, 1.5e-101]
 
 
 def floats(rng, dtype, n):
@@ -162,11 +163,42 @@ def edges():
                         for kind in ("repr", "str", "numpy"): emit(kind, dtype, (), bits)
 
 
+def wraps():
+    """What just fits (a suffix on a line, a number in a row, a thousand), and what just doesn't."""
+    for n in list(range(1, 6)) + list(range(28, 50)):
+        for count in (1, 7):
+            emit("repr", "f64", (count,), bits_of_doubles([0.5]), grad="A" * n + "Backward")
+    for count in range(1, 12): emit("repr", "f64", (count,), bits_of_doubles([7.0]), grad="leaf")
+    for n in (1000, 1001):
+        for kind in ("repr", "numpy"): emit(kind, "i64", (n,), np.arange(3, dtype=np.uint64))
+    for n in range(4, 14):
+        for kind in ("repr", "numpy"): emit(kind, "f64", (40,), bits_of_doubles([10.0**n / 8 + 0.125]))
+
+
+def bits_of_doubles(values): return np.array(values, dtype=np.float64).view(np.uint64)
+
+
+def powers():
+    """The powers of two whose closest shortest digits don't read back, so that others are the answer."""
+    for k in range(-1074, 1024):
+        v = 2.0 ** k
+        digits = len(repr(v).split("e")[0].replace(".", "").strip("0"))
+        if float(f"{v:.{digits - 1}e}") != v: emit("str", "f64", (), bits_of_doubles([v]))
+    for k in range(-149, 128):
+        v = np.float32(2.0 ** k)
+        digits = len(np.format_float_scientific(v, trim="-").split("e")[0].replace(".", ""))
+        if np.float32(f"{v:.{digits - 1}e}") != v:
+            emit("numpy", "f32", (), np.array([v]).view(np.uint32))
+            emit("numpy", "f32", (2,), np.array([v, 3 * v]).view(np.uint32))
+
+
 if len(sys.argv) > 1:
     rng = random.Random(int(sys.argv[1]))
     for i in range(int(sys.argv[2])): case(rng, large=i % 50 == 0)
 else:
     rng = random.Random(2)
     edges()
+    wraps()
+    powers()
     for _ in range(2400): case(rng)
     for _ in range(60): case(rng, large=True)
