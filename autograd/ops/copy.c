@@ -3,6 +3,8 @@
  */
 #include "autograd/op.h"
 
+#include <stdio.h>
+
 /* ---- to: another dtype ------------------------------------------------------------ */
 
 struct to_attr { rg_dtype dtype; };
@@ -33,7 +35,10 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype)
     return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype }), x);
 }
 
-rg_tensor *rg_clone(rg_tensor *x) { return rg_check(x, "clone") ? RG_APPLY(to, (&(struct to_attr){ x->dtype }), x) : NULL; }
+RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1, .shape = rg_shape_same,
+      .forward = to_forward, .grad = { RG_RULE(0, to_rule) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
+
+rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
 
 rg_tensor *rg_contiguous(rg_tensor *x)
 {
@@ -215,3 +220,398 @@ static rg_tensor *cat_at_least(const char *op, const char *sentence, rg_list ten
 
 rg_tensor *rg_hstack(rg_list tensors) { return cat_at_least("hstack", "hstack expects a non-empty TensorList", tensors, 1); }
 rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", "vstack expects a non-empty TensorList", tensors, 2); }
+
+/* ---- repeat: x over and over, so often along each dim; the gradient is summed over that ------------- */
+
+struct repeat_attr { rg_dims times; };
+
+static bool repeat_shape(rg_call *c)
+{
+    const rg_dims *times = &RG_ATTR(c, repeat)->times;
+    const rg_tensor *x = c->in[0];
+    rg_dims shape = *times;
+    for (int d = 0; d < shape.n; d++)
+        if (d >= shape.n - x->ndim && __builtin_mul_overflow(shape.v[d], x->size[d - (shape.n - x->ndim)], &shape.v[d]))
+            shape.v[d] = INT64_MAX;
+    if (rg_dims_numel("repeat", &shape) < 0) return false;
+    c->out[0]->ndim = (uint8_t)shape.n;
+    for (int d = 0; d < shape.n; d++) c->out[0]->size[d] = shape.v[d];
+    return true;
+}
+
+/* y[i] = y[i - filled] along dim, of a block that grows to its whole size */
+static bool repeat_forward(rg_call *c)
+{
+    const rg_tensor *y = c->out[0], *x = c->in[0];
+    int shift = y->ndim - x->ndim;
+    if (y->numel == 0) return true;
+    rg_tensor block = *y;
+    for (int d = 0; d < y->ndim; d++) block.size[d] = d < shift ? 1 : x->size[d - shift];
+    rg_update_flags(&block);
+    rg_copy_elements(&block, x);
+    for (int d = y->ndim - 1; d >= 0; d--)
+        while (block.size[d] < y->size[d]) {
+            rg_tensor from = block, to;
+            int64_t filled = block.size[d];
+            from.size[d] = RG_MIN(filled, y->size[d] - filled);
+            rg_update_flags(&from);
+            to = from;
+            to.data += filled * y->stride[d] * (int64_t)rg_sizeof(y->dtype);
+            rg_copy_elements(&to, &from);
+            block.size[d] += from.size[d];
+        }
+    return true;
+}
+
+static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g)
+{
+    const rg_dims *times = &RG_ATTR(s, repeat)->times;
+    rg_dims shape = rg_input_dims(s, 0);
+    int64_t before = 1, after = g->numel;
+    if (g->numel == 0) return RG_NONE;
+    for (int d = 0; d < times->n && g; d++) {
+        int64_t size = d < times->n - shape.n ? 1 : shape.v[d - (times->n - shape.n)];
+        after /= size * times->v[d];
+        if (times->v[d] > 1) g = rg_sum_dim(rg_reshape(g, before, times->v[d], size, after), 1, false);
+        before *= size;
+    }
+    return rg_reshape_dims(g, shape);
+}
+
+RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, so often along each dim", .node = "RepeatBackward0",
+      .n_in = 1, .shape = repeat_shape, .forward = repeat_forward, .grad = { RG_RULE(0, repeat_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(repeat, RG_D(2, 3)) }, { "(2,1,3)", RG_A(repeat, RG_D(2, 1, 3, 2)) }, { "()", RG_A(repeat, RG_D(3)) },
+                 { "()", RG_A(repeat, RG_D()) }, { "(2,3)", RG_A(repeat, RG_D(0, 1)) }, { "(0,3)", RG_A(repeat, RG_D(2, 2)) }));
+
+rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats)
+{
+    if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
+    if (repeats.n < x->ndim)
+        return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than number of dimensions "
+                       "of tensor");
+    return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
+}
+
+rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats)
+{
+    if (!rg_check(x, "tile") || !rg_check_dims("tile", repeats.n)) return NULL;
+    rg_dims times = { .n = RG_MAX(repeats.n, x->ndim) };
+    for (int d = 0; d < times.n; d++) times.v[d] = d < times.n - repeats.n ? 1 : repeats.v[d - (times.n - repeats.n)];
+    return rg_repeat_dims(x, times);
+}
+
+/* ---- flip: backwards along some dims ------------------------------------------------------------- */
+
+struct flip_attr { uint32_t dims; };
+
+static bool flip_forward(rg_call *c)
+{
+    rg_tensor x = *c->in[0];
+    for (int d = 0; d < x.ndim && x.numel; d++) {
+        if (!(RG_ATTR(c, flip)->dims >> d & 1)) continue;
+        x.data += (x.size[d] - 1) * x.stride[d] * (int64_t)rg_sizeof(x.dtype);
+        x.stride[d] = -x.stride[d];
+    }
+    rg_update_flags(&x);
+    rg_copy_elements(c->out[0], &x);
+    return true;
+}
+
+static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) { return RG_APPLY(flip, RG_ATTR(s, flip), g); }
+
+RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along some dims", .node = "FlipBackward0", .n_in = 1,
+      .shape = rg_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) }, { "(0,3)", RG_A(flip, 3) }));
+
+rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims)
+{
+    struct flip_attr a = { 0 };
+    if (!rg_check(x, "flip") || !rg_check_dims("flip", dims.n)) return NULL;
+    for (int i = 0, d; i < dims.n; i++) {
+        if (!rg_wrap_dim("flip", dims.v[i], x->ndim, &d)) return NULL;
+        if (a.dims >> d & 1) return rg_fail(RG_RUNTIME_ERROR, "flip", "dim %d appears multiple times in the list of dims", d);
+        a.dims |= 1u << d;
+    }
+    return RG_APPLY(flip, &a, x);
+}
+
+/* ---- roll: y[(i + shift) mod n] = x[i] along some dims -------------------------------------------- */
+
+struct roll_attr { bool flat; int64_t shift[RG_MAX_DIMS]; };        /* in [0, n); flat: of the flattened tensor */
+
+/* Along dim d, and those after it: what goes to the end, and what comes from there. */
+static void roll_copy(rg_tensor y, rg_tensor x, int d, const int64_t *shift)
+{
+    if (d == x.ndim) {
+        rg_update_flags(&y);
+        rg_update_flags(&x);
+        rg_copy_elements(&y, &x);
+        return;
+    }
+    int64_t size = x.size[d], k = shift[d], bytes = (int64_t)rg_sizeof(x.dtype);
+    rg_tensor to = y, from = x;
+    to.size[d] = from.size[d] = size - k;
+    to.data += k * y.stride[d] * bytes;
+    roll_copy(to, from, d + 1, shift);
+    if (k == 0) return;
+    to.size[d] = from.size[d] = k;
+    to.data = y.data;
+    from.data += (size - k) * x.stride[d] * bytes;
+    roll_copy(to, from, d + 1, shift);
+}
+
+static bool roll_forward(rg_call *c)
+{
+    const struct roll_attr *a = RG_ATTR(c, roll);
+    rg_tensor y = *c->out[0], *whole = a->flat ? rg_contiguous_copy(c->in[0], (rg_dtype)y.dtype) : c->in[0];
+    if (!whole) return false;
+    rg_tensor x = *whole;
+    if (a->flat) {
+        y.ndim = x.ndim = 1;
+        y.size[0] = x.size[0] = x.numel;
+        y.stride[0] = x.stride[0] = 1;
+    }
+    if (x.numel) roll_copy(y, x, 0, a->shift);
+    if (a->flat) rg_release(whole);
+    return true;
+}
+
+static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g)
+{
+    struct roll_attr a = *RG_ATTR(s, roll);
+    for (int d = 0; d < (a.flat ? 1 : g->ndim); d++)
+        if (a.shift[d]) a.shift[d] = (a.flat ? g->numel : g->size[d]) - a.shift[d];
+    return RG_APPLY(roll, &a, g);
+}
+
+RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] = x[i] along some dims", .node = "RollBackward0",
+      .n_in = 1, .shape = rg_shape_same, .forward = roll_forward, .grad = { RG_RULE(0, roll_rule) },
+      RG_SAMPLES({ "(5,3)", RG_A(roll, false, { 2, 0 }) }, { "(2,3,4)", RG_A(roll, false, { 1, 0, 3 }) },
+                 { "(2,3)", RG_A(roll, true, { 4 }) }, { "()", RG_A(roll, true, { 0 }) }, { "(0,3)", RG_A(roll, false, { 0, 1 }) }));
+
+rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
+{
+    struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
+    if (!rg_check(x, "roll") || !rg_check_dims("roll", dims.n) || !rg_check_dims("roll", shifts.n)) return NULL;
+    if (shifts.n == 0) return rg_fail(RG_RUNTIME_ERROR, "roll", "`shifts` required");
+    if (shifts.n != dims.n && !a.flat)
+        return rg_fail(RG_RUNTIME_ERROR, "roll", "shifts and dimensions must align. shifts: %d, dims:%d", shifts.n, dims.n);
+    for (int i = 0, d = 0; i < shifts.n; i++) {
+        if (x->ndim == 0 && dims.n)
+            return rg_fail(RG_INDEX_ERROR, "roll", "Dimension specified as %lld but tensor has no dimensions", (long long)dims.v[i]);
+        if (dims.n && !rg_wrap_dim("roll", dims.v[i], x->ndim, &d)) return NULL;
+        int64_t n = a.flat ? x->numel : x->size[d];
+        if (n) a.shift[d] = (a.shift[d] + (shifts.v[i] % n + n) % n) % n;
+    }
+    return RG_APPLY(roll, &a, x);
+}
+
+rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) { return rg_roll_dims(x, (rg_dims){ 1, { shift } }, (rg_dims){ 1, { dim } }); }
+
+/* ---- tril, triu: what is on one side of a diagonal, zeros on the other ------------------------------- */
+
+struct tril_attr { int64_t diagonal; };
+#define triu_attr tril_attr
+
+static bool tril_shape(rg_call *c)
+{
+    if (c->in[0]->ndim < 2)
+        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "%s: input tensor must have at least 2 dimensions", c->op->name);
+    return rg_shape_same(c);
+}
+
+static bool tril_forward(rg_call *c)
+{
+    rg_copy_elements(c->out[0], c->in[0]);
+    k_clear_triangle(c->out[0], RG_ATTR(c, tril)->diagonal, c->op == &rg_op_tril);
+    return true;
+}
+
+static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) { return rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g); }
+
+#define TRIL_ROW                                                                                                  \
+    .attr_size = sizeof(struct tril_attr), .n_in = 1, .shape = tril_shape, .forward = tril_forward,               \
+    .grad = { RG_RULE(0, tril_rule) },                                                                            \
+    RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) },           \
+               { "(2,2)", RG_A(tril, 7) }, { "(0,3)", RG_A(tril, 0) })
+
+RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);
+RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", TRIL_ROW);
+
+rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) { return RG_APPLY(tril, (&(struct tril_attr){ diagonal }), x); }
+rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(struct triu_attr){ diagonal }), x); }
+
+/* ---- pad: more, or fewer, elements at the ends of the last dims -------------------------------------------
+ * Constant ones, or along each dim those of x at indices that go back (reflect), stay at
+ * the end (replicate), or start again (circular). */
+
+struct pad_attr { rg_dims padding; rg_pad_mode mode; double value; };
+
+/* Left and right along dim d. */
+static void pad_along(const rg_dims *padding, int ndim, int d, int64_t *left, int64_t *right)
+{
+    int pair = 2 * (ndim - 1 - d);
+    *left = pair < padding->n ? padding->v[pair] : 0;
+    *right = pair < padding->n ? padding->v[pair + 1] : 0;
+}
+
+/* torch's names and complaints count the padded dims; D, H, W are their names. */
+static bool pad_check(const rg_tensor *x, const struct pad_attr *a, rg_tensor *y)
+{
+    int n = a->padding.n / 2, first = x->ndim - n;
+    bool empty = false, small = n > 0, negative = false, mirrors = a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
+    char shape[192], in[96] = "", out[96] = "";
+    for (int d = x->ndim == n + 2; d < x->ndim; d++) empty = empty || x->size[d] == 0;
+    if (mirrors && empty)
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero "
+                       "dimensions for input, but got: %s", n + 1, n + 2, rg_shape_text(x->ndim, x->size, shape));
+    for (int d = x->ndim - 1; d >= first; d--) {
+        int64_t left, right, size = x->size[d];
+        pad_along(&a->padding, x->ndim, d, &left, &right);
+        if (__builtin_add_overflow(size, left, &y->size[d]) || __builtin_add_overflow(y->size[d], right, &y->size[d]))
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "The input size %lld, plus negative padding %lld and %lld resulted in a negative "
+                           "output size, which is invalid. Check dimension %d of your input.", (long long)size, (long long)left,
+                           (long long)right, d);
+        if (a->mode == RG_REFLECT && (left >= size || right >= size))
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "Argument #%d: Padding size should be less than the corresponding input dimension, but "
+                           "got: padding (%lld, %lld) at dimension %d of input %s", 4 + 2 * (x->ndim - 1 - d), (long long)left,
+                           (long long)right, d, rg_shape_text(x->ndim, x->size, shape));
+        if (a->mode == RG_CIRCULAR && (left > size || right > size))
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding value causes wrapping around more than once.");
+        int64_t kept;
+        if (__builtin_add_overflow(size, RG_MIN(left, 0), &kept) || __builtin_add_overflow(kept, RG_MIN(right, 0), &kept)) kept = -1;
+        if (a->mode == RG_CIRCULAR && (y->size[d] < 0 || (kept <= 0 && y->size[d] > 0)))
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "Negative padding value is resulting in an empty dimension");
+        if (a->mode == RG_CONSTANT && kept < 0) return rg_fail(RG_RUNTIME_ERROR, "pad", "narrow(): length must be non-negative.");
+        small = small && y->size[d] < 1;                  /* torch asks for one dim that is not */
+        negative = negative || y->size[d] < 0;
+    }
+    for (int d = first; d < x->ndim && mirrors && small; d++) {
+        char name = "DHW"[3 - (x->ndim - d)];
+        const char *comma = d == first ? "" : n == 2 ? ", " : " ";
+        snprintf(in + strlen(in), sizeof in - strlen(in), "%s%c: %lld", comma, name, (long long)x->size[d]);
+        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%c: %lld", d == first ? "" : " ", name, (long long)y->size[d]);
+    }
+    if (mirrors && small) return rg_fail(RG_RUNTIME_ERROR, "pad", "input (%s) is too small. Calculated output %s", in, out);
+    rg_dims size = { .n = y->ndim };
+    for (int d = 0; d < y->ndim; d++) size.v[d] = y->size[d];
+    return !negative || rg_dims_numel("pad", &size) >= 0;
+}
+
+static bool pad_shape(rg_call *c)
+{
+    rg_copy_shape(c->out[0], c->in[0]);
+    return pad_check(c->in[0], RG_ATTR(c, pad), c->out[0]);
+}
+
+/* For each place of the output along a dim of size n, the place in x. */
+static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n)
+{
+    int64_t left, right;
+    pad_along(&a->padding, ndim, d, &left, &right);
+    int64_t size = n + left + right, crop = RG_MAX(-left, 0), kept = n - crop - RG_MAX(-right, 0);
+    rg_tensor *index = rg_new(RG_INT64, 1, &size);
+    for (int64_t j = 0, *at = index ? (int64_t *)(void *)index->data : NULL; at && j < size; j++) {
+        int64_t i = j - left;
+        if (a->mode == RG_REFLECT) i = i < 0 ? -i : i < n ? i : 2 * (n - 1) - i;
+        else if (a->mode == RG_REPLICATE) i = RG_MAX(RG_MIN(i, n - 1), 0);
+        else i = crop + ((i - crop) % kept + kept) % kept;
+        at[j] = i;
+    }
+    return index;
+}
+
+static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a)
+{
+    rg_tensor part = *y, x = *whole;
+    int64_t bytes = (int64_t)rg_sizeof(x.dtype), integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value : INT64_MIN;
+    rg_fill_number(y, a->value, x.dtype == RG_BOOL ? a->value != 0 : integer);
+    for (int d = 0; d < x.ndim; d++) {
+        int64_t left, right;
+        pad_along(&a->padding, x.ndim, d, &left, &right);
+        x.size[d] += RG_MIN(left, 0) + RG_MIN(right, 0);
+        if (x.size[d] == 0) return true;
+        part.size[d] = x.size[d];
+        part.data += RG_MAX(left, 0) * part.stride[d] * bytes;
+        x.data += RG_MAX(-left, 0) * x.stride[d] * bytes;
+    }
+    rg_update_flags(&part);
+    rg_update_flags(&x);
+    rg_copy_elements(&part, &x);
+    return true;
+}
+
+static bool pad_forward(rg_call *c)
+{
+    const struct pad_attr *a = RG_ATTR(c, pad);
+    rg_tensor *y = c->out[0], *x = c->in[0];
+    if (a->mode == RG_CONSTANT) return pad_constant(y, x, a);
+    if (y->numel == 0) return true;
+    rg_retain(x);
+    for (int d = x->ndim - a->padding.n / 2; d < y->ndim; d++) {         /* one dim after the other */
+        rg_tensor shape = *x, *index = pad_indices(a, y->ndim, d, x->size[d]), *next = y;
+        shape.size[d] = y->size[d];
+        if (d == y->ndim - 1) rg_retain(y);
+        else next = rg_new_like(&shape, (rg_dtype)y->dtype);
+        if (index && next) k_index_slices(K_GET, next, x, d, index);
+        else rg_release(next), next = NULL;
+        rg_release(index);
+        rg_release(x);
+        if (!next) return false;
+        x = next;
+    }
+    rg_release(x);
+    return true;
+}
+
+static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g)
+{
+    const struct pad_attr *a = RG_ATTR(s, pad);
+    rg_dims shape = rg_input_dims(s, 0), back = a->padding;
+    for (int i = 0; i < back.n; i++) back.v[i] = -back.v[i];
+    if (a->mode == RG_CONSTANT) return rg_pad_with(g, back, RG_CONSTANT, 0);
+    if (g->numel == 0) return RG_NONE;
+    for (int d = shape.n - 1; d >= shape.n - back.n / 2 && g; d--) {
+        rg_dims part = rg_shape(g);
+        part.v[d] = shape.v[d];
+        g = rg_index_add(rg_zeros_dims(part, (rg_dtype)g->dtype), d, rg_own(pad_indices(a, shape.n, d, shape.v[d])), g, 1);
+    }
+    return g;
+}
+
+static const char *pad_node(const void *attr)
+{
+    static const char *const mirrored[2][3] = {
+        { "ReflectionPad1DBackward0", "ReflectionPad2DBackward0", "ReflectionPad3DBackward0" },
+        { "ReplicationPad1DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0" },
+    };
+    const struct pad_attr *a = attr;
+    if (a->mode == RG_CONSTANT) return "ConstantPadNdBackward0";
+    return a->mode == RG_CIRCULAR ? "torch::autograd::CopySlices" : mirrored[a->mode == RG_REPLICATE][a->padding.n / 2 - 1];
+}
+
+RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, elements at the ends of the last dims", .node_of = pad_node,
+      .n_in = 1, .shape = pad_shape, .forward = pad_forward, .grad = { RG_RULE(0, pad_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(pad, RG_D(1, 2), RG_CONSTANT, 0.5) }, { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },
+                 { "()", RG_A(pad, RG_D(), RG_CONSTANT, 0) }, { "(2,0)", RG_A(pad, RG_D(1, 1), RG_CONSTANT, 0) },
+                 { "(2,4)", RG_A(pad, RG_D(3, 2), RG_REFLECT, 0) }, { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -1), RG_REFLECT, 0) },
+                 { "(2,3,2,3)", RG_A(pad, RG_D(1, 2, 1, 1, 2, 1), RG_REPLICATE, 0) }, { "(2,3)", RG_A(pad, RG_D(-2, 3), RG_REPLICATE, 0) },
+                 { "(2,3,4)", RG_A(pad, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) }, { "(0,2,3)", RG_A(pad, RG_D(1, 1), RG_REFLECT, 0) }));
+
+rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value)
+{
+    int n = padding.n / 2;
+    if (!rg_check(x, "pad") || !rg_check_dims("pad", padding.n)) return NULL;
+    if (padding.n % 2) return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length must be divisible by 2");
+    if (n > x->ndim)
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length should be less than or equal to two times the input dimension but got "
+                       "padding length %d and input of dimension %d", padding.n, x->ndim);
+    if ((unsigned)mode > RG_CIRCULAR) return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Unrecognised padding mode %d", (int)mode);
+    if (mode != RG_CONSTANT && (n < 1 || n > 3 || (x->ndim != n + 1 && x->ndim != n + 2)))
+        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. Supported combinations for "
+                       "non-constant padding: 2D or 3D input: padding size = 2 (pads last dimension), 3D or 4D input: padding size = 4 "
+                       "(pads last 2 dimensions), 4D or 5D input: padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
+    if (mode == RG_REPLICATE && x->dtype == RG_BOOL)
+        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "\"replication_pad%dd\" not implemented for 'Bool'", n);
+    return RG_APPLY(pad, (&(struct pad_attr){ padding, mode, value }), x);
+}

@@ -126,6 +126,7 @@ struct unslice_attr { struct select_attr at; rg_dims shape; };
 static rg_tensor *slice_rule(const rg_step *s, rg_tensor *g)
 {
     struct unslice_attr a = { *RG_ATTR(s, select), rg_input_dims(s, 0) };
+    a.at.node = NULL;
     return RG_APPLY(unslice, &a, g);
 }
 
@@ -169,6 +170,12 @@ static bool unslice_forward(rg_call *c)
     return true;
 }
 
+static const char *unslice_node(const void *attr)
+{
+    const char *node = ((const struct unslice_attr *)attr)->at.node;
+    return node ? node : "UnsliceBackward0";
+}
+
 static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g)
 {
     const struct select_attr *a = &RG_ATTR(s, unslice)->at;
@@ -177,12 +184,33 @@ static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g)
 }
 
 RG_OP(unslice, .doc = "zeros with x in the place of a slice", .attr_size = sizeof(struct unslice_attr),
-      .node = "UnsliceBackward0", .n_in = 1, .shape = unslice_shape, .forward = unslice_forward,
+      .node_of = unslice_node, .n_in = 1, .shape = unslice_shape, .forward = unslice_forward,
       .grad = { RG_RULE(0, unslice_rule) },
       RG_SAMPLES({ "(3)", RG_A(unslice, { SLICE_INDEX(0, 1) }, RG_D(2, 3)) },
                  { "(2,2)", RG_A(unslice, { SLICE_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
                  { "(3,1)", RG_A(unslice, { SLICE_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
                  { "(0)", RG_A(unslice, { SLICE_INDEX(0, 1) }, RG_D(2, 0)) }));
+
+static bool diagonal_copy_shape(rg_call *c)
+{
+    rg_tensor part = *c->in[0];
+    slice_header(&part, RG_ATTR(c, select));
+    rg_copy_shape(c->out[0], &part);
+    return true;
+}
+
+static bool diagonal_copy_forward(rg_call *c)
+{
+    rg_tensor part = *c->in[0];
+    slice_header(&part, RG_ATTR(c, select));
+    rg_copy_elements(c->out[0], &part);
+    return true;
+}
+
+RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr_size = sizeof(struct select_attr),
+      .node = "DiagonalBackward0_copy", .n_in = 1, .shape = diagonal_copy_shape, .forward = diagonal_copy_forward,
+      .grad = { RG_RULE_INTO(0, slice_rule, slice_into) },
+      RG_SAMPLES({ "(3,4)", RG_A(select, SLICE_DIAGONAL(0, 1, 1, 3)) }, { "(0,4)", RG_A(select, SLICE_DIAGONAL(0, 1, 0, 0)) }));
 
 static rg_tensor *select_as(const char *node, rg_tensor *x, int dim, int64_t index)
 {
@@ -244,6 +272,13 @@ rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t s
     return slice_as(NULL, x, d, start, length, step);
 }
 
+static void diagonal_within(const rg_tensor *x, struct diagonal_attr *a)
+{
+    int64_t n = x->size[a->dim], m = x->size[a->dim2];
+    a->length = RG_MAX(a->start < 0 ? RG_MIN(n + a->start, m) : RG_MIN(n, m - a->start), 0);
+    if (a->length == 0) a->start = 0;
+}
+
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2)
 {
     struct diagonal_attr a = { .part = AT_DIAGONAL, .start = offset };
@@ -251,11 +286,61 @@ rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2)
         || !rg_wrap_dim("diagonal", dim2, x->ndim, &a.dim2)) return NULL;
     if (a.dim == a.dim2)
         return rg_fail(RG_RUNTIME_ERROR, "diagonal", "diagonal dimensions cannot be identical %d, %d", dim1, dim2);
-    int64_t n = x->size[a.dim], m = x->size[a.dim2];
-    a.length = RG_MAX(offset < 0 ? RG_MIN(n + offset, m) : RG_MIN(n, m - offset), 0);
-    if (a.length == 0) a.start = 0;
+    diagonal_within(x, &a);
     return RG_APPLY(diagonal, &a, x);
 }
+
+rg_tensor *rg_diag(rg_tensor *x, int64_t offset)
+{
+    struct diagonal_attr a = { .part = AT_DIAGONAL, .dim2 = 1, .start = offset };
+    if (!rg_check(x, "diag")) return NULL;
+    if (x->ndim == 2) {
+        diagonal_within(x, &a);
+        return RG_APPLY(diagonal_copy, &a, x);
+    }
+    if (x->ndim != 1) return rg_fail(RG_RUNTIME_ERROR, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
+    int64_t size;
+    if (offset == INT64_MIN || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size)) size = INT64_MAX;
+    a.length = x->numel;
+    a.node = "DiagEmbedBackward0";
+    return RG_APPLY(unslice, (&(struct unslice_attr){ a, { 2, { size, size } } }), x);
+}
+
+/* ---- trace: the sum of a matrix's diagonal ------------------------------------------------- */
+
+static bool trace_shape(rg_call *c)
+{
+    const rg_tensor *x = c->in[0];
+    if (x->ndim != 2)
+        return rg_fail(RG_RUNTIME_ERROR, "trace", "trace: expected a matrix, but got tensor with dim %d", x->ndim);
+    if (x->dtype == RG_BOOL) return rg_fail(RG_NOT_IMPLEMENTED, "trace", "\"trace\" not implemented for 'Bool'");
+    c->out[0]->ndim = 0;
+    return true;
+}
+
+static bool trace_forward(rg_call *c)
+{
+    rg_tensor part = *c->in[0];
+    struct diagonal_attr a = { .part = AT_DIAGONAL, .dim2 = 1 };
+    diagonal_within(&part, &a);
+    slice_header(&part, &a);
+    k_sum(c->out[0], &part, 1);
+    return true;
+}
+
+static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_dims shape = rg_input_dims(s, 0);
+    struct unslice_attr a = { { SLICE_DIAGONAL(0, 1, 0, RG_MIN(shape.v[0], shape.v[1])) }, shape };
+    g = rg_expand(g, a.at.length);
+    return g ? RG_APPLY(unslice, &a, g) : NULL;
+}
+
+RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, .shape = trace_shape,
+      .forward = trace_forward, .grad = { RG_RULE(0, trace_rule) },
+      RG_SAMPLES({ "(3,3)", NULL }, { "(2,4)", NULL }, { "(0,3)", NULL }));
+
+rg_tensor *rg_trace(rg_tensor *x) { return RG_APPLY(trace, RG_NO_ATTR, x); }
 
 /* ---- lists of slices ------------------------------------------------------------------------ */
 
@@ -599,7 +684,7 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims)
 
 /* ---- reshape: a view where the strides allow it, else a copy ----------------------------------- */
 
-struct reshape_attr { rg_dims shape; bool of_copy; };    /* of_copy: of one that nobody else sees */
+struct reshape_attr { rg_dims shape; enum { RESHAPE_VIEW, RESHAPE_ALIAS, RESHAPE_COPY } form; };     /* COPY: x is one that nobody else sees */
 
 /* The strides that give x another shape without moving an element; false: none do. */
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y)
@@ -633,13 +718,14 @@ static bool reshape_view(rg_call *c)
     if (!reshape_strides(c->in[0], y))
         return rg_fail(RG_RUNTIME_ERROR, "view", "view size is not compatible with input tensor's size and stride (at least "
                        "one dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
-    if (RG_ATTR(c, reshape)->of_copy) y->flags &= (uint8_t)~RG_VIEW;
+    if (RG_ATTR(c, reshape)->form == RESHAPE_COPY) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
 
 static const char *reshape_node(const void *attr)
 {
-    return ((const struct reshape_attr *)attr)->of_copy ? "UnsafeViewBackward0" : "ViewBackward0";
+    static const char *const nodes[] = { "ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0" };
+    return nodes[((const struct reshape_attr *)attr)->form];
 }
 
 static rg_tensor *reshape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
@@ -676,14 +762,14 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape)
     return true;
 }
 
-static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, bool of_copy)
+static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, int form)
 {
-    return RG_APPLY(reshape, (&(struct reshape_attr){ *shape, of_copy }), x);
+    return RG_APPLY(reshape, (&(struct reshape_attr){ *shape, form }), x);
 }
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape)
 {
-    return rg_check(x, "view") && reshape_infer("view", x, &shape) ? reshape_apply(x, &shape, false) : NULL;
+    return rg_check(x, "view") && reshape_infer("view", x, &shape) ? reshape_apply(x, &shape, RESHAPE_VIEW) : NULL;
 }
 
 rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape)
@@ -691,9 +777,9 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape)
     if (!rg_check(x, "reshape") || !reshape_infer("reshape", x, &shape)) return NULL;
     rg_tensor fits = { .ndim = (uint8_t)shape.n };
     for (int d = 0; d < shape.n; d++) fits.size[d] = shape.v[d];
-    if (reshape_strides(x, &fits)) return reshape_apply(x, &shape, false);
+    if (reshape_strides(x, &fits)) return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? RESHAPE_VIEW : RESHAPE_ALIAS);
     RG_SCOPE();
-    rg_tensor *copy = rg_contiguous(x), *y = copy ? reshape_apply(copy, &shape, true) : NULL;
+    rg_tensor *copy = rg_contiguous(x), *y = copy ? reshape_apply(copy, &shape, RESHAPE_COPY) : NULL;
     return y ? rg_escape(y) : NULL;
 }
 

@@ -12,6 +12,19 @@ void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start)
     rg_copy_elements(&part, x);
 }
 
+void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above)
+{
+    if (y->numel == 0) return;
+    int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1], bytes = (int64_t)rg_sizeof(y->dtype);
+    diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
+    for (int64_t i = 0, n = y->numel / columns; i < n; i++) {
+        int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);      /* where what is above begins */
+        char *row = y->data + i * columns * bytes;
+        if (above) memset(row + keep * bytes, 0, (size_t)((columns - keep) * bytes));
+        else memset(row, 0, (size_t)(keep * bytes));
+    }
+}
+
 /* ---- elements at indices -------------------------------------------------------------
  * p[0] steps through the elements that stand in a row, p[1] to where each index starts
  * to count, p[2] through the indices; an index is worth `step` bytes. */
