@@ -105,6 +105,28 @@ $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
+## bench      regard beside PyTorch; ROWS=w0 for some of the rows
+bench: $(BUILD)/bench-static $(BUILD)/bench-shared
+	@tests/bench/run $^ $(ROWS)
+
+$(BUILD)/bench-static: $(BUILD)/tests/bench/bench.o $(STATIC)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/bench-shared: $(BUILD)/tests/bench/bench.o $(SHARED)
+	$(CC) $(CFLAGS) -o $@ $< -L$(BUILD) -lregard -Wl,-rpath,'$$ORIGIN' $(LIBS)
+
+## docs       the reference of ops, from their rows, in build/ops.md
+docs: $(BUILD)/tests/docs/ops
+	$< > $(BUILD)/ops.md
+	@echo "$(BUILD)/ops.md: $$(grep -c '^| [a-z]' $(BUILD)/ops.md) ops"
+
+$(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+## demo       trains the notebook's self-attention layer and shows it
+demo:
+	@echo "make demo: there is no layer to train yet; modules come next"
+
 ## deps       what is missing of: check libstb-dev pkg-config libdnnl-dev
 deps:
 	@tests/deps check libstb-dev pkg-config libdnnl-dev
