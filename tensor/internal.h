@@ -70,7 +70,7 @@ struct rg_tensor {
     atomic_int  refs;
     uint8_t     dtype, ndim, flags;
     uint8_t     output;         /* which output of its history it is */
-    uint32_t    slot;           /* where the scope stack last put it: a hint */
+    atomic_uint slot;           /* where the scope stack last put it: a hint */
     atomic_uint kept;           /* how often rg_keep took it out */
     uint32_t    rebased;        /* the storage's count when this header got its history */
     int64_t     numel;

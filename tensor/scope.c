@@ -63,6 +63,12 @@ bool rg_scope_restart(rg_scope_guard *guard)
 
 /* ---- ownership -------------------------------------------------------------------- */
 
+/* Several threads may lend one tensor: the hint is the last one's. */
+static void put_slot(rg_tensor *t, size_t at)
+{
+    atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
+}
+
 rg_tensor *rg_own(rg_tensor *t)
 {
     rg_thread *me = &rg_this;
@@ -73,7 +79,7 @@ rg_tensor *rg_own(rg_tensor *t)
             return NULL;
         }
     }
-    t->slot = (uint32_t)me->depth;
+    put_slot(t, me->depth);
     me->stack[me->depth++] = t;
     return t;
 }
@@ -95,7 +101,8 @@ char *rg_own_string(size_t bytes)
 static bool find(const rg_tensor *t, size_t mark, size_t *at)
 {
     rg_thread *me = &rg_this;
-    if (t->slot >= mark && t->slot < me->depth && me->stack[t->slot] == t) return *at = t->slot, true;
+    size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
+    if (hint >= mark && hint < me->depth && me->stack[hint] == t) return *at = hint, true;
     for (size_t i = me->depth; i-- > mark;)
         if (me->stack[i] == t) return *at = i, true;
     return false;
@@ -146,9 +153,9 @@ rg_tensor *rg_escape(rg_tensor *t)
     if (me->scopes == 0 || !find(t, mark, &at)) return t;   /* it is outside already */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
-    if (first) first->slot = (uint32_t)at;
+    if (first) put_slot(first, at);
     me->stack[mark] = t;
-    t->slot = (uint32_t)mark;
+    put_slot(t, mark);
     me->marks[me->scopes - 1]++;
     return t;
 }
