@@ -38,7 +38,12 @@ EXAMPLES       := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c examp
 HELPERS        := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 helpers         = $(HELPERS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
 
-.PHONY: all demo test asan fuzz valgrind bench docs size fmt install clean deps help
+# The headers from C++, against the shared library, where there is a compiler for it.
+CXX         := $(if $(findstring clang,$(CC)),clang++,$(CXX))
+CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
+CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
+
+.PHONY: all demo test asan tsan fuzz valgrind bench docs size fmt install clean deps help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -52,8 +57,8 @@ help:
 test: deps
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(TESTS) $(SHARED)
-	@tests/run $(TESTS)
+run-tests: $(TESTS) $(CXXTEST) $(SHARED)
+	@tests/run $(TESTS) $(CXXTEST)
 
 # GCC 12 miscompiles the null check of a thread-local's address; ASan sees null pointers anyway.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=null \
@@ -63,6 +68,14 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
 	    CFLAGS="$(SANITIZE)" run-tests
+
+## tsan       the tests that start threads, under ThreadSanitizer
+tsan: deps
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g -fsanitize=thread" run-threads
+
+THREADED := $(patsubst %.c,$(BUILD)/%,$(shell grep -l pthread_create $(wildcard tests/*/test_*.c)))
+run-threads: $(THREADED)
+	@tests/run $(THREADED)
 
 ## fuzz       every reader on texts and files that nobody would write, under the same
 fuzz:
@@ -101,6 +114,10 @@ $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
 	$$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) $$(links_$(1)) $$$$(pkg-config --libs check) $$(LIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
+
+$(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) -Wl,-rpath,$(abspath $(BUILD))
 
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)

@@ -10,7 +10,7 @@
 #ifndef RG_AUTOGRAD_H
 #define RG_AUTOGRAD_H
 
-#include "tensor/tensor.h"
+#include "../tensor/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,7 +14,7 @@
 #ifndef RG_OPS_H
 #define RG_OPS_H
 
-#include "tensor/tensor.h"
+#include "../tensor/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,0 +1,109 @@
+// The public headers from C++17, against the shared library: numbers beside
+// tensors, shapes, keywords, scopes that an exception leaves.
+#include "regard.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+
+static int checks, failures;
+#define CHECK(x) (checks++, (x) ? (void)0 : (failures++, (void)std::printf("tests/cplusplus.cc:%d: %s: %s\n", \
+                                                                           __LINE__, #x, rg_error())))
+
+static void numbers()
+{
+    RG_SCOPE();
+    CHECK(rg_dtype_of(rg_scalar(1)) == RG_INT64 && rg_dtype_of(rg_scalar(true)) == RG_BOOL);
+    CHECK(rg_dtype_of(rg_scalar(1.5)) == RG_FLOAT32 && rg_dtype_of(rg_scalar(1.5f)) == RG_FLOAT32);
+    CHECK(rg_item(rg_scalar((short)-2)) == -2 && rg_item(rg_scalar('a')) == 'a' && rg_item(rg_scalar(4000000000u)) == 4e9);
+    CHECK(rg_item(rg_scalar(5ul)) == 5 && rg_item(rg_scalar(5ll)) == 5 && rg_item(rg_scalar(5ull)) == 5);
+    CHECK(rg_item(rg_scalar(2.5L)) == 2.5 && rg_item(rg_scalar(sizeof(int))) == sizeof(int));
+    CHECK(rg_item(rg_scalar(rg_scalar(7))) == 7);
+    rg_error_clear();
+    CHECK(!rg_scalar(nullptr) && !std::strcmp(rg_error(), "scalar: expected a tensor but got NULL"));
+    rg_error_clear();
+    int calls = 0;
+    rg_add(calls++, calls++);
+    CHECK(calls == 2);
+    CHECK(rg_item(rg_sub(1, rg_mul(rg_scalar(1.5), 4))) == -5);
+    CHECK(rg_numel(rg_arange_step(0, 1, 0.25)) == 4 && rg_numel(rg_arange(5)) == 5);
+}
+
+static void shapes()
+{
+    RG_SCOPE();
+    int n = 2;
+    size_t m = 3;
+    CHECK(rg_numel(rg_zeros(n, m, 4L)) == 24 && rg_ndim(rg_ones(5)) == 1);
+    CHECK(rg_dtype_of(rg_full(RG_DIMS(2, 3), 1.5)) == RG_FLOAT32 && rg_ndim(rg_full(RG_DIMS(), true)) == 0);
+    CHECK(rg_at(rg_full_dims(RG_DIMS(n, 2), 7, RG_FLOAT64), 1, -1) == 7);
+    const float f[] = { 1, 2, 3, 4 };
+    double d[] = { 1, 2 };
+    int64_t l[] = { 5 };
+    int i[] = { 6, 7 };
+    bool b[] = { true };
+    CHECK(rg_at(rg_from(f, 2, 2), 1, 0) == 3 && rg_dtype_of(rg_from(d, 2)) == RG_FLOAT64);
+    CHECK(rg_at(rg_from(l, 1), 0) == 5 && rg_at(rg_from(i, 2), 1) == 7 && rg_dtype_of(rg_from(b, 1)) == RG_BOOL);
+    CHECK(rg_equal(rg_literal([[1, 0], [0, 2.5]]), rg_from_float((const float[]){ 1, 0, 0, 2.5f }, RG_DIMS(2, 2))));
+    rg_manual_seed(123);
+    CHECK(std::fabs(rg_at(rg_rand(6, 3), 0, 0) - 0.2961) < 5e-5);
+}
+
+struct options { double eps RG_DEFAULT(1e-6); int n RG_DEFAULT(3); const char *text RG_DEFAULT("none"); };
+#define OPTIONS(...) RG_KEYWORDS(options, (.eps = 1e-6, .n = 3, .text = "none"), __VA_ARGS__)
+
+static void keywords()
+{
+    options a = OPTIONS(), b = OPTIONS(.n = 4), c = OPTIONS(.eps = 1, .text = "some");
+    CHECK(a.eps == 1e-6 && a.n == 3 && !std::strcmp(a.text, "none"));
+    CHECK(b.eps == 1e-6 && b.n == 4);
+    CHECK(c.eps == 1 && c.n == 3 && !std::strcmp(c.text, "some"));
+}
+
+static void scopes()
+{
+    int64_t before = rg_live_tensors();
+    try {
+        RG_SCOPE();
+        rg_zeros(3);
+        RG_FOR (int i = 0; i < 3; i++) {
+            rg_zeros(i);
+            if (i == 2) throw i;
+            CHECK(rg_live_tensors() == before + 2);
+        }
+        CHECK(false);
+    } catch (int i) {
+        CHECK(i == 2);
+    }
+    CHECK(rg_live_tensors() == before);
+    rg_tensor *t = [] { RG_SCOPE(); rg_ones(1); return rg_escape(rg_ones(2)); }();
+    CHECK(rg_live_tensors() == before + 1 && rg_numel(t) == 2);
+    rg_drop(t);
+}
+
+static int handled;
+static void errors()
+{
+    rg_on_error([](rg_code, const char *) { handled++; });
+    CHECK(!rg_zeros(-1) && rg_error_code() == RG_RUNTIME_ERROR && handled == 1);
+    rg_on_error(nullptr);
+    CHECK(rg_ndim(RG_NONE) == -1);
+    rg_error_clear();
+}
+
+static void gradients()
+{
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(rg_from_double((const double[]){ 1, 2, 3 }, RG_DIMS(3)), true);
+    rg_tensor *y = rg_sum(rg_mul(rg_mul(x, x), 2));
+    CHECK(rg_backward(y, .retain_graph = true) && rg_at(rg_grad_of(x), 2) == 12);
+    CHECK(rg_backward(y) && rg_at(rg_grad_of(x), 2) == 24);
+}
+
+int main()
+{
+    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients }) f();
+    std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
+    return failures != 0;
+}
