@@ -150,6 +150,9 @@ rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
+/* Writes a value over x, whatever the dtypes; what x was has no gradient. */
+rg_tensor *rg_replace_(const char *name, rg_tensor *x, rg_tensor *value);
+
 /* Composite functions: a scope around the intermediates. */
 #define RG_COMPOSITE(expression) \
     __extension__({ RG_SCOPE(); rg_tensor *rg_result = (expression); rg_result ? rg_escape(rg_result) : NULL; })

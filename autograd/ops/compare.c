@@ -1,0 +1,55 @@
+/*
+ * compare.c: questions about elements, whose answers are bool and have no
+ * gradient.
+ */
+#include "elementwise.h"
+
+static const char compare_no_grad[] = "its result is bool";
+
+/* ---- of one tensor ------------------------------------------------------------------- */
+
+static bool test_shape(rg_call *c)
+{
+    c->out[0]->dtype = RG_BOOL;
+    return rg_shape_same(c);
+}
+
+#define TEST(ident, formula)                                                                    \
+    static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, NULL), true; } \
+    RG_OP(ident, .doc = formula, .n_in = 1, .inplace = true, .shape = test_shape, .forward = ident##_forward, \
+          .no_grad = compare_no_grad, SAMPLES_1(""));                                           \
+    rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }
+
+TEST(isnan,       "is x NaN?")
+TEST(isinf,       "is x infinite?")
+TEST(isfinite,    "is x neither NaN nor infinite?")
+TEST(logical_not, "is x 0?")
+
+/* ---- of two ------------------------------------------------------------------------------ */
+
+/* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
+#define COMPARE(ident, formula)                                                                 \
+    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .inplace = true, .shape = rg_shape_broadcast_bool, \
+          .kernel = k_##ident, .no_grad = compare_no_grad, SAMPLES_2("", ""));                  \
+    rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(ident, RG_NO_ATTR, a, b); } \
+    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
+    {                                                                                           \
+        RG_SCOPE();                                                                             \
+        return rg_replace_(#ident "_", x, (rg_##ident)(x, b));                                  \
+    }
+
+COMPARE(eq, "a == b")
+COMPARE(ne, "a != b")
+COMPARE(lt, "a < b")
+COMPARE(le, "a <= b")
+COMPARE(gt, "a > b")
+COMPARE(ge, "a >= b")
+COMPARE(logical_and, "a and b")
+COMPARE(logical_or,  "a or b")
+COMPARE(logical_xor, "a or b, not both")
+
+rg_tensor *rg_logical_not_(rg_tensor *x)
+{
+    RG_SCOPE();
+    return rg_replace_("logical_not_", x, rg_logical_not(x));
+}
