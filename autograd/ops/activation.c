@@ -46,7 +46,7 @@ static rg_tensor *hardtanh_rule(const rg_step *s, rg_tensor *g)
     return rg_masked_fill(g, rg_logical_or(rg_le(x, k[0]), rg_ge(x, k[1])), 0);
 }
 
-RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", .node = "HardtanhBackward0", .n_in = 1, .inplace = true, .shape = hardtanh_shape,
+RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", .node = "HardtanhBackward0", .n_in = 1, .attr_size = sizeof(struct activation_attr), .inplace = true, .shape = hardtanh_shape,
       .forward = hardtanh_forward, .fused = hardtanh_fused, .grad = { RG_RULE(RG_IN(0), hardtanh_rule) },
       ACTIVATION_SAMPLES("z", -0.5, 0.5));
 
@@ -73,7 +73,7 @@ static rg_tensor *leaky_relu_rule(const rg_step *s, rg_tensor *g)
     return rg_where(rg_gt(rg_saved(s, 0), 0), g, rg_mul(g, NUMBERS_OF(s)[0]));
 }
 
-RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", .node = "LeakyReluBackward0", .n_in = 1, .inplace = true, .shape = leaky_relu_shape,
+RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", .node = "LeakyReluBackward0", .n_in = 1, .attr_size = sizeof(struct activation_attr), .inplace = true, .shape = leaky_relu_shape,
       .forward = leaky_relu_forward, .fused = leaky_relu_fused, .grad = { RG_RULE(RG_IN(0), leaky_relu_rule) },
       ACTIVATION_SAMPLES("z", 0.1));
 
@@ -93,7 +93,7 @@ static rg_tensor *elu_rule(const rg_step *s, rg_tensor *g)
     return rg_where(rg_le(x, 0), rg_mul(g, below), rg_mul(g, k[0]));
 }
 
-RG_OP(elu, .doc = "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", .node_of = elu_node, .n_in = 1, .inplace = true, .shape = elu_shape,
+RG_OP(elu, .doc = "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", .node_of = elu_node, .n_in = 1, .attr_size = sizeof(struct activation_attr), .inplace = true, .shape = elu_shape,
       .forward = elu_forward, .fused = elu_fused, .grad = { RG_RULE(RG_IN(0), elu_rule) },
       ACTIVATION_SAMPLES("z", 1, 1.5, 0.5));
 
@@ -184,7 +184,7 @@ static rg_tensor *softplus_rule(const rg_step *s, rg_tensor *g)
     return rg_where(rg_gt(bx, k[1]), g, rg_mul(g, rg_sigmoid(bx)));
 }
 
-RG_OP(softplus, .doc = "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", .node = "SoftplusBackward0", .n_in = 1, .inplace = true,
+RG_OP(softplus, .doc = "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", .node = "SoftplusBackward0", .n_in = 1, .attr_size = sizeof(struct activation_attr), .inplace = true,
       .shape = softplus_shape, .forward = softplus_forward, .fused = softplus_fused,
       .grad = { RG_RULE(RG_IN(0), softplus_rule) }, ACTIVATION_SAMPLES("", 2, 20));
 

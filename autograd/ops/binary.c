@@ -56,7 +56,7 @@ static bool add_alpha_forward(rg_call *c)
 static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g, RG_ATTR(s, add_alpha)->alpha); }
 
 #define ALPHA_A RG_A(add_alpha, 2.5, 2, "AddBackward0")
-BINARY(add_alpha, "a + alpha b", RG_PROMOTED, rg_shape_broadcast, .node_of = add_alpha_node, .forward = add_alpha_forward,
+BINARY(add_alpha, "a + alpha b", RG_PROMOTED, rg_shape_broadcast, .node_of = add_alpha_node, .attr_size = sizeof(struct add_alpha_attr), .forward = add_alpha_forward,
        .grad = { RG_RULE(0, add_rule), RG_RULE(0, add_alpha_rule_b) },
        RG_SAMPLES({ "(2,3) (2,3)", ALPHA_A }, { "(2,1,3) (4,1)", ALPHA_A }, { "() (2)", ALPHA_A }, { "(0,3) (3)", ALPHA_A }));
 
@@ -181,9 +181,9 @@ static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g)
 
 #define REMAINDER_A RG_A(remainder, false)
 #define REMAINDER_SAMPLES RG_SAMPLES({ "u(2,3) (1)", REMAINDER_A }, { "z(2,1,3) (4,1)", REMAINDER_A }, { "z() ()", REMAINDER_A }, { "(0,3) (3)", REMAINDER_A })
-BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .kernel = k_remainder,
+BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .attr_size = sizeof(struct remainder_attr), .kernel = k_remainder,
        .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) }, REMAINDER_SAMPLES);
-BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .kernel = k_fmod,
+BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .attr_size = sizeof(struct fmod_attr), .kernel = k_fmod,
        .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), fmod_rule_b) }, REMAINDER_SAMPLES);
 
 #define REMAINDER_OF(b) (&(struct remainder_attr){ elementwise_number(b) })
@@ -242,7 +242,7 @@ static rg_tensor *pow_rule_b(const rg_step *s, rg_tensor *g)
 }
 
 #define POW_A RG_A(pow, POW_TENSORS, 0)
-BINARY(pow, "a^b", RG_PROMOTED, pow_shape, .node_of = pow_node, .forward = pow_forward,
+BINARY(pow, "a^b", RG_PROMOTED, pow_shape, .node_of = pow_node, .attr_size = sizeof(struct pow_attr), .forward = pow_forward,
        .grad = { RG_RULE(RG_IN(0) | RG_IN(1), pow_rule_a), RG_RULE(RG_IN(0) | RG_IN(1) | RG_OUTPUT, pow_rule_b) },
        RG_SAMPLES({ "p(2,3) (2,3)", POW_A }, { "p(2,1,3) (4,1)", POW_A }, { "p(3) (2,3)", POW_A }, { "p() ()", POW_A },
                   { "p(0,3) (3)", POW_A }));

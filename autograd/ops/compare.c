@@ -4,8 +4,6 @@
  */
 #include "elementwise.h"
 
-static const char compare_no_grad[] = "its result is bool";
-
 /* ---- of one tensor ------------------------------------------------------------------- */
 
 static bool test_shape(rg_call *c)
@@ -16,8 +14,7 @@ static bool test_shape(rg_call *c)
 
 #define TEST(ident, formula)                                                                    \
     static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, NULL), true; } \
-    RG_OP(ident, .doc = formula, .n_in = 1, .inplace = true, .shape = test_shape, .forward = ident##_forward, \
-          .no_grad = compare_no_grad, SAMPLES_1(""));                                           \
+    RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .forward = ident##_forward, SAMPLES_1("")); \
     rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }
 
 TEST(isnan,       "is x NaN?")
@@ -29,8 +26,8 @@ TEST(logical_not, "is x 0?")
 
 /* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
 #define COMPARE(ident, formula)                                                                 \
-    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .inplace = true, .shape = rg_shape_broadcast_bool, \
-          .kernel = k_##ident, .no_grad = compare_no_grad, SAMPLES_2("", ""));                  \
+    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, .kernel = k_##ident, \
+          SAMPLES_2("", ""));                                                                   \
     rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(ident, RG_NO_ATTR, a, b); } \
     rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
     {                                                                                           \

@@ -63,7 +63,7 @@ static rg_tensor *masked_fill_rule_x(const rg_step *s, rg_tensor *g) { return rg
 static rg_tensor *masked_fill_rule_value(const rg_step *s, rg_tensor *g) { return rg_where(rg_saved(s, 1), g, 0); }
 
 #define MASKED_A RG_A(masked_fill, false)
-RG_OP(masked_fill, .doc = "mask ? value : x", .node_of = masked_fill_node, .n_in = 3, .inplace = true,
+RG_OP(masked_fill, .doc = "mask ? value : x", .node_of = masked_fill_node, .n_in = 3, .attr_size = sizeof(struct masked_fill_attr), .inplace = true,
       .shape = masked_fill_shape, .forward = masked_fill_forward,
       .grad = { RG_RULE(RG_IN(1), masked_fill_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), masked_fill_rule_value) },
       RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_A }, { "(2,1,3) b(4,1) ()", MASKED_A }, { "(3) b(2,3) ()", MASKED_A },
@@ -143,7 +143,7 @@ static rg_tensor *clamp_rule_high(const rg_step *s, rg_tensor *g)
 
 #define CLAMP_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2))
 #define CLAMP_A RG_A(clamp, CLAMP, false)
-RG_OP(clamp, .doc = "min(max(x, low), high)", .node_of = clamp_node, .n_in = 3, .typing = RG_PROMOTED,
+RG_OP(clamp, .doc = "min(max(x, low), high)", .node_of = clamp_node, .n_in = 3, .attr_size = sizeof(struct clamp_attr), .typing = RG_PROMOTED,
       .optional = RG_IN(1) | RG_IN(2), .inplace = true, .shape = clamp_shape, .forward = clamp_forward,
       .grad = { RG_RULE(CLAMP_NEEDS, clamp_rule_x), RG_RULE(CLAMP_NEEDS, clamp_rule_low), RG_RULE(CLAMP_NEEDS, clamp_rule_high) },
       RG_SAMPLES({ "(2,3) s(2,3) p(2,3)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
@@ -207,7 +207,7 @@ static rg_tensor *lerp_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g,
 static rg_tensor *lerp_rule_w(const rg_step *s, rg_tensor *g) { return rg_mul(g, rg_sub(rg_saved(s, 1), rg_saved(s, 0))); }
 
 #define LERP_A RG_A(lerp, false)
-RG_OP(lerp, .doc = "a + weight (b - a)", .node_of = lerp_node, .n_in = 3, .inplace = true, .shape = lerp_shape, .kernel = k_lerp,
+RG_OP(lerp, .doc = "a + weight (b - a)", .node_of = lerp_node, .n_in = 3, .attr_size = sizeof(struct lerp_attr), .inplace = true, .shape = lerp_shape, .kernel = k_lerp,
       .grad = { RG_RULE(RG_IN(2), lerp_rule_a), RG_RULE(RG_IN(2), lerp_rule_b), RG_RULE(RG_IN(0) | RG_IN(1), lerp_rule_w) },
       RG_SAMPLES({ "(2,3) (2,3) u(2,3)", LERP_A }, { "(2,1,3) (4,1) u()", LERP_A }, { "(3) (2,1) (2,3)", LERP_A },
                  { "() () ()", LERP_A }, { "(0,3) (3) (1)", LERP_A }));
@@ -260,7 +260,7 @@ static rg_tensor *addcmul_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul
 #define ADDC_SAMPLES(z) \
     RG_SAMPLES({ "(2,3) (2,3) " z "(2,3)", ADDC_A }, { "(2,1,3) (4,1) " z "()", ADDC_A }, { "(3) (2,1) " z "(2,3)", ADDC_A }, \
                { "() () " z "()", ADDC_A }, { "(0,3) (3) " z "(1)", ADDC_A })
-RG_OP(addcmul, .doc = "x + value a b", .node = "AddcmulBackward0", .n_in = 3, .typing = RG_PROMOTED, .inplace = true,
+RG_OP(addcmul, .doc = "x + value a b", .node = "AddcmulBackward0", .n_in = 3, .attr_size = sizeof(struct addcmul_attr), .typing = RG_PROMOTED, .inplace = true,
       .shape = addcmul_shape, .forward = addcmul_forward,
       .grad = { RG_RULE(0, addc_rule_x), RG_RULE(RG_IN(2), addcmul_rule_a), RG_RULE(RG_IN(1), addcmul_rule_b) }, ADDC_SAMPLES(""));
 
@@ -292,7 +292,7 @@ static rg_tensor *addcdiv_rule_b(const rg_step *s, rg_tensor *g)
     return rg_mul(rg_neg(g), rg_div(rg_mul(a, RG_ATTR(s, addcdiv)->value), rg_square(b)));
 }
 
-RG_OP(addcdiv, .doc = "x + value a / b", .node = "AddcdivBackward0", .n_in = 3, .typing = RG_PROMOTED, .inplace = true,
+RG_OP(addcdiv, .doc = "x + value a / b", .node = "AddcdivBackward0", .n_in = 3, .attr_size = sizeof(struct addcdiv_attr), .typing = RG_PROMOTED, .inplace = true,
       .shape = rg_shape_broadcast, .forward = addcdiv_forward,
       .grad = { RG_RULE(0, addc_rule_x), RG_RULE(RG_IN(2), addcdiv_rule_a), RG_RULE(RG_IN(1) | RG_IN(2), addcdiv_rule_b) },
       ADDC_SAMPLES("z"));
@@ -344,7 +344,7 @@ static rg_tensor *replace_rule_x(const rg_step *s, rg_tensor *g) { return (void)
 static rg_tensor *replace_rule_source(const rg_step *s, rg_tensor *g) { return (void)s, g; }
 
 #define REPLACE_A RG_A(replace, "CopyBackwards")
-RG_OP(replace, .doc = "source in the shape and dtype of x", .node_of = replace_node, .n_in = 2, .inplace = true,
+RG_OP(replace, .doc = "source in the shape and dtype of x", .node_of = replace_node, .n_in = 2, .attr_size = sizeof(struct replace_attr), .inplace = true,
       .shape = replace_shape, .forward = replace_forward, .grad = { RG_RULE(0, replace_rule_x), RG_RULE(0, replace_rule_source) },
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE_A }, { "(2,4,3) (4,1)", REPLACE_A }, { "(3) ()", REPLACE_A }, { "() ()", REPLACE_A },
                  { "(0,3) (3)", REPLACE_A }));

@@ -70,7 +70,7 @@ static bool round_decimals_forward(rg_call *c)
 static rg_tensor *round_decimals_rule(const rg_step *s, rg_tensor *g) { return (void)s, rg_zeros_like(g); }
 
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1, .inplace = true,
-      .shape = round_decimals_shape, .forward = round_decimals_forward, .grad = { RG_RULE(0, round_decimals_rule) },
+      .attr_size = sizeof(struct round_decimals_attr), .shape = round_decimals_shape, .forward = round_decimals_forward, .grad = { RG_RULE(0, round_decimals_rule) },
       RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) }, { "z(0,3)", RG_A(round_decimals, 1) }));
 
 rg_tensor *rg_round_decimals(rg_tensor *x, int decimals)
