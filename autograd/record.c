@@ -437,13 +437,36 @@ static bool collides(const rg_tensor *t, int n, rg_tensor *const in[])
     return false;
 }
 
+/* Does a rule want to read the value that is written over? */
+static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[])
+{
+    for (int i = 0; i < n && i < RG_MAX_RULES && rg_grad_mode(); i++)
+        if (in[i] && in[i] != RG_NONE && in[i]->history && rg_gradient_of(op, i)->needs & RG_IN(0)) return true;
+    return false;
+}
+
+/* A copy of t in t's place in the graph. */
+static rg_tensor *copy_with_history(const rg_tensor *t)
+{
+    rg_tensor *copy = rg_new_like(t, t->dtype);
+    if (!copy) return NULL;
+    rg_copy_elements(copy, t);
+    if (t->history) rg_node_attach(copy, rg_node_of(t), t->output);
+    return rg_own(copy);
+}
+
 rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
                             rg_tensor *const in[])
 {
-    rg_tensor *t = in[0], *y;
+    rg_tensor *t = in[0], *y, *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();
+    if (reads_overwritten(op, n, in)) {
+        for (int i = 1; i < n; i++) apart[i] = in[i];
+        if (!(apart[0] = copy_with_history(t))) return NULL;
+        in = apart;
+    }
     if (!apply(op, attr, attr_size, n, in, &y, direct ? t : NULL)) return NULL;
     if (y != t) {
         char a[192], b[192];

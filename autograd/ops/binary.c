@@ -138,11 +138,11 @@ static bool div_trunc_shape(rg_call *c) { return divides(c, "div_trunc_cpu"); }
 static rg_tensor *flat_rule(const rg_step *s, rg_tensor *g) { return (void)s, rg_zeros_like(g); }
 
 BINARY(div_floor, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "DivBackward2", .kernel = k_div_floor,
-       .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, RG_SAMPLES({ "(2,0) (1)", NULL }));
+       .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, SAMPLES_2("", "z"));
 BINARY_FUNCTIONS(div_floor)
 
 BINARY(div_trunc, "trunc(a / b)", RG_PROMOTED, div_trunc_shape, .node = "DivBackward2", .kernel = k_div_trunc,
-       .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, RG_SAMPLES({ "(2,0) (1)", NULL }));
+       .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, SAMPLES_2("", "z"));
 BINARY_FUNCTIONS(div_trunc)
 
 BINARY(floor_divide, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "NotImplemented", .kernel = k_div_floor,
@@ -180,7 +180,8 @@ static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g)
 }
 
 #define REMAINDER_A RG_A(remainder, false)
-#define REMAINDER_SAMPLES RG_SAMPLES({ "u(2,3) (1)", REMAINDER_A }, { "z(2,1,3) (4,1)", REMAINDER_A }, { "z() ()", REMAINDER_A }, { "(0,3) (3)", REMAINDER_A })
+#define REMAINDER_SAMPLES RG_SAMPLES({ "(2,3) p(2,3)", REMAINDER_A }, { "z(2,1,3) z(4,1)", REMAINDER_A }, { "() p()", REMAINDER_A }, \
+                                     { "(0,3) (3)", REMAINDER_A })
 BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .attr_size = sizeof(struct remainder_attr), .kernel = k_remainder,
        .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) }, REMAINDER_SAMPLES);
 BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .attr_size = sizeof(struct fmod_attr), .kernel = k_fmod,
@@ -293,7 +294,7 @@ EXTREME_RULE(minimum_rule_b, 1, rg_lt, 0)
 #define EXTREME(ident, Node, formula)                                                           \
     BINARY(ident, formula, RG_PROMOTED, rg_shape_broadcast, .node = Node, .kernel = k_##ident,   \
            .grad = { RG_RULE(RG_IN(0) | RG_IN(1), ident##_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), ident##_rule_b) }, \
-           RG_SAMPLES({ "z(2,3) (1)", NULL }, { "d(2,1,3) (4,1)", NULL }, { "() ()", NULL }, { "(0,3) (3)", NULL })); \
+           SAMPLES_2("", "")); \
     BINARY_FUNCTIONS(ident)
 EXTREME(maximum, "MaximumBackward0", "a > b ? a : b; NaN if either is")
 EXTREME(minimum, "MinimumBackward0", "a < b ? a : b; NaN if either is")

@@ -60,7 +60,7 @@ static bool masked_fill_forward(rg_call *c)
 }
 
 static rg_tensor *masked_fill_rule_x(const rg_step *s, rg_tensor *g) { return rg_masked_fill(g, rg_saved(s, 1), 0); }
-static rg_tensor *masked_fill_rule_value(const rg_step *s, rg_tensor *g) { return rg_where(rg_saved(s, 1), g, 0); }
+static rg_tensor *masked_fill_rule_value(const rg_step *s, rg_tensor *g) { return rg_sum(rg_where(rg_saved(s, 1), g, 0)); }
 
 #define MASKED_A RG_A(masked_fill, false)
 RG_OP(masked_fill, .doc = "mask ? value : x", .node_of = masked_fill_node, .n_in = 3, .attr_size = sizeof(struct masked_fill_attr), .inplace = true,
@@ -146,7 +146,7 @@ static rg_tensor *clamp_rule_high(const rg_step *s, rg_tensor *g)
 RG_OP(clamp, .doc = "min(max(x, low), high)", .node_of = clamp_node, .n_in = 3, .attr_size = sizeof(struct clamp_attr), .typing = RG_PROMOTED,
       .optional = RG_IN(1) | RG_IN(2), .inplace = true, .shape = clamp_shape, .forward = clamp_forward,
       .grad = { RG_RULE(CLAMP_NEEDS, clamp_rule_x), RG_RULE(CLAMP_NEEDS, clamp_rule_low), RG_RULE(CLAMP_NEEDS, clamp_rule_high) },
-      RG_SAMPLES({ "(2,3) s(2,3) p(2,3)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
+      RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
                  { "() - ()", CLAMP_A }, { "(0,3) (3) (1)", CLAMP_A }));
 
 static bool clamp_of(rg_tensor *low, rg_tensor *high, enum clamp_form form, struct clamp_attr *a)

@@ -213,9 +213,11 @@ static int compare_runs(const char *check, const application *a, const applicati
     p.n = derive_inputs(a->sample->inputs, RG_FLOAT64, in);
     q.n = derive_inputs(b->sample->inputs, other, in2);
     if (a->layout == EXPANDED)                          /* the same numbers, but copied */
-        for (int i = 0; i < p.n; i++)
-            if (in2[i] != RG_NONE && rg_is_float(in2[i]->dtype))
+        for (int i = 0; i < p.n; i++) {
+            if (in2[i]->dtype == RG_BOOL && in2[i] != RG_NONE) in2[i] = rg_clone(laid_out(in2[i], EXPANDED));
+            else if (in2[i] != RG_NONE && rg_is_float(in2[i]->dtype))
                 in2[i] = rg_requires_grad_(rg_detach(rg_clone(laid_out(in2[i], EXPANDED))), true);
+        }
     if (!values_of(&p, in, false, one, &n1) || !values_of(&q, in2, graph, two, &n2))
         return fault(a->op, a->sample, check, rg_error());
     for (int i = 0; i < n1; i++) {
