@@ -220,6 +220,7 @@ static inline void rg_count_to(atomic_long *count, long n)              /* one w
 
 void rg_drifted(rg_thread *me);                         /* the thread's count has left its bounds */
 enum { RG_DRIFT_MAX = 256 << 10 };                      /* bytes that it keeps from the common one */
+enum { RG_CACHE_MAX = 1 << 30 };                        /* bytes that a thread's free lists hold on to */
 enum { RG_HEADER_BATCH = 512 };                         /* headers that threads hand to each other at once */
 
 static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
@@ -233,8 +234,8 @@ static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
 static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
 {
     rg_thread *me = &rg_this;
-    size_t c = (bytes + 63) / 64;
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->free[c] || me->fail_at)) return rg_alloc(bytes, cls);
+    size_t c = (bytes + 63) / 64;                       /* 0: no bytes, or far too many */
+    if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->free[c] || me->fail_at)) return rg_alloc(bytes, cls);
     rg_free_block *b = me->free[c];
     me->free[c] = b->next;
     me->cached -= (int64_t)c * 64;
@@ -271,7 +272,7 @@ static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)
 {
     rg_thread *me = &rg_this;
     size_t c = (bytes + 63) / 64;
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled)) {
+    if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->pooled || me->cached >= RG_CACHE_MAX)) {
         rg_free(block, bytes, cls);
         return;
     }

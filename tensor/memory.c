@@ -20,7 +20,6 @@ enum {
     HUGE_MIN   = 4 << 20,              /* from here a block is aligned to, and asks for, huge pages */
     SLAB       = 64,                   /* headers that are made at once */
 };
-static const int64_t CACHE_MAX = (int64_t)1 << 30;      /* bytes that a thread's free lists hold on to */
 
 __thread rg_thread rg_this __attribute__((tls_model("initial-exec")));
 
@@ -263,7 +262,7 @@ void rg_free(void *block, size_t bytes, rg_class cls)
         header_free(block);
     } else {
         int c = class_of(bytes ? bytes : 1, &size);
-        if (RG_UNLIKELY(bypass || me->cached + (int64_t)size > CACHE_MAX)) {
+        if (RG_UNLIKELY(bypass || me->cached + (int64_t)size > RG_CACHE_MAX)) {
             free(block);
         } else {
             rg_free_block *b = block;

@@ -104,6 +104,24 @@ START_TEST(test_absurd_requests)
 }
 END_TEST
 
+/* The short way and the long way are one allocator: a block may come by one and go by the other. */
+START_TEST(test_short_way)
+{
+    static const size_t size[] = { 0, 1, 63, 64, 65, 4095, 4096, 4097, 100000 };
+    rg_memory before = rg_memory_stats();
+    for (int round = 0; round < 16; round++)
+        for (int i = 0; i < RG_COUNT(size); i++) {
+            void *p = round & 1 ? rg_alloc_fast(size[i], RG_MEM_NODE) : rg_alloc(size[i], RG_MEM_NODE);
+            ck_assert_int_gt(rg_memory_stats().nodes, before.nodes);
+            memset(p, round, size[i]);
+            if (round & 2) rg_free_fast(p, size[i], RG_MEM_NODE);
+            else rg_free(p, size[i], RG_MEM_NODE);
+            ck_assert_int_eq(rg_memory_stats().nodes, before.nodes);
+        }
+    for (size_t bytes = SIZE_MAX; bytes > SIZE_MAX - 200; bytes--) ck_assert_ptr_null(rg_alloc_fast(bytes, RG_MEM_NODE));
+}
+END_TEST
+
 START_TEST(test_grow)
 {
     int *list = NULL;
@@ -273,5 +291,5 @@ START_TEST(test_pool_can_be_bypassed)
 END_TEST
 
 RG_TESTS(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak, test_blocks_are_aligned_and_apart,
-         test_absurd_requests, test_grow, test_each_request_fails, test_thread_exit, test_made_here_released_there,
+         test_absurd_requests, test_short_way, test_grow, test_each_request_fails, test_thread_exit, test_made_here_released_there,
          test_threads_share, test_pool_can_be_bypassed)
