@@ -253,7 +253,7 @@ static bool golden_next(golden_file *f, golden_case *c)
         golden_arg *a = &c->arg[c->n_args++];
         a->kind = *line;
         switch (*line) {
-        case 'i': a->i = strtoll(rest, NULL, 10); break;
+        case 'i': case 'B': a->i = strtoll(rest, NULL, 10); break;
         case 'x': a->x = strtod(rest, NULL); break;
         case 'L': a->dims = golden_dims(rest); break;
         case 'y': a->i = golden_dtype(rest); break;

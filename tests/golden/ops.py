@@ -6,7 +6,7 @@
                                                 other and more samples, for a look around:
     REGARD_GOLDEN=/tmp/more build/tests/autograd/test_golden
 
-The functions are those that autograd/ops.h declares, and CREATION of ops_cases.py, which also says how each
+The functions are those that autograd/ops.h declares, and some of tensor.h; ops_cases.py says how each
 is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were made by hand.
 OpInfo needs the package expecttest.
 
@@ -16,7 +16,7 @@ A file is a list of cases; a line's first character says what it is:
     t f64 g 2,3 1,2 : 0.5 1 ..            an argument: a tensor that requires grad (or -), shape, strides, values
     n f 0.5                               a number where a tensor is expected (i, f, b), which stays weak
     -                                     absent
-    i 3 / x 0.5 / L 2,3 / s text / y f32  an integer, a double, dims, a string, a dtype
+    i 3 / x 0.5 / L 2,3 / s text / y f32  an integer, a double, dims, a string, a dtype; B 1 a bool as an index
     l 2                                   a list of the next two
     > f64 AddBackward0 2,3 : ..           an output: dtype, grad_fn ('-': does not require grad), shape, values
     g 2,3 : ..                            the first gradient of each tensor that requires grad ('g -': none)
@@ -47,7 +47,7 @@ sys.path.insert(0, HERE)
 import ops_cases as table
 from ops_cases import Case, Number, Skip
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "b"}
-ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
+ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 FOUR = decimal.Context(prec=4, rounding=decimal.ROUND_DOWN)
 KEEP = 48               # values of an expected tensor before it is thinned
 
@@ -170,7 +170,7 @@ def sentence(error):
 
 
 def kind(error):
-    for k in (NotImplementedError, IndexError, ValueError, TypeError, RuntimeError):
+    for k in (NotImplementedError, IndexError, ValueError, TypeError, AssertionError, RuntimeError):
         if isinstance(error, k): return k.__name__
 
 
@@ -243,20 +243,21 @@ def argument_lines(arg, ctype):
         return ["n %s %s" % (letter, short(v, torch.float64) if letter == "f" else int(v))]
     if isinstance(arg, str): return ["s " + arg]
     if ctype == "double": return ["x " + short(float(arg), torch.float64)]
+    if ctype == "item" and isinstance(arg, bool): return ["B %d" % arg]
     if isinstance(arg, (bool, int)): return ["i %d" % arg]
     if ctype in ("rg_dims", "const int64_t *"): return ["L " + shape_text(arg)]
-    assert isinstance(arg, (list, tuple)), (arg, ctype)
+    if not isinstance(arg, (list, tuple)): raise Skip("%r for %s" % (arg, ctype))
     return ["l %d" % len(arg)] + [line for a in arg for line in argument_lines(a, "rg_tensor *")]
 
 
-def case_text(case, ctypes, expectation):
+def case_lines(case, ctypes):
     head = "= " + case.function
     if case.tol: head += " %g" % case.tol
     head += "".join(" " + f for f in sorted(case.flags)) + " # " + case.origin + (": " + case.why if case.why else "")
     lines = [head]
     for i, arg in enumerate(case.args):
-        lines += argument_lines(arg, ctypes[i] if i < len(ctypes) else "")
-    return "\n".join(lines + expectation) + "\n"
+        lines += argument_lines(arg, ctypes[min(i, len(ctypes) - 1)])
+    return lines
 
 
 # ---- choosing --------------------------------------------------------------------------------------------------
@@ -270,7 +271,7 @@ def skeleton(case):
     return tuple(look(a) for a in case.args)
 
 
-def from_opinfo(table, seed):
+def from_opinfo(table, functions, seed):
     """The cases that torch's OpInfo gives: function -> cases; and the counted reasons for what was skipped."""
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal import common_methods_invocations, opinfo
@@ -305,12 +306,15 @@ def from_opinfo(table, seed):
                     for t in tensors_of(case.args):
                         if t.dtype not in NAMES or t.device.type != "cpu" or t.layout != torch.strided:
                             raise Skip("%s %s" % (t.dtype, t.device))
-                except (Skip, TypeError) as e:
+                except (Skip, TypeError, ValueError) as e:
                     reason = "%s: %s" % (op.name, str(e).split("\n")[0][:90])
                     skipped[reason] = skipped.get(reason, 0) + 1
                     continue
                 case.origin = origin
                 cases.setdefault(case.function, []).append(case)
+                if case.function + "_" in functions and isinstance(case.args[0], torch.Tensor):
+                    inplace = Case(case.function + "_", *case.args, origin=origin)
+                    cases.setdefault(inplace.function, []).append(inplace)
     sizes(5, 10)
     return cases, skipped
 
@@ -345,10 +349,10 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
 
-    functions = {**declared(), **table.CREATION}
+    functions = {**declared(), **table.PARAMETERS}
     missing = [f for f in options.functions if f not in functions]
     if missing: sys.exit("not declared: " + " ".join(missing))
-    opinfo, skipped = from_opinfo(table.OPINFO, options.seed)
+    opinfo, skipped = from_opinfo(table.OPINFO, functions, options.seed)
     by_hand = {}
     for case in table.by_hand(): by_hand.setdefault(case.function, []).append(case)
     for unknown in (set(opinfo) | set(by_hand)) - set(functions): sys.exit("ops.h has no function " + unknown)
@@ -361,7 +365,9 @@ def main():
         for case in by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case)):
             hand = case.origin == "by hand"
             if not hand and room < 0: break
-            try: expectation = evaluate(case, call)
+            try:
+                lines = case_lines(case, ctypes)        # first, as a call may change its arguments
+                expectation = evaluate(case, call)
             except Skip as e:
                 reason = "%s: %s" % (name, e)
                 skipped[reason] = skipped.get(reason, 0) + 1
@@ -372,7 +378,7 @@ def main():
                     skipped[name + ": " + expectation[0][:80]] = skipped.get(name + ": " + expectation[0][:80], 0) + 1
                     continue
                 expectation[0] = changed
-            text = case_text(case, ctypes, expectation)
+            text = "\n".join(lines + expectation) + "\n"
             if text in texts: continue
             texts.append(text)
             if not hand: room -= len(text)
