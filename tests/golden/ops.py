@@ -127,6 +127,13 @@ def prepared(t, style=None):
     return r.requires_grad_(t.requires_grad)
 
 
+def fresh(t):
+    """A leaf of its own with the same values and strides: cases made by hand share their tensors."""
+    storage = t.detach().untyped_storage().clone()
+    r = torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.shape, t.stride())
+    return r.requires_grad_(t.requires_grad)
+
+
 def over_tensors(f, arg):
     if isinstance(arg, torch.Tensor): return f(arg)
     if isinstance(arg, (list, tuple)) and any(isinstance(a, torch.Tensor) for a in arg):
@@ -186,7 +193,9 @@ def evaluate(case, call):
     except ERRORS as e:
         return ["! %s %s" % (kind(e), sentence(e))]
     lines = []
+    if len(outs) > 32: raise Skip("more than 32 results")
     for y in outs:
+        if y.dim() > 8: raise Skip("more than 8 dims")
         if y.dtype not in NAMES: raise Skip("the result is %s" % y.dtype)
         node = "leaf" if y.requires_grad and y.is_leaf else y.grad_fn.name() if y.requires_grad else "-"
         lines.append("> %s %s %s %s" % (NAMES[y.dtype], node, shape_text(y.shape), values_text(y)))
@@ -197,6 +206,7 @@ def evaluate(case, call):
         first = torch.autograd.grad([y for _, y in live], leaves, [cotangent(k, y) for k, y in live],
                                     create_graph=second, allow_unused=True)
     except ERRORS as e:
+        if "returned an invalid gradient" in str(e): return lines       # a mistake of torch's own backward
         return lines + ["? %s %s" % (kind(e), sentence(e))]
     lines += [gradient_text("g", g) for g in first]
     again = [(k, g) for k, g in enumerate(first) if g is not None and g.requires_grad]
@@ -253,7 +263,7 @@ def argument_lines(arg, ctype):
 def case_lines(case, ctypes):
     head = "= " + case.function
     if case.tol: head += " %g" % case.tol
-    head += "".join(" " + f for f in sorted(case.flags)) + " # " + case.origin + (": " + case.why if case.why else "")
+    head += "".join(" " + f for f in sorted(case.flags & {"direct"})) + " # " + case.origin + (": " + case.why if case.why else "")
     lines = [head]
     for i, arg in enumerate(case.args):
         lines += argument_lines(arg, ctypes[min(i, len(ctypes) - 1)])
@@ -291,6 +301,7 @@ def from_opinfo(table, functions, seed):
                 sizes(*((3, 4) if small else (5, 10)))
                 torch.manual_seed(seed)
                 random.seed(seed)
+                np.random.seed(seed)
                 try:
                     samples = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point),
                                                     400))
@@ -306,6 +317,7 @@ def from_opinfo(table, functions, seed):
                     for t in tensors_of(case.args):
                         if t.dtype not in NAMES or t.device.type != "cpu" or t.layout != torch.strided:
                             raise Skip("%s %s" % (t.dtype, t.device))
+                        if t.dim() > 8: raise Skip("more than 8 dims")
                 except (Skip, TypeError, ValueError) as e:
                     reason = "%s: %s" % (op.name, str(e).split("\n")[0][:90])
                     skipped[reason] = skipped.get(reason, 0) + 1
@@ -365,6 +377,7 @@ def main():
         for case in by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case)):
             hand = case.origin == "by hand"
             if not hand and room < 0: break
+            if hand: case.args = [over_tensors(fresh, a) for a in case.args]
             try:
                 lines = case_lines(case, ctypes)        # first, as a call may change its arguments
                 expectation = evaluate(case, call)
@@ -372,7 +385,8 @@ def main():
                 reason = "%s: %s" % (name, e)
                 skipped[reason] = skipped.get(reason, 0) + 1
                 continue
-            if expectation[0].startswith("!"):
+            if expectation and expectation[0].startswith("!"):
+                if "valid" in case.flags: continue
                 changed = table.error_of(name, expectation[0])
                 if changed is None:
                     skipped[name + ": " + expectation[0][:80]] = skipped.get(name + ": " + expectation[0][:80], 0) + 1

@@ -21,7 +21,8 @@ class Case:
     def __init__(self, function, *args, tol=None, why=None, flags=(), origin="by hand"):
         assert tol is None or why, "a tolerance states its reason"
         self.function, self.args, self.tol, self.why = function, list(args), tol, why
-        self.flags, self.origin = set(flags), origin
+        self.flags, self.origin = set(flags), origin    # first: no second gradients; direct: in place on the argument
+                                                        # itself; valid: left out if it is an error
 
 
 DTYPES = [torch.bool, torch.int64, torch.float32, torch.float64]        # in the order of rg_dtype
@@ -345,7 +346,8 @@ OPINFO = {
     "baddbmm": lambda c, a, b, beta=1, alpha=1: ("baddbmm", c, a, b, float(beta), float(alpha)),
     "nn.functional.linear": lambda x, weight, bias=None: ("linear", x, weight, bias),
     "view": shape("view_dims"), "reshape": shape("reshape_dims"), "expand": shape("expand_dims"),
-    "permute": shape("permute_dims"), "repeat": shape("repeat_dims"), "tile": shape("tile_dims"), "flip": shape("flip_dims"),
+    "permute": shape("permute_dims"), "repeat": shape("repeat_dims"), "tile": shape("tile_dims"),
+    "flip": lambda x, dims: ("flip_dims", x, (dims,) if isinstance(dims, int) else tuple(dims)),
     "flatten": lambda x, start_dim=0, end_dim=-1: ("flatten", x, start_dim, end_dim),
     "unflatten": lambda x, dim, sizes: ("unflatten", x, dim, tuple(sizes)),
     **same("transpose", "T", "t", "mT", "unsqueeze", "expand_as", "view_as", "reshape_as", "select", "trace", "gather",
@@ -379,8 +381,8 @@ OPINFO = {
     "full": lambda shape, value, dtype=None, device=None: ("full_dims", shape, Number(value), dtype) if dtype else ("full", shape, Number(value)),
     "zeros": lambda shape, dtype, device=None: ("zeros_dims", shape, dtype),
     "ones": lambda shape, dtype, device=None: ("ones_dims", shape, dtype),
-    "linspace": lambda a, b, n, dtype=None, device=None: ("linspace", float(a), float(b), n, dtype),
-    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: ("logspace", float(a), float(b), n, float(base), dtype),
+    "linspace": lambda a, b, n, dtype=None, device=None: ("linspace", float(a), float(b), n, dtype or torch.float32),
+    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: ("logspace", float(a), float(b), n, float(base), dtype or torch.float32),
     **{name: (lambda name: lambda x, **rest: (no(rest.get("dtype"), "dtype="), name, x)[1:])(name) for name in ("zeros_like", "ones_like")},
     "full_like": lambda x, value, dtype=None: (no(dtype, "dtype="), "full_like", x, Number(value))[1:],
     "equal": plain("equal"),
@@ -500,19 +502,23 @@ def elementwise():
 def reductions():
     ties = T([[1., 3., 3.], [2., nan, 0.], [-inf, inf, 5.]], f64)
     for name in ON_EVERYTHING:
-        def cases(x, *more):
+        def cases(x):
             yield Case(name, x)
             if name in ("norm",): args = (2.0,)
             else: args = ()
             tail = (1.0,) if name in ("var", "std") else ()
             keep = () if name == "count_nonzero" else (False,)
             for dim in (0, -1, 1, 2, -3):
-                yield Case(name + "_dim", x, *args, dim, *tail, *keep)
+                yield Case(name + "_dim", x, *args, dim, *tail, *keep, flags=several)
             if keep: yield Case(name + "_dim", x, *args, -1, *tail, True)
             if name in ("prod", "max", "min", "argmax", "argmin"): return
             for dims in ((), (0,), (0, 1), (1, -2), (0, 0), (3,)):
-                yield Case(name + "_dims", x, *args, dims, *tail, *keep)
+                yield Case(name + "_dims", x, *args, dims, *tail, *keep, flags=several)
+        several = []
         yield from cases(grid(2, 3))
+        for x in (T([[1, 5], [0, -2]]), T([[True, False]]), torch.zeros(0, 3, dtype=f64), T(1., f64)):
+            yield Case(name + "_dim", x, *((2.0,) if name == "norm" else ()), 0, *((1.0,) if name in ("var", "std") else ()), *(() if name == "count_nonzero" else (False,)))
+        several = ["valid"]
         yield from cases(ties)
         yield from cases(T([[1., 3., 3.], [0., 0., -2.]], f32))
         yield from cases(T(2.5, f64))
@@ -584,9 +590,14 @@ def products():
         yield Case("einsum_list", equation, [grid(*x) for x in s])
 
 def shapes():
-    x, y = grid(2, 3, 4), grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_()
-    scalar, empty, ints, bools = T(2.5, f64), torch.zeros(0, 3, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])
-    several = (x, y, scalar, empty, ints, bools)
+    for case in on_shapes():
+        if case.args[0] is not COMMON[0] and case.args[0] is not COMMON[1] and any(case.args[0] is c for c in COMMON): case.flags.add("valid")
+        yield case
+
+COMMON = [grid(2, 3, 4), T(2.5, f64), grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(), torch.zeros(0, 3, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])]
+
+def on_shapes():
+    x, scalar, y, empty, ints, bools = several = COMMON
     targets = ((6, 4), (-1,), (2, -1, 2), (2, 12), (24,), (5, 5), (-1, -1), (-2, 12), (0, -1), (2, 3, 4, 1), (1,), (), (4,), (3, 0), (0,), (1, 2, 3, 4, 1))
     for t, s in itertools.product(several, targets):
         yield Case("view_dims", t, s); yield Case("reshape_dims", t, s)
@@ -782,7 +793,7 @@ def by_hand():
 # Python's own complaint about its arguments' types, which C's compiler makes.
 NOT_OURS = r"received an invalid combination|argument '\w+' \(position|must be (Tensor|int|tuple|Number), not|must be tuple of ints|" \
            r"missing \d+ required|unexpected keyword|not supported between|unsupported operand|Overloaded torch operator|" \
-           r"expected Tensor as element|got an unexpected|object cannot be interpreted|Expected object of scalar type|out of range integral|value cannot be converted"
+           r"expected Tensor as element|got an unexpected keyword|object cannot be interpreted|Expected object of scalar type|out of range integral"
 
 def error_of(name, line):
     """The expected error ('! Class sentence'), as ours is to be; None: no counterpart in C."""
