@@ -194,7 +194,7 @@ struct rg_node {
 
 bool     rg_grad_mode(void);
 rg_node *rg_node_of(const rg_tensor *t);                    /* NULL: does not require grad */
-rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, size_t attr_size);
+rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size);
 void     rg_node_retain(rg_node *n);
 void     rg_node_release(rg_node *n);
 void     rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output);    /* gives t, which has none, its history */

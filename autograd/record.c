@@ -83,11 +83,13 @@ void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output)
 
 bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 
-/* One block: the node, edges, metas, attributes, saved tensors, their versions. */
-rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, size_t attr_size)
+/* One block: the node, edges, metas, attributes, saved tensors, their versions. ndim: of the
+ * last output. */
+rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size)
 {
     size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
-    size_t attrs = metas + (size_t)n_out * sizeof(rg_meta);
+    size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);     /* no more of it than is used */
+    size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
     size_t saved = attrs + (attr_size + 7) / 8 * 8, n_saved = op ? (size_t)(n_in + n_out) : 0;
     size_t bytes = saved + n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
     rg_node *n = rg_alloc_fast(bytes, RG_MEM_NODE);
@@ -259,7 +261,7 @@ static bool save(rg_node *n, int slot, rg_tensor *t)
 static bool record(const rg_call *c, size_t attr_size)
 {
     const rg_op *op = c->op;
-    rg_node *n = rg_node_new(op, c->n_in, c->n_out, attr_size);
+    rg_node *n = rg_node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size);
     if (!n) return false;
     if (attr_size) memcpy(n->attr, c->attr, attr_size);
     uint64_t order = recorder.clock;
@@ -337,7 +339,7 @@ static bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *ove
     return !any_float || record(c, attr_size);
 }
 
-/* With inputs that want a closer look: numbers, views, what must be converted. */
+/* With inputs that want a closer look: numbers, what is absent, what must be converted. */
 static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over)
 {
     int n = c->n_in;
@@ -371,7 +373,8 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
     bool plain = n <= RG_MAX_RULES, wants_grad = false;
     for (int i = 0; i < n && plain; i++) {
         const rg_tensor *t = in[i];
-        plain = t && t->state == RG_ALIVE && t != RG_NONE && !(t->flags & (RG_VIEW | RG_WEAK))
+        plain = t && t->state == RG_ALIVE && t != RG_NONE && !(t->flags & RG_WEAK)
+                && (!(t->flags & RG_VIEW) || t->rebased == t->storage->rebased)
                 && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
         wants_grad |= plain && t->history;
     }
@@ -528,7 +531,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on)
     }
     if (!rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
-    n = rg_node_new(NULL, 0, 1, 0);
+    n = rg_node_new(NULL, 0, 1, t->ndim, 0);
     if (!n || (t->name && !rg_rename(&n->base.name, t->name))) {
         if (n) rg_node_release(n);
         return NULL;
