@@ -169,6 +169,7 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* The usual case: make and run, with a short way for what is contiguous throughout. */
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 
+rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from);             /* p[0] from p[1] */
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from);   /* broadcasts and converts */
 void rg_fill_zero(rg_tensor *t);
 void rg_fill_number(rg_tensor *t, double value, int64_t integer);  /* integer: for int64 and bool */

@@ -140,6 +140,8 @@ static rg_loop *const copies[4][4] = {                 /* [to][from] */
     { copy_db, copy_di, copy_df, copy_dd },
 };
 
+rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from) { return copies[to][from]; }
+
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from)
 {
     rg_tensor *t[] = { to, (rg_tensor *)from };

@@ -285,26 +285,125 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
     return true;
 }
 
-/* ---- filling ----------------------------------------------------------------------------- */
+/* ---- what the words become: n numbers, at most a chunk; `how` has the parameters --------- */
 
-/* Draws n neighbours; what distribution, `how` says. */
-typedef void random_fill(rg_generator *g, void *to, int64_t n, const void *how);
+typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
+typedef struct random_pair { double a, b; } random_pair;                    /* from, to; or mean, std */
+typedef struct random_range { uint64_t range; int64_t base; } random_range;
 
-typedef struct random_source { rg_generator *g; random_fill *fill; const void *how; size_t item; } random_source;
+/* u (b - a) + a, rounded once; b itself becomes a. */
+#define DRAW_UNIFORM(name, T, unit, scale)                                                       \
+    static void name(rg_generator *g, void *to, int n, const void *how)                          \
+    {                                                                                            \
+        T *y = to, low = (T)((const random_pair *)how)->a, high = (T)((const random_pair *)how)->b; \
+        unit(g, y, n);                                                                           \
+        if (low == 0 && high == 1) return;                                                       \
+        MT->scale(y, n, high - low, low);                                                        \
+        for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];                            \
+    }
+
+DRAW_UNIFORM(draw_uniform_f32, float,  draw_f32, scale_floats)
+DRAW_UNIFORM(draw_uniform_f64, double, draw_f64, scale_doubles)
+
+/* Float64, whatever the tensor's dtype; the second of each pair waits in the generator. */
+static void draw_normal(rg_generator *g, void *to, int n, const void *how)
+{
+    const random_pair *normal = how;
+    for (int i = 0; i < n; i++) {
+        double u[2], z = g->normal;
+        if (!g->has_normal) {
+            draw_f64(g, u, 2);
+            double radius = sqrt(-2 * log1p(-u[1])), theta = 2 * M_PI * u[0];
+            g->normal = radius * sin(theta);
+            z = radius * cos(theta);
+        }
+        g->has_normal = !g->has_normal;
+        ((double *)to)[i] = fma(z, normal->b, normal->a);
+    }
+}
+
+/* Sixteen by sixteen: eight u, then eight v, become eight cosines, then eight sines. */
+static void draw_blocks_f32(rg_generator *g, void *to, int n, const void *how)
+{
+    const random_pair *normal = how;
+    float *y = to, u[RANDOM_CHUNK / 2], v[RANDOM_CHUNK / 2];
+    draw_f32(g, y, n);
+    for (int i = 0; i < n; i += 16) {
+        memcpy(u + i / 2, y + i, 8 * sizeof *y);
+        memcpy(v + i / 2, y + i + 8, 8 * sizeof *y);
+    }
+    MT->normal_floats(u, v, n / 2);
+    for (int i = 0; i < n; i += 16) {
+        memcpy(y + i, u + i / 2, 8 * sizeof *y);
+        memcpy(y + i + 8, v + i / 2, 8 * sizeof *y);
+    }
+    if (normal->a != 0 || normal->b != 1) MT->scale_floats(y, n, (float)normal->b, (float)normal->a);
+}
+
+static void draw_blocks_f64(rg_generator *g, void *to, int n, const void *how)
+{
+    const random_pair *normal = how;
+    double *y = to;
+    draw_f64(g, y, n);
+    for (int k = 0; k < n / 2; k++) {
+        double *u = &y[k + k / 8 * 8], *v = u + 8, radius = sqrt(-2 * log(1 - *u)), theta = 2 * M_PI * *v;
+        *u = radius * cos(theta);
+        *v = radius * sin(theta);
+    }
+    if (normal->a != 0 || normal->b != 1) MT->scale_doubles(y, n, normal->b, normal->a);
+}
+
+static void draw_exponential(rg_generator *g, void *to, int n, const void *how)
+{
+    double *y = to, scale = -1 / *(const double *)how;
+    draw_f64(g, y, n);
+    for (int i = 0; i < n; i++) y[i] = scale * log1p(-y[i]);
+}
+
+static void draw_bernoulli(rg_generator *g, void *to, int n, const void *how)
+{
+    double u[RANDOM_CHUNK], p = *(const double *)how;
+    draw_f64(g, u, n);
+    for (int i = 0; i < n; i++) ((bool *)to)[i] = u[i] < p;
+}
+
+/* base + a word (from 2^28 on: two of them) modulo range. */
+static void draw_integer(rg_generator *g, void *to, int n, const void *how)
+{
+    const random_range *r = how;
+    int64_t *y = to;
+    if (r->range >= 1u << 28) {
+        uint64_t w[RANDOM_CHUNK];
+        draw_u64(g, w, n);
+        for (int i = 0; i < n; i++) y[i] = (int64_t)(w[i] % r->range + (uint64_t)r->base);
+    } else {
+        uint32_t w[RANDOM_CHUNK], range = (uint32_t)r->range;
+        mt_words(g, w, n);
+        for (int i = 0; i < n; i++) y[i] = w[i] % range + r->base;
+    }
+}
+
+/* ---- filling a tensor ---------------------------------------------------------------------- */
+
+typedef struct random_source {
+    rg_generator *g;
+    random_draw  *draw;
+    const void   *how;
+    rg_dtype      drawn, dtype;         /* what draw gives, what the tensor holds; */
+    rg_loop      *store;                /* from the one to the other */
+} random_source;
 
 static void random_inner(char *const p[], const int64_t step[], int64_t n, const void *context)
 {
     const random_source *s = context;
-    if (step[0] == (int64_t)s->item) {
-        s->fill(s->g, p[0], n, s->how);
-        return;
-    }
+    int64_t drawn = (int64_t)rg_sizeof(s->drawn);
+    bool direct = s->drawn == s->dtype && step[0] == drawn;
     double chunk[RANDOM_CHUNK];
     char *to = p[0];
-    for (int64_t m; n > 0; n -= m) {
-        m = RG_MIN(n, RANDOM_CHUNK);
-        s->fill(s->g, chunk, m, s->how);
-        for (int64_t i = 0; i < m; i++, to += step[0]) memcpy(to, (char *)chunk + (size_t)i * s->item, s->item);
+    for (int m; n > 0; n -= m, to += m * step[0]) {
+        m = (int)RG_MIN(n, RANDOM_CHUNK);
+        s->draw(s->g, direct ? to : (char *)chunk, m, s->how);
+        if (!direct) s->store((char *[]){ to, (char *)chunk }, (int64_t[]){ step[0], drawn }, m, NULL);
     }
 }
 
@@ -323,170 +422,30 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted)
     return same;
 }
 
-static void random_into(rg_tensor *t, rg_generator *g, random_fill *fill, const void *how)
-{
-    if (t->flags & RG_CONTIGUOUS) {
-        fill(g, t->data, t->numel, how);
-        return;
-    }
-    random_source source = { g, fill, how, rg_sizeof(t->dtype) };
-    rg_tensor sorted;
-    random_order(t, &sorted);
-    rg_each(1, (rg_tensor *[]){ &sorted }, random_inner, &source);
-}
-
-typedef struct random_pair { double a, b; } random_pair;
-
-#define RANDOM_FILL(name, T, ...)                                                                \
-    static void name(rg_generator *g, void *out, int64_t total, const void *how)                 \
-    {                                                                                            \
-        T *y = out;                                                                              \
-        for (int n; total > 0; total -= n, y += n) {                                             \
-            n = (int)RG_MIN(total, RANDOM_CHUNK);                                                \
-            __VA_ARGS__                                                                          \
-        }                                                                                        \
-    }
-
-/* u (b - a) + a, rounded once; b itself becomes a. */
-#define UNIFORM_FILL(name, T, draw, scale)                                                       \
-    RANDOM_FILL(name, T,                                                                         \
-        const random_pair *range = how;                                                          \
-        T low = (T)range->a; T high = (T)range->b;                                               \
-        draw(g, y, n);                                                                           \
-        if (low == 0 && high == 1) continue;                                                     \
-        MT->scale(y, n, high - low, low);                                                        \
-        for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];)
-
-UNIFORM_FILL(fill_uniform_f32, float,  draw_f32, scale_floats)
-UNIFORM_FILL(fill_uniform_f64, double, draw_f64, scale_doubles)
-
-/* One by one, in float64 whatever the dtype: the second of each pair waits in the generator. */
-static double random_normal(rg_generator *g)
-{
-    if (g->has_normal) {
-        g->has_normal = false;
-        return g->normal;
-    }
-    double u[2];
-    draw_f64(g, u, 2);
-    double radius = sqrt(-2 * log1p(-u[1])), theta = 2 * M_PI * u[0];
-    g->normal = radius * sin(theta);
-    g->has_normal = true;
-    return radius * cos(theta);
-}
-
-#define NORMAL_FILL(name, T)                                                                     \
-    RANDOM_FILL(name, T,                                                                         \
-        const random_pair *normal = how;                                                         \
-        for (int i = 0; i < n; i++) y[i] = (T)fma(random_normal(g), normal->b, normal->a);)
-
-NORMAL_FILL(fill_normal_f32, float)
-NORMAL_FILL(fill_normal_f64, double)
-
-/* Sixteen by sixteen: eight u, then eight v, become eight cosines, then eight sines. */
-static void random_blocks_f32(float *y, int n)
-{
-    float u[RANDOM_CHUNK / 2], v[RANDOM_CHUNK / 2];
-    for (int i = 0; i < n; i += 16) {
-        memcpy(u + i / 2, y + i, 8 * sizeof *y);
-        memcpy(v + i / 2, y + i + 8, 8 * sizeof *y);
-    }
-    MT->normal_floats(u, v, n / 2);
-    for (int i = 0; i < n; i += 16) {
-        memcpy(y + i, u + i / 2, 8 * sizeof *y);
-        memcpy(y + i + 8, v + i / 2, 8 * sizeof *y);
-    }
-}
-
-static void random_blocks_f64(double *y, int n)
-{
-    for (; n > 0; n -= 16, y += 16)
-        for (int i = 0; i < 8; i++) {
-            double radius = sqrt(-2 * log(1 - y[i])), theta = 2 * M_PI * y[i + 8];
-            y[i] = radius * cos(theta);
-            y[i + 8] = radius * sin(theta);
-        }
-}
-
-/* A rest of less than sixteen is drawn for nothing, and then the last sixteen are drawn again. */
-#define NORMAL_BLOCKS(name, T, draw, blocks, scale)                                              \
-    RANDOM_FILL(name##_whole, T,                                                                 \
-        const random_pair *normal = how;                                                         \
-        draw(g, y, n);                                                                           \
-        blocks(y, n);                                                                            \
-        if (normal->a != 0 || normal->b != 1) MT->scale(y, n, (T)normal->b, (T)normal->a);)      \
-    static void name(rg_generator *g, void *out, int64_t n, const void *how)                     \
-    {                                                                                            \
-        T rest[16];                                                                              \
-        name##_whole(g, out, n - n % 16, how);                                                   \
-        if (n % 16 == 0) return;                                                                 \
-        draw(g, rest, (int)(n % 16));                                                            \
-        name##_whole(g, (T *)out + n - 16, 16, how);                                             \
-    }
-
-NORMAL_BLOCKS(fill_normal_blocks_f32, float,  draw_f32, random_blocks_f32, scale_floats)
-NORMAL_BLOCKS(fill_normal_blocks_f64, double, draw_f64, random_blocks_f64, scale_doubles)
-
-#define EXPONENTIAL_FILL(name, T)                                                                \
-    RANDOM_FILL(name, T,                                                                         \
-        double u[RANDOM_CHUNK]; double scale = -1 / *(const double *)how;                        \
-        draw_f64(g, u, n);                                                                       \
-        for (int i = 0; i < n; i++) y[i] = (T)(scale * log1p(-u[i]));)
-
-EXPONENTIAL_FILL(fill_exponential_f32, float)
-EXPONENTIAL_FILL(fill_exponential_f64, double)
-
-#define BERNOULLI_FILL(name, T)                                                                  \
-    RANDOM_FILL(name, T,                                                                         \
-        double u[RANDOM_CHUNK]; double p = *(const double *)how;                                 \
-        draw_f64(g, u, n);                                                                       \
-        for (int i = 0; i < n; i++) y[i] = u[i] < p;)
-
-BERNOULLI_FILL(fill_bernoulli_b,   bool)
-BERNOULLI_FILL(fill_bernoulli_i64, int64_t)
-BERNOULLI_FILL(fill_bernoulli_f32, float)
-BERNOULLI_FILL(fill_bernoulli_f64, double)
-
-/* base + a word (from 2^28 on: two of them) modulo range. */
-typedef struct random_range { uint64_t range; int64_t base; } random_range;
-
-#define INTEGER_FILL(name, T)                                                                    \
-    RANDOM_FILL(name, T,                                                                         \
-        const random_range *r = how;                                                             \
-        if (r->range >= 1u << 28) {                                                              \
-            uint64_t w[RANDOM_CHUNK];                                                            \
-            draw_u64(g, w, n);                                                                   \
-            for (int i = 0; i < n; i++) y[i] = (T)(int64_t)(w[i] % r->range + (uint64_t)r->base); \
-        } else {                                                                                 \
-            uint32_t w[RANDOM_CHUNK]; uint32_t range = (uint32_t)r->range;                       \
-            mt_words(g, w, n);                                                                   \
-            for (int i = 0; i < n; i++) y[i] = (T)(int64_t)(w[i] % range + (uint64_t)r->base);   \
-        })
-
-INTEGER_FILL(fill_integer_b,   bool)
-INTEGER_FILL(fill_integer_i64, int64_t)
-INTEGER_FILL(fill_integer_f32, float)
-INTEGER_FILL(fill_integer_f64, double)
-
-/* By dtype; those that torch has. */
-#define FLOAT_FILLS(name) { NULL, NULL, fill_##name##_f32, fill_##name##_f64 }
-#define ALL_FILLS(name)   { fill_##name##_b, fill_##name##_i64, fill_##name##_f32, fill_##name##_f64 }
-static random_fill *const uniform_fills[]       = FLOAT_FILLS(uniform);
-static random_fill *const normal_fills[]        = FLOAT_FILLS(normal);
-static random_fill *const normal_block_fills[]  = FLOAT_FILLS(normal_blocks);
-static random_fill *const exponential_fills[]   = FLOAT_FILLS(exponential);
-static random_fill *const bernoulli_fills[]     = ALL_FILLS(bernoulli);
-static random_fill *const integer_fills[]       = ALL_FILLS(integer);
-
-/* ---- distributions: torch's conditions, then the fill ------------------------------------ */
-
-static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_fill *fill, const void *how)
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn,
+                      const void *how)
 {
     if (!generator_lock(g, op)) return false;
-    if (t->numel) random_into(t, g, fill, how);
+    random_source source = { g, draw, how, drawn, t->dtype, rg_copy_loop(t->dtype, drawn) };
+    bool blocks = draw == draw_blocks_f32 || draw == draw_blocks_f64;
+    int64_t item = (int64_t)rg_sizeof(t->dtype), rest = blocks ? t->numel % 16 : 0;
+    if (t->flags & RG_CONTIGUOUS) {
+        random_inner(&t->data, &item, t->numel - rest, &source);
+    } else {
+        rg_tensor sorted;
+        random_order(t, &sorted);
+        rg_each(1, (rg_tensor *[]){ &sorted }, random_inner, &source);
+    }
+    if (rest) {                         /* is drawn for nothing, and then the last sixteen are drawn again */
+        uint32_t words[32];
+        mt_words(g, words, (int)(rest * item / 4));
+        random_inner((char *[]){ t->data + (t->numel - 16) * item }, &item, 16, &source);
+    }
     generator_unlock(g);
     return true;
 }
+
+/* ---- distributions: torch's conditions, then the fill ------------------------------------ */
 
 static bool random_no_kernel(const char *op, const char *kernel, rg_dtype dtype)
 {
@@ -505,19 +464,20 @@ static bool fill_uniform(rg_tensor *t, double low, double high, rg_generator *g,
         return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to return a [from, to) range, but found "
                        "from=%g > to=%g", low, high);
     if (high - low > max)
-        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found "
-                       "to=%g and from=%g which result in to-from to exceed the limit",
+        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but "
+                       "found to=%g and from=%g which result in to-from to exceed the limit",
                        rg_scalar_name(t->dtype), high, low);
-    return fill_with(t, g, op, uniform_fills[t->dtype], &(random_pair){ low, high });
+    return fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, &(random_pair){ low, high });
 }
 
-/* Blocks: what torch does with sixteen or more elements of a contiguous tensor. */
+/* In blocks where a tensor of sixteen or more elements is contiguous, else one by one. */
 static bool fill_normal(rg_tensor *t, double mean, double std, bool contiguous, rg_generator *g, const char *op)
 {
     if (!(std >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", std);
     if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
-    random_fill *const *fills = contiguous && t->numel >= 16 ? normal_block_fills : normal_fills;
-    return fill_with(t, g, op, fills[t->dtype], &(random_pair){ mean, std });
+    bool blocks = contiguous && t->numel >= 16;
+    return fill_with(t, g, op, !blocks ? draw_normal : t->dtype == RG_FLOAT32 ? draw_blocks_f32 : draw_blocks_f64,
+                     blocks ? t->dtype : RG_FLOAT64, &(random_pair){ mean, std });
 }
 
 static bool fill_exponential(rg_tensor *t, double rate, rg_generator *g, const char *op)
@@ -527,14 +487,14 @@ static bool fill_exponential(rg_tensor *t, double rate, rg_generator *g, const c
     if (t->numel && !rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, op, "Exponential distribution is a continuous probability distribution. "
                        "dtype must be a floating point but you specified %s", rg_scalar_name(t->dtype));
-    return fill_with(t, g, op, exponential_fills[t->dtype], &rate);
+    return fill_with(t, g, op, draw_exponential, RG_FLOAT64, &rate);
 }
 
 static bool fill_bernoulli(rg_tensor *t, double p, rg_generator *g, const char *op)
 {
     if (!(p >= 0 && p <= 1))
         return rg_fail(RG_RUNTIME_ERROR, op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
-    return fill_with(t, g, op, bernoulli_fills[t->dtype], &p);
+    return fill_with(t, g, op, draw_bernoulli, RG_BOOL, &p);
 }
 
 /* ---- truncated normals: draw all, keep what is accepted, draw all again ------------------ */
@@ -705,7 +665,7 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     if (ok && dtype == RG_BOOL && (low < 0 || high > 2))
         ok = rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for bool", low < 0 || low > 1 ? "from" : "to - 1");
     random_range range = { (uint64_t)high - (uint64_t)low, low };
-    return random_own(t, ok && fill_with(t, g, op, integer_fills[dtype], &range));
+    return random_own(t, ok && fill_with(t, g, op, draw_integer, RG_INT64, &range));
 }
 
 /* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */
@@ -745,37 +705,24 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
 
 /* ---- drawing with given probabilities ---------------------------------------------------- */
 
-#define CHANCE_FILL(name, T, draw)                                                               \
-    RANDOM_FILL(name, T,                                                                         \
-        T u[RANDOM_CHUNK]; const T *p = (const T *)how + (y - (T *)out);                         \
-        draw(g, u, n);                                                                           \
-        for (int i = 0; i < n; i++) y[i] = u[i] < p[i];)
-
-CHANCE_FILL(fill_chance_f32, float,  draw_f32)
-CHANCE_FILL(fill_chance_f64, double, draw_f64)
-
-static bool random_chances(const rg_tensor *p)
-{
-    bool ok = true;
-    for (int64_t i = 0; i < p->numel; i++) {
-        double v = rg_load_f64(p->data + (size_t)i * rg_sizeof(p->dtype), p->dtype);
-        ok &= v >= 0 && v <= 1;
-    }
-    return ok;
-}
-
+/* A float32 probability meets a float32 uniform. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
 {
     const char *op = "bernoulli";
     if (!rg_check(p, op)) return NULL;
-    if (p->numel && !rg_is_float(p->dtype)) {
-        random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype);
-        return NULL;
+    bool single = p->dtype == RG_FLOAT32, ok = true;
+    if (p->numel && !rg_is_float(p->dtype))
+        return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
+    rg_tensor *t = rg_new_like(p, p->dtype), *chance = rg_contiguous_copy(p, RG_FLOAT64);
+    const double *c = chance ? (double *)chance->data : NULL;
+    for (int64_t i = 0; c && i < p->numel; i++) ok &= c[i] >= 0 && c[i] <= 1;
+    if (!ok) rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    ok = ok && c && t && (single ? fill_with(t, g, op, draw_uniform_f32, RG_FLOAT32, &(random_pair){ 0, 1 })
+                                 : fill_with(t, g, op, draw_uniform_f64, RG_FLOAT64, &(random_pair){ 0, 1 }));
+    for (int64_t i = 0; ok && i < t->numel; i++) {
+        if (single) ((float *)t->data)[i] = ((float *)t->data)[i] < c[i];
+        else ((double *)t->data)[i] = ((double *)t->data)[i] < c[i];
     }
-    rg_tensor *chance = rg_contiguous_copy(p, p->dtype), *t = chance ? rg_new_like(p, p->dtype) : NULL;
-    bool ok = t && (random_chances(chance) ||
-                    rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false."));
-    ok = ok && fill_with(t, g, op, p->dtype == RG_FLOAT64 ? fill_chance_f64 : fill_chance_f32, chance->data);
     rg_release(chance);
     return random_own(t, ok);
 }
