@@ -499,6 +499,8 @@ static bool fill_bernoulli(rg_tensor *t, double p, rg_generator *g, const char *
 
 /* ---- truncated normals: draw all, keep what is accepted, draw all again ------------------ */
 
+enum { TRUNC_ROUNDS = 1 << 20 };        /* torch would go on for ever */
+
 typedef struct trunc_rule { bool normal; double mean, std, low, high, log_peak; } trunc_rule;
 
 /* A normal is accepted if it is inside, a uniform candidate with the density at it as the
@@ -538,9 +540,14 @@ static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const
     bool again = random_order(t, &sorted), first = t->flags & RG_CONTIGUOUS, ok = true;
     for (int i = 0; ok && i < 4; i++) ok = (flat[i] = rg_new_like(&sorted, i < 3 ? t->dtype : RG_BOOL));
     if (ok) memset(flat[3]->data, true, (size_t)t->numel);
-    for (bool contiguous = first, any = true; ok && any; contiguous = again) {
-        ok = r.normal ? fill_normal(flat[1], r.mean, r.std, contiguous, g, op)
-                      : fill_uniform(flat[1], r.low, r.high, g, op) && fill_uniform(flat[2], 0, 1, g, op);
+    bool any = ok;
+    for (int round = 0; any; round++) {
+        if (round == TRUNC_ROUNDS)
+            ok = rg_fail(RG_RUNTIME_ERROR, op, "%d rounds were not enough: almost nothing in [%g, %g] is likely",
+                         round, r.low, r.high);
+        else
+            ok = r.normal ? fill_normal(flat[1], r.mean, r.std, round ? again : first, g, op)
+                          : fill_uniform(flat[1], r.low, r.high, g, op) && fill_uniform(flat[2], 0, 1, g, op);
         any = ok && (t->dtype == RG_FLOAT32 ? trunc_accept_f32 : trunc_accept_f64)(&r, flat);
     }
     if (ok) rg_copy_elements(&sorted, flat[0]);
