@@ -70,6 +70,7 @@ static const rg_item_index *golden_items(const golden_arg *a)
     return items;
 }
 
+#define ITEMS(k) golden_count_items(a + k), golden_items(a + k)
 #define LOSS_OPTIONS (rg_loss_options){ (rg_reduction)I(2), T(3), T(4), L(5), X(6), X(7), X(8), I(9) }
 
 #define ONE(name)                 TENSOR(name, T(0))

@@ -96,15 +96,41 @@ static const char *text(void)
 #define Y(k)    (rg_dtype)(any(20) ? any(4) : (uint64_t)odd_integer())
 #define S(k)    text()
 #define LIST(k) list()
-#define TENSOR(name, ...)         static rg_tensor *fuzz_##name(void) { return (rg_##name)(__VA_ARGS__); }
-#define VALUES_INDICES(name, ...) static rg_tensor *fuzz_##name(void) { return (rg_##name)(__VA_ARGS__).values; }
+#define ITEMS(k) (int)any(5), items()
+#define LOSS_OPTIONS (rg_loss_options){ (rg_reduction)any(5), tensor(), tensor(), odd_integer(), odd_number(), \
+                                        odd_number(), odd_number(), any(2) }
+
+static const rg_item_index *items(void)
+{
+    static rg_item_index v[5];
+    for (int i = 0; i < 5; i++) {
+        switch (any(5)) {
+        case 0:  v[i] = rg_index_text(text()); break;
+        case 1:  v[i] = rg_index_tensor(tensor()); break;
+        case 2:  v[i] = rg_index_slice(odd_integer(), odd_integer(), odd_integer()); break;
+        case 3:  v[i] = rg_index_bool(any(2)); break;
+        default: v[i] = rg_index_number(odd_integer()); break;
+        }
+    }
+    return v;
+}
+
+#define ONE(name)                 TENSOR(name, T(0))
+#define TWO(name)                 TENSOR(name, T(0), T(1))
+
+static rg_tensor *first_of(rg_list l) { return l.n < 0 ? NULL : l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)]; }
+
+#define CALL(name, ...)           static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
+#define TENSOR(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__))
+#define VALUES_INDICES(name, ...) CALL(name, (rg_##name)(__VA_ARGS__).values)
+#define UNIQUE(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__).values)
+#define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
+#define NUMBER(name, ...)         CALL(name, ((rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
 #include "tests/autograd/golden.def"
-#undef TENSOR
-#undef VALUES_INDICES
+#undef CALL
 
 static const struct { const char *name; rg_tensor *(*call)(void); } functions[] = {
-#define TENSOR(name, ...)         { #name, fuzz_##name },
-#define VALUES_INDICES(name, ...) { #name, fuzz_##name },
+#define CALL(name, ...)           { #name, fuzz_##name },
 #include "tests/autograd/golden.def"
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
