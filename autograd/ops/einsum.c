@@ -1,0 +1,283 @@
+/*
+ * einsum.c: sums over products, said in labels: "bij,bjk->bik". Repeated labels
+ * become diagonals, what only one operand has is summed early, and two operands
+ * at a time are contracted by one batched product.
+ */
+#include "autograd/op.h"
+
+#include <stdio.h>
+
+/* Labels are numbered as torch orders those of an output that isn't given: A to Z,
+ * a to z; behind them the dims that an ellipsis covers. */
+enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
+
+typedef struct { int n, label[RG_MAX_DIMS]; } einsum_dims;      /* the label of each dim */
+typedef struct { rg_tensor *t; einsum_dims dims; } einsum_operand;
+
+static int einsum_label(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
+static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + label - 26; }
+
+#define EINSUM_FAIL(...) rg_fail(RG_RUNTIME_ERROR, "einsum", "einsum(): " __VA_ARGS__)
+
+/* The labels from *at to the next comma, arrow or end; how many there are, or -1.
+ * operand -1 is the output. Those beyond `room` are only counted. */
+static int einsum_read(const char *equation, int *at, int operand, int room, int label[], bool *ellipsis)
+{
+    char where[32];
+    int n = 0;
+    snprintf(where, sizeof where, operand < 0 ? "output" : "operand %d", operand);
+    *ellipsis = false;
+    for (;; ++*at) {
+        const char *c = equation + *at;
+        int found = einsum_label(*c);
+        if (*c == '\0' || (operand >= 0 && (*c == ',' || (c[0] == '-' && c[1] == '>')))) return n;
+        if (*c == ' ') continue;
+        if (*c == '.') {
+            if (*ellipsis && operand >= 0) EINSUM_FAIL("found '.' for %s for which an ellipsis was already found", where);
+            else if (*ellipsis) EINSUM_FAIL("found '.' for output but an ellipsis (...) was already found");
+            else if (c[1] != '.' || c[2] != '.')
+                EINSUM_FAIL("found '.' for %s that is not part of any ellipsis%s", where, operand < 0 ? " (...)" : "");
+            else {
+                *ellipsis = true;
+                *at += 2;
+                found = EINSUM_ELLIPSIS;
+            }
+        } else if (found < 0)
+            EINSUM_FAIL("invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", *at);
+        if (found < 0) return -1;
+        if (n < room) label[n] = found;
+        n++;
+    }
+}
+
+/* The dims of `covered` labels in place of an ellipsis: the last of `all`. */
+static bool einsum_spread(einsum_dims *to, int n, const int label[], int covered, int all)
+{
+    to->n = 0;
+    for (int i = 0; i < n; i++) {
+        int times = label[i] == EINSUM_ELLIPSIS ? covered : 1;
+        if (to->n + times > RG_MAX_DIMS) return rg_check_dims("einsum", to->n + times);
+        for (int k = 0; k < times; k++)
+            to->label[to->n++] = label[i] == EINSUM_ELLIPSIS ? EINSUM_LETTERS + all - covered + k : label[i];
+    }
+    return true;
+}
+
+static int einsum_find(const einsum_dims *d, int label)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->label[i] == label) return i;
+    return -1;
+}
+
+static void einsum_remove(einsum_dims *d, int at)
+{
+    d->n--;
+    for (int i = at; i < d->n; i++) d->label[i] = d->label[i + 1];
+}
+
+/* Checks an operand's sizes against those seen so far; a repeated label becomes a diagonal. */
+static bool einsum_diagonals(einsum_operand *o, int operand, int64_t seen[])
+{
+    for (int d = 0; d < o->dims.n; d++) {
+        int label = o->dims.label[d], first = einsum_find(&o->dims, label);
+        int64_t size = o->t->size[d];
+        if (first < d && o->t->size[first] != size)
+            return EINSUM_FAIL("subscript %c is repeated for operand %d but the sizes don't match, %lld != %lld",
+                               einsum_letter(label), operand, (long long)size, (long long)o->t->size[first]);
+        if (seen[label] != 1 && size != 1 && seen[label] != size && label >= EINSUM_LETTERS)
+            return EINSUM_FAIL("dimension %d covered by ellipsis in operand %dhas size %lld which does not broadcast with "
+                               "previously seen ellipsis with size %lld for the respective dimension",
+                               d, operand, (long long)size, (long long)seen[label]);
+        if (seen[label] != 1 && size != 1 && seen[label] != size)
+            return EINSUM_FAIL("subscript %c has size %lld for operand %d which does not broadcast with previously seen size %lld",
+                               einsum_letter(label), (long long)size, operand, (long long)seen[label]);
+        if (size != 1) seen[label] = size;
+    }
+    for (int d = 0; d < o->dims.n; d++) {
+        int label = o->dims.label[d], first = einsum_find(&o->dims, label);
+        if (first == d) continue;
+        if (!(o->t = rg_diagonal(o->t, 0, first, d))) return false;
+        einsum_remove(&o->dims, d);
+        einsum_remove(&o->dims, first);
+        o->dims.label[o->dims.n++] = label;
+        d = -1;
+    }
+    return true;
+}
+
+/* o without the labels that are not wanted, whose dims are summed over. */
+static bool einsum_sum(einsum_operand *o, const bool wanted[])
+{
+    rg_dims over = { 0 };
+    for (int d = o->dims.n - 1; d >= 0; d--)
+        if (!wanted[o->dims.label[d]]) {
+            over.v[over.n++] = d;
+            einsum_remove(&o->dims, d);
+        }
+    if (over.n) o->t = rg_sum_dims(o->t, over, false);
+    return o->t != NULL;
+}
+
+/* o's dims in the order of `labels`, then of what is left, which has size 1; as that shape. */
+static rg_tensor *einsum_arrange(const einsum_operand *o, const einsum_dims *labels, rg_dims shape)
+{
+    rg_dims order = { 0 };
+    for (int i = 0; i < labels->n; i++) {
+        int d = einsum_find(&o->dims, labels->label[i]);
+        if (d >= 0) order.v[order.n++] = d;
+    }
+    for (int d = 0; d < o->dims.n; d++)
+        if (einsum_find(labels, o->dims.label[d]) < 0) order.v[order.n++] = d;
+    return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
+}
+
+static int64_t einsum_size(const einsum_operand *o, int label)
+{
+    int d = einsum_find(&o->dims, label);
+    return d < 0 ? 1 : o->t->size[d];
+}
+
+/* a with b; wanted: the labels that the output or an operand to come has; last: what is to come out, or NULL. */
+static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[], const einsum_dims *last)
+{
+    einsum_dims batch = { 0 }, left = { 0 }, right = { 0 }, both = { 0 }, all = { 0 };
+    bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts = false;
+    int kept = 0;
+    rg_dims shape = { 0 }, shape_a = { 3, { 1, 1, 1 } }, shape_b = { 3, { 1, 1, 1 } };
+    for (int l = 0; l < EINSUM_LABELS; l++) {
+        int64_t size_a = einsum_size(a, l), size_b = einsum_size(b, l);
+        bool there = einsum_find(&a->dims, l) >= 0 || einsum_find(&b->dims, l) >= 0;
+        keep_a[l] = wanted[l] || size_b != 1;
+        keep_b[l] = wanted[l] || size_a != 1;
+        contracts |= there && !wanted[l];
+        if (!there) continue;
+        einsum_dims *kind = size_a != 1 && size_b != 1 ? wanted[l] ? &batch : &both : !wanted[l] ? NULL : size_a != 1 ? &left : &right;
+        if (kind) kind->label[kind->n++] = l;
+        if (kind && kind != &both && kept++ == RG_MAX_DIMS) return rg_check_dims("einsum", kept);
+    }
+    if (!einsum_sum(a, keep_a) || !einsum_sum(b, keep_b)) return false;
+    const einsum_dims *const parts[] = { &batch, &left, &right };
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < parts[k]->n; i++) {
+            int l = all.label[all.n++] = parts[k]->label[i];
+            int64_t size_a = einsum_size(a, l), size_b = einsum_size(b, l);
+            shape.v[shape.n++] = size_a != 1 ? size_a : size_b;
+            if (k != 2) shape_a.v[k] *= size_a;
+            if (k != 1) shape_b.v[k] *= size_b;
+        }
+    if (!contracts) {
+        if (last) all = *last;
+        rg_dims wide_a = { .n = all.n }, wide_b = { .n = all.n };
+        for (int i = 0; i < all.n; i++)
+            wide_a.v[i] = einsum_size(a, all.label[i]), wide_b.v[i] = einsum_size(b, all.label[i]);
+        a->t = rg_mul(einsum_arrange(a, &all, wide_a), einsum_arrange(b, &all, wide_b));
+    } else {
+        einsum_dims in_a = batch, in_b = batch;
+        for (int i = 0; i < left.n; i++) in_a.label[in_a.n++] = left.label[i];
+        for (int i = 0; i < both.n; i++) {
+            in_a.label[in_a.n++] = in_b.label[in_b.n++] = both.label[i];
+            shape_a.v[2] *= einsum_size(a, both.label[i]);
+        }
+        shape_b.v[1] = shape_a.v[2];
+        for (int i = 0; i < right.n; i++) in_b.label[in_b.n++] = right.label[i];
+        a->t = rg_reshape_dims(rg_bmm(einsum_arrange(a, &in_a, shape_a), einsum_arrange(b, &in_b, shape_b)), shape);
+    }
+    a->dims = all;
+    return a->t != NULL;
+}
+
+rg_tensor *rg_einsum_list(const char *equation, rg_list operands)
+{
+    enum { READ = 64 };
+    int at = 0, n = operands.n, all = 0, count[EINSUM_LABELS] = { 0 }, n_out, given[READ], out_given[READ];
+    bool ellipsis, wanted[EINSUM_LABELS] = { false };
+    int64_t seen[EINSUM_LABELS];
+    einsum_dims out = { 0 };
+    if (n < 1 || !operands.v)
+        return rg_fail(RG_VALUE_ERROR, "einsum", "einsum(): must specify the equation string and at least one operand, or at least "
+                       "one operand and its subscripts list");
+    if (!equation) return rg_fail(RG_TYPE_ERROR, "einsum", "the equation must be a string");
+    for (int i = 0; i < n; i++)
+        if (!rg_check(operands.v[i], "einsum")) return NULL;
+    for (int i = 0, covered;; i++, at++) {              /* how many dims the ellipses cover; which labels there are */
+        int labels = einsum_read(equation, &at, i, READ, given, &ellipsis);
+        if (labels < 0) return NULL;
+        for (int k = 0; k < RG_MIN(labels, READ); k++)
+            if (given[k] != EINSUM_ELLIPSIS) count[given[k]]++;
+        if (i < n) {
+            int ndim = operands.v[i]->ndim;
+            covered = ndim - (labels - ellipsis);
+            if (ellipsis && covered > all) all = covered;
+        }
+        if (equation[at] == ',' && i + 1 >= n) return EINSUM_FAIL("fewer operands were provided than specified in the equation");
+        if (equation[at] == ',') continue;
+        if (i + 1 < n) return EINSUM_FAIL("more operands were provided than specified in the equation");
+        break;
+    }
+    bool arrow = equation[at] == '-';
+    int lhs = 0;
+    for (int i = 0; i < n; i++, lhs++) {
+        int labels = einsum_read(equation, &lhs, i, READ, given, &ellipsis), ndim = operands.v[i]->ndim;
+        if (ellipsis ? labels - 1 > ndim : labels != ndim)
+            return EINSUM_FAIL("the number of subscripts in the equation (%d%s (%d) for operand %d%s", labels - ellipsis,
+                               ellipsis ? ") is more than the number of dimensions" : ") does not match the number of dimensions",
+                               ndim, i, ellipsis ? "" : " and no ellipsis was given");
+    }
+    if (arrow) {
+        at += 2;
+        if ((n_out = einsum_read(equation, &at, -1, READ, out_given, &ellipsis)) < 0) return NULL;
+        for (int k = 0; k < RG_MIN(n_out, READ); k++) {
+            int l = out_given[k];
+            if (l == EINSUM_ELLIPSIS) continue;
+            for (int j = 0; j < k; j++)
+                if (out_given[j] == l) return EINSUM_FAIL("output subscript %c appears more than once in the output", einsum_letter(l));
+            if (!count[l])
+                return EINSUM_FAIL("output subscript %c does not appear in the equation for any input operand", einsum_letter(l));
+        }
+    } else {
+        n_out = 0;
+        out_given[n_out++] = EINSUM_ELLIPSIS;
+        for (int l = 0; l < EINSUM_LETTERS; l++)
+            if (count[l] == 1) out_given[n_out++] = l;
+    }
+    if (!einsum_spread(&out, RG_MIN(n_out, READ), out_given, all, all)) return NULL;
+    for (int l = 0; l < EINSUM_LABELS; l++) seen[l] = 1;
+    RG_SCOPE();
+    size_t bytes = (size_t)n * sizeof(einsum_operand);
+    einsum_operand *o = rg_alloc(bytes, RG_MEM_OTHER);
+    if (!o) return NULL;
+    bool ok = true;
+    lhs = 0;
+    for (int i = 0; i < n && ok; i++, lhs++) {
+        int labels = einsum_read(equation, &lhs, i, READ, given, &ellipsis);
+        o[i].t = operands.v[i];
+        ok = einsum_spread(&o[i].dims, labels, given, o[i].t->ndim - (labels - 1), all) && einsum_diagonals(&o[i], i, seen);
+    }
+    for (int i = 1; i < n && ok; i++) {
+        memset(wanted, 0, sizeof wanted);
+        for (int d = 0; d < out.n; d++) wanted[out.label[d]] = true;
+        for (int k = i + 1; k < n; k++)
+            for (int d = 0; d < o[k].dims.n; d++) wanted[o[k].dims.label[d]] = true;
+        ok = einsum_pair(&o[0], &o[i], wanted, i == n - 1 ? &out : NULL);
+    }
+    rg_tensor *y = NULL;
+    if (ok) {
+        rg_dims order = { 0 };
+        einsum_dims *dims = &o[0].dims;
+        memset(wanted, 0, sizeof wanted);
+        for (int d = 0; d < out.n; d++) wanted[out.label[d]] = true;
+        for (int d = 0; d < out.n; d++) order.v[order.n++] = einsum_find(dims, out.label[d]);
+        for (int d = 0; d < dims->n; d++)
+            if (!wanted[dims->label[d]]) order.v[order.n++] = d;
+        bool moved = n == 1;
+        for (int d = 0; d < order.n; d++) moved |= order.v[d] != d;
+        y = moved ? rg_permute_dims(o[0].t, order) : o[0].t;
+        if (y && moved && n > 1) y = rg_reshape_dims(y, rg_shape(y));   /* which is how torch's ends */
+        rg_dims over = { 0 };
+        for (int d = out.n; d < order.n; d++) over.v[over.n++] = d;
+        if (y && over.n) y = rg_sum_dims(y, over, false);
+    }
+    rg_free(o, bytes, RG_MEM_OTHER);
+    return y ? rg_escape(y) : NULL;
+}
