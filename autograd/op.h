@@ -153,6 +153,9 @@ bool       rg_wants(const rg_step *s, int input);           /* for fused */
 /* Writes a value over x, whatever the dtypes; what x was has no gradient. */
 rg_tensor *rg_replace_(const char *name, rg_tensor *x, rg_tensor *value);
 
+/* softmax.c */
+rg_tensor *rg_safe_softmax(rg_tensor *x, int dim);          /* 0 for rows of -inf throughout */
+
 /* Composite functions: a scope around the intermediates. */
 #define RG_COMPOSITE(expression) \
     __extension__({ RG_SCOPE(); rg_tensor *rg_result = (expression); rg_result ? rg_escape(rg_result) : NULL; })

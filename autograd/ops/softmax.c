@@ -1,17 +1,46 @@
 /*
- * softmax.c: softmax and what is made of it.
+ * softmax.c: softmax and its logarithm.
  */
 #include "autograd/op.h"
 
-/* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) -------------------------------- */
-
 struct softmax_attr { int dim; };
+
+static k_softmax_kind softmax_kind(const rg_op *op)
+{
+    return op == &rg_op_softmax ? K_SOFTMAX_PLAIN : op == &rg_op_log_softmax ? K_LOG_SOFTMAX : K_SAFE_SOFTMAX;
+}
+
+static bool softmax_shape(rg_call *c)
+{
+    const rg_tensor *x = c->in[0];
+    const char *name = c->op == &rg_op_log_softmax ? "log_softmax" : "softmax";
+    if (!rg_is_float(x->dtype))
+        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s_%skernel_impl\" not implemented for '%s'", name,
+                       RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "", rg_scalar_name(x->dtype));
+    return rg_shape_same(c);
+}
 
 static bool softmax_forward(rg_call *c)
 {
-    k_softmax(c->out[0], c->in[0], RG_ATTR(c, softmax)->dim);
+    k_softmax(c->out[0], c->in[0], RG_ATTR(c, softmax)->dim, softmax_kind(c->op));
     return true;
 }
+
+static bool softmax_fused(const rg_step *s, rg_tensor *gx[])
+{
+    rg_tensor *y = rg_saved_output(s);
+    if (!y || !(gx[0] = rg_new_like(y, y->dtype))) return false;
+    k_softmax_backward(gx[0], s->g[0], y, RG_ATTR(s, softmax)->dim, softmax_kind(s->op));
+    return true;
+}
+
+#define SOFTMAX_ROW(ident, rule_)                                                               \
+    .attr_size = sizeof(struct softmax_attr), .n_in = 1, .shape = softmax_shape, .forward = softmax_forward, \
+    .grad = { RG_RULE(RG_OUTPUT, rule_) }, .fused = softmax_fused,                              \
+    RG_SAMPLES({ "(2,3)", RG_A(softmax, 1) }, { "(4,1,3)", RG_A(softmax, 0) }, { "(2,3,40)", RG_A(softmax, 2) }, \
+               { "()", RG_A(softmax, 0) }, { "(0,3)", RG_A(softmax, 0) }, { "(3,0)", RG_A(softmax, 0) })
+
+/* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) -------------------------------- */
 
 static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g)
 {
@@ -19,21 +48,27 @@ static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g)
     return rg_mul(y, rg_sub(g, rg_sum_dim(rg_mul(g, y), RG_ATTR(s, softmax)->dim, true)));
 }
 
-static bool softmax_fused(const rg_step *s, rg_tensor *gx[])
-{
-    rg_tensor *y = rg_saved_output(s);
-    if (!y || !(gx[0] = rg_new_like(y, y->dtype))) return false;
-    k_softmax_backward(gx[0], s->g[0], y, RG_ATTR(s, softmax)->dim);
-    return true;
-}
+RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", SOFTMAX_ROW(softmax, softmax_rule));
 
-RG_OP(softmax, .attr_size = sizeof(struct softmax_attr), .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", .n_in = 1, .typing = RG_FLOATED,
-      .shape = rg_shape_same, .forward = softmax_forward, .grad = { RG_RULE(RG_OUTPUT, softmax_rule) }, .fused = softmax_fused,
-      RG_SAMPLES({ "(2,3)", RG_A(softmax, 1) }, { "(4,1,3)", RG_A(softmax, 0) }, { "()", RG_A(softmax, 0) },
-                 { "(0,3)", RG_A(softmax, 0) }));
+/* The same, with 0 for a row that is -inf throughout, which attention masks out. */
+RG_OP(safe_softmax, .doc = "softmax, with 0 for rows of -inf", .node = "SafeSoftmaxBackward0", SOFTMAX_ROW(safe_softmax, softmax_rule));
 
-rg_tensor *rg_softmax(rg_tensor *x, int dim)
+static rg_tensor *softmax_apply(const char *name, const rg_op *op, rg_tensor *x, int dim)
 {
     struct softmax_attr a;
-    return rg_check(x, "softmax") && rg_wrap_dim("softmax", dim, x->ndim, &a.dim) ? RG_APPLY(softmax, &a, x) : NULL;
+    return rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &a.dim) ? rg_apply(op, &a, sizeof a, 1, &x) : NULL;
 }
+
+rg_tensor *rg_softmax(rg_tensor *x, int dim) { return softmax_apply("softmax", &rg_op_softmax, x, dim); }
+rg_tensor *rg_safe_softmax(rg_tensor *x, int dim) { return softmax_apply("softmax", &rg_op_safe_softmax, x, dim); }
+
+/* ---- log_softmax: y = x - ln sum(e^x); gx = g - e^y sum(g) ------------------------------- */
+
+static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g)
+{
+    return rg_sub(g, rg_mul(rg_exp(rg_saved_output(s)), rg_sum_dim(g, RG_ATTR(s, softmax)->dim, true)));
+}
+
+RG_OP(log_softmax, .doc = "x - ln sum(e^x) along dim", .node = "LogSoftmaxBackward0", SOFTMAX_ROW(log_softmax, log_softmax_rule));
+
+rg_tensor *rg_log_softmax(rg_tensor *x, int dim) { return softmax_apply("log_softmax", &rg_op_log_softmax, x, dim); }

@@ -42,9 +42,10 @@ void k_mark_equal(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool nan
 void k_divide_by(rg_tensor *y, const rg_tensor *b);                 /* y /= b, which broadcasts */
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
-/* softmax.c */
-void k_softmax(rg_tensor *y, const rg_tensor *x, int dim);
-void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim);
+/* softmax.c: of a row of -infinities, softmax makes NaN and the safe one 0 */
+typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
+void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
+void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind);
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);

@@ -1,43 +1,139 @@
 /*
- * softmax.c: softmax and its kind, row by row along one dim.
+ * softmax.c: softmax, its logarithm and their gradients, row by row along one
+ * dim. A row that lies in one piece is read in lanes; rows that lie side by side
+ * (another dim than the last) are done a few dozen at a time, for the cache's sake.
  */
 #include "kernels.h"
 
 #include <math.h>
 
-typedef struct { int64_t n, y_step, x_step, g_step; } softmax_context;
+/* e^x for x <= 0 or NaN: 2^n e^r with |r| <= ln(2)/2, n in two steps because of the smallest results. */
+static inline float softmax_exp_float(float x)
+{
+    union { float f; int32_t i; } n, low, high;
+    float v = x < -104.0f ? -104.0f : x;
+    n.f = v * 1.44269504f + 12582912.0f;                /* the integer is in the low bits */
+    float whole = n.f - 12582912.0f, r = v - whole * 0.693359375f + whole * 2.12194440e-4f;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r * r + r + 1.0f;
+    int32_t k = (int32_t)((uint32_t)n.i << 8) >> 8, half = k >> 1;
+    low.i = (int32_t)((uint32_t)(half + 127) << 23);
+    high.i = (int32_t)((uint32_t)(k - half + 127) << 23);
+    return v == v ? p * low.f * high.f : v;
+}
+static inline double softmax_exp_double(double x) { return exp(x); }
 
-#define K_SOFTMAX(T, EXP)                                                                       \
+/* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
+typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last; } softmax_context;
+
+enum { SOFTMAX_SIDE = 32 };                             /* rows side by side; lanes of one row */
+
+/* R rows side by side, or one. */
+#define SOFTMAX_EACH for (int64_t i = 0; i < c->n; i++) for (int64_t r = 0; r < R; r++)
+
+#define K_SOFTMAX(T, LOG)                                                                       \
+    static void softmax_side_##T(const softmax_context *c, int64_t R, T *restrict y, const T *restrict x) \
+    {                                                                                           \
+        T max[SOFTMAX_SIDE], total[SOFTMAX_SIDE];                                               \
+        for (int64_t r = 0; r < R; r++) max[r] = -(T)INFINITY, total[r] = 0;                    \
+        SOFTMAX_EACH {                                                                          \
+            T v = x[i * c->x_step + r];                                                 \
+            max[r] = v > max[r] || v != v ? v : max[r];                                         \
+        }                                                                                       \
+        SOFTMAX_EACH {                                                                          \
+            T e = softmax_exp_##T(x[i * c->x_step + r] - max[r]);                       \
+            total[r] += e;                                                                      \
+            if (c->kind != K_LOG_SOFTMAX) y[i * c->y_step + r] = e;                     \
+        }                                                                                       \
+        if (c->kind == K_LOG_SOFTMAX) {                                                         \
+            for (int64_t r = 0; r < R; r++) total[r] = LOG(total[r]);                           \
+            SOFTMAX_EACH y[i * c->y_step + r] = x[i * c->x_step + r] - max[r] - total[r]; \
+            return;                                                                             \
+        }                                                                                       \
+        for (int64_t r = 0; r < R && c->kind == K_SAFE_SOFTMAX; r++)                            \
+            if (max[r] == -(T)INFINITY) {                                                       \
+                for (int64_t i = 0; i < c->n; i++) y[i * c->y_step + r] = 0;            \
+                total[r] = 1;                                                                   \
+            }                                                                                   \
+        if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                 \
+        else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                             \
+    }                                                                                           \
+    static void softmax_lanes_##T(const softmax_context *c, T *restrict y, const T *restrict x) \
+    {                                                                                           \
+        enum { L = SOFTMAX_SIDE };                                                              \
+        int64_t whole = c->n / L * L, n = c->n;                                                 \
+        T top[L], part[L] = { 0 }, max = -(T)INFINITY, total = 0;                               \
+        for (int l = 0; l < L; l++) top[l] = -(T)INFINITY;                                      \
+        for (int64_t i = 0; i < whole; i += L)                                                  \
+            for (int l = 0; l < L; l++) top[l] = x[i + l] > top[l] || x[i + l] != x[i + l] ? x[i + l] : top[l]; \
+        for (int l = 0; l < L; l++) max = top[l] > max || top[l] != top[l] ? top[l] : max;      \
+        for (int64_t i = whole; i < n; i++) max = x[i] > max || x[i] != x[i] ? x[i] : max;      \
+        for (int64_t i = 0; i < whole; i += L)                                                  \
+            for (int l = 0; l < L; l++) part[l] += y[i + l] = softmax_exp_##T(x[i + l] - max);  \
+        for (int64_t i = whole; i < n; i++) part[i - whole] += y[i] = softmax_exp_##T(x[i] - max); \
+        for (int half = L / 2; half; half /= 2)                                                 \
+            for (int l = 0; l < half; l++) part[l] += part[l + half];                           \
+        total = part[0];                                                                        \
+        if (c->kind == K_LOG_SOFTMAX) {                                                         \
+            total = LOG(total);                                                                 \
+            for (int64_t i = 0; i < n; i++) y[i] = x[i] - max - total;                          \
+        } else if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) {                          \
+            for (int64_t i = 0; i < n; i++) y[i] = 0;                                           \
+        } else {                                                                                \
+            total = 1 / total;                                                                  \
+            for (int64_t i = 0; i < n; i++) y[i] *= total;                                      \
+        }                                                                                       \
+    }                                                                                           \
     static void softmax_##T(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
-        for (int64_t r = 0; r < rows; r++) {                                                    \
+        bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && c->y_step != 1;                   \
+        for (int64_t r = 0, R; r < rows; r += R) {                                              \
             const T *x = (const T *)(p[1] + r * s[1]);                                          \
-            T *y = (T *)(p[0] + r * s[0]), max = -(T)INFINITY, total = 0;                       \
-            for (int64_t i = 0; i < c->n; i++) {                                                \
-                T v = x[i * c->x_step];                                                         \
-                max = v > max || v != v ? v : max;                                              \
-            }                                                                                   \
-            for (int64_t i = 0; i < c->n; i++) total += y[i * c->y_step] = EXP(x[i * c->x_step] - max); \
-            for (int64_t i = 0; i < c->n; i++) y[i * c->y_step] /= total;                       \
+            T *y = (T *)(p[0] + r * s[0]);                                                      \
+            R = side ? RG_MIN(rows - r, SOFTMAX_SIDE) : 1;                                      \
+            if (c->last && c->y_step == 1 && c->x_step == 1) softmax_lanes_##T(c, y, x);        \
+            else softmax_side_##T(c, R, y, x);                                                  \
         }                                                                                       \
     }                                                                                           \
+    /* softmax: y (g - sum(g y)); log_softmax: g - e^y sum(g) */                                \
     static void softmax_backward_##T(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
-        for (int64_t r = 0; r < rows; r++) {                                                    \
-            T *gx = (T *)(p[0] + r * s[0]), dot = 0;                                            \
-            const T *g = (const T *)(p[1] + r * s[1]), *y = (const T *)(p[2] + r * s[2]);       \
-            for (int64_t i = 0; i < c->n; i++) dot += g[i * c->g_step] * y[i * c->x_step];      \
-            for (int64_t i = 0; i < c->n; i++)                                                  \
-                gx[i * c->y_step] = y[i * c->x_step] * (g[i * c->g_step] - dot);                \
+        bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && s[2] == sizeof(T) && c->y_step != 1; \
+        bool log = c->kind == K_LOG_SOFTMAX, packed = c->y_step == 1 && c->x_step == 1 && c->g_step == 1; \
+        for (int64_t first = 0, R; first < rows; first += R) {                                  \
+            T *restrict gx = (T *)(p[0] + first * s[0]), total[SOFTMAX_SIDE] = { 0 };           \
+            const T *restrict g = (const T *)(p[1] + first * s[1]), *restrict y = (const T *)(p[2] + first * s[2]); \
+            R = side ? RG_MIN(rows - first, SOFTMAX_SIDE) : 1;                                  \
+            if (packed) {                                                                       \
+                int64_t whole = c->n / SOFTMAX_SIDE * SOFTMAX_SIDE;                             \
+                for (int64_t i = 0; i < whole; i += SOFTMAX_SIDE)                               \
+                    for (int l = 0; l < SOFTMAX_SIDE; l++) total[l] += g[i + l] * (log ? 1 : y[i + l]); \
+                for (int64_t i = whole; i < c->n; i++) total[i - whole] += g[i] * (log ? 1 : y[i]); \
+                for (int half = SOFTMAX_SIDE / 2; half; half /= 2)                              \
+                    for (int l = 0; l < half; l++) total[l] += total[l + half];                 \
+                if (log) for (int64_t i = 0; i < c->n; i++) gx[i] = g[i] - softmax_exp_##T(y[i]) * total[0]; \
+                else for (int64_t i = 0; i < c->n; i++) gx[i] = y[i] * (g[i] - total[0]);       \
+                continue;                                                                       \
+            }                                                                                   \
+            SOFTMAX_EACH total[r] += g[i * c->g_step + r] * (log ? 1 : y[i * c->x_step + r]);   \
+            SOFTMAX_EACH {                                                                      \
+                T v = y[i * c->x_step + r], u = g[i * c->g_step + r];                           \
+                gx[i * c->y_step + r] = log ? u - softmax_exp_##T(v) * total[r] : v * (u - total[r]); \
+            }                                                                                   \
         }                                                                                       \
     }
-K_SOFTMAX(float, expf)
-K_SOFTMAX(double, exp)
+K_SOFTMAX(float, logf)
+K_SOFTMAX(double, log)
 
 /* t without dim, whose step it gives: what remains are the rows. */
-static rg_tensor rows_along(const rg_tensor *t, int dim, int64_t *step)
+static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step)
 {
     rg_tensor rows = *t;
     *step = 1;
@@ -49,17 +145,17 @@ static rg_tensor rows_along(const rg_tensor *t, int dim, int64_t *step)
     return rows;
 }
 
-void k_softmax(rg_tensor *y, const rg_tensor *x, int dim)
+void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind)
 {
-    softmax_context c = { .n = x->ndim ? x->size[dim] : 1 };
-    rg_tensor ry = rows_along(y, dim, &c.y_step), rx = rows_along(x, dim, &c.x_step);
+    softmax_context c = { .n = x->ndim ? x->size[dim] : 1, .kind = kind, .last = dim >= x->ndim - 1 };
+    rg_tensor ry = softmax_rows(y, dim, &c.y_step), rx = softmax_rows(x, dim, &c.x_step);
     if (x->numel) rg_each(2, (rg_tensor *[]){ &ry, &rx }, x->dtype == RG_FLOAT32 ? softmax_float : softmax_double, &c);
 }
 
-void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim)
+void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind)
 {
-    softmax_context c = { .n = y->ndim ? y->size[dim] : 1 };
-    rg_tensor rx = rows_along(gx, dim, &c.y_step), rg = rows_along(g, dim, &c.g_step), ry = rows_along(y, dim, &c.x_step);
+    softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .kind = kind };
+    rg_tensor rx = softmax_rows(gx, dim, &c.y_step), rg = softmax_rows(g, dim, &c.g_step), ry = softmax_rows(y, dim, &c.x_step);
     if (y->numel) rg_each(3, (rg_tensor *[]){ &rx, &rg, &ry },
                           y->dtype == RG_FLOAT32 ? softmax_backward_float : softmax_backward_double, &c);
 }
