@@ -8,26 +8,20 @@ static bool extreme_smallest(const rg_op *op)
     return op == &rg_op_amin || op == &rg_op_min || op == &rg_op_min_dim || op == &rg_op_argmin;
 }
 
-/* An extreme of nothing has no value. */
-static bool extreme_check(const char *name, const rg_tensor *x, uint32_t dims, rg_code code)
+/* An extreme of nothing has no value. dims: as they were given; none of them: all. */
+static bool extreme_check(const char *name, const rg_tensor *x, const rg_dims *dims, rg_code code)
 {
     if (x->numel) return true;
-    if (dims == UINT32_MAX)
+    if (dims->n == 0)
         return rg_fail(code, NULL, "%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name,
                        code == RG_RUNTIME_ERROR ? " Specify the reduction dim with the 'dim' argument." : "");
-    for (int d = 0; d < x->ndim; d++)
-        if (dims >> d & 1 && x->size[d] == 0)
-            return rg_fail(RG_INDEX_ERROR, NULL, "%s(): Expected reduction dim %d to have non-zero size.", name, d);
+    for (int i = 0, d; i < RG_MIN(dims->n, RG_MAX_DIMS); i++)
+        if (rg_wrap_dim(name, dims->v[i], x->ndim, &d) && x->size[d] == 0)
+            return rg_fail(RG_INDEX_ERROR, NULL, "%s(): Expected reduction dim %lld to have non-zero size.", name, (long long)dims->v[i]);
     return true;
 }
 
 /* ---- amax, amin over dims, max, min over everything: ties share g evenly ------------------ */
-
-static bool extreme_shape(rg_call *c)
-{
-    return extreme_check(c->op->name, c->in[0], ((const struct reduce_attr *)c->attr)->dims, RG_RUNTIME_ERROR)
-           && rg_reduce_shape(c);
-}
 
 static bool extreme_forward(rg_call *c)
 {
@@ -42,19 +36,11 @@ static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g)
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y) return NULL;
-    rg_tensor kept = *y, *share = rg_own(rg_new_like(x, x->dtype));
-    rg_reduce_sizes(&kept, x, a->dims, true);
-    rg_set_strides(&kept);
-    rg_tensor *ties = rg_own(rg_new_like(&kept, x->dtype));
-    if (!share || !ties) return NULL;
-    k_mark_equal(share, x, &kept, s->op == &rg_op_max || s->op == &rg_op_min);
-    k_sum(ties, share, a->dims);
-    k_divide_by(share, ties);
-    return rg_mul(rg_expand_dims(rg_reduce_restore(g, x->ndim, a), rg_shape(x)), share);
+    return rg_mul(rg_reduce_restore(g, x->ndim, a), rg_reduce_share(x, y, a->dims, s->op == &rg_op_max || s->op == &rg_op_min));
 }
 
 #define EXTREME_ROW                                                                             \
-    .attr_size = sizeof(struct reduce_attr), .n_in = 1, .shape = extreme_shape, .forward = extreme_forward, \
+    .attr_size = sizeof(struct reduce_attr), .n_in = 1, .shape = rg_reduce_shape, .forward = extreme_forward, \
     .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, extreme_rule) }
 #define EXTREME_SAMPLES                                                                         \
     RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(UINT32_MAX, false) }, { "d(2,3,4)", RG_REDUCE_ATTR(2, false) }, \
@@ -73,15 +59,20 @@ RG_OP(min, .doc = "min(x) of everything", .node = "MinBackward1", EXTREME_ROW,
 static rg_tensor *extreme_dims(const char *name, const rg_op *op, rg_tensor *x, rg_dims dims, bool keepdim)
 {
     struct reduce_attr a = { .keepdim = keepdim };
-    if (!rg_check(x, name) || !rg_reduce_mask(name, x, &dims, &a.dims)) return NULL;
-    if (dims.n == 0) a.dims = UINT32_MAX;
+    if (!rg_check(x, name) || !extreme_check(name, x, &dims, RG_RUNTIME_ERROR)
+        || !rg_reduce_mask(name, x, &dims, &a.dims)) return NULL;
     return rg_apply(op, &a, sizeof a, 1, &x);
 }
 
-rg_tensor *rg_amax(rg_tensor *x) { return rg_reduce_all(&rg_op_amax, x, 0); }
-rg_tensor *rg_amin(rg_tensor *x) { return rg_reduce_all(&rg_op_amin, x, 0); }
-rg_tensor *rg_max(rg_tensor *x) { return rg_reduce_all(&rg_op_max, x, 0); }
-rg_tensor *rg_min(rg_tensor *x) { return rg_reduce_all(&rg_op_min, x, 0); }
+static rg_tensor *extreme_all(const char *name, const rg_op *op, rg_tensor *x)
+{
+    return rg_check(x, name) && extreme_check(name, x, &(rg_dims){ .n = 0 }, RG_RUNTIME_ERROR) ? rg_reduce_all(op, x, 0) : NULL;
+}
+
+rg_tensor *rg_amax(rg_tensor *x) { return extreme_all("amax", &rg_op_amax, x); }
+rg_tensor *rg_amin(rg_tensor *x) { return extreme_all("amin", &rg_op_amin, x); }
+rg_tensor *rg_max(rg_tensor *x) { return extreme_all("max", &rg_op_max, x); }
+rg_tensor *rg_min(rg_tensor *x) { return extreme_all("min", &rg_op_min, x); }
 rg_tensor *rg_amax_dims(rg_tensor *x, rg_dims dims, bool keepdim) { return extreme_dims("amax", &rg_op_amax, x, dims, keepdim); }
 rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim) { return extreme_dims("amin", &rg_op_amin, x, dims, keepdim); }
 rg_tensor *rg_amax_dim(rg_tensor *x, int dim, bool keepdim) { return rg_amax_dims(x, RG_DIMS(dim), keepdim); }
@@ -94,7 +85,8 @@ struct max_dim_attr { int dim; bool keepdim; };
 static bool max_dim_shape(rg_call *c)
 {
     const struct max_dim_attr *a = RG_ATTR(c, max_dim);
-    if (!extreme_check(extreme_smallest(c->op) ? "min" : "max", c->in[0], 1u << a->dim, RG_INDEX_ERROR)) return false;
+    const char *name = extreme_smallest(c->op) ? "min" : "max";
+    if (c->in[0]->ndim && !extreme_check(name, c->in[0], &(rg_dims){ 1, { a->dim } }, RG_INDEX_ERROR)) return false;
     for (int k = 0; k < 2; k++) rg_reduce_sizes(c->out[k], c->in[0], 1u << a->dim, a->keepdim);
     c->out[1]->dtype = RG_INT64;
     return true;
@@ -144,12 +136,9 @@ rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim) { return max_d
 static bool argmax_shape(rg_call *c)
 {
     const struct argmax_attr *a = RG_ATTR(c, argmax);
-    if (!extreme_check(c->op->name, c->in[0], a->dim < 0 ? UINT32_MAX : 1u << a->dim, RG_INDEX_ERROR)) return false;
-    if (c->in[0]->dtype == RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): does not support bool input", c->op->name);
     rg_reduce_sizes(c->out[0], c->in[0], a->dim < 0 ? UINT32_MAX : 1u << a->dim, a->keepdim);
     c->out[0]->dtype = RG_INT64;
-    return true;
+    return extreme_check(c->op->name, c->in[0], &(rg_dims){ a->dim >= 0, { a->dim } }, RG_INDEX_ERROR);
 }
 
 static bool argmax_forward(rg_call *c)
@@ -174,13 +163,15 @@ static bool argmax_forward(rg_call *c)
 RG_OP(argmax, .doc = "where x is largest along dim", ARGMAX_ROW);
 RG_OP(argmin, .doc = "where x is smallest along dim", ARGMAX_ROW);
 
-static rg_tensor *argmax_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool keepdim)
+static rg_tensor *argmax_apply(const char *name, const rg_op *op, rg_tensor *x, bool flat, int dim, bool keepdim)
 {
-    struct argmax_attr a = { .keepdim = keepdim };
-    return rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &a.dim) ? rg_apply(op, &a, sizeof a, 1, &x) : NULL;
+    struct argmax_attr a = { .dim = -1, .keepdim = keepdim };
+    if (!rg_check(x, name)) return NULL;
+    if (x->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): does not support bool input", name);
+    return flat || rg_wrap_dim(name, dim, x->ndim, &a.dim) ? rg_apply(op, &a, sizeof a, 1, &x) : NULL;
 }
 
-rg_tensor *rg_argmax(rg_tensor *x) { return RG_APPLY(argmax, RG_A(argmax, .dim = -1), x); }
-rg_tensor *rg_argmin(rg_tensor *x) { return RG_APPLY(argmin, RG_A(argmax, .dim = -1), x); }
-rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim) { return argmax_apply("argmax", &rg_op_argmax, x, dim, keepdim); }
-rg_tensor *rg_argmin_dim(rg_tensor *x, int dim, bool keepdim) { return argmax_apply("argmin", &rg_op_argmin, x, dim, keepdim); }
+rg_tensor *rg_argmax(rg_tensor *x) { return argmax_apply("argmax", &rg_op_argmax, x, true, 0, false); }
+rg_tensor *rg_argmin(rg_tensor *x) { return argmax_apply("argmin", &rg_op_argmin, x, true, 0, false); }
+rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim) { return argmax_apply("argmax", &rg_op_argmax, x, false, dim, keepdim); }
+rg_tensor *rg_argmin_dim(rg_tensor *x, int dim, bool keepdim) { return argmax_apply("argmin", &rg_op_argmin, x, false, dim, keepdim); }

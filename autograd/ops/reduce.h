@@ -19,6 +19,11 @@ rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a
 rg_tensor *rg_reduce(const char *name, const rg_op *op, rg_tensor *x, rg_dims dims, bool keepdim, double p);
 rg_tensor *rg_reduce_all(const rg_op *op, rg_tensor *x, double p);
 int64_t    rg_reduce_count(const rg_dims *shape, uint32_t dims);    /* how many elements make one */
+rg_dims    rg_reduce_list(const rg_dims *shape, uint32_t dims);     /* the mask as a list */
+/* 1 / (how many) where x equals y, a reduction of it, else 0. NaNs are equal if nan_too. */
+rg_tensor *rg_reduce_share(rg_tensor *x, rg_tensor *y, uint32_t dims, bool nan_too);
+int64_t    rg_count_zeros(rg_tensor *x);
+rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse);  /* cumulate.c */
 
 /* The public functions over everything, one dim, several. */
 #define RG_REDUCE(f)                                                                            \

@@ -37,10 +37,20 @@ void k_addcdiv(rg_tensor *y, rg_tensor *const in[], double value);
 void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_nansum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+void k_count_nonzero(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+void k_prod(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+void k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
+bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);  /* false: out of memory */
+bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
+bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest);
 void k_mark_equal(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool nan_too);  /* a == b, as 0 or 1 in y's float dtype */
 void k_divide_by(rg_tensor *y, const rg_tensor *b);                 /* y /= b, which broadcasts */
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
+
+/* cumulate.c: along dim, from its end if reverse: sums of x, products of x, or y_k = z_k + x_k y_(k-1) */
+typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
+void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse, k_running what);
 
 /* softmax.c: of a row of -infinities, softmax makes NaN and the safe one 0 */
 typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;

@@ -164,6 +164,17 @@ K_SUM(sum_float, float, float, v)
 K_SUM(sum_double, double, double, v)
 K_SUM(nansum_float, float, float, v == v ? v : 0)
 K_SUM(nansum_double, double, double, v == v ? v : 0)
+K_SUM(sum_wide, float, double, v)
+K_SUM(count_bool, bool, uint64_t, v)
+K_SUM(count_int64, int64_t, uint64_t, v != 0)
+K_SUM(count_float, float, uint64_t, v != 0)
+K_SUM(count_double, double, uint64_t, v != 0)
+K_SUM(norm1_float, float, float, fabsf(v))
+K_SUM(norm1_double, double, double, fabs(v))
+K_SUM(norm2_float, float, float, v * v)
+K_SUM(norm2_double, double, double, v * v)
+K_SUM(norm0_float, float, float, v != 0)
+K_SUM(norm0_double, double, double, v != 0)
 
 void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims)
 {
@@ -175,6 +186,13 @@ void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims)
 void k_nansum(rg_tensor *y, const rg_tensor *x, uint32_t dims)
 {
     static reduce_loop *const loops[] = { sum_bool, sum_int64, nansum_float, nansum_double };
+    rg_fill_zero(y);
+    reduce_run(y, x, dims, loops[x->dtype], NULL);
+}
+
+void k_count_nonzero(rg_tensor *y, const rg_tensor *x, uint32_t dims)
+{
+    static reduce_loop *const loops[] = { count_bool, count_int64, count_float, count_double };
     rg_fill_zero(y);
     reduce_run(y, x, dims, loops[x->dtype], NULL);
 }
@@ -232,7 +250,35 @@ void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
         }                                                                                       \
     }
 
-/* Not a NaN is what stands against all others: b > a or b is one. */
+K_FOLD(prod_bool, bool, uint64_t, 1, v, a * b)
+K_FOLD(prod_int64, int64_t, uint64_t, 1, v, a * b)
+K_FOLD(prod_float, float, float, 1, v, a * b)
+K_FOLD(prod_double, double, double, 1, v, a * b)
+
+void k_prod(rg_tensor *y, const rg_tensor *x, uint32_t dims)
+{
+    static reduce_loop *const loops[] = { prod_bool, prod_int64, prod_float, prod_double };
+    rg_fill_number(y, 1, 1);
+    reduce_run(y, x, dims, loops[x->dtype], NULL);
+}
+
+#define K_TRUTH(T, name)                                                                        \
+    K_FOLD(any_##name, T, bool, false, v != 0, a | b)                                           \
+    K_FOLD(all_##name, T, bool, true, v != 0, a & b)
+K_TRUTH(bool, bool)
+K_TRUTH(int64_t, int64)
+K_TRUTH(float, float)
+K_TRUTH(double, double)
+
+void k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all)
+{
+    static reduce_loop *const loops[2][4] = { { any_bool, any_int64, any_float, any_double },
+                                              { all_bool, all_int64, all_float, all_double } };
+    rg_fill_number(y, all, all);
+    reduce_run(y, x, dims, loops[all][x->dtype], NULL);
+}
+
+/* A NaN stays: nothing is greater. */
 #define K_EXTREMES(T, name, low, high)                                                          \
     K_FOLD(max_##name, T, T, low, v, ((b > a) | (b != b)) ? b : a)                                \
     K_FOLD(min_##name, T, T, high, v, ((b < a) | (b != b)) ? b : a)
@@ -334,4 +380,140 @@ void k_mark_equal(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool nan
 void k_divide_by(rg_tensor *y, const rg_tensor *b)
 {
     rg_each(2, (rg_tensor *[]){ y, (rg_tensor *)b }, y->dtype == RG_FLOAT32 ? share_divide_float : share_divide_double, NULL);
+}
+
+/* ---- sums of what is made of the elements and of another number for each sum -------------------- */
+
+/* y with x's dims, the reduced ones at 1: to walk along with x. */
+static rg_tensor reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims)
+{
+    rg_tensor kept = *y;
+    kept.ndim = x->ndim;
+    for (int d = 0; d < x->ndim; d++) kept.size[d] = dims >> d & 1 ? 1 : x->size[d];
+    rg_set_strides(&kept);
+    return kept;
+}
+
+/* m2[j] += (x[i] - mean[j])^2; p: x, m2, mean */
+#define K_SPREAD(T)                                                                             \
+    static void spread_##T(char *const p[], const int64_t s[], int64_t n, const void *context)  \
+    {                                                                                           \
+        enum { LANES = 8 };                                                                     \
+        (void)context;                                                                          \
+        if (s[1] == 0) {                                                                        \
+            double lane[LANES] = { 0 }, mean = *(const double *)p[2], total = 0;                \
+            int64_t i = 0;                                                                      \
+            for (; i + LANES <= n; i += LANES)                                                  \
+                for (int k = 0; k < LANES; k++) {                                               \
+                    double v = (double)*(const T *)(p[0] + (i + k) * s[0]) - mean;              \
+                    lane[k] += v * v;                                                           \
+                }                                                                               \
+            for (; i < n; i++) {                                                                \
+                double v = (double)*(const T *)(p[0] + i * s[0]) - mean;                        \
+                total += v * v;                                                                 \
+            }                                                                                   \
+            for (int k = 0; k < LANES; k++) total += lane[k];                                   \
+            *(double *)p[1] += total;                                                           \
+            return;                                                                             \
+        }                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                       \
+            double v = (double)*(const T *)(p[0] + i * s[0]) - *(const double *)(p[2] + i * s[2]); \
+            *(double *)(p[1] + i * s[1]) += v * v;                                              \
+        }                                                                                       \
+    }
+K_SPREAD(float)
+K_SPREAD(double)
+
+bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root)
+{
+    rg_tensor *mean = rg_new_like(y, RG_FLOAT64), *m2 = rg_new_like(y, RG_FLOAT64);
+    if (mean && m2) {
+        double n = 1, *sum = (double *)mean->data, *square = (double *)m2->data;
+        for (int d = 0; d < x->ndim; d++)
+            if (dims >> d & 1) n *= (double)x->size[d];
+        rg_fill_zero(mean);
+        rg_fill_zero(m2);
+        reduce_run(mean, x, dims, x->dtype == RG_FLOAT32 ? sum_wide : sum_double, NULL);
+        for (int64_t i = 0; i < mean->numel; i++) sum[i] /= n;
+        rg_tensor around = reduce_kept(mean, x, dims), to = reduce_kept(m2, x, dims);
+        rg_each(3, (rg_tensor *[]){ (rg_tensor *)x, &to, &around }, x->dtype == RG_FLOAT32 ? spread_float : spread_double, NULL);
+        for (int64_t i = 0; i < m2->numel; i++) {
+            square[i] /= RG_MAX(0, n - correction);
+            if (root) square[i] = sqrt(square[i]);
+        }
+        rg_copy_elements(y, m2);
+    }
+    rg_release(mean);
+    rg_release(m2);
+    return mean && m2;
+}
+
+/* y = |x|^p, or e^(x - b) */
+#define K_POWERS(T, POW, ABS, EXP)                                                              \
+    static void norm_power_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
+    {                                                                                           \
+        T order = (T)*(const double *)context;                                                  \
+        for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) = POW(ABS(*(const T *)(p[1] + i * s[1])), order); \
+    }                                                                                           \
+    static void exp_minus_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
+    {                                                                                           \
+        (void)context;                                                                          \
+        for (int64_t i = 0; i < n; i++)                                                         \
+            *(T *)(p[0] + i * s[0]) = EXP(*(const T *)(p[1] + i * s[1]) - *(const T *)(p[2] + i * s[2])); \
+    }
+K_POWERS(float, powf, fabsf, expf)
+K_POWERS(double, pow, fabs, exp)
+
+K_FOLD(norm_max_float, float, float, 0, fabsf(v), ((b > a) | (b != b)) ? b : a)
+K_FOLD(norm_max_double, double, double, 0, fabs(v), ((b > a) | (b != b)) ? b : a)
+K_FOLD(norm_min_float, float, float, INFINITY, fabsf(v), ((b < a) | (b != b)) ? b : a)
+K_FOLD(norm_min_double, double, double, INFINITY, fabs(v), ((b < a) | (b != b)) ? b : a)
+
+bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p)
+{
+    bool narrow = x->dtype == RG_FLOAT32;
+    reduce_loop *loop = p == 0 ? narrow ? norm0_float : norm0_double
+                      : p == 1 ? narrow ? norm1_float : norm1_double
+                      : p == 2 ? narrow ? norm2_float : norm2_double
+                      : p == INFINITY ? narrow ? norm_max_float : norm_max_double
+                      : p == -INFINITY ? narrow ? norm_min_float : norm_min_double : NULL;
+    rg_fill_number(y, p == -INFINITY ? INFINITY : 0, 0);
+    if (loop) {
+        reduce_run(y, x, dims, loop, NULL);
+    } else {
+        rg_tensor *powers = rg_new_like(x, x->dtype);
+        if (!powers) return false;
+        rg_each(2, (rg_tensor *[]){ powers, (rg_tensor *)x }, narrow ? norm_power_float : norm_power_double, &p);
+        k_sum(y, powers, dims);
+        rg_release(powers);
+    }
+    for (int64_t i = 0; i < y->numel && p != 0 && p != 1 && p != INFINITY && p != -INFINITY; i++) {
+        if (narrow) ((float *)y->data)[i] = p == 2 ? sqrtf(((float *)y->data)[i]) : powf(((float *)y->data)[i], (float)(1 / p));
+        else ((double *)y->data)[i] = p == 2 ? sqrt(((double *)y->data)[i]) : pow(((double *)y->data)[i], 1 / p);
+    }
+    return true;
+}
+
+/* With the largest subtracted, unless that is infinite. */
+bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims)
+{
+    bool narrow = x->dtype == RG_FLOAT32;
+    rg_tensor *most = rg_new_like(y, y->dtype), *powers = rg_new_like(x, x->dtype);
+    if (most && powers) {
+        k_amax(most, x, dims, false);
+        for (int64_t i = 0; i < most->numel; i++) {
+            if (narrow && isinf(((float *)most->data)[i])) ((float *)most->data)[i] = 0;
+            if (!narrow && isinf(((double *)most->data)[i])) ((double *)most->data)[i] = 0;
+        }
+        rg_tensor kept = reduce_kept(most, x, dims);
+        rg_each(3, (rg_tensor *[]){ powers, (rg_tensor *)x, &kept }, narrow ? exp_minus_float : exp_minus_double, NULL);
+        k_sum(y, powers, dims);
+        for (int64_t i = 0; i < y->numel; i++) {
+            if (narrow) ((float *)y->data)[i] = logf(((float *)y->data)[i]) + ((float *)most->data)[i];
+            else ((double *)y->data)[i] = log(((double *)y->data)[i]) + ((double *)most->data)[i];
+        }
+    }
+    rg_release(most);
+    rg_release(powers);
+    return most && powers;
 }
