@@ -298,7 +298,7 @@ static rg_tensor *var_rule(const rg_step *s, rg_tensor *g)
     rg_dims shape = rg_shape(x);
     double freedom = (double)rg_reduce_count(&shape, a->dims) - a->p;
     rg_tensor *around = rg_sub(x, rg_reduce("mean", &rg_op_mean, x, rg_reduce_list(&shape, a->dims), true, 0));
-    if (freedom <= 0 && (!reduce_named(a) || x->ndim == 0)) around = rg_abs(around), freedom = 0;
+    if (freedom <= 0 && (!reduce_named(a) || x->ndim == 0)) around = rg_abs(rg_detach(around)), freedom = 0;
     return rg_mul(rg_mul(rg_reduce_restore(g, x->ndim, a), 2 / freedom), around);
 }
 
