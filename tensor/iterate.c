@@ -159,7 +159,7 @@ void rg_fill_number(rg_tensor *t, double value, int64_t integer)
     union { double d; float f; int64_t i; bool b; } v;
     if (rg_is_float(t->dtype)) rg_store_f64(&v, t->dtype, value);
     else rg_store_i64(&v, t->dtype, integer);
-    rg_tensor number = { .state = RG_ALIVE, .dtype = t->dtype, .numel = 1, .data = (char *)&v };
+    rg_tensor number = { .state = RG_ALIVE, .dtype = t->dtype, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&v };
     rg_copy_elements(t, &number);
 }
 

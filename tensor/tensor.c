@@ -31,18 +31,18 @@ static bool number_fits(const char *op, double v, rg_dtype dtype)
                            dtype == RG_INT64 ? "int64_t" : "float");
 }
 
-static rg_tensor *wrapped(rg_dtype dtype, double d, int64_t i)
+static rg_tensor *wrapped(rg_dtype dtype, const void *number)
 {
     rg_tensor *t = rg_new(dtype, 0, NULL);
     if (!t) return NULL;
-    rg_fill_number(t, d, i);
+    memcpy(t->data, number, rg_sizeof(dtype));
     t->flags |= RG_WEAK;
     return rg_own(t);
 }
 
-rg_tensor *rg_wrap_float(double x)  { return wrapped(RG_FLOAT64, x, 0); }
-rg_tensor *rg_wrap_int(int64_t x)   { return wrapped(RG_INT64, 0, x); }
-rg_tensor *rg_wrap_bool(bool x)     { return wrapped(RG_BOOL, 0, x); }
+rg_tensor *rg_wrap_float(double x)  { return wrapped(RG_FLOAT64, &x); }
+rg_tensor *rg_wrap_int(int64_t x)   { return wrapped(RG_INT64, &x); }
+rg_tensor *rg_wrap_bool(bool x)     { return wrapped(RG_BOOL, &x); }
 
 rg_tensor *(rg_scalar)(rg_tensor *number)
 {
@@ -137,20 +137,43 @@ rg_tensor *rg_eye(int64_t n, int64_t m)
 
 /* ---- ranges --------------------------------------------------------------------------- */
 
+/* A multiply-add is one instruction where the processor has it, else a call of libm's. */
+#if defined(__x86_64__)
+#define WITH_FMA(name)                                                                              \
+    __attribute__((target("avx2,fma"))) static void name##_fma(rg_tensor *t, double a, double b)     \
+    {                                                                                               \
+        name(t, a, b);                                                                              \
+    }                                                                                               \
+    static void name##_best(rg_tensor *t, double a, double b)                                       \
+    {                                                                                               \
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) name##_fma(t, a, b);   \
+        else name(t, a, b);                                                                         \
+    }
+#else
+#define WITH_FMA(name) static void name##_best(rg_tensor *t, double a, double b) { name(t, a, b); }
+#endif
+#define RANGE_BODY static inline __attribute__((always_inline)) void
+
 /* start + step * i as torch's vector loop rounds it: in float64 with one rounding
  * a multiply-add; within two vectors of 32 bytes, from the first lane's element. */
-static void fill_arange(rg_tensor *t, double start, double step)
+#define ARANGE(T)                                                                                   \
+    do {                                                                                            \
+        enum { LANES = 32 / sizeof(T) };                                                            \
+        T *to = (T *)t->data;                                                                       \
+        int64_t n = t->numel, i = 0;                                                                \
+        for (; i < n - n % (2 * LANES); i += LANES) {                                               \
+            T base = (T)fma(step, (double)i, start);                                                \
+            for (int k = 0; k < LANES; k++) to[i + k] = (T)fma(step, k, base);                      \
+        }                                                                                           \
+        for (; i < n; i++) to[i] = (T)fma(step, (double)i, start);                                  \
+    } while (0)
+
+RANGE_BODY arange_values(rg_tensor *t, double start, double step)
 {
-    int lanes = t->dtype == RG_FLOAT32 ? 8 : 4;
-    int64_t n = t->numel, vectors = n - n % (2 * lanes);
-    double base = start;
-    for (int64_t i = 0; i < n; i++) {
-        int lane = i < vectors ? (int)(i % lanes) : 0;
-        if (lane == 0) base = fma(step, (double)i, start);
-        if (t->dtype == RG_FLOAT32) ((float *)t->data)[i] = (float)fma(step, lane, (float)base);
-        else ((double *)t->data)[i] = fma(step, lane, base);
-    }
+    if (t->dtype == RG_FLOAT32) ARANGE(float);
+    else ARANGE(double);
 }
+WITH_FMA(arange_values)
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
 {
@@ -176,7 +199,7 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
     if (!fits) return rg_fail(RG_RUNTIME_ERROR, "arange", "invalid size, possible overflow?");
     rg_tensor *t = rg_new(floating ? rg_default_dtype() : RG_INT64, 1, &n);
     if (!t) return NULL;
-    if (floating) fill_arange(t, a.d, s.d);
+    if (floating) arange_values_best(t, a.d, s.d);
     else for (int64_t i = 0; i < n; i++) ((int64_t *)t->data)[i] = a.i + s.i * i;
     return rg_own(t);
 }
@@ -199,26 +222,31 @@ static bool spaced_check(const char *op, double start, double end, int64_t steps
 }
 
 /* The second half is counted from the end, so that both ends are exact. */
+#define LINSPACE(T, S, fma_)                                                                        \
+    do {                                                                                            \
+        T *to = (T *)t->data;                                                                       \
+        int64_t n = t->numel, half = n / 2;                                                         \
+        S a = (S)(T)start, b = (S)(T)end, step = (b - a) / (S)(n - 1);                              \
+        for (int64_t i = 0; i < half; i++) to[i] = (T)fma_(step, (S)i, a);                          \
+        for (int64_t i = half; i < n; i++) to[i] = (T)fma_(-step, (S)(n - 1 - i), b);               \
+    } while (0)
+
+RANGE_BODY linspace_values(rg_tensor *t, double start, double end)
+{
+    if (t->dtype == RG_FLOAT32) LINSPACE(float, float, fmaf);
+    else if (t->dtype == RG_FLOAT64) LINSPACE(double, double, fma);
+    else LINSPACE(int64_t, double, fma);
+}
+WITH_FMA(linspace_values)
+
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
 {
     if (!spaced_check("linspace", start, end, steps, dtype)) return NULL;
     if (steps == 1 && !number_fits("linspace", start, dtype)) return NULL;
     rg_tensor *t = rg_new(dtype, 1, &steps);
     if (!t) return NULL;
-    double gaps = (double)(steps - 1);
-    if (steps == 1) {
-        rg_store_f64(t->data, dtype, start);
-    } else if (dtype == RG_FLOAT32) {
-        float a = (float)start, b = (float)end, step = (b - a) / (float)gaps, *to = (float *)t->data;
-        for (int64_t i = 0; i < steps; i++)
-            to[i] = i < steps / 2 ? fmaf(step, (float)i, a) : fmaf(-step, (float)(steps - 1 - i), b);
-    } else {
-        double a = dtype == RG_INT64 ? trunc(start) : start, b = dtype == RG_INT64 ? trunc(end) : end;
-        double step = (b - a) / gaps;
-        for (int64_t i = 0; i < steps; i++)
-            rg_store_f64(t->data + 8 * i, dtype, i < steps / 2 ? fma(step, (double)i, a)
-                                                               : fma(-step, (double)(steps - 1 - i), b));
-    }
+    if (steps == 1) rg_store_f64(t->data, dtype, start);
+    else linspace_values_best(t, start, end);
     return rg_own(t);
 }
 
