@@ -27,7 +27,7 @@ typedef struct golden_arg {
 } golden_arg;
 
 typedef struct golden_tensor {          /* what a tensor is expected to be */
-    bool    none;
+    bool    none, view;                 /* view: shares the storage of the first argument */
     char    dtype[4], node[64];
     rg_dims shape;
     size_t  step;                       /* only every step-th value is told */
@@ -103,15 +103,23 @@ static char *golden_line(golden_file *f)
 
 /* ---- tensors --------------------------------------------------------------------- */
 
-/* k-th cotangent: the numbers that cotangent() in ops.py makes. */
+/* The k-th little numbers, those that numbers() in ops_cases.py makes, row by row. */
+typedef struct golden_numbers { uint32_t state; } golden_numbers;
+static golden_numbers golden_numbers_begin(unsigned k) { return (golden_numbers){ k * 7919 + 12345 }; }
+
+static double golden_numbers_next(golden_numbers *r)
+{
+    r->state = r->state * 1664525 + 1013904223;
+    return ((r->state >> 22) - 511.5) / 512;
+}
+
 static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like)
 {
     rg_tensor *t = rg_zeros_dims(rg_shape(like), (rg_dtype)rg_dtype_of(like));
-    uint32_t state = k * 7919 + 12345;
+    golden_numbers r = golden_numbers_begin(k);
     int64_t n = rg_numel(t);
     for (int64_t i = 0; i < n; i++) {
-        state = state * 1664525 + 1013904223;
-        double v = ((state >> 22) - 511.5) / 512;
+        double v = golden_numbers_next(&r);
         if (rg_dtype_of(t) == RG_FLOAT32) ((float *)rg_data(t))[i] = (float)v;
         else ((double *)rg_data(t))[i] = v;
     }
@@ -147,8 +155,10 @@ static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype)
     return rg_expand_dims(t, shape);
 }
 
-static void golden_fill(rg_tensor *t, golden_case *c, char *values)
+/* values: numbers, or "r 3" for the third numbers that are made by rule. */
+static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values)
 {
+    golden_numbers r = golden_numbers_begin((unsigned)(ruled ? atoi(values) : 0));
     rg_dims shape = rg_shape(t);
     int64_t n = rg_numel(t);
     char *data = rg_data(t), *p = values;
@@ -164,7 +174,7 @@ static void golden_fill(rg_tensor *t, golden_case *c, char *values)
             else ((bool *)data)[at] = v != 0;
             continue;
         }
-        double v = strtod(p, &p);
+        double v = ruled ? golden_numbers_next(&r) : strtod(p, &p);
         if (isfinite(v)) c->largest = fmax(c->largest, fmin(fabs(v), 100));
         if (rg_dtype_of(t) == RG_FLOAT32) ((float *)data)[at] = (float)v;
         else ((double *)data)[at] = v;
@@ -179,8 +189,8 @@ static rg_tensor *golden_argument_tensor(golden_case *c, char *rest)
     char *strides = golden_word(&rest);
     rg_tensor *t = *strides == 'c' ? rg_zeros_dims(shape, dtype) : golden_strided(shape, golden_dims(strides), dtype);
     if (!t) return NULL;
-    golden_word(&rest);
-    golden_fill(t, c, rest);
+    bool ruled = *golden_word(&rest) == 'r';
+    golden_fill(t, c, ruled, rest);
     if (grad) c->leaf[c->n_leaves++] = rg_requires_grad_(t, true);
     return t;
 }
@@ -234,10 +244,11 @@ static bool golden_next(golden_file *f, golden_case *c)
     while (*f->at && *f->at != '=') {
         line = golden_line(f);
         rest = line + 1 + (line[1] == ' ');
-        if (strchr(">gh", *line)) {
-            golden_tensor *e = *line == '>' ? &c->out[c->n_outs++] : *line == 'g' ? &c->first[c->n_first++]
+        if (strchr(">vgh", *line)) {
+            golden_tensor *e = strchr(">v", *line) ? &c->out[c->n_outs++] : *line == 'g' ? &c->first[c->n_first++]
                                                                                    : &c->second[c->n_second++];
-            if (*line == '>') {
+            if (strchr(">v", *line)) {
+                e->view = *line == 'v';
                 snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
                 snprintf(e->node, sizeof e->node, "%s", golden_word(&rest));
             }

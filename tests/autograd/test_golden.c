@@ -98,7 +98,7 @@ static const golden_call golden_calls[] = {
 
 /* ---- checks ------------------------------------------------------------------------- */
 
-static struct golden_count { int functions, cases, checks, failures, pending; } *count;   /* shared with the children */
+static struct golden_count { int declared, functions, cases, checks, failures, pending; } *count;   /* shared with the children */
 static int verbose;
 static const char *file_path;
 static const golden_case *current;
@@ -175,6 +175,16 @@ static bool same_shape(rg_dims a, rg_dims b)
     return a.n == b.n && memcmp(a.v, b.v, (size_t)a.n * sizeof a.v[0]) == 0;
 }
 
+/* Do the elements of t lie among those of x? */
+static bool lies_in(rg_tensor *t, rg_tensor *x)
+{
+    static const size_t bytes[] = { 1, 8, 4, 8 };
+    int64_t last = 0;
+    for (int d = 0; d < rg_ndim(x); d++) last += (rg_size(x, d) - 1) * rg_stride(x, d);
+    uintptr_t from = (uintptr_t)rg_data(x), at = (uintptr_t)rg_data(t);
+    return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
+}
+
 static void check_output(int k, rg_tensor *t, const golden_tensor *e)
 {
     const char *node = !rg_requires_grad(t) ? "-" : rg_is_leaf(t) ? "leaf" : rg_grad_fn(t);
@@ -186,6 +196,8 @@ static void check_output(int k, rg_tensor *t, const golden_tensor *e)
         complain("output %d has shape %s, torch's %s", k, shape_of(rg_shape(t)), shape_of(e->shape));
     else if (strcmp(node, e->node) != 0)
         complain("output %d has grad_fn %s, torch's %s", k, node, e->node);
+    else if (current->arg[0].kind == 't' && rg_numel(t) && e->view != lies_in(t, current->arg[0].t))
+        complain("output %d is %s, torch's %s", k, e->view ? "a copy" : "a view", e->view ? "a view" : "a copy");
     else
         same_values("output", k, t, e);
 }
@@ -335,6 +347,39 @@ static void check_function(const golden_call *f, const char *directory)
     free(file.text);
 }
 
+static void check_named(const char *name)
+{
+    golden_file file;
+    bool called = false;
+    for (size_t i = 0; i < sizeof golden_calls / sizeof golden_calls[0]; i++) called |= strcmp(golden_calls[i].name, name) == 0;
+    bool cases = golden_open(&file, "tests/golden/ops", name);
+    if (cases) free(file.text);
+    count->declared++;
+    if (called && cases) return;
+    count->failures++;
+    printf("rg_%s has %s: see tests/golden/ops.py\n", name, called ? "no cases" : "no line in tests/autograd/golden.def");
+}
+
+/* Every function of ops.h has its cases. */
+static void check_declared(void)
+{
+    static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_", "rg_values_indices rg_", "rg_unique_result rg_" };
+    char line[512], name[64];
+    FILE *file = fopen("autograd/ops.h", "r");
+    ck_assert_msg(file != NULL, "autograd/ops.h is not here");
+    bool inplace = false;
+    while (fgets(line, sizeof line, file)) {
+        inplace = strncmp(line, "#define RG_INPLACE_ONE(F)", 25) == 0 || strncmp(line, "#define RG_INPLACE_TWO(F)", 25) == 0
+               || (inplace && !strchr(line, ';') && !strstr(line, "rg_") && *line == ' ');
+        for (char *p = line; inplace && (p = strstr(p, " F(")); p += 3)
+            if (sscanf(p, " F(%60[a-z0-9_])", name) == 1) check_named(strcat(name, "_"));
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+            if (strncmp(line, kinds[i], strlen(kinds[i])) == 0 && sscanf(line + strlen(kinds[i]), "%60[A-Za-z0-9_]", name) == 1)
+                check_named(name);
+    }
+    fclose(file);
+}
+
 /* ---- running ------------------------------------------------------------------------------ */
 
 static size_t n_named;
@@ -350,6 +395,12 @@ START_TEST(test_function)
 }
 END_TEST
 
+START_TEST(test_declared)
+{
+    if (!n_named) check_declared();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     n_named = (size_t)argc - 1;
@@ -361,12 +412,13 @@ int main(int argc, char **argv)
     TCase *tcase = tcase_create("golden");
     tcase_set_timeout(tcase, 1800);
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    tcase_add_test(tcase, test_declared);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int crashed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    printf("golden: %d functions, %d cases, %d checks, %d failures, %d pending\n", count->functions, count->cases,
-           count->checks, count->failures, count->pending);
+    printf("golden: %d functions declared, %d checked, %d cases, %d checks, %d failures, %d pending\n", count->declared,
+           count->functions, count->cases, count->checks, count->failures, count->pending);
     return verbose && (crashed || count->failures) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

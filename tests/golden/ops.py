@@ -14,11 +14,13 @@ A file is a list of cases; a line's first character says what it is:
 
     = softmax 1e-10 direct # OpInfo       a case: function; tolerance, if not the usual; flags
     t f64 g 2,3 1,2 : 0.5 1 ..            an argument: a tensor that requires grad (or -), shape, strides, values
+    t f64 g 64,64 c r 3                   the same with the values of cotangent(3)
     n f 0.5                               a number where a tensor is expected (i, f, b), which stays weak
     -                                     absent
     i 3 / x 0.5 / L 2,3 / s text / y f32  an integer, a double, dims, a string, a dtype; B 1 a bool as an index
     l 2                                   a list of the next two
     > f64 AddBackward0 2,3 : ..           an output: dtype, grad_fn ('-': does not require grad), shape, values
+    v f64 ViewBackward0 6 : ..            an output that shares the storage of the first argument
     g 2,3 : ..                            the first gradient of each tensor that requires grad ('g -': none)
     h 2,3 : ..                            its second gradient
     ! IndexError sentence                 instead of outputs: the error
@@ -131,6 +133,7 @@ def fresh(t):
     """A leaf of its own with the same values and strides: cases made by hand share their tensors."""
     storage = t.detach().untyped_storage().clone()
     r = torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.shape, t.stride())
+    if hasattr(t, "seed"): r.seed = t.seed
     return r.requires_grad_(t.requires_grad)
 
 
@@ -150,13 +153,7 @@ def tensors_of(args):
 def numel(case): return sum(t.numel() for t in tensors_of(case.args))
 
 
-def cotangent(k, like):
-    """The same little numbers as cotangent() in tests/autograd/golden.h."""
-    state, values = (k * 7919 + 12345) & 0xffffffff, []
-    for _ in range(like.numel()):
-        state = (state * 1664525 + 1013904223) & 0xffffffff
-        values.append(((state >> 22) - 511.5) / 512)
-    return torch.tensor(values, dtype=like.dtype).reshape(like.shape)
+def cotangent(k, like): return table.numbers(k, like.shape, like.dtype)
 
 
 # ---- evaluating ------------------------------------------------------------------------------------------------
@@ -181,6 +178,11 @@ def kind(error):
         if isinstance(error, k): return k.__name__
 
 
+def shares(y, x):
+    return isinstance(x, torch.Tensor) and y.numel() > 0 and \
+        y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
 def evaluate(case, call):
     """The lines of expectation behind a case's arguments."""
     leaves = [t for t in tensors_of(case.args) if t.requires_grad]
@@ -198,7 +200,8 @@ def evaluate(case, call):
         if y.dim() > 8: raise Skip("more than 8 dims")
         if y.dtype not in NAMES: raise Skip("the result is %s" % y.dtype)
         node = "leaf" if y.requires_grad and y.is_leaf else y.grad_fn.name() if y.requires_grad else "-"
-        lines.append("> %s %s %s %s" % (NAMES[y.dtype], node, shape_text(y.shape), values_text(y)))
+        lines.append("%s %s %s %s %s" % ("v" if shares(y, args[0]) else ">", NAMES[y.dtype], node, shape_text(y.shape),
+                                         values_text(y)))
     live = [(k, y) for k, y in enumerate(outs) if y.requires_grad]
     if not live: return lines
     second = leaves[0].dtype == torch.float64 and "first" not in case.flags
@@ -243,6 +246,9 @@ def gradient_text(letter, g):
 def argument_lines(arg, ctype):
     if isinstance(arg, torch.Tensor):
         strides = "c" if arg.is_contiguous() else shape_text(arg.stride())
+        if hasattr(arg, "seed"):
+            return ["t %s %s %s %s r %d" % (NAMES[arg.dtype], "g" if arg.requires_grad else "-", shape_text(arg.shape),
+                                            strides, arg.seed)]
         return ["t %s %s %s %s %s" % (NAMES[arg.dtype], "g" if arg.requires_grad else "-", shape_text(arg.shape),
                                       strides, values_text(arg, exact=True))]
     if arg is None: return ["-"]

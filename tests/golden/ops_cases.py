@@ -25,6 +25,15 @@ class Case:
                                                         # itself; valid: left out if it is an error
 
 
+def numbers(k, shape, dtype):
+    """The same little numbers as golden_numbers() in tests/autograd/golden.h."""
+    state, values = (k * 7919 + 12345) & 0xffffffff, []
+    for _ in range(math.prod(shape)):
+        state = (state * 1664525 + 1013904223) & 0xffffffff
+        values.append(((state >> 22) - 511.5) / 512)
+    return torch.tensor(values, dtype=dtype).reshape(shape)
+
+
 DTYPES = [torch.bool, torch.int64, torch.float32, torch.float64]        # in the order of rg_dtype
 PADS = ["constant", "reflect", "replicate", "circular"]                 # rg_pad_mode
 REDUCTIONS = ["mean", "sum", "none", "batchmean"]                       # rg_reduction
@@ -404,6 +413,13 @@ def grid(*shape, dtype=f64):
     n = math.prod(shape)
     values = [((7 * i) % n - n / 2 + 0.25) / 4 for i in range(n)]
     return torch.tensor(values).to(dtype).reshape(shape).requires_grad_(dtype.is_floating_point)
+
+def R(seed, *shape, dtype=f64, turned=False):
+    """Many numbers in little text."""
+    t = numbers(seed, shape, dtype)
+    if turned: t = t.transpose(0, -1).contiguous().transpose(0, -1)
+    t.seed = seed
+    return t.requires_grad_()
 
 SPECIAL = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 6.0, 19.5, 20.5, -20.5, 100.0, -100.0,
            1e-8, -1e-8, 1e4, -1e4]
@@ -785,8 +801,50 @@ def creation():
     for a, b in itertools.product(every, every): yield Case("result_type", a, b)
     for a, b in itertools.product((T([1., 2.], grad=False), T([1., nan], grad=False), T([1, 2]), T([[1., 2.]], grad=False), T([1., 2.00001], grad=False), T([inf, 1.], grad=False), T([True, False]), torch.zeros(0), T([1., 2.], f64, False)), repeat=2): yield Case("equal", a, b); yield Case("allclose", a, b, 1e-5, 1e-8)
 
+def large():
+    """Enough elements for vectors, blocks and threads, where they have remainders."""
+    for dtype in (f64, f32):
+        def r(k, *shape, **kw): return R(k, *shape, dtype=dtype, **kw)
+        for name in UNARY + ACTIVATIONS + ["round"]:
+            if name not in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "tan"): yield Case(name, r(1, 1037))
+        for name in ("exp", "tanh", "gelu", "sigmoid"): yield Case(name, r(1, 40, 1037, turned=True), flags=["first"])
+        for name in BINARY:
+            yield Case(name, r(1, 31, 67), r(2, 31, 67)); yield Case(name, r(1, 31, 67, turned=True), r(2, 67)); yield Case(name, r(1, 31, 1), r(2, 31, 67, turned=True))
+        for name in ON_EVERYTHING:
+            if name == "prod": continue
+            dim = (2.0,) if name == "norm" else ()
+            tail = ((1.0,) if name in ("var", "std") else ()) + (() if name == "count_nonzero" else (False,))
+            yield Case(name, r(3, 20011))
+            for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True)):
+                yield Case(name, x); yield Case(name + "_dim", x, *dim, 0, *tail); yield Case(name + "_dim", x, *dim, 1, *tail)
+            if name not in ("max", "min", "argmax", "argmin"): yield Case(name + "_dims", r(3, 13, 31, 17), *dim, (0, 2), *tail)
+        for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True), r(6, 5, 300, 7)):
+            for d in (0, 1):
+                for name in ("softmax", "log_softmax", "cumsum"): yield Case(name, x, d)
+                yield Case("logsumexp", x, d, False); yield Case("sort", x, d, False); yield Case("sort", x, d, True); yield Case("argsort", x, d, False)
+                yield Case("topk", x, 5, d, True, True); yield Case("topk", x, 30, d, False, True)
+            yield Case("layer_norm", x, (x.shape[-1],), r(7, x.shape[-1]), r(8, x.shape[-1]), 1e-5); yield Case("rms_norm", x, (x.shape[-1],), r(7, x.shape[-1]), -1.0)
+            yield Case("normalize", x, 2.0, -1, 1e-12); yield Case("cosine_similarity", x, x.detach() * 2 + 1, -1, 1e-8) if x.numel() < 20000 else Case("normalize", x, 2.0, 0, 1e-12)
+        yield Case("group_norm", r(3, 3, 24, 50), 6, r(4, 24), r(5, 24), 1e-5); yield Case("dropout_with", r(3, 100, 50), 0.3, True); yield Case("unique", r(3, 5000)); yield Case("nonzero", r(3, 10, 70))
+        for n, k, m in ((65, 70, 33), (1, 300, 257), (130, 1, 70), (7, 513, 5), (256, 64, 1)):
+            for ta in (False, True):
+                yield Case("matmul", r(1, n, k, turned=ta), r(2, k, m, turned=not ta)); yield Case("linear", r(1, n, k, turned=ta), r(2, m, k, turned=ta), r(3, m))
+                yield Case("addmm", r(3, m), r(1, n, k), r(2, k, m, turned=ta), 0.5, 2.0)
+        yield Case("matmul", r(1, 4, 3, 33, 20), r(2, 3, 20, 35)); yield Case("matmul", r(1, 4, 33, 20), r(2, 20, 35)); yield Case("matmul", r(1, 600, 70), r(2, 70)); yield Case("bmm", r(1, 9, 33, 20), r(2, 9, 20, 15))
+        yield Case("dot", r(1, 5003), r(2, 5003)); yield Case("outer", r(1, 103), r(2, 99)); yield Case("einsum_list", "bhqd,bhkd->bhqk", [r(1, 2, 3, 33, 17), r(2, 2, 3, 35, 17)])
+        for causal in (0, 1):
+            yield Case("scaled_dot_product_attention_with", r(1, 2, 3, 130, 40), r(2, 2, 3, 130, 40), r(3, 2, 3, 130, 40), None, 0.0, causal, 0.0, 0)
+            yield Case("scaled_dot_product_attention_with", r(1, 1, 2, 67, 8), r(2, 1, 2, 301, 8), r(3, 1, 2, 301, 8), None, 0.0, causal, 0.0, 0)
+        yield Case("scaled_dot_product_attention_with", r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8), r(3, 2, 2, 71, 8), r(4, 67, 71), 0.0, 0, 0.0, 0)
+        indices = torch.arange(50) * 7 % 30
+        for reduction in ("mean", "sum", "none"):
+            yield Case(*loss_case("cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1)); yield Case(*loss_case("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction)); yield Case(*loss_case("nll_loss", r(1, 50, 30), indices, reduction))
+        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING); yield Case("index_select", r(1, 30, 65), 0, indices); yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0); yield Case("cat", [r(1, 30, 65), r(2, 30, 3)], 1)
+        for name in ("contiguous", "clone"): yield Case(name, r(1, 130, 67, turned=True))
+        yield Case("cumprod", r(3, 7, 20), 1); yield Case("where", r(1, 31, 67).detach() > 0, r(2, 31, 67), r(3, 67))
+
 def by_hand():
-    for family in (elementwise, reductions, products, shapes, indexing, neural, writing, creation): yield from family()
+    for family in (large, elementwise, reductions, products, shapes, indexing, neural, writing, creation): yield from family()
 
 # ---- errors ----------------------------------------------------------------------------------------------------
 
