@@ -11,7 +11,7 @@ static _Atomic(rg_error_handler *) on_error;
 
 void rg_fail_(rg_code code, const char *op, const char *format, ...)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     char line[sizeof me->message];                      /* the arguments may quote the message before */
     int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
     va_list args;

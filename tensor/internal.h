@@ -180,7 +180,7 @@ bool rg_overlaps_itself(const rg_tensor *t);                   /* two elements i
 double rg_read_double(const char *text, char **end);
 
 /* ---- the thread's own -------------------------------------------------------------*/
-typedef struct rg_free_block { struct rg_free_block *next; } rg_free_block;
+typedef struct rg_free_block { struct rg_free_block *next, *batch; } rg_free_block;     /* batch: the first of the next one */
 typedef struct rg_free_header {                         /* lies over a released rg_tensor */
     struct rg_free_header *next;
     uint64_t               keeps_state;                 /* which is not to be written to */
@@ -200,7 +200,10 @@ typedef struct rg_thread {
     rg_free_header *headers, *spare_headers;            /* released ones */
     int            header_count;                        /* of the first list */
     rg_free_block *free[RG_POOL_CLASSES];
-    int64_t        cached;                              /* bytes in free[] */
+    uint32_t       count[RG_SMALL_CLASSES];             /* blocks in each of the lists of small ones */
+    int64_t        cached;                              /* bytes in the others */
+    char          *fresh;                               /* where the next small block is cut from, */
+    size_t         fresh_bytes, chunk;                  /* what is left of it, and how much to ask for next */
     atomic_long    watermark;                           /* the drift above which the peak rises */
     int64_t        fail_at;
     atomic_long    bytes[RG_MEM_OTHER + 1];             /* written by this thread alone, */
@@ -210,8 +213,13 @@ typedef struct rg_thread {
     rg_code        code;
     char           message[1024];
 } rg_thread;
-extern __thread rg_thread rg_this __attribute__((tls_model("initial-exec")));
-void rg_thread_start(void);                             /* idempotent; arranges for the exit */
+/* One pointer in the static thread-local block, of which a library that is loaded
+ * late gets very little; until the thread's first call it is the nobody's, whose
+ * lists are empty. */
+extern __thread rg_thread *rg_me __attribute__((tls_model("initial-exec")));
+#define rg_this (*rg_me)
+rg_thread *rg_thread_start(void);                       /* idempotent; arranges for the exit */
+static inline rg_thread *rg_thread_get(void) { return RG_LIKELY(rg_me->ready) ? rg_me : rg_thread_start(); }
 
 /* ---- the pool's short way ------------------------------------------------------------ */
 static inline void rg_count_to(atomic_long *count, long n)              /* one writer: no locked instruction */
@@ -221,7 +229,7 @@ static inline void rg_count_to(atomic_long *count, long n)              /* one w
 
 void rg_drifted(rg_thread *me);                         /* the thread's count has left its bounds */
 enum { RG_DRIFT_MAX = 256 << 10 };                      /* bytes that it keeps from the common one */
-enum { RG_CACHE_MAX = 1 << 30 };                        /* bytes that a thread's free lists hold on to */
+enum { RG_SMALL_BATCH = 16 << 14 };                     /* 64 bytes each: what a list of small blocks holds on to */
 enum { RG_HEADER_BATCH = 512 };                         /* headers that threads hand to each other at once */
 
 static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
@@ -239,7 +247,7 @@ static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
     if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->free[c] || me->fail_at)) return rg_alloc(bytes, cls);
     rg_free_block *b = me->free[c];
     me->free[c] = b->next;
-    me->cached -= (int64_t)c * 64;
+    me->count[c]--;
     rg_count_bytes(me, cls, (long)c * 64);
     return b;
 }
@@ -273,14 +281,14 @@ static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)
 {
     rg_thread *me = &rg_this;
     size_t c = (bytes + 63) / 64;
-    if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->pooled || me->cached >= RG_CACHE_MAX)) {
+    if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->pooled || me->count[c] * c >= RG_SMALL_BATCH)) {
         rg_free(block, bytes, cls);
         return;
     }
     rg_free_block *b = block;
     b->next = me->free[c];
     me->free[c] = b;
-    me->cached += (int64_t)c * 64;
+    me->count[c]++;
     rg_count_bytes(me, cls, -(long)c * 64);
 }
 

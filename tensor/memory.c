@@ -1,8 +1,10 @@
 /*
  * memory.c: the one door to malloc. Blocks come from free lists of the thread,
  * one a size class, so that a training loop asks the system for nothing once
- * it is warm. Tensor headers have a list of their own and are never unmapped:
- * a released one stays readable, and so can be named when it is used again.
+ * it is warm. Small blocks are cut from large chunks, whose pages cost little,
+ * and never go back; a thread that has too many hands them on. Tensor headers
+ * have a list of their own: a released one stays readable, and so can be named
+ * when it is used again.
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build
  * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
@@ -18,15 +20,20 @@
 enum {
     SMALL_MAX  = 4096,                 /* up to here a class holds 64 bytes more than the one before */
     HUGE_MIN   = 4 << 20,              /* from here a block is aligned to, and asks for, huge pages */
+    CHUNK_MIN  = 64 << 10,             /* chunks grow from here .. */
+    CHUNK_MAX  = HUGE_MIN,             /* .. to here */
     SLAB       = 64,                   /* headers that are made at once */
 };
 
-__thread rg_thread rg_this __attribute__((tls_model("initial-exec")));
+static rg_thread nobody, fallback;                      /* fallback: of a thread for which there was no memory */
+__thread rg_thread *rg_me __attribute__((tls_model("initial-exec"))) = &nobody;
 
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static rg_thread      *threads;                         /* all that run */
 static rg_thread       ended;                           /* the counts of those that have ended */
+static const int64_t CACHE_MAX = (int64_t)1 << 30;      /* bytes of large blocks that a thread holds on to */
 static rg_free_header *batches;                         /* of headers that no thread holds */
+static rg_free_block  *small_batches[RG_SMALL_CLASSES]; /* and of small blocks */
 static atomic_long     flushed;                         /* bytes now, but for each thread's drift */
 static pthread_key_t   exit_key;
 static pthread_once_t  exit_once = PTHREAD_ONCE_INIT;
@@ -50,6 +57,8 @@ static void fold_counts(rg_thread *to, const rg_thread *from)
 }
 
 static void hand_over(rg_free_header *first, int count);
+static void hand_over_small(int c);
+static void cut_up_rest(void);
 
 static void thread_end(void *unused)
 {
@@ -61,6 +70,8 @@ static void thread_end(void *unused)
     me->stack = NULL, me->marks = NULL, me->room = me->marks_room = 0;
     rg_memory_trim();
 
+    cut_up_rest();
+    for (int c = 1; c < RG_SMALL_CLASSES; c++) hand_over_small(c);
     hand_over(me->headers, me->header_count);
     hand_over(me->spare_headers, RG_HEADER_BATCH);
     atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
@@ -70,7 +81,8 @@ static void thread_end(void *unused)
     *me->link = me->next;
     if (me->next) me->next->link = me->link;
     pthread_mutex_unlock(&threads_lock);
-    memset(me, 0, sizeof *me);
+    rg_me = &nobody;
+    if (me != &fallback) free(me);
 }
 
 __attribute__((destructor)) static void main_thread_end(void)
@@ -95,13 +107,16 @@ static void first_thread(void)
     pthread_key_create(&exit_key, thread_end);
 }
 
-void rg_thread_start(void)
+rg_thread *rg_thread_start(void)
 {
-    rg_thread *me = &rg_this;
-    if (me->ready) return;
+    if (rg_me->ready) return rg_me;
     pthread_once(&exit_once, first_thread);
+    rg_thread *me = calloc(1, sizeof *me);
+    if (!me) me = &fallback;
+    rg_me = me;
     me->ready = true;
     me->pooled = !bypass;
+    me->chunk = CHUNK_MIN;
     pthread_setspecific(exit_key, me);
     pthread_mutex_lock(&threads_lock);
     me->next = threads;
@@ -109,6 +124,7 @@ void rg_thread_start(void)
     if (threads) threads->link = &me->next;
     threads = me;
     pthread_mutex_unlock(&threads_lock);
+    return me;
 }
 
 bool rg_pool_bypassed(void) { rg_thread_start(); return bypass; }
@@ -158,6 +174,76 @@ void rg_drifted(rg_thread *me)
     atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
+/* ---- small blocks -------------------------------------------------------------------- */
+
+static void hand_over_small(int c)
+{
+    rg_thread *me = &rg_this;
+    rg_free_block *first = me->free[c];
+    if (!first) return;
+    pthread_mutex_lock(&threads_lock);
+    first->batch = small_batches[c];
+    small_batches[c] = first;
+    pthread_mutex_unlock(&threads_lock);
+    me->free[c] = NULL;
+    me->count[c] = 0;
+}
+
+static rg_free_block *take_batch(int c)
+{
+    if (!__atomic_load_n(&small_batches[c], __ATOMIC_RELAXED)) return NULL;
+    pthread_mutex_lock(&threads_lock);
+    rg_free_block *first = small_batches[c];
+    if (first) small_batches[c] = first->batch;
+    pthread_mutex_unlock(&threads_lock);
+    return first;
+}
+
+/* What is left of a chunk becomes free blocks. */
+static void cut_up_rest(void)
+{
+    rg_thread *me = &rg_this;
+    while (me->fresh_bytes) {
+        size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
+        rg_free_block *b = (rg_free_block *)me->fresh;
+        b->next = me->free[bytes / 64];
+        me->free[bytes / 64] = b;
+        me->count[bytes / 64]++;
+        me->fresh += bytes;
+        me->fresh_bytes -= bytes;
+    }
+}
+
+/* bytes: a multiple of 64, far smaller than a chunk */
+static void *cut(size_t bytes)
+{
+    rg_thread *me = &rg_this;
+    if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
+        char *chunk = system_alloc(me->chunk);
+        if (!chunk) return system_alloc(bytes);
+        cut_up_rest();
+        me->fresh = chunk;
+        me->fresh_bytes = me->chunk;
+        if (me->chunk < CHUNK_MAX) me->chunk *= 2;
+    }
+    void *p = me->fresh;
+    me->fresh += bytes;
+    me->fresh_bytes -= bytes;
+    return p;
+}
+
+static void *small_alloc(int c)
+{
+    rg_thread *me = &rg_this;
+    if (!me->free[c] && (me->free[c] = take_batch(c)))
+        for (rg_free_block *b = me->free[c]; b; b = b->next) me->count[c]++;
+    rg_free_block *b = me->free[c];
+    if (!b) return cut((size_t)c * 64);
+    me->free[c] = b->next;
+    me->count[c]--;
+    return b;
+}
+
 /* ---- headers ----------------------------------------------------------------------
  * A thread that releases what others made hands its free headers on, a batch at
  * a time; between its own list and the common one it holds one spare batch. */
@@ -186,7 +272,7 @@ static void headers_more(size_t size)
         pthread_mutex_unlock(&threads_lock);
     }
     if (!h) {
-        char *slab = system_alloc(SLAB * size);
+        char *slab = cut(SLAB * size);
         if (!slab) return;
         for (int i = SLAB - 1; i >= 0; i--) {
             rg_free_header *next = h;
@@ -229,8 +315,7 @@ static void header_free(rg_free_header *h)
 
 void *rg_alloc(size_t bytes, rg_class cls)
 {
-    rg_thread *me = &rg_this;
-    if (RG_UNLIKELY(!me->ready)) rg_thread_start();
+    rg_thread *me = rg_thread_get();
     void *p = NULL;
     size_t size = bytes;
     if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0)) {
@@ -239,12 +324,16 @@ void *rg_alloc(size_t bytes, rg_class cls)
         p = header_alloc(bytes);
     } else if (bytes < (size_t)1 << 39) {
         int c = class_of(bytes ? bytes : 1, &size);
-        if (RG_LIKELY(me->free[c] != NULL)) {
+        if (RG_UNLIKELY(bypass)) {
+            p = system_alloc(bytes);
+        } else if (c < RG_SMALL_CLASSES) {
+            p = small_alloc(c);
+        } else if (me->free[c]) {
             p = me->free[c];
             me->free[c] = me->free[c]->next;
             me->cached -= (int64_t)size;
         } else {
-            p = system_alloc(bypass ? bytes : size);
+            p = system_alloc(size);
         }
     }
     if (RG_UNLIKELY(!p)) return rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
@@ -254,21 +343,22 @@ void *rg_alloc(size_t bytes, rg_class cls)
 
 void rg_free(void *block, size_t bytes, rg_class cls)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     if (!block) return;
-    if (RG_UNLIKELY(!me->ready)) rg_thread_start();
     size_t size = bytes;
     if (cls == RG_MEM_HEADER) {
         header_free(block);
     } else {
         int c = class_of(bytes ? bytes : 1, &size);
-        if (RG_UNLIKELY(bypass || me->cached + (int64_t)size > RG_CACHE_MAX)) {
+        bool small = c < RG_SMALL_CLASSES;
+        if (RG_UNLIKELY(bypass || (!small && me->cached + (int64_t)size > CACHE_MAX))) {
             free(block);
         } else {
+            if (small && me->count[c]++ * (uint32_t)c >= RG_SMALL_BATCH) hand_over_small(c), me->count[c] = 1;
             rg_free_block *b = block;
             b->next = me->free[c];
             me->free[c] = b;
-            me->cached += (int64_t)size;
+            if (!small) me->cached += (int64_t)size;
         }
     }
     rg_count_bytes(me, cls, -(long)size);
@@ -292,8 +382,8 @@ bool rg_grow(void **block, size_t *capacity, size_t want, size_t item)
 
 void rg_memory_trim(void)
 {
-    rg_thread *me = &rg_this;
-    for (int c = 0; c < RG_POOL_CLASSES; c++)
+    rg_thread *me = rg_thread_get();
+    for (int c = RG_SMALL_CLASSES; c < RG_POOL_CLASSES; c++)
         while (me->free[c]) {
             rg_free_block *b = me->free[c];
             me->free[c] = b->next;
@@ -348,4 +438,4 @@ void rg_memory_reset_peak(void)
     pthread_mutex_unlock(&threads_lock);
 }
 
-void rg_memory_fail_at(int64_t n) { rg_thread_start(); rg_this.fail_at = n; }
+void rg_memory_fail_at(int64_t n) { rg_thread_get()->fail_at = n; }

@@ -13,7 +13,7 @@ static size_t innermost(void)
 
 size_t rg_scope_begin(void)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
         int64_t fail_at = me->fail_at;                  /* a mark is not a request of the user's: */
         me->fail_at = 0;                                /* a scope can't report failure */
@@ -27,7 +27,7 @@ size_t rg_scope_begin(void)
 
 static void drop_to(size_t mark)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     while (me->depth > mark) {
         rg_tensor *t = me->stack[--me->depth];
         if (t) rg_release(t);
@@ -36,7 +36,7 @@ static void drop_to(size_t mark)
 
 void rg_scope_end(size_t mark)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     if (mark >= me->scopes) return;
     drop_to(me->marks[mark]);
     me->scopes = mark;
@@ -71,7 +71,7 @@ static void put_slot(rg_tensor *t, size_t at)
 
 rg_tensor *rg_own(rg_tensor *t)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     if (!t || t == RG_NONE) return t;
     if (RG_UNLIKELY(me->depth == me->room)) {
         if (!rg_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack)) {
@@ -100,7 +100,7 @@ char *rg_own_string(size_t bytes)
 /* Where on the stack, from the mark up, is t? Its hint is usually right. */
 static bool find(const rg_tensor *t, size_t mark, size_t *at)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= mark && hint < me->depth && me->stack[hint] == t) return *at = hint, true;
     for (size_t i = me->depth; i-- > mark;)
@@ -111,7 +111,7 @@ static bool find(const rg_tensor *t, size_t mark, size_t *at)
 /* Holes at the top close, lest a loop that keeps or drops grow the stack. */
 static void take_from_stack(size_t at)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     me->stack[at] = NULL;
     for (size_t mark = innermost(); me->depth > mark && !me->stack[me->depth - 1];) me->depth--;
 }
@@ -146,7 +146,7 @@ void rg_drop(rg_tensor *t)
 
 rg_tensor *rg_escape(rg_tensor *t)
 {
-    rg_thread *me = &rg_this;
+    rg_thread *me = rg_thread_get();
     if (rg_is_none(t)) return t;
     if (!rg_check(t, "escape")) return NULL;
     size_t mark = innermost(), at;

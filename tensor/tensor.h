@@ -223,7 +223,7 @@ typedef struct rg_memory {
 int64_t   rg_live_tensors(void);                     /* headers alive, in all threads */
 rg_memory rg_memory_stats(void);
 void      rg_memory_reset_peak(void);
-void      rg_memory_trim(void);                      /* gives the thread's free lists back */
+void      rg_memory_trim(void);                      /* gives back the large blocks that the thread isn't using */
 void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread's n-th request from
                                                         now fails, once; 0: none */
 
