@@ -41,6 +41,7 @@ typedef struct golden_case {
     char          function[64];
     int           line;
     double        tolerance;            /* 0: the usual */
+    bool          single;               /* there is a float32 among the arguments */
     bool          direct;               /* in place on the very argument, not on a clone of it */
     int           n_args, n_leaves, n_outs, n_first, n_second;
     golden_arg    arg[GOLDEN_ARGS];
@@ -185,6 +186,7 @@ static rg_tensor *golden_argument_tensor(golden_case *c, char *rest)
 {
     rg_dtype dtype = golden_dtype(golden_word(&rest));
     bool grad = *golden_word(&rest) == 'g';
+    c->single |= dtype == RG_FLOAT32;
     rg_dims shape = golden_dims(golden_word(&rest));
     char *strides = golden_word(&rest);
     rg_tensor *t = *strides == 'c' ? rg_zeros_dims(shape, dtype) : golden_strided(shape, golden_dims(strides), dtype);

@@ -23,7 +23,7 @@ A file is a list of cases; a line's first character says what it is:
     v f64 ViewBackward0 6 : ..            an output that shares the storage of the first argument
     g 2,3 : ..                            the first gradient of each tensor that requires grad ('g -': none)
     h 2,3 : ..                            its second gradient
-    ! IndexError sentence                 instead of outputs: the error
+    ! IndexError sentence                 instead of outputs: the error ('Error': of any class)
     ? RuntimeError sentence               instead of gradients: the error of backward
 
 Shape '.' is 0-d. ':' may be '/7 12.5 :', which gives every 7th value only and the largest of all. Gradients are
@@ -178,6 +178,9 @@ def kind(error):
         if isinstance(error, k): return k.__name__
 
 
+def tracked(y): return y.requires_grad and y.is_floating_point()     # torch's bools may claim to require grad
+
+
 def shares(y, x):
     return isinstance(x, torch.Tensor) and y.numel() > 0 and \
         y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
@@ -199,18 +202,18 @@ def evaluate(case, call):
     for y in outs:
         if y.dim() > 8: raise Skip("more than 8 dims")
         if y.dtype not in NAMES: raise Skip("the result is %s" % y.dtype)
-        node = "leaf" if y.requires_grad and y.is_leaf else y.grad_fn.name() if y.requires_grad else "-"
+        node = "-" if not tracked(y) else "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
         lines.append("%s %s %s %s %s" % ("v" if shares(y, args[0]) else ">", NAMES[y.dtype], node, shape_text(y.shape),
                                          values_text(y)))
-    live = [(k, y) for k, y in enumerate(outs) if y.requires_grad]
+    live = [(k, y) for k, y in enumerate(outs) if tracked(y)]
     if not live: return lines
     second = leaves[0].dtype == torch.float64 and "first" not in case.flags
     try:
         first = torch.autograd.grad([y for _, y in live], leaves, [cotangent(k, y) for k, y in live],
                                     create_graph=second, allow_unused=True)
     except ERRORS as e:
-        if "returned an invalid gradient" in str(e): return lines       # a mistake of torch's own backward
-        return lines + ["? %s %s" % (kind(e), sentence(e))]
+        line = table.error_of(case.function, "? %s %s" % (kind(e), sentence(e)))
+        return lines + ([line] if line else [])
     lines += [gradient_text("g", g) for g in first]
     again = [(k, g) for k, g in enumerate(first) if g is not None and g.requires_grad]
     if second and not again: return lines + ["h -"] * len(leaves)
@@ -384,6 +387,7 @@ def main():
             hand = case.origin == "by hand"
             if not hand and room < 0: break
             if hand: case.args = [over_tensors(fresh, a) for a in case.args]
+            if re.fullmatch(table.NOT_TRACKED, name): case.args = [over_tensors(torch.detach, a) for a in case.args]
             try:
                 lines = case_lines(case, ctypes)        # first, as a call may change its arguments
                 expectation = evaluate(case, call)
