@@ -140,6 +140,8 @@ bool rg_shape_broadcast(rg_call *c);    /* out[0] as all inputs broadcast */
 bool rg_shape_broadcast_bool(rg_call *c);
 bool rg_view_begin(rg_call *c);         /* out[0]: in[0] again; change size, stride, data, then */
 bool rg_view_end(rg_call *c);           /* count and flag it */
+/* Python's start:end:step over a dim, of positive step: how many there are; *start becomes the first. */
+int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
 /* ---- in a rule ------------------------------------------------------------------- */
 rg_tensor *rg_saved(const rg_step *s, int input);           /* the value of an input; RG_NONE if absent */

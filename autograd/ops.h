@@ -439,8 +439,62 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 #define rg_masked_fill_(x, m, v) RG_T3(rg_masked_fill_, x, m, v)
 #define rg_scatter_(x, dim, index, source) (rg_scatter_)(x, dim, index, RG_WRAP(source))
 
+/* ---- rg_index(x, items...), rg_set_item_(x, value, items...) -----------------------------------------
+ * Each argument is evaluated once, in order, and becomes an rg_item_index. */
+#define RG_SLICE(...)           RG_SLICE_(__VA_ARGS__, 1, 0)
+#define RG_SLICE_(start, end, step, ...) rg_index_slice(start, end, step)
+#ifdef __cplusplus
+#define RG_ITEM_(v)             rg_index_item(v)
+#else
+#define RG_ITEM_(v) _Generic((v), rg_tensor *: rg_index_tensor, void *: rg_index_tensor, rg_item_index: rg_index_item,     \
+    const char *: rg_index_text, char *: rg_index_text, _Bool: rg_index_bool, int: rg_index_number, unsigned: rg_index_number, \
+    long: rg_index_number, unsigned long: rg_index_number, long long: rg_index_number,                                       \
+    unsigned long long: rg_index_number, short: rg_index_number, unsigned short: rg_index_number,                            \
+    signed char: rg_index_number, unsigned char: rg_index_number)(v)
+#endif
+#define RG_ITEM_COUNT(...) RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
+#define RG_ITEM(n, item)        { RG_AUTO rg_v##n = (item); rg_i##n[rg_c##n++] = RG_ITEM_(rg_v##n); }
+#define RG_ITEMS_1(n, a)        RG_ITEM(n, a)
+#define RG_ITEMS_2(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_1(n, __VA_ARGS__)
+#define RG_ITEMS_3(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_2(n, __VA_ARGS__)
+#define RG_ITEMS_4(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_3(n, __VA_ARGS__)
+#define RG_ITEMS_5(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_4(n, __VA_ARGS__)
+#define RG_ITEMS_6(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_5(n, __VA_ARGS__)
+#define RG_ITEMS_7(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_6(n, __VA_ARGS__)
+#define RG_ITEMS_8(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_7(n, __VA_ARGS__)
+#define RG_ITEMS_9(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_8(n, __VA_ARGS__)
+#define RG_ITEMS_10(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_9(n, __VA_ARGS__)
+#define RG_ITEMS_11(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_10(n, __VA_ARGS__)
+#define RG_ITEMS_12(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_11(n, __VA_ARGS__)
+#define RG_ITEMS_13(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_12(n, __VA_ARGS__)
+#define RG_ITEMS_14(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_13(n, __VA_ARGS__)
+#define RG_ITEMS_15(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_14(n, __VA_ARGS__)
+#define RG_ITEMS_16(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_15(n, __VA_ARGS__)
+#define RG_ITEMS_(n, count, ...) rg_item_index rg_i##n[count]; int rg_c##n = 0; RG_PASTE(RG_ITEMS_, count)(n, __VA_ARGS__)
+
+#define rg_index(x, ...)             RG_INDEX_(__COUNTER__, x, __VA_ARGS__)
+#define RG_INDEX_(n, x, ...)         RG_INDEX__(n, x, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
+#define RG_INDEX__(n, x, count, ...) __extension__({ RG_AUTO rg_x##n = (x); RG_ITEMS_(n, count, __VA_ARGS__)  \
+    rg_index_items(rg_x##n, rg_c##n, rg_i##n); })
+#define rg_set_item_(x, value, ...)            RG_SET_ITEM_(__COUNTER__, x, value, __VA_ARGS__)
+#define RG_SET_ITEM_(n, x, value, ...)         RG_SET_ITEM__(n, x, value, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
+#define RG_SET_ITEM__(n, x, value, count, ...) __extension__({ RG_AUTO rg_x##n = (x); RG_AUTO rg_a##n = (value); \
+    RG_ITEMS_(n, count, __VA_ARGS__) rg_set_items_(rg_x##n, RG_WRAP(rg_a##n), rg_c##n, rg_i##n); })
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
+
+static inline rg_item_index rg_index_item(rg_tensor *t) { return rg_index_tensor(t); }
+static inline rg_item_index rg_index_item(decltype(nullptr)) { return rg_index_tensor(nullptr); }
+static inline rg_item_index rg_index_item(const char *text) { return rg_index_text(text); }
+static inline rg_item_index rg_index_item(bool b) { return rg_index_bool(b); }
+static inline rg_item_index rg_index_item(int i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(unsigned i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(long i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(unsigned long i) { return rg_index_number((int64_t)i); }
+static inline rg_item_index rg_index_item(long long i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(unsigned long long i) { return rg_index_number((int64_t)i); }
 #endif
 #endif

@@ -253,8 +253,7 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
     return slice_as(NULL, x, d, start, length, 1);
 }
 
-/* Python's start:end:step over a dim: its first index, and how many. */
-static int64_t slice_length(int64_t size, int64_t *start, int64_t end, int64_t step)
+int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step)
 {
     *start = *start < 0 ? RG_MAX(*start + size, 0) : RG_MIN(*start, size);
     end = end < 0 ? end + size : RG_MIN(end, size);
@@ -268,7 +267,7 @@ rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t s
     if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, "slice", "slice() cannot be applied to a 0-dim tensor.");
     if (!rg_wrap_dim("slice", dim, x->ndim, &d)) return NULL;
     if (step <= 0) return rg_fail(RG_RUNTIME_ERROR, "slice", "slice step must be positive");
-    int64_t length = slice_length(x->size[d], &start, end, step);
+    int64_t length = rg_slice_length(x->size[d], &start, end, step);
     return slice_as(NULL, x, d, start, length, step);
 }
 
