@@ -587,7 +587,7 @@ static const char *pad_node(const void *attr)
     };
     const struct pad_attr *a = attr;
     if (a->mode == RG_CONSTANT) return "ConstantPadNdBackward0";
-    return a->mode == RG_CIRCULAR ? "torch::autograd::CopySlices" : mirrored[a->mode == RG_REPLICATE][a->padding.n / 2 - 1];
+    return a->mode == RG_CIRCULAR ? "CopySlices" : mirrored[a->mode == RG_REPLICATE][a->padding.n / 2 - 1];
 }
 
 RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, elements at the ends of the last dims", .node_of = pad_node,

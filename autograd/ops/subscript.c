@@ -239,6 +239,8 @@ typedef struct {
     rg_tensor             part;             /* a header: what the steps lead to */
     struct index_attr     at;
     rg_tensor            *index[RG_MAX_DIMS];
+    bool                  nothing;          /* x[False] = value */
+    bool                  masked;           /* one mask is all there is of index tensors */
 } subscript;
 
 static const char subscript_none[] = "None", subscript_ellipsis[] = "...";
@@ -376,12 +378,12 @@ static bool subscript_step(subscript *s, struct subscript_step step)
     return true;
 }
 
-static bool subscript_number(subscript *s, int64_t at, int64_t dim)
+static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
 {
     int64_t size = dim < s->part.ndim ? s->part.size[dim] : 0;
     if (at < -size || at >= size)
-        return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %lld with size %lld", (long long)at,
-                       (long long)dim, (long long)size);
+        return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %d with size %lld", (long long)at,
+                       item, (long long)size);
     return subscript_step(s, (struct subscript_step){ STEP_INDEX, (int)dim, .start = at < 0 ? at + size : at });
 }
 
@@ -400,12 +402,15 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[])
 {
     int64_t n = on;
+    int d;
+    if (!rg_wrap_dim("index", dim, s->part.ndim + 1, &d) || !subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d }))
+        return false;
     rg_tensor *which = rg_own(rg_new(RG_INT64, 1, &n));
-    if (!which || s->n_index == RG_MAX_DIMS) return false;
+    if (!which) return false;
     rg_fill_zero(which);
-    at[s->n_index] = (int)dim;
-    index[s->n_index++] = which;
-    return subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = (int)dim });
+    at[s->n_index] = d;
+    index[s->n_index++] = which;            /* there is room: it has a dim of its own */
+    return true;
 }
 
 /* A mask of several dims counts for as many; its shape must be theirs. */
@@ -423,7 +428,7 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
 }
 
 /* What the items say about x. */
-static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, subscript *s)
+static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write, subscript *s)
 {
     rg_item_index flat[MAX_ITEMS];
     rg_tensor *index[RG_MAX_DIMS];          /* as they stand: masks aren't taken apart yet */
@@ -442,12 +447,13 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, subs
             named += flat[i].kind == RG_INDEX_NUMBER || flat[i].kind == RG_INDEX_SLICE;
         }
     }
-    if (x->ndim == 0 && n == 1 && flat[0].kind == RG_INDEX_NUMBER)
+    if (x->ndim == 0 && n == 1 && flat[0].kind == RG_INDEX_NUMBER && flat[0].start == 0)
         return rg_fail(RG_INDEX_ERROR, "index", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
                        "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
-    if (named > x->ndim && !(x->ndim == 0 && n == 1 && flat[0].kind == RG_INDEX_SLICE))
+    if (named > x->ndim && !(x->ndim == 0 && n == 1 && flat[0].kind != RG_INDEX_TENSOR))
         return rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d", x->ndim);
     s->n_steps = s->n_index = 0;
+    s->nothing = false;
     s->part = *x;
     s->at.node = NULL;
     bool ok = true;
@@ -455,12 +461,15 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, subs
         const rg_item_index *item = &flat[i];
         rg_tensor *t = item->tensor;
         bool is_tensor = item->kind == RG_INDEX_TENSOR;
-        if (item->kind == RG_INDEX_NUMBER) ok = subscript_number(s, item->start, dim);
-        else if (item->kind == RG_INDEX_SLICE) ok = subscript_slice(s, item, dim++, n == 1);
-        else if (item->kind == RG_INDEX_BOOL) ok = subscript_bool(s, item->start, dim++, index, at);
+        if (item->kind == RG_INDEX_NUMBER) ok = subscript_number(s, item->start, dim, i);
+        else if (item->kind == RG_INDEX_SLICE) ok = subscript_slice(s, item, dim++, n == 1 && !write);
+        else if (item->kind == RG_INDEX_BOOL && n == 1 && write) {       /* True: a new dim; False: there is nothing to do */
+            s->nothing = !item->start;
+            ok = subscript_step(s, (struct subscript_step){ .kind = STEP_NEW });
+        } else if (item->kind == RG_INDEX_BOOL) ok = subscript_bool(s, item->start, dim++, index, at);
         else if (item->text == subscript_ellipsis && !is_tensor) dim += x->ndim - named;
         else if (is_tensor && t->ndim == 0 && t->dtype == RG_BOOL) ok = subscript_bool(s, *(const bool *)t->data, dim++, index, at);
-        else if (is_tensor && t->ndim == 0) ok = subscript_number(s, *(const int64_t *)(void *)t->data, dim);
+        else if (is_tensor && t->ndim == 0) ok = subscript_number(s, *(const int64_t *)(void *)t->data, dim, i);
         else if (is_tensor) {
             if (s->n_index == RG_MAX_DIMS) return rg_fail(RG_INDEX_ERROR, "index", "at most %d index tensors", RG_MAX_DIMS);
             at[s->n_index] = (int)dim;
@@ -473,11 +482,12 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, subs
         }
     }
     rg_update_flags(&s->part);
-    int given = s->n_index;
+    int n_given = s->n_index;
+    s->masked = n_given == 1 && index[0]->dtype == RG_BOOL;
     s->n_index = 0;
-    for (int i = 0; i < given && ok; i++) {
+    for (int i = 0; i < n_given && ok; i++) {
         if (index[i]->dtype == RG_BOOL) ok = subscript_mask(s, index[i], at[i]);
-        else if (at[i] >= s->part.ndim) ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d", x->ndim);
+        else if (at[i] >= s->part.ndim) ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d (got %d)", s->part.ndim, at[i] + 1);
         else s->at.dim[s->n_index] = at[i], s->index[s->n_index++] = index[i];
     }
     return ok;
@@ -509,7 +519,7 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items)
     subscript s;
     if (!rg_check(x, "index")) return NULL;
     RG_SCOPE();
-    rg_tensor *y = subscript_read(x, n, items, &s) ? subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index) : NULL;
+    rg_tensor *y = subscript_read(x, n, items, false, &s) ? subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index) : NULL;
     return y ? rg_escape(y) : NULL;
 }
 
@@ -545,7 +555,7 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g)
 static const char *set_item_node(const void *attr)
 {
     const struct set_item_attr *a = attr;
-    return a->n_steps ? "torch::autograd::CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
+    return a->n_steps ? "CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
 }
 
 RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node, .inplace = true,
@@ -556,32 +566,29 @@ RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = va
                  { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1, .step = { { STEP_INDEX } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
-/* The value as it goes there: converted, without leading dims of size 1, expanded. */
+/* The value as it goes there: without leading dims of size 1, expanded, converted. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s)
 {
     rg_tensor there = s->part;
     int begin, n, lead = 0;
     char a[192], b[192];
-    bool number = value->flags & RG_WEAK;
+    bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0 || (s->masked && value->numel == 1);
     if (s->n_index && !index_layout("set_item_", &s->part, &s->at, s->n_index, s->index, &there, &begin, &n)) return NULL;
-    if (value->dtype != x->dtype) {
-        if (s->n_index && !number)
-            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got %s for the "
-                           "destination and %s for the source.", rg_scalar_name(x->dtype), rg_scalar_name(value->dtype));
-        value = rg_to(value, x->dtype);
+    if (value->storage == x->storage && !(value = rg_clone(value))) return NULL;
+    if (!rg_same_shape(value, &there)) {
+        while (lead < value->ndim && value->size[lead] == 1) lead++;
+        rg_dims rest = { .n = value->ndim - lead }, shape = { .n = there.ndim };
+        for (int d = 0; d < rest.n; d++) rest.v[d] = value->size[lead + d];
+        for (int d = 0; d < shape.n; d++) shape.v[d] = there.size[d];
+        if (lead && !(value = rg_reshape_dims(value, rest))) return NULL;
+        if (s->n_index && !rg_expandable(value, &there))
+            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be broadcast to indexing "
+                           "result of shape %s", rg_shape_text(value->ndim, value->size, a), rg_shape_text(there.ndim, there.size, b));
+        if (!(value = rg_expand_dims(value, shape))) return NULL;
     }
-    if (value && value->storage == x->storage) value = rg_clone(value);
-    if (!value || rg_same_shape(value, &there)) return value;
-    while (lead < value->ndim && value->size[lead] == 1) lead++;
-    rg_dims rest = { .n = value->ndim - lead }, shape = { .n = there.ndim };
-    for (int d = 0; d < rest.n; d++) rest.v[d] = value->size[lead + d];
-    for (int d = 0; d < shape.n; d++) shape.v[d] = there.size[d];
-    rg_tensor *whole = value;
-    if (lead && !(value = rg_reshape_dims(value, rest))) return NULL;
-    if (s->n_index && !rg_expandable(value, &there))
-        return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
-                       "shape %s", rg_shape_text(whole->ndim, whole->size, a), rg_shape_text(there.ndim, there.size, b));
-    return rg_expand_dims(value, shape);
+    if (converts) return rg_to(value, x->dtype);
+    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got %s for the "
+                   "destination and %s for the source.", rg_scalar_name(x->dtype), rg_scalar_name(value->dtype));
 }
 
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items)
@@ -589,7 +596,8 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
     subscript s;
     if (!rg_check(x, "set_item_") || !rg_check(value, "set_item_")) return NULL;
     RG_SCOPE();
-    if (!subscript_read(x, n, items, &s)) return NULL;
+    if (!subscript_read(x, n, items, true, &s)) return NULL;
+    if (s.nothing) return x;
     if (s.n_steps && x->history && rg_is_leaf(x) && rg_grad_mode())
         return rg_fail(RG_RUNTIME_ERROR, "set_item_", "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     struct set_item_attr a;
@@ -600,7 +608,7 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
         if (!in[2 + i]) return NULL;
     }
     a.at = s.at;
-    a.at.node = s.n_index ? "IndexPutBackward0" : NULL;
+    a.at.node = s.n_index ? "IndexPutBackward0" : value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
     a.n_steps = s.n_steps;
     memcpy(a.step, s.step, (size_t)s.n_steps * sizeof a.step[0]);
     size_t size = offsetof(struct set_item_attr, step) + (size_t)s.n_steps * sizeof a.step[0];

@@ -28,7 +28,7 @@ static bool expand_view(rg_call *c)
                        rg_scalar_name(x->dtype), rg_shape_text(x->ndim, x->size, b), rg_shape_text(want->n, want->v, a),
                        want->n, x->ndim);
     y->ndim = (uint8_t)want->n;
-    for (int d = 0; d < want->n; d++) {
+    for (int d = want->n - 1; d >= 0; d--) {
         int64_t size = want->v[d], from = d < shift ? 1 : x->size[d - shift];
         if (size < 0 && d < shift)
             return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) isn't allowed in a leading, "
