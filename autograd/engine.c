@@ -15,7 +15,7 @@ enum { LEADS = 1, ASKED = 2 };          /* for a node's first output; for the on
 
 static _Atomic uint64_t last_run;
 
-enum { FEW = 24 };                      /* what a small run needs is on the C stack */
+enum { FEW = 24, FEW_LEAVES = 16 };     /* what a small run needs is on the C stack */
 
 typedef struct {
     uint64_t      id;
@@ -27,11 +27,11 @@ typedef struct {
     rg_tensor   **grad;                 /* for each output of each node */
     size_t        n_grads;
     uint8_t      *needed;               /* when only some inputs are asked for: see mark_needed */
-    leaf_slot    *leaves;               /* open addressing, by address; room is a power of two */
+    leaf_slot    *leaves;               /* a few: one after the other; more: by address, a power of two of places */
     size_t        n_leaves, leaf_room;
     rg_node      *few_nodes[FEW], *few_stacked[FEW];
     rg_tensor    *few_grads[FEW];
-    leaf_slot     few_leaves[16];
+    leaf_slot     few_leaves[FEW_LEAVES];
 } run;
 
 static void run_begin(run *r)
@@ -41,7 +41,7 @@ static void run_begin(run *r)
     r->stack = r->few_stacked;
     r->leaves = r->few_leaves;
     r->node_room = r->stack_room = FEW;
-    r->leaf_room = 16;
+    r->leaf_room = FEW_LEAVES;
     memset(r->few_leaves, 0, sizeof r->few_leaves);
 }
 
@@ -193,19 +193,22 @@ static bool accumulate(run *r, rg_tensor **to, rg_tensor *g)
 
 static leaf_slot *leaf_find(leaf_slot *slots, size_t room, const rg_node *leaf)
 {
-    size_t at = ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
+    size_t at = room == FEW_LEAVES ? 0 : ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++)
         if (slots[at & (room - 1)].leaf == leaf || !slots[at & (room - 1)].leaf) return &slots[at & (room - 1)];
 }
 
+/* Behind this many there are no leaves. */
+static size_t leaf_end(const run *r) { return r->leaf_room == FEW_LEAVES ? r->n_leaves : r->leaf_room; }
+
 static leaf_slot *leaf_slot_of(run *r, rg_node *leaf)
 {
-    if (r->n_leaves * 2 >= r->leaf_room) {
+    if (r->n_leaves >= (r->leaf_room == FEW_LEAVES ? FEW_LEAVES - 1 : r->leaf_room / 2)) {
         size_t room = r->leaf_room * 2;
         leaf_slot *slots = rg_alloc(room * sizeof *slots, RG_MEM_OTHER);
         if (!slots) return NULL;
         memset(slots, 0, room * sizeof *slots);
-        for (size_t i = 0; i < r->leaf_room; i++)
+        for (size_t i = 0; i < leaf_end(r); i++)
             if (r->leaves[i].leaf) *leaf_find(slots, room, r->leaves[i].leaf) = r->leaves[i];
         if (r->leaves != r->few_leaves) rg_free(r->leaves, r->leaf_room * sizeof *slots, RG_MEM_OTHER);
         r->leaves = slots;
@@ -404,7 +407,7 @@ static bool walk(run *r)
 /* Leaves: what a leaf may keep is made first, so that committing can't fail. */
 static bool leaves_prepare(run *r)
 {
-    for (size_t i = 0; i < r->leaf_room; i++) {
+    for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad) continue;
         if (s->leaf->hooks && !run_hooks(r, s->leaf, 0, &s->grad)) return false;
@@ -429,7 +432,7 @@ static bool leaves_prepare(run *r)
 static void leaves_commit(run *r)
 {
     pthread_mutex_lock(&commit_lock);
-    for (size_t i = 0; i < r->leaf_room; i++) {
+    for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad || !rg_node_has_headers(s->leaf)) continue;
         if (s->leaf->grad && !r->create_graph) {
@@ -447,7 +450,7 @@ static void leaves_commit(run *r)
 static void run_end(run *r)
 {
     for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
-    for (size_t i = 0; i < r->leaf_room; i++) rg_release(r->leaves[i].grad);
+    for (size_t i = 0; i < leaf_end(r); i++) rg_release(r->leaves[i].grad);
     for (size_t i = 0; i < r->n; i++) r->node[i]->run = 0;
     if (r->grad != r->few_grads) rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
     rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);

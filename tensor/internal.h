@@ -118,8 +118,9 @@ rg_tensor  *rg_new_like(const rg_tensor *x, rg_dtype dtype);        /* both, of 
 rg_tensor  *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype);  /* and without gaps in its memory order */
 bool        rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);    /* outermost first; true: as they are */
 rg_tensor  *rg_alias(rg_tensor *t);                     /* a new header on t's storage, without history */
-void        rg_retain(rg_tensor *t);
-void        rg_release(rg_tensor *t);
+void        rg_destroy(rg_tensor *t);                   /* what the last release does */
+static inline void rg_retain(rg_tensor *t);
+static inline void rg_release(rg_tensor *t);            /* NULL and RG_NONE are nobody's */
 void        rg_set_strides(rg_tensor *t);               /* contiguous ones; and numel and the flag */
 void        rg_update_flags(rg_tensor *t);              /* numel and the flag from size and stride */
 void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its storage */
@@ -128,6 +129,19 @@ void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its
  * requires grad stays as it is, and a result of the graph is written to only by what is recorded. */
 bool        rg_may_write(rg_tensor *t, const char *op, bool recorded);
 extern bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
+
+static inline void rg_retain(rg_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
+
+static inline bool rg_last_reference(atomic_int *refs)
+{
+    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
+    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
+
+static inline void rg_release(rg_tensor *t)
+{
+    if (t && t != RG_NONE && rg_last_reference(&t->refs)) rg_destroy(t);
+}
 
 /* scope.c */
 rg_tensor  *rg_own(rg_tensor *t);                       /* gives a reference to the scope; NULL stays NULL */

@@ -11,12 +11,6 @@ enum { STORAGE_HEADER = 64 };
 _Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_header, keeps_state), "it outlives a tensor");
 
-static bool last_reference(atomic_int *refs)
-{
-    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
-    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
-}
-
 rg_tensor *rg_header_new(void)
 {
     rg_tensor *t = rg_header_alloc();
@@ -28,16 +22,13 @@ rg_tensor *rg_header_new(void)
     return t;
 }
 
-void rg_retain(rg_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
-
 static void storage_release(rg_storage *s)
 {
-    if (s && last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+    if (s && rg_last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
-void rg_release(rg_tensor *t)
+void rg_destroy(rg_tensor *t)
 {
-    if (!t || t == RG_NONE || !last_reference(&t->refs)) return;
     if (t->history) t->history->cls->release(t->history);
     storage_release(t->storage);
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
