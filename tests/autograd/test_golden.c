@@ -99,7 +99,7 @@ static const golden_call golden_calls[] = {
 /* ---- checks ------------------------------------------------------------------------- */
 
 static struct golden_count { int declared, functions, cases, checks, failures, pending; } *count;   /* shared with the children */
-static int verbose;
+static bool verbose, silent;
 static const char *file_path;
 static const golden_case *current;
 
@@ -109,7 +109,7 @@ static bool complain(const char *format, ...)
     va_list list;
     count->failures++;
     static int said;
-    if (verbose || said++ < 3) {
+    if (!silent && (verbose || said++ < 3)) {
         va_start(list, format);
         printf("%s:%d: %s: ", file_path, current->line, current->function);
         vprintf(format, list);
@@ -135,7 +135,7 @@ static double value_at(const void *data, int dtype, int64_t i)
     return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-/* Within the tolerance of the largest value involved; integers exactly. */
+/* Within the tolerance of the largest value involved; integers and an output's sign of zero exactly. */
 static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e)
 {
     int dtype = rg_dtype_of(t);
@@ -161,7 +161,8 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
         }
         double v = strtod(p, &p), u = value_at(data, dtype, i);
         if (dtype == RG_FLOAT32) v = (float)v;
-        bool same = isnan(v) || isnan(u) ? isnan(v) && isnan(u)
+        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0;
+        bool same = signs ? signbit(u) == signbit(v) : isnan(v) || isnan(u) ? isnan(v) && isnan(u)
                   : isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance * scale;
         if (!same) ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k, (long long)i,
                                  shape_of(e->shape), u, v, scale);
@@ -395,6 +396,54 @@ START_TEST(test_function)
 }
 END_TEST
 
+/* Each of these changes is noticed. */
+START_TEST(test_rejects)
+{
+    static const char right[] =
+        "= mul # planted\n"
+        "t f64 g 2 c : 2 3\n"
+        "t f64 g 2 c : 5 7\n"
+        "> f64 MulBackward0 2 : 10 21\n"
+        "g 2 : -4.7998046875 -6.7744140625\n"
+        "g 2 : -1.919921875 -2.9033203125\n"
+        "h 2 : -0.94589900970459 -0.2145357131958\n"
+        "h 2 : -0.81277942657471 0.33172702789307\n"
+        "= mul # planted\n"
+        "t f32 - 2 c : 2 3\n"
+        "t f32 - 3 c : 5 7 1\n"
+        "! RuntimeError The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0\n";
+    static const struct { const char *from, *to; } changes[] = {
+        { "", "" }, { "10 21", "10 21.0000000001" }, { "10 21", "10 nan" }, { "> f64", "> f32" }, { "MulBackward0", "MulBackward1" },
+        { "MulBackward0", "-" }, { "2 : 10", "2,1 : 10" }, { "> f64", "v f64" }, { "-4.7998046875", "4.7998046875" },
+        { "-2.9033203125", "-2.9062236328125" }, { "-0.2145357131958", "-0.2145357141958" }, { "0.33172702789307", "0" },
+        { "h 2 : -0.94589900970459 -0.2145357131958", "h -" }, { "RuntimeError", "IndexError" }, { "tensor b (3)", "tensor b (4)" },
+        { "! RuntimeError The", "> f32 - 2 : 1 2\n= mul # planted\nt f32 - . c : 1\nt f32 - . c : 1\n! RuntimeError The" },
+    };
+    char place[] = "/tmp/goldenXXXXXX", path[64], text[2048];
+    ck_assert(mkdtemp(place) != NULL);
+    snprintf(path, sizeof path, "%s/mul.txt", place);
+    struct golden_count before = *count;
+    const golden_call *mul = golden_calls;
+    while (strcmp(mul->name, "mul") != 0) mul++;
+    silent = true;
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        const char *at = strstr(right, changes[i].from);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - right), right, changes[i].to, at + strlen(changes[i].from));
+        FILE *file = fopen(path, "w");
+        fputs(text, file);
+        fclose(file);
+        int failures = count->failures;
+        check_function(mul, place);
+        ck_assert_msg((count->failures > failures) == (i > 0), "'%s' for '%s' is %s", changes[i].to, changes[i].from,
+                      i ? "not noticed" : "rejected");
+    }
+    silent = false;
+    *count = before;
+    remove(path);
+    remove(place);
+}
+END_TEST
+
 START_TEST(test_declared)
 {
     if (!n_named) check_declared();
@@ -412,6 +461,7 @@ int main(int argc, char **argv)
     TCase *tcase = tcase_create("golden");
     tcase_set_timeout(tcase, 1800);
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    tcase_add_test(tcase, test_rejects);
     tcase_add_test(tcase, test_declared);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
