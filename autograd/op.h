@@ -153,7 +153,7 @@ rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gr
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
 /* Writes a value over x, whatever the dtypes; what x was has no gradient. */
-rg_tensor *rg_replace_(const char *name, rg_tensor *x, rg_tensor *value);
+rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value);
 
 /* softmax.c */
 rg_tensor *rg_safe_softmax(rg_tensor *x, int dim);          /* 0 for rows of -inf throughout */

@@ -255,7 +255,9 @@ static bool save(rg_node *n, int slot, rg_tensor *t)
     if (rg_is_none(t)) return true;
     n->saved[slot] = rg_alias(t);
     n->version[slot] = t->storage->version;
-    return n->saved[slot] != NULL;
+    if (!n->saved[slot]) return false;
+    n->saved[slot]->flags &= (uint8_t)~RG_WEAK;         /* in a rule it has its dtype's full precision */
+    return true;
 }
 
 static bool record(const rg_call *c, size_t attr_size)

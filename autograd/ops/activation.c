@@ -89,7 +89,7 @@ static rg_tensor *elu_rule(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *x = rg_saved(s, 0);
     const double *k = NUMBERS_OF(s);
-    rg_tensor *below = rg_mul(rg_exp(rg_mul(rg_clamp_max(x, 0), k[2])), k[1] * k[2]);
+    rg_tensor *below = rg_mul(rg_exp(rg_mul(rg_relu(rg_neg(x)), -k[2])), k[1] * k[2]);
     return rg_where(rg_le(x, 0), rg_mul(g, below), rg_mul(g, k[0]));
 }
 
@@ -98,13 +98,13 @@ RG_OP(elu, .doc = "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", .node_of = elu_node, .n_in
       ACTIVATION_SAMPLES("z", 1, 1.5, 0.5));
 
 #define ELU(a, b, c, name) (&(struct activation_attr){ .k = { a, b, c }, .node = name })
-#define SELU ELU(1.0507009873554804934, 1.0507009873554804934 * 1.6732632423543772848, 1, "EluBackward0")
+#define SELU(name) ELU(1.0507009873554804934, 1.0507009873554804934 * 1.6732632423543772848, 1, name)
 
 rg_tensor *rg_elu(rg_tensor *x, double alpha) { return RG_APPLY(elu, ELU(1, alpha, 1, "EluBackward0"), x); }
-rg_tensor *rg_selu(rg_tensor *x) { return RG_APPLY(elu, SELU, x); }
+rg_tensor *rg_selu(rg_tensor *x) { return RG_APPLY(elu, SELU("EluBackward0"), x); }
 rg_tensor *rg_selu_(rg_tensor *x)
 {
-    return rg_apply_inplace("selu_", &rg_op_elu, SELU, sizeof(struct activation_attr), 1, &x);
+    return rg_apply_inplace("selu_", &rg_op_elu, SELU("EluBackward1"), sizeof(struct activation_attr), 1, &x);
 }
 
 rg_tensor *rg_celu(rg_tensor *x, double alpha)
@@ -209,12 +209,12 @@ ELEMENTWISE(hardswish, "Hardswish", "x min(max(x + 3, 0), 6) / 6", RG_AS_GIVEN, 
             .fused = hardswish_fused, SAMPLES_1(""))
 INPLACE_1(hardswish)
 
-/* ---- hardsigmoid: min(max(x + 3, 0), 6) / 6; gx = g / 6 between -3 and 3 --------------------------------- */
+/* ---- hardsigmoid: min(max(x + 3, 0), 6) / 6; gx = g / 6 between -3 and 3, a sixth being torch's: a float's ---- */
 
 OF_FLOATS(hardsigmoid, "hardsigmoid_cpu")
 FUSED(hardsigmoid, x, NULL)
 ELEMENTWISE(hardsigmoid, "Hardsigmoid", "min(max(x + 3, 0), 6) / 6", RG_AS_GIVEN, hardsigmoid_shape, x,
-            rg_where(rg_logical_and(rg_gt(x, -3), rg_lt(x, 3)), rg_div(g, 6), 0), .fused = hardsigmoid_fused, SAMPLES_1(""))
+            rg_where(rg_logical_and(rg_gt(x, -3), rg_lt(x, 3)), rg_mul(g, (double)(1 / 6.f)), 0), .fused = hardsigmoid_fused, SAMPLES_1(""))
 INPLACE_1(hardsigmoid)
 
 /* ---- logsigmoid: ln sigmoid(x); gx = g sigmoid(-x) ---------------------------------------------------------- */

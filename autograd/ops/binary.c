@@ -42,56 +42,56 @@ rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b) { return sub_allows("sub_", x, 
 
 /* ---- add_alpha: a + alpha b; gb = alpha g. sub_alpha is the same with -alpha ----------------- */
 
-struct add_alpha_attr { double alpha; int64_t integer; const char *node; };
+struct add_alpha_attr { double alpha; int64_t integer; rg_dtype dtype; const char *node; };   /* dtype: of alpha */
 
 static const char *add_alpha_node(const void *attr) { return ((const struct add_alpha_attr *)attr)->node; }
 
 static bool add_alpha_forward(rg_call *c)
 {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
+    rg_dtype result = c->in[0]->dtype;
+    if (a->dtype == RG_BOOL && result != RG_BOOL)
+        return rg_fail(RG_RUNTIME_ERROR, "add", "Boolean alpha only supported for Boolean results.");
+    if (rg_is_float(a->dtype) && !rg_is_float(result))
+        return rg_fail(RG_RUNTIME_ERROR, "add", "For integral input tensors, argument alpha must not be a floating point number.");
     k_add_alpha(c->out[0], c->in, a->alpha, a->integer);
     return true;
 }
 
 static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g, RG_ATTR(s, add_alpha)->alpha); }
 
-#define ALPHA_A RG_A(add_alpha, 2.5, 2, "AddBackward0")
+#define ALPHA_A RG_A(add_alpha, 2.5, 2, RG_FLOAT64, "AddBackward0")
 BINARY(add_alpha, "a + alpha b", RG_PROMOTED, rg_shape_broadcast, .node_of = add_alpha_node, .attr_size = sizeof(struct add_alpha_attr), .forward = add_alpha_forward,
        .grad = { RG_RULE(0, add_rule), RG_RULE(0, add_alpha_rule_b) },
        RG_SAMPLES({ "(2,3) (2,3)", ALPHA_A }, { "(2,1,3) (4,1)", ALPHA_A }, { "() (2)", ALPHA_A }, { "(0,3) (3)", ALPHA_A }));
 
-static bool alpha_of(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *alpha, bool minus, struct add_alpha_attr *out)
+static bool alpha_of(const char *op, rg_tensor *alpha, bool minus, struct add_alpha_attr *out)
 {
-    if (!rg_check(a, op) || !rg_check(b, op) || !rg_check(alpha, op)) return false;
+    if (!rg_check(alpha, op)) return false;
     if (alpha->numel != 1 || alpha->history)
         return rg_fail(RG_TYPE_ERROR, op, "argument 'alpha' must be Number, not Tensor");
-    rg_dtype result = rg_promote(2, (rg_tensor *[]){ a, b });
-    if (alpha->dtype == RG_BOOL && result != RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Boolean alpha only supported for Boolean results.");
-    if (rg_is_float(alpha->dtype) && !rg_is_float(result))
-        return rg_fail(RG_RUNTIME_ERROR, op, "For integral input tensors, argument alpha must not be a floating point number.");
     double v = rg_load_f64(alpha->data, alpha->dtype);
     uint64_t i = (uint64_t)rg_load_i64(alpha->data, alpha->dtype);
-    *out = (struct add_alpha_attr){ minus ? -v : v, (int64_t)(minus ? -i : i), minus ? "SubBackward0" : "AddBackward0" };
+    *out = (struct add_alpha_attr){ minus ? -v : v, (int64_t)(minus ? -i : i), alpha->dtype, minus ? "SubBackward0" : "AddBackward0" };
     return true;
 }
 
 rg_tensor *(rg_add_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha)
 {
     struct add_alpha_attr attr;
-    return alpha_of("add", a, b, alpha, false, &attr) ? RG_APPLY(add_alpha, &attr, a, b) : NULL;
+    return alpha_of("add", alpha, false, &attr) ? RG_APPLY(add_alpha, &attr, a, b) : NULL;
 }
 
 rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha)
 {
     struct add_alpha_attr attr;
-    return sub_allows("sub", a, b) && alpha_of("sub", a, b, alpha, true, &attr) ? RG_APPLY(add_alpha, &attr, a, b) : NULL;
+    return sub_allows("sub", a, b) && alpha_of("sub", alpha, true, &attr) ? RG_APPLY(add_alpha, &attr, a, b) : NULL;
 }
 
 rg_tensor *(rg_add_alpha_)(rg_tensor *x, rg_tensor *b, rg_tensor *alpha)
 {
     struct add_alpha_attr attr;
-    return alpha_of("add_", x, b, alpha, false, &attr) ? RG_APPLY_(add_alpha, &attr, x, b) : NULL;
+    return alpha_of("add_", alpha, false, &attr) ? RG_APPLY_(add_alpha, &attr, x, b) : NULL;
 }
 
 /* ---- mul: a b; ga = g b, gb = g a ------------------------------------------------------------ */
@@ -121,31 +121,39 @@ INPLACE_2(div)
 
 /* ---- with rounding: zero gradients, or none ---------------------------------------------------------- */
 
-/* Integers, but not bool, and no division of them by 0. cpu: torch's kernel. */
-static bool divides(rg_call *c, const char *cpu)
+/* Not of bool, and no division of integers by 0. cpu: torch's kernel. */
+static bool divided_shape(rg_call *c, const char *cpu)
 {
-    rg_tensor *y = c->out[0];
-    if (y->dtype == RG_BOOL) return rg_fail(RG_NOT_IMPLEMENTED, c->op->name, "\"%s\" not implemented for 'Bool'", cpu);
     if (!rg_shape_broadcast(c)) return false;
-    if (y->dtype != RG_INT64 || !k_has_zero(c->in[1])) return true;
-    for (int d = 0; d < y->ndim; d++)
-        if (y->size[d] == 0) return true;
-    return rg_fail(RG_RUNTIME_ERROR, c->op->name, "ZeroDivisionError");
+    return c->in[0]->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, c->op->name, "\"%s\" not implemented for 'Bool'", cpu);
 }
 
-static bool div_floor_shape(rg_call *c) { return divides(c, "div_floor_cpu"); }
-static bool div_trunc_shape(rg_call *c) { return divides(c, "div_trunc_cpu"); }
+static bool divided_forward(rg_call *c, rg_kernel *kernel)
+{
+    if (c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]))
+        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "ZeroDivisionError");
+    kernel(c->out[0], c->in);
+    return true;
+}
+
+#define DIVIDED(ident, cpu)                                                                     \
+    static bool ident##_shape(rg_call *c)   { return divided_shape(c, cpu); }                   \
+    static bool ident##_forward(rg_call *c) { return divided_forward(c, k_##ident); }
+DIVIDED(div_floor, "div_floor_cpu")
+DIVIDED(div_trunc, "div_trunc_cpu")
+DIVIDED(remainder, "remainder_cpu")
+DIVIDED(fmod, "fmod_cpu")
 static rg_tensor *flat_rule(const rg_step *s, rg_tensor *g) { return (void)s, rg_zeros_like(g); }
 
-BINARY(div_floor, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "DivBackward2", .kernel = k_div_floor,
+BINARY(div_floor, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "DivBackward2", .forward = div_floor_forward,
        .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, SAMPLES_2("", "z"));
 BINARY_FUNCTIONS(div_floor)
 
-BINARY(div_trunc, "trunc(a / b)", RG_PROMOTED, div_trunc_shape, .node = "DivBackward2", .kernel = k_div_trunc,
+BINARY(div_trunc, "trunc(a / b)", RG_PROMOTED, div_trunc_shape, .node = "DivBackward2", .forward = div_trunc_forward,
        .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, SAMPLES_2("", "z"));
 BINARY_FUNCTIONS(div_trunc)
 
-BINARY(floor_divide, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "NotImplemented", .kernel = k_div_floor,
+BINARY(floor_divide, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "NotImplemented", .forward = div_floor_forward,
        .no_grad = "a quotient rounded down is flat almost everywhere, and torch refuses it too; rg_div_floor gives zeros",
        SAMPLES_2("", "z"));
 BINARY_FUNCTIONS(floor_divide)
@@ -155,9 +163,6 @@ INPLACE_2(floor_divide)
 
 struct remainder_attr { bool number; };                 /* b is a number */
 #define fmod_attr remainder_attr
-
-static bool remainder_shape(rg_call *c) { return divides(c, "remainder_cpu"); }
-static bool fmod_shape(rg_call *c)      { return divides(c, "fmod_cpu"); }
 
 static const char *remainder_node(const void *attr)
 {
@@ -182,9 +187,9 @@ static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g)
 #define REMAINDER_A RG_A(remainder, false)
 #define REMAINDER_SAMPLES RG_SAMPLES({ "(2,3) p(2,3)", REMAINDER_A }, { "z(2,1,3) z(4,1)", REMAINDER_A }, { "() p()", REMAINDER_A }, \
                                      { "(0,3) (3)", REMAINDER_A })
-BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .attr_size = sizeof(struct remainder_attr), .kernel = k_remainder,
+BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .attr_size = sizeof(struct remainder_attr), .forward = remainder_forward,
        .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) }, REMAINDER_SAMPLES);
-BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .attr_size = sizeof(struct fmod_attr), .kernel = k_fmod,
+BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .attr_size = sizeof(struct fmod_attr), .forward = fmod_forward,
        .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), fmod_rule_b) }, REMAINDER_SAMPLES);
 
 #define REMAINDER_OF(b) (&(struct remainder_attr){ elementwise_number(b) })
@@ -207,11 +212,12 @@ static const char *pow_node(const void *attr)
 static bool pow_shape(rg_call *c)
 {
     const struct pow_attr *p = RG_ATTR(c, pow);
+    if (!rg_shape_broadcast(c)) return false;
     if (c->in[0]->dtype == RG_BOOL && p->form != POW_NUMBER)
         return rg_fail(RG_NOT_IMPLEMENTED, "pow", "\"pow\" not implemented for 'Bool'");
     if (c->in[0]->dtype == RG_INT64 && p->form == POW_NUMBER && p->exponent < 0)
         return rg_fail(RG_RUNTIME_ERROR, "pow", "Integers to negative integer powers are not allowed.");
-    return rg_shape_broadcast(c);
+    return true;
 }
 
 static bool pow_forward(rg_call *c)
@@ -257,12 +263,12 @@ static struct pow_attr pow_of(const rg_tensor *a, const rg_tensor *b)
 rg_tensor *(rg_pow)(rg_tensor *a, rg_tensor *b)  { struct pow_attr p = pow_of(a, b); return RG_APPLY(pow, &p, a, b); }
 rg_tensor *(rg_pow_)(rg_tensor *x, rg_tensor *b) { struct pow_attr p = pow_of(x, b); return RG_APPLY_(pow, &p, x, b); }
 
-/* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2) -------------------------------- */
+/* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------------------- */
 
 static rg_tensor *atan2_part(rg_tensor *g, rg_tensor *part, const rg_step *s)
 {
-    rg_tensor *r = rg_reciprocal(rg_add(rg_square(rg_saved(s, 0)), rg_square(rg_saved(s, 1))));
-    return rg_mul(rg_mul(g, part), r);
+    rg_tensor *r = rg_add(rg_square(rg_saved(s, 0)), rg_square(rg_saved(s, 1)));
+    return rg_mul(rg_mul(g, part), rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
 }
 static rg_tensor *atan2_rule_a(const rg_step *s, rg_tensor *g) { return atan2_part(g, rg_saved(s, 1), s); }
 static rg_tensor *atan2_rule_b(const rg_step *s, rg_tensor *g) { return atan2_part(g, rg_neg(rg_saved(s, 0)), s); }

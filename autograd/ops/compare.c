@@ -25,28 +25,29 @@ TEST(logical_not, "is x 0?")
 /* ---- of two ------------------------------------------------------------------------------ */
 
 /* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
-#define COMPARE(ident, formula)                                                                 \
+#define COMPARE(ident, Node, formula)                                                           \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, .kernel = k_##ident, \
           SAMPLES_2("", ""));                                                                   \
     rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(ident, RG_NO_ATTR, a, b); } \
     rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
     {                                                                                           \
         RG_SCOPE();                                                                             \
-        return rg_replace_(#ident "_", x, (rg_##ident)(x, b));                                  \
+        const char *node = elementwise_number(b) ? Node "Backward0" : Node "Backward1";         \
+        return rg_replace_(#ident "_", node, x, (rg_##ident)(x, b));                            \
     }
 
-COMPARE(eq, "a == b")
-COMPARE(ne, "a != b")
-COMPARE(lt, "a < b")
-COMPARE(le, "a <= b")
-COMPARE(gt, "a > b")
-COMPARE(ge, "a >= b")
-COMPARE(logical_and, "a and b")
-COMPARE(logical_or,  "a or b")
-COMPARE(logical_xor, "a or b, not both")
+COMPARE(eq, "Eq", "a == b")
+COMPARE(ne, "Ne", "a != b")
+COMPARE(lt, "Lt", "a < b")
+COMPARE(le, "Le", "a <= b")
+COMPARE(gt, "Gt", "a > b")
+COMPARE(ge, "Ge", "a >= b")
+COMPARE(logical_and, "LogicalAnd", "a and b")
+COMPARE(logical_or, "LogicalOr", "a or b")
+COMPARE(logical_xor, "LogicalXor", "a or b, not both")
 
 rg_tensor *rg_logical_not_(rg_tensor *x)
 {
     RG_SCOPE();
-    return rg_replace_("logical_not_", x, rg_logical_not(x));
+    return rg_replace_("logical_not_", "LogicalNotBackward0", x, rg_logical_not(x));
 }

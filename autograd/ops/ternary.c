@@ -4,6 +4,17 @@
  */
 #include "elementwise.h"
 
+#include <float.h>
+
+/* May the one element of t be written in this dtype? */
+static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d)
+{
+    double v = rg_load_f64(t->data, t->dtype);
+    if (!rg_is_float(t->dtype) || (d == RG_INT64 ? fabs(v) <= 0x1p63 : d != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v)))
+        return true;
+    return rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type %s without overflow", d == RG_INT64 ? "int64_t" : "float");
+}
+
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g -------------- */
 
 static bool where_shape(rg_call *c)
@@ -44,12 +55,12 @@ static const char *dtype_in_c(rg_dtype d)
 static bool masked_fill_shape(rg_call *c)
 {
     rg_tensor *mask = c->in[1], *value = c->in[2];
-    if (mask->dtype != RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with dtype %s",
-                       dtype_in_c(mask->dtype));
     if (value->ndim)
         return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports a 0-dimensional value tensor, but got "
                        "tensor with %d dimension(s).", value->ndim);
+    if (mask->dtype != RG_BOOL)
+        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with dtype %s",
+                       dtype_in_c(mask->dtype));
     return rg_broadcast_shapes("masked_fill", mask, c->in[0], c->out[0]);
 }
 
@@ -69,10 +80,15 @@ RG_OP(masked_fill, .doc = "mask ? value : x", .node_of = masked_fill_node, .n_in
       RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_A }, { "(2,1,3) b(4,1) ()", MASKED_A }, { "(3) b(2,3) ()", MASKED_A },
                  { "() b() ()", MASKED_A }, { "(0,3) b(3) ()", MASKED_A }));
 
-/* The value in x's dtype. */
+/* The value in x's dtype, if it is a single one. */
 static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value)
 {
-    return rg_check(x, "masked_fill") && rg_check(value, "masked_fill") ? rg_to(value, x->dtype) : NULL;
+    if (!rg_check(x, "masked_fill") || !rg_check(value, "masked_fill")) return NULL;
+    if (value->ndim) return value;
+    if (!ternary_fits("masked_fill", value, x->dtype)) return NULL;
+    if (value->history && rg_grad_mode() && !rg_is_float(x->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
+    return rg_to(value, x->dtype);
 }
 
 #define MASKED_OF(value) (&(struct masked_fill_attr){ elementwise_number(value) })
@@ -149,41 +165,31 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .node_of = clamp_node, .n_in = 3, 
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
                  { "() - ()", CLAMP_A }, { "(0,3) (3) (1)", CLAMP_A }));
 
-static bool clamp_of(rg_tensor *low, rg_tensor *high, enum clamp_form form, struct clamp_attr *a)
+/* inplace: its name, or NULL. */
+static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, rg_tensor *high, enum clamp_form form)
 {
+    rg_tensor *in[] = { x, low, high }, *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
     if (low == RG_NONE && high == RG_NONE)
         return rg_fail(RG_RUNTIME_ERROR, "clamp", "torch.clamp: At least one of 'min' or 'max' must not be None");
-    const rg_tensor *bound = low == RG_NONE ? high : low;
-    *a = (struct clamp_attr){ form, elementwise_number(bound) };
-    return true;
+    for (int i = 0; i < 3; i++)
+        if (!rg_check(given[i], "clamp")) return NULL;
+    struct clamp_attr a = { form, elementwise_number(given[1]) };
+    rg_dtype result = rg_promote(3, given);
+    for (int i = 1; i < 3 && a.number; i++)
+        if (!ternary_fits("clamp", given[i], result)) return NULL;
+    if (!inplace) return RG_APPLY(clamp, &a, x, low, high);
+    if (a.number && !rg_is_float(x->dtype) && rg_is_float(result))
+        return rg_fail(RG_RUNTIME_ERROR, inplace, "result type %s can't be cast to the desired output type %s",
+                       rg_scalar_name(result), dtype_in_c(x->dtype));
+    return rg_apply_inplace(inplace, &rg_op_clamp, &a, sizeof a, 3, in);
 }
 
-rg_tensor *(rg_clamp)(rg_tensor *x, rg_tensor *min, rg_tensor *max)
-{
-    struct clamp_attr a;
-    return clamp_of(min, max, CLAMP, &a) ? RG_APPLY(clamp, &a, x, min, max) : NULL;
-}
-
-rg_tensor *(rg_clamp_)(rg_tensor *x, rg_tensor *min, rg_tensor *max)
-{
-    struct clamp_attr a;
-    return clamp_of(min, max, CLAMP, &a) ? RG_APPLY_(clamp, &a, x, min, max) : NULL;
-}
-
-/* One bound only, which must be there. */
-static rg_tensor *clamp_one(const char *name, rg_tensor *x, rg_tensor *bound, enum clamp_form form, bool inplace)
-{
-    struct clamp_attr a = { .form = form };
-    if (!rg_check(bound, name)) return NULL;
-    a.number = elementwise_number(bound);
-    rg_tensor *in[] = { x, form == CLAMP_MIN ? bound : RG_NONE, form == CLAMP_MAX ? bound : RG_NONE };
-    return inplace ? rg_apply_inplace(name, &rg_op_clamp, &a, sizeof a, 3, in) : rg_apply(&rg_op_clamp, &a, sizeof a, 3, in);
-}
-
-rg_tensor *(rg_clamp_min)(rg_tensor *x, rg_tensor *min)  { return clamp_one("clamp_min", x, min, CLAMP_MIN, false); }
-rg_tensor *(rg_clamp_max)(rg_tensor *x, rg_tensor *max)  { return clamp_one("clamp_max", x, max, CLAMP_MAX, false); }
-rg_tensor *(rg_clamp_min_)(rg_tensor *x, rg_tensor *min) { return clamp_one("clamp_min_", x, min, CLAMP_MIN, true); }
-rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_one("clamp_max_", x, max, CLAMP_MAX, true); }
+rg_tensor *(rg_clamp)(rg_tensor *x, rg_tensor *min, rg_tensor *max)  { return clamp_with(NULL, x, min, max, CLAMP); }
+rg_tensor *(rg_clamp_)(rg_tensor *x, rg_tensor *min, rg_tensor *max) { return clamp_with("clamp_", x, min, max, CLAMP); }
+rg_tensor *(rg_clamp_min)(rg_tensor *x, rg_tensor *min)  { return clamp_with(NULL, x, min, RG_NONE, CLAMP_MIN); }
+rg_tensor *(rg_clamp_max)(rg_tensor *x, rg_tensor *max)  { return clamp_with(NULL, x, RG_NONE, max, CLAMP_MAX); }
+rg_tensor *(rg_clamp_min_)(rg_tensor *x, rg_tensor *min) { return clamp_with("clamp_min_", x, min, RG_NONE, CLAMP_MIN); }
+rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("clamp_max_", x, RG_NONE, max, CLAMP_MAX); }
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------------------------------ */
 
@@ -242,8 +248,8 @@ struct addcmul_attr { double value; };
 
 static bool addcmul_shape(rg_call *c)
 {
-    if (c->in[0]->dtype == RG_BOOL) return rg_fail(RG_NOT_IMPLEMENTED, "addcmul", "\"addcmul_cpu_out\" not implemented for 'Bool'");
-    return rg_shape_broadcast(c);
+    if (!rg_shape_broadcast(c)) return false;
+    return c->in[0]->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, "addcmul", "\"addcmul_cpu_out\" not implemented for 'Bool'");
 }
 
 static bool addcmul_forward(rg_call *c)
@@ -349,14 +355,13 @@ RG_OP(replace, .doc = "source in the shape and dtype of x", .node_of = replace_n
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE_A }, { "(2,4,3) (4,1)", REPLACE_A }, { "(3) ()", REPLACE_A }, { "() ()", REPLACE_A },
                  { "(0,3) (3)", REPLACE_A }));
 
-static rg_tensor *replace_with(const char *name, const char *node, rg_tensor *x, rg_tensor *source)
+rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
 {
     struct replace_attr a = { node };
-    return rg_apply_inplace(name, &rg_op_replace, &a, sizeof a, 2, (rg_tensor *[]){ x, source });
+    return rg_apply_inplace(name, &rg_op_replace, &a, sizeof a, 2, (rg_tensor *[]){ x, value });
 }
 
-rg_tensor *rg_replace_(const char *name, rg_tensor *x, rg_tensor *value) { return replace_with(name, "CopyBackwards", x, value); }
-rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) { return replace_with("copy_", "CopyBackwards", x, source); }
+rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) { return rg_replace_("copy_", "CopyBackwards", x, source); }
 
 rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
 {
@@ -365,14 +370,12 @@ rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
         return rg_fail(RG_RUNTIME_ERROR, "fill_", "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
                        value->ndim);
     bool number = elementwise_number(value);
-    double v = rg_load_f64(value->data, value->dtype);
-    if (number && x->dtype == RG_INT64 && value->dtype == RG_FLOAT64 && !(fabs(v) < 9223372036854775808.0))
-        return rg_fail(RG_RUNTIME_ERROR, "fill_", "value cannot be converted to type int64_t without overflow");
-    return replace_with("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
+    if (number && !ternary_fits("fill_", value, x->dtype)) return NULL;
+    return rg_replace_("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
 }
 
 rg_tensor *rg_zero_(rg_tensor *x)
 {
     RG_SCOPE();
-    return replace_with("zero_", "ZeroBackward0", x, rg_wrap_int(0));
+    return rg_replace_("zero_", "ZeroBackward0", x, rg_wrap_int(0));
 }

@@ -35,10 +35,17 @@ NUMBERS(frac,  "Frac",  "x - trunc(x)",          frac_shape,    g, g,           
 
 /* ---- square: x^2; gx = 2 g x. torch calls it a power ------------------------------------ */
 
+static bool square_shape(rg_call *c)                    /* rg_square makes an integer of a bool; rg_square_ can't */
+{
+    if (c->in[0]->dtype == RG_BOOL)
+        return rg_fail(RG_RUNTIME_ERROR, "square_", "result type Long can't be cast to the desired output type Bool");
+    return rg_shape_same(c);
+}
+
 static bool square_forward(rg_call *c) { return k_square(c->out[0], c->in, NULL), true; }
 static rg_tensor *square_rule(const rg_step *s, rg_tensor *g) { return rg_mul(g, rg_mul(rg_saved(s, 0), 2)); }
 
-RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true, .shape = rg_shape_same,
+RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true, .shape = square_shape,
       .forward = square_forward, .grad = { RG_RULE(RG_IN(0), square_rule) }, SAMPLES_1(""));
 
 rg_tensor *rg_square(rg_tensor *x)
