@@ -81,4 +81,12 @@ static inline int64_t k_rank(double v, bool descending)
     return descending ? ~key : key;
 }
 
+/* sort.c; false or -1: out of memory */
+bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
+bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted);
+int64_t k_unique(const rg_tensor *x, int64_t *order, int64_t *group);  /* how many values; places in order, and each one's value */
+int64_t k_unique_slices(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
+void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
+void k_nonzero(rg_tensor *y, const rg_tensor *x);
+
 #endif

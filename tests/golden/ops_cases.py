@@ -122,7 +122,7 @@ CALLS.update({
     "index_add": lambda x, dim, index, source, alpha: torch.index_add(x, dim, index, source, alpha=alpha),
     "index_add_": lambda x, dim, index, source, alpha: x.index_add_(dim, index, source, alpha=alpha),
     "take_along_dim": lambda x, index, dim: torch.take_along_dim(x, index, dim),
-    "sort": lambda x, dim, descending: torch.sort(x, dim=dim, descending=bool(descending), stable=True),
+    "sort": lambda x, dim, descending: torch.sort(x, dim=dim, descending=bool(descending)),
     "argsort": lambda x, dim, descending: torch.argsort(x, dim=dim, descending=bool(descending), stable=True),
     "topk": lambda x, k, dim, largest, in_order: torch.topk(x, k, dim, bool(largest), bool(in_order)),
     "unique_full": lambda x: torch.unique(x, return_inverse=True, return_counts=True),

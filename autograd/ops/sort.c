@@ -1,0 +1,236 @@
+/*
+ * sort.c: order along a dim, and what sorting finds: the largest k, the distinct
+ * values, places.
+ */
+#include "autograd/op.h"
+
+/* ---- sort, topk: the gradient goes where the value came from ------------------------------- */
+
+struct sort_attr { int dim; bool descending, sorted; int64_t k; };
+#define topk_attr sort_attr
+
+static bool sort_shape(rg_call *c)
+{
+    const struct sort_attr *a = RG_ATTR(c, sort);
+    rg_shape_same(c);
+    for (int i = 0; i < 2 && c->op == &rg_op_topk && c->in[0]->ndim; i++) c->out[i]->size[a->dim] = a->k;
+    c->out[1]->dtype = RG_INT64;
+    return true;
+}
+
+static bool sort_forward(rg_call *c)
+{
+    const struct sort_attr *a = RG_ATTR(c, sort);
+    if (c->op == &rg_op_topk) return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
+    return k_sort(c->out[0], c->out[1], c->in[0], a->dim, a->descending);
+}
+
+static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
+    return rg_scatter(zeros, RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
+}
+
+#define SORT_ROW                                                                                \
+    .attr_size = sizeof(struct sort_attr), .n_in = 1, .n_out = 2, .shape = sort_shape, .forward = sort_forward, \
+    .grad = { RG_RULE(RG_OUT(1), sort_rule) }
+
+RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
+      RG_SAMPLES({ "d(2,3)", RG_A(sort, .dim = 1) }, { "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
+                 { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) }, { "(2,0)", RG_A(sort, .dim = 1) }));
+RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackward0", SORT_ROW,
+      RG_SAMPLES({ "d(2,3)", RG_A(topk, 1, true, true, 2) }, { "d(2,4,3)", RG_A(topk, 1, false, true, 3) },
+                 { "()", RG_A(topk, 0, true, true, 1) }, { "(0,3)", RG_A(topk, 1, true, false, 1) },
+                 { "d(3,2)", RG_A(topk, 0, true, true, 0) }));
+
+static rg_values_indices sort_apply(const rg_op *op, rg_tensor *x, const struct sort_attr *a)
+{
+    rg_tensor *out[2] = { NULL, NULL };
+    rg_apply_outputs(op, a, sizeof *a, 1, &x, out);
+    return (rg_values_indices){ out[0], out[1] };
+}
+
+rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending)
+{
+    struct sort_attr a = { .descending = descending };
+    if (!rg_check(x, "sort") || !rg_wrap_dim("sort", dim, x->ndim, &a.dim)) return (rg_values_indices){ NULL, NULL };
+    return sort_apply(&rg_op_sort, x, &a);
+}
+
+rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending)
+{
+    return rg_check(x, "argsort") ? RG_COMPOSITE(rg_sort(x, dim, descending).indices) : NULL;
+}
+
+static bool topk_check(rg_tensor *x, int dim, struct topk_attr *a)
+{
+    if (!rg_check(x, "topk") || !rg_wrap_dim("topk", dim, x->ndim, &a->dim)) return false;
+    if (a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1)) return rg_fail(RG_RUNTIME_ERROR, "topk", "selected index k out of range");
+    if (x->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "topk", "topk does not support bool dtypes on CPU");
+    return true;
+}
+
+rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted)
+{
+    struct topk_attr a = { .descending = largest, .sorted = sorted, .k = k };
+    return topk_check(x, dim, &a) ? sort_apply(&rg_op_topk, x, &a) : (rg_values_indices){ NULL, NULL };
+}
+
+/* ---- unique: the distinct values in order, for each element its value's number, and how often
+ * each occurs. These rows make their outputs themselves: how large they are is what they find. */
+
+struct unique_attr { int dim; };        /* -1: elements; else slices along dim */
+
+static bool unique_make(rg_call *c)
+{
+    rg_tensor *x = c->in[0], **y = c->out;
+    int dim = RG_ATTR(c, unique)->dim;
+    int64_t n = dim < 0 ? x->numel : x->size[dim];
+    size_t room = 2 * (size_t)n * sizeof(int64_t);
+    int64_t *order = rg_alloc(room, RG_MEM_OTHER);
+    if (!order) return false;
+    int64_t *group = order + n, groups = dim < 0 ? k_unique(x, order, group) : k_unique_slices(x, dim, order, group);
+    y[1]->dtype = y[2]->dtype = RG_INT64;
+    y[2]->ndim = 1, y[2]->size[0] = groups;
+    if (dim < 0) {
+        rg_copy_shape(y[1], x);
+        rg_copy_shape(y[0], y[2]);
+    } else {
+        y[1]->ndim = 1, y[1]->size[0] = n;
+        rg_copy_shape(y[0], x);
+        y[0]->size[dim] = groups;
+    }
+    rg_tensor *flat = dim < 0 ? rg_contiguous_copy(x, x->dtype) : NULL;
+    bool ok = groups >= 0 && (dim >= 0 || flat) && rg_allocate(y[0]) && rg_allocate(y[1]) && rg_allocate(y[2]);
+    if (ok) rg_fill_zero(y[2]);
+    for (int64_t i = 0; i < n && ok; i++) {
+        int64_t to = group[i], from = order[i];
+        size_t bytes = rg_sizeof(x->dtype);
+        ((int64_t *)y[1]->data)[from] = to;
+        if (((int64_t *)y[2]->data)[to]++) continue;
+        if (dim < 0) memcpy(y[0]->data + (size_t)to * bytes, flat->data + (size_t)from * bytes, bytes);
+        else {
+            rg_tensor slice = *x;
+            slice.size[dim] = 1;
+            slice.data += from * x->stride[dim] * (int64_t)bytes;
+            rg_update_flags(&slice);
+            k_copy_into(y[0], &slice, dim, to);
+        }
+    }
+    rg_release(flat);
+    rg_free(order, room, RG_MEM_OTHER);
+    return ok;
+}
+
+#define UNIQUE_WHY "which values are equal is no smooth function of them"
+RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0", .n_in = 1, .n_out = 3,
+      .attr_size = sizeof(struct unique_attr), .view = unique_make,
+      .no_grad = "the derivative for '_unique2' is not implemented. (" UNIQUE_WHY ")",
+      RG_SAMPLES({ "(2,3)", RG_A(unique, -1) }, { "(2,3,4)", RG_A(unique, -1) }, { "()", RG_A(unique, -1) }, { "(0,3)", RG_A(unique, -1) }));
+RG_OP(unique_dim, .doc = "the distinct slices along dim, where they are, how often", .node = "UniqueDimBackward0",
+      .n_in = 1, .n_out = 3, .attr_size = sizeof(struct unique_attr), .view = unique_make,
+      .no_grad = "the derivative for 'unique_dim' is not implemented. (" UNIQUE_WHY ")",
+      RG_SAMPLES({ "(2,3)", RG_A(unique, 1) }, { "(5,3,2)", RG_A(unique, 0) }, { "(0,3)", RG_A(unique, 0) }));
+
+static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim)
+{
+    rg_tensor *out[3] = { NULL, NULL, NULL };
+    rg_apply_outputs(op, RG_A(unique, dim), sizeof(struct unique_attr), 1, &x, out);
+    return (rg_unique_result){ out[0], out[1], out[2] };
+}
+
+rg_unique_result rg_unique_full(rg_tensor *x) { return unique_apply(&rg_op_unique, x, -1); }
+
+rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE(rg_unique_full(x).values); }
+
+static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped)
+{
+    int empty = 0;
+    if (!rg_check(x, "unique_dim")) return false;
+    if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, "unique_dim", "Dimension specified as %d but tensor has no dimensions", dim);
+    if (!rg_wrap_dim("unique_dim", dim, x->ndim, wrapped)) return false;
+    for (int d = 0; d < x->ndim; d++) empty += x->size[d] == 0;
+    if (x->size[*wrapped] == 0 && empty > 1)
+        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+    if (x->size[*wrapped] && empty)
+        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    return true;
+}
+
+rg_unique_result rg_unique_dim(rg_tensor *x, int dim)
+{
+    return unique_dim_check(x, dim, &dim) ? unique_apply(&rg_op_unique_dim, x, dim) : (rg_unique_result){ NULL, NULL, NULL };
+}
+
+/* ---- nonzero: the places of what is not 0, one a row -------------------------------------------- */
+
+static bool nonzero_make(rg_call *c)
+{
+    rg_tensor *x = c->in[0], *y = c->out[0];
+    int64_t n = 0;
+    k_count_nonzero(&(rg_tensor){ .state = RG_ALIVE, .dtype = RG_INT64, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&n },
+                    x, UINT32_MAX);
+    y->dtype = RG_INT64;
+    y->ndim = 2, y->size[0] = n, y->size[1] = x->ndim;
+    if (!rg_allocate(y)) return false;
+    k_nonzero(y, x);
+    return true;
+}
+
+RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
+      RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
+
+rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
+
+/* ---- searchsorted: where in a sorted row each value would go ------------------------------------- */
+
+struct searchsorted_attr { bool right; };
+
+static bool searchsorted_shape(rg_call *c)
+{
+    const rg_tensor *sorted = c->in[0], *values = c->in[1];
+    char a[192], b[192];
+    if (sorted->ndim == 0)
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
+    if (values->ndim == 0 && sorted->ndim != 1)
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+                       "is 1, but we got boundaries tensor dim(%d) and input value's dim(0) numel(1)", sorted->ndim);
+    bool matched = sorted->ndim == 1 || sorted->ndim == values->ndim;
+    for (int d = 0; d < sorted->ndim - 1 && matched; d++) matched = sorted->size[d] == values->size[d];
+    if (!matched)
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+                       "boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+                       rg_shape_text(sorted->ndim, sorted->size, a), rg_shape_text(values->ndim, values->size, b));
+    if (sorted->dtype == RG_BOOL && values->numel)
+        return rg_fail(RG_NOT_IMPLEMENTED, "searchsorted", "\"searchsorted_out_cpu\" not implemented for 'Bool'");
+    rg_copy_shape(c->out[0], values);
+    c->out[0]->dtype = RG_INT64;
+    return true;
+}
+
+static bool searchsorted_forward(rg_call *c)
+{
+    rg_tensor *sorted = rg_contiguous_copy(c->in[0], c->in[0]->dtype), *values = rg_contiguous_copy(c->in[1], c->in[1]->dtype);
+    if (sorted && values) k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
+    rg_release(sorted);
+    rg_release(values);
+    return sorted && values;
+}
+
+RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2, .typing = RG_PROMOTED,
+      .attr_size = sizeof(struct searchsorted_attr), .shape = searchsorted_shape, .forward = searchsorted_forward,
+      RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) }, { "(2,3,4) (2,3,2)", RG_A(searchsorted, true) },
+                 { "(4) ()", RG_A(searchsorted, true) }, { "(0) (3)", RG_A(searchsorted, false) }));
+
+rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right)
+{
+    return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
+}
+
+rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right)
+{
+    if (!rg_check(values, "bucketize") || !rg_check(boundaries, "bucketize")) return NULL;
+    if (boundaries->ndim != 1)
+        return rg_fail(RG_RUNTIME_ERROR, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);
+    return (rg_searchsorted)(boundaries, values, right);
+}

@@ -1,0 +1,228 @@
+/*
+ * sort.c: order along one dim, equal elements, places.
+ */
+#include "kernels.h"
+
+/* A stable merge sort of n items; `aside` has room for as many. Short runs are sorted by
+ * insertion; before(a, b): must a precede b? */
+#define K_MERGE_SORT(name, T, before)                                                           \
+    static T *name(T *q, T *aside, int64_t n, const void *context)                              \
+    {                                                                                           \
+        enum { RUN = 16 };                                                                      \
+        (void)context;                                                                          \
+        for (int64_t start = 0; start < n; start += RUN)                                        \
+            for (int64_t i = start + 1; i < RG_MIN(start + RUN, n); i++) {                      \
+                T v = q[i];                                                                     \
+                int64_t j = i;                                                                  \
+                if (before(v, q[start])) for (; j > start; j--) q[j] = q[j - 1];                \
+                else for (; before(v, q[j - 1]); j--) q[j] = q[j - 1];                          \
+                q[j] = v;                                                                       \
+            }                                                                                   \
+        for (int64_t width = RUN; width < n; width *= 2) {                                      \
+            for (int64_t start = 0; start < n; start += 2 * width) {                            \
+                int64_t a = start, middle = RG_MIN(start + width, n), b = middle, end = RG_MIN(start + 2 * width, n); \
+                for (int64_t k = start; k < end; k++)                                           \
+                    aside[k] = a < middle && (b == end || !(before(q[b], q[a]))) ? q[a++] : q[b++]; \
+            }                                                                                   \
+            T *other = q;                                                                       \
+            q = aside;                                                                          \
+            aside = other;                                                                      \
+        }                                                                                       \
+        return q;                       /* where the sorted ones are */                         \
+    }
+#define SORT_BY_KEY(a, b) ((a).key < (b).key)
+K_MERGE_SORT(sort_ranked, k_ranked, SORT_BY_KEY)
+
+static void sort_load(k_ranked *q, const char *x, int64_t step, int64_t n, rg_dtype dtype, bool descending)
+{
+    for (int64_t i = 0; i < n; i++, x += step) {
+        q[i].index = i;
+        q[i].key = rg_is_float(dtype) ? k_rank(rg_load_f64(x, dtype), descending)
+                                      : descending ? ~rg_load_i64(x, dtype) : rg_load_i64(x, dtype);
+    }
+}
+
+/* ---- sort, topk -------------------------------------------------------------------------- */
+
+typedef struct { k_ranked *q; int64_t n, k, step[3]; rg_dtype dtype; bool descending, sorted, top; } sort_context;
+
+/* p: values, indices, x */
+static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const void *context)
+{
+    const sort_context *c = context;
+    size_t bytes = rg_sizeof(c->dtype);
+    for (int64_t j = 0; j < lines; j++) {
+        char *values = p[0] + j * s[0], *indices = p[1] + j * s[1], *x = p[2] + j * s[2];
+        k_ranked *q = c->q;
+        sort_load(q, x, c->step[2], c->n, c->dtype, c->descending);
+        if (c->top) k_top(q, c->n, c->k, c->sorted);
+        else q = sort_ranked(q, q + c->n, c->n, NULL);
+        for (int64_t i = 0; i < c->k; i++) {
+            memcpy(values + i * c->step[0], x + q[i].index * c->step[2], bytes);
+            *(int64_t *)(indices + i * c->step[1]) = q[i].index;
+        }
+    }
+}
+
+static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, sort_context c)
+{
+    rg_tensor first[3] = { *values, *indices, *x };
+    c.n = x->ndim ? x->size[dim] : 1;
+    c.k = x->ndim ? values->size[dim] : 1;
+    c.dtype = x->dtype;
+    size_t room = (size_t)(c.top ? c.n : 2 * c.n) * sizeof *c.q;
+    if (values->numel == 0) return true;
+    if (!(c.q = rg_alloc(room, RG_MEM_OTHER))) return false;
+    for (int i = 0; i < 3 && x->ndim; i++) {
+        c.step[i] = first[i].stride[dim] * (int64_t)rg_sizeof(first[i].dtype);
+        first[i].size[dim] = 1;
+        rg_update_flags(&first[i]);
+    }
+    rg_each(3, (rg_tensor *[]){ &first[0], &first[1], &first[2] }, sort_lines, &c);
+    rg_free(c.q, room, RG_MEM_OTHER);
+    return true;
+}
+
+bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending)
+{
+    return sort_run(values, indices, x, dim, (sort_context){ .descending = descending });
+}
+
+bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted)
+{
+    return sort_run(values, indices, x, dim, (sort_context){ .descending = largest, .sorted = sorted, .top = true });
+}
+
+/* ---- unique ---------------------------------------------------------------------------------
+ * order: the places of x's elements (or slices), sorted; group: for each of them, in that
+ * order, the number of its value. The result is how many there are, -1: out of memory. */
+
+int64_t k_unique(const rg_tensor *x, int64_t *order, int64_t *group)
+{
+    int64_t n = x->numel, groups = 0;
+    size_t room = 2 * (size_t)n * sizeof(k_ranked);
+    rg_tensor *flat = rg_contiguous_copy((rg_tensor *)x, x->dtype);
+    k_ranked *q = flat ? rg_alloc(room, RG_MEM_OTHER) : NULL;
+    if (q) {
+        sort_load(q, flat->data, (int64_t)rg_sizeof(x->dtype), n, x->dtype, false);
+        k_ranked *sorted = sort_ranked(q, q + n, n, NULL);
+        for (int64_t i = 0; i < n; i++) {
+            bool nan = rg_is_float(x->dtype) && sorted[i].key == INT64_MAX;     /* no NaN equals another */
+            if (i == 0 || nan || sorted[i].key != sorted[i - 1].key) groups++;
+            order[i] = sorted[i].index;
+            group[i] = groups - 1;
+        }
+        rg_free(q, room, RG_MEM_OTHER);
+    }
+    rg_release(flat);
+    return q ? groups : -1;
+}
+
+typedef struct { const char *data; int64_t numbers; rg_dtype dtype; } sort_slices;
+
+/* The first difference decides; with a NaN there is none, as torch has it. */
+static int sort_compare_slices(const sort_slices *s, int64_t a, int64_t b)
+{
+    size_t bytes = rg_sizeof(s->dtype);
+    const char *p = s->data + (size_t)(a * s->numbers) * bytes, *r = s->data + (size_t)(b * s->numbers) * bytes;
+    for (int64_t i = 0; i < s->numbers; i++, p += bytes, r += bytes) {
+        if (!rg_is_float(s->dtype)) {
+            int64_t v = rg_load_i64(p, s->dtype), w = rg_load_i64(r, s->dtype);
+            if (v != w) return v < w ? -1 : 1;
+        } else {
+            double v = rg_load_f64(p, s->dtype), w = rg_load_f64(r, s->dtype);
+            if (v < w || v > w) return v < w ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static bool sort_has_nan(const sort_slices *s, int64_t a)
+{
+    size_t bytes = rg_sizeof(s->dtype);
+    for (int64_t i = 0; i < s->numbers && rg_is_float(s->dtype); i++) {
+        double v = rg_load_f64(s->data + (size_t)(a * s->numbers + i) * bytes, s->dtype);
+        if (v != v) return true;
+    }
+    return false;
+}
+#define SORT_BY_SLICE(a, b) (sort_compare_slices(context, a, b) < 0)
+K_MERGE_SORT(sort_by_slice, int64_t, SORT_BY_SLICE)
+
+int64_t k_unique_slices(const rg_tensor *x, int dim, int64_t *order, int64_t *group)
+{
+    int64_t n = x->size[dim], groups = 0;
+    rg_tensor moved = *x;
+    for (int d = dim; d > 0; d--) moved.size[d] = x->size[d - 1], moved.stride[d] = x->stride[d - 1];
+    moved.size[0] = n, moved.stride[0] = x->stride[dim];
+    rg_update_flags(&moved);
+    rg_tensor *rows = rg_new_like(&moved, x->dtype);
+    int64_t *q = rows ? rg_alloc(2 * (size_t)n * sizeof *q, RG_MEM_OTHER) : NULL;
+    if (q) {
+        rg_copy_elements(rows, &moved);
+        sort_slices s = { rows->data, n ? x->numel / n : 0, x->dtype };
+        for (int64_t i = 0; i < n; i++) q[i] = i;
+        int64_t *sorted = sort_by_slice(q, q + n, n, &s);
+        for (int64_t i = 0; i < n; i++) {
+            if (i == 0 || sort_compare_slices(&s, sorted[i - 1], sorted[i]) || sort_has_nan(&s, sorted[i])
+                || sort_has_nan(&s, sorted[i - 1])) groups++;
+            order[i] = sorted[i];
+            group[i] = groups - 1;
+        }
+        rg_free(q, 2 * (size_t)n * sizeof *q, RG_MEM_OTHER);
+    }
+    rg_release(rows);
+    return q ? groups : -1;
+}
+
+/* ---- searchsorted: how many of a sorted row are below v; up to v if right -------------------- */
+
+#define K_SEARCH(T)                                                                             \
+    static int64_t search_##T(const T *row, int64_t n, T v, bool right)                         \
+    {                                                                                           \
+        int64_t low = 0, high = n;                                                              \
+        while (low < high) {                                                                    \
+            int64_t middle = low + (high - low) / 2;                                            \
+            if (right ? row[middle] > v : row[middle] >= v) high = middle;                      \
+            else low = middle + 1;                                                              \
+        }                                                                                       \
+        return low;                                                                             \
+    }
+K_SEARCH(int64_t)
+K_SEARCH(float)
+K_SEARCH(double)
+
+/* Contiguous tensors of one dtype, not bool; rows of `sorted` go with rows of `values`, or
+ * there is one row for all. */
+void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right)
+{
+    int64_t n = sorted->size[sorted->ndim - 1], *to = (int64_t *)y->data;
+    int64_t per_row = sorted->ndim == 1 ? values->numel : values->size[values->ndim - 1];
+    for (int64_t i = 0; i < values->numel; i++) {
+        int64_t row = sorted->ndim == 1 ? 0 : i / per_row * n;
+        switch (values->dtype) {
+        case RG_FLOAT32: to[i] = search_float((const float *)sorted->data + row, n, ((const float *)values->data)[i], right); break;
+        case RG_FLOAT64: to[i] = search_double((const double *)sorted->data + row, n, ((const double *)values->data)[i], right); break;
+        default:         to[i] = search_int64_t((const int64_t *)sorted->data + row, n, ((const int64_t *)values->data)[i], right);
+        }
+    }
+}
+
+/* ---- nonzero: the places of what is not 0, row by row ----------------------------------------- */
+
+void k_nonzero(rg_tensor *y, const rg_tensor *x)
+{
+    int64_t at[RG_MAX_DIMS] = { 0 }, *to = (int64_t *)y->data;
+    const char *p = x->data;
+    int64_t bytes = (int64_t)rg_sizeof(x->dtype);
+    for (int64_t i = 0; i < x->numel; i++) {
+        if (rg_is_float(x->dtype) ? rg_load_f64(p, x->dtype) != 0 : rg_load_i64(p, x->dtype) != 0)
+            for (int d = 0; d < x->ndim; d++) *to++ = at[d];
+        for (int d = x->ndim - 1; d >= 0; d--) {
+            p += x->stride[d] * bytes;
+            if (++at[d] < x->size[d]) break;
+            p -= x->stride[d] * bytes * x->size[d];
+            at[d] = 0;
+        }
+    }
+}
