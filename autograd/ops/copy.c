@@ -59,7 +59,6 @@ static bool cat_shape(rg_call *c)
     rg_tensor *y = c->out[0];
     for (int i = 0; i < c->n_in; i++) {
         const rg_tensor *x = c->in[i];
-        if (x->ndim == 0) return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be concatenated", i);
         if (cat_skips(x)) continue;
         if (!first) {
             first = x;
@@ -137,6 +136,9 @@ rg_tensor *rg_cat(rg_list tensors, int dim)
     int ndim = 0;
     int64_t at = 0;
     if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors")) return NULL;
+    for (int i = 0; i < tensors.n; i++)
+        if (tensors.v[i]->ndim == 0)
+            return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be concatenated", i);
     for (int i = 0; i < tensors.n; i++)
         if (ndim == 0 || !cat_skips(tensors.v[i])) {
             ndim = tensors.v[i]->ndim;
@@ -396,6 +398,7 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
     if (shifts.n == 0) return rg_fail(RG_RUNTIME_ERROR, "roll", "`shifts` required");
     if (shifts.n != dims.n && !a.flat)
         return rg_fail(RG_RUNTIME_ERROR, "roll", "shifts and dimensions must align. shifts: %d, dims:%d", shifts.n, dims.n);
+    if (x->numel == 0 && dims.n == 1) return RG_APPLY(roll, &a, x);      /* whatever the dim */
     for (int i = 0, d = 0; i < shifts.n; i++) {
         if (x->ndim == 0 && dims.n)
             return rg_fail(RG_INDEX_ERROR, "roll", "Dimension specified as %lld but tensor has no dimensions", (long long)dims.v[i]);
@@ -609,8 +612,8 @@ rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double v
     if ((unsigned)mode > RG_CIRCULAR) return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Unrecognised padding mode %d", (int)mode);
     if (mode != RG_CONSTANT && (n < 1 || n > 3 || (x->ndim != n + 1 && x->ndim != n + 2)))
         return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. Supported combinations for "
-                       "non-constant padding: 2D or 3D input: padding size = 2 (pads last dimension), 3D or 4D input: padding size = 4 "
-                       "(pads last 2 dimensions), 4D or 5D input: padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
+                       "non-constant padding: - 2D or 3D input: padding size = 2 (pads last dimension) - 3D or 4D input: padding size = 4 "
+                       "(pads last 2 dimensions) - 4D or 5D input: padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
     if (mode == RG_REPLICATE && x->dtype == RG_BOOL)
         return rg_fail(RG_NOT_IMPLEMENTED, "pad", "\"replication_pad%dd\" not implemented for 'Bool'", n);
     return RG_APPLY(pad, (&(struct pad_attr){ padding, mode, value }), x);

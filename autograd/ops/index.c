@@ -225,7 +225,6 @@ SCATTER_FUNCTIONS(scatter_add)
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
 
 struct index_select_attr { int dim; };
-#define index_add_attr index_select_attr
 
 static bool index_select_shape(rg_call *c)
 {
@@ -285,6 +284,8 @@ rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
 
+struct index_add_attr { int dim; bool scaled; };        /* scaled: alpha isn't 1 */
+
 static bool index_add_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
@@ -300,17 +301,21 @@ static bool index_add_shape(rg_call *c)
     if (x->dtype != source->dtype)
         return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same scalar type",
                        rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
-    bool fits = x->ndim == source->ndim;
-    for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
-    if (fits && index_size(source, dim) != index->numel)
+    if (source->ndim && dim >= source->ndim)
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Indexing dim %d is out of bounds of the source tensor with dim %d",
+                       dim, source->ndim);
+    if (index_size(source, dim) != index->numel)
         return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
                        "(%lld), for dim: %d", (long long)index->numel, (long long)index_size(source, dim), dim);
+    bool fits = x->ndim == source->ndim;
+    for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
     if (!fits)
         return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding the specified "
                        "dimension. Got self.shape = %s source.shape = %s", rg_shape_text(x->ndim, x->size, a),
                        rg_shape_text(source->ndim, source->size, b));
     rg_copy_shape(c->out[0], x);
-    if (x->ndim > 1) return index_in_range("index_add", index, x, dim);
+    if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_add)->scaled)
+        return index_in_range("index_add", index, x, dim);          /* torch scatters here, and says so */
     return k_index_within(index, 0, index_size(x, dim), &bad) || rg_fail(RG_INDEX_ERROR, "index_add", "index out of range in self");
 }
 
@@ -329,15 +334,16 @@ static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g)
 RG_OP(index_add, .attr_size = sizeof(struct index_add_attr), .doc = "x with slices of the source added at the indices along dim",
       .node = "IndexAddBackward0", .n_in = 3, .inplace = true, .shape = index_add_shape, .forward = index_add_forward,
       .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
-      RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, 0) }, { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, 1) },
-                 { "() i1(1) ()", RG_A(index_add, 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, 0) }));
+      RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, .dim = 0) }, { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, .dim = 1) },
+                 { "() i1(1) ()", RG_A(index_add, .dim = 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, .dim = 0) }));
 
 /* alpha times the source, in its own dtype, as x will take it */
 static bool index_add_begin(const char *op, int dim, rg_tensor *in[3], double alpha, struct index_add_attr *a)
 {
     if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op) || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
         return false;
-    if (alpha == 1) return true;
+    a->scaled = alpha != 1;
+    if (!a->scaled) return true;
     in[2] = rg_is_float(in[2]->dtype) ? rg_mul(in[2], alpha)
           : in[2]->dtype == RG_BOOL ? rg_mul(in[2], (bool)(alpha != 0))
           : rg_mul(in[2], (int64_t)RG_MAX(RG_MIN(alpha, 9e18), -9e18));

@@ -58,7 +58,8 @@ static bool index_layout(const char *op, const rg_tensor *t, const struct index_
     return true;
 }
 
-typedef struct { int64_t size, stride; int64_t *bad; bool *ok; } index_dim;
+typedef struct { int dim; int64_t at, size; const char *where; } index_bad;      /* the first one out of bounds, if `where` is set */
+typedef struct { int dim; int64_t size, stride; index_bad *bad; } index_dim;
 
 /* *p[0] += index * stride, a negative index counted from the end */
 static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context)
@@ -67,8 +68,7 @@ static void index_offsets(char *const p[], const int64_t s[], int64_t n, const v
     for (int64_t i = 0; i < n; i++) {
         int64_t at = *(const int64_t *)(p[1] + i * s[1]);
         if (at < -c->size || at >= c->size) {
-            if (*c->ok) *c->bad = at;
-            *c->ok = false;
+            if (!c->bad->where || p[0] + i * s[0] < c->bad->where) *c->bad = (index_bad){ c->dim, at, c->size, p[0] + i * s[0] };
             continue;
         }
         *(int64_t *)(p[0] + i * s[0]) += (at < 0 ? at + c->size : at) * c->stride;
@@ -86,13 +86,13 @@ static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg
     rg_tensor *sum = rg_new(RG_INT64, n, at.size + begin);
     if (!sum) return false;
     rg_fill_zero(sum);
-    bool ok = true;
-    for (int i = 0; i < k && ok; i++) {
-        int64_t bad = 0, size = t->size[a->dim[i]];
-        rg_each(2, (rg_tensor *[]){ sum, index[i] }, index_offsets, &(index_dim){ size, t->stride[a->dim[i]], &bad, &ok });
-        if (!ok) rg_fail(RG_INDEX_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld", (long long)bad, i, (long long)size);
-    }
-    if (ok) {
+    index_bad bad = { .where = NULL };
+    for (int i = 0; i < k; i++)
+        rg_each(2, (rg_tensor *[]){ sum, index[i] }, index_offsets, &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
+    if (bad.where) {
+        rg_fail(RG_INDEX_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld", (long long)bad.at, bad.dim,
+                (long long)bad.size);
+    } else {
         offsets = *sum;
         rg_copy_shape(&offsets, row);
         base.data = t->data;
@@ -107,7 +107,7 @@ static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg
         k_index(how, row, &base, &offsets, 1);
     }
     rg_release(sum);
-    return ok;
+    return !bad.where;
 }
 
 static bool index_shape(rg_call *c)
@@ -216,7 +216,7 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask)
     rg_tensor shape = { 0 }, *in[1 + RG_MAX_DIMS];
     if (!rg_check(x, "masked_select") || !rg_check(mask, "masked_select")) return NULL;
     if (mask->dtype != RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "masked_select", "masked_select: expected BoolTensor for mask");
-    if (!rg_broadcast_shapes("masked_select", x, mask, &shape)) return NULL;
+    if (!rg_broadcast_shapes("masked_select", mask, x, &shape)) return NULL;
     rg_dims dims = { .n = RG_MAX(shape.ndim, 1), .v = { 1 } };
     for (int d = 0; d < shape.ndim; d++) dims.v[d] = shape.size[d], a.dim[d] = d;
     RG_SCOPE();
@@ -494,12 +494,6 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 }
 
 /* ---- x[items] -------------------------------------------------------------------------------------- */
-
-static bool alias_view(rg_call *c) { return rg_view_begin(c) && rg_view_end(c); }
-static rg_tensor *alias_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
-
-RG_OP(alias, .doc = "x itself, as x[...]", .node = "AliasBackward0", .n_in = 1, .view = alias_view,
-      .grad = { RG_RULE(0, alias_rule) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
 static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const struct subscript_step *step, const struct index_attr *at, int n_index,
                                  rg_tensor *const index[])

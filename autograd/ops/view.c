@@ -3,6 +3,8 @@
  */
 #include "autograd/op.h"
 
+#include <stdio.h>
+
 /* A view whose element count doesn't fit has no use, and would never be walked to its end. */
 static bool view_end(rg_call *c)
 {
@@ -399,7 +401,7 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim)
         if (negative) rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes have only non-negative entries, "
                               "but got split_sizes=%s", given);
         else rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's "
-                     "size at dimension %d), but got split_sizes=%s", (long long)x->size[d], d, given);
+                     "size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim, given);
         return list_failed;
     }
     rg_tensor **part = list_room("split", n);
@@ -428,12 +430,11 @@ rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim)
 rg_list rg_unbind(rg_tensor *x, int dim)
 {
     int d;
-    if (!rg_check(x, "unbind")) return list_failed;
+    if (!rg_check(x, "unbind") || !rg_wrap_dim("unbind", dim, x->ndim, &d)) return list_failed;
     if (x->ndim == 0) {
-        rg_fail(RG_INDEX_ERROR, "unbind", "Dimension specified as %d but tensor has no dimensions", dim);
+        rg_fail(RG_INDEX_ERROR, "unbind", "Dimension specified as %d but tensor has no dimensions", d);
         return list_failed;
     }
-    if (!rg_wrap_dim("unbind", dim, x->ndim, &d)) return list_failed;
     rg_tensor **part = list_room("unbind", x->size[d]);
     if (!part) return list_failed;
     for (int64_t i = 0; i < x->size[d]; i++)
@@ -478,6 +479,7 @@ rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1)
 rg_tensor *rg_mT(rg_tensor *x)
 {
     if (!rg_check(x, "mT")) return NULL;
+    if (x->ndim == 0) return rg_lend(x);
     if (x->ndim < 2)
         return rg_fail(RG_RUNTIME_ERROR, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", x->ndim);
     return rg_transpose(x, -2, -1);
@@ -507,6 +509,14 @@ rg_tensor *rg_t(rg_tensor *x)
     return RG_APPLY(t, RG_NO_ATTR, x);
 }
 
+/* ---- alias: x itself, as another view of it --------------------------------------------------- */
+
+static bool alias_view(rg_call *c) { return rg_view_begin(c) && rg_view_end(c); }
+static rg_tensor *alias_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
+
+RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, .view = alias_view,
+      .grad = { RG_RULE(0, alias_rule) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
+
 /* ---- permute: dim d of y is dim dims[d] of x ------------------------------------------------- */
 
 struct permute_attr { rg_dims dims; };
@@ -533,18 +543,17 @@ RG_OP(permute, .attr_size = sizeof(struct permute_attr), .doc = "x with its dims
       RG_SAMPLES({ "(2,3,4)", RG_A(permute, RG_D(2, 0, 1)) }, { "(2,3)", RG_A(permute, RG_D(1, 0)) },
                  { "()", RG_A(permute, RG_D()) }, { "(0,3)", RG_A(permute, RG_D(1, 0)) }));
 
-/* Each dim wrapped; true and a mask of them if none is named twice. */
-static bool dims_wrap(const char *op, rg_dims *dims, int ndim, uint32_t *mask)
+/* Each dim wrapped, and a mask of them; false: the error stands. again: what to say of one named twice. */
+static bool dims_wrap(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again)
 {
-    bool once = true;
     *mask = 0;
     for (int i = 0, d; i < dims->n; i++) {
-        if (!rg_wrap_dim(op, dims->v[i], ndim, &d)) return dims->n = -1, false;
-        once = once && !(*mask >> d & 1);
+        if (!rg_wrap_dim(op, dims->v[i], ndim, &d)) return false;
+        if (*mask >> d & 1) return rg_fail(RG_RUNTIME_ERROR, op, again, d);
         *mask |= 1u << d;
         dims->v[i] = d;
     }
-    return once;
+    return true;
 }
 
 rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
@@ -555,8 +564,7 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
         return rg_fail(RG_RUNTIME_ERROR, "permute", "permute(sparse_coo): number of dimensions in the tensor input does not match "
                        "the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d",
                        x->ndim, dims.n);
-    if (!dims_wrap("permute", &dims, x->ndim, &mask))
-        return dims.n < 0 ? NULL : rg_fail(RG_RUNTIME_ERROR, "permute", "permute(): duplicate dims are not allowed.");
+    if (!dims_wrap("permute", &dims, x->ndim, &mask, "permute(): duplicate dims are not allowed.")) return NULL;
     return RG_APPLY(permute, (&(struct permute_attr){ dims }), x);
 }
 
@@ -576,14 +584,15 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination)
     if (source.n != destination.n)
         return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: Invalid source or destination dims: source (%s dims) should contain "
                        "the same number of dims as destination (%s dims)", from, to);
+    char twice[2][256];
     uint32_t taken, filled;
-    bool once = dims_wrap("movedim", &source, x->ndim, &taken);
-    if (source.n < 0) return NULL;
-    bool once_to = dims_wrap("movedim", &destination, x->ndim, &filled);
-    if (destination.n < 0) return NULL;
-    if (!once) return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: repeated dim in `source` (%s)", from);
-    if (!once_to) return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: repeated dim in `destination` (%s)", to);
-    if (x->ndim == 0) return rg_permute_dims(x, (rg_dims){ 0 });
+    for (int i = 0, d; i < 2 * source.n; i++)
+        if (!rg_wrap_dim("movedim", i < source.n ? source.v[i] : destination.v[i - source.n], x->ndim, &d)) return NULL;
+    snprintf(twice[0], sizeof twice[0], "movedim: repeated dim in `source` (%s)", from);
+    snprintf(twice[1], sizeof twice[1], "movedim: repeated dim in `destination` (%s)", to);
+    if (!dims_wrap("movedim", &source, x->ndim, &taken, twice[0])
+        || !dims_wrap("movedim", &destination, x->ndim, &filled, twice[1])) return NULL;
+    if (x->ndim == 0) return RG_APPLY(alias, RG_NO_ATTR, x);
     rg_dims order = { .n = x->ndim };
     for (int i = 0; i < source.n; i++) order.v[destination.v[i]] = source.v[i];
     for (int d = 0, rest = 0; d < order.n; d++) {           /* the others keep their order */
@@ -672,12 +681,7 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims)
 {
     struct squeeze_attr a = { .form = 2 };
     if (!rg_check(x, "squeeze") || !rg_check_dims("squeeze", dims.n)) return NULL;
-    if (!dims_wrap("squeeze", &dims, x->ndim, &a.dims)) {
-        if (dims.n < 0) return NULL;
-        int i = 0;
-        for (uint32_t seen = 0; !(seen >> dims.v[i] & 1); i++) seen |= 1u << dims.v[i];
-        return rg_fail(RG_RUNTIME_ERROR, "squeeze", "dim %d appears multiple times in the list of dims", (int)dims.v[i]);
-    }
+    if (!dims_wrap("squeeze", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")) return NULL;
     return RG_APPLY(squeeze, &a, x);
 }
 
@@ -812,11 +816,11 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
 {
     int at;
     char text[192];
-    if (!rg_check(x, "unflatten")) return NULL;
+    if (!rg_check(x, "unflatten") || !rg_wrap_dim("unflatten", dim, x->ndim, &at)) return NULL;
     if (sizes.n == 0) return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: sizes must be non-empty");
     if (x->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "Dimension specified as %d but tensor has no dimensions", dim);
-    if (!rg_wrap_dim("unflatten", dim, x->ndim, &at) || !rg_check_dims("unflatten", sizes.n)
+        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "Dimension specified as %d but tensor has no dimensions", at);
+    if (!rg_check_dims("unflatten", sizes.n)
         || !rg_check_dims("unflatten", x->ndim - 1 + sizes.n)) return NULL;
     int64_t product = 1, whole = x->size[at];
     int infer = -1, inferred = 0;

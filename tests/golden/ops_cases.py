@@ -80,7 +80,8 @@ class IndexOf:
 
 def items(given):
     parsed = [item(i) for i in given]
-    return tuple(j for i in parsed for j in (i if isinstance(i, tuple) else (i,)))
+    whole = tuple(j for i in parsed for j in (i if isinstance(i, tuple) else (i,)))
+    return whole[0] if len(whole) == 1 else whole           # x[0:2] and x[0:2,] have other names in the graph
 
 def set_items(x, value, *given):
     x[items(given)] = value
