@@ -111,7 +111,7 @@ $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
 
 define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
-	$$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) $$(links_$(1)) $$$$(pkg-config --libs check) $$(LIBS)
+	$$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) -Wl,--whole-archive $$(links_$(1)) -Wl,--no-whole-archive $$$$(pkg-config --libs check) $$(LIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 

@@ -301,7 +301,7 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 rg_tensor *rg_softmax(rg_tensor *x, int dim);           /* e^x / sum(e^x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);       /* x - ln sum(e^x) */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps);
-rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
+rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);  /* eps < 0: the dtype's own */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps);
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps);               /* x / max(norm_p(x), eps) */
 rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps);

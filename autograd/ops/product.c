@@ -37,8 +37,9 @@ static matmul_kind matmul_kind_of(const rg_tensor *a, const rg_tensor *b, bool *
 {
     bool vector_a = a->ndim == 1, vector_b = b->ndim == 1;
     *swapped = a->history && b->ndim > 2 && (a->ndim <= 2 || (a->ndim == 3 && b->ndim == 3 && a->size[0] == 1 && b->size[0] != 1));
+    bool one_b = b->ndim <= 2 || (b->history && a->ndim == 3 && b->ndim == 3 && b->size[0] == 1 && a->size[0] != 1);
     if (vector_a && vector_b) return MATMUL_DOT;
-    return vector_b || (vector_a && *swapped) ? MATMUL_MV : b->ndim <= 2 || *swapped ? MATMUL_MM : MATMUL_BMM;
+    return vector_b || (vector_a && *swapped) ? MATMUL_MV : one_b || *swapped ? MATMUL_MM : MATMUL_BMM;
 }
 
 static bool matmul_check(const char *name, matmul_kind kind, bool swapped, const rg_tensor *a, const rg_tensor *b,
@@ -247,7 +248,10 @@ rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b)
         else if (kind == MATMUL_MV && a->ndim == 2) attr.node = "MvBackward0";
         else if (kind == MATMUL_MM && a->ndim == 1) attr.node = "SqueezeBackward4";
         else if (kind == MATMUL_MM && a->ndim == 2 && !swapped) attr.node = "MmBackward0";
-        else if (kind == MATMUL_MM && swapped) attr.node = a->size[a->ndim - 2] == 1 ? "TransposeBackward0" : "CloneBackward0";
+        else if (kind == MATMUL_MM && swapped) {
+            bool thin = a->size[a->ndim - 2] <= 1 || b->size[b->ndim - 1] <= 1 || b->numel == 0;
+            attr.node = thin ? "TransposeBackward0" : "CloneBackward0";
+        }
     }
     return RG_APPLY(matmul, &attr, a, b);
 }
@@ -263,6 +267,7 @@ rg_tensor *rg_dot(rg_tensor *a, rg_tensor *b)
 rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
+    if (a->ndim == 0) return rg_fail(RG_INDEX_ERROR, "mv", "Dimension specified as 0 but tensor has no dimensions");
     if (a->ndim != 2 || b->ndim != 1)
         return rg_fail(RG_RUNTIME_ERROR, "mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0"), a, b);
@@ -520,6 +525,7 @@ rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b)
     if (a->size[a->ndim - 1] != b->size[b->ndim - 1])
         return rg_fail(RG_RUNTIME_ERROR, "inner", "inner() the last dimension must match on both input tensors but got shapes "
                        "%s and %s", rg_shape_text(a->ndim, a->size, sa), rg_shape_text(b->ndim, b->size, sb));
+    if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1) return RG_COMPOSITE(rg_reshape_dims(rg_dot(a, b), (rg_dims){ 0 }));
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
 

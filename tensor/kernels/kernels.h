@@ -57,6 +57,17 @@ typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind);
 
+/* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and gbias are added to. */
+typedef struct k_norm {
+    int64_t rows, n;                    /* x consists of rows of n elements, */
+    int64_t groups, per;                /* row r of group r % groups, with a weight for each `per` of them */
+    double  eps;
+    bool    centred;                    /* take the mean away */
+} k_norm;
+void k_normalize(const k_norm *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias);
+void k_normalize_backward(const k_norm *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
+                          const rg_tensor *x, const rg_tensor *weight);
+
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta);  /* y = alpha a b + beta y */

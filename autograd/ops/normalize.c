@@ -1,0 +1,289 @@
+/*
+ * normalize.c: layer, group and rms norm; vectors made as long as 1, and the
+ * angle between two; dropout.
+ */
+#include "autograd/op.h"
+
+#include <float.h>
+
+/* ---- layer_norm, group_norm, rms_norm: with h = (x - mean) / sqrt(var + eps), row by row,
+ *      y = h weight + bias; gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight,
+ *      gweight = sum(g h), gbias = sum(g). rms_norm takes no mean away. ------------------- */
+
+/* x is batch rows for each group; a row is `channels` weights, each for `per` elements. */
+struct norm_attr { int64_t batch, groups, channels, per; double eps; };
+
+static k_norm norm_sizes(const rg_op *op, const struct norm_attr *a)
+{
+    return (k_norm){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
+                     .centred = op != &rg_op_rms_norm };
+}
+
+static rg_tensor *norm_contiguous(rg_tensor *t) { return rg_is_none(t) ? NULL : rg_contiguous_copy(t, (rg_dtype)t->dtype); }
+
+static bool norm_forward(rg_call *c)
+{
+    rg_tensor *t[3] = { NULL, NULL, NULL };
+    bool ok = true;
+    for (int i = 0; i < c->n_in; i++) ok &= (t[i] = norm_contiguous(c->in[i])) || rg_is_none(c->in[i]);
+    k_norm z = norm_sizes(c->op, c->attr);
+    if (ok) k_normalize(&z, c->out[0], t[0], t[1], t[2]);
+    for (int i = 0; i < 3; i++) rg_release(t[i]);
+    return ok;
+}
+
+/* t as (batch, groups, row) */
+static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t)
+{
+    const struct norm_attr *a = s->attr;
+    return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
+}
+
+/* h, as rows; and rstd */
+static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd)
+{
+    rg_tensor *x = norm_rows(s, rg_saved(s, 0));
+    if (s->op != &rg_op_rms_norm) x = rg_sub(x, rg_mean_dim(x, 2, true));
+    *rstd = rg_rsqrt(rg_add(rg_mean_dim(rg_square(x), 2, true), ((const struct norm_attr *)s->attr)->eps));
+    return rg_mul(x, *rstd);
+}
+
+static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g)
+{
+    const struct norm_attr *a = s->attr;
+    rg_tensor *rstd, *h = norm_unit(s, &rstd), *w = rg_saved(s, 1);
+    g = norm_rows(s, g);
+    if (!rg_is_none(w)) {
+        w = rg_expand(rg_reshape(w, a->groups, a->channels, 1), a->groups, a->channels, a->per);
+        g = rg_mul(g, rg_reshape(w, a->groups, a->channels * a->per));
+    }
+    rg_tensor *along = rg_mul(h, rg_mean_dim(rg_mul(g, h), 2, true));
+    if (s->op != &rg_op_rms_norm) g = rg_sub(g, rg_mean_dim(g, 2, true));
+    return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rg_input_dims(s, 0));
+}
+
+/* The sum of what each weight serves. */
+static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t)
+{
+    const struct norm_attr *a = s->attr;
+    t = rg_sum_dims(rg_reshape(t, a->batch, a->groups, a->channels, a->per), RG_DIMS(0, 3), false);
+    return rg_reshape_dims(t, rg_input_dims(s, s->input));
+}
+
+static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *rstd;
+    return norm_gather(s, rg_mul(norm_rows(s, g), norm_unit(s, &rstd)));
+}
+
+static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_gather(s, g); }
+
+static bool norm_fused(const rg_step *s, rg_tensor *gin[])
+{
+    const struct norm_attr *a = s->attr;
+    if (!rg_wants(s, 0) && !rg_wants(s, 1)) return true;
+    rg_tensor *x = rg_saved(s, 0), *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
+    if (!x || !w) return false;
+    k_norm z = norm_sizes(s->op, a);
+    size_t weights = rg_wants(s, 1) || rg_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0, bytes = (2 * weights + 1) * sizeof(double);
+    double *sums = rg_alloc(bytes, RG_MEM_OTHER);
+    rg_tensor *t[3] = { norm_contiguous(x), norm_contiguous(w), norm_contiguous(g) };
+    bool ok = sums && t[0] && (t[1] || rg_is_none(w)) && t[2];
+    for (int i = 0; i < s->n_in && ok; i++) {
+        if (!rg_wants(s, i)) continue;
+        rg_dims shape = rg_input_dims(s, i);
+        ok = (gin[i] = rg_new(x->dtype, shape.n, shape.v)) != NULL;
+    }
+    if (ok) {
+        memset(sums, 0, bytes);
+        k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL, s->n_in > 2 && gin[2] ? sums + weights : NULL, t[2], t[0], t[1]);
+        for (int i = 1; i < s->n_in; i++)
+            for (size_t k = 0; gin[i] && k < weights; k++)
+                rg_store_f64(gin[i]->data + k * rg_sizeof(gin[i]->dtype), gin[i]->dtype, sums[k + (i == 2 ? weights : 0)]);
+    }
+    for (int i = 0; i < 3; i++) rg_release(t[i]);
+    if (sums) rg_free(sums, bytes, RG_MEM_OTHER);
+    return ok;
+}
+
+#define NORM_ROW                                                                                \
+    .attr_size = sizeof(struct norm_attr), .shape = rg_shape_same, .forward = norm_forward, .fused = norm_fused, \
+    .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), RG_RULE(0, norm_rule_bias) }
+
+RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims", .node = "NativeLayerNormBackward0",
+      .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
+      RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) }, { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
+                 { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) }, { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) },
+                 { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) }, { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels", .node = "NativeGroupNormBackward0",
+      .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
+      RG_SAMPLES({ "(2,6,3) (6) (6)", RG_A(norm, 2, 2, 3, 3, 1e-5) }, { "(2,6) (6) (6)", RG_A(norm, 2, 3, 2, 1, 1e-2) },
+                 { "(2,4,2,9) - -", RG_A(norm, 2, 2, 2, 18, 1e-5) }, { "(2,2,20) (2) -", RG_A(norm, 2, 1, 2, 20, 1e-5) },
+                 { "(0,6,3) (6) (6)", RG_A(norm, 0, 2, 3, 3, 1e-5) }, { "(2,4,0) (4) (4)", RG_A(norm, 2, 2, 2, 0, 1e-5) }));
+RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims", .node = "MulBackward0", .n_in = 2,
+      .optional = RG_IN(1), NORM_ROW,
+      RG_SAMPLES({ "(2,3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) }, { "(2,2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
+                 { "(2,40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(0,3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+
+/* Wraps around for what has no elements and absurd sizes. */
+static int64_t norm_product(const rg_tensor *x, int from, int to)
+{
+    uint64_t n = 1;
+    for (int d = from; d < to; d++) n *= (uint64_t)x->size[d];
+    return (int64_t)n;
+}
+
+/* Is x's shape [*, normalized_shape], and the weight's (and bias's) normalized_shape? */
+static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
+                       struct norm_attr *a)
+{
+    char want[192], got[192];
+    if (!rg_check(x, op) || !rg_check_dims(op, shape->n)) return false;
+    for (int i = 0; i < n; i++)
+        if (!rg_is_none(affine[i]) && !rg_check(affine[i], op)) return false;
+    rg_shape_text(shape->n, shape->v, want);
+    if (shape->n == 0)
+        return rg_fail(RG_RUNTIME_ERROR, op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+                       "one element, but got normalized_shape = []");
+    for (int i = 0; i < n; i++)
+        if (!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, (size_t)shape->n * 8)))
+            return rg_fail(RG_RUNTIME_ERROR, op, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "
+                           "normalized_shape = %s", i ? "bias" : "weight", i ? "bias" : "weight",
+                           rg_shape_text(affine[i]->ndim, affine[i]->size, got), want);
+    int first = x->ndim - shape->n;
+    if (first < 0 && n == 1)
+        return rg_fail(RG_RUNTIME_ERROR, op, "Input tensor must have at least %d dimensions, but got %d", shape->n, x->ndim);
+    if (first < 0 || memcmp(x->size + first, shape->v, (size_t)shape->n * 8))
+        return rg_fail(RG_RUNTIME_ERROR, op, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s",
+                       want, star, want + 1, rg_shape_text(x->ndim, x->size, got));
+    a->batch = a->channels = a->groups = a->per = 1;
+    a->batch = norm_product(x, 0, first);
+    a->channels = norm_product(x, first, x->ndim);
+    return true;
+}
+
+static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
+{
+    if (!rg_is_float(x->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(x->dtype));
+    if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
+    if (x->dtype == RG_FLOAT32)
+        return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): expect parameter to have scalar type of Float");
+    return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): all inputs must share same datatype.");
+}
+
+rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps)
+{
+    struct norm_attr a = { .eps = eps };
+    if (!norm_check("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2, &a)
+        || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias)) return NULL;
+    return RG_APPLY(layer_norm, &a, x, weight, bias);
+}
+
+rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps)
+{
+    struct norm_attr a = { .eps = eps };
+    if (eps < 0 && x) a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    if (!norm_check("rms_norm", "", x, &normalized_shape, &weight, 1, &a) || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
+        return NULL;
+    if (rg_is_none(weight) || weight->dtype == x->dtype) return RG_APPLY(rms_norm, &a, x, weight);
+    return RG_COMPOSITE(RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
+}
+
+rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps)
+{
+    struct norm_attr a = { .groups = groups, .eps = eps };
+    char shape[192], got[192];
+    if (!rg_check(x, "group_norm") || (!rg_is_none(weight) && !rg_check(weight, "group_norm"))
+        || (!rg_is_none(bias) && !rg_check(bias, "group_norm"))) return NULL;
+    if (x->ndim < 2)
+        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
+    if (groups <= 0) return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected num groups to be greater than 0, got %lld", (long long)groups);
+    int64_t channels = x->size[1];
+    rg_shape_text(x->ndim, x->size, shape);
+    a.per = norm_product(x, 2, x->ndim);
+    if (x->numel && x->size[0] * channels / groups * a.per == 1) {
+        rg_dims values = rg_shape(x);
+        values.v[0] = x->size[0] * channels / groups, values.v[1] = groups;
+        return rg_fail(RG_VALUE_ERROR, "group_norm", "Expected more than 1 value per channel when training, got input size %s",
+                       rg_shape_text(values.n, values.v, got));
+    }
+    if (channels % groups)
+        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected number of channels in input to be divisible by num_groups, but got "
+                       "input of shape %s and num_groups=%lld", shape, (long long)groups);
+    for (int i = 0; i < 2; i++) {
+        const rg_tensor *t = i ? bias : weight;
+        if (rg_is_none(t) || (t->ndim == 1 && t->size[0] == channels)) continue;
+        if (!rg_is_none(weight)) rg_shape_text(weight->ndim, weight->size, got);        /* the weight's for the bias, too: as torch */
+        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected %s to be a vector of size equal to the number of channels in input, but "
+                       "got %s of shape %s and input of shape %s", i ? "bias" : "weight", i ? "bias" : "weight",
+                       rg_is_none(weight) ? "[0]" : got, shape);
+    }
+    if (!norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias)) return NULL;
+    a.batch = x->size[0];
+    a.channels = channels / groups;
+    return RG_APPLY(group_norm, &a, x, weight, bias);
+}
+
+/* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------------------------- */
+
+rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps)
+{
+    if (!rg_check(x, "normalize")) return NULL;
+    if (!rg_is_float(x->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "normalize", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
+                       rg_scalar_name(x->dtype));
+    return RG_COMPOSITE(rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
+}
+
+/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim -------------------- */
+
+/* t over its norm, which is raised to eps without the gradient's knowing. */
+static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps)
+{
+    rg_tensor *norm = rg_norm_dim(t, 2, dim, true), *value = norm ? rg_detach(norm) : NULL;
+    return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
+}
+
+rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
+{
+    rg_tensor wide = { 0 };
+    if (!rg_check(a, "cosine_similarity") || !rg_check(b, "cosine_similarity")) return NULL;
+    rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ a, b });
+    if (!rg_is_float(dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "cosine_similarity", "expected common dtype to be floating point, yet common dtype is %s",
+                       rg_scalar_name(dtype));
+    if (!rg_broadcast_shapes("cosine_similarity", a, b, &wide)) return NULL;
+    rg_dims shape = { .n = wide.ndim };
+    memcpy(shape.v, wide.size, sizeof shape.v);
+    RG_SCOPE();
+    if (!rg_is_float(a->dtype)) a = rg_to(a, dtype);
+    if (!rg_is_float(b->dtype)) b = rg_to(b, dtype);
+    if (a && !rg_same_shape(a, &wide)) a = rg_expand_dims(a, shape);
+    if (b && !rg_same_shape(b, &wide)) b = rg_expand_dims(b, shape);
+    rg_tensor *y = rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false);
+    return y ? rg_escape(y) : NULL;
+}
+
+/* ---- dropout: x times a mask of 0 and 1 / (1 - p) ------------------------------------------------------ */
+
+/* Like x, and laid out as x is: the mask is drawn in memory order. */
+static rg_tensor *dropout_mask(rg_tensor *x)
+{
+    int order[RG_MAX_DIMS];
+    rg_dims sizes = { .n = x->ndim }, back = sizes;
+    if (rg_memory_order(x, order)) return rg_empty_like(x);
+    for (int d = 0; d < x->ndim; d++) sizes.v[d] = x->size[order[d]], back.v[order[d]] = d;
+    return rg_permute_dims(rg_empty_dims(sizes, x->dtype), back);
+}
+
+rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g)
+{
+    if (!rg_check(x, "dropout")) return NULL;
+    if (!(p >= 0 && p <= 1))
+        return rg_fail(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, "dropout", "dropout probability has to be between 0 and 1, but got %s", rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
+    if (p == 0 || !training || x->numel == 0) return rg_lend(x);
+    if (p == 1) return RG_COMPOSITE(rg_mul(x, rg_zeros_like(x)));
+    if (!rg_is_float(x->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "dropout", "result type Float can't be cast to the desired output type %s", rg_scalar_name(x->dtype));
+    return RG_COMPOSITE(rg_mul(x, rg_div_(rg_bernoulli_with_(dropout_mask(x), 1 - p, g), 1 - p)));
+}

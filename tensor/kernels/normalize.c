@@ -1,0 +1,109 @@
+/*
+ * normalize.c: rows with their mean taken away and divided by their deviation,
+ * then scaled and shifted: layer, group and rms norm. Backward finds mean and
+ * deviation again, from a row that it has to read anyway.
+ */
+#include "kernels.h"
+
+#include <math.h>
+
+enum { NORM_LANES = 16 };
+
+/* Sums over a row in lanes, which vectorise and lose less than one running sum does. */
+#define NORM_SUM(T, result, n, value) do {                                                      \
+        T lane_[NORM_LANES] = { 0 };                                                            \
+        int64_t whole_ = (n) / NORM_LANES * NORM_LANES;                                         \
+        for (int64_t j = 0; j < whole_; j += NORM_LANES)                                        \
+            for (int l = 0; l < NORM_LANES; l++) { int64_t i = j + l; lane_[l] += (value); }    \
+        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] += (value);                    \
+        for (int half_ = NORM_LANES / 2; half_; half_ /= 2)                                     \
+            for (int l = 0; l < half_; l++) lane_[l] += lane_[l + half_];                       \
+        result = lane_[0];                                                                      \
+    } while (0)
+
+/* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
+#define K_NORM(T, SQRT)                                                                         \
+    static void norm_row_##T(const k_norm *z, const T *x, T *mean, T *rstd)                     \
+    {                                                                                           \
+        T m = 0, v;                                                                             \
+        if (z->centred) {                                                                       \
+            NORM_SUM(T, m, z->n, x[i]);                                                         \
+            m /= (T)z->n;                                                                       \
+        }                                                                                       \
+        NORM_SUM(T, v, z->n, (x[i] - m) * (x[i] - m));                                          \
+        *mean = m;                                                                              \
+        *rstd = 1 / SQRT(v / (T)z->n + (T)z->eps);                                              \
+    }                                                                                           \
+    static void norm_##T(const k_norm *z, T *restrict y, const T *restrict x, const T *w, const T *b) \
+    {                                                                                           \
+        int64_t channels = z->n / z->per;                                                       \
+        for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                           \
+            T mean, rstd;                                                                       \
+            const T *rw = w ? w + r % z->groups * channels : NULL, *rb = b ? b + r % z->groups * channels : NULL; \
+            norm_row_##T(z, x, &mean, &rstd);                                                   \
+            if (z->per == 1 && rw && rb) {                                                      \
+                for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i] + rb[i]; \
+            } else if (z->per == 1 && rw) {                                                     \
+                for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i];         \
+            } else for (int64_t c = 0; c < channels; c++) {                                     \
+                T scale = rw ? rw[c] : 1, shift = rb ? rb[c] : 0;                               \
+                for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) y[i] = (x[i] - mean) * rstd * scale + shift; \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+    /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;       \
+     * weight's is sum(g h), bias's sum(g) */                                                   \
+    static void norm_backward_##T(const k_norm *z, T *restrict gx, double *restrict gweight, double *restrict gbias, \
+                                  const T *restrict g, const T *restrict x, const T *w)         \
+    {                                                                                           \
+        int64_t channels = z->n / z->per;                                                       \
+        for (int64_t r = 0; r < z->rows; r++, x += z->n, g += z->n, gx += gx ? z->n : 0) {      \
+            T mean, rstd, sum = 0, dot = 0;                                                     \
+            int64_t first = r % z->groups * channels;                                           \
+            const T *rw = w ? w + first : NULL;                                                 \
+            norm_row_##T(z, x, &mean, &rstd);                                                   \
+            if (z->per == 1) {                                                                  \
+                for (int64_t i = 0; i < z->n && gweight; i++) gweight[first + i] += (double)(g[i] * ((x[i] - mean) * rstd)); \
+                for (int64_t i = 0; i < z->n && gbias; i++) gbias[first + i] += (double)g[i];   \
+            } else for (int64_t c = 0; c < channels; c++) {                                     \
+                const T *gc = g + c * z->per, *xc = x + c * z->per;                             \
+                T gw, gb;                                                                       \
+                NORM_SUM(T, gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                       \
+                NORM_SUM(T, gb, z->per, gc[i]);                                                 \
+                if (gweight) gweight[first + c] += (double)gw;                                  \
+                if (gbias) gbias[first + c] += (double)gb;                                      \
+            }                                                                                   \
+            if (!gx) continue;                                                                  \
+            if (z->per == 1 && rw) for (int64_t i = 0; i < z->n; i++) gx[i] = g[i] * rw[i];     \
+            else for (int64_t c = 0; c < channels; c++)                                         \
+                for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i]; \
+            if (z->centred) NORM_SUM(T, sum, z->n, gx[i]);                                      \
+            NORM_SUM(T, dot, z->n, gx[i] * ((x[i] - mean) * rstd));                             \
+            sum /= (T)z->n;                                                                     \
+            dot /= (T)z->n;                                                                     \
+            for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot); \
+        }                                                                                       \
+    }
+K_NORM(float, sqrtf)
+K_NORM(double, sqrt)
+
+#define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
+
+void k_normalize(const k_norm *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
+{
+    if (y->numel == 0) return;
+    if (y->dtype == RG_FLOAT32)
+        norm_float(z, (float *)y->data, (const float *)x->data, NORM_DATA(weight), NORM_DATA(bias));
+    else
+        norm_double(z, (double *)y->data, (const double *)x->data, NORM_DATA(weight), NORM_DATA(bias));
+}
+
+void k_normalize_backward(const k_norm *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
+                          const rg_tensor *x, const rg_tensor *weight)
+{
+    if (x->numel == 0) return;
+    if (x->dtype == RG_FLOAT32)
+        norm_backward_float(z, NORM_DATA(gx), gweight, gbias, (const float *)g->data, (const float *)x->data, NORM_DATA(weight));
+    else
+        norm_backward_double(z, NORM_DATA(gx), gweight, gbias, (const double *)g->data, (const double *)x->data, NORM_DATA(weight));
+}
