@@ -13,9 +13,9 @@
 /* x is batch rows for each group; a row is `channels` weights, each for `per` elements. */
 struct norm_attr { int64_t batch, groups, channels, per; double eps; };
 
-static k_norm norm_sizes(const rg_op *op, const struct norm_attr *a)
+static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a)
 {
-    return (k_norm){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
+    return (k_norm_rows){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
                      .centred = op != &rg_op_rms_norm };
 }
 
@@ -26,7 +26,7 @@ static bool norm_forward(rg_call *c)
     rg_tensor *t[3] = { NULL, NULL, NULL };
     bool ok = true;
     for (int i = 0; i < c->n_in; i++) ok &= (t[i] = norm_contiguous(c->in[i])) || rg_is_none(c->in[i]);
-    k_norm z = norm_sizes(c->op, c->attr);
+    k_norm_rows z = norm_sizes(c->op, c->attr);
     if (ok) k_normalize(&z, c->out[0], t[0], t[1], t[2]);
     for (int i = 0; i < 3; i++) rg_release(t[i]);
     return ok;
@@ -84,7 +84,7 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[])
     if (!rg_wants(s, 0) && !rg_wants(s, 1)) return true;
     rg_tensor *x = rg_saved(s, 0), *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
     if (!x || !w) return false;
-    k_norm z = norm_sizes(s->op, a);
+    k_norm_rows z = norm_sizes(s->op, a);
     size_t weights = rg_wants(s, 1) || rg_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0, bytes = (2 * weights + 1) * sizeof(double);
     double *sums = rg_alloc(bytes, RG_MEM_OTHER);
     rg_tensor *t[3] = { norm_contiguous(x), norm_contiguous(w), norm_contiguous(g) };
@@ -152,7 +152,7 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
                            rg_shape_text(affine[i]->ndim, affine[i]->size, got), want);
     int first = x->ndim - shape->n;
     if (first < 0 && n == 1)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Input tensor must have at least %d dimensions, but got %d", shape->n, x->ndim);
+        return rg_fail(RG_VALUE_ERROR, op, "Input tensor must have at least %d dimensions, but got %d", shape->n, x->ndim);
     if (first < 0 || memcmp(x->size + first, shape->v, (size_t)shape->n * 8))
         return rg_fail(RG_RUNTIME_ERROR, op, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s",
                        want, star, want + 1, rg_shape_text(x->ndim, x->size, got));

@@ -58,14 +58,14 @@ void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind);
 
 /* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and gbias are added to. */
-typedef struct k_norm {
+typedef struct k_norm_rows {
     int64_t rows, n;                    /* x consists of rows of n elements, */
     int64_t groups, per;                /* row r of group r % groups, with a weight for each `per` of them */
     double  eps;
     bool    centred;                    /* take the mean away */
-} k_norm;
-void k_normalize(const k_norm *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias);
-void k_normalize_backward(const k_norm *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
+} k_norm_rows;
+void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias);
+void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight);
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */

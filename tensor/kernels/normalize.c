@@ -23,7 +23,7 @@ enum { NORM_LANES = 16 };
 
 /* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
 #define K_NORM(T, SQRT)                                                                         \
-    static void norm_row_##T(const k_norm *z, const T *x, T *mean, T *rstd)                     \
+    static void norm_row_##T(const k_norm_rows *z, const T *x, T *mean, T *rstd)                     \
     {                                                                                           \
         T m = 0, v;                                                                             \
         if (z->centred) {                                                                       \
@@ -34,7 +34,7 @@ enum { NORM_LANES = 16 };
         *mean = m;                                                                              \
         *rstd = 1 / SQRT(v / (T)z->n + (T)z->eps);                                              \
     }                                                                                           \
-    static void norm_##T(const k_norm *z, T *restrict y, const T *restrict x, const T *w, const T *b) \
+    static void norm_##T(const k_norm_rows *z, T *restrict y, const T *restrict x, const T *w, const T *b) \
     {                                                                                           \
         int64_t channels = z->n / z->per;                                                       \
         for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                           \
@@ -53,7 +53,7 @@ enum { NORM_LANES = 16 };
     }                                                                                           \
     /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;       \
      * weight's is sum(g h), bias's sum(g) */                                                   \
-    static void norm_backward_##T(const k_norm *z, T *restrict gx, double *restrict gweight, double *restrict gbias, \
+    static void norm_backward_##T(const k_norm_rows *z, T *restrict gx, double *restrict gweight, double *restrict gbias, \
                                   const T *restrict g, const T *restrict x, const T *w)         \
     {                                                                                           \
         int64_t channels = z->n / z->per;                                                       \
@@ -89,7 +89,7 @@ K_NORM(double, sqrt)
 
 #define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
 
-void k_normalize(const k_norm *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
+void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
 {
     if (y->numel == 0) return;
     if (y->dtype == RG_FLOAT32)
@@ -98,7 +98,7 @@ void k_normalize(const k_norm *z, rg_tensor *y, const rg_tensor *x, const rg_ten
         norm_double(z, (double *)y->data, (const double *)x->data, NORM_DATA(weight), NORM_DATA(bias));
 }
 
-void k_normalize_backward(const k_norm *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
+void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight)
 {
     if (x->numel == 0) return;
