@@ -803,6 +803,48 @@ def creation():
     for a, b in itertools.product(every, every): yield Case("result_type", a, b)
     for a, b in itertools.product((T([1., 2.], grad=False), T([1., nan], grad=False), T([1, 2]), T([[1., 2.]], grad=False), T([1., 2.00001], grad=False), T([inf, 1.], grad=False), T([True, False]), torch.zeros(0), T([1., 2.], f64, False)), repeat=2): yield Case("equal", a, b); yield Case("allclose", a, b, 1e-5, 1e-8)
 
+def facts():
+    """Where a gradient has to be chosen: ties, corners, zeros."""
+    for dtype in (f64, f32):
+        def t(*values): return T(list(values), dtype)
+        for name in ("max", "min", "amax", "amin"): yield Case(name, t(3., 3., 1.)); yield Case(name, t(1., 1., 3.))
+        for name in ("max_dim", "min_dim", "amax_dim", "amin_dim"): yield Case(name, t(3., 3., 1.), 0, False); yield Case(name, t(1., 1., 3.), 0, True)
+        for name in ("maximum", "minimum", "fmax", "fmin", "atan2", "remainder", "div_floor", "pow"):
+            for a, b in ((1., 1.), (nan, 1.), (1., nan), (0., 0.), (5., 3.), (-5., 3.)): yield Case(name, t(a), t(b))
+        for name in ("relu", "abs", "sqrt", "sign", "frac", "round", "relu6", "hardswish", "hardsigmoid", "norm", "log", "rsqrt", "reciprocal", "asin", "acos"):
+            yield Case(name, t(0., -0., 6., 3., -3., 1., -1., 2.5), flags=["first"])
+        yield Case("clamp", t(0., 1., -1., 2., nan), Number(0), Number(1)); yield Case("clamp", t(0., 1., 2.), Number(3), Number(1)); yield Case("clamp", t(0., 1., 2.), t(0., 1., 3.), t(2., 1., 1.))
+        yield Case("clamp_min", t(0., 1.), t(0., 2.)); yield Case("clamp_max", t(0., 1.), t(0., 2.)); yield Case("hardtanh", t(-1., 1., 0., 2.), -1.0, 1.0); yield Case("leaky_relu", t(0., -0., -1.), 0.01)
+        yield Case("elu", t(0., -1.), 1.0); yield Case("softplus", t(19.9, 20., 21., nan), 1.0, 20.0)
+        for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf, -inf, -1.0): yield Case("norm_p", t(0., 0.), p); yield Case("norm_p", t(2., -2., 1.), p)
+        for a, b in ((0., 0), (0., 1), (0., 2), (-1., 2), (2., -1), (0., 0.5), (0., -1), (-1., 0.5), (4., 0.5), (3., 3)): yield Case("pow", t(a), Number(b)); yield Case("pow", t(a), t(float(b))); yield Case("pow", Number(a), t(float(b)))
+        yield Case("where", T([True]), t(1.), t(nan)); yield Case("div", t(1., 0., nan), t(0., 0., 1.)); yield Case("sort", t(2., 1., 2., 1.), 0, False); yield Case("topk", t(2., 1., 2., 1.), 2, 0, True, True)
+        for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"): yield Case(*loss_case(name, t(1., 2.), t(1., 3.), "none"))
+        yield Case(*loss_case("smooth_l1_loss", t(1., 2., 0.), t(1., 3., 0.), "none", beta=0.0)); yield Case("cumprod", t(2., 0., 4., 0.), 0); yield Case("cosine_similarity", t(0., 0.), t(0., 0.), 0, 1e-8)
+        yield Case("logsumexp", t(-inf, -inf), 0, False); yield Case("std", t(2., 2.)); yield Case("masked_fill", t(1., 2.), T([True, False]), Number(0))
+    yield Case("lt", T([2**53 + 1]), Number(float(2**53 + 1))); yield Case("eq", T([16777217]), T([16777216.])); yield Case("lt", T([True, False]), T([1.5])); yield Case("pow", Number(2), T([1, 2, 3])); yield Case("pow", T([1, 2, 3]), Number(-1))
+
+def writes():
+    """In place on tensors with gaps and turned ones."""
+    def places(dtype=f64): return (grid(3, 2, dtype=dtype).detach().t(), grid(2, 6, dtype=dtype).detach()[:, ::2], grid(4, 3, dtype=dtype).detach()[1:3])
+    for dtype in (f64, f32):
+        for name in UNARY + ["round", "relu", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "selu"]:
+            if name in ("isnan", "isinf", "isfinite"): continue
+            for t in places(dtype): yield Case(name + "_", t, flags=["direct"])
+        for t in places(dtype):
+            for b in (Number(2), T([1.5, -2., 3.], dtype, False), T([[1.5], [-2.]], dtype, False)):
+                for name in "add sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge logical_and logical_or logical_xor".split():
+                    yield Case(name + "_", t, b, flags=["direct"])
+                yield Case("masked_fill_", t, T([True, False, True]), Number(9), flags=["direct"]); yield Case("clamp_", t, Number(-0.5), b, flags=["direct"])
+                if not isinstance(b, Number):
+                    yield Case("copy_", t, b, flags=["direct"]); yield Case("lerp_", t, b, Number(0.25), flags=["direct"]); yield Case("addcmul_", t, b, b, 2.0, flags=["direct"]); yield Case("addcdiv_", t, b, b, 2.0, flags=["direct"])
+            yield Case("fill_", t, Number(3), flags=["direct"]); yield Case("zero_", t, flags=["direct"]); yield Case("set_items_", t, Number(7), ":, 1", flags=["direct"]); yield Case("set_items_", t, Number(7), T([[True, False, True], [False] * 3]), flags=["direct"])
+            for name in ("scatter_", "scatter_add_"): yield Case(name, t, 1, T([[0, 2], [1, 1]]), grid(2, 2, dtype=dtype).detach(), flags=["direct"])
+            yield Case("index_add_", t, 1, T([0, 2, 0]), grid(2, 3, dtype=dtype).detach(), 2.0, flags=["direct"])
+    for t in (T([[1, 2, 3], [4, 5, 6]]).t(), T([[True, False]] * 3).t()):
+        yield Case("fill_", t, Number(1), flags=["direct"]); yield Case("zero_", t, flags=["direct"]); yield Case("logical_not_", t, flags=["direct"]); yield Case("eq_", t, Number(1), flags=["direct"])
+        yield Case("copy_", t, T([[0.5, 2.5]], grad=False), flags=["direct"])
+
 def large():
     """Enough elements for vectors, blocks and threads, where they have remainders."""
     for dtype in (f64, f32):
@@ -846,7 +888,7 @@ def large():
         yield Case("cumprod", r(3, 7, 20), 1); yield Case("where", r(1, 31, 67).detach() > 0, r(2, 31, 67), r(3, 67))
 
 def by_hand():
-    for family in (large, elementwise, reductions, products, shapes, indexing, neural, writing, creation): yield from family()
+    for family in (facts, writes, large, elementwise, reductions, products, shapes, indexing, neural, writing, creation): yield from family()
 
 # ---- errors ----------------------------------------------------------------------------------------------------
 
