@@ -488,7 +488,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
         else
             ok = true;
         if (ok && y->history && y->dtype != t->dtype) {
-            rg_tensor *cast = rg_to(y, t->dtype);
+            rg_tensor *cast = rg_to_as(rg_node_name(rg_node_of(y)), y, t->dtype);
             rg_release(y);
             y = cast;
             if (!y) return NULL;

@@ -7,7 +7,13 @@
 
 /* ---- to: another dtype ------------------------------------------------------------ */
 
-struct to_attr { rg_dtype dtype; };
+struct to_attr { rg_dtype dtype; const char *node; };    /* node: torch's name, if it isn't this op's */
+
+static const char *to_node(const void *attr)
+{
+    const char *node = ((const struct to_attr *)attr)->node;
+    return node ? node : "ToCopyBackward0";
+}
 
 static bool to_shape(rg_call *c)
 {
@@ -24,16 +30,18 @@ static bool to_forward(rg_call *c)
 /* The engine casts back. */
 static rg_tensor *to_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
-RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1, .shape = to_shape, .forward = to_forward,
+RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node_of = to_node, .n_in = 1, .shape = to_shape, .forward = to_forward,
       .grad = { RG_RULE(0, to_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64) }, { "()", RG_A(to, RG_FLOAT64) }, { "(0,2)", RG_A(to, RG_FLOAT64) }));
+      RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64, NULL) }, { "()", RG_A(to, RG_FLOAT64, NULL) }, { "(0,2)", RG_A(to, RG_FLOAT64, NULL) }));
 
-rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype)
+rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype)
 {
     if (!rg_check(x, "to")) return NULL;
     if ((unsigned)dtype > RG_FLOAT64) return rg_fail(RG_TYPE_ERROR, "to", "%d is no dtype", (int)dtype);
-    return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype }), x);
+    return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype, node }), x);
 }
+
+rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype); }
 
 RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1, .shape = rg_shape_same,
       .forward = to_forward, .grad = { RG_RULE(0, to_rule) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
