@@ -7,6 +7,8 @@ import re
 import torch
 import torch.nn.functional as F
 
+import subscript
+
 
 class Number:
     """A Python number that stands where our function takes a tensor."""
@@ -657,6 +659,7 @@ def on_shapes():
         yield Case("hstack", given); yield Case("vstack", given)
 
 def indexing():
+    for function, given in subscript.cases(360): yield Case(function, *given)
     x = grid(3, 4, 2)
     for i in ("0", "-1", "1:3", "...", "..., 0", "None", ":, None, 1", "::2", "1:3, None, -1", "0, 1, 1", "3", "-4", "0, 0, 0, 0", "::0", "5:", "2:1", "-2:, :2",
               "True", "False", "None, None", "..., None", "0, ..., 1", "..., ...", ":, :, :", "::-1", "1:10:3", "0:0", "True, 1"):

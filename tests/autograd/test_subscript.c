@@ -1,0 +1,177 @@
+/* Python's index syntax as a program writes it: the macros, and what x[items] = value does to the graph.
+ * What the expressions mean is in tests/golden (index_items, set_items_). */
+#include "tests/test.h"
+#include "autograd/autograd.h"
+#include "autograd/ops.h"
+
+#include <string.h>
+
+static rg_tensor *counting(int64_t n, int64_t m)
+{
+    return rg_reshape(rg_to(rg_arange(n * m), RG_FLOAT64), n, m);
+}
+
+static void holds(rg_tensor *t, const char *text)
+{
+    ck_assert_msg(t != NULL, "%s", rg_error());
+    const char *got = rg_str(rg_reshape(rg_to(t, RG_INT64), -1));
+    ck_assert_str_eq(got, text);
+}
+
+START_TEST(test_items)
+{
+    rg_tensor *x = counting(3, 4);
+    bool yes = true;
+    char text[] = "1:, ::2";
+    holds(rg_index(x, 1), "tensor([4, 5, 6, 7])");
+    holds(rg_index(x, -1L, 2u), "tensor([10])");
+    holds(rg_index(x, ":", -1), "tensor([ 3,  7, 11])");
+    holds(rg_index(x, text), "tensor([ 4,  6,  8, 10])");
+    holds(rg_index(x, RG_SLICE(0, 2), RG_SLICE(1, 4, 2)), "tensor([1, 3, 5, 7])");
+    holds(rg_index(x, rg_literal([2, 0]), 1), "tensor([9, 1])");
+    holds(rg_index(x, "[2, 0], 1"), "tensor([9, 1])");
+    holds(rg_index(x, "[True, False, True]", "[0]"), "tensor([0, 8])");
+    holds(rg_index(x, rg_gt(x, 8)), "tensor([ 9, 10, 11])");
+    holds(rg_index(x, "[]"), "tensor([], dtype=torch.int64)");
+    ck_assert_int_eq(rg_ndim(rg_index(x, yes)), 3);
+    ck_assert_int_eq(rg_ndim(rg_index(x, "None, ..., None, 0")), 3);
+    holds(rg_index(rg_index(x, 1), rg_item_int(rg_index(rg_arange(5), 3))), "tensor([7])");
+    holds(rg_index(rg_ones(1, 1, 1, 1, 1, 1, 1, 1), 0, 0, 0, 0, 0, 0, 0, 0), "tensor([1])");
+}
+END_TEST
+
+static int64_t calls;
+static int64_t next_call(void) { return calls++; }
+
+START_TEST(test_arguments_once_in_order)
+{
+    rg_tensor *x = rg_reshape(rg_arange(24), 2, 3, 4);
+    calls = 0;
+    holds(rg_index(x, next_call(), next_call(), next_call()), "tensor([6])");
+    ck_assert_int_eq(calls, 3);
+    calls = 0;
+    rg_set_item_(x, next_call() * 100 + 70, next_call(), next_call(), next_call());
+    ck_assert_int_eq(calls, 4);
+    ck_assert_double_eq(rg_at(x, 1, 2, 3), 70);
+}
+END_TEST
+
+START_TEST(test_views_share)
+{
+    rg_tensor *x = counting(3, 4), *row = rg_index(x, 1);
+    rg_set_item_(row, -1, 0);
+    rg_set_item_(x, rg_literal([7, 8, 9]), ":, 3");
+    rg_set_item_(x, 0, rg_lt(x, 3));
+    holds(x, "tensor([ 0,  0,  0,  7,  0,  5,  6,  8,  8,  9, 10,  9])");
+    holds(row, "tensor([0, 5, 6, 8])");
+    rg_set_item_(x, rg_index(x, "0:2"), "1:3");             /* the two overlap */
+    holds(x, "tensor([0, 0, 0, 7, 0, 0, 0, 7, 0, 5, 6, 8])");
+    rg_tensor *i = rg_literal([0, 1, 2]);
+    rg_set_item_(i, 5, i);                                  /* an index that is written to */
+    holds(i, "tensor([5, 5, 5])");
+}
+END_TEST
+
+START_TEST(test_set_item_gradients)
+{
+    rg_tensor *x = rg_requires_grad_(counting(3, 2), true), *v = rg_requires_grad_(rg_to(rg_literal([5, 6]), RG_FLOAT64), true);
+    rg_tensor *y = rg_mul(x, 2);
+    ck_ok(rg_set_item_(y, v, 1));
+    ck_assert_str_eq(rg_grad_fn(y), "CopySlices");
+    ck_ok(rg_backward(rg_sum(rg_mul(y, y))));
+    holds(rg_grad_of(x), "tensor([ 0,  8,  0,  0, 32, 40])");
+    holds(rg_grad_of(v), "tensor([10, 12])");
+
+    rg_tensor *plain = rg_to(rg_zeros(2, 2), RG_FLOAT64), *w = rg_requires_grad_(rg_to(rg_literal([3]), RG_FLOAT64), true);
+    ck_ok(rg_set_item_(plain, w, "0"));                     /* had no history, and gets it */
+    ck_assert(rg_requires_grad(plain));
+    ck_ok(rg_set_item_(plain, rg_mul(w, w), rg_literal([1]), 1));
+    ck_ok(rg_backward(rg_sum(plain)));
+    holds(rg_grad_of(w), "tensor([8])");
+}
+END_TEST
+
+START_TEST(test_set_item_refusals)
+{
+    rg_tensor *x = rg_requires_grad_(counting(2, 2), true);
+    ck_fails(rg_set_item_(x, 1, 0), RG_RUNTIME_ERROR, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    ck_fails(rg_set_item_(x, 1, "..."), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation.");
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_set_item_(x, 9, 0, 1));
+    }
+    holds(rg_detach(x), "tensor([0, 9, 2, 3])");
+
+    rg_tensor *a = rg_mul(x, 1), *b = rg_mul(a, a);         /* b needs a as it was */
+    ck_ok(rg_set_item_(a, 0, 0));
+    ck_fails(rg_backward(rg_sum(b)), RG_RUNTIME_ERROR, "modified by an inplace operation");
+    rg_tensor *y = rg_mul(x, 1);
+    int64_t version = rg_version(y);
+    ck_fails(rg_set_item_(y, 1, 0, 5), RG_INDEX_ERROR, "index 5 is out of bounds for dimension 1 with size 2");
+    ck_fails(rg_set_item_(y, 1, rg_literal([0, 7])), RG_INDEX_ERROR, "index 7 is out of bounds for dimension 0 with size 2");
+    ck_assert_int_eq(rg_version(y), version);
+    holds(rg_detach(y), "tensor([0, 9, 2, 3])");
+}
+END_TEST
+
+START_TEST(test_bad_text)
+{
+    rg_tensor *x = counting(2, 3), *null = NULL;
+    static const char *const bad[] = { "", ",", "a", "1 2", "0,,1", "1:2:3:4", "[0", "[0]]", "0 :x", "1.5", "Nonesuch", "--1", "(0, 1)" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_fails(rg_index(x, bad[i]), RG_VALUE_ERROR, "");
+    ck_fails(rg_index(x, "[0.5]"), RG_INDEX_ERROR, "tensors used as indices must be long, int, byte or bool tensors");
+    ck_fails(rg_index(x, (const char *)NULL), RG_TYPE_ERROR, "NULL");
+    ck_fails(rg_index(x, "9223372036854775807"), RG_INDEX_ERROR, "out of bounds");
+    ck_fails(rg_index(x, INT64_MIN), RG_INDEX_ERROR, "out of bounds");
+    ck_fails(rg_index(x, "None,None,None,None,None,None,None"), RG_RUNTIME_ERROR, "at most 8 dimensions");
+    ck_fails(rg_index(x, "...,...,...,...,...,...,...,...,...,...,False"), RG_INDEX_ERROR, "Dimension out of range");
+    char many[200] = "None";
+    for (int i = 0; i < 40; i++) strcat(many, ",...");
+    ck_fails(rg_index(x, many), RG_INDEX_ERROR, "at most");
+    holds(rg_index(x, "-9223372036854775808:9223372036854775807:9223372036854775807, 0"), "tensor([0])");
+    ck_assert_ptr_null(rg_index(null, 0));
+    ck_assert_ptr_null(rg_index(x, null));
+    ck_assert_ptr_null(rg_set_item_(x, null, 0));
+    ck_fails(rg_index(x, RG_NONE), RG_TYPE_ERROR, "");
+}
+END_TEST
+
+START_TEST(test_out_of_memory)
+{
+    rg_tensor *x = rg_requires_grad_(counting(3, 4), true), *mask = rg_gt(x, 5);
+    for (int call = 0; call < 2; call++)
+        for (int64_t n = 1, failed = 1; failed; n++) {
+            int64_t before = rg_live_tensors();
+            {
+                RG_SCOPE();
+                rg_tensor *y = rg_clone(x);
+                rg_memory_fail_at(n);
+                rg_tensor *z = call ? rg_set_item_(y, rg_index(x, 0), "[0, 1], :") : rg_index(x, "None", mask);
+                rg_memory_fail_at(0);
+                failed = !z;
+                if (failed) ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+                rg_error_clear();
+            }
+            ck_assert_int_eq(rg_live_tensors(), before);
+        }
+}
+END_TEST
+
+/* A large tensor in n slices: each adds into the one gradient, none makes a copy of it. */
+START_TEST(test_slices_share_a_gradient)
+{
+    rg_tensor *x = rg_requires_grad_(rg_zeros(2000, 500), true);
+    rg_list parts = rg_unbind(x, 0);
+    ck_assert_int_eq(parts.n, 2000);
+    ck_assert_str_eq(rg_grad_fn(parts.v[7]), "UnbindBackward0");
+    rg_tensor *y = rg_stack(parts, 0);                      /* more than one node can join */
+    rg_memory_reset_peak();
+    int64_t before = rg_memory_stats().now;
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert_int_lt(rg_memory_stats().peak - before, 5 * 2000 * 500 * 4);
+    ck_assert(rg_equal(rg_grad_of(x), rg_ones(2000, 500)));
+}
+END_TEST
+
+RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share, test_set_item_gradients, test_set_item_refusals,
+         test_bad_text, test_out_of_memory, test_slices_share_a_gradient)
