@@ -39,7 +39,7 @@ bool rg_reduce_shape(rg_call *c)
 rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a)
 {
     rg_dims shape = { .n = ndim };
-    if (a->keepdim || !rg_check(g, "reduce")) return g;
+    if (a->keepdim || !rg_check(g, "reduce") || g->ndim == 0) return g;
     for (int d = 0, k = 0; d < ndim; d++) shape.v[d] = a->dims >> d & 1 ? 1 : g->size[k++];
     return shape.n == g->ndim ? g : rg_reshape_dims(g, shape);
 }
@@ -231,8 +231,7 @@ static bool any_shape(rg_call *c)
 
 static bool any_forward(rg_call *c)
 {
-    k_any(c->out[0], c->in[0], ((const struct reduce_attr *)c->attr)->dims, c->op == &rg_op_all);
-    return true;
+    return k_any(c->out[0], c->in[0], ((const struct reduce_attr *)c->attr)->dims, c->op == &rg_op_all);
 }
 
 RG_OP(any, .doc = "is any x over dims not 0?", .n_in = 1, .shape = any_shape, .forward = any_forward, REDUCE_SAMPLES);
@@ -324,6 +323,8 @@ RG_OP(std, .doc = "sqrt(var(x)) over dims", .node = "StdBackward0", .n_in = 1, .
     rg_tensor *rg_##f(rg_tensor *x) { return rg_reduce_all(&rg_op_##f, x, 1); }                 \
     rg_tensor *rg_##f##_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim)       \
     {                                                                                           \
+        struct reduce_attr all = { UINT32_MAX, keepdim, correction };                           \
+        if (dims.n == 0) return rg_apply(&rg_op_##f, &all, sizeof all, 1, &x);                  \
         return rg_reduce(#f, &rg_op_##f, x, dims, keepdim, correction);                         \
     }                                                                                           \
     rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, double correction, bool keepdim)             \

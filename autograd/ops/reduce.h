@@ -14,7 +14,7 @@ struct reduce_attr { uint32_t dims; bool keepdim; double p; };      /* UINT32_MA
 bool rg_reduce_mask(const char *op, const rg_tensor *x, const rg_dims *dims, uint32_t *mask);
 void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool keepdim);
 bool rg_reduce_shape(rg_call *c);       /* for an op whose attribute is a reduce_attr */
-/* What was reduced, with its dims again as those of size 1. */
+/* What was reduced, with its dims again as those of size 1; one number stays as it is. */
 rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a);
 rg_tensor *rg_reduce(const char *name, const rg_op *op, rg_tensor *x, rg_dims dims, bool keepdim, double p);
 rg_tensor *rg_reduce_all(const rg_op *op, rg_tensor *x, double p);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { CUMULATE_COLUMNS = 256 };
+enum { CUMULATE_COLUMNS = 1024 };
 
 typedef struct { int64_t n, step[3]; } cumulate_along;  /* elements along the dim, bytes from one to the next */
 
@@ -21,13 +21,22 @@ typedef struct { int64_t n, step[3]; } cumulate_along;  /* elements along the di
             int64_t cols = RG_MIN(block, lines - j);                                            \
             char *y = p[0] + j * s[0];                                                          \
             const char *x = p[1] + j * s[1], *z = p[2] + j * s[2];                              \
+            A a = unit;                                                                         \
             for (int64_t k = 0; k < cols; k++) so_far[k] = unit;                                \
-            for (int64_t i = 0; i < c->n; i++, y += c->step[0], x += c->step[1], z += c->step[2]) \
-                for (int64_t k = 0; k < cols; k++) {                                            \
-                    A a = so_far[k], v = (A)*(const T *)(x + k * s[1]), w = (A)*(const T *)(z + k * s[2]); \
+            for (int64_t i = 0; i < c->n; i++, y += c->step[0], x += c->step[1], z += c->step[2]) { \
+                if (block == 1) {                                                               \
+                    A v = (A)*(const T *)x, w = (A)*(const T *)z;                               \
                     (void)w;                                                                    \
+                    *(R *)y = (R)(a = expression);                                              \
+                    continue;                                                                   \
+                }                                                                               \
+                for (int64_t k = 0; k < cols; k++) {                                            \
+                    A v = (A)*(const T *)(x + k * s[1]), w = (A)*(const T *)(z + k * s[2]);     \
+                    (void)w;                                                                    \
+                    a = so_far[k];                                                              \
                     *(R *)(y + k * s[0]) = (R)(so_far[k] = expression);                         \
                 }                                                                               \
+            }                                                                                   \
         }                                                                                       \
     }
 #define K_CUMULATE_KIND(name, unit, expression)                                                 \

@@ -39,8 +39,8 @@ void k_nansum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_count_nonzero(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_prod(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-void k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
-bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);  /* false: out of memory */
+bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);   /* this and those below: false: out of memory */
+bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest);

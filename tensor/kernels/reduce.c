@@ -10,7 +10,7 @@
 typedef struct { int64_t n0, s0, n1, s1, sy; const void *context; } reduce_block;
 typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
-enum { REDUCE_LARGE = 1 << 15, REDUCE_COLUMNS = 512 };
+enum { REDUCE_LARGE = 1 << 15, REDUCE_BLOCK = 8192 };   /* elements; bytes of sums that are made at once */
 
 /* Reduced dims come first, as x lies in memory; then the kept ones, as y lies, or,
  * where there is much to read, as x. In this order the sums of few numbers are
@@ -83,6 +83,13 @@ static int sum_power(int64_t rows)
             return;                                                                             \
         }                                                                                       \
         int64_t r = 0;                                                                          \
+        for (; r + 8 <= rows; r += 8, x += 8 * row)                                             \
+            for (int c = 0; c < cols; c++) {                                                    \
+                const char *v = x + c * (int64_t)sizeof(T);                                     \
+                A t = (((total[c] + name##_at(v)) + name##_at(v + row)) + name##_at(v + 2 * row)) + name##_at(v + 3 * row); \
+                total[c] = (((t + name##_at(v + 4 * row)) + name##_at(v + 5 * row)) + name##_at(v + 6 * row)) \
+                           + name##_at(v + 7 * row);                                            \
+            }                                                                                   \
         for (; r + 4 <= rows; r += 4, x += 4 * row)                                             \
             for (int c = 0; c < cols; c++) {                                                    \
                 const char *v = x + c * (int64_t)sizeof(T);                                     \
@@ -94,7 +101,7 @@ static int sum_power(int64_t rows)
     }                                                                                           \
     static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
     {                                                                                           \
-        A level[3][REDUCE_COLUMNS];                                                             \
+        A level[3][REDUCE_BLOCK / sizeof(A)];                                                             \
         int power = sum_power(rows);                                                            \
         int64_t step = (int64_t)1 << power, i = 0;                                              \
         bool deep = rows >= step;                                                               \
@@ -120,6 +127,11 @@ static int sum_power(int64_t rows)
     {                                                                                           \
         A part[4 * 32];                                                                         \
         int64_t q = rows / 4;                                                                   \
+        if (q == 0) {                                                                           \
+            for (int c = 0; c < cols; c++) total[c] = 0;                                        \
+            name##_rows(x, row, col, rows, cols, total);                                        \
+            return;                                                                             \
+        }                                                                                       \
         if (cols == 1 || row == cols * col) name##_cascade(x, 4 * row, cols == 1 ? row : col, q, 4 * cols, part); \
         else for (int k = 0; k < 4; k++) name##_cascade(x + k * row, 4 * row, col, q, cols, part + k * cols); \
         for (int c = 0; c < cols; c++) total[c] = part[c];                                      \
@@ -138,9 +150,9 @@ static int sum_power(int64_t rows)
     }                                                                                           \
     static void name(char *y, const char *x, const reduce_block *b)                             \
     {                                                                                           \
-        enum { V = 32 / sizeof(A) };                                                            \
+        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                        \
         int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                          \
-        A total[REDUCE_COLUMNS];                                                                \
+        A total[COLUMNS];                                                                       \
         if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {         \
             for (; j < n1; j++) {                                                               \
                 if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);          \
@@ -151,7 +163,7 @@ static int sum_power(int64_t rows)
         }                                                                                       \
         int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;     \
         while (j < n1) {                                                                        \
-            int cols = (int)RG_MIN(REDUCE_COLUMNS, (j < whole ? whole : n1) - j);               \
+            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                      \
             if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                 \
             else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                           \
             for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];             \
@@ -234,22 +246,21 @@ void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
             }                                                                                   \
             return;                                                                             \
         }                                                                                       \
-        for (int64_t j = 0; j < n1; j += 2 * REDUCE_COLUMNS) {                                  \
-            int64_t cols = RG_MIN(n1 - j, 2 * REDUCE_COLUMNS);                                  \
+        enum { COLUMNS = REDUCE_BLOCK / sizeof(A) };                                            \
+        for (int64_t j = 0; j < n1; j += COLUMNS) {                                             \
+            int64_t cols = RG_MIN(n1 - j, COLUMNS);                                             \
+            A out[COLUMNS];                                                                     \
+            for (int64_t c = 0; c < cols; c++) out[c] = *(A *)(y + (j + c) * sy);               \
             for (int64_t i = 0; i < n0; i++) {                                                  \
-                char *to = y + j * sy;                                                          \
                 const char *from = x + i * s0 + j * s1;                                         \
-                if (s1 == sizeof(T) && sy == sizeof(A)) {                                       \
-                    A *restrict out = (A *)to;                                                  \
+                if (s1 == sizeof(T))                                                            \
                     for (int64_t c = 0; c < cols; c++) out[c] = name##_fold(out[c], ((const T *)from)[c]); \
-                } else {                                                                        \
-                    for (int64_t c = 0; c < cols; c++)                                          \
-                        *(A *)(to + c * sy) = name##_fold(*(A *)(to + c * sy), *(const T *)(from + c * s1)); \
-                }                                                                               \
+                else                                                                            \
+                    for (int64_t c = 0; c < cols; c++) out[c] = name##_fold(out[c], *(const T *)(from + c * s1)); \
             }                                                                                   \
+            for (int64_t c = 0; c < cols; c++) *(A *)(y + (j + c) * sy) = out[c];               \
         }                                                                                       \
     }
-
 K_FOLD(prod_bool, bool, uint64_t, 1, v, a * b)
 K_FOLD(prod_int64, int64_t, uint64_t, 1, v, a * b)
 K_FOLD(prod_float, float, float, 1, v, a * b)
@@ -262,20 +273,15 @@ void k_prod(rg_tensor *y, const rg_tensor *x, uint32_t dims)
     reduce_run(y, x, dims, loops[x->dtype], NULL);
 }
 
-#define K_TRUTH(T, name)                                                                        \
-    K_FOLD(any_##name, T, bool, false, v != 0, a | b)                                           \
-    K_FOLD(all_##name, T, bool, true, v != 0, a & b)
-K_TRUTH(bool, bool)
-K_TRUTH(int64_t, int64)
-K_TRUTH(float, float)
-K_TRUTH(double, double)
-
-void k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all)
+bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all)
 {
-    static reduce_loop *const loops[2][4] = { { any_bool, any_int64, any_float, any_double },
-                                              { all_bool, all_int64, all_float, all_double } };
-    rg_fill_number(y, all, all);
-    reduce_run(y, x, dims, loops[all][x->dtype], NULL);
+    rg_tensor *count = rg_new_like(y, RG_INT64);
+    if (!count) return false;
+    k_count_nonzero(count, x, dims);
+    int64_t needed = all && y->numel ? x->numel / y->numel : 1;
+    for (int64_t i = 0; i < y->numel; i++) ((bool *)y->data)[i] = ((int64_t *)count->data)[i] >= needed;
+    rg_release(count);
+    return true;
 }
 
 /* A NaN stays: nothing is greater. */
@@ -301,48 +307,65 @@ void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest)
 
 typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
 
-#define K_PLACE(name, T)                                                                        \
+#define K_PLACE(name, T, I)                                                                     \
     static inline bool place_beats_##name(T v, T best, bool smallest)                           \
     {                                                                                           \
         return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                  \
+    }                                                                                           \
+    /* In one row: the block with the extreme first, then where in it. */                       \
+    static int64_t place_in_row_##name(const T *v, int64_t n, bool smallest, T *best)           \
+    {                                                                                           \
+        enum { BLOCK = 2048 };                                                                  \
+        reduce_loop *fold = smallest ? min_##name : max_##name;                                 \
+        T low = *best;                                                                          \
+        int64_t at = 0;                                                                         \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                \
+            T most = low;                                                                       \
+            reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .s0 = sizeof(T), .n1 = 1 };          \
+            fold((char *)&most, (const char *)(v + i), &b);                                     \
+            if (i == 0 || place_beats_##name(most, *best, smallest)) *best = most, at = i;      \
+        }                                                                                       \
+        if (*best != *best) while (v[at] == v[at]) at++;                                        \
+        else while (v[at] != *best) at++;                                                       \
+        return at;                                                                              \
     }                                                                                           \
     static void place_##name(char *y, const char *x, const reduce_block *b)                     \
     {                                                                                           \
         const place_context *c = b->context;                                                    \
         int64_t *at = c->indices + (y - c->values) / (int64_t)sizeof(T);                        \
         int64_t sy = b->sy / (int64_t)sizeof(T);                                                \
+        enum { COLUMNS = 1024 };                                                                \
         bool smallest = c->smallest;                                                            \
-        if (b->s0 == sizeof(T) && b->n0 >= 64) {        /* the extreme first, then where it is */ \
-            (smallest ? min_##name : max_##name)(y, x, b);                                      \
-            for (int64_t j = 0; j < b->n1; j++) {                                               \
-                T best = *(T *)(y + j * b->sy);                                                 \
-                const T *v = (const T *)(x + j * b->s1);                                        \
-                int64_t i = 0;                                                                  \
-                if (best == best) while (v[i] != best) i++;                                     \
-                else while (v[i] == v[i]) i++;                                                  \
-                at[j * sy] = i;                                                                 \
-            }                                                                                   \
+        if (b->s0 == sizeof(T) && b->n0 >= 64) {                                                \
+            for (int64_t j = 0; j < b->n1; j++)                                                 \
+                at[j * sy] = place_in_row_##name((const T *)(x + j * b->s1), b->n0, smallest, (T *)(y + j * b->sy)); \
             return;                                                                             \
         }                                                                                       \
-        for (int64_t j = 0; j < b->n1; j += REDUCE_COLUMNS) {                                   \
-            int64_t cols = RG_MIN(b->n1 - j, REDUCE_COLUMNS);                                   \
-            T *best = (T *)(y + j * b->sy);                                                     \
-            for (int64_t k = 0; k < cols; k++) {                                                \
-                best[k * sy] = *(const T *)(x + (j + k) * b->s1);                               \
-                at[(j + k) * sy] = 0;                                                           \
-            }                                                                                   \
+        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                          \
+            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                          \
+            T best[COLUMNS];                                                                    \
+            I where[COLUMNS];                                                                   \
+            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(x + (j + k) * b->s1), where[k] = 0; \
             for (int64_t i = 1; i < b->n0; i++) {                                               \
                 const char *v = x + i * b->s0 + j * b->s1;                                      \
-                for (int64_t k = 0; k < cols; k++, v += b->s1)                                  \
-                    if (place_beats_##name(*(const T *)v, best[k * sy], smallest))              \
-                        best[k * sy] = *(const T *)v, at[(j + k) * sy] = i;                     \
+                if (b->s1 == sizeof(T))                                                         \
+                    for (int64_t k = 0; k < cols; k++) {                                        \
+                        T u = ((const T *)v)[k];                                                \
+                        bool beats = place_beats_##name(u, best[k], smallest);                  \
+                        best[k] = beats ? u : best[k];                                          \
+                        where[k] = beats ? (I)i : where[k];                                     \
+                    }                                                                           \
+                else                                                                            \
+                    for (int64_t k = 0; k < cols; k++, v += b->s1)                              \
+                        if (place_beats_##name(*(const T *)v, best[k], smallest)) best[k] = *(const T *)v, where[k] = (I)i; \
             }                                                                                   \
+            for (int64_t k = 0; k < cols; k++) ((T *)y)[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k]; \
         }                                                                                       \
     }
-K_PLACE(bool, bool)
-K_PLACE(int64, int64_t)
-K_PLACE(float, float)
-K_PLACE(double, double)
+K_PLACE(bool, bool, int64_t)
+K_PLACE(int64, int64_t, int64_t)
+K_PLACE(float, float, uint32_t)         /* a dim of 2^32 floats or more, not side by side, is too much */
+K_PLACE(double, double, int64_t)
 
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest)
 {
@@ -399,27 +422,22 @@ static rg_tensor reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t di
     static void spread_##T(char *const p[], const int64_t s[], int64_t n, const void *context)  \
     {                                                                                           \
         enum { LANES = 8 };                                                                     \
+        double lane[LANES] = { 0 }, *restrict m2 = (double *)p[1], m = *(const double *)p[2];   \
+        const double *restrict mean = (const double *)p[2];                                     \
+        const T *restrict x = (const T *)p[0];                                                  \
+        int64_t i = 0;                                                                          \
         (void)context;                                                                          \
-        if (s[1] == 0) {                                                                        \
-            double lane[LANES] = { 0 }, mean = *(const double *)p[2], total = 0;                \
-            int64_t i = 0;                                                                      \
-            for (; i + LANES <= n; i += LANES)                                                  \
-                for (int k = 0; k < LANES; k++) {                                               \
-                    double v = (double)*(const T *)(p[0] + (i + k) * s[0]) - mean;              \
-                    lane[k] += v * v;                                                           \
-                }                                                                               \
-            for (; i < n; i++) {                                                                \
-                double v = (double)*(const T *)(p[0] + i * s[0]) - mean;                        \
-                total += v * v;                                                                 \
-            }                                                                                   \
-            for (int k = 0; k < LANES; k++) total += lane[k];                                   \
-            *(double *)p[1] += total;                                                           \
+        if (s[0] == sizeof(T) && s[1] == sizeof(double)) {                                      \
+            for (; i < n; i++) m2[i] += ((double)x[i] - mean[i]) * ((double)x[i] - mean[i]);    \
             return;                                                                             \
         }                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                       \
+        for (; s[0] == sizeof(T) && s[1] == 0 && i + LANES <= n; i += LANES)                    \
+            for (int k = 0; k < LANES; k++) lane[k] += ((double)x[i + k] - m) * ((double)x[i + k] - m); \
+        for (; i < n; i++) {                                                                    \
             double v = (double)*(const T *)(p[0] + i * s[0]) - *(const double *)(p[2] + i * s[2]); \
             *(double *)(p[1] + i * s[1]) += v * v;                                              \
         }                                                                                       \
+        for (int k = 0; k < LANES && s[1] == 0; k++) *m2 += lane[k];                            \
     }
 K_SPREAD(float)
 K_SPREAD(double)

@@ -31,14 +31,33 @@
         return q;                       /* where the sorted ones are */                         \
     }
 #define SORT_BY_KEY(a, b) ((a).key < (b).key)
-K_MERGE_SORT(sort_ranked, k_ranked, SORT_BY_KEY)
+K_MERGE_SORT(sort_merge, k_ranked, SORT_BY_KEY)
+
+/* The same for many items: byte after byte of the key, from the least; bytes that all keys share are skipped. */
+static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n)
+{
+    if (n < 512) return sort_merge(q, aside, n, NULL);
+    int64_t count[8][256] = { { 0 } };
+    for (int64_t i = 0; i < n; i++)
+        for (int b = 0; b < 8; b++) count[b][(uint64_t)(q[i].key ^ INT64_MIN) >> 8 * b & 255]++;
+    for (int b = 0; b < 8; b++) {
+        int64_t start[256], so_far = 0;
+        if (count[b][(uint64_t)(q[0].key ^ INT64_MIN) >> 8 * b & 255] == n) continue;
+        for (int v = 0; v < 256; v++) start[v] = so_far, so_far += count[b][v];
+        for (int64_t i = 0; i < n; i++) aside[start[(uint64_t)(q[i].key ^ INT64_MIN) >> 8 * b & 255]++] = q[i];
+        k_ranked *other = q;
+        q = aside;
+        aside = other;
+    }
+    return q;
+}
 
 static void sort_load(k_ranked *q, const char *x, int64_t step, int64_t n, rg_dtype dtype, bool descending)
 {
     for (int64_t i = 0; i < n; i++, x += step) {
-        q[i].index = i;
-        q[i].key = rg_is_float(dtype) ? k_rank(rg_load_f64(x, dtype), descending)
-                                      : descending ? ~rg_load_i64(x, dtype) : rg_load_i64(x, dtype);
+        int64_t key = dtype == RG_FLOAT32 ? k_rank(*(const float *)x, descending)
+                    : dtype == RG_FLOAT64 ? k_rank(*(const double *)x, descending) : rg_load_i64(x, dtype);
+        q[i] = (k_ranked){ .key = rg_is_float(dtype) || !descending ? key : ~key, .index = i };
     }
 }
 
@@ -56,7 +75,7 @@ static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const 
         k_ranked *q = c->q;
         sort_load(q, x, c->step[2], c->n, c->dtype, c->descending);
         if (c->top) k_top(q, c->n, c->k, c->sorted);
-        else q = sort_ranked(q, q + c->n, c->n, NULL);
+        else q = sort_ranked(q, q + c->n, c->n);
         for (int64_t i = 0; i < c->k; i++) {
             memcpy(values + i * c->step[0], x + q[i].index * c->step[2], bytes);
             *(int64_t *)(indices + i * c->step[1]) = q[i].index;
@@ -105,7 +124,7 @@ int64_t k_unique(const rg_tensor *x, int64_t *order, int64_t *group)
     k_ranked *q = flat ? rg_alloc(room, RG_MEM_OTHER) : NULL;
     if (q) {
         sort_load(q, flat->data, (int64_t)rg_sizeof(x->dtype), n, x->dtype, false);
-        k_ranked *sorted = sort_ranked(q, q + n, n, NULL);
+        k_ranked *sorted = sort_ranked(q, q + n, n);
         for (int64_t i = 0; i < n; i++) {
             bool nan = rg_is_float(x->dtype) && sorted[i].key == INT64_MAX;     /* no NaN equals another */
             if (i == 0 || nan || sorted[i].key != sorted[i - 1].key) groups++;
