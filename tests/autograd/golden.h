@@ -40,7 +40,7 @@ typedef struct golden_error { const char *kind, *text; } golden_error;
 typedef struct golden_case {
     char          function[64];
     int           line;
-    double        tolerance;            /* 0: the usual */
+    double        factor;               /* of the usual tolerance */
     bool          single;               /* there is a float32 among the arguments */
     bool          direct;               /* in place on the very argument, not on a clone of it */
     int           n_args, n_leaves, n_outs, n_first, n_second;
@@ -237,10 +237,11 @@ static bool golden_next(golden_file *f, golden_case *c)
     if (!line) return false;
     memset(c, 0, sizeof *c);
     c->line = f->line;
+    c->factor = 1;
     char *rest = line + 1, *word = golden_word(&rest);
     snprintf(c->function, sizeof c->function, "%s", word);
     while (*(word = golden_word(&rest)) && *word != '#') {
-        if (isdigit((unsigned char)*word)) c->tolerance = strtod(word, NULL);
+        if (*word == 'x') c->factor = strtod(word + 1, NULL);
         else if (strcmp(word, "direct") == 0) c->direct = true;
     }
     while (*f->at && *f->at != '=') {

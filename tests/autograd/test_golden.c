@@ -148,7 +148,7 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
         double v = strtod(p, &p);
         if (isfinite(v)) scale = fmax(scale, fabs(v));
     }
-    double tolerance = current->tolerance ? current->tolerance : dtype == RG_FLOAT32 || current->single ? 1e-5 : 1e-12;
+    double tolerance = current->factor * (dtype == RG_FLOAT32 || current->single ? 1e-5 : 1e-12);
     p = e->values;
     for (int64_t i = 0; i < n && ok; i += (int64_t)e->step) {
         count->checks++;

@@ -12,7 +12,7 @@ OpInfo needs the package expecttest.
 
 A file is a list of cases; a line's first character says what it is:
 
-    = softmax 1e-10 direct # OpInfo       a case: function; tolerance, if not the usual; flags
+    = softmax x100 direct # OpInfo        a case: function; a tolerance 100 times the usual; flags; origin and reasons
     t f64 g 2,3 1,2 : 0.5 1 ..            an argument: a tensor that requires grad (or -), shape, strides, values
     t f64 g 64,64 c r 3                   the same with the values of cotangent(3)
     n f 0.5                               a number where a tensor is expected (i, f, b), which stays weak
@@ -203,6 +203,7 @@ def evaluate(case, call):
         if y.dim() > 8: raise Skip("more than 8 dims")
         if y.dtype not in NAMES: raise Skip("the result is %s" % y.dtype)
         node = "-" if not tracked(y) else "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
+        node = table.NODES.get(node, node)
         lines.append("%s %s %s %s %s" % ("v" if shares(y, args[0]) else ">", NAMES[y.dtype], node, shape_text(y.shape),
                                          values_text(y)))
     live = [(k, y) for k, y in enumerate(outs) if tracked(y)]
@@ -272,8 +273,11 @@ def argument_lines(arg, ctype):
 
 def case_lines(case, ctypes):
     head = "= " + case.function
-    if case.tol: head += " %g" % case.tol
-    head += "".join(" " + f for f in sorted(case.flags & {"direct"})) + " # " + case.origin + (": " + case.why if case.why else "")
+    loose = [(factor, why) for f, when, factor, why in table.TOLERANCES
+             if re.fullmatch(f, case.function) and when(*case.args)]
+    head += "".join(" x%d" % factor for factor, _ in loose)
+    head += "".join(" " + f for f in sorted(case.flags & {"direct"})) + " # " + case.origin
+    head += "".join("; " + why for _, why in loose)
     lines = [head]
     for i, arg in enumerate(case.args):
         lines += argument_lines(arg, ctypes[min(i, len(ctypes) - 1)])
