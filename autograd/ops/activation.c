@@ -43,7 +43,7 @@ static rg_tensor *hardtanh_rule(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *x = rg_saved(s, 0);
     const double *k = NUMBERS_OF(s);
-    return rg_masked_fill(g, rg_logical_or(rg_le(x, k[0]), rg_ge(x, k[1])), 0);
+    return rg_where(rg_logical_and(rg_gt(x, k[0]), rg_lt(x, k[1])), g, 0);
 }
 
 RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", .node = "HardtanhBackward0", .n_in = 1, .attr_size = sizeof(struct activation_attr), .inplace = true, .shape = hardtanh_shape,

@@ -161,21 +161,25 @@ INPLACE_2(floor_divide)
 
 /* ---- remainder: a - b floor(a / b), fmod: a - b trunc(a / b); ga = g, gb = -g (that quotient) ------------ */
 
-struct remainder_attr { bool number; };                 /* b is a number */
+enum remainder_form { BY_NUMBER, OF_TENSORS, OF_NUMBER };      /* b is a number; neither; a is */
+struct remainder_attr { enum remainder_form form; };
 #define fmod_attr remainder_attr
 
 static const char *remainder_node(const void *attr)
 {
-    return ((const struct remainder_attr *)attr)->number ? "RemainderBackward0" : "RemainderBackward1";
+    static const char *const names[] = { "RemainderBackward0", "RemainderBackward1", "NotImplemented" };
+    return names[((const struct remainder_attr *)attr)->form];
 }
 
 static const char *fmod_node(const void *attr)
 {
-    return ((const struct remainder_attr *)attr)->number ? "FmodBackward0" : "FmodBackward1";
+    return ((const struct remainder_attr *)attr)->form == BY_NUMBER ? "FmodBackward0" : "FmodBackward1";
 }
 
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g)
 {
+    if (RG_ATTR(s, remainder)->form == OF_NUMBER)
+        return rg_fail(RG_NOT_IMPLEMENTED, "remainder", "the derivative is not implemented: torch has none for a number's remainder");
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
 
@@ -184,7 +188,7 @@ static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g)
     return rg_mul(rg_neg(g), rg_div_trunc(rg_saved(s, 0), rg_saved(s, 1)));
 }
 
-#define REMAINDER_A RG_A(remainder, false)
+#define REMAINDER_A RG_A(remainder, OF_TENSORS)
 #define REMAINDER_SAMPLES RG_SAMPLES({ "(2,3) p(2,3)", REMAINDER_A }, { "z(2,1,3) z(4,1)", REMAINDER_A }, { "() p()", REMAINDER_A }, \
                                      { "(0,3) (3)", REMAINDER_A })
 BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .attr_size = sizeof(struct remainder_attr), .forward = remainder_forward,
@@ -192,11 +196,12 @@ BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of =
 BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .attr_size = sizeof(struct fmod_attr), .forward = fmod_forward,
        .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), fmod_rule_b) }, REMAINDER_SAMPLES);
 
-#define REMAINDER_OF(b) (&(struct remainder_attr){ elementwise_number(b) })
-rg_tensor *(rg_remainder)(rg_tensor *a, rg_tensor *b)  { return RG_APPLY(remainder, REMAINDER_OF(b), a, b); }
-rg_tensor *(rg_remainder_)(rg_tensor *x, rg_tensor *b) { return RG_APPLY_(remainder, REMAINDER_OF(b), x, b); }
-rg_tensor *(rg_fmod)(rg_tensor *a, rg_tensor *b)       { return RG_APPLY(fmod, REMAINDER_OF(b), a, b); }
-rg_tensor *(rg_fmod_)(rg_tensor *x, rg_tensor *b)      { return RG_APPLY_(fmod, REMAINDER_OF(b), x, b); }
+#define REMAINDER_OF(a, b) \
+    (&(struct remainder_attr){ elementwise_number(b) ? BY_NUMBER : elementwise_number(a) ? OF_NUMBER : OF_TENSORS })
+rg_tensor *(rg_remainder)(rg_tensor *a, rg_tensor *b)  { return RG_APPLY(remainder, REMAINDER_OF(a, b), a, b); }
+rg_tensor *(rg_remainder_)(rg_tensor *x, rg_tensor *b) { return RG_APPLY_(remainder, REMAINDER_OF(x, b), x, b); }
+rg_tensor *(rg_fmod)(rg_tensor *a, rg_tensor *b)       { return RG_APPLY(fmod, REMAINDER_OF(a, b), a, b); }
+rg_tensor *(rg_fmod_)(rg_tensor *x, rg_tensor *b)      { return RG_APPLY_(fmod, REMAINDER_OF(x, b), x, b); }
 
 /* ---- pow: a^b; ga = g b a^(b-1), gb = g y ln a; 0 where b == 0, and where a == 0 and b >= 0 ------------------ */
 

@@ -39,7 +39,7 @@ rg_tensor *(rg_where)(rg_tensor *condition, rg_tensor *a, rg_tensor *b) { return
 
 /* ---- masked_fill: mask ? value : x; gx = mask ? 0 : g, gvalue = mask ? g : 0 ------------------- */
 
-struct masked_fill_attr { bool number; };               /* the value is one */
+struct masked_fill_attr { bool number, inplace; };      /* number: the value is one */
 
 static const char *masked_fill_node(const void *attr)
 {
@@ -61,7 +61,8 @@ static bool masked_fill_shape(rg_call *c)
     if (mask->dtype != RG_BOOL)
         return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with dtype %s",
                        dtype_in_c(mask->dtype));
-    return rg_broadcast_shapes("masked_fill", mask, c->in[0], c->out[0]);
+    bool inplace = RG_ATTR(c, masked_fill)->inplace;    /* which torch names first */
+    return rg_broadcast_shapes("masked_fill", inplace ? c->in[0] : mask, inplace ? mask : c->in[0], c->out[0]);
 }
 
 static bool masked_fill_forward(rg_call *c)
@@ -73,7 +74,7 @@ static bool masked_fill_forward(rg_call *c)
 static rg_tensor *masked_fill_rule_x(const rg_step *s, rg_tensor *g) { return rg_masked_fill(g, rg_saved(s, 1), 0); }
 static rg_tensor *masked_fill_rule_value(const rg_step *s, rg_tensor *g) { return rg_sum(rg_where(rg_saved(s, 1), g, 0)); }
 
-#define MASKED_A RG_A(masked_fill, false)
+#define MASKED_A RG_A(masked_fill, false, false)
 RG_OP(masked_fill, .doc = "mask ? value : x", .node_of = masked_fill_node, .n_in = 3, .attr_size = sizeof(struct masked_fill_attr), .inplace = true,
       .shape = masked_fill_shape, .forward = masked_fill_forward,
       .grad = { RG_RULE(RG_IN(1), masked_fill_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), masked_fill_rule_value) },
@@ -86,20 +87,22 @@ static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value)
     if (!rg_check(x, "masked_fill") || !rg_check(value, "masked_fill")) return NULL;
     if (value->ndim) return value;
     if (!ternary_fits("masked_fill", value, x->dtype)) return NULL;
-    if (value->history && rg_grad_mode() && !rg_is_float(x->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
-    return rg_to(value, x->dtype);
+    return rg_to(rg_is_float(x->dtype) ? value : rg_detach(value), x->dtype);
 }
 
-#define MASKED_OF(value) (&(struct masked_fill_attr){ elementwise_number(value) })
 rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value)
 {
-    return RG_APPLY(masked_fill, MASKED_OF(value), x, mask, masked_value(x, value));
+    struct masked_fill_attr a = { elementwise_number(value), false };
+    rg_tensor *y = RG_APPLY(masked_fill, &a, x, mask, masked_value(x, value));
+    if (y && value->history && rg_grad_mode() && !rg_is_float(x->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
+    return y;
 }
 
 rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value)
 {
-    return RG_APPLY_(masked_fill, MASKED_OF(value), x, mask, masked_value(x, value));
+    struct masked_fill_attr a = { elementwise_number(value), true };
+    return RG_APPLY_(masked_fill, &a, x, mask, masked_value(x, value));
 }
 
 /* ---- clamp: min(max(x, low), high), either of which may be absent; NaN if any is -----------------
@@ -119,12 +122,13 @@ static const char *clamp_node(const void *attr)
 static bool clamp_shape(rg_call *c)
 {
     const struct clamp_attr *a = RG_ATTR(c, clamp);
+    if (!rg_shape_broadcast(c)) return false;
     static const char *const cpu[][2] = { { "clamp_cpu", "clamp_scalar_cpu" }, { NULL, "clamp_min_scalar_cpu" },
                                           { NULL, "clamp_max_scalar_cpu" } };
     int form = rg_is_none(c->in[2]) ? CLAMP_MIN : rg_is_none(c->in[1]) ? CLAMP_MAX : CLAMP;
     if (c->in[0]->dtype == RG_BOOL && cpu[form][a->number])
         return rg_fail(RG_NOT_IMPLEMENTED, "clamp", "\"%s\" not implemented for 'Bool'", cpu[form][a->number]);
-    return rg_shape_broadcast(c);
+    return true;
 }
 
 static bool clamp_forward(rg_call *c)
@@ -173,14 +177,11 @@ static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, 
         return rg_fail(RG_RUNTIME_ERROR, "clamp", "torch.clamp: At least one of 'min' or 'max' must not be None");
     for (int i = 0; i < 3; i++)
         if (!rg_check(given[i], "clamp")) return NULL;
-    struct clamp_attr a = { form, elementwise_number(given[1]) };
+    struct clamp_attr a = { form, elementwise_number(given[1]) || elementwise_number(given[2]) };
     rg_dtype result = rg_promote(3, given);
     for (int i = 1; i < 3 && a.number; i++)
         if (!ternary_fits("clamp", given[i], result)) return NULL;
     if (!inplace) return RG_APPLY(clamp, &a, x, low, high);
-    if (a.number && !rg_is_float(x->dtype) && rg_is_float(result))
-        return rg_fail(RG_RUNTIME_ERROR, inplace, "result type %s can't be cast to the desired output type %s",
-                       rg_scalar_name(result), dtype_in_c(x->dtype));
     return rg_apply_inplace(inplace, &rg_op_clamp, &a, sizeof a, 3, in);
 }
 
@@ -363,6 +364,16 @@ rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tens
 
 rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) { return rg_replace_("copy_", "CopyBackwards", x, source); }
 
+/* One value for all, which may be written where several elements share a place. */
+static rg_tensor *fill_with(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
+{
+    if (rg_grad_mode() && (x->history || value->history)) return rg_replace_(name, node, x, value);
+    if (rg_write_guard && !rg_write_guard(x, name, false)) return NULL;
+    rg_copy_elements(x, value);
+    rg_wrote(x, name);
+    return x;
+}
+
 rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
 {
     if (!rg_check(x, "fill_") || !rg_check(value, "fill_")) return NULL;
@@ -371,11 +382,12 @@ rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
                        value->ndim);
     bool number = elementwise_number(value);
     if (number && !ternary_fits("fill_", value, x->dtype)) return NULL;
-    return rg_replace_("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
+    return fill_with("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
 }
 
 rg_tensor *rg_zero_(rg_tensor *x)
 {
     RG_SCOPE();
-    return rg_replace_("zero_", "ZeroBackward0", x, rg_wrap_int(0));
+    rg_tensor *zero = rg_wrap_int(0);
+    return rg_check(x, "zero_") && zero ? fill_with("zero_", "ZeroBackward0", x, zero) : NULL;
 }

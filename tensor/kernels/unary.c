@@ -109,7 +109,7 @@ GRADIENT(relu, b <= 0 ? 0 : a)
 
 /* of x */
 NUMBERS_1(hardtanh, x < k[0] ? k[0] : x > k[1] ? k[1] : x, x < k[0] ? k[0] : x > k[1] ? k[1] : x)
-GRADIENT(hardtanh, b <= k[0] || b >= k[1] ? 0 : a)
+GRADIENT(hardtanh, b > k[0] && b < k[1] ? a : 0)
 FLOATS_1(leaky_relu, x > 0 ? x : x * k[0])
 GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 
