@@ -32,7 +32,7 @@ void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
     w->ndim = 0;
     w->numel = out->numel;
     for (int k = 0; k < n; k++) w->data[k] = t[k]->data;
-    for (int d = 0; d < out->ndim; d++) {
+    for (int d = 0; d < out->ndim && w->numel; d++) {   /* of nothing, sizes and strides may be anything */
         int64_t step[RG_MAX_OPERANDS];
         if (out->size[d] == 1) continue;
         for (int k = 0; k < n; k++) {
@@ -42,7 +42,7 @@ void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
         add_dim(w, out->size[d], step);
     }
     if (w->ndim == 0) {
-        w->size[0] = 1;
+        w->size[0] = w->numel;
         for (int k = 0; k < n; k++) w->step[0][k] = 0;
         w->ndim = 1;
     }

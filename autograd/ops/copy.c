@@ -131,7 +131,7 @@ static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, 
 
 static bool list_check(const char *op, rg_list tensors, rg_code code, const char *sentence)
 {
-    if (tensors.n < 0) return false;                    /* failed already */
+    if (tensors.n < 0 || (tensors.n && !tensors.v)) return rg_check(NULL, op);       /* failed already */
     if (tensors.n == 0) return rg_fail(code, op, "%s", sentence);
     for (int i = 0; i < tensors.n; i++)
         if (!rg_check(tensors.v[i], op)) return false;

@@ -180,7 +180,7 @@ static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, 
     struct clamp_attr a = { form, elementwise_number(given[1]) || elementwise_number(given[2]) };
     rg_dtype result = rg_promote(3, given);
     for (int i = 1; i < 3 && a.number; i++)
-        if (!ternary_fits("clamp", given[i], result)) return NULL;
+        if (elementwise_number(given[i]) && !ternary_fits("clamp", given[i], result)) return NULL;
     if (!inplace) return RG_APPLY(clamp, &a, x, low, high);
     return rg_apply_inplace(inplace, &rg_op_clamp, &a, sizeof a, 3, in);
 }

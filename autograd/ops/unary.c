@@ -69,8 +69,8 @@ static bool round_decimals_shape(rg_call *c)
 static bool round_decimals_forward(rg_call *c)
 {
     int decimals = RG_ATTR(c, round_decimals)->decimals;
-    double ten = pow(10, fabs((double)decimals));
-    (decimals > 0 ? k_round_up : k_round_down)(c->out[0], c->in, &ten);
+    double ten[3] = { pow(10, fabs((double)decimals)) };    /* a loop takes three numbers */
+    (decimals > 0 ? k_round_up : k_round_down)(c->out[0], c->in, ten);
     return true;
 }
 

@@ -13,6 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+/* What asks for more than this is refused, as by a system without that much. */
+const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
+static void limit_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30, 1 << 30 });
+#endif
+}
 
 enum { POOL = 32, LISTED = 4 };
 
@@ -75,8 +85,9 @@ static rg_tensor *tensor(void)
 static rg_list list(void)
 {
     static rg_tensor *v[LISTED];
-    for (int i = 0; i < LISTED; i++) v[i] = tensor();
-    return (rg_list){ any(30) == 0 ? (int)odd_integer() % (LISTED + 1) : (int)any(LISTED + 1), v };
+    int n = any(30) == 0 ? (int)odd_integer() % (LISTED + 1) : (int)any(LISTED + 1);
+    for (int i = 0; i < n; i++) v[i] = tensor();
+    return (rg_list){ n, v };
 }
 
 static const char *text(void)
@@ -96,14 +107,15 @@ static const char *text(void)
 #define Y(k)    (rg_dtype)(any(20) ? any(4) : (uint64_t)odd_integer())
 #define S(k)    text()
 #define LIST(k) list()
-#define ITEMS(k) (int)any(5), items()
+#define ITEMS(k) n_items, items()
 #define LOSS_OPTIONS (rg_loss_options){ (rg_reduction)any(5), tensor(), tensor(), odd_integer(), odd_number(), \
                                         odd_number(), odd_number(), any(2) }
 
+static int n_items;
 static const rg_item_index *items(void)
 {
     static rg_item_index v[5];
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < n_items; i++) {
         switch (any(5)) {
         case 0:  v[i] = rg_index_text(text()); break;
         case 1:  v[i] = rg_index_tensor(tensor()); break;
@@ -154,6 +166,7 @@ static void one_call(void)
 {
     RG_SCOPE();
     size_t f = any(FUNCTIONS);
+    n_items = (int)any(5);
     rg_error_clear();
     if (any(20) == 0) rg_memory_fail_at(1 + (int64_t)any(12));
     rg_tensor *y = functions[f].call();
@@ -176,11 +189,13 @@ int main(int argc, char **argv)
 {
     long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 200000;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    limit_memory();
     int64_t live = rg_live_tensors();
     {
         RG_SCOPE();
         released = rg_zeros(2);
     }
+    size_t mark = rg_scope_begin();
     for (int i = 0; i < POOL; i++) replace(i, odd_tensor());
     for (long i = 0; i < calls; i++) {
         one_call();
@@ -193,7 +208,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < POOL; i++)
         if (pool[i]) rg_drop(pool[i]);
     rg_error_clear();
-    rg_scope_end(0);
+    rg_scope_end(mark);
     printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS, results, refusals,
            (long)(rg_live_tensors() - live));
     return rg_live_tensors() == live && rg_memory_stats().nodes == 0 ? 0 : 1;
