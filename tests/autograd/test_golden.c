@@ -1,6 +1,7 @@
 /*
  * test_golden.c: every public function of autograd/ops.h against PyTorch: values,
- * dtypes, shapes, grad_fn, first and second gradients, and errors, from the data
+ * dtypes, shapes, grad_fn, first and second gradients, errors, and what happens when
+ * each request for memory fails in turn, from the data
  * that tests/golden/ops.py made.
  *
  *     build/tests/autograd/test_golden                  all
@@ -98,7 +99,7 @@ static const golden_call golden_calls[] = {
 
 /* ---- checks ------------------------------------------------------------------------- */
 
-static struct golden_count { int declared, functions, cases, checks, failures, pending; } *count;   /* shared with the children */
+static struct golden_count { int declared, functions, cases, checks, failures, pending, denied; } *count;   /* shared with the children */
 static bool verbose, silent;
 static const char *file_path;
 static const golden_case *current;
@@ -381,6 +382,103 @@ static void check_declared(void)
     fclose(file);
 }
 
+/* ---- out of memory --------------------------------------------------------------------- */
+
+/* What a failed call must leave as it was: elements, version, place in the graph. */
+static uint64_t print_of(rg_tensor *t)
+{
+    char data[1024] = { 0 };
+    uint64_t print = 14695981039346656037u;
+    if (!t || t == RG_NONE || rg_numel(t) > (int64_t)sizeof data / 8 || !rg_copy_out(t, data, sizeof data)) return 0;
+    for (size_t i = 0; i < sizeof data; i++) print = (print ^ (unsigned char)data[i]) * 1099511628211u;
+    return print + (uint64_t)rg_version(t) * 31 + (uintptr_t)rg_grad_fn(t) + rg_requires_grad(t);
+}
+
+static uint64_t print_of_arguments(const golden_case *c)
+{
+    uint64_t print = 0;
+    for (int i = 0; i < c->n_args; i++) {
+        print = print * 31 + print_of(c->arg[i].t);
+        for (int k = 0; k < c->arg[i].list.n; k++) print = print * 31 + print_of(c->arg[i].item[k]);
+    }
+    return print;
+}
+
+/* One try, of which one request fails; true: none did. */
+static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fail, bool graph)
+{
+    RG_SCOPE();
+    rg_tensor *first[GOLDEN_LIST], *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *over = c->arg[0].t;
+    bool inplace = f->name[strlen(f->name) - 1] == '_';
+    if (inplace && !c->direct) c->arg[0].t = rg_clone(over);
+    uint64_t before = print_of_arguments(c);
+    rg_manual_seed(42);
+    rg_error_clear();
+    rg_memory_fail_at(fail);
+    golden_result r = f->call(c->arg);
+    rg_memory_fail_at(0);
+    if (r.n < 0 || !inplace) {
+        count->checks++;
+        if (print_of_arguments(c) != before) complain("request %lld failed, and an argument changed", (long long)fail);
+    }
+    c->arg[0].t = over;
+    bool ok = r.n >= 0;
+    if (ok && rg_error_code()) complain("request %lld failed; the call did not: %s", (long long)fail, rg_error());
+    int n = 0;
+    for (int k = 0; ok && k < r.n; k++)
+        if (rg_requires_grad(r.t[k])) {
+            cotangent[n] = golden_cotangent((unsigned)k, r.t[k]);
+            y[n++] = r.t[k];
+        }
+    if (n && c->n_first) {
+        rg_memory_fail_at(fail);
+        ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first, (rg_backward_options){
+                          .gradient = RG_NONE, .create_graph = graph, .allow_unused = true });
+        rg_memory_fail_at(0);
+    }
+    count->checks++;
+    count->denied += !ok;
+    if (!ok && rg_error_code() != RG_OUT_OF_MEMORY) complain("request %lld failed with: %s", (long long)fail, rg_error());
+    return ok && rg_error_code() == RG_OK;
+}
+
+/* The first request for memory fails, then the second, and so on, until none is left. */
+static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph)
+{
+    enum { MOST = 2000 };
+    rg_error_clear();
+    for (int64_t fail = 1, spared = 0; spared < 3; fail++) {        /* what fails may have another way */
+        int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes, storages = rg_memory_stats().storages;
+        spared = try_without_memory(c, f, fail, graph) ? spared + 1 : 0;
+        rg_error_clear();
+        if (rg_live_tensors() != live || rg_memory_stats().nodes != nodes || rg_memory_stats().storages != storages)
+            complain("request %lld failed, and %lld tensors are left", (long long)fail, (long long)(rg_live_tensors() - live));
+        if (fail == MOST) {
+            complain("more than %d requests", MOST);
+            return;
+        }
+    }
+}
+
+/* A few cases of each function: the first ones, small. */
+static void check_memory(const golden_call *f, const char *directory)
+{
+    enum { CASES = 5, ELEMENTS = 64 };
+    golden_file file;
+    static golden_case c;
+    file_path = file.path;
+    current = &c;
+    if (!f->here() || !golden_open(&file, directory, f->name)) return;
+    for (int tried = 0; tried < CASES;) {
+        RG_SCOPE();
+        if (!golden_next(&file, &c)) break;
+        bool fits = !c.error.kind && !c.backward_error.kind;
+        for (int i = 0; i < c.n_args && fits; i++) fits = !c.arg[i].t || c.arg[i].t == RG_NONE || rg_numel(c.arg[i].t) <= ELEMENTS;
+        if (fits) check_out_of_memory(&c, f, tried++ & 1);
+    }
+    free(file.text);
+}
+
 /* ---- running ------------------------------------------------------------------------------ */
 
 static size_t n_named;
@@ -393,6 +491,15 @@ START_TEST(test_function)
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
     if (wanted) check_function(f, directory);
+}
+END_TEST
+
+START_TEST(test_without_memory)
+{
+    const golden_call *f = &golden_calls[_i];
+    bool wanted = n_named == 0;
+    for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
+    if (wanted) check_memory(f, directory);
 }
 END_TEST
 
@@ -461,6 +568,7 @@ int main(int argc, char **argv)
     TCase *tcase = tcase_create("golden");
     tcase_set_timeout(tcase, 1800);
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    tcase_add_loop_test(tcase, test_without_memory, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
     tcase_add_test(tcase, test_rejects);
     tcase_add_test(tcase, test_declared);
     suite_add_tcase(suite, tcase);
@@ -468,7 +576,7 @@ int main(int argc, char **argv)
     srunner_run_all(runner, CK_NORMAL);
     int crashed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    printf("golden: %d functions declared, %d checked, %d cases, %d checks, %d failures, %d pending\n", count->declared,
-           count->functions, count->cases, count->checks, count->failures, count->pending);
+    printf("golden: %d functions declared, %d checked, %d cases, %d checks, %d denied requests, %d failures, %d pending\n",
+           count->declared, count->functions, count->cases, count->checks, count->denied, count->failures, count->pending);
     return verbose && (crashed || count->failures) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
