@@ -34,6 +34,7 @@ tests           = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/$(1)/test_*.
 TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
 FUZZERS        := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/*.c)))
 EXAMPLES       := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c examples/notebooks/*.c)))
+NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
 # Beside the tests of a layer stand files that they share.
 HELPERS        := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 helpers         = $(HELPERS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
@@ -43,7 +44,7 @@ CXX         := $(if $(findstring clang,$(CC)),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-.PHONY: all demo test asan tsan fuzz valgrind bench docs size fmt install clean deps help
+.PHONY: all demo notebooks test-notebooks test asan tsan fuzz valgrind bench docs size fmt install clean deps help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -55,7 +56,7 @@ help:
 ## all        the static and the shared library, in build/
 ## test       every test, with what it needs installed first
 test: deps
-	@$(MAKE) --no-print-directory run-tests
+	@$(MAKE) --no-print-directory run-tests test-notebooks
 
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 	@tests/run $(TESTS) $(CXXTEST)
@@ -67,7 +68,7 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 ## asan       every test under AddressSanitizer and UBSan
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
-	    CFLAGS="$(SANITIZE)" run-tests
+	    CFLAGS="$(SANITIZE)" run-tests test-notebooks
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
@@ -121,6 +122,18 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+## notebooks  the five notebooks' twins, to standard output and to build/notebooks/
+notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
+	@mkdir -p $(BUILD)/notebooks
+	@for n in $(NOTEBOOKS); do \
+	    $(BUILD)/examples/notebooks/$$n > $(BUILD)/notebooks/$$n.txt || exit 1; cat $(BUILD)/notebooks/$$n.txt; done
+
+# Each prints, in order, every output of its notebook, character for character.
+test-notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
+	@for n in $(NOTEBOOKS); do \
+	    $(BUILD)/examples/notebooks/$$n | diff - tests/notebooks/$$n.txt || exit 1; done
+	@echo "notebooks: $(words $(NOTEBOOKS)) as the originals"
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared

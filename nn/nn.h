@@ -116,6 +116,15 @@ rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, r
 #define rg_nn_linear(in_features, out_features, ...) \
     rg_nn_linear_with(in_features, out_features, RG_KEYWORDS(rg_linear_options, (.bias = true), __VA_ARGS__))
 
+typedef struct rg_embedding_module {
+    rg_module  base;
+    rg_tensor *weight;
+    int64_t    num_embeddings, embedding_dim, padding_idx;
+} rg_embedding_module;
+rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim, rg_embedding_options o);
+#define rg_nn_embedding(num_embeddings, embedding_dim, ...) rg_nn_embedding_with(num_embeddings, embedding_dim, \
+    RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,0 +1,31 @@
+/* notebook.h: what every notebook's twin begins with. */
+#include "regard.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A notebook stops at its first error. */
+static void stop_on_error(rg_code code, const char *message)
+{
+    fprintf(stderr, "error %d: %s\n", code, message);
+    exit(1);
+}
+
+/* A tuple as the notebook shows one: on a line, or an item a line if one has several. */
+static inline void print_tuple(int n, const char *const items[])
+{
+    bool lines = false;
+    for (int i = 0; i < n; i++) lines |= strchr(items[i], '\n') != NULL;
+    for (int i = 0; i < n; i++) {
+        fputs(i == 0 ? "(" : lines ? ",\n " : ", ", stdout);
+        for (const char *c = items[i]; *c; c++) {
+            putchar(*c);
+            if (*c == '\n') putchar(' ');
+        }
+    }
+    puts(")");
+}
+#define PRINT_TUPLE(...) \
+    print_tuple(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *), (const char *[]){ __VA_ARGS__ })
