@@ -919,14 +919,12 @@ TOLERANCES = [
 # The name of a node that isn't torch's: function, torch's, ours, the reason.
 NODES = [
     (r"sort", "SortBackward1", "SortBackward0", "its name in torch without stable=, as one calls it"),
-    (r"remainder", "NotImplemented", "RemainderBackward1", "ours has the derivative of a number over a tensor"),
 ]
 
 # What ours is to say instead of torch's sentence: function, torch's line, ours (None: left out), the reason.
 EXCEPTIONS = [
     (r".*", r"\? .*(returned an invalid gradient|INTERNAL ASSERT|with a bool tensor is not|on a bool tensor is not).*", None,
      "a mistake of torch's own backward; ours gives the gradient"),
-    (r"remainder", r"\? \w+ derivative for aten::\w+ is not implemented", None, "ours has the derivative of a number over a tensor"),
     (r".*", r"\? \w+ derivative for aten::\w+ is not implemented", "? Error the derivative is not implemented",
      "ours goes on with the reason"),
     (r".*", r"! AssertionError (.*)", r"! Error \1", "Python's assert has no class of ours"),
