@@ -16,6 +16,22 @@
 #define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
 
+/* RG_WIDE(name, (parameters), (arguments)) { a loop }: compiled twice, and the copy with longer vectors and a
+ * multiply-add instruction is run where the processor has them. The bits are the same: fma rounds once in either. */
+#ifdef __x86_64__
+#define RG_WIDE(name, parameters, arguments)                                                                        \
+    static inline __attribute__((always_inline)) void name##_loop parameters;                                       \
+    __attribute__((target("avx2,fma"), noinline)) static void name##_avx2 parameters { name##_loop arguments; }     \
+    static void name parameters                                                                                     \
+    {                                                                                                               \
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) name##_avx2 arguments;                 \
+        else name##_loop arguments;                                                                                 \
+    }                                                                                                               \
+    static inline __attribute__((always_inline)) void name##_loop parameters
+#else
+#define RG_WIDE(name, parameters, arguments) static void name parameters
+#endif
+
 /* ---- memory.c: the one door to malloc ---------------------------------------
  * Blocks are 64-byte aligned. rg_alloc fails with RG_OUT_OF_MEMORY set. */
 typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
@@ -114,6 +130,7 @@ static inline size_t rg_sizeof(rg_dtype d)
 rg_tensor  *rg_header_new(void);                        /* alive, one reference, no storage, 0-d */
 bool        rg_allocate(rg_tensor *t);                  /* contiguous strides and storage for its size */
 rg_tensor  *rg_new(rg_dtype dtype, int ndim, const int64_t *size);  /* both; not zeroed */
+rg_tensor  *rg_new_dims(const char *op, const rg_dims *shape, int dtype);   /* the same, of what a user asks for */
 rg_tensor  *rg_new_like(const rg_tensor *x, rg_dtype dtype);        /* both, of x's shape */
 rg_tensor  *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype);  /* and without gaps in its memory order */
 bool        rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);    /* outermost first; true: as they are */

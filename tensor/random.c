@@ -25,17 +25,14 @@ struct rg_generator {
 /* Seeded at its first use. */
 static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER, .seed = 67280421310721 };
 
-/* ---- hot loops, for AVX2 and for what every machine has -------------------------------
- * One text, compiled twice, with the same bits: fma rounds once in either. */
-
-#define MT_LOOP static inline __attribute__((always_inline)) void
+/* ---- hot loops ----------------------------------------------------------------------- */
 
 static inline uint32_t mt_twist(uint32_t a, uint32_t b)
 {
     return ((a & 0x80000000u) | (b & 0x7fffffffu)) >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-MT_LOOP mt_next_block(uint32_t *s)
+RG_WIDE(mt_next_block, (uint32_t *s), (s))
 {
     int i = 0;
     for (; i < MT_WORDS - MT_SHIFT; i++) s[i] = s[i + MT_SHIFT] ^ mt_twist(s[i], s[i + 1]);
@@ -43,7 +40,7 @@ MT_LOOP mt_next_block(uint32_t *s)
     s[i] = s[i + MT_SHIFT - MT_WORDS] ^ mt_twist(s[i], s[0]);
 }
 
-MT_LOOP mt_temper(const uint32_t *from, uint32_t *to, int n)
+RG_WIDE(mt_temper, (const uint32_t *from, uint32_t *to, int n), (from, to, n))
 {
     for (int i = 0; i < n; i++) {
         uint32_t y = from[i];
@@ -54,80 +51,54 @@ MT_LOOP mt_temper(const uint32_t *from, uint32_t *to, int n)
     }
 }
 
-MT_LOOP mt_unit_floats(const uint32_t *from, float *to, int n)
+RG_WIDE(mt_unit_floats, (const uint32_t *from, float *to, int n), (from, to, n))
 {
     for (int i = 0; i < n; i++) to[i] = (float)(int32_t)(from[i] & 0xffffff) * 0x1p-24f;
 }
 
-MT_LOOP mt_scale_floats(float *y, int n, float scale, float shift)
+/* Box and Muller, sixteen by sixteen: eight u and eight v in [0, 1) become sqrt(-2 log(1 - u)) times
+ * the cosines and the sines of 2 pi v. The polynomials are minimax fits, good to 1e-8. */
+RG_WIDE(mt_normals_f32, (float *y, int n), (y, n))
 {
-    for (int i = 0; i < n; i++) y[i] = __builtin_fmaf(y[i], scale, shift);
+    for (int block = 0; block < n; block += 16)
+        for (int i = block; i < block + 8; i++) {
+            union { float f; int32_t i; } m = { .f = 1 - y[i] };
+            int32_t e = (m.i - 0x3f3504f3) >> 23;       /* 1 - u = m 2^e, sqrt(1/2) <= m < sqrt(2) */
+            m.i -= e * (1 << 23);
+            float f = m.f - 1, f2 = f * f, p = 0.06915368f;
+            p = p * f - 0.11789808f;
+            p = p * f + 0.11872976f;
+            p = p * f - 0.12384348f;
+            p = p * f + 0.14218658f;
+            p = p * f - 0.16669251f;
+            p = p * f + 0.20002227f;
+            p = p * f - 0.24999987f;
+            p = p * f + 0.3333331f;
+            float log_u = f + (f2 * (p * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
+            float radius = sqrtf(-2 * log_u);
+
+            float theta = 0x1.921fb6p+2f * y[i + 8];
+            int32_t quadrant = (int32_t)(theta * 0x1.45f306p-1f + 0.5f);
+            float r = theta - (float)quadrant * 0x1.921fap+0f - (float)quadrant * 0x1.54442ep-20f, r2 = r * r;
+            float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
+            float c = 1 - 0.5f * r2 + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
+            union { float f; uint32_t i; } cosine = { .f = quadrant & 1 ? s : c }, sine = { .f = quadrant & 1 ? c : s };
+            cosine.i ^= (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
+            sine.i ^= (uint32_t)quadrant << 30 & 0x80000000u;
+            y[i] = radius * cosine.f;
+            y[i + 8] = radius * sine.f;
+        }
 }
 
-MT_LOOP mt_scale_doubles(double *y, int n, double scale, double shift)
+static void mt_normals_f64(double *y, int n)
 {
-    for (int i = 0; i < n; i++) y[i] = __builtin_fma(y[i], scale, shift);
+    for (int block = 0; block < n; block += 16)
+        for (int i = block; i < block + 8; i++) {
+            double radius = sqrt(-2 * log(1 - y[i])), theta = 2 * M_PI * y[i + 8];
+            y[i] = radius * cos(theta);
+            y[i + 8] = radius * sin(theta);
+        }
 }
-
-/* Box and Muller, n pairs: u, v in [0, 1) become sqrt(-2 log(1 - u)) times the cosine
- * and the sine of 2 pi v. The polynomials are minimax fits, good to 1e-8. */
-MT_LOOP mt_normal_floats(float *u, float *v, int n)
-{
-    for (int i = 0; i < n; i++) {
-        union { float f; int32_t i; } m = { .f = 1 - u[i] };
-        int32_t e = (m.i - 0x3f3504f3) >> 23;           /* 1 - u = m 2^e, sqrt(1/2) <= m < sqrt(2) */
-        m.i -= e * (1 << 23);
-        float f = m.f - 1, f2 = f * f, p = 0.06915368f;
-        p = p * f - 0.11789808f;
-        p = p * f + 0.11872976f;
-        p = p * f - 0.12384348f;
-        p = p * f + 0.14218658f;
-        p = p * f - 0.16669251f;
-        p = p * f + 0.20002227f;
-        p = p * f - 0.24999987f;
-        p = p * f + 0.3333331f;
-        float log_u = f + (f2 * (p * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
-        float radius = sqrtf(-2 * log_u);
-
-        float theta = 0x1.921fb6p+2f * v[i];
-        int32_t quadrant = (int32_t)(theta * 0x1.45f306p-1f + 0.5f);
-        float r = theta - (float)quadrant * 0x1.921fap+0f - (float)quadrant * 0x1.54442ep-20f, r2 = r * r;
-        float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
-        float c = 1 - 0.5f * r2 + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
-        union { float f; uint32_t i; } cosine = { .f = quadrant & 1 ? s : c }, sine = { .f = quadrant & 1 ? c : s };
-        cosine.i ^= (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
-        sine.i ^= (uint32_t)quadrant << 30 & 0x80000000u;
-        u[i] = radius * cosine.f;
-        v[i] = radius * sine.f;
-    }
-}
-
-typedef struct mt_loops {
-    void (*next_block)(uint32_t *s);
-    void (*temper)(const uint32_t *from, uint32_t *to, int n);
-    void (*unit_floats)(const uint32_t *from, float *to, int n);
-    void (*scale_floats)(float *y, int n, float scale, float shift);
-    void (*scale_doubles)(double *y, int n, double scale, double shift);
-    void (*normal_floats)(float *u, float *v, int n);
-} mt_loops;
-
-#define MT_LOOPS(set, ...)                                                                                       \
-    __VA_ARGS__ static void mt_block_##set(uint32_t *s) { mt_next_block(s); }                                    \
-    __VA_ARGS__ static void mt_temper_##set(const uint32_t *from, uint32_t *to, int n) { mt_temper(from, to, n); } \
-    __VA_ARGS__ static void mt_units_##set(const uint32_t *from, float *to, int n) { mt_unit_floats(from, to, n); } \
-    __VA_ARGS__ static void mt_scale_f_##set(float *y, int n, float a, float b) { mt_scale_floats(y, n, a, b); } \
-    __VA_ARGS__ static void mt_scale_d_##set(double *y, int n, double a, double b) { mt_scale_doubles(y, n, a, b); } \
-    __VA_ARGS__ static void mt_normals_##set(float *u, float *v, int n) { mt_normal_floats(u, v, n); }           \
-    static const mt_loops mt_loops_##set = { mt_block_##set, mt_temper_##set, mt_units_##set, mt_scale_f_##set,  \
-                                             mt_scale_d_##set, mt_normals_##set };
-
-MT_LOOPS(any)
-#ifdef __x86_64__
-MT_LOOPS(avx2, __attribute__((target("avx2,fma"))))
-#define MT (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &mt_loops_avx2 : &mt_loops_any)
-#else
-#define MT (&mt_loops_any)
-#endif
 
 /* ---- words -------------------------------------------------------------------------- */
 
@@ -146,12 +117,12 @@ static void mt_words(rg_generator *g, uint32_t *to, int n)
 {
     while (n > 0) {
         if (g->left == 1) {
-            MT->next_block(g->word);
+            mt_next_block(g->word);
             g->left = MT_WORDS + 1;
             g->next = 0;
         }
         int m = RG_MIN(n, g->left - 1);
-        MT->temper(g->word + g->next, to, m);
+        mt_temper(g->word + g->next, to, m);
         g->left -= m;
         g->next += m;
         to += m;
@@ -173,15 +144,14 @@ static void draw_f32(rg_generator *g, float *to, int n)
 {
     uint32_t w[RANDOM_CHUNK];
     mt_words(g, w, n);
-    MT->unit_floats(w, to, n);
+    mt_unit_floats(w, to, n);
 }
 
 static void draw_f64(rg_generator *g, double *to, int n)
 {
-    uint32_t w[2 * RANDOM_CHUNK];
-    mt_words(g, w, 2 * n);
-    for (int i = 0; i < n; i++)
-        to[i] = (double)(int64_t)((uint64_t)(w[2 * i] & 0x1fffff) << 32 | w[2 * i + 1]) * 0x1p-53;
+    uint64_t w[RANDOM_CHUNK];
+    draw_u64(g, w, n);
+    for (int i = 0; i < n; i++) to[i] = (double)(int64_t)(w[i] & 0x1fffffffffffff) * 0x1p-53;
 }
 
 /* ---- generators ------------------------------------------------------------------------ */
@@ -244,18 +214,12 @@ typedef struct generator_image {
 
 rg_tensor *rg_generator_state(rg_generator *g)
 {
-    generator_image image = { .seeded = 1 };
     if (!generator_lock(g, "get_state")) return NULL;
-    image.seed = g->seed;
-    image.left = g->left;
-    image.next = (uint64_t)g->next;
-    image.has_normal = g->has_normal;
-    if (g->has_normal) image.normal = g->normal;
+    generator_image image = { .seed = g->seed, .left = g->left, .seeded = 1, .next = (uint64_t)g->next,
+                              .normal = g->has_normal ? g->normal : 0, .has_normal = g->has_normal };
     for (int i = 0; i < MT_WORDS; i++) image.word[i] = g->word[i];
     generator_unlock(g);
-    rg_tensor *t = rg_new(RG_INT64, 1, (int64_t[]){ sizeof image / 8 });
-    if (t) memcpy(t->data, &image, sizeof image);
-    return rg_own(t);
+    return rg_from_dims(&image, RG_INT64, RG_DIMS(sizeof image / 8));
 }
 
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
@@ -267,10 +231,7 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
     if (state->ndim != 1 || state->numel != sizeof image / 8)
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Expected a generator state of %zu numbers but found the "
                        "input RNG state size to be %lld", sizeof image / 8, (long long)state->numel);
-    rg_tensor to = { .state = RG_ALIVE, .dtype = RG_INT64, .ndim = 1, .size = { state->numel },
-                     .data = (char *)&image };
-    rg_set_strides(&to);
-    rg_copy_elements(&to, state);
+    rg_copy_out(state, &image, sizeof image);
     if (!image.seeded || image.left < 1 || image.left > MT_WORDS ||
         image.next > (uint64_t)(MT_WORDS - image.left + 1))
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Invalid mt19937 state");
@@ -288,27 +249,37 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
 /* ---- what the words become: n numbers, at most a chunk; `how` has the parameters --------- */
 
 typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
-typedef struct random_pair { double a, b; } random_pair;                    /* from, to; or mean, std */
-typedef struct random_range { uint64_t range; int64_t base; } random_range;
 
-/* u (b - a) + a, rounded once; b itself becomes a. */
-#define DRAW_UNIFORM(name, T, unit, scale)                                                       \
-    static void name(rg_generator *g, void *to, int n, const void *how)                          \
+/* uniform: u (p1 - p0) + p0, rounded once; p1 itself becomes p0. blocks: normals of mean p0 and std p1. */
+#define DRAW_FLOATS(bits, T, fma)                                                                \
+    RG_WIDE(scale_f##bits, (T *y, int n, T scale, T shift), (y, n, scale, shift))                \
     {                                                                                            \
-        T *y = to, low = (T)((const random_pair *)how)->a, high = (T)((const random_pair *)how)->b; \
-        unit(g, y, n);                                                                           \
+        for (int i = 0; i < n; i++) y[i] = fma(y[i], scale, shift);                              \
+    }                                                                                            \
+    static void draw_uniform_f##bits(rg_generator *g, void *to, int n, const void *how)          \
+    {                                                                                            \
+        const double *p = how;                                                                   \
+        T *y = to, low = (T)p[0], high = (T)p[1];                                                \
+        draw_f##bits(g, y, n);                                                                   \
         if (low == 0 && high == 1) return;                                                       \
-        MT->scale(y, n, high - low, low);                                                        \
+        scale_f##bits(y, n, high - low, low);                                                    \
         for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];                            \
+    }                                                                                            \
+    static void draw_blocks_f##bits(rg_generator *g, void *to, int n, const void *how)           \
+    {                                                                                            \
+        const double *p = how;                                                                   \
+        draw_f##bits(g, to, n);                                                                  \
+        mt_normals_f##bits(to, n);                                                               \
+        if (p[0] != 0 || p[1] != 1) scale_f##bits(to, n, (T)p[1], (T)p[0]);                      \
     }
 
-DRAW_UNIFORM(draw_uniform_f32, float,  draw_f32, scale_floats)
-DRAW_UNIFORM(draw_uniform_f64, double, draw_f64, scale_doubles)
+DRAW_FLOATS(32, float, __builtin_fmaf)
+DRAW_FLOATS(64, double, __builtin_fma)
 
 /* Float64, whatever the tensor's dtype; the second of each pair waits in the generator. */
 static void draw_normal(rg_generator *g, void *to, int n, const void *how)
 {
-    const random_pair *normal = how;
+    const double *p = how;
     for (int i = 0; i < n; i++) {
         double u[2], z = g->normal;
         if (!g->has_normal) {
@@ -318,39 +289,8 @@ static void draw_normal(rg_generator *g, void *to, int n, const void *how)
             z = radius * cos(theta);
         }
         g->has_normal = !g->has_normal;
-        ((double *)to)[i] = fma(z, normal->b, normal->a);
+        ((double *)to)[i] = fma(z, p[1], p[0]);
     }
-}
-
-/* Sixteen by sixteen: eight u, then eight v, become eight cosines, then eight sines. */
-static void draw_blocks_f32(rg_generator *g, void *to, int n, const void *how)
-{
-    const random_pair *normal = how;
-    float *y = to, u[RANDOM_CHUNK / 2], v[RANDOM_CHUNK / 2];
-    draw_f32(g, y, n);
-    for (int i = 0; i < n; i += 16) {
-        memcpy(u + i / 2, y + i, 8 * sizeof *y);
-        memcpy(v + i / 2, y + i + 8, 8 * sizeof *y);
-    }
-    MT->normal_floats(u, v, n / 2);
-    for (int i = 0; i < n; i += 16) {
-        memcpy(y + i, u + i / 2, 8 * sizeof *y);
-        memcpy(y + i + 8, v + i / 2, 8 * sizeof *y);
-    }
-    if (normal->a != 0 || normal->b != 1) MT->scale_floats(y, n, (float)normal->b, (float)normal->a);
-}
-
-static void draw_blocks_f64(rg_generator *g, void *to, int n, const void *how)
-{
-    const random_pair *normal = how;
-    double *y = to;
-    draw_f64(g, y, n);
-    for (int k = 0; k < n / 2; k++) {
-        double *u = &y[k + k / 8 * 8], *v = u + 8, radius = sqrt(-2 * log(1 - *u)), theta = 2 * M_PI * *v;
-        *u = radius * cos(theta);
-        *v = radius * sin(theta);
-    }
-    if (normal->a != 0 || normal->b != 1) MT->scale_doubles(y, n, normal->b, normal->a);
 }
 
 static void draw_exponential(rg_generator *g, void *to, int n, const void *how)
@@ -366,6 +306,8 @@ static void draw_bernoulli(rg_generator *g, void *to, int n, const void *how)
     draw_f64(g, u, n);
     for (int i = 0; i < n; i++) ((bool *)to)[i] = u[i] < p;
 }
+
+typedef struct random_range { uint64_t range; int64_t base; } random_range;
 
 /* base + a word (from 2^28 on: two of them) modulo range. */
 static void draw_integer(rg_generator *g, void *to, int n, const void *how)
@@ -391,19 +333,25 @@ typedef struct random_source {
     const void   *how;
     rg_dtype      drawn, dtype;         /* what draw gives, what the tensor holds; */
     rg_loop      *store;                /* from the one to the other */
+    bool          blocks;               /* of sixteen: only where all is one row */
 } random_source;
 
 static void random_inner(char *const p[], const int64_t step[], int64_t n, const void *context)
 {
     const random_source *s = context;
-    int64_t drawn = (int64_t)rg_sizeof(s->drawn);
+    int64_t drawn = (int64_t)rg_sizeof(s->drawn), rest = s->blocks ? n % 16 : 0;
     bool direct = s->drawn == s->dtype && step[0] == drawn;
     double chunk[RANDOM_CHUNK];
     char *to = p[0];
+    n -= rest;
     for (int m; n > 0; n -= m, to += m * step[0]) {
         m = (int)RG_MIN(n, RANDOM_CHUNK);
         s->draw(s->g, direct ? to : (char *)chunk, m, s->how);
         if (!direct) s->store((char *[]){ to, (char *)chunk }, (int64_t[]){ step[0], drawn }, m, NULL);
+    }
+    if (rest) {                         /* is drawn for nothing, and then the last sixteen are drawn again */
+        mt_words(s->g, (uint32_t[32]){ 0 }, (int)(rest * drawn / 4));
+        s->draw(s->g, to + (rest - 16) * drawn, 16, s->how);
     }
 }
 
@@ -422,44 +370,35 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted)
     return same;
 }
 
-static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn,
-                      const void *how)
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn, const void *how)
 {
+    rg_tensor sorted;
     if (!generator_lock(g, op)) return false;
-    random_source source = { g, draw, how, drawn, t->dtype, rg_copy_loop(t->dtype, drawn) };
-    bool blocks = draw == draw_blocks_f32 || draw == draw_blocks_f64;
-    int64_t item = (int64_t)rg_sizeof(t->dtype), rest = blocks ? t->numel % 16 : 0;
-    if (t->flags & RG_CONTIGUOUS) {
-        random_inner(&t->data, &item, t->numel - rest, &source);
-    } else {
-        rg_tensor sorted;
-        random_order(t, &sorted);
-        rg_each(1, (rg_tensor *[]){ &sorted }, random_inner, &source);
-    }
-    if (rest) {                         /* is drawn for nothing, and then the last sixteen are drawn again */
-        uint32_t words[32];
-        mt_words(g, words, (int)(rest * item / 4));
-        random_inner((char *[]){ t->data + (t->numel - 16) * item }, &item, 16, &source);
-    }
+    random_source source = { g, draw, how, drawn, t->dtype, rg_copy_loop(t->dtype, drawn),
+                             draw == draw_blocks_f32 || draw == draw_blocks_f64 };
+    if (!(t->flags & RG_CONTIGUOUS)) random_order(t, &sorted), t = &sorted;
+    rg_each(1, &t, random_inner, &source);
     generator_unlock(g);
     return true;
 }
 
-/* ---- distributions: torch's conditions, then the fill ------------------------------------ */
+/* ---- distributions: torch's conditions on the parameters, then the fill -------------------- */
+
+typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
 static bool random_no_kernel(const char *op, const char *kernel, rg_dtype dtype)
 {
     return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(dtype));
 }
 
-static bool fill_uniform(rg_tensor *t, double low, double high, rg_generator *g, const char *op)
+static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op)
 {
     if (!rg_is_float(t->dtype)) return random_no_kernel(op, "check_uniform_bounds", t->dtype);
     bool single = t->dtype == RG_FLOAT32;
-    double max = single ? FLT_MAX : DBL_MAX;
-    const char *name = single ? "float" : "double";
-    if (!(fabs(low) <= max)) return rg_fail(RG_RUNTIME_ERROR, op, "from is out of bounds for %s", name);
-    if (!(fabs(high) <= max)) return rg_fail(RG_RUNTIME_ERROR, op, "to is out of bounds for %s", name);
+    double low = p[0], high = p[1], max = single ? FLT_MAX : DBL_MAX;
+    if (!(fabs(low) <= max) || !(fabs(high) <= max))
+        return rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for %s", fabs(low) <= max ? "to" : "from",
+                       single ? "float" : "double");
     if (low > high)
         return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to return a [from, to) range, but found "
                        "from=%g > to=%g", low, high);
@@ -467,34 +406,33 @@ static bool fill_uniform(rg_tensor *t, double low, double high, rg_generator *g,
         return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but "
                        "found to=%g and from=%g which result in to-from to exceed the limit",
                        rg_scalar_name(t->dtype), high, low);
-    return fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, &(random_pair){ low, high });
+    return fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, p);
 }
 
 /* In blocks where a tensor of sixteen or more elements is contiguous, else one by one. */
-static bool fill_normal(rg_tensor *t, double mean, double std, bool contiguous, rg_generator *g, const char *op)
+static bool fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op)
 {
-    if (!(std >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", std);
+    if (!(p[1] >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", p[1]);
     if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
-    bool blocks = contiguous && t->numel >= 16;
-    return fill_with(t, g, op, !blocks ? draw_normal : t->dtype == RG_FLOAT32 ? draw_blocks_f32 : draw_blocks_f64,
-                     blocks ? t->dtype : RG_FLOAT64, &(random_pair){ mean, std });
+    if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS)) return fill_with(t, g, op, draw_normal, RG_FLOAT64, p);
+    return fill_with(t, g, op, t->dtype == RG_FLOAT32 ? draw_blocks_f32 : draw_blocks_f64, t->dtype, p);
 }
 
-static bool fill_exponential(rg_tensor *t, double rate, rg_generator *g, const char *op)
+static bool fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op)
 {
-    if (!(rate > 0))
-        return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
+    if (!(p[0] > 0))
+        return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
     if (t->numel && !rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, op, "Exponential distribution is a continuous probability distribution. "
                        "dtype must be a floating point but you specified %s", rg_scalar_name(t->dtype));
-    return fill_with(t, g, op, draw_exponential, RG_FLOAT64, &rate);
+    return fill_with(t, g, op, draw_exponential, RG_FLOAT64, p);
 }
 
-static bool fill_bernoulli(rg_tensor *t, double p, rg_generator *g, const char *op)
+static bool fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op)
 {
-    if (!(p >= 0 && p <= 1))
-        return rg_fail(RG_RUNTIME_ERROR, op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
-    return fill_with(t, g, op, draw_bernoulli, RG_BOOL, &p);
+    if (!(p[0] >= 0 && p[0] <= 1))
+        return rg_fail(RG_RUNTIME_ERROR, op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p[0]);
+    return fill_with(t, g, op, draw_bernoulli, RG_BOOL, p);
 }
 
 /* ---- truncated normals: draw all, keep what is accepted, draw all again ------------------ */
@@ -527,8 +465,10 @@ TRUNC_ACCEPT(trunc_accept_f64, double, log)
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
-static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const char *op)
+/* p: mean, std, low, high */
+static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op)
 {
+    trunc_rule r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     if (r.std == 0) return rg_fail(RG_RUNTIME_ERROR, op, "division by zero");
     double mode = r.high < r.mean ? r.high : r.mean;
     mode = ((mode > r.low ? mode : r.low) - r.mean) / r.std;
@@ -537,17 +477,19 @@ static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const
 
     /* Flat and in memory order, as t is filled; what torch draws again is as t without its gaps. */
     rg_tensor sorted, *flat[4] = { NULL };              /* the result, candidates, uniforms, what is pending */
-    bool again = random_order(t, &sorted), first = t->flags & RG_CONTIGUOUS, ok = true;
+    bool again = random_order(t, &sorted), ok = true;
     for (int i = 0; ok && i < 4; i++) ok = (flat[i] = rg_new_like(&sorted, i < 3 ? t->dtype : RG_BOOL));
     if (ok) memset(flat[3]->data, true, (size_t)t->numel);
     bool any = ok;
     for (int round = 0; any; round++) {
+        bool blocks = round ? again : t->flags & RG_CONTIGUOUS;
+        flat[1]->flags = blocks ? RG_CONTIGUOUS : 0;    /* so normals come, without it, one by one */
         if (round == TRUNC_ROUNDS)
             ok = rg_fail(RG_RUNTIME_ERROR, op, "%d rounds were not enough: almost nothing in [%g, %g] is likely",
                          round, r.low, r.high);
         else
-            ok = r.normal ? fill_normal(flat[1], r.mean, r.std, round ? again : first, g, op)
-                          : fill_uniform(flat[1], r.low, r.high, g, op) && fill_uniform(flat[2], 0, 1, g, op);
+            ok = r.normal ? fill_normal(flat[1], p, g, op)
+                          : fill_uniform(flat[1], p + 2, g, op) && fill_uniform(flat[2], (double[]){ 0, 1 }, g, op);
         any = ok && (t->dtype == RG_FLOAT32 ? trunc_accept_f32 : trunc_accept_f64)(&r, flat);
     }
     if (ok) rg_copy_elements(&sorted, flat[0]);
@@ -557,45 +499,39 @@ static bool fill_trunc_normal(rg_tensor *t, trunc_rule r, rg_generator *g, const
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-#define RANDOM_IN_PLACE(t, op, fill)                                                             \
-    if (!rg_may_write(t, op, false) || !(fill)) return NULL;                                     \
-    rg_wrote(t, op);                                                                             \
-    return t
+static rg_tensor *random_in_place(rg_tensor *t, random_fill *fill, const double p[], rg_generator *g, const char *op)
+{
+    if (!rg_may_write(t, op, false) || !fill(t, p, g, op)) return NULL;
+    rg_wrote(t, op);
+    return t;
+}
 
 rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g)
 {
-    RANDOM_IN_PLACE(t, "uniform_", fill_uniform(t, low, high, g, "uniform_"));
+    return random_in_place(t, fill_uniform, (double[]){ low, high }, g, "uniform_");
 }
 
 rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g)
 {
-    RANDOM_IN_PLACE(t, "normal_", fill_normal(t, mean, std, t->flags & RG_CONTIGUOUS, g, "normal_"));
+    return random_in_place(t, fill_normal, (double[]){ mean, std }, g, "normal_");
 }
 
 rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high, rg_generator *g)
 {
-    trunc_rule rule = { .mean = mean, .std = std, .low = low, .high = high };
-    RANDOM_IN_PLACE(t, "trunc_normal_", fill_trunc_normal(t, rule, g, "trunc_normal_"));
+    return random_in_place(t, fill_trunc_normal, (double[]){ mean, std, low, high }, g, "trunc_normal_");
 }
 
 rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g)
 {
-    RANDOM_IN_PLACE(t, "exponential_", fill_exponential(t, rate, g, "exponential_"));
+    return random_in_place(t, fill_exponential, &rate, g, "exponential_");
 }
 
 rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g)
 {
-    RANDOM_IN_PLACE(t, "bernoulli_", fill_bernoulli(t, p, g, "bernoulli_"));
+    return random_in_place(t, fill_bernoulli, &p, g, "bernoulli_");
 }
 
 /* ---- new tensors ---------------------------------------------------------------------------- */
-
-static rg_tensor *random_new(const char *op, const rg_dims *shape, int dtype)
-{
-    if (dtype < RG_BOOL || dtype > RG_FLOAT64)
-        return rg_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
-    return rg_dims_numel(op, shape) < 0 ? NULL : rg_new((rg_dtype)dtype, shape->n, shape->v);
-}
 
 static rg_tensor *random_own(rg_tensor *t, bool filled)
 {
@@ -604,67 +540,51 @@ static rg_tensor *random_own(rg_tensor *t, bool filled)
     return NULL;
 }
 
-static rg_tensor *rand_into(rg_tensor *t, rg_generator *g, const char *op)
+/* The standard one of a distribution: from 0 to 1, or of mean 0 and std 1. */
+static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op)
 {
-    return random_own(t, t && fill_uniform(t, 0, 1, g, op));
-}
-
-static rg_tensor *randn_into(rg_tensor *t, rg_generator *g, const char *op)
-{
-    return random_own(t, t && fill_normal(t, 0, 1, t->flags & RG_CONTIGUOUS, g, op));
+    return random_own(t, t && fill(t, (double[]){ 0, 1 }, g, op));
 }
 
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
 {
-    return rand_into(random_new("rand", &shape, (int)dtype), g, "rand");
+    return random_made(rg_new_dims("rand", &shape, (int)dtype), fill_uniform, g, "rand");
 }
 
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
 {
-    return randn_into(random_new("randn", &shape, (int)dtype), g, "randn");
+    return random_made(rg_new_dims("randn", &shape, (int)dtype), fill_normal, g, "randn");
 }
 
-rg_tensor *rg_rand_like(rg_tensor *x)
+static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op)
 {
-    if (!rg_check(x, "rand_like")) return NULL;
-    return rand_into(rg_new_dense_like(x, x->dtype), &default_generator, "rand_like");
+    return rg_check(x, op) ? random_made(rg_new_dense_like(x, x->dtype), fill, &default_generator, op) : NULL;
 }
 
-rg_tensor *rg_randn_like(rg_tensor *x)
-{
-    if (!rg_check(x, "randn_like")) return NULL;
-    return randn_into(rg_new_dense_like(x, x->dtype), &default_generator, "randn_like");
-}
+rg_tensor *rg_rand_like(rg_tensor *x)  { return random_like(x, fill_uniform, "rand_like"); }
+rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, fill_normal, "randn_like"); }
 
-static int64_t random_integer_in(int64_t v, rg_dtype dtype)
+/* Where the dtype's rounding carries v, which is inside, to the wrong side of limit: the next number that it has, going up
+ * (sign 1) or down; else limit itself. */
+static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign)
 {
     double room;
     rg_store_i64(&room, dtype, v);
-    return rg_load_i64(&room, dtype);
-}
-
-/* The step between the dtype's numbers at v, which it can't hold. */
-static uint64_t random_integer_step(int64_t v, rg_dtype dtype)
-{
+    int64_t rounded = rg_load_i64(&room, dtype);
+    if (sign > 0 ? rounded >= limit : rounded < limit) return limit;
     uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    return 1ull << (64 - (dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG) - __builtin_clzll(magnitude));
-}
-
-/* A bound that the dtype's rounding would carry out of [low, high) moves to the next one inside. */
-static void random_integer_bounds(rg_dtype dtype, int64_t *low, int64_t *high)
-{
-    int64_t first = random_integer_in(*low + 1, dtype), last = random_integer_in(*high - 1, dtype);
-    if (first < *low) *low = (int64_t)((uint64_t)first + random_integer_step(*low + 1, dtype));
-    if (last >= *high) *high = (int64_t)((uint64_t)last - random_integer_step(*high - 1, dtype));
+    uint64_t step = 1ull << (64 - (dtype == RG_FLOAT32 ? FLT_MANT_DIG : DBL_MANT_DIG) - __builtin_clzll(magnitude));
+    return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
 }
 
 rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g)
 {
     const char *op = "randint", *casted = "";
-    rg_tensor *t = random_new(op, &shape, (int)dtype);
+    rg_tensor *t = rg_new_dims(op, &shape, (int)dtype);
     if (!t) return NULL;
     if (low < high && rg_is_float(dtype)) {
-        random_integer_bounds(dtype, &low, &high);
+        low = random_integer_bound(dtype, low + 1, low, 1);
+        high = random_integer_bound(dtype, high - 1, high, -1);
         casted = " casted to dtype";
     }
     bool ok = low < high || rg_fail(RG_RUNTIME_ERROR, op, "random_ expects 'from'%s to be less than 'to'%s, but got "
@@ -701,7 +621,7 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n)
 
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
 {
-    rg_tensor *t = random_new("randperm", &RG_DIMS(n), RG_INT64);
+    rg_tensor *t = rg_new_dims("randperm", &RG_DIMS(n), RG_INT64);
     bool ok = t && generator_lock(g, "randperm");
     if (ok) {
         random_permute(g, (int64_t *)t->data, n);
@@ -717,15 +637,14 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
 {
     const char *op = "bernoulli";
     if (!rg_check(p, op)) return NULL;
-    bool single = p->dtype == RG_FLOAT32, ok = true;
-    if (p->numel && !rg_is_float(p->dtype))
-        return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
+    if (p->numel && !rg_is_float(p->dtype)) return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
     rg_tensor *t = rg_new_like(p, p->dtype), *chance = rg_contiguous_copy(p, RG_FLOAT64);
-    const double *c = chance ? (double *)chance->data : NULL;
-    for (int64_t i = 0; c && i < p->numel; i++) ok &= c[i] >= 0 && c[i] <= 1;
-    if (!ok) rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-    ok = ok && c && t && (single ? fill_with(t, g, op, draw_uniform_f32, RG_FLOAT32, &(random_pair){ 0, 1 })
-                                 : fill_with(t, g, op, draw_uniform_f64, RG_FLOAT64, &(random_pair){ 0, 1 }));
+    bool single = p->dtype == RG_FLOAT32, ok = t && chance;
+    const double *c = ok ? (double *)chance->data : NULL, unit[] = { 0, 1 };
+    for (int64_t i = 0; ok && i < p->numel; i++)
+        if (!(c[i] >= 0 && c[i] <= 1))
+            ok = rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    ok = ok && fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, single ? RG_FLOAT32 : RG_FLOAT64, unit);
     for (int64_t i = 0; ok && i < t->numel; i++) {
         if (single) ((float *)t->data)[i] = ((float *)t->data)[i] < c[i];
         else ((double *)t->data)[i] = ((double *)t->data)[i] < c[i];
@@ -762,7 +681,7 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
     rg_tensor *exponentials = rg_new_dense_like(weights, weights->dtype), *e = NULL;
     k_ranked *rank = rg_alloc((size_t)n * sizeof *rank, RG_MEM_OTHER);
-    bool ok = rank && exponentials && fill_exponential(exponentials, 1, g, op) &&
+    bool ok = rank && exponentials && fill_exponential(exponentials, (double[]){ 1 }, g, op) &&
               (e = rg_contiguous_copy(exponentials, RG_FLOAT64));
     for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
         int64_t best = 0;

@@ -63,7 +63,7 @@ rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype)
 
 /* ---- constant tensors --------------------------------------------------------------- */
 
-static rg_tensor *making_empty(const char *op, const rg_dims *shape, int dtype)
+rg_tensor *rg_new_dims(const char *op, const rg_dims *shape, int dtype)
 {
     if (!rg_check_dtype(op, dtype) || rg_dims_numel(op, shape) < 0) return NULL;
     return rg_new((rg_dtype)dtype, shape->n, shape->v);
@@ -81,16 +81,16 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i)
     return rg_own(t);
 }
 
-rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return rg_own(making_empty("empty", &shape, dtype)); }
+rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return rg_own(rg_new_dims("empty", &shape, dtype)); }
 
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype)
 {
-    return making_zeros(making_empty("zeros", &shape, dtype));
+    return making_zeros(rg_new_dims("zeros", &shape, dtype));
 }
 
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)
 {
-    return making_full(making_empty("ones", &shape, dtype), 1, 1);
+    return making_full(rg_new_dims("ones", &shape, dtype), 1, 1);
 }
 
 /* A new tensor filled with a number; dtype -1: the number's. */
@@ -101,7 +101,7 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
     if (dtype == -1) dtype = (int)number_dtype(v);
     if (!rg_check_dtype(op, dtype)) return NULL;
     if (rg_is_float(v.dtype) && !number_fits(op, v.d, (rg_dtype)dtype)) return NULL;
-    return making_full(making_empty(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
+    return making_full(rg_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
 }
 
 rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype)
@@ -137,23 +137,6 @@ rg_tensor *rg_eye(int64_t n, int64_t m)
 
 /* ---- ranges --------------------------------------------------------------------------- */
 
-/* A multiply-add is one instruction where the processor has it, else a call of libm's. */
-#if defined(__x86_64__)
-#define WITH_FMA(name)                                                                              \
-    __attribute__((target("avx2,fma"))) static void name##_fma(rg_tensor *t, double a, double b)     \
-    {                                                                                               \
-        name(t, a, b);                                                                              \
-    }                                                                                               \
-    static void name##_best(rg_tensor *t, double a, double b)                                       \
-    {                                                                                               \
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) name##_fma(t, a, b);   \
-        else name(t, a, b);                                                                         \
-    }
-#else
-#define WITH_FMA(name) static void name##_best(rg_tensor *t, double a, double b) { name(t, a, b); }
-#endif
-#define RANGE_BODY static inline __attribute__((always_inline)) void
-
 /* start + step * i as torch's vector loop rounds it: in float64 with one rounding
  * a multiply-add; within two vectors of 32 bytes, from the first lane's element. */
 #define ARANGE(T)                                                                                   \
@@ -168,12 +151,11 @@ rg_tensor *rg_eye(int64_t n, int64_t m)
         for (; i < n; i++) to[i] = (T)fma(step, (double)i, start);                                  \
     } while (0)
 
-RANGE_BODY arange_values(rg_tensor *t, double start, double step)
+RG_WIDE(arange_values, (rg_tensor *t, double start, double step), (t, start, step))
 {
     if (t->dtype == RG_FLOAT32) ARANGE(float);
     else ARANGE(double);
 }
-WITH_FMA(arange_values)
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
 {
@@ -199,7 +181,7 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
     if (!fits) return rg_fail(RG_RUNTIME_ERROR, "arange", "invalid size, possible overflow?");
     rg_tensor *t = rg_new(floating ? rg_default_dtype() : RG_INT64, 1, &n);
     if (!t) return NULL;
-    if (floating) arange_values_best(t, a.d, s.d);
+    if (floating) arange_values(t, a.d, s.d);
     else for (int64_t i = 0; i < n; i++) ((int64_t *)t->data)[i] = a.i + s.i * i;
     return rg_own(t);
 }
@@ -231,13 +213,12 @@ static bool spaced_check(const char *op, double start, double end, int64_t steps
         for (int64_t i = half; i < n; i++) to[i] = (T)fma_(-step, (S)(n - 1 - i), b);               \
     } while (0)
 
-RANGE_BODY linspace_values(rg_tensor *t, double start, double end)
+RG_WIDE(linspace_values, (rg_tensor *t, double start, double end), (t, start, end))
 {
     if (t->dtype == RG_FLOAT32) LINSPACE(float, float, fmaf);
     else if (t->dtype == RG_FLOAT64) LINSPACE(double, double, fma);
     else LINSPACE(int64_t, double, fma);
 }
-WITH_FMA(linspace_values)
 
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
 {
@@ -246,7 +227,7 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
     rg_tensor *t = rg_new(dtype, 1, &steps);
     if (!t) return NULL;
     if (steps == 1) rg_store_f64(t->data, dtype, start);
-    else linspace_values_best(t, start, end);
+    else linspace_values(t, start, end);
     return rg_own(t);
 }
 
@@ -271,7 +252,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape)
 {
-    rg_tensor *t = making_empty("from", shape, dtype);
+    rg_tensor *t = rg_new_dims("from", shape, dtype);
     if (!t || data || !t->numel) return t;
     rg_release(t);
     return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
