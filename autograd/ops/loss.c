@@ -1,0 +1,527 @@
+/*
+ * loss.c: what a prediction costs: of each element, their sum or their mean.
+ */
+#include "autograd/op.h"
+
+static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
+{
+    if (!rg_check(x, name) || !rg_check(t, name) || (!rg_is_none(o->weight) && !rg_check(o->weight, name))
+        || (!rg_is_none(o->pos_weight) && !rg_check(o->pos_weight, name))) return false;
+    if (o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"))
+        return rg_fail(RG_VALUE_ERROR, name, "batchmean is not a valid value for reduction");
+    if (o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN)
+        return rg_fail(RG_VALUE_ERROR, name, "%d is not a valid value for reduction", (int)o->reduction);
+    return true;
+}
+
+/* torch has no gradient for the weights of most losses. */
+static bool loss_constant(const char *name, const char *function, const char *what, const rg_tensor *t)
+{
+    if (rg_is_none(t) || !t->history || !rg_grad_mode()) return true;
+    return rg_fail(RG_RUNTIME_ERROR, name, "The function '%s' is not differentiable with respect to argument '%s'. This input cannot "
+                   "have requires_grad True.", function, what);
+}
+
+static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how)
+{
+    return how == RG_MEAN ? rg_mean(each) : how == RG_SUM ? rg_sum(each) : each;
+}
+
+/* ---- mse, smooth_l1, huber, binary cross entropy: with d = x - t,
+ *      d^2;  |d| < beta ? d^2 / 2 beta : |d| - beta / 2;  |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2);
+ *      -weight (t ln x + (1 - t) ln(1 - x)), logarithms at least -100;  the same of sigmoid(x), t counting pos_weight times.
+ *      Each is written as its slope by x, from which gx = g weight slope, over n for the mean. ---------------------------- */
+
+struct loss_attr { rg_reduction reduction; double c; };         /* c: beta, delta, or the least denominator */
+
+static k_loss_kind loss_kind(const rg_op *op)
+{
+    return op == &rg_op_mse_loss ? K_MSE : op == &rg_op_smooth_l1_loss ? K_SMOOTH_L1 : op == &rg_op_huber_loss ? K_HUBER
+           : op == &rg_op_binary_cross_entropy ? K_BCE : K_BCE_LOGITS;
+}
+
+static bool loss_shape(rg_call *c)
+{
+    rg_tensor *y = c->out[0];
+    if (!rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], y)) return false;
+    for (int i = c->n_in - 1; i >= 2; i--) {
+        char a[192], b[192];
+        rg_tensor wide;
+        if (rg_is_none(c->in[i]) || rg_same_shape(c->in[i], y)) continue;
+        if (!(i == 2 ? rg_broadcast_shapes(c->op->name, y, c->in[i], &wide) : rg_broadcast_shapes(c->op->name, c->in[i], y, &wide)))
+            return false;
+        if (!rg_same_shape(&wide, y))
+            return rg_fail(RG_RUNTIME_ERROR, c->op->name, "output with shape %s doesn't match the broadcast shape %s",
+                           rg_shape_text(y->ndim, y->size, a), rg_shape_text(wide.ndim, wide.size, b));
+    }
+    if (RG_ATTR(c, loss)->reduction != RG_EACH) y->ndim = 0;
+    return true;
+}
+
+static const rg_tensor *loss_weight(rg_tensor *const in[], int n, int i) { return i < n && !rg_is_none(in[i]) ? in[i] : NULL; }
+
+static bool loss_forward(rg_call *c)
+{
+    const struct loss_attr *a = RG_ATTR(c, loss);
+    rg_tensor *y = c->out[0], *each = y, wide = { 0 };
+    if (a->reduction != RG_EACH) {
+        if (!rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], &wide) || !(each = rg_new(y->dtype, wide.ndim, wide.size))) return false;
+    }
+    k_loss(loss_kind(c->op), each, c->in[0], c->in[1], loss_weight(c->in, c->n_in, 2), loss_weight(c->in, c->n_in, 3), a->c);
+    uint32_t all = (1u << each->ndim) - 1;
+    if (a->reduction == RG_MEAN) k_mean(y, each, all);
+    if (a->reduction == RG_SUM) k_sum(y, each, all);
+    if (each != y) rg_release(each);
+    return true;
+}
+
+/* By how much g counts: over n for the mean. */
+static double loss_scale(const struct loss_attr *a, const rg_tensor *x, const rg_tensor *t)
+{
+    rg_tensor wide = { 0 };
+    if (a->reduction != RG_MEAN || !rg_broadcast_shapes("loss", x, t, &wide)) return 1;
+    double n = 1;
+    for (int d = 0; d < wide.ndim; d++) n *= (double)wide.size[d];
+    return 1 / n;
+}
+
+static rg_tensor *loss_times(const rg_step *s, rg_tensor *slope, rg_tensor *g)
+{
+    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *w = s->n_in > 2 ? rg_saved(s, 2) : RG_NONE;
+    if (!x || !t || !w) return NULL;
+    double scale = loss_scale(RG_ATTR(s, loss), x, t);
+    if (scale != 1) g = rg_mul(g, scale);
+    return rg_mul(rg_is_none(w) ? slope : rg_mul(slope, w), g);
+}
+
+/* d / max((1 - x) x, c). torch's derivatives of that are not its own: by x (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2,
+ * by t -1 / max((1 - x) x, e), with e = 1e-12. */
+static rg_tensor *loss_bce_slope(rg_tensor *x, rg_tensor *t, double c)
+{
+    rg_tensor *x0 = rg_detach(x), *t0 = rg_detach(t), *rest = rg_sub(1, x0), *between = rg_mul(rest, x0);
+    rg_tensor *top = rg_add(rg_sub(rg_square(x0), rg_mul(rg_mul(x0, t0), 2)), t0);
+    rg_tensor *by_x = rg_div(top, rg_square(rg_mul(rg_add(x0, 1e-12), rg_add(rest, 1e-12))));
+    rg_tensor *by_t = rg_div(-1, rg_clamp_min(between, 1e-12));
+    rg_tensor *value = rg_div(rg_sub(x0, t0), rg_clamp_min(between, c));
+    return rg_add(value, rg_add(rg_mul(by_x, rg_sub(x, x0)), rg_mul(by_t, rg_sub(t, t0))));
+}
+
+static rg_tensor *loss_sign(rg_tensor *d) { return rg_where(rg_isnan(d), rg_detach(d), rg_sign(d)); }   /* NaN stays */
+
+static rg_tensor *loss_rule_x(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *d = rg_sub(x, t), *slope, *w;
+    double c = RG_ATTR(s, loss)->c;
+    switch (loss_kind(s->op)) {
+    case K_MSE:       slope = rg_mul(d, 2); break;
+    case K_SMOOTH_L1: slope = rg_where(rg_lt(rg_abs(d), c), rg_div(d, c), loss_sign(d)); break;
+    case K_HUBER:     slope = rg_where(rg_lt(rg_abs(d), c), d, rg_mul(loss_sign(d), c)); break;
+    case K_BCE:       slope = loss_bce_slope(x, t, c); break;
+    default:
+        w = rg_saved(s, 3);
+        if (rg_is_none(w)) slope = rg_sub(rg_sigmoid(x), t);
+        else slope = rg_sub(rg_mul(rg_add(rg_sub(rg_mul(w, t), t), 1), rg_sigmoid(x)), rg_mul(w, t));
+    }
+    return loss_times(s, slope, g);
+}
+
+static rg_tensor *loss_rule_t(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *x = rg_saved(s, 0), *w;
+    switch (loss_kind(s->op)) {
+    case K_BCE: return loss_times(s, rg_sub(rg_log(rg_sub(1, x)), rg_log(x)), g);
+    case K_BCE_LOGITS:
+        w = rg_saved(s, 3);
+        return loss_times(s, rg_is_none(w) ? rg_neg(x) : rg_sub(rg_logsigmoid(rg_neg(x)), rg_mul(w, rg_logsigmoid(x))), g);
+    default:    return rg_neg(loss_rule_x(s, g));
+    }
+}
+
+static bool loss_fused(const rg_step *s, rg_tensor *gin[])
+{
+    const struct loss_attr *a = RG_ATTR(s, loss);
+    if (!rg_wants(s, 0)) return true;
+    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *w = s->n_in > 2 ? rg_saved(s, 2) : RG_NONE, wide = { 0 };
+    if (!x || !t || !w) return false;
+    if (s->n_in > 3 && rg_saved(s, 3) != RG_NONE) return true;
+    if (!rg_broadcast_shapes(s->op->name, x, t, &wide) || !(gin[0] = rg_new(x->dtype, wide.ndim, wide.size))) return false;
+    k_loss_slope(loss_kind(s->op), gin[0], s->g[0], x, t, rg_is_none(w) ? NULL : w, a->c, loss_scale(a, x, t));
+    return true;
+}
+
+#define LOSS_ROW(needs)                                                                         \
+    .attr_size = sizeof(struct loss_attr), .typing = RG_PROMOTED, .shape = loss_shape, .forward = loss_forward, .fused = loss_fused, \
+    .grad = { RG_RULE(needs, loss_rule_x), RG_RULE(needs, loss_rule_t) }
+#define LOSS_SAMPLES(c)                                                                         \
+    RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) }, { "d(2,2,3) z(3)", RG_A(loss, RG_SUM, c) },    \
+               { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
+
+RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0));
+RG_OP(smooth_l1_loss, .doc = "|d| < beta ? d^2 / 2 beta : |d| - beta / 2", .node = "SmoothL1LossBackward0", .n_in = 2,
+      LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0.333));
+RG_OP(huber_loss, .doc = "|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)", .node = "HuberLossBackward0", .n_in = 2,
+      LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0.777));
+RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))", .node = "BinaryCrossEntropyBackward0", .n_in = 3,
+      .optional = RG_IN(2), LOSS_ROW(RG_IN(0) | RG_IN(1) | RG_IN(2)),
+      RG_SAMPLES({ "u(2,3) u(2,3) -", RG_A(loss, RG_MEAN, 1e-12f) }, { "u(2,1,3) u(2,1,3) i3(3)", RG_A(loss, RG_EACH, 1e-12f) },
+                 { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) }, { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
+RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(x)", .node = "BinaryCrossEntropyWithLogitsBackward0",
+      .n_in = 4, .optional = RG_IN(2) | RG_IN(3), LOSS_ROW(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3)),
+      RG_SAMPLES({ "(2,3) u(2,3) - -", RG_A(loss, RG_MEAN, 0) }, { "(2,1,3) u(2,1,3) - -", RG_A(loss, RG_EACH, 0) },
+                 { "() u() - -", RG_A(loss, RG_SUM, 0) }, { "(0,3) u(0,3) - -", RG_A(loss, RG_SUM, 0) }));
+
+static rg_tensor *loss_apply(const char *name, const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c)
+{
+    rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ x, t });
+    static const char *const kernel[] = { "mse_cpu", "smooth_l1_cpu", "huber_cpu" };
+    struct loss_attr a = { reduction, c };
+    if (!rg_is_float(dtype))
+        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for '%s'", kernel[loss_kind(op)], rg_scalar_name(dtype));
+    return rg_apply(op, &a, sizeof a, 2, (rg_tensor *[]){ x, t });
+}
+
+/* Losses weighted element by element; the mean is over the weights' sum, or over the elements. */
+static rg_tensor *loss_weighted(const char *name, rg_tensor *each, const rg_tensor *x, const rg_tensor *t, rg_tensor *weight,
+                                rg_reduction reduction, bool by_weight)
+{
+    rg_tensor wide = { 0 };
+    if (!each || !rg_broadcast_shapes(name, x, t, &wide)) return NULL;
+    if (!rg_same_shape(&wide, weight)) return rg_fail(RG_VALUE_ERROR, name, "Weights and input must have the same size.");
+    each = rg_mul(each, weight);
+    return reduction == RG_MEAN && by_weight ? rg_div(rg_sum(each), rg_sum(weight)) : loss_reduce(each, reduction);
+}
+
+rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("mse_loss", x, target, &o)) return NULL;
+    if (rg_is_none(o.weight)) return loss_apply("mse_loss", &rg_op_mse_loss, x, target, o.reduction, 0);
+    return RG_COMPOSITE(loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2), x, target, o.weight, o.reduction, true));
+}
+
+rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("l1_loss", x, target, &o)) return NULL;
+    if (rg_is_none(o.weight)) return RG_COMPOSITE(loss_reduce(rg_abs(rg_sub(x, target)), o.reduction));
+    return RG_COMPOSITE(loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), x, target, o.weight, o.reduction, true));
+}
+
+rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("smooth_l1_loss", x, target, &o)) return NULL;
+    if (!rg_is_none(o.weight))
+        return rg_fail(RG_TYPE_ERROR, "smooth_l1_loss", "smooth_l1_loss() got an unexpected keyword argument 'weight'");
+    if (!(o.beta >= 0)) return rg_fail(RG_RUNTIME_ERROR, "smooth_l1_loss", "smooth_l1_loss does not support negative values for beta.");
+    if (o.beta == 0) return rg_l1_loss_with(x, target, o);
+    return loss_apply("smooth_l1_loss", &rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
+}
+
+rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("huber_loss", x, target, &o)) return NULL;
+    if (!(o.delta > 0)) return rg_fail(RG_RUNTIME_ERROR, "huber_loss", "huber_loss does not support non-positive values for delta.");
+    if (!rg_is_float(x->dtype) && rg_is_float(target->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "huber_loss", "result type %s can't be cast to the desired output type %s",
+                       rg_scalar_name(target->dtype), rg_scalar_name(x->dtype));
+    RG_SCOPE();
+    if (x->dtype != target->dtype && rg_is_float(x->dtype)) target = rg_to(target, x->dtype);
+    rg_tensor *y = NULL;
+    if (rg_is_none(o.weight)) y = target ? loss_apply("huber_loss", &rg_op_huber_loss, x, target, o.reduction, o.delta) : NULL;
+    else if (target) y = loss_weighted("huber_loss", loss_apply("huber_loss", &rg_op_huber_loss, x, target, RG_EACH, o.delta), x, target,
+                                        o.weight, o.reduction, false);
+    return y ? rg_escape(y) : NULL;
+}
+
+/* Is every element in [0, 1]? */
+static bool loss_within_unit(rg_tensor *t, const char *what)
+{
+    RG_SCOPE();
+    rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));
+    if (!inside) return false;
+    return *(const bool *)inside->data
+        || rg_fail(RG_RUNTIME_ERROR, "binary_cross_entropy", "all elements of %s should be between 0 and 1", what);
+}
+
+rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o)
+{
+    const char *name = "binary_cross_entropy";
+    char a[192], b[192];
+    if (!loss_check(name, p, target, &o)) return NULL;
+    rg_shape_text(p->ndim, p->size, a);
+    if (!rg_same_shape(p, target))
+        return rg_fail(RG_VALUE_ERROR, name, "Using a target size (torch.Size(%s)) that is different to the input size (torch.Size(%s)) "
+                       "is deprecated. Please ensure they have the same size.", rg_shape_text(target->ndim, target->size, b), a);
+    if (!rg_is_none(o.weight)) {
+        rg_tensor *w = o.weight, wide;
+        for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++)
+            if (w->size[w->ndim - d] != 1 && w->size[w->ndim - d] != p->size[p->ndim - d] && p->size[p->ndim - d] != 1)
+                return rg_fail(RG_RUNTIME_ERROR, name, "Attempting to broadcast a dimension of length %lld at %d! Mismatching argument at "
+                               "index 1 had torch.Size(%s); but expected shape should be broadcastable to %s",
+                               (long long)w->size[w->ndim - d], -d, rg_shape_text(w->ndim, w->size, b), a);
+        if (!rg_broadcast_shapes(name, p, w, &wide)) return NULL;
+    }
+    if (!loss_constant(name, name, "weight", o.weight)) return NULL;
+    if (p->dtype != target->dtype)
+        return rg_fail(RG_RUNTIME_ERROR, name, "Found dtype %s but expected %s", rg_scalar_name(target->dtype), rg_scalar_name(p->dtype));
+    if (!rg_is_float(p->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for '%s'", name, rg_scalar_name(p->dtype));
+    if (!loss_within_unit(p, "input") || !loss_within_unit(target, "target")) return NULL;
+    return RG_COMPOSITE(RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target,
+                                 rg_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype)));
+}
+
+/* In torch the result is written over 1 - target, so that the target's dtype is the result's. */
+rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    const char *name = "binary_cross_entropy_with_logits";
+    char a[192], b[192];
+    if (!loss_check(name, x, target, &o)) return NULL;
+    if (!rg_same_shape(x, target))
+        return rg_fail(RG_VALUE_ERROR, name, "Target size (torch.Size(%s)) must be the same as input size (torch.Size(%s))",
+                       rg_shape_text(target->ndim, target->size, b), rg_shape_text(x->ndim, x->size, a));
+    if (!loss_constant(name, name, "weight", o.weight) || !loss_constant(name, name, "pos_weight", o.pos_weight)) return NULL;
+    if (!rg_is_float(x->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, name, "\"log_sigmoid_cpu\" not implemented for '%s'", rg_scalar_name(x->dtype));
+    if (target->dtype == RG_BOOL)
+        return rg_fail(RG_RUNTIME_ERROR, name, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                       "`logical_xor()` operator instead.");
+    if (!rg_is_float(target->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, name, "result type %s can't be cast to the desired output type Long", rg_scalar_name(x->dtype));
+    rg_tensor *const given[] = { o.weight, o.pos_weight };
+    rg_tensor *in[4] = { x, target };
+    RG_SCOPE();
+    if (x->dtype != target->dtype) in[0] = rg_to(x, target->dtype);
+    for (int i = 0; i < 2; i++)
+        in[2 + i] = rg_is_none(given[i]) || given[i]->dtype == target->dtype ? given[i] : rg_to(given[i], target->dtype);
+    rg_tensor *y = rg_apply(&rg_op_binary_cross_entropy_with_logits, RG_A(loss, o.reduction, 0), sizeof(struct loss_attr), 4, in);
+    return y ? rg_escape(y) : NULL;
+}
+
+/* ---- xlogx: x ln x, 0 at 0; gx = g (ln x + x / x), NaN at 0 as torch's ---------------------------------- */
+
+static rg_tensor *xlogx_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *x = rg_saved(s, 0);
+    return rg_mul(g, rg_add(rg_log(x), rg_div(x, x)));
+}
+
+RG_OP(xlogx, .doc = "x ln x", .node = "XlogyBackward0", .n_in = 1, .shape = rg_shape_same, .kernel = k_xlogx,
+      .grad = { RG_RULE(RG_IN(0), xlogx_rule) },
+      RG_SAMPLES({ "p(2,3)", NULL }, { "p(2,1,3)", NULL }, { "p()", NULL }, { "(0,3)", NULL }));
+
+/* ---- kl_div: t (ln t - x); log_target: e^t (t - x) ----------------------------------------------------- */
+
+rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("kl_div", x, target, &o)) return NULL;
+    if (!rg_is_float(x->dtype) || !rg_is_float(target->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "kl_div", "kl_div: Integral inputs not supported.");
+    RG_SCOPE();
+    rg_tensor *y = o.log_target ? rg_mul(rg_exp(target), rg_sub(target, x))
+                                : rg_sub(RG_APPLY(xlogx, RG_NO_ATTR, target), rg_mul(target, x));
+    if (o.reduction != RG_BATCHMEAN) y = loss_reduce(y, o.reduction);
+    else y = x->ndim ? rg_div(rg_sum(y), x->size[0]) : rg_sum(y);
+    return y ? rg_escape(y) : NULL;
+}
+
+/* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean is over the sum of the
+ *      weights. gx = -weight[t] g at t, 0 elsewhere --------------------------------------------------------------- */
+
+struct nll_loss_attr { int64_t classes, inner, ignore; rg_reduction reduction; const char *node; };
+
+static const char *nll_loss_node(const void *attr) { return ((const struct nll_loss_attr *)attr)->node; }
+
+static bool nll_loss_shape(rg_call *c)
+{
+    if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1) rg_copy_shape(c->out[0], c->in[1]);
+    return true;
+}
+
+/* The weight of each target, of its shape and contiguous; *scale is what g counts. */
+static rg_tensor *nll_loss_weights(const struct nll_loss_attr *a, rg_dtype dtype, rg_tensor *target, rg_tensor *weight, double *scale)
+{
+    rg_tensor *t = rg_contiguous_copy(target, RG_INT64), *w = t ? rg_own(rg_new_like(t, dtype)) : NULL;
+    double total = w ? k_nll_weights(w, t, rg_is_none(weight) ? NULL : weight, a->ignore) : 0;
+    *scale = a->reduction == RG_MEAN ? 1 / total : 1;
+    rg_release(t);
+    return w;
+}
+
+static bool nll_loss_forward(rg_call *c)
+{
+    const struct nll_loss_attr *a = RG_ATTR(c, nll_loss);
+    rg_tensor *y = c->out[0];
+    double scale = 1;
+    RG_SCOPE();
+    rg_tensor *x = rg_own(rg_contiguous_copy(c->in[0], (rg_dtype)y->dtype)), *t = rg_own(rg_contiguous_copy(c->in[1], RG_INT64));
+    if (!x || !t) return false;
+    for (int64_t i = 0; i < t->numel; i++) {
+        int64_t class = ((const int64_t *)t->data)[i];
+        if (class != a->ignore && (class < 0 || class >= a->classes))
+            return rg_fail(RG_INDEX_ERROR, "nll_loss", "Target %lld is out of bounds.", (long long)class);
+    }
+    rg_tensor *w = nll_loss_weights(a, (rg_dtype)y->dtype, t, c->in[2], &scale), *each = w ? rg_own(rg_new_like(w, (rg_dtype)y->dtype)) : NULL;
+    if (!each) return false;
+    k_nll(each, x, t, w, a->classes, a->inner, a->ignore);
+    if (a->reduction == RG_EACH) rg_copy_elements(y, each->numel == 1 && y->ndim == 0 ? rg_reshape_dims(each, (rg_dims){ 0 }) : each);
+    else k_sum(y, each, (1u << each->ndim) - 1);
+    if (a->reduction == RG_MEAN) rg_store_f64(y->data, y->dtype, rg_load_f64(y->data, y->dtype) * scale);
+    return true;
+}
+
+static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g)
+{
+    const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
+    rg_dims shape = rg_input_dims(s, 0);
+    rg_tensor *t = rg_saved(s, 1), *weight = rg_saved(s, 2), *w, *ignored;
+    double scale;
+    if (!t || !weight || !(w = nll_loss_weights(a, rg_input_dtype(s, 0), t, weight, &scale))) return NULL;
+    ignored = rg_eq(t, a->ignore);
+    w = rg_masked_fill(rg_mul(w, -scale), ignored, 0);
+    t = rg_masked_fill(t, ignored, 0);
+    g = rg_mul(g, w);
+    int dim = shape.n > 1;
+    if (shape.n == 1) return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), 0, rg_reshape(t, 1), rg_reshape(g, 1));
+    return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), dim, rg_unsqueeze(t, dim), rg_unsqueeze(g, dim));
+}
+
+static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[])
+{
+    const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
+    rg_dims shape = rg_input_dims(s, 0);
+    double scale;
+    RG_SCOPE();
+    rg_tensor *t = rg_saved(s, 1), *weight = rg_saved(s, 2), *g = rg_own(rg_contiguous_copy(s->g[0], (rg_dtype)s->g[0]->dtype));
+    if (!t || !weight || !g || !(t = rg_own(rg_contiguous_copy(t, RG_INT64)))) return false;
+    rg_tensor *w = nll_loss_weights(a, rg_input_dtype(s, 0), t, weight, &scale);
+    if (!w || !(gin[0] = rg_new(rg_input_dtype(s, 0), shape.n, shape.v))) return false;
+    k_nll_backward(gin[0], g, t, w, a->classes, a->inner, a->ignore, scale);
+    return true;
+}
+
+RG_OP(nll_loss, .attr_size = sizeof(struct nll_loss_attr), .doc = "-weight[t] x[t]", .node_of = nll_loss_node, .n_in = 3,
+      .optional = RG_IN(2), .shape = nll_loss_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
+      .grad = { RG_RULE(RG_IN(1) | RG_IN(2), nll_loss_rule), RG_NO_RULE, RG_NO_RULE },
+      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, 4, 1, -100, RG_MEAN, "") }, { "(3,4) i4(3) -", RG_A(nll_loss, 4, 1, 1, RG_EACH, "") },
+                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, 3, 4, -100, RG_EACH, "") }, { "(4) i4() -", RG_A(nll_loss, 4, 1, -100, RG_SUM, "") },
+                 { "(2,3,2) i3(2,2) -", RG_A(nll_loss, 3, 2, 0, RG_SUM, "") }, { "(0,3) i3(0) -", RG_A(nll_loss, 3, 1, -100, RG_SUM, "") }));
+
+static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
+{
+    const char *name = "nll_loss";
+    char a[192], b[192];
+    rg_shape_text(x->ndim, x->size, a);
+    rg_shape_text(t->ndim, t->size, b);
+    if (x->ndim == 0) return rg_fail(RG_VALUE_ERROR, name, "Expected 1 or more dimensions (got 0)");
+    int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
+    if (x->ndim != 1 && x->size[0] != batch)
+        return rg_fail(RG_VALUE_ERROR, name, "Expected input batch_size (%lld) to match target batch_size (%lld).", (long long)x->size[0], (long long)batch);
+    if (x->ndim <= 2 && t->ndim > 1)
+        return rg_fail(RG_RUNTIME_ERROR, name, "0D or 1D target tensor expected, multi-target not supported");
+    if (x->ndim == 1 && t->ndim == 1 && t->size[0] != 1)
+        return rg_fail(RG_VALUE_ERROR, name, "For 1D input, 1D target must have size 1, but got target size: %lld", (long long)t->size[0]);
+    if (x->ndim == 4 && t->ndim != 3)
+        return rg_fail(RG_RUNTIME_ERROR, name, "only batches of spatial targets supported (3D tensors) but got targets of dimension: %d", t->ndim);
+    bool same = t->ndim == x->ndim - 1;
+    for (int d = 2; d < x->ndim && same; d++) same = x->size[d] == t->size[d - 1];
+    if (x->ndim == 4 && !same) return rg_fail(RG_RUNTIME_ERROR, name, "size mismatch (got input: %s , target: %s", a, b);
+    if (x->ndim > 2 && !same) {
+        rg_tensor expected = { .ndim = (uint8_t)(x->ndim - 1) };
+        expected.size[0] = x->size[0];
+        for (int d = 2; d < x->ndim; d++) expected.size[d - 1] = x->size[d];
+        return rg_fail(RG_RUNTIME_ERROR, name, "Expected target size %s, got %s", rg_shape_text(expected.ndim, expected.size, a), b);
+    }
+    if (!loss_constant(name, x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward", "weight", o->weight)) return false;
+    if (!rg_is_none(o->weight) && (o->weight->ndim != 1 || o->weight->size[0] != classes)) {
+        if (x->ndim > 2) return rg_fail(RG_RUNTIME_ERROR, name, "weight tensor should be defined either for all or no classes");
+        return rg_fail(RG_RUNTIME_ERROR, name, "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of "
+                       "shape: %s", (long long)classes, rg_shape_text(o->weight->ndim, o->weight->size, a));
+    }
+    if (t->dtype != RG_INT64)
+        return rg_fail(RG_RUNTIME_ERROR, name, "expected target dtype to be Long or Byte, but got %s", rg_scalar_name(t->dtype));
+    if (!rg_is_float(x->dtype))
+        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"nll_loss%s_out_frame\" not implemented for '%s'", x->ndim > 2 ? "2d_forward" : "",
+                       rg_scalar_name(x->dtype));
+    if (!rg_is_none(o->weight) && o->weight->dtype != x->dtype)
+        return rg_fail(RG_RUNTIME_ERROR, name, "expected scalar type %s but found %s", rg_scalar_name(x->dtype), rg_scalar_name(o->weight->dtype));
+    return true;
+}
+
+rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("nll_loss", x, target, &o) || !nll_loss_check(x, target, &o)) return NULL;
+    bool viewed = o.reduction == RG_EACH && x->ndim > 2 && x->ndim != 4;
+    struct nll_loss_attr a = { .classes = x->size[x->ndim > 1], .inner = 1, .ignore = o.ignore_index, .reduction = o.reduction,
+                               .node = viewed ? "ViewBackward0" : x->ndim > 2 ? "NllLoss2DBackward0" : "NllLossBackward0" };
+    for (int d = 2; d < x->ndim; d++) a.inner = (int64_t)((uint64_t)a.inner * (uint64_t)x->size[d]);
+    return RG_APPLY(nll_loss, &a, x, target, o.weight);
+}
+
+/* ---- cross_entropy: nll_loss of log_softmax; or -sum(t log_softmax(x)) for probabilities ------------------- */
+
+static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes)
+{
+    char shape[192];
+    if (rg_is_none(weight) || (weight->ndim == 1 && weight->size[0] == classes)) return true;
+    return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or no classes but "
+                   "got weight tensor of shape: %s", (long long)classes, rg_shape_text(weight->ndim, weight->size, shape));
+}
+
+/* The weights along dim 1, to multiply with. */
+static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x)
+{
+    rg_dims shape = { .n = x->ndim };
+    for (int d = 0; d < x->ndim; d++) shape.v[d] = d == (x->ndim > 1) ? weight->size[0] : 1;
+    return rg_reshape_dims(weight, shape);
+}
+
+static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
+{
+    int dim = x->ndim > 1;
+    int64_t classes = x->size[dim];
+    if (o->label_smoothing > 0)
+        t = rg_add(rg_mul(t, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
+    rg_tensor *y = rg_mul(rg_log_softmax(x, dim), t);
+    if (!rg_is_none(o->weight)) y = rg_mul(y, cross_entropy_along(o->weight, x));
+    if (o->reduction == RG_EACH) return rg_neg(rg_sum_dim(y, dim, false));
+    y = rg_neg(rg_sum(y));
+    return o->reduction == RG_MEAN ? rg_div(y, classes ? (double)(x->numel / classes) : 0.0) : y;
+}
+
+/* (1 - s) nll + s / classes * what a uniform target costs */
+static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
+{
+    int dim = x->ndim > 1;
+    double s = o->label_smoothing, classes = (double)x->size[dim];
+    rg_tensor *p = rg_log_softmax(x, dim), *nll = rg_nll_loss_with(p, t, *o);
+    if (!nll) return NULL;
+    rg_tensor *ignored = rg_eq(t, o->ignore_index);
+    rg_tensor *smooth = rg_neg(rg_sum_dim(rg_is_none(o->weight) ? p : rg_mul(p, cross_entropy_along(o->weight, x)), dim, false));
+    smooth = rg_masked_fill(smooth, ignored, 0);
+    if (o->reduction != RG_EACH) {
+        smooth = rg_sum(smooth);
+        if (o->reduction == RG_MEAN) {
+            rg_tensor *counted = rg_contiguous(t);
+            if (!counted) return NULL;
+            smooth = rg_div(smooth, k_nll_weights(NULL, counted, rg_is_none(o->weight) ? NULL : o->weight, o->ignore_index));
+        }
+    }
+    return rg_add(rg_mul(nll, 1 - s), rg_mul(smooth, s / classes));
+}
+
+rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
+{
+    if (!loss_check("cross_entropy", x, target, &o)) return NULL;
+    int dim = x->ndim > 1;
+    bool probabilities = rg_same_shape(x, target);
+    if (probabilities && !rg_is_float(target->dtype))
+        return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "Expected floating point type for target with class probabilities, got %s",
+                       rg_scalar_name(target->dtype));
+    if (probabilities && o.ignore_index >= 0)
+        return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "ignore_index is not supported for floating point target");
+    if (o.label_smoothing > 1)
+        return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "label_smoothing must be between 0.0 and 1.0. Got: %g", o.label_smoothing);
+    if (x->ndim == 0)
+        return rg_fail(RG_INDEX_ERROR, "cross_entropy", "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    if (probabilities && !cross_entropy_weight(o.weight, x->size[dim])) return NULL;
+    if (probabilities) return RG_COMPOSITE(cross_entropy_probabilities(x, target, &o));
+    if (o.label_smoothing > 0) return RG_COMPOSITE(cross_entropy_smoothed(x, target, &o));
+    return RG_COMPOSITE(rg_nll_loss_with(rg_log_softmax(x, dim), target, o));
+}
