@@ -127,11 +127,6 @@ static int sum_power(int64_t rows)
     {                                                                                           \
         A part[4 * 32];                                                                         \
         int64_t q = rows / 4;                                                                   \
-        if (q == 0) {                                                                           \
-            for (int c = 0; c < cols; c++) total[c] = 0;                                        \
-            name##_rows(x, row, col, rows, cols, total);                                        \
-            return;                                                                             \
-        }                                                                                       \
         if (cols == 1 || row == cols * col) name##_cascade(x, 4 * row, cols == 1 ? row : col, q, 4 * cols, part); \
         else for (int k = 0; k < 4; k++) name##_cascade(x + k * row, 4 * row, col, q, cols, part + k * cols); \
         for (int c = 0; c < cols; c++) total[c] = part[c];                                      \
@@ -139,11 +134,22 @@ static int sum_power(int64_t rows)
         for (int k = 1; k < 4; k++)                                                             \
             for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                      \
     }                                                                                           \
+    static A name##_few(const char *x, int64_t row, int64_t n)                                  \
+    {                                                                                           \
+        A a = 0, b = 0, c = 0, d = 0;                                                           \
+        for (; n >= 4; n -= 4, x += 4 * row) {                                                  \
+            a += name##_at(x), b += name##_at(x + row), c += name##_at(x + 2 * row), d += name##_at(x + 3 * row); \
+        }                                                                                       \
+        for (; n > 0; n--, x += row) a += name##_at(x);                                         \
+        return ((a + b) + c) + d;                                                               \
+    }                                                                                           \
     static A name##_row(const char *x, int64_t n)                                               \
     {                                                                                           \
         enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                         \
         A lane[V], total = 0;                                                                   \
-        name##_by_four(x, W, sizeof(T), n / V, V, lane);                                        \
+        for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T)); \
+        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                        \
+        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);              \
         for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T)); \
         for (int k = 0; k < V; k++) total += lane[k];                                           \
         return total;                                                                           \
@@ -156,6 +162,7 @@ static int sum_power(int64_t rows)
         if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {         \
             for (; j < n1; j++) {                                                               \
                 if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);          \
+                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                    \
                 else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                          \
                 *(A *)(y + j * b->sy) += total[0];                                              \
             }                                                                                   \
@@ -222,6 +229,17 @@ void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
 #define K_FOLD(name, T, A, unit, value, expression)                                             \
     static inline A name##_join(A a, A b) { return (A)(expression); }                           \
     static inline A name##_fold(A a, T v) { return name##_join(a, (A)(value)); }                \
+    static void name##_columns(A *restrict out, const char *restrict x, int64_t row, int64_t rows, int64_t step, int64_t cols) \
+    {                                                                                           \
+        for (; rows >= 4 && step == sizeof(T); rows -= 4, x += 4 * row)                         \
+            for (int64_t c = 0; c < cols; c++) {                                                \
+                const char *v = x + c * (int64_t)sizeof(T);                                     \
+                A a = name##_fold(name##_fold(out[c], *(const T *)v), *(const T *)(v + row));   \
+                out[c] = name##_fold(name##_fold(a, *(const T *)(v + 2 * row)), *(const T *)(v + 3 * row)); \
+            }                                                                                   \
+        for (; rows > 0; rows--, x += row)                                                      \
+            for (int64_t c = 0; c < cols; c++) out[c] = name##_fold(out[c], *(const T *)(x + c * step)); \
+    }                                                                                           \
     static void name(char *y, const char *x, const reduce_block *r)                             \
     {                                                                                           \
         enum { LANES = 16 };                                                                    \
@@ -251,13 +269,7 @@ void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
             int64_t cols = RG_MIN(n1 - j, COLUMNS);                                             \
             A out[COLUMNS];                                                                     \
             for (int64_t c = 0; c < cols; c++) out[c] = *(A *)(y + (j + c) * sy);               \
-            for (int64_t i = 0; i < n0; i++) {                                                  \
-                const char *from = x + i * s0 + j * s1;                                         \
-                if (s1 == sizeof(T))                                                            \
-                    for (int64_t c = 0; c < cols; c++) out[c] = name##_fold(out[c], ((const T *)from)[c]); \
-                else                                                                            \
-                    for (int64_t c = 0; c < cols; c++) out[c] = name##_fold(out[c], *(const T *)(from + c * s1)); \
-            }                                                                                   \
+            name##_columns(out, x + j * s1, s0, n0, s1, cols);                                  \
             for (int64_t c = 0; c < cols; c++) *(A *)(y + (j + c) * sy) = out[c];               \
         }                                                                                       \
     }
@@ -307,7 +319,24 @@ void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest)
 
 typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
 
+#define K_PLACE_COLUMNS(name, T, I, beyond)                                                     \
+    static void name(T *restrict best, I *restrict where, const char *restrict x, int64_t step, int64_t cols, I i) \
+    {                                                                                           \
+        for (int64_t k = 0; k < cols && step == sizeof(T); k++) {                               \
+            T v = ((const T *)x)[k], b = best[k];                                               \
+            I at = where[k];                                                                    \
+            bool beats = ((v beyond b) | (v != v)) & (b == b);                                  \
+            best[k] = beats ? v : b;                                                            \
+            where[k] = beats ? i : at;                                                          \
+        }                                                                                       \
+        for (int64_t k = 0; k < cols && step != sizeof(T); k++, x += step) {                    \
+            T v = *(const T *)x, b = best[k];                                                   \
+            if (((v beyond b) | (v != v)) & (b == b)) best[k] = v, where[k] = i;                \
+        }                                                                                       \
+    }
 #define K_PLACE(name, T, I)                                                                     \
+    K_PLACE_COLUMNS(place_high_##name, T, I, >)                                                 \
+    K_PLACE_COLUMNS(place_low_##name, T, I, <)                                                  \
     static inline bool place_beats_##name(T v, T best, bool smallest)                           \
     {                                                                                           \
         return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                  \
@@ -346,19 +375,8 @@ typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
             T best[COLUMNS];                                                                    \
             I where[COLUMNS];                                                                   \
             for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(x + (j + k) * b->s1), where[k] = 0; \
-            for (int64_t i = 1; i < b->n0; i++) {                                               \
-                const char *v = x + i * b->s0 + j * b->s1;                                      \
-                if (b->s1 == sizeof(T))                                                         \
-                    for (int64_t k = 0; k < cols; k++) {                                        \
-                        T u = ((const T *)v)[k];                                                \
-                        bool beats = place_beats_##name(u, best[k], smallest);                  \
-                        best[k] = beats ? u : best[k];                                          \
-                        where[k] = beats ? (I)i : where[k];                                     \
-                    }                                                                           \
-                else                                                                            \
-                    for (int64_t k = 0; k < cols; k++, v += b->s1)                              \
-                        if (place_beats_##name(*(const T *)v, best[k], smallest)) best[k] = *(const T *)v, where[k] = (I)i; \
-            }                                                                                   \
+            for (int64_t i = 1; i < b->n0; i++)                                                 \
+                (smallest ? place_low_##name : place_high_##name)(best, where, x + i * b->s0 + j * b->s1, b->s1, cols, (I)i); \
             for (int64_t k = 0; k < cols; k++) ((T *)y)[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k]; \
         }                                                                                       \
     }
@@ -466,21 +484,14 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
     return mean && m2;
 }
 
-/* y = |x|^p, or e^(x - b) */
-#define K_POWERS(T, POW, ABS, EXP)                                                              \
+#define K_NORM_POWER(T, POW, ABS)                                                               \
     static void norm_power_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
     {                                                                                           \
         T order = (T)*(const double *)context;                                                  \
         for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) = POW(ABS(*(const T *)(p[1] + i * s[1])), order); \
-    }                                                                                           \
-    static void exp_minus_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
-    {                                                                                           \
-        (void)context;                                                                          \
-        for (int64_t i = 0; i < n; i++)                                                         \
-            *(T *)(p[0] + i * s[0]) = EXP(*(const T *)(p[1] + i * s[1]) - *(const T *)(p[2] + i * s[2])); \
     }
-K_POWERS(float, powf, fabsf, expf)
-K_POWERS(double, pow, fabs, exp)
+K_NORM_POWER(float, powf, fabsf)
+K_NORM_POWER(double, pow, fabs)
 
 K_FOLD(norm_max_float, float, float, 0, fabsf(v), ((b > a) | (b != b)) ? b : a)
 K_FOLD(norm_max_double, double, double, 0, fabs(v), ((b > a) | (b != b)) ? b : a)
@@ -524,7 +535,8 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims)
             if (!narrow && isinf(((double *)most->data)[i])) ((double *)most->data)[i] = 0;
         }
         rg_tensor kept = reduce_kept(most, x, dims);
-        rg_each(3, (rg_tensor *[]){ powers, (rg_tensor *)x, &kept }, narrow ? exp_minus_float : exp_minus_double, NULL);
+        k_sub(powers, (rg_tensor *[]){ (rg_tensor *)x, &kept });
+        k_exp(powers, (rg_tensor *[]){ powers }, NULL);
         k_sum(y, powers, dims);
         for (int64_t i = 0; i < y->numel; i++) {
             if (narrow) ((float *)y->data)[i] = logf(((float *)y->data)[i]) + ((float *)most->data)[i];
