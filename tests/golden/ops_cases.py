@@ -923,7 +923,7 @@ NODES = [
 
 # What ours is to say instead of torch's sentence: function, torch's line, ours (None: left out), the reason.
 EXCEPTIONS = [
-    (r".*", r"\? .*(returned an invalid gradient|INTERNAL ASSERT|with a bool tensor is not|on a bool tensor is not).*", None,
+    (r".*", r"\? .*(returned an invalid gradient|INTERNAL ASSERT|Found dtype \w+ but expected|grad_input must be contiguous|with a bool tensor is not|on a bool tensor is not).*", None,
      "a mistake of torch's own backward; ours gives the gradient"),
     (r".*", r"\? \w+ derivative for aten::\w+ is not implemented", "? Error the derivative is not implemented",
      "ours goes on with the reason"),
