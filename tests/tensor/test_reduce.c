@@ -1,0 +1,102 @@
+/* Sums have torch's bits, whatever the layout; sorting keeps equals in their order. */
+#include "tests/test.h"
+#include "tensor/kernels/kernels.h"
+
+#include <math.h>
+
+static const struct golden_sum {
+    int      wide, ndim;
+    int64_t  shape[3];
+    int      order[3];
+    int64_t  step;                      /* of the last dim */
+    uint32_t dims;
+    uint64_t bits;                      /* of the sums */
+} sums[] = {
+#include "tests/golden/sums.inc"
+};
+
+static double next(uint64_t *s)
+{
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*s >> 40) / 2097152 - 4;
+}
+
+START_TEST(test_sums_have_torchs_bits)
+{
+    for (int r = 0; r < RG_COUNT(sums); r++) {
+        RG_SCOPE();
+        const struct golden_sum *row = &sums[r];
+        uint64_t s = 1, h = 0xcbf29ce484222325;
+        rg_tensor *all = rg_own(rg_new(row->wide ? RG_FLOAT64 : RG_FLOAT32, row->ndim, row->shape)), x = *all, y = *all;
+        for (int64_t i = 0; i < all->numel; i++)
+            rg_store_f64(all->data + (size_t)i * rg_sizeof(all->dtype), all->dtype, next(&s));
+        for (int d = 0; d < row->ndim; d++) x.size[d] = all->size[row->order[d]], x.stride[d] = all->stride[row->order[d]];
+        int last = row->ndim - 1;
+        x.size[last] = (x.size[last] + row->step - 1) / row->step;
+        x.stride[last] *= row->step;
+        rg_update_flags(&x);
+        for (int d = 0; d < row->ndim; d++) y.size[d] = row->dims >> d & 1 ? 1 : x.size[d];
+        rg_tensor *out = rg_own(rg_new_like(&y, all->dtype));
+        for (int nan = 0; nan < 2; nan++) {
+            (nan ? k_nansum : k_sum)(out, &x, row->dims);
+            h = 0xcbf29ce484222325;
+            for (size_t b = 0; b < (size_t)out->numel * rg_sizeof(out->dtype); b++)
+                h = (h ^ ((uint8_t *)out->data)[b]) * 0x100000001b3;
+            ck_assert_msg(h == row->bits, "row %d: other bits than torch's", r);
+        }
+    }
+}
+END_TEST
+
+/* A NaN is found wherever it stands, by every path; without one, the first of the largest. */
+START_TEST(test_extremes_see_every_place)
+{
+    enum { N = 150, M = 9 };
+    for (int64_t at = 0; at < N; at++)
+        for (int kind = 0; kind < 8; kind++) {
+            RG_SCOPE();
+            bool nan = kind & 1, smallest = kind & 2, across = kind & 4;
+            rg_tensor *x = rg_zeros_dims(across ? RG_DIMS(N, M) : RG_DIMS(M, N), RG_FLOAT32);
+            rg_tensor *value = rg_zeros_dims(RG_DIMS(M), RG_FLOAT32), *index = rg_zeros_dims(RG_DIMS(M), RG_INT64);
+            for (int64_t j = 0; j < M; j++)
+                for (int64_t i = at; i < N; i += 7)
+                    ((float *)x->data)[across ? i * M + j : j * N + i] = nan ? NAN : smallest ? -1 : 1;
+            k_max_dim(value, index, x, across ? 0 : 1, smallest);
+            for (int64_t j = 0; j < M; j++) {
+                ck_assert_int_eq(((int64_t *)index->data)[j], at);
+                float v = ((float *)value->data)[j];
+                ck_assert(nan ? isnan(v) : v == (smallest ? -1 : 1));
+            }
+            k_amax(value, x, across ? 1 : 2, smallest);
+            for (int64_t j = 0; j < M; j++) ck_assert(nan ? isnan(((float *)value->data)[j]) : ((float *)value->data)[j] != 0);
+        }
+}
+END_TEST
+
+START_TEST(test_sorting_is_stable)
+{
+    for (int64_t n = 1; n < 3000; n = n * 3 / 2 + 1)
+        for (int kind = 0; kind < 8; kind++) {
+            RG_SCOPE();
+            rg_dtype dtype = kind & 1 ? RG_FLOAT32 : kind & 2 ? RG_FLOAT64 : RG_INT64;
+            bool descending = kind & 4;
+            uint64_t s = (uint64_t)n;
+            rg_tensor *x = rg_zeros_dims(RG_DIMS(n), dtype), *v = rg_zeros_dims(RG_DIMS(n), dtype), *at = rg_zeros_dims(RG_DIMS(n), RG_INT64);
+            for (int64_t i = 0; i < n; i++) {
+                double e = floor(next(&s) * 4);         /* few distinct values, and NaN */
+                rg_store_f64(x->data + (size_t)i * rg_sizeof(dtype), dtype, e == 3 && rg_is_float(dtype) ? NAN : e);
+            }
+            ck_assert(k_sort(v, at, x, 0, descending));
+            for (int64_t i = 1; i < n; i++) {
+                int64_t a = ((int64_t *)at->data)[i - 1], b = ((int64_t *)at->data)[i];
+                double p = rg_load_f64(x->data + (size_t)a * rg_sizeof(dtype), dtype), q = rg_load_f64(x->data + (size_t)b * rg_sizeof(dtype), dtype);
+                double shown = rg_load_f64(v->data + (size_t)i * rg_sizeof(dtype), dtype);
+                ck_assert(isnan(q) ? isnan(shown) : shown == q);
+                int64_t before = k_rank(p, descending), after = k_rank(q, descending);
+                ck_assert(before < after || (before == after && a < b));
+            }
+        }
+}
+END_TEST
+
+RG_TESTS(reduce, test_sums_have_torchs_bits, test_extremes_see_every_place, test_sorting_is_stable)
