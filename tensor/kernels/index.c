@@ -29,7 +29,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above)
  * p[0] steps through the elements that stand in a row, p[1] to where each index starts
  * to count, p[2] through the indices; an index is worth `step` bytes. */
 
-#define K_AT_INDEX(name, T, action)                                                             \
+#define K_AT_INDEX(name, T, whole, action)                                                      \
     static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
     {                                                                                           \
         int64_t step = *(const int64_t *)context;                                               \
@@ -37,13 +37,17 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above)
         if (s[2] == 0) {                                /* one index for the whole row */       \
             base += *(const int64_t *)index * step;                                             \
             if (s[0] == sizeof(T) && s[1] == sizeof(T)) {                                       \
-                for (int64_t i = 0; i < n; i++) {                                               \
-                    T *a = (T *)row + i, *b = (T *)base + i;                                    \
-                    action;                                                                     \
-                }                                                                               \
+                T *restrict a = (T *)row, *restrict b = (T *)base;                              \
+                whole;                                                                          \
                 return;                                                                         \
             }                                                                                   \
             step = 0;                                                                           \
+        } else if (s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(int64_t)) {                 \
+            for (int64_t i = 0; i < n; i++) {                                                   \
+                T *a = (T *)row + i, *b = (T *)(base + ((const int64_t *)index)[i] * step);     \
+                action;                                                                         \
+            }                                                                                   \
+            return;                                                                             \
         }                                                                                       \
         for (int64_t i = 0; i < n; i++, row += s[0], base += s[1], index += s[2]) {             \
             T *a = (T *)row, *b = (T *)(base + *(const int64_t *)index * step);                 \
@@ -51,16 +55,19 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above)
         }                                                                                       \
     }
 
-K_AT_INDEX(index_get_1, uint8_t,  *a = *b)
-K_AT_INDEX(index_get_4, uint32_t, *a = *b)
-K_AT_INDEX(index_get_8, uint64_t, *a = *b)
-K_AT_INDEX(index_put_1, uint8_t,  *b = *a)
-K_AT_INDEX(index_put_4, uint32_t, *b = *a)
-K_AT_INDEX(index_put_8, uint64_t, *b = *a)
-K_AT_INDEX(index_add_b, bool,     *b |= *a)
-K_AT_INDEX(index_add_i, int64_t,  *b = (int64_t)((uint64_t)*b + (uint64_t)*a))
-K_AT_INDEX(index_add_f, float,    *b += *a)
-K_AT_INDEX(index_add_d, double,   *b += *a)
+#define INDEX_ADD_ROW(sum) for (int64_t i = 0; i < n; i++) sum
+static inline int64_t index_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+
+K_AT_INDEX(index_get_1, uint8_t,  memcpy(a, b, (size_t)n * sizeof *a), *a = *b)
+K_AT_INDEX(index_get_4, uint32_t, memcpy(a, b, (size_t)n * sizeof *a), *a = *b)
+K_AT_INDEX(index_get_8, uint64_t, memcpy(a, b, (size_t)n * sizeof *a), *a = *b)
+K_AT_INDEX(index_put_1, uint8_t,  memcpy(b, a, (size_t)n * sizeof *a), *b = *a)
+K_AT_INDEX(index_put_4, uint32_t, memcpy(b, a, (size_t)n * sizeof *a), *b = *a)
+K_AT_INDEX(index_put_8, uint64_t, memcpy(b, a, (size_t)n * sizeof *a), *b = *a)
+K_AT_INDEX(index_add_b, bool,     INDEX_ADD_ROW(b[i] |= a[i]), *b |= *a)
+K_AT_INDEX(index_add_i, int64_t,  INDEX_ADD_ROW(b[i] = index_sum(b[i], a[i])), *b = index_sum(*b, *a))
+K_AT_INDEX(index_add_f, float,    INDEX_ADD_ROW(b[i] += a[i]), *b += *a)
+K_AT_INDEX(index_add_d, double,   INDEX_ADD_ROW(b[i] += a[i]), *b += *a)
 
 static rg_loop *const index_loops[][4] = {              /* by k_index_how and dtype */
     { index_get_1, index_get_8, index_get_4, index_get_8 },
