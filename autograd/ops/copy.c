@@ -80,7 +80,8 @@ static bool cat_shape(rg_call *c)
                 return rg_fail(RG_RUNTIME_ERROR, "cat", "Sizes of tensors must match except in dimension %d. Expected size %lld "
                                "but got size %lld for tensor number %d in the list.", dim, (long long)first->size[d],
                                (long long)x->size[d], i);
-        y->size[dim] += x->size[dim];
+        if (__builtin_add_overflow(y->size[dim], x->size[dim], &y->size[dim]))
+            return rg_fail(RG_RUNTIME_ERROR, "cat", "numel: integer multiplication overflow");
     }
     if (!first) rg_copy_shape(y, c->in[0]);
     return true;
@@ -157,7 +158,7 @@ rg_tensor *rg_cat(rg_list tensors, int dim)
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
         a.start[i] = at;
-        if (!cat_skips(x) && a.dim < x->ndim) at += x->size[a.dim];
+        if (!cat_skips(x) && a.dim < x->ndim && __builtin_add_overflow(at, x->size[a.dim], &at)) at = 0;    /* cat_shape refuses it */
     }
     return rg_apply(&rg_op_cat, &a, offsetof(struct cat_attr, start) + (size_t)tensors.n * sizeof a.start[0],
                     tensors.n, tensors.v);
@@ -412,7 +413,9 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
             return rg_fail(RG_INDEX_ERROR, "roll", "Dimension specified as %lld but tensor has no dimensions", (long long)dims.v[i]);
         if (dims.n && !rg_wrap_dim("roll", dims.v[i], x->ndim, &d)) return NULL;
         int64_t n = a.flat ? x->numel : x->size[d];
-        if (n) a.shift[d] = (a.shift[d] + (shifts.v[i] % n + n) % n) % n;
+        int64_t shift = n ? shifts.v[i] % n : 0, *all = &a.shift[d];
+        if (shift < 0) shift += n;
+        *all = *all >= n - shift ? *all - (n - shift) : *all + shift;
     }
     return RG_APPLY(roll, &a, x);
 }

@@ -347,10 +347,12 @@ rg_tensor *rg_trace(rg_tensor *x) { return RG_APPLY(trace, RG_NO_ATTR, x); }
 
 static const rg_list list_failed = { -1, NULL };
 
+enum { LIST_MOST = 1 << 22 };           /* so many headers are most of a gigabyte */
+
 /* Room for n tensors, which the scope owns. */
 static rg_tensor **list_room(const char *op, int64_t n)
 {
-    if (n > INT32_MAX) return rg_fail(RG_RUNTIME_ERROR, op, "%lld parts are too many", (long long)n);
+    if (n > LIST_MOST) return rg_fail(RG_RUNTIME_ERROR, op, "%lld parts, but a list has at most %d", (long long)n, LIST_MOST);
     return (rg_tensor **)(void *)rg_own_string((size_t)n * sizeof(rg_tensor *));
 }
 
@@ -618,7 +620,7 @@ static bool unsqueeze_view(rg_call *c)
     rg_view_begin(c);
     rg_tensor *y = c->out[0], *x = c->in[0];
     for (int d = y->ndim++; d > dim; d--) y->size[d] = x->size[d - 1], y->stride[d] = x->stride[d - 1];
-    y->stride[dim] = dim < x->ndim ? x->size[dim] * x->stride[dim] : 1;
+    y->stride[dim] = dim < x->ndim ? (int64_t)((uint64_t)x->size[dim] * (uint64_t)x->stride[dim]) : 1;
     y->size[dim] = 1;
     return rg_view_end(c);
 }
