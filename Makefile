@@ -166,10 +166,10 @@ size:
 	@for l in $(LAYERS); do printf '%-9s %6d\n' $$l $$(find $$l -name '*.[ch]' -o -name '*.def' | xargs cat | wc -l); done
 	@printf '%-9s %6d of 15000\n' all $$(find $(LAYERS) -name '*.[ch]' -o -name '*.def' | xargs cat | wc -l)
 
-## fmt        clang-format over every source
+## fmt        clang-format over the lines that are changed and not committed
 fmt:
 	@tests/deps clang-format
-	clang-format -i $$(git ls-files '*.[ch]')
+	git clang-format --force
 
 ## install    headers and libraries under PREFIX (/usr/local)
 install: all
