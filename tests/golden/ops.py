@@ -46,6 +46,7 @@ import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
 import ops_cases as table
 from ops_cases import Case, Number, Skip
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "b"}

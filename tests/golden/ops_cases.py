@@ -42,14 +42,17 @@ REDUCTIONS = ["mean", "sum", "none", "batchmean"]                       # rg_red
 # ---- parameters that the header does not tell: options, and functions of tensor.h ------------------------------
 
 TENSOR, DIMS, INT, DOUBLE, DTYPE = "rg_tensor *", "rg_dims", "int", "double", "rg_dtype"
-LOSSES = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "cross_entropy", "binary_cross_entropy",
+LOSSES = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "cross_entropy",
+          "binary_cross_entropy",
           "binary_cross_entropy_with_logits", "kl_div"]
 PARAMETERS = {
-    **{name + "_with": [TENSOR, TENSOR, INT, TENSOR, TENSOR, INT, DOUBLE, DOUBLE, DOUBLE, INT] for name in LOSSES},
+    **{name + "_with": [TENSOR, TENSOR, INT, TENSOR, TENSOR, INT, DOUBLE, DOUBLE, DOUBLE,
+                        INT] for name in LOSSES},
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
     "embedding_with": [TENSOR, TENSOR, INT], "dropout_with": [TENSOR, DOUBLE, INT],
     "split_sizes": [TENSOR, DIMS, INT], "index_items": [TENSOR, "item"], "set_items_": [TENSOR, TENSOR, "item"],
-    "full": [DIMS, TENSOR], "full_dims": [DIMS, TENSOR, DTYPE], "zeros_dims": [DIMS, DTYPE], "ones_dims": [DIMS, DTYPE],
+    "full": [DIMS, TENSOR], "full_dims": [DIMS, TENSOR, DTYPE], "zeros_dims": [DIMS,
+            DTYPE], "ones_dims": [DIMS, DTYPE],
     "zeros_like": [TENSOR], "ones_like": [TENSOR], "full_like": [TENSOR, TENSOR], "arange": [TENSOR],
     "arange_step": [TENSOR, TENSOR, TENSOR], "linspace": [DOUBLE, DOUBLE, INT, DTYPE],
     "logspace": [DOUBLE, DOUBLE, INT, DOUBLE, DTYPE], "eye": [INT, INT], "scalar": [TENSOR],
@@ -248,7 +251,8 @@ def getitem(x, index):
         if i is None: return "None"
         if i is Ellipsis: return "..."
         if isinstance(i, slice):
-            return ":".join("" if v is None else str(v) for v in (i.start, i.stop, i.step)[:2 if i.step is None else 3])
+            return ":".join("" if v is None else str(v) for v in (i.start, i.stop,
+                                                                  i.step)[:2 if i.step is None else 3])
         if isinstance(i, list): return torch.tensor(i)
         return i
     return ("index_items", x, *map(one, index if isinstance(index, tuple) else (index,)))
@@ -285,26 +289,32 @@ def bucketize(values, boundaries, out_int32=False, right=False):
     no(out_int32, "out_int32=")
     return ("bucketize", values, boundaries, right)
 
-def embedding(index, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(index, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
+              sparse=False):
     no(max_norm is not None or scale_grad_by_freq or sparse, "max_norm, scale_grad_by_freq or sparse")
     return ("embedding_with", index, weight, NO_PADDING if padding_idx is None else padding_idx)
 
 def to(x, *args, dtype=None, **rest):
     given = [a for a in args if isinstance(a, torch.dtype)] or [dtype]
-    no(given[0] is None or rest.get("memory_format") not in (None, torch.preserve_format), "without a dtype, or with a layout")
+    no(given[0] is None or rest.get("memory_format") not in (None, torch.preserve_format),
+       "without a dtype, or with a layout")
     return ("to", x, given[0])
 
 def sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    return ("scaled_dot_product_attention_with", q, k, v, attn_mask, float(dropout_p), is_causal, float(scale or 0), enable_gqa)
+    return ("scaled_dot_product_attention_with", q, k, v, attn_mask, float(dropout_p), is_causal,
+            float(scale or 0), enable_gqa)
 
 def loss_sample(name):
-    def adapt(x, target, reduction="mean", weight=None, pos_weight=None, ignore_index=-100, label_smoothing=0.0, beta=1.0,
+    def adapt(x, target, reduction="mean", weight=None, pos_weight=None, ignore_index=-100,
+              label_smoothing=0.0, beta=1.0,
               delta=1.0, log_target=False):
         if weight is not None and name in ("mse_loss", "l1_loss", "huber_loss"): raise Skip("weight=")
-        return loss_case(name, x, target, reduction, weight, pos_weight, ignore_index, label_smoothing, beta, delta, log_target)
+        return loss_case(name, x, target, reduction, weight, pos_weight, ignore_index, label_smoothing, beta,
+                         delta, log_target)
     return adapt
 
-def loss_case(name, x, target, reduction="mean", weight=None, pos_weight=None, ignore_index=-100, label_smoothing=0.0,
+def loss_case(name, x, target, reduction="mean", weight=None, pos_weight=None, ignore_index=-100,
+              label_smoothing=0.0,
               beta=1.0, delta=1.0, log_target=False):
     return (name + "_with", x, target, REDUCTIONS.index(reduction), weight, pos_weight, ignore_index,
             float(label_smoothing), float(beta), float(delta), int(log_target))
@@ -329,13 +339,16 @@ ON_EVERYTHING = "sum nansum mean prod amax amin max min argmax argmin var std no
 
 OPINFO = {
     **same(*UNARY), **same(*("nn.functional." + a for a in ACTIVATIONS if not a.startswith("gelu"))),
-    **same(*(b for b in BINARY if not b.startswith("div_"))), **same("matmul", "dot", "mv", "mm", "bmm", "outer", "inner"),
-    "nn.functional.gelu": gelu, "round": lambda x, decimals=None: ("round", x) if decimals is None else ("round_decimals", x, decimals),
+    **same(*(b for b in BINARY if not b.startswith("div_"))), **same("matmul", "dot", "mv", "mm", "bmm",
+                                                                     "outer", "inner"),
+    "nn.functional.gelu": gelu, "round": lambda x, decimals=None: ("round",
+                                                                   x) if decimals is None else ("round_decimals", x, decimals),
     "nn.functional.leaky_relu": lambda x, negative_slope=0.01: ("leaky_relu", x, float(negative_slope)),
     "nn.functional.elu": lambda x, alpha=1.0: ("elu", x, float(alpha)),
     "nn.functional.celu": lambda x, alpha=1.0: ("celu", x, float(alpha)),
     "nn.functional.softplus": lambda x, beta=1, threshold=20: ("softplus", x, float(beta), float(threshold)),
-    "nn.functional.hardtanh": lambda x, min_val=-1.0, max_val=1.0: ("hardtanh", x, float(min_val), float(max_val)),
+    "nn.functional.hardtanh": lambda x, min_val=-1.0, max_val=1.0: ("hardtanh", x, float(min_val),
+                                                                    float(max_val)),
     "add": alpha("add"), "sub": alpha("sub"), "div": div,
     "__radd__": swapped("add"), "__rsub__": swapped("sub"), "__rmul__": swapped("mul"), "__rdiv__": swapped("div"),
     "__rpow__": swapped("pow"), "__rmod__": swapped("remainder"), "__rmatmul__": swapped("matmul"),
@@ -345,7 +358,8 @@ OPINFO = {
     "clamp": lambda x, min=None, max=None: ("clamp", x, min, max),
     "addcmul": lambda x, a, b, value=1: ("addcmul", x, a, b, float(value)),
     "addcdiv": lambda x, a, b, value=1: ("addcdiv", x, a, b, float(value)),
-    **{name: reduction(name) for name in ("sum", "nansum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any", "all")},
+    **{name: reduction(name) for name in ("sum", "nansum", "mean", "prod", "amax", "amin", "argmax", "argmin",
+                                          "any", "all")},
     "count_nonzero": reduction("count_nonzero", keep=False), "var": spread("var"), "std": spread("std"),
     ("max", "reduction_no_dim"): plain("max"), ("min", "reduction_no_dim"): plain("min"),
     ("max", "reduction_with_dim"): lambda x, dim, keepdim=False: ("max_dim", x, dim, keepdim),
@@ -361,43 +375,59 @@ OPINFO = {
     "flip": lambda x, dims: ("flip_dims", x, (dims,) if isinstance(dims, int) else tuple(dims)),
     "flatten": lambda x, start_dim=0, end_dim=-1: ("flatten", x, start_dim, end_dim),
     "unflatten": lambda x, dim, sizes: ("unflatten", x, dim, tuple(sizes)),
-    **same("transpose", "T", "t", "mT", "unsqueeze", "expand_as", "view_as", "reshape_as", "select", "trace", "gather",
+    **same("transpose", "T", "t", "mT", "unsqueeze", "expand_as", "view_as", "reshape_as", "select", "trace",
+           "gather",
            "scatter_add", "index_select", "masked_select"),
     "movedim": movedim, "squeeze": squeeze, "split": split, "split_with_sizes": split, "roll": roll,
     "narrow": lambda x, dim, start, length: ("narrow", x, dim, int(start), length),
     "slice": lambda x, dim=0, start=0, end=2**62, step=1: ("slice", x, dim, start, end, step),
     "diagonal": lambda x, offset=0, dim1=0, dim2=1: ("diagonal", x, offset, dim1, dim2),
     "chunk": lambda x, chunks, dim=0: ("chunk", x, chunks, dim), "unbind": lambda x, dim=0: ("unbind", x, dim),
-    "cat": lambda tensors, dim=0: ("cat", tensors, dim), "stack": lambda tensors, dim=0: ("stack", tensors, dim),
+    "cat": lambda tensors, dim=0: ("cat", tensors, dim), "stack": lambda tensors, dim=0: ("stack", tensors,
+            dim),
     "hstack": plain("hstack"), "vstack": plain("vstack"),
-    **{name: (lambda name: lambda x, diagonal=0: (name, x, diagonal))(name) for name in ("tril", "triu", "diag")},
+    **{name: (lambda name: lambda x, diagonal=0: (name, x, diagonal))(name) for name in ("tril", "triu",
+            "diag")},
     "nn.functional.pad": pad, "contiguous": contiguous("contiguous"), "clone": contiguous("clone"), "to": to,
     **{name: (lambda dtype: lambda x, **_: ("to", x, dtype))(dtype)
-       for name, dtype in (("bool", torch.bool), ("long", torch.int64), ("float", torch.float32), ("double", torch.float64))},
+       for name, dtype in (("bool", torch.bool), ("long", torch.int64), ("float", torch.float32),
+                           ("double", torch.float64))},
     "__getitem__": getitem, "scatter": scatter, "take_along_dim": take_along_dim,
     "index_add": lambda x, dim, index, source, alpha=1: ("index_add", x, dim, index, source, float(alpha)),
-    "nonzero": lambda x, as_tuple=False: ("nonzero", x), "topk": topk, "sort": sort, "argsort": argsort, "unique": unique,
+    "nonzero": lambda x, as_tuple=False: ("nonzero",
+                                          x), "topk": topk, "sort": sort, "argsort": argsort, "unique": unique,
     "searchsorted": searchsorted, "bucketize": bucketize,
-    "nn.functional.one_hot": lambda x, num_classes=-1: ("one_hot", x, num_classes), "nn.functional.embedding": embedding,
+    "nn.functional.one_hot": lambda x, num_classes=-1: ("one_hot", x,
+                                                        num_classes), "nn.functional.embedding": embedding,
     "softmax": cumulative("softmax"), "log_softmax": cumulative("log_softmax"),
-    "nn.functional.layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5: ("layer_norm", x, shape, weight, bias, float(eps)),
-    "nn.functional.rms_norm": lambda x, shape, weight=None, eps=None: ("rms_norm", x, shape, weight, -1.0 if eps is None else float(eps)),
-    "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: ("group_norm", x, groups, weight, bias, float(eps)),
+    "nn.functional.layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5: ("layer_norm", x, shape,
+            weight, bias, float(eps)),
+    "nn.functional.rms_norm": lambda x, shape, weight=None, eps=None: ("rms_norm", x, shape, weight,
+            -1.0 if eps is None else float(eps)),
+    "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: ("group_norm", x, groups,
+            weight, bias, float(eps)),
     "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: ("normalize", x, float(p), dim, float(eps)),
-    "nn.functional.cosine_similarity": lambda a, b, dim=1, eps=1e-8: ("cosine_similarity", a, b, dim, float(eps)),
-    "nn.functional.dropout": lambda x, p=0.5, training=True, inplace=False: ("dropout_with", x, float(p), training),
+    "nn.functional.cosine_similarity": lambda a, b, dim=1, eps=1e-8: ("cosine_similarity", a, b, dim,
+                                                                      float(eps)),
+    "nn.functional.dropout": lambda x, p=0.5, training=True, inplace=False: ("dropout_with", x, float(p),
+            training),
     "nn.functional.scaled_dot_product_attention": sdpa,
     **{"nn.functional." + name: loss_sample(name) for name in LOSSES},
     "fill": lambda x, value: ("fill_", x, value), "zero_": plain("zero_"),
-    "full": lambda shape, value, dtype=None, device=None: ("full_dims", shape, Number(value), dtype) if dtype else ("full", shape, Number(value)),
+    "full": lambda shape, value, dtype=None, device=None: ("full_dims", shape, Number(value),
+                                                           dtype) if dtype else ("full", shape, Number(value)),
     "zeros": lambda shape, dtype, device=None: ("zeros_dims", shape, dtype),
     "ones": lambda shape, dtype, device=None: ("ones_dims", shape, dtype),
-    "linspace": lambda a, b, n, dtype=None, device=None: ("linspace", float(a), float(b), n, dtype or torch.float32),
-    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: ("logspace", float(a), float(b), n, float(base), dtype or torch.float32),
-    **{name: (lambda name: lambda x, **rest: (no(rest.get("dtype"), "dtype="), name, x)[1:])(name) for name in ("zeros_like", "ones_like")},
+    "linspace": lambda a, b, n, dtype=None, device=None: ("linspace", float(a), float(b), n,
+                                                          dtype or torch.float32),
+    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: ("logspace", float(a), float(b), n,
+                                                                     float(base), dtype or torch.float32),
+    **{name: (lambda name: lambda x, **rest: (no(rest.get("dtype"), "dtype="), name,
+                                              x)[1:])(name) for name in ("zeros_like", "ones_like")},
     "full_like": lambda x, value, dtype=None: (no(dtype, "dtype="), "full_like", x, Number(value))[1:],
     "equal": plain("equal"),
-    "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: (no(equal_nan, "equal_nan="), "allclose", a, b, rtol, atol)[1:],
+    "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: (no(equal_nan, "equal_nan="), "allclose",
+                                                                     a, b, rtol, atol)[1:],
 }
 
 # ---- made by hand ----------------------------------------------------------------------------------------------
@@ -423,7 +453,8 @@ def R(seed, *shape, dtype=f64, turned=False):
     t.seed = seed
     return t.requires_grad_()
 
-SPECIAL = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 6.0, 19.5, 20.5, -20.5, 100.0, -100.0,
+SPECIAL = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 6.0, 19.5, 20.5, -20.5,
+           100.0, -100.0,
            1e-8, -1e-8, 1e4, -1e4]
 HUGE = [1e300, -1e300, 5e-324, 1e-310, 709.5, -745.0, 1e18]
 SAMPLES = {"i64": [0, 1, -1, 2, -3, 7], "b": [True, False]}
@@ -431,7 +462,8 @@ SAMPLES = {"i64": [0, 1, -1, 2, -3, 7], "b": [True, False]}
 def elementwise():
     extra = {"leaky_relu": [(0.01,), (-0.5,)], "elu": [(1.0,), (0.5,)], "celu": [(1.0,), (-1.5,), (0.0,)],
              "softplus": [(1.0, 20.0), (2.0, 1.0)], "hardtanh": [(-1.0, 1.0), (2.0, -2.0)],
-             "round_decimals": [(0,), (2,), (-1,)], "clamp": [(-1.0, 2.0), (None, 0.5), (2.0, -2.0), (None, None)],
+             "round_decimals": [(0,), (2,), (-1,)], "clamp": [(-1.0, 2.0), (None, 0.5), (2.0, -2.0),
+                                                              (None, None)],
              "clamp_min": [(0.5,)], "clamp_max": [(0.5,)]}
     for name in UNARY + ACTIVATIONS + ["round"] + list(extra):
         for args in extra.get(name, [()]):
@@ -460,7 +492,8 @@ def elementwise():
         for a, b in itertools.product(tensors, tensors): yield Case(name, a, b)
         for t, w in itertools.product(tensors, weak):
             yield Case(name, t, w)
-            if name not in ("maximum", "minimum", "fmax", "fmin", "atan2", "logical_and", "logical_or", "logical_xor"):
+            if name not in ("maximum", "minimum", "fmax", "fmin", "atan2", "logical_and", "logical_or",
+                            "logical_xor"):
                 yield Case(name, w, t)
         for dtype in (f64, f32):
             yield Case(name, T([p[0] for p in pairs], dtype), T([p[1] for p in pairs], dtype), flags=["first"])
@@ -536,8 +569,8 @@ def reductions():
         several = []
         yield from cases(grid(2, 3))
         for x in (T([[1, 5], [0, -2]]), T([[True, False]]), torch.zeros(0, 3, dtype=f64), T(1., f64)):
-            yield Case(name + "_dim", x, *((2.0,) if name == "norm" else ()), 0, *((1.0,) if name in ("var", "std") else ()), *(() if name == "count_nonzero" else (False,)))
-        several = ["valid"]
+            p, correction, keep = (2.0,) * (name == "norm"), (1.0,) * (name in ("var", "std")), (False,) * (name != "count_nonzero")
+            yield Case(name + "_dim", x, *p, 0, *correction, *keep)
         several = ["valid", "first"]        # second gradients of NaN and infinity are the formula's accident
         yield from cases(ties)
         several = ["valid"]
@@ -550,7 +583,8 @@ def reductions():
         yield from cases(grid(3, 1).detach().expand(3, 4).requires_grad_())
         yield from cases(grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_())
     for p in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0, -2.0, inf, -inf):
-        for x in (grid(2, 3), T([[0., 0.], [3., -4.]], f64), T([[1., -1.], [1., 1.]], f64), T(0., f64), T([nan, 1., inf], f64),
+        for x in (grid(2, 3), T([[0., 0.], [3., -4.]], f64), T([[1., -1.], [1., 1.]], f64), T(0., f64),
+                  T([nan, 1., inf], f64),
                   torch.zeros(0, 2, dtype=f64, requires_grad=True), T([1, 2])):
             yield Case("norm_p", x, p)
             yield Case("norm_dim", x, p, -1, False)
@@ -561,8 +595,11 @@ def reductions():
             yield Case(name + "_dim", grid(3, 4), 1, c, False)
             yield Case(name + "_dims", grid(3, 4), (0, 1), c, True)
             yield Case(name + "_dims", T([[1., 1.], [2., 2.]], f64), (1,), c, False)
-    yield Case("var", T([2.], f64)); yield Case("std", T([1., 1.], f64)); yield Case("std", T([1.]))
-    for x in (grid(2, 3), T([-inf, -inf], f64), T([inf, 1.], f64), T([nan, 1.], f64), T(3., f64), T([1000., 1000.], f64),
+    yield Case("var", T([2.], f64))
+    yield Case("std", T([1., 1.], f64))
+    yield Case("std", T([1.]))
+    for x in (grid(2, 3), T([-inf, -inf], f64), T([inf, 1.], f64), T([nan, 1.], f64), T(3., f64),
+              T([1000., 1000.], f64),
               torch.zeros(2, 0, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])):
         for dim in (0, 1, -1):
             yield Case("logsumexp", x, dim, False)
@@ -574,18 +611,36 @@ def reductions():
         yield Case("cumprod", T(v, f64), 0)
         yield Case("prod", T(v, f64))
         yield Case("prod_dim", T([v, v], f64), 1, False)
-    yield Case("prod", T([[2., 0.], [3., 4.]], f64)); yield Case("prod", T(3., f64))
+    yield Case("prod", T([[2., 0.], [3., 4.]], f64))
+    yield Case("prod", T(3., f64))
+
+EINSUMS = [
+    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ii", (3, 3)), ("ii->i", (3, 3)),
+    ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)), ("i,j->ij", (2,), (3,)),
+    ("...i,i", (2, 3, 4), (4,)), ("b...,b...->b", (2, 3, 4), (2, 3, 4)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("bhqd,bhkd->bhqk", (2, 2, 3, 2), (2, 2, 4, 2)),
+    ("ji", (2, 3)), ("i j , j k -> i k", (2, 3), (3, 4)), ("i...->...", (2, 3)),
+    ("Ab,bA->A", (2, 3), (3, 2)), ("ij,jk->ik", (2, 3), (4, 4)), ("ij->k", (2, 3)), ("i1->i", (2, 3)),
+    ("ij,jk->ik", (2, 3)), ("ij", (2, 3), (3, 4)), ("i", (2, 3)), ("ijk", (2, 3)), ("ij->ii", (2, 3)),
+    ("i..j", (2, 3)), ("ij-->i", (2, 3)), ("", (2,)), ("...", (2, 3)), (",->", (), ()), ("->", ()),
+    ("ij,ij->ij", (2, 1), (2, 3)), ("ij->...", (2, 3)), ("...ij->...ji", (0, 2, 3)), ("i,i->", (0,), (0,)),
+]
 
 def products():
-    shapes = [(), (3,), (0,), (2, 3), (3, 2), (3, 3), (0, 3), (3, 0), (2, 2, 3), (2, 3, 2), (1, 3, 4), (5, 1, 3, 2), (4, 3, 2)]
+    shapes = [(), (3,), (0,), (2, 3), (3, 2), (3, 3), (0, 3), (3, 0), (2, 2, 3), (2, 3, 2), (1, 3, 4),
+              (5, 1, 3, 2), (4, 3, 2)]
     for a, b in itertools.product(shapes, shapes): yield Case("matmul", grid(*a), grid(*b))
     for name in ("dot", "mv", "mm", "bmm", "outer", "inner"):
-        for a, b in itertools.product([(), (3,), (0,), (2, 3), (3, 2), (2, 2, 3), (2, 3, 4), (0, 3, 2)], repeat=2):
+        for a, b in itertools.product([(), (3,), (0,), (2, 3), (3, 2), (2, 2, 3), (2, 3, 4), (0, 3, 2)],
+                                      repeat=2):
             yield Case(name, grid(*a), grid(*b))
-        yield Case(name, grid(3), grid(3, dtype=f32)); yield Case(name, grid(3, 3), grid(3, 3, dtype=f32))
-        yield Case(name, T([1, 2, 3]), T([2, 3, 4])); yield Case(name, T([[1, 2], [3, 4]]), T([5, 6]))
+        yield Case(name, grid(3), grid(3, dtype=f32))
+        yield Case(name, grid(3, 3), grid(3, 3, dtype=f32))
+        yield Case(name, T([1, 2, 3]), T([2, 3, 4]))
+        yield Case(name, T([[1, 2], [3, 4]]), T([5, 6]))
         yield Case(name, T([True, False]), T([True, True]))
-    yield Case("matmul", T([[1, 2], [3, 4]]), T([[1, 2], [3, 4]])); yield Case("matmul", grid(2, 2), T([[1, 2], [3, 4]]))
+    yield Case("matmul", T([[1, 2], [3, 4]]), T([[1, 2], [3, 4]]))
+    yield Case("matmul", grid(2, 2), T([[1, 2], [3, 4]]))
     yield Case("matmul", T([[True]]), T([[True]]))
     for c in ((2, 4), (4,), (), (1,), (2, 1), (3, 4), (2, 5)):
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.5, 2.0)
@@ -595,90 +650,159 @@ def products():
     for c in ((2, 2, 4), (4,), (), (1, 2, 1), (3, 2, 4)):
         yield Case("baddbmm", grid(*c), grid(2, 2, 3), grid(2, 3, 4), 0.5, 2.0)
     yield Case("baddbmm", T([nan], f64), grid(2, 2, 3), grid(2, 3, 4), 0.0, 1.0)
-    for x, w, b in (((2, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)), ((3,), (3,), ()), ((2, 5, 3), (4, 3), None), ((2, 3), (3,), None),
-                    ((2, 3), (4, 2), None), ((0, 3), (4, 3), (4,)), ((2, 3), (4, 3), (3,)), ((), (4, 3), None), ((2, 0), (4, 0), (4,))):
+    for x, w, b in (((2, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)), ((3,), (3,), ()), ((2, 5, 3), (4, 3), None),
+                    ((2, 3), (3,), None),
+                    ((2, 3), (4, 2), None), ((0, 3), (4, 3), (4,)), ((2, 3), (4, 3), (3,)), ((), (4, 3),
+                            None), ((2, 0), (4, 0), (4,))):
         yield Case("linear", grid(*x), grid(*w), None if b is None else grid(*b))
     for n in (0, 1, 2, 3, -1): yield Case("tensordot", grid(2, 3, 4), grid(3, 4, 2), n)
-    for a, b in (((1,), (0,)), ((1, 2), (0, 1)), ((0, -1), (-1, 1)), ((), ()), ((1,), (1,)), ((0, 0), (2, 2)), ((5,), (0,)), ((0,), (0, 1))):
+    for a, b in (((1,), (0,)), ((1, 2), (0, 1)), ((0, -1), (-1, 1)), ((), ()), ((1,), (1,)), ((0, 0), (2, 2)),
+                 ((5,), (0,)), ((0,), (0, 1))):
         yield Case("tensordot_dims", grid(2, 3, 4), grid(3, 4, 2), a, b)
-    for equation, *s in (("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ii", (3, 3)), ("ii->i", (3, 3)), ("ij->ji", (2, 3)),
-                         ("ij->", (2, 3)), ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)), ("i,j->ij", (2,), (3,)), ("...i,i", (2, 3, 4), (4,)),
-                         ("b...,b...->b", (2, 3, 4), (2, 3, 4)), ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("bhqd,bhkd->bhqk", (2, 2, 3, 2), (2, 2, 4, 2)),
-                         ("ji", (2, 3)), ("i j , j k -> i k", (2, 3), (3, 4)), ("i...->...", (2, 3)), ("Ab,bA->A", (2, 3), (3, 2)),
-                         ("ij,jk->ik", (2, 3), (4, 4)), ("ij->k", (2, 3)), ("i1->i", (2, 3)), ("ij,jk->ik", (2, 3)), ("ij", (2, 3), (3, 4)), ("i", (2, 3)),
-                         ("ijk", (2, 3)), ("ij->ii", (2, 3)), ("i..j", (2, 3)), ("ij-->i", (2, 3)), ("", (2,)), ("...", (2, 3)), (",->", (), ()), ("->", ()),
-                         ("ij,ij->ij", (2, 1), (2, 3)), ("ij->...", (2, 3)), ("...ij->...ji", (0, 2, 3)), ("i,i->", (0,), (0,))):
-        yield Case("einsum_list", equation, [grid(*x) for x in s])
+    for equation, *operands in EINSUMS: yield Case("einsum_list", equation, [grid(*shape) for shape in operands])
 
 def shapes():
     for case in on_shapes():
-        if case.args[0] is not COMMON[0] and case.args[0] is not COMMON[1] and any(case.args[0] is c for c in COMMON): case.flags.add("valid")
+        if case.args[0] is not COMMON[0] and case.args[0] is not COMMON[1] and any(case.args[0] is c for c in COMMON):
+            case.flags.add("valid")
         yield case
 
-COMMON = [grid(2, 3, 4), T(2.5, f64), grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(), torch.zeros(0, 3, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])]
+COMMON = [grid(2, 3, 4), T(2.5, f64), grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(),
+          torch.zeros(0, 3, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])]
 
 def on_shapes():
     x, scalar, y, empty, ints, bools = several = COMMON
-    targets = ((6, 4), (-1,), (2, -1, 2), (2, 12), (24,), (5, 5), (-1, -1), (-2, 12), (0, -1), (2, 3, 4, 1), (1,), (), (4,), (3, 0), (0,), (1, 2, 3, 4, 1))
+    targets = ((6, 4), (-1,), (2, -1, 2), (2, 12), (24,), (5, 5), (-1, -1), (-2, 12), (0, -1), (2, 3, 4, 1),
+               (1,), (), (4,), (3, 0), (0,), (1, 2, 3, 4, 1))
     for t, s in itertools.product(several, targets):
-        yield Case("view_dims", t, s); yield Case("reshape_dims", t, s)
-    for t, s in itertools.product((grid(1, 3), scalar, grid(3), torch.zeros(1, 0, dtype=f64), ints), ((2, 3), (-1, 3), (4, 2, 3), (3,), (2, 4), (-1, -1, -1), (), (0, 3), (-2, 3), (2, 0), (0,), (-1, 2, 3))):
+        yield Case("view_dims", t, s)
+        yield Case("reshape_dims", t, s)
+    for t, s in itertools.product((grid(1, 3), scalar, grid(3), torch.zeros(1, 0, dtype=f64), ints),
+                                  ((2, 3), (-1, 3), (4, 2, 3), (3,), (2, 4), (-1, -1, -1), (), (0, 3), (-2, 3),
+                                   (2, 0), (0,), (-1, 2, 3))):
         yield Case("expand_dims", t, s)
     for t in several:
         for d in (0, 1, -1, -4, 3, 5):
-            yield Case("unsqueeze", t, d); yield Case("squeeze_dim", t, d); yield Case("unbind", t, d); yield Case("select", t, d, 0)
-            yield Case("select", t, d, -1); yield Case("select", t, d, 7); yield Case("split", t, 2, d); yield Case("chunk", t, 2, d)
-            yield Case("split_sizes", t, (1, 2), d); yield Case("narrow", t, d, 0, 1); yield Case("narrow", t, d, -2, 2); yield Case("narrow", t, d, 1, 9)
-            yield Case("narrow", t, d, 9, 0); yield Case("narrow", t, d, 0, -1)
-            for a, b, s in ((0, 2, 1), (-2, 9, 1), (1, 0, 1), (0, 9, 2), (-9, -1, 3), (0, 2, 0), (0, 2, -1)): yield Case("slice", t, d, a, b, s)
-            yield Case("flip_dims", t, (d,)); yield Case("roll", t, 1, d); yield Case("roll", t, -5, d)
-            yield Case("unflatten", t, d, (2, -1)); yield Case("unflatten", t, d, (1, 2, 2)); yield Case("unflatten", t, d, ())
-            for e in (0, -1, 2): yield Case("transpose", t, d, e); yield Case("flatten", t, d, e); yield Case("movedim", t, d, e); yield Case("diagonal", t, 1, d, e)
+            yield Case("unsqueeze", t, d)
+            yield Case("squeeze_dim", t, d)
+            yield Case("unbind", t, d)
+            yield Case("select", t, d, 0)
+            yield Case("select", t, d, -1)
+            yield Case("select", t, d, 7)
+            yield Case("split", t, 2, d)
+            yield Case("chunk", t, 2, d)
+            yield Case("split_sizes", t, (1, 2), d)
+            yield Case("narrow", t, d, 0, 1)
+            yield Case("narrow", t, d, -2, 2)
+            yield Case("narrow", t, d, 1, 9)
+            yield Case("narrow", t, d, 9, 0)
+            yield Case("narrow", t, d, 0, -1)
+            for a, b, s in ((0, 2, 1), (-2, 9, 1), (1, 0, 1), (0, 9, 2), (-9, -1, 3), (0, 2, 0), (0, 2, -1)):
+                yield Case("slice", t, d, a, b, s)
+            yield Case("flip_dims", t, (d,))
+            yield Case("roll", t, 1, d)
+            yield Case("roll", t, -5, d)
+            yield Case("unflatten", t, d, (2, -1))
+            yield Case("unflatten", t, d, (1, 2, 2))
+            yield Case("unflatten", t, d, ())
+            for e in (0, -1, 2):
+                yield Case("transpose", t, d, e)
+                yield Case("flatten", t, d, e)
+                yield Case("movedim", t, d, e)
+                yield Case("diagonal", t, 1, d, e)
         for name in ("squeeze", "T", "t", "mT", "trace", "contiguous", "clone", "nonzero"): yield Case(name, t)
-        for k in (0, 1, -1, 5, -5): yield Case("tril", t, k); yield Case("triu", t, k); yield Case("diag", t, k)
+        for k in (0, 1, -1, 5, -5):
+            yield Case("tril", t, k)
+            yield Case("triu", t, k)
+            yield Case("diag", t, k)
         for p in ((0, 1, 2), (2, 0, 1), (-1, 0, 1), (0, 0, 1), (0, 1), (), (0, 1, 5), (1, 0)):
-            yield Case("permute_dims", t, p); yield Case("squeeze_dims", t, p); yield Case("flip_dims", t, p); yield Case("repeat_dims", t, p); yield Case("tile_dims", t, p)
-        yield Case("repeat_dims", t, (2, 1, 1, 2)); yield Case("tile_dims", t, (2,)); yield Case("repeat_dims", t, (-1, 1, 1))
-        for s, d in (((1,), ()), ((1, 2), (0, 1)), ((1,), (0, 1)), ((30,), (0,)), ((1, 1), (0, 0))): yield Case("roll_dims", t, s, d)
-        for s, d in (((0, 1), (1, 0)), ((0,), (-1,)), ((0, 1), (0, 0)), ((0, 0), (0, 1)), ((0, 1), (2,)), ((2, 0), (0, 1))): yield Case("movedim_dims", t, s, d)
+            yield Case("permute_dims", t, p)
+            yield Case("squeeze_dims", t, p)
+            yield Case("flip_dims", t, p)
+            yield Case("repeat_dims", t, p)
+            yield Case("tile_dims", t, p)
+        yield Case("repeat_dims", t, (2, 1, 1, 2))
+        yield Case("tile_dims", t, (2,))
+        yield Case("repeat_dims", t, (-1, 1, 1))
+        for s, d in (((1,), ()), ((1, 2), (0, 1)), ((1,), (0, 1)), ((30,), (0,)), ((1, 1), (0, 0))):
+            yield Case("roll_dims", t, s, d)
+        for s, d in (((0, 1), (1, 0)), ((0,), (-1,)), ((0, 1), (0, 0)), ((0, 0), (0, 1)), ((0, 1), (2,)),
+                     ((2, 0), (0, 1))):
+            yield Case("movedim_dims", t, s, d)
         for dtype in DTYPES: yield Case("to", t, dtype)
-        for s in (0, 1, 3, 9, -1): yield Case("split", t, s, 0); yield Case("chunk", t, s, 0)
+        for s in (0, 1, 3, 9, -1):
+            yield Case("split", t, s, 0)
+            yield Case("chunk", t, s, 0)
         for s in ((2,), (1, 1), (1, 1, 1), (3, -1), (), (0, 2)): yield Case("split_sizes", t, s, 0)
-        for other in (grid(6, 4), grid(4, 3, 2), grid(1, 2, 3, 4), scalar): yield Case("view_as", t, other); yield Case("reshape_as", t, other); yield Case("expand_as", t, other)
-        for pad in ((1, 2), (-1, 1), (1, 1, 2, 0), (0, 0, 1, 1), (-1, -2), (), (1,), (1, 1, 1, 1, 1, 1, 1, 1), (-3, -3), (1, 0, 0, 0, 0, 2)):
-            for mode, value in ((0, 0.0), (0, 2.5), (1, 0.0), (2, 0.0), (3, 0.0)): yield Case("pad_with", t, pad, mode, value)
-    for t in (grid(3), grid(1, 1, 3), grid(3, 2)): yield Case("trace", t); yield Case("diag", t, 0); yield Case("diag", t, 1)
-    yield Case("to", T([1.9, -1.9, nan, inf, 3e9]), i64); yield Case("to", T([nan, 0., -0., 0.5]), b8); yield Case("to", T([2**53 + 1, 16777217]), f32)
+        for other in (grid(6, 4), grid(4, 3, 2), grid(1, 2, 3, 4), scalar):
+            yield Case("view_as", t, other)
+            yield Case("reshape_as", t, other)
+            yield Case("expand_as", t, other)
+        for pad in ((1, 2), (-1, 1), (1, 1, 2, 0), (0, 0, 1, 1), (-1, -2), (), (1,), (1, 1, 1, 1, 1, 1, 1, 1),
+                    (-3, -3), (1, 0, 0, 0, 0, 2)):
+            for mode, value in ((0, 0.0), (0, 2.5), (1, 0.0), (2, 0.0), (3, 0.0)):
+                yield Case("pad_with", t, pad, mode, value)
+    for t in (grid(3), grid(1, 1, 3), grid(3, 2)):
+        yield Case("trace", t)
+        yield Case("diag", t, 0)
+        yield Case("diag", t, 1)
+    yield Case("to", T([1.9, -1.9, nan, inf, 3e9]), i64)
+    yield Case("to", T([nan, 0., -0., 0.5]), b8)
+    yield Case("to", T([2**53 + 1, 16777217]), f32)
     yield Case("to", T([1e300, 1e-300, nan], f64), f32)
-    yield Case("trace", T([[1, 2], [3, 4]])); yield Case("trace", T([[True]]))
-    lists = ([grid(2, 3), grid(2, 3)], [grid(2, 3)], [grid(0), grid(2, 3)], [grid(3), T([1, 2, 3]), T([True])], [T([1]), T([1.5])], [grid(2, 3), grid(3, 3)], [scalar, scalar],
-             [grid(2), grid(2, 3)], [T([1.], f32), T([2.], f64)], [grid(2, 0), grid(2, 3)], [T(True), T(2)], [T([True]), T([False])], [])
+    yield Case("trace", T([[1, 2], [3, 4]]))
+    yield Case("trace", T([[True]]))
+    lists = ([grid(2, 3), grid(2, 3)], [grid(2, 3)], [grid(0), grid(2, 3)], [grid(3), T([1, 2, 3]), T([True])],
+             [T([1]), T([1.5])], [grid(2, 3), grid(3, 3)], [scalar, scalar],
+             [grid(2), grid(2, 3)], [T([1.], f32), T([2.], f64)], [grid(2, 0), grid(2, 3)], [T(True),
+                     T(2)], [T([True]), T([False])], [])
     for given in lists:
-        for d in (0, 1, -1, 2, -4): yield Case("cat", given, d); yield Case("stack", given, d)
-        yield Case("hstack", given); yield Case("vstack", given)
+        for d in (0, 1, -1, 2, -4):
+            yield Case("cat", given, d)
+            yield Case("stack", given, d)
+        yield Case("hstack", given)
+        yield Case("vstack", given)
 
 def indexing():
     for function, given in subscript.cases(360): yield Case(function, *given)
     x = grid(3, 4, 2)
-    for i in ("0", "-1", "1:3", "...", "..., 0", "None", ":, None, 1", "::2", "1:3, None, -1", "0, 1, 1", "3", "-4", "0, 0, 0, 0", "::0", "5:", "2:1", "-2:, :2",
+    for i in ("0", "-1", "1:3", "...", "..., 0", "None", ":, None, 1", "::2", "1:3, None, -1", "0, 1, 1", "3",
+              "-4", "0, 0, 0, 0", "::0", "5:", "2:1", "-2:, :2",
               "True", "False", "None, None", "..., None", "0, ..., 1", "..., ...", ":, :, :", "::-1", "1:10:3", "0:0", "True, 1"):
         yield Case("index_items", x, i)
         yield Case("set_items_", x, Number(9), i)
-        if i in ("0", "1:3", "...", "::2", "..., 0", "-2:, :2", "None"): yield Case("set_items_", x, grid(2), i); yield Case("set_items_", x, grid(7), i)
+        if i in ("0", "1:3", "...", "::2", "..., 0", "-2:, :2", "None"):
+            yield Case("set_items_", x, grid(2), i)
+            yield Case("set_items_", x, grid(7), i)
     m, m3 = T([True, False, True]), T([[True, False, True, False]] * 3)
-    for i in ((T([0, 2]),), (T([[0, -1]]),), (T([0, 3]),), (T([-4]),), (m,), (m3,), (m, T([0, 1])), (":", T([1, 1, 0])), (T([0, 1]), T([2, 3])), (T([0, 1]), ":", T([1, 0])),
-              (":", T([0, 1]), T([1, 0])), (1, T([0, 1])), (T([0, 1]), 1), (T(1),), (T(1), ":", T([0, 1])), ("None", T([0, 1])), (T([]).long(),), (T([True, False]),), (T([1., 2.]),),
-              (m3, 0), ("...", T([0, 1])), (True,), (False,), (True, 0), (T(True),), (T(False),), (1, "None", T([0])), (T([[0], [1]]), T([[0, 1]])), (T([0, 1]), T([0, 1, 2])),
-              (T([0]), "None", T([1])), ("1:", T([0, 0, 1])), (m, ":", 0), (m, ":", T([0, 1])), (T([0, 0]), "1:3")):
+    for i in ((T([0, 2]),), (T([[0, -1]]),), (T([0, 3]),), (T([-4]),), (m,), (m3,), (m, T([0, 1])),
+              (":", T([1, 1, 0])), (T([0, 1]), T([2, 3])), (T([0, 1]), ":", T([1, 0])),
+              (":", T([0, 1]), T([1, 0])), (1, T([0, 1])), (T([0, 1]), 1), (T(1),), (T(1), ":",
+                      T([0, 1])), ("None", T([0, 1])), (T([]).long(),), (T([True, False]),), (T([1., 2.]),),
+              (m3, 0), ("...", T([0, 1])), (True,), (False,), (True, 0), (T(True),), (T(False),), (1, "None",
+                      T([0])), (T([[0], [1]]), T([[0, 1]])), (T([0, 1]), T([0, 1, 2])),
+              (T([0]), "None", T([1])), ("1:", T([0, 0, 1])), (m, ":", 0), (m, ":", T([0, 1])), (T([0, 0]),
+                      "1:3")):
         yield Case("index_items", x, *i)
-        yield Case("set_items_", x, Number(-1.5), *i); yield Case("set_items_", x, grid(1).detach()[0].requires_grad_(), *i); yield Case("set_items_", x, grid(2), *i)
-    yield Case("index_items", T(3., f64), "None"); yield Case("index_items", T(3., f64), 0); yield Case("index_items", T(3., f64), "..."); yield Case("index_items", T([1., 2., 3.]), T(1))
-    yield Case("index_items", T([[1., 2.]]), True); yield Case("index_items", T([1, 2]), T([True, False])); yield Case("set_items_", T([1, 2, 3]), Number(2.5), "0")
-    yield Case("set_items_", T([1, 2, 3]), T([1.5]), T([0])); yield Case("set_items_", grid(3), grid(3), ":", flags=["direct"]); yield Case("set_items_", grid(3, dtype=f32), grid(3), ":")
+        yield Case("set_items_", x, Number(-1.5), *i)
+        yield Case("set_items_", x, grid(1).detach()[0].requires_grad_(), *i)
+        yield Case("set_items_", x, grid(2), *i)
+    yield Case("index_items", T(3., f64), "None")
+    yield Case("index_items", T(3., f64), 0)
+    yield Case("index_items", T(3., f64), "...")
+    yield Case("index_items", T([1., 2., 3.]), T(1))
+    yield Case("index_items", T([[1., 2.]]), True)
+    yield Case("index_items", T([1, 2]), T([True, False]))
+    yield Case("set_items_", T([1, 2, 3]), Number(2.5), "0")
+    yield Case("set_items_", T([1, 2, 3]), T([1.5]), T([0]))
+    yield Case("set_items_", grid(3), grid(3), ":", flags=["direct"])
+    yield Case("set_items_", grid(3, dtype=f32), grid(3), ":")
     y = grid(3, 4)
-    for i in (T([[0, 1, 2, 0]]), T([[0, 2], [1, 1]]), T([[0, 3]]), T([[-1, 0]]), T([0, 1]), T([[0.5]]), torch.zeros(0, 4, dtype=i64), T([[0, 0, 0, 0, 0]])):
+    for i in (T([[0, 1, 2, 0]]), T([[0, 2], [1, 1]]), T([[0, 3]]), T([[-1, 0]]), T([0, 1]), T([[0.5]]),
+              torch.zeros(0, 4, dtype=i64), T([[0, 0, 0, 0, 0]])):
         for d in (0, 1, -1, 2):
-            yield Case("gather", y, d, i); yield Case("take_along_dim", y, i, d)
+            yield Case("gather", y, d, i)
+            yield Case("take_along_dim", y, i, d)
             for source in (grid(3, 4), grid(1, 4), Number(2.5), grid(3, 4, dtype=f32)):
                 for name in ("scatter", "scatter_"): yield Case(name, y, d, i, source)
                 if not isinstance(source, Number):
@@ -687,26 +811,51 @@ def indexing():
         for d in (0, 1, -1, 2):
             yield Case("index_select", y, d, i)
             for source in (grid(3, 4), grid(3, 3), grid(1, 4), grid(4)):
-                for name in ("index_add", "index_add_"): yield Case(name, y, d, i, source, 1.0); yield Case(name, y, d, i, source, -0.5)
-    for t in (T(2., f64), T([1, 2, 3])): yield Case("gather", t, 0, T([0])); yield Case("index_select", t, 0, T([0])); yield Case("gather", t, 0, T(0)); yield Case("scatter", t, 0, T([0]), Number(1))
-    for t, k in ((y, T([[True], [False], [True]])), (y, T([True, False, True, False])), (T(2., f64), T(True)), (y, T([1, 0, 1, 0])), (T([1, 2]), T([True, False])), (y, T([True, False])), (grid(0, 2), torch.zeros(0, 2, dtype=b8))):
+                for name in ("index_add", "index_add_"):
+                    yield Case(name, y, d, i, source, 1.0)
+                    yield Case(name, y, d, i, source, -0.5)
+    for t in (T(2., f64), T([1, 2, 3])):
+        yield Case("gather", t, 0, T([0]))
+        yield Case("index_select", t, 0, T([0]))
+        yield Case("gather", t, 0, T(0))
+        yield Case("scatter", t, 0, T([0]), Number(1))
+    for t, k in ((y, T([[True], [False], [True]])), (y, T([True, False, True, False])), (T(2., f64), T(True)),
+                 (y, T([1, 0, 1, 0])), (T([1, 2]), T([True, False])), (y, T([True, False])), (grid(0, 2),
+                         torch.zeros(0, 2, dtype=b8))):
         yield Case("masked_select", t, k)
-    for t in (T([0., -0., nan, 1.]), T([[0, 1], [2, 0]]), T([True, False]), T(0.), T(3), torch.zeros(0, 2)): yield Case("nonzero", t)
-    for t in (T([3., 1., nan, 2., 1.], f64), T([[1., 3., 2.], [5., 4., 6.]], f64), T([3, 1, 2, 1]), T([True, False, True]), T(2., f64), torch.zeros(0, 3, dtype=f64, requires_grad=True), T([inf, -inf, nan, 0., -0.], f64)):
+    for t in (T([0., -0., nan, 1.]), T([[0, 1], [2, 0]]), T([True, False]), T(0.), T(3), torch.zeros(0, 2)):
+        yield Case("nonzero", t)
+    for t in (T([3., 1., nan, 2., 1.], f64), T([[1., 3., 2.], [5., 4., 6.]], f64), T([3, 1, 2, 1]),
+              T([True, False, True]), T(2., f64), torch.zeros(0, 3, dtype=f64,
+                                                              requires_grad=True), T([inf, -inf, nan, 0., -0.],
+                                                                      f64)):
         for d in (0, -1, 1, 2):
-            for down in (False, True): yield Case("sort", t, d, down); yield Case("argsort", t, d, down)
-            for k in (0, 1, 2, 9, -1): yield Case("topk", t, k, d, True, True); yield Case("topk", t, k, d, False, True)
+            for down in (False, True):
+                yield Case("sort", t, d, down)
+                yield Case("argsort", t, d, down)
+            for k in (0, 1, 2, 9, -1):
+                yield Case("topk", t, k, d, True, True)
+                yield Case("topk", t, k, d, False, True)
             yield Case("unique_dim", t, d)
-        yield Case("unique", t); yield Case("unique_full", t)
-    yield Case("unique", T([nan, nan, 1.])); yield Case("unique_dim", T([[1, 2], [1, 2], [0, 5]]), 0); yield Case("unique_full", T([[3, 1], [1, 3]]))
+        yield Case("unique", t)
+        yield Case("unique_full", t)
+    yield Case("unique", T([nan, nan, 1.]))
+    yield Case("unique_dim", T([[1, 2], [1, 2], [0, 5]]), 0)
+    yield Case("unique_full", T([[3, 1], [1, 3]]))
     edges = T([0., 1., 1., 2.], grad=False)
     for right in (False, True):
-        for v in (T([1., nan, -1., 5., 1.5], grad=False), T([[1.], [2.]], grad=False), Number(1.0), Number(1), T([1, 2]), T(1., grad=False), torch.zeros(0)):
-            yield Case("searchsorted", edges, v, right); yield Case("bucketize", v, edges, right)
-        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), T([[1.], [1.]], grad=False), right); yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), Number(1.0), right)
-        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), T([1.], grad=False), right); yield Case("bucketize", T([1., 2.], grad=False), T([[1., 2.]], grad=False), right)
-        yield Case("searchsorted", T([1, 3, 5]), T([3, 6]), right); yield Case("searchsorted", T([1., nan], grad=False), T([nan, 2.], grad=False), right)
-        yield Case("searchsorted", T([1., 2.], f64, False), T([1.], f32, False), right); yield Case("searchsorted", T([1., 2.]), T([1.]), right)
+        for v in (T([1., nan, -1., 5., 1.5], grad=False), T([[1.], [2.]], grad=False), Number(1.0), Number(1),
+                  T([1, 2]), T(1., grad=False), torch.zeros(0)):
+            yield Case("searchsorted", edges, v, right)
+            yield Case("bucketize", v, edges, right)
+        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), T([[1.], [1.]], grad=False), right)
+        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), Number(1.0), right)
+        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), T([1.], grad=False), right)
+        yield Case("bucketize", T([1., 2.], grad=False), T([[1., 2.]], grad=False), right)
+        yield Case("searchsorted", T([1, 3, 5]), T([3, 6]), right)
+        yield Case("searchsorted", T([1., nan], grad=False), T([nan, 2.], grad=False), right)
+        yield Case("searchsorted", T([1., 2.], f64, False), T([1.], f32, False), right)
+        yield Case("searchsorted", T([1., 2.]), T([1.]), right)
     for t in (T([0, 2]), T(1), T([[0, 1], [2, 0]]), torch.zeros(0, dtype=i64), T([-1]), T([1.]), T([True])):
         for n in (-1, 3, 2, 0): yield Case("one_hot", t, n)
     for i in (T([0, 2, 2]), T([[1, 0]]), T(1), torch.zeros(0, 2, dtype=i64), T([3]), T([-1]), T([0.5])):
@@ -718,24 +867,48 @@ def neural():
     rows = T([[-inf, -inf], [nan, 1.], [inf, 1.], [1000., 1000.]], f64)
     for name in ("softmax", "log_softmax"):
         for d in (0, 1, -1, 2, -3, 3): yield Case(name, x, d)
-        yield Case(name, rows, 1); yield Case(name, rows, 0)
+        yield Case(name, rows, 1)
+        yield Case(name, rows, 0)
     flat = T([[2., 2., 2.], [1., 1., 1.]], f64)
-    for shape, w, b in (((4,), grid(4), grid(4)), ((3, 4), None, None), ((4,), grid(4), None), ((4,), None, grid(4)), ((2, 3, 4), None, None), ((3,), None, None), ((), None, None), ((4,), grid(3), None), ((1, 2, 3, 4), None, None)):
+    for shape, w, b in (((4,), grid(4), grid(4)), ((3, 4), None, None), ((4,), grid(4), None),
+                        ((4,), None, grid(4)), ((2, 3, 4), None, None), ((3,), None, None), ((), None,
+                                None), ((4,), grid(3), None), ((1, 2, 3, 4), None, None)):
         yield Case("layer_norm", x, shape, w, b, 1e-5)
-        yield Case("rms_norm", x, shape, w, -1.0); yield Case("rms_norm", x, shape, w, 1e-3)
-    yield Case("layer_norm", flat, (3,), None, None, 1e-5); yield Case("layer_norm", flat, (3,), None, None, 0.0, flags=["first"]); yield Case("rms_norm", T([[0., 0.]], f64), (2,), None, -1.0)
-    yield Case("layer_norm", grid(0, 4), (4,), grid(4), grid(4), 1e-5); yield Case("layer_norm", grid(2, 0), (0,), None, None, 1e-5); yield Case("layer_norm", T([[1, 2]]), (2,), None, None, 1e-5)
-    yield Case("layer_norm", grid(2, 4, dtype=f32), (4,), grid(4), grid(4), 1e-5); yield Case("layer_norm", grid(4), (4,), grid(4), grid(4), 1e-5)
-    for g in (1, 2, 4, 3, 0, -1): yield Case("group_norm", grid(2, 4, 3), g, grid(4), grid(4), 1e-5); yield Case("group_norm", grid(2, 4), g, None, None, 1e-5)
-    yield Case("group_norm", grid(2, 4, 2, 2), 2, grid(4), None, 1e-5); yield Case("group_norm", grid(4), 2, None, None, 1e-5); yield Case("group_norm", grid(0, 4, 2), 2, grid(4), grid(4), 1e-5); yield Case("group_norm", grid(2, 4), 2, grid(3), None, 1e-5)
+        yield Case("rms_norm", x, shape, w, -1.0)
+        yield Case("rms_norm", x, shape, w, 1e-3)
+    yield Case("layer_norm", flat, (3,), None, None, 1e-5)
+    yield Case("layer_norm", flat, (3,), None, None, 0.0, flags=["first"])
+    yield Case("rms_norm", T([[0., 0.]], f64), (2,), None, -1.0)
+    yield Case("layer_norm", grid(0, 4), (4,), grid(4), grid(4), 1e-5)
+    yield Case("layer_norm", grid(2, 0), (0,), None, None, 1e-5)
+    yield Case("layer_norm", T([[1, 2]]), (2,), None, None, 1e-5)
+    yield Case("layer_norm", grid(2, 4, dtype=f32), (4,), grid(4), grid(4), 1e-5)
+    yield Case("layer_norm", grid(4), (4,), grid(4), grid(4), 1e-5)
+    for g in (1, 2, 4, 3, 0, -1):
+        yield Case("group_norm", grid(2, 4, 3), g, grid(4), grid(4), 1e-5)
+        yield Case("group_norm", grid(2, 4), g, None, None, 1e-5)
+    yield Case("group_norm", grid(2, 4, 2, 2), 2, grid(4), None, 1e-5)
+    yield Case("group_norm", grid(4), 2, None, None, 1e-5)
+    yield Case("group_norm", grid(0, 4, 2), 2, grid(4), grid(4), 1e-5)
+    yield Case("group_norm", grid(2, 4), 2, grid(3), None, 1e-5)
     for p in (1.0, 2.0, 3.0, inf, 0.0):
         for t in (grid(2, 3), T([[0., 0.], [3., 4.]], f64)):
             for d in (0, 1, -1, 2): yield Case("normalize", t, p, d, 1e-12)
-    for a, b, d in (((2, 3), (2, 3), 1), ((2, 3), (3,), -1), ((2, 1, 3), (4, 3), 2), ((3,), (3,), 0), ((2, 3), (2, 3), 2), ((2, 3), (2, 4), 1), ((0, 3), (0, 3), 1), ((2, 0), (2, 0), 1), ((), (), 0)): yield Case("cosine_similarity", grid(*a), grid(*b), d, 1e-8)
-    yield Case("cosine_similarity", T([0., 0.], f64), T([1., 2.], f64), 0, 1e-8); yield Case("cosine_similarity", T([1, 2]), T([1, 2]), 0, 1e-8); yield Case("cosine_similarity", T([1., 2.]), grid(2), 0, 1e-8)
+    for a, b, d in (((2, 3), (2, 3), 1), ((2, 3), (3,), -1), ((2, 1, 3), (4, 3), 2), ((3,), (3,), 0),
+                    ((2, 3), (2, 3), 2), ((2, 3), (2, 4), 1), ((0, 3), (0, 3), 1), ((2, 0), (2, 0), 1), ((),
+                            (), 0)):
+        yield Case("cosine_similarity", grid(*a), grid(*b), d, 1e-8)
+    yield Case("cosine_similarity", T([0., 0.], f64), T([1., 2.], f64), 0, 1e-8)
+    yield Case("cosine_similarity", T([1, 2]), T([1, 2]), 0, 1e-8)
+    yield Case("cosine_similarity", T([1., 2.]), grid(2), 0, 1e-8)
     for p in (0.0, 0.25, 0.5, 1.0, -0.5, 1.5, nan):
-        for training in (True, False): yield Case("dropout_with", grid(4, 5), p, training); yield Case("dropout_with", grid(3, dtype=f32), p, training)
-    yield Case("dropout_with", T(1.5, f64), 0.5, True); yield Case("dropout_with", T([1, 2]), 0.5, True); yield Case("dropout_with", torch.zeros(0, 2, dtype=f64, requires_grad=True), 0.5, True); yield Case("dropout_with", grid(3, 4).detach().t().requires_grad_(), 0.5, True)
+        for training in (True, False):
+            yield Case("dropout_with", grid(4, 5), p, training)
+            yield Case("dropout_with", grid(3, dtype=f32), p, training)
+    yield Case("dropout_with", T(1.5, f64), 0.5, True)
+    yield Case("dropout_with", T([1, 2]), 0.5, True)
+    yield Case("dropout_with", torch.zeros(0, 2, dtype=f64, requires_grad=True), 0.5, True)
+    yield Case("dropout_with", grid(3, 4).detach().t().requires_grad_(), 0.5, True)
     sdpa = "scaled_dot_product_attention_with"
     q, k, v = grid(2, 3, 4), grid(2, 5, 4), grid(2, 5, 2)
     mask = torch.tensor([[True, False, True, True, False]] * 3)
@@ -744,93 +917,197 @@ def neural():
         for causal in (0, 1):
             yield Case(sdpa, q, k, v, m, 0.0, causal, 0.0, 0)
         yield Case(sdpa, q, k, v, m, 0.0, 0, 0.3, 0)
-    yield Case(sdpa, grid(3, 4), grid(5, 4), grid(5, 2), None, 0.0, 0, 0.0, 0); yield Case(sdpa, grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4), None, 0.0, 0, 0.0, 0); yield Case(sdpa, grid(4), grid(4), grid(4), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), None, 0.0, 0, 0.0, 1); yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), None, 0.0, 0, 0.0, 0); yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 3, 3, 2), grid(1, 3, 3, 2), None, 0.0, 0, 0.0, 1)
-    yield Case(sdpa, grid(2, 3, 4), grid(2, 5, 3), v, None, 0.0, 0, 0.0, 0); yield Case(sdpa, q, k, grid(2, 4, 2), None, 0.0, 0, 0.0, 0); yield Case(sdpa, q, k, v.detach().float(), None, 0.0, 0, 0.0, 0); yield Case(sdpa, q, k, v, None, 0.5, 0, 0.0, 0)
-    yield Case(sdpa, q, k, v, T([[1, 0, 1, 1, 0]] * 3), 0.0, 0, 0.0, 0); yield Case(sdpa, grid(2, 0, 4), k, v, None, 0.0, 0, 0.0, 0); yield Case(sdpa, q, grid(2, 0, 4), grid(2, 0, 2), None, 0.0, 0, 0.0, 0); yield Case(sdpa, grid(3, 4, dtype=f32), grid(5, 4, dtype=f32), grid(5, 2, dtype=f32), None, 0.0, 1, 0.0, 0)
+    yield Case(sdpa, grid(3, 4), grid(5, 4), grid(5, 2), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, grid(4), grid(4), grid(4), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), None, 0.0, 0, 0.0, 1)
+    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 3, 3, 2), grid(1, 3, 3, 2), None, 0.0, 0, 0.0, 1)
+    yield Case(sdpa, grid(2, 3, 4), grid(2, 5, 3), v, None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, q, k, grid(2, 4, 2), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, q, k, v.detach().float(), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, q, k, v, None, 0.5, 0, 0.0, 0)
+    yield Case(sdpa, q, k, v, T([[1, 0, 1, 1, 0]] * 3), 0.0, 0, 0.0, 0)
+    yield Case(sdpa, grid(2, 0, 4), k, v, None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, q, grid(2, 0, 4), grid(2, 0, 2), None, 0.0, 0, 0.0, 0)
+    yield Case(sdpa, grid(3, 4, dtype=f32), grid(5, 4, dtype=f32), grid(5, 2, dtype=f32), None, 0.0, 1, 0.0, 0)
     def L(*args, **kw): return Case(*loss_case(*args, **kw))
     for reduction in ("mean", "sum", "none"):
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
-            yield L(name, grid(2, 3), grid(3, 2).detach().t().requires_grad_(), reduction); yield L(name, grid(2, 3), grid(3), reduction); yield L(name, grid(2, 3), grid(4), reduction); yield L(name, T([1., nan, inf], f64), T([1., 2., inf], f64), reduction)
-            yield L(name, grid(0, 2), grid(0, 2), reduction); yield L(name, T([1, 2]), T([1, 3]), reduction); yield L(name, T([1., 2.]), grid(2), reduction); yield L(name, T(1., f64), T(2., f64), reduction); yield L(name, T([1., 2.], f64), T([1, 3]), reduction)
-        for beta in (0.0, 0.5, -1.0): yield L("smooth_l1_loss", T([0., 0.25, -2., 1.], f64), T([0., 0., 1., 1.5], f64), reduction, beta=beta)
-        for delta in (0.0, 0.5, -1.0): yield L("huber_loss", T([0., 0.25, -2., 1.], f64), T([0., 0., 1., 1.5], f64), reduction, delta=delta)
+            yield L(name, grid(2, 3), grid(3, 2).detach().t().requires_grad_(), reduction)
+            yield L(name, grid(2, 3), grid(3), reduction)
+            yield L(name, grid(2, 3), grid(4), reduction)
+            yield L(name, T([1., nan, inf], f64), T([1., 2., inf], f64), reduction)
+            yield L(name, grid(0, 2), grid(0, 2), reduction)
+            yield L(name, T([1, 2]), T([1, 3]), reduction)
+            yield L(name, T([1., 2.]), grid(2), reduction)
+            yield L(name, T(1., f64), T(2., f64), reduction)
+            yield L(name, T([1., 2.], f64), T([1, 3]), reduction)
+        for beta in (0.0, 0.5, -1.0):
+            yield L("smooth_l1_loss", T([0., 0.25, -2., 1.], f64), T([0., 0., 1., 1.5], f64), reduction,
+                    beta=beta)
+        for delta in (0.0, 0.5, -1.0):
+            yield L("huber_loss", T([0., 0.25, -2., 1.], f64), T([0., 0., 1., 1.5], f64), reduction,
+                    delta=delta)
         for name in ("nll_loss", "cross_entropy"):
             for weight in (None, T([0.5, 2., 1.5], f64, False), T([1., 2.], f64, False)):
-                yield L(name, grid(4, 3), T([0, 2, 1, -100]), reduction, weight=weight); yield L(name, grid(3), T(1), reduction, weight=weight); yield L(name, grid(2, 3, 2), T([[0, 1], [2, -100]]), reduction, weight=weight)
+                yield L(name, grid(4, 3), T([0, 2, 1, -100]), reduction, weight=weight)
+                yield L(name, grid(3), T(1), reduction, weight=weight)
+                yield L(name, grid(2, 3, 2), T([[0, 1], [2, -100]]), reduction, weight=weight)
                 yield L(name, grid(2, 3), T([1, 1]), reduction, weight=weight, ignore_index=1)
-            for target in (T([3, 0]), T([-1, 0]), T([0, 1, 2]), T([0.5, 1.]), T([[0, 1]]), T([True, False])): yield L(name, grid(2, 3), target, reduction)
-            yield L(name, grid(0, 3), torch.zeros(0, dtype=i64), reduction); yield L(name, T([[1, 2, 3]]), T([1]), reduction); yield L(name, T(1., f64), T(0), reduction); yield L(name, grid(2, 3, 2, 2), torch.zeros(2, 2, 2, dtype=i64), reduction)
+            for target in (T([3, 0]), T([-1, 0]), T([0, 1, 2]), T([0.5, 1.]), T([[0, 1]]), T([True, False])):
+                yield L(name, grid(2, 3), target, reduction)
+            yield L(name, grid(0, 3), torch.zeros(0, dtype=i64), reduction)
+            yield L(name, T([[1, 2, 3]]), T([1]), reduction)
+            yield L(name, T(1., f64), T(0), reduction)
+            yield L(name, grid(2, 3, 2, 2), torch.zeros(2, 2, 2, dtype=i64), reduction)
         for s in (0.0, 0.3, 1.0, -0.1, 1.5):
-            for weight in (None, T([0.5, 2., 1.5], f64, False)): yield L("cross_entropy", grid(2, 3), T([0, -100]), reduction, weight=weight, label_smoothing=s); yield L("cross_entropy", grid(2, 3), T([[0.2, 0.3, 0.5], [1., 0., 0.]], f64), reduction, weight=weight, label_smoothing=s)
-        yield L("cross_entropy", T([[1., -inf, 2.]], f64), T([1]), reduction); yield L("cross_entropy", T([[1000., -1000., 0.]], f64), T([1]), reduction); yield L("cross_entropy", grid(3), T([0.2, 0.3, 0.5], f64), reduction)
+            for weight in (None, T([0.5, 2., 1.5], f64, False)):
+                yield L("cross_entropy", grid(2, 3), T([0, -100]), reduction, weight=weight, label_smoothing=s)
+                yield L("cross_entropy", grid(2, 3), T([[0.2, 0.3, 0.5], [1., 0., 0.]], f64), reduction,
+                        weight=weight, label_smoothing=s)
+        yield L("cross_entropy", T([[1., -inf, 2.]], f64), T([1]), reduction)
+        yield L("cross_entropy", T([[1000., -1000., 0.]], f64), T([1]), reduction)
+        yield L("cross_entropy", grid(3), T([0.2, 0.3, 0.5], f64), reduction)
         p, t01 = T([[0.2, 0.9, 0.5], [0., 1., 0.3]], f64), T([[0., 1., 0.25], [0., 1., 1.]], f64)
         for weight in (None, T([0.5, 2., 1.5], f64, False), T([1., 2.], f64, False)):
-            yield L("binary_cross_entropy", p, t01, reduction, weight=weight); yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, weight=weight)
-            yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, pos_weight=weight); yield L("binary_cross_entropy_with_logits", T([[100., -100., nan], [inf, -inf, 0.]], f64), t01, reduction, weight=weight, pos_weight=weight)
-        yield L("binary_cross_entropy", T([0., 1.], f64), T([1., 0.], f64), reduction); yield L("binary_cross_entropy", T([1.5, 0.5], f64), T([1., 0.], f64), reduction); yield L("binary_cross_entropy", T([-0.5, nan], f64), T([1., 0.], f64), reduction)
-        for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"): yield L(name, T([0.5, 0.5], f64), T([1.], f64), reduction); yield L(name, T([0.5]), T([1.], f64), reduction); yield L(name, T([1, 0]), T([1, 0]), reduction); yield L(name, torch.zeros(0, dtype=f64, requires_grad=True), torch.zeros(0, dtype=f64), reduction)
+            yield L("binary_cross_entropy", p, t01, reduction, weight=weight)
+            yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, weight=weight)
+            yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, pos_weight=weight)
+            yield L("binary_cross_entropy_with_logits", T([[100., -100., nan], [inf, -inf, 0.]], f64), t01,
+                    reduction, weight=weight, pos_weight=weight)
+        yield L("binary_cross_entropy", T([0., 1.], f64), T([1., 0.], f64), reduction)
+        yield L("binary_cross_entropy", T([1.5, 0.5], f64), T([1., 0.], f64), reduction)
+        yield L("binary_cross_entropy", T([-0.5, nan], f64), T([1., 0.], f64), reduction)
+        for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
+            yield L(name, T([0.5, 0.5], f64), T([1.], f64), reduction)
+            yield L(name, T([0.5]), T([1.], f64), reduction)
+            yield L(name, T([1, 0]), T([1, 0]), reduction)
+            yield L(name, torch.zeros(0, dtype=f64, requires_grad=True), torch.zeros(0, dtype=f64), reduction)
     for reduction in REDUCTIONS:
-        for log in (0, 1): yield L("kl_div", grid(2, 3), T([[0.2, 0., 1.], [0.5, 0.25, 0.25]], f64), reduction, log_target=log); yield L("kl_div", grid(2, 3), T([0.2, 0.3, 0.5], f64), reduction, log_target=log); yield L("kl_div", grid(2, 3), T([-1., nan, 0.5], f64), reduction, log_target=log); yield L("kl_div", T(1., f64), T(0.5, f64), reduction, log_target=log)
-        yield L("kl_div", grid(2, 3), T([[1, 0, 2]] * 2), reduction); yield L("kl_div", grid(0, 3), grid(0, 3), reduction); yield L("kl_div", grid(2, 3), grid(2), reduction)
+        for log in (0, 1):
+            yield L("kl_div", grid(2, 3), T([[0.2, 0., 1.], [0.5, 0.25, 0.25]], f64), reduction, log_target=log)
+            yield L("kl_div", grid(2, 3), T([0.2, 0.3, 0.5], f64), reduction, log_target=log)
+            yield L("kl_div", grid(2, 3), T([-1., nan, 0.5], f64), reduction, log_target=log)
+            yield L("kl_div", T(1., f64), T(0.5, f64), reduction, log_target=log)
+        yield L("kl_div", grid(2, 3), T([[1, 0, 2]] * 2), reduction)
+        yield L("kl_div", grid(0, 3), grid(0, 3), reduction)
+        yield L("kl_div", grid(2, 3), grid(2), reduction)
 
 def writing():
-    for a, b in itertools.product((grid(2, 3), grid(2, 3, dtype=f32), T([[1, 2, 3]] * 2), T([[True, False, True]] * 2)),
-                                  (grid(3), grid(2, 1, dtype=f32), T([1, 2, 3]), T([True, False, True]), grid(4), T(2., f64), Number(1), Number(2.5), grid(2, 2, 3))):
+    for a, b in itertools.product((grid(2, 3), grid(2, 3, dtype=f32), T([[1, 2, 3]] * 2),
+                                   T([[True, False, True]] * 2)),
+                                  (grid(3), grid(2, 1, dtype=f32), T([1, 2, 3]), T([True, False, True]),
+                                   grid(4), T(2., f64), Number(1), Number(2.5), grid(2, 2, 3))):
         if not isinstance(b, Number): yield Case("copy_", a, b)
         if isinstance(b, Number) or b.numel() == 1: yield Case("fill_", a, b)
         if not isinstance(b, Number): yield Case("fill_", a, b)
-    for t in (grid(2, 3), T([1, 2]), T([True]), T(2.), torch.zeros(0)): yield Case("zero_", t); yield Case("zero_", t, flags=["direct"])
-    yield Case("copy_", grid(3), grid(3), flags=["direct"]); yield Case("fill_", grid(3), Number(1), flags=["direct"]); yield Case("fill_", torch.zeros(1).expand(3), Number(1), flags=["direct"])
+    for t in (grid(2, 3), T([1, 2]), T([True]), T(2.), torch.zeros(0)):
+        yield Case("zero_", t)
+        yield Case("zero_", t, flags=["direct"])
+    yield Case("copy_", grid(3), grid(3), flags=["direct"])
+    yield Case("fill_", grid(3), Number(1), flags=["direct"])
+    yield Case("fill_", torch.zeros(1).expand(3), Number(1), flags=["direct"])
 
 def creation():
     numbers = [Number(v) for v in (True, 0, 3, -2, 2.5, nan, inf, 2**62)]
     for s, v in itertools.product(((), (2, 3), (0,), (2, 0)), numbers):
         yield Case("full", s, v)
         for dtype in DTYPES: yield Case("full_dims", s, v, dtype)
-    for t, v in itertools.product((grid(2, 3), T([1, 2]), T([True]), T(2.5), grid(3, 2).detach().t()), numbers): yield Case("full_like", t, v); yield Case("zeros_like", t); yield Case("ones_like", t)
+    for t, v in itertools.product((grid(2, 3), T([1, 2]), T([True]), T(2.5), grid(3, 2).detach().t()), numbers):
+        yield Case("full_like", t, v)
+        yield Case("zeros_like", t)
+        yield Case("ones_like", t)
     for s in ((), (2, 3), (0,), (-1,), (2, -3)):
-        for dtype in DTYPES: yield Case("zeros_dims", s, dtype); yield Case("ones_dims", s, dtype)
+        for dtype in DTYPES:
+            yield Case("zeros_dims", s, dtype)
+            yield Case("ones_dims", s, dtype)
         yield Case("full", s, Number(1))
     for v in (0, 3, 3.0, 2.5, -1, 0.0, nan, inf, True): yield Case("arange", Number(v))
-    for a, b, c in ((0, 1, 0.1), (0, 5, 2), (5, 0, -2), (1, 2, 0), (0, 3, -1), (0, -3, 1), (0.5, 3, 1), (1, 2.5, 0.25), (0, 3, 1.0), (0., nan, 1.), (0., inf, 1.), (2, 2, 1), (0, 1e30, 1.), (-1.5, 1.5, 0.3), (0, 1, 0.3)): yield Case("arange_step", *map(Number, (a, b, c)))
-    for a, b, n in ((0., 10., 5), (0., 1., 1), (0., 1., 0), (3., -3., 7), (0., 1., -1), (-2.5, 2.5, 4), (nan, 1., 3), (0., inf, 3), (0., 1., 10), (1e30, -1e30, 3), (0., 10., 4)):
+    for a, b, c in ((0, 1, 0.1), (0, 5, 2), (5, 0, -2), (1, 2, 0), (0, 3, -1), (0, -3, 1), (0.5, 3, 1),
+                    (1, 2.5, 0.25), (0, 3, 1.0), (0., nan, 1.), (0., inf, 1.), (2, 2, 1), (0, 1e30, 1.), (-1.5,
+                            1.5, 0.3), (0, 1, 0.3)):
+        yield Case("arange_step", *map(Number, (a, b, c)))
+    for a, b, n in ((0., 10., 5), (0., 1., 1), (0., 1., 0), (3., -3., 7), (0., 1., -1), (-2.5, 2.5, 4),
+                    (nan, 1., 3), (0., inf, 3), (0., 1., 10), (1e30, -1e30, 3), (0., 10., 4)):
         for dtype in DTYPES[1:]: yield Case("linspace", a, b, n, dtype)
         if max(abs(a), abs(b)) < 20:
-            for base in (10., 2.): yield Case("logspace", a, b, n, base, f32); yield Case("logspace", a, b, n, base, f64)
+            for base in (10., 2.):
+                yield Case("logspace", a, b, n, base, f32)
+                yield Case("logspace", a, b, n, base, f64)
     yield Case("logspace", 0., 4., 5, 2., i64)
     for n, m in ((3, 3), (2, 4), (4, 2), (0, 2), (2, 0), (-1, 2), (2, -1)): yield Case("eye", n, m)
     for v in (True, 3, -2, 2.5, nan): yield Case("scalar", Number(v))
-    for v in (0.0, 3.0, -2.75, nan, inf): yield from (Case("scalar_dtype", v, dtype) for dtype in DTYPES if math.isfinite(v) or dtype.is_floating_point or dtype == b8)
+    for v in (0.0, 3.0, -2.75, nan, inf):
+        yield from (Case("scalar_dtype", v,
+                         dtype) for dtype in DTYPES if math.isfinite(v) or dtype.is_floating_point or dtype == b8)
     for a, b in itertools.product(DTYPES, DTYPES): yield Case("promote_types", a, b)
-    every = [torch.ones(s, dtype=d) for d in DTYPES for s in ((), (2,))] + [Number(True), Number(1), Number(1.5)]
+    every = [torch.ones(s, dtype=d) for d in DTYPES for s in ((), (2,))] + [Number(True), Number(1),
+            Number(1.5)]
     for a, b in itertools.product(every, every): yield Case("result_type", a, b)
-    for a, b in itertools.product((T([1., 2.], grad=False), T([1., nan], grad=False), T([1, 2]), T([[1., 2.]], grad=False), T([1., 2.00001], grad=False), T([inf, 1.], grad=False), T([True, False]), torch.zeros(0), T([1., 2.], f64, False)), repeat=2): yield Case("equal", a, b); yield Case("allclose", a, b, 1e-5, 1e-8)
+    for a, b in itertools.product((T([1., 2.], grad=False), T([1., nan], grad=False), T([1, 2]),
+                                   T([[1., 2.]], grad=False), T([1., 2.00001], grad=False), T([inf, 1.],
+                                           grad=False), T([True, False]), torch.zeros(0), T([1., 2.], f64,
+                                                   False)), repeat=2):
+        yield Case("equal", a, b)
+        yield Case("allclose", a, b, 1e-5, 1e-8)
 
 def facts():
     """Where a gradient has to be chosen: ties, corners, zeros."""
     for dtype in (f64, f32):
         def t(*values): return T(list(values), dtype)
-        for name in ("max", "min", "amax", "amin"): yield Case(name, t(3., 3., 1.)); yield Case(name, t(1., 1., 3.))
-        for name in ("max_dim", "min_dim", "amax_dim", "amin_dim"): yield Case(name, t(3., 3., 1.), 0, False); yield Case(name, t(1., 1., 3.), 0, True)
+        for name in ("max", "min", "amax", "amin"):
+            yield Case(name, t(3., 3., 1.))
+            yield Case(name, t(1., 1., 3.))
+        for name in ("max_dim", "min_dim", "amax_dim", "amin_dim"):
+            yield Case(name, t(3., 3., 1.), 0, False)
+            yield Case(name, t(1., 1., 3.), 0, True)
         for name in ("maximum", "minimum", "fmax", "fmin", "atan2", "remainder", "div_floor", "pow"):
-            for a, b in ((1., 1.), (nan, 1.), (1., nan), (0., 0.), (5., 3.), (-5., 3.)): yield Case(name, t(a), t(b), flags=["first"])
-        for name in ("relu", "abs", "sqrt", "sign", "frac", "round", "relu6", "hardswish", "hardsigmoid", "norm", "log", "rsqrt", "reciprocal", "asin", "acos"):
+            for a, b in ((1., 1.), (nan, 1.), (1., nan), (0., 0.), (5., 3.), (-5., 3.)):
+                yield Case(name, t(a), t(b), flags=["first"])
+        for name in ("relu", "abs", "sqrt", "sign", "frac", "round", "relu6", "hardswish", "hardsigmoid",
+                     "norm", "log", "rsqrt", "reciprocal", "asin", "acos"):
             yield Case(name, t(0., -0., 6., 3., -3., 1., -1., 2.5), flags=["first"])
-        yield Case("clamp", t(0., 1., -1., 2., nan), Number(0), Number(1)); yield Case("clamp", t(0., 1., 2.), Number(3), Number(1)); yield Case("clamp", t(0., 1., 2.), t(0., 1., 3.), t(2., 1., 1.))
-        yield Case("clamp_min", t(0., 1.), t(0., 2.)); yield Case("clamp_max", t(0., 1.), t(0., 2.)); yield Case("hardtanh", t(-1., 1., 0., 2.), -1.0, 1.0); yield Case("leaky_relu", t(0., -0., -1.), 0.01)
-        yield Case("elu", t(0., -1.), 1.0); yield Case("softplus", t(19.9, 20., 21., nan), 1.0, 20.0)
-        for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf, -inf, -1.0): yield Case("norm_p", t(0., 0.), p); yield Case("norm_p", t(2., -2., 1.), p)
-        for a, b in ((0., 0), (0., 1), (0., 2), (-1., 2), (2., -1), (0., 0.5), (0., -1), (-1., 0.5), (4., 0.5), (3., 3)): yield Case("pow", t(a), Number(b), flags=["first"]); yield Case("pow", t(a), t(float(b)), flags=["first"]); yield Case("pow", Number(a), t(float(b)), flags=["first"])
-        yield Case("where", T([True]), t(1.), t(nan)); yield Case("div", t(1., 0., nan), t(0., 0., 1.)); yield Case("sort", t(2., 1., 2., 1.), 0, False); yield Case("topk", t(2., 1., 2., 1.), 2, 0, True, True)
-        for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"): yield Case(*loss_case(name, t(1., 2.), t(1., 3.), "none"))
-        yield Case(*loss_case("smooth_l1_loss", t(1., 2., 0.), t(1., 3., 0.), "none", beta=0.0)); yield Case("cumprod", t(2., 0., 4., 0.), 0); yield Case("cosine_similarity", t(0., 0.), t(0., 0.), 0, 1e-8)
-        yield Case("logsumexp", t(-inf, -inf), 0, False); yield Case("std", t(2., 2.)); yield Case("masked_fill", t(1., 2.), T([True, False]), Number(0))
-    yield Case("lt", T([2**53 + 1]), Number(float(2**53 + 1))); yield Case("eq", T([16777217]), T([16777216.])); yield Case("lt", T([True, False]), T([1.5])); yield Case("pow", Number(2), T([1, 2, 3])); yield Case("pow", T([1, 2, 3]), Number(-1))
+        yield Case("clamp", t(0., 1., -1., 2., nan), Number(0), Number(1))
+        yield Case("clamp", t(0., 1., 2.), Number(3), Number(1))
+        yield Case("clamp", t(0., 1., 2.), t(0., 1., 3.), t(2., 1., 1.))
+        yield Case("clamp_min", t(0., 1.), t(0., 2.))
+        yield Case("clamp_max", t(0., 1.), t(0., 2.))
+        yield Case("hardtanh", t(-1., 1., 0., 2.), -1.0, 1.0)
+        yield Case("leaky_relu", t(0., -0., -1.), 0.01)
+        yield Case("elu", t(0., -1.), 1.0)
+        yield Case("softplus", t(19.9, 20., 21., nan), 1.0, 20.0)
+        for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf, -inf, -1.0):
+            yield Case("norm_p", t(0., 0.), p)
+            yield Case("norm_p", t(2., -2., 1.), p)
+        for a, b in ((0., 0), (0., 1), (0., 2), (-1., 2), (2., -1), (0., 0.5), (0., -1), (-1., 0.5), (4., 0.5),
+                     (3., 3)):
+            yield Case("pow", t(a), Number(b), flags=["first"])
+            yield Case("pow", t(a), t(float(b)), flags=["first"])
+            yield Case("pow", Number(a), t(float(b)), flags=["first"])
+        yield Case("where", T([True]), t(1.), t(nan))
+        yield Case("div", t(1., 0., nan), t(0., 0., 1.))
+        yield Case("sort", t(2., 1., 2., 1.), 0, False)
+        yield Case("topk", t(2., 1., 2., 1.), 2, 0, True, True)
+        for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"):
+            yield Case(*loss_case(name, t(1., 2.), t(1., 3.), "none"))
+        yield Case(*loss_case("smooth_l1_loss", t(1., 2., 0.), t(1., 3., 0.), "none", beta=0.0))
+        yield Case("cumprod", t(2., 0., 4., 0.), 0)
+        yield Case("cosine_similarity", t(0., 0.), t(0., 0.), 0, 1e-8)
+        yield Case("logsumexp", t(-inf, -inf), 0, False)
+        yield Case("std", t(2., 2.))
+        yield Case("masked_fill", t(1., 2.), T([True, False]), Number(0))
+    yield Case("lt", T([2**53 + 1]), Number(float(2**53 + 1)))
+    yield Case("eq", T([16777217]), T([16777216.]))
+    yield Case("lt", T([True, False]), T([1.5]))
+    yield Case("pow", Number(2), T([1, 2, 3]))
+    yield Case("pow", T([1, 2, 3]), Number(-1))
 
 def writes():
     """In place on tensors with gaps and turned ones."""
-    def places(dtype=f64): return (grid(3, 2, dtype=dtype).detach().t(), grid(2, 6, dtype=dtype).detach()[:, ::2], grid(4, 3, dtype=dtype).detach()[1:3])
+    def places(dtype=f64): return (grid(3, 2, dtype=dtype).detach().t(),
+                                   grid(2, 6, dtype=dtype).detach()[:, ::2], grid(4, 3,
+                                           dtype=dtype).detach()[1:3])
     for dtype in (f64, f32):
         for name in UNARY + ["round", "relu", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "selu"]:
             if name in ("isnan", "isinf", "isfinite"): continue
@@ -839,14 +1116,26 @@ def writes():
             for b in (Number(2), T([1.5, -2., 3.], dtype, False), T([[1.5], [-2.]], dtype, False)):
                 for name in "add sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge logical_and logical_or logical_xor".split():
                     yield Case(name + "_", t, b, flags=["direct"])
-                yield Case("masked_fill_", t, T([True, False, True]), Number(9), flags=["direct"]); yield Case("clamp_", t, Number(-0.5), b, flags=["direct"])
+                yield Case("masked_fill_", t, T([True, False, True]), Number(9), flags=["direct"])
+                yield Case("clamp_", t, Number(-0.5), b, flags=["direct"])
                 if not isinstance(b, Number):
-                    yield Case("copy_", t, b, flags=["direct"]); yield Case("lerp_", t, b, Number(0.25), flags=["direct"]); yield Case("addcmul_", t, b, b, 2.0, flags=["direct"]); yield Case("addcdiv_", t, b, b, 2.0, flags=["direct"])
-            yield Case("fill_", t, Number(3), flags=["direct"]); yield Case("zero_", t, flags=["direct"]); yield Case("set_items_", t, Number(7), ":, 1", flags=["direct"]); yield Case("set_items_", t, Number(7), T([[True, False, True], [False] * 3]), flags=["direct"])
-            for name in ("scatter_", "scatter_add_"): yield Case(name, t, 1, T([[0, 2], [1, 1]]), grid(2, 2, dtype=dtype).detach(), flags=["direct"])
-            yield Case("index_add_", t, 1, T([0, 2, 0]), grid(2, 3, dtype=dtype).detach(), 2.0, flags=["direct"])
+                    yield Case("copy_", t, b, flags=["direct"])
+                    yield Case("lerp_", t, b, Number(0.25), flags=["direct"])
+                    yield Case("addcmul_", t, b, b, 2.0, flags=["direct"])
+                    yield Case("addcdiv_", t, b, b, 2.0, flags=["direct"])
+            yield Case("fill_", t, Number(3), flags=["direct"])
+            yield Case("zero_", t, flags=["direct"])
+            yield Case("set_items_", t, Number(7), ":, 1", flags=["direct"])
+            yield Case("set_items_", t, Number(7), T([[True, False, True], [False] * 3]), flags=["direct"])
+            for name in ("scatter_", "scatter_add_"):
+                yield Case(name, t, 1, T([[0, 2], [1, 1]]), grid(2, 2, dtype=dtype).detach(), flags=["direct"])
+            yield Case("index_add_", t, 1, T([0, 2, 0]), grid(2, 3, dtype=dtype).detach(), 2.0,
+                       flags=["direct"])
     for t in (T([[1, 2, 3], [4, 5, 6]]).t(), T([[True, False]] * 3).t()):
-        yield Case("fill_", t, Number(1), flags=["direct"]); yield Case("zero_", t, flags=["direct"]); yield Case("logical_not_", t, flags=["direct"]); yield Case("eq_", t, Number(1), flags=["direct"])
+        yield Case("fill_", t, Number(1), flags=["direct"])
+        yield Case("zero_", t, flags=["direct"])
+        yield Case("logical_not_", t, flags=["direct"])
+        yield Case("eq_", t, Number(1), flags=["direct"])
         yield Case("copy_", t, T([[0.5, 2.5]], grad=False), flags=["direct"])
 
 def large():
@@ -854,45 +1143,79 @@ def large():
     for dtype in (f64, f32):
         def r(k, *shape, **kw): return R(k, *shape, dtype=dtype, **kw)
         for name in UNARY + ACTIVATIONS + ["round"]:
-            if name not in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "tan"): yield Case(name, r(1, 1037))
-        for name in ("exp", "tanh", "gelu", "sigmoid"): yield Case(name, r(1, 40, 1037, turned=True), flags=["first"])
+            if name not in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "tan"):
+                yield Case(name, r(1, 1037))
+        for name in ("exp", "tanh", "gelu", "sigmoid"):
+            yield Case(name, r(1, 40, 1037, turned=True), flags=["first"])
         for name in BINARY:
-            yield Case(name, r(1, 31, 67), r(2, 31, 67)); yield Case(name, r(1, 31, 67, turned=True), r(2, 67)); yield Case(name, r(1, 31, 1), r(2, 31, 67, turned=True))
+            yield Case(name, r(1, 31, 67), r(2, 31, 67))
+            yield Case(name, r(1, 31, 67, turned=True), r(2, 67))
+            yield Case(name, r(1, 31, 1), r(2, 31, 67, turned=True))
         for name in ON_EVERYTHING:
             if name == "prod": continue
             dim = (2.0,) if name == "norm" else ()
             tail = ((1.0,) if name in ("var", "std") else ()) + (() if name == "count_nonzero" else (False,))
             yield Case(name, r(3, 20011))
             for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True)):
-                yield Case(name, x); yield Case(name + "_dim", x, *dim, 0, *tail); yield Case(name + "_dim", x, *dim, 1, *tail)
-            if name not in ("max", "min", "argmax", "argmin"): yield Case(name + "_dims", r(3, 13, 31, 17), *dim, (0, 2), *tail)
+                yield Case(name, x)
+                yield Case(name + "_dim", x, *dim, 0, *tail)
+                yield Case(name + "_dim", x, *dim, 1, *tail)
+            if name not in ("max", "min", "argmax", "argmin"):
+                yield Case(name + "_dims", r(3, 13, 31, 17), *dim, (0, 2), *tail)
         for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True), r(6, 5, 300, 7)):
             for d in (0, 1):
                 for name in ("softmax", "log_softmax", "cumsum"): yield Case(name, x, d)
-                yield Case("logsumexp", x, d, False); yield Case("sort", x, d, False); yield Case("sort", x, d, True); yield Case("argsort", x, d, False)
-                yield Case("topk", x, 5, d, True, True); yield Case("topk", x, 30, d, False, True)
-            yield Case("layer_norm", x, (x.shape[-1],), r(7, x.shape[-1]), r(8, x.shape[-1]), 1e-5); yield Case("rms_norm", x, (x.shape[-1],), r(7, x.shape[-1]), -1.0)
-            yield Case("normalize", x, 2.0, -1, 1e-12); yield Case("cosine_similarity", x, x.detach() * 2 + 1, -1, 1e-8) if x.numel() < 20000 else Case("normalize", x, 2.0, 0, 1e-12)
-        yield Case("group_norm", r(3, 3, 24, 50), 6, r(4, 24), r(5, 24), 1e-5); yield Case("dropout_with", r(3, 100, 50), 0.3, True); yield Case("unique", r(3, 5000)); yield Case("nonzero", r(3, 10, 70))
+                yield Case("logsumexp", x, d, False)
+                yield Case("sort", x, d, False)
+                yield Case("sort", x, d, True)
+                yield Case("argsort", x, d, False)
+                yield Case("topk", x, 5, d, True, True)
+                yield Case("topk", x, 30, d, False, True)
+            yield Case("layer_norm", x, (x.shape[-1],), r(7, x.shape[-1]), r(8, x.shape[-1]), 1e-5)
+            yield Case("rms_norm", x, (x.shape[-1],), r(7, x.shape[-1]), -1.0)
+            yield Case("normalize", x, 2.0, -1, 1e-12)
+            yield Case("cosine_similarity", x, x.detach() * 2 + 1, -1,
+                       1e-8) if x.numel() < 20000 else Case("normalize", x, 2.0, 0, 1e-12)
+        yield Case("group_norm", r(3, 3, 24, 50), 6, r(4, 24), r(5, 24), 1e-5)
+        yield Case("dropout_with", r(3, 100, 50), 0.3, True)
+        yield Case("unique", r(3, 5000))
+        yield Case("nonzero", r(3, 10, 70))
         for n, k, m in ((65, 70, 33), (1, 300, 257), (130, 1, 70), (7, 513, 5), (256, 64, 1)):
             for ta in (False, True):
-                yield Case("matmul", r(1, n, k, turned=ta), r(2, k, m, turned=not ta)); yield Case("linear", r(1, n, k, turned=ta), r(2, m, k, turned=ta), r(3, m))
+                yield Case("matmul", r(1, n, k, turned=ta), r(2, k, m, turned=not ta))
+                yield Case("linear", r(1, n, k, turned=ta), r(2, m, k, turned=ta), r(3, m))
                 yield Case("addmm", r(3, m), r(1, n, k), r(2, k, m, turned=ta), 0.5, 2.0)
-        yield Case("matmul", r(1, 4, 3, 33, 20), r(2, 3, 20, 35)); yield Case("matmul", r(1, 4, 33, 20), r(2, 20, 35)); yield Case("matmul", r(1, 600, 70), r(2, 70)); yield Case("bmm", r(1, 9, 33, 20), r(2, 9, 20, 15))
-        yield Case("dot", r(1, 5003), r(2, 5003)); yield Case("outer", r(1, 103), r(2, 99)); yield Case("einsum_list", "bhqd,bhkd->bhqk", [r(1, 2, 3, 33, 17), r(2, 2, 3, 35, 17)])
+        yield Case("matmul", r(1, 4, 3, 33, 20), r(2, 3, 20, 35))
+        yield Case("matmul", r(1, 4, 33, 20), r(2, 20, 35))
+        yield Case("matmul", r(1, 600, 70), r(2, 70))
+        yield Case("bmm", r(1, 9, 33, 20), r(2, 9, 20, 15))
+        yield Case("dot", r(1, 5003), r(2, 5003))
+        yield Case("outer", r(1, 103), r(2, 99))
+        yield Case("einsum_list", "bhqd,bhkd->bhqk", [r(1, 2, 3, 33, 17), r(2, 2, 3, 35, 17)])
         for causal in (0, 1):
-            yield Case("scaled_dot_product_attention_with", r(1, 2, 3, 130, 40), r(2, 2, 3, 130, 40), r(3, 2, 3, 130, 40), None, 0.0, causal, 0.0, 0)
-            yield Case("scaled_dot_product_attention_with", r(1, 1, 2, 67, 8), r(2, 1, 2, 301, 8), r(3, 1, 2, 301, 8), None, 0.0, causal, 0.0, 0)
-        yield Case("scaled_dot_product_attention_with", r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8), r(3, 2, 2, 71, 8), r(4, 67, 71), 0.0, 0, 0.0, 0)
+            yield Case("scaled_dot_product_attention_with", r(1, 2, 3, 130, 40), r(2, 2, 3, 130, 40),
+                       r(3, 2, 3, 130, 40), None, 0.0, causal, 0.0, 0)
+            yield Case("scaled_dot_product_attention_with", r(1, 1, 2, 67, 8), r(2, 1, 2, 301, 8),
+                       r(3, 1, 2, 301, 8), None, 0.0, causal, 0.0, 0)
+        yield Case("scaled_dot_product_attention_with", r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8),
+                   r(3, 2, 2, 71, 8), r(4, 67, 71), 0.0, 0, 0.0, 0)
         indices = torch.arange(50) * 7 % 30
         for reduction in ("mean", "sum", "none"):
-            yield Case(*loss_case("cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1)); yield Case(*loss_case("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction)); yield Case(*loss_case("nll_loss", r(1, 50, 30), indices, reduction))
-        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING); yield Case("index_select", r(1, 30, 65), 0, indices); yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0); yield Case("cat", [r(1, 30, 65), r(2, 30, 3)], 1)
+            yield Case(*loss_case("cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1))
+            yield Case(*loss_case("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction))
+            yield Case(*loss_case("nll_loss", r(1, 50, 30), indices, reduction))
+        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING)
+        yield Case("index_select", r(1, 30, 65), 0, indices)
+        yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0)
+        yield Case("cat", [r(1, 30, 65), r(2, 30, 3)], 1)
         for name in ("contiguous", "clone"): yield Case(name, r(1, 130, 67, turned=True))
-        yield Case("cumprod", r(3, 7, 20), 1); yield Case("where", r(1, 31, 67).detach() > 0, r(2, 31, 67), r(3, 67))
+        yield Case("cumprod", r(3, 7, 20), 1)
+        yield Case("where", r(1, 31, 67).detach() > 0, r(2, 31, 67), r(3, 67))
 
 def by_hand():
-    for family in (facts, writes, large, elementwise, reductions, products, shapes, indexing, neural, writing, creation): yield from family()
+    for family in (facts, writes, large, elementwise, reductions, products, shapes, indexing, neural, writing,
+                   creation):
+        yield from family()
 
 # ---- errors ----------------------------------------------------------------------------------------------------
 
@@ -906,14 +1229,16 @@ NOT_TRACKED = r"logical_\w+_"
 
 # No gradients are compared where torch's are mistaken: function, its arguments, the reason.
 NO_GRADIENT = [
-    (r"(var|std)_dims", lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0, "torch counts one element where () means all"),
+    (r"(var|std)_dims", lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0,
+     "torch counts one element where () means all"),
 ]
 
 def constant(x, *rest): return x.numel() and x.max() == x.min()
 
 # Looser tolerances, by a factor: function, its arguments, the factor, the reason.
 TOLERANCES = [
-    (r"(layer|group)_norm", constant, 1e4, "nothing varies: rounding is multiplied by 1/sqrt(eps), twice for second gradients"),
+    (r"(layer|group)_norm", constant, 1e4,
+     "nothing varies: rounding is multiplied by 1/sqrt(eps), twice for second gradients"),
 ]
 
 # The name of a node that isn't torch's: function, torch's, ours, the reason.
@@ -923,16 +1248,19 @@ NODES = [
 
 # What ours is to say instead of torch's sentence: function, torch's line, ours (None: left out), the reason.
 EXCEPTIONS = [
-    (r".*", r"\? .*(returned an invalid gradient|INTERNAL ASSERT|Found dtype \w+ but expected|grad_input must be contiguous|with a bool tensor is not|on a bool tensor is not).*", None,
+    (r".*",
+     r"\? .*(returned an invalid gradient|INTERNAL ASSERT|Found dtype \w+ but expected|grad_input must be contiguous|with a bool tensor is not|on a bool tensor is not).*", None,
      "a mistake of torch's own backward; ours gives the gradient"),
     (r".*", r"\? \w+ derivative for aten::\w+ is not implemented", "? Error the derivative is not implemented",
      "ours goes on with the reason"),
     (r".*", r"! AssertionError (.*)", r"! Error \1", "Python's assert has no class of ours"),
-    (r"expand_dims", r"! RuntimeError numel: integer multiplication overflow", "! RuntimeError The expanded size of the tensor",
+    (r"expand_dims", r"! RuntimeError numel: integer multiplication overflow",
+     "! RuntimeError The expanded size of the tensor",
      "torch multiplies the sizes before it looks at them"),
     (r"zeros_dims", r"! RuntimeError zeros: Dimension size must be non-negative.",
      "! RuntimeError Trying to create tensor with negative dimension", "what torch's other functions say, which tells more"),
-    (r"unflatten", r"! RuntimeError unflatten got an unexpected error: (.*)", r"! Error \1", "Python's wrapping of an error"),
+    (r"unflatten", r"! RuntimeError unflatten got an unexpected error: (.*)", r"! Error \1",
+     "Python's wrapping of an error"),
     (r".*", r"! \w+ .*INTERNAL ASSERT.*", None, "a mistake of torch's own"),
 ]
 
