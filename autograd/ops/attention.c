@@ -5,6 +5,97 @@
 
 #include <math.h>
 
+/* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q with
+ *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept. --------------------------------------- */
+
+struct attention_attr { k_attention how; };
+
+static bool attention_shape(rg_call *c)
+{
+    rg_copy_shape(c->out[0], c->in[0]);
+    c->out[0]->size[3] = c->in[2]->size[3];
+    return true;
+}
+
+static bool attention_forward(rg_call *c)
+{
+    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
+}
+
+static rg_tensor *attention_causal(const rg_tensor *scores)
+{
+    return rg_tril(rg_ones_dims(RG_DIMS(scores->size[scores->ndim - 2], scores->size[scores->ndim - 1]), RG_BOOL), 0);
+}
+
+/* A bool mask as what is added. */
+static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype)
+{
+    return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
+}
+
+static rg_tensor *attention_p(const rg_step *s)
+{
+    const k_attention *how = &RG_ATTR(s, attention)->how;
+    rg_tensor *q = rg_saved(s, 0), *mask = rg_saved(s, 3), *scores = rg_matmul(rg_mul(q, how->scale), rg_mT(rg_saved(s, 1)));
+    if (!scores || !mask) return NULL;
+    if (!rg_is_none(mask)) scores = rg_add(scores, mask);
+    if (how->causal && scores) scores = rg_add(scores, attention_added(attention_causal(scores), scores->dtype));
+    return rg_safe_softmax(scores, -1);
+}
+
+/* s: the gradient of the scores, scaled */
+static rg_tensor *attention_s(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *p = attention_p(s), *gp = rg_mul(rg_matmul(g, rg_mT(rg_saved(s, 2))), p);
+    return rg_mul(rg_sub(gp, rg_mul(p, rg_sum_dim(gp, -1, true))), RG_ATTR(s, attention)->how.scale);
+}
+
+static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) { return rg_matmul(attention_s(s, g), rg_saved(s, 1)); }
+static rg_tensor *attention_rule_k(const rg_step *s, rg_tensor *g) { return rg_matmul(rg_mT(attention_s(s, g)), rg_saved(s, 0)); }
+static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) { return rg_matmul(rg_mT(attention_p(s)), g); }
+
+static bool attention_fused(const rg_step *s, rg_tensor *gin[])
+{
+    rg_tensor *in[] = { rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
+    if (!in[0] || !in[1] || !in[2] || !in[3]) return false;
+    for (int i = 0; i < 3; i++) {
+        rg_dims shape;
+        if (!rg_wants(s, i)) continue;
+        shape = rg_input_dims(s, i);
+        if (!(gin[i] = rg_new(in[i]->dtype, shape.n, shape.v))) return false;
+    }
+    return k_attend_backward(&RG_ATTR(s, attention)->how, gin, s->g[0], in, rg_is_none(in[3]) ? NULL : in[3]);
+}
+
+#define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3))
+RG_OP(attention, .attr_size = sizeof(struct attention_attr), .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size)",
+      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .optional = RG_IN(3), .typing = RG_PROMOTED,
+      .shape = attention_shape, .forward = attention_forward, .fused = attention_fused,
+      .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q), RG_RULE(ATTENTION_NEEDS, attention_rule_k),
+                RG_RULE(ATTENTION_NEEDS, attention_rule_v), RG_NO_RULE },
+      RG_SAMPLES({ "(2,2,3,4) (2,2,5,4) (2,2,5,4) -", RG_A(attention, { 0.5, false }) },
+                 { "(1,2,3,2) (1,2,3,2) (1,2,3,2) -", RG_A(attention, { 1, true }) },
+                 { "(2,1,3,4) (2,1,2,4) (2,1,2,4) i3(3,2)", RG_A(attention, { -0.3, false }) },
+                 { "(1,2,2,3) (1,2,4,3) (1,2,4,3) i3(1,1,4)", RG_A(attention, { 1, false }) },
+                 { "(0,2,3,4) (0,2,5,4) (0,2,5,4) -", RG_A(attention, { 1, false }) },
+                 { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { 1, false }) }));
+
+/* ---- the public function: that op where torch has one, too, else what it is made of ------------------------- */
+
+/* q, k and v are of four dims, alike but for their lengths; the mask is a constant of two dims or four. */
+static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v, const rg_attention_options *o)
+{
+    const rg_tensor *const all[] = { q, k, v };
+    const rg_tensor *mask = o->attn_mask;
+    for (int i = 0; i < 3; i++)
+        if (all[i]->ndim != 4 || all[i]->size[3] != q->size[3] || all[i]->size[0] != q->size[0] || all[i]->size[1] != q->size[1]
+            || all[i]->numel == 0) return false;
+    if (k->size[2] != v->size[2] || o->dropout_p > 0) return false;
+    if (rg_is_none(mask)) return true;
+    rg_tensor scores = { .ndim = 4, .size = { q->size[0], q->size[1], q->size[2], k->size[2] } };
+    return (mask->ndim == 2 || mask->ndim == 4) && !mask->history && rg_expandable(mask, &scores);
+}
+
 #define ATTENTION_FAIL(code, ...) rg_fail(code, "scaled_dot_product_attention", __VA_ARGS__)
 
 static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_attention_options *o)
@@ -59,15 +150,20 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
         k = attention_heads(k, heads);
         v = attention_heads(v, heads);
     }
-    /* Half of the scale for each, so that neither grows too large. */
-    double size = (double)q->size[q->ndim - 1], scale = o.scale != 0 ? o.scale : size > 0 ? 1 / sqrt(size) : 1, half = sqrt(fabs(scale));
-    rg_tensor *scores = rg_matmul(rg_mul(q, scale < 0 ? -half : half), rg_mul(rg_mT(k), half));
-    if (o.is_causal && scores) {
-        int64_t rows = scores->size[scores->ndim - 2], columns = scores->size[scores->ndim - 1];
-        o.attn_mask = rg_tril(rg_ones_dims(RG_DIMS(rows, columns), RG_BOOL), 0);
+    double size = q ? (double)q->size[q->ndim - 1] : 0, scale = o.scale != 0 ? o.scale : size > 0 ? 1 / sqrt(size) : 1;
+    if (!k || !v) return NULL;
+    if (!rg_is_none(o.attn_mask) && o.attn_mask->dtype == RG_BOOL) o.attn_mask = attention_added(o.attn_mask, q->dtype);
+    if (!o.attn_mask) return NULL;
+    if (attention_is_plain(q, k, v, &o)) {
+        rg_tensor *y = RG_APPLY(attention, RG_A(attention, { scale, o.is_causal }), q, k, v,
+                                rg_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype));
+        return y ? rg_escape(y) : NULL;
     }
-    if (o.attn_mask && o.attn_mask->dtype == RG_BOOL && !rg_is_none(o.attn_mask))
-        o.attn_mask = rg_where(o.attn_mask, rg_scalar_dtype(0, q->dtype), rg_scalar_dtype(-INFINITY, q->dtype));
+    /* Half of the scale for each, so that neither grows too large. */
+    double half = sqrt(fabs(scale));
+    rg_tensor *scores = rg_matmul(rg_mul(q, scale < 0 ? -half : half), rg_mul(rg_mT(k), half));
+    if (!scores) return NULL;
+    if (o.is_causal) o.attn_mask = attention_added(attention_causal(scores), q->dtype);
     if (!rg_is_none(o.attn_mask)) scores = rg_add(scores, o.attn_mask);
     rg_tensor *weights = rg_safe_softmax(scores, -1);
     if (o.dropout_p > 0) weights = rg_dropout(weights, o.dropout_p, true);

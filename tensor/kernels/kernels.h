@@ -83,6 +83,11 @@ void k_nll_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *target, 
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta);  /* y = alpha a b + beta y */
 
+/* attention.c: in[]: q, k, v of (batch, heads, n, size), mask of q's dtype or NULL; gradients may be NULL */
+typedef struct k_attention { double scale; bool causal; } k_attention;
+bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *const in[], const rg_tensor *mask);
+bool k_attend_backward(const k_attention *a, rg_tensor *const gin[], const rg_tensor *g, rg_tensor *const in[], const rg_tensor *mask);
+
 /* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in order. */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */
 void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step);   /* base + index * step, all of row's shape */

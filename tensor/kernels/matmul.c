@@ -148,7 +148,7 @@ bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double al
     }
     void *room = NULL;
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = z.m <= (dots ? 16 : 4) || z.y_col != 1 || z.m * z.n <= 1000 / RG_MAX(z.k, 1);
+    bool in_place = z.k == 0 || z.m <= (dots ? 16 : 4) || z.y_col != 1 || z.m * z.n <= 1000 / RG_MAX(z.k, 1);
     size_t bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (matmul_panels(z.m, MATMUL_MC) + matmul_panels(z.n, MATMUL_NC)))
                    * rg_sizeof(y->dtype);
     if (!in_place && !(room = rg_alloc(bytes, RG_MEM_OTHER))) return false;
