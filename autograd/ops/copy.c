@@ -30,9 +30,10 @@ static bool to_forward(rg_call *c)
 /* The engine casts back. */
 static rg_tensor *to_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
-RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node_of = to_node, .n_in = 1, .shape = to_shape, .forward = to_forward,
-      .grad = { RG_RULE(0, to_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64, NULL) }, { "()", RG_A(to, RG_FLOAT64, NULL) }, { "(0,2)", RG_A(to, RG_FLOAT64, NULL) }));
+RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node_of = to_node, .n_in = 1,
+      .shape = to_shape, .forward = to_forward, .grad = { RG_RULE(0, to_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64, NULL) }, { "()", RG_A(to, RG_FLOAT64, NULL) },
+                 { "(0,2)", RG_A(to, RG_FLOAT64, NULL) }));
 
 rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype)
 {
@@ -43,8 +44,9 @@ rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype)
 
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype); }
 
-RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1, .shape = rg_shape_same,
-      .forward = to_forward, .grad = { RG_RULE(0, to_rule) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
+RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1,
+      .shape = rg_shape_same, .forward = to_forward, .grad = { RG_RULE(0, to_rule) },
+      RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
 rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
 
@@ -74,12 +76,13 @@ static bool cat_shape(rg_call *c)
             continue;
         }
         if (x->ndim != first->ndim)
-            return rg_fail(RG_RUNTIME_ERROR, "cat", "Tensors must have same number of dimensions: got %d and %d", first->ndim, x->ndim);
+            return rg_fail(RG_RUNTIME_ERROR, "cat", "Tensors must have same number of dimensions: got %d and %d",
+                           first->ndim, x->ndim);
         for (int d = 0; d < x->ndim; d++)
             if (d != dim && x->size[d] != first->size[d])
-                return rg_fail(RG_RUNTIME_ERROR, "cat", "Sizes of tensors must match except in dimension %d. Expected size %lld "
-                               "but got size %lld for tensor number %d in the list.", dim, (long long)first->size[d],
-                               (long long)x->size[d], i);
+                return rg_fail(RG_RUNTIME_ERROR, "cat", "Sizes of tensors must match except in dimension %d. "
+                               "Expected size %lld but got size %lld for tensor number %d in the list.", dim,
+                               (long long)first->size[d], (long long)x->size[d], i);
         if (__builtin_add_overflow(y->size[dim], x->size[dim], &y->size[dim]))
             return rg_fail(RG_RUNTIME_ERROR, "cat", "numel: integer multiplication overflow");
     }
@@ -107,8 +110,8 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g)
     return mine.n == 1 && mine.v[0] == 0 ? RG_NONE : rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
 
-RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along dim", .node = "CatBackward0", .typing = RG_PROMOTED, .shape = cat_shape,
-      .forward = cat_forward, .grad = { RG_RULE(0, cat_rule) },
+RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along dim", .node = "CatBackward0",
+      .typing = RG_PROMOTED, .shape = cat_shape, .forward = cat_forward, .grad = { RG_RULE(0, cat_rule) },
       RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat, 0, { 0, 2 }) }, { "(2,3) (2,1) (2,2)", RG_A(cat, 1, { 0, 3, 4 }) },
                  { "(0) (2,2)", RG_A(cat, 0, { 0, 0 }) }, { "(0,3) (2,3)", RG_A(cat, 0, { 0, 0 }) }));
 
@@ -147,7 +150,8 @@ rg_tensor *rg_cat(rg_list tensors, int dim)
     if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors")) return NULL;
     for (int i = 0; i < tensors.n; i++)
         if (tensors.v[i]->ndim == 0)
-            return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be concatenated", i);
+            return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be "
+                           "concatenated", i);
     for (int i = 0; i < tensors.n; i++)
         if (ndim == 0 || !cat_skips(tensors.v[i])) {
             ndim = tensors.v[i]->ndim;
@@ -158,7 +162,8 @@ rg_tensor *rg_cat(rg_list tensors, int dim)
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
         a.start[i] = at;
-        if (!cat_skips(x) && a.dim < x->ndim && __builtin_add_overflow(at, x->size[a.dim], &at)) at = 0;    /* cat_shape refuses it */
+        /* cat_shape refuses it */
+        if (!cat_skips(x) && a.dim < x->ndim && __builtin_add_overflow(at, x->size[a.dim], &at)) at = 0;
     }
     return rg_apply(&rg_op_cat, &a, offsetof(struct cat_attr, start) + (size_t)tensors.n * sizeof a.start[0],
                     tensors.n, tensors.v);
@@ -176,8 +181,9 @@ static bool stack_shape(rg_call *c)
     char a[192], b[192];
     for (int i = 1; i < c->n_in; i++)
         if (!rg_same_shape(x, c->in[i]))
-            return rg_fail(RG_RUNTIME_ERROR, "stack", "stack expects each tensor to be equal size, but got %s at entry 0 and %s at "
-                           "entry %d", rg_shape_text(x->ndim, x->size, a), rg_shape_text(c->in[i]->ndim, c->in[i]->size, b), i);
+            return rg_fail(RG_RUNTIME_ERROR, "stack", "stack expects each tensor to be equal size, but got %s at "
+                           "entry 0 and %s at entry %d", rg_shape_text(x->ndim, x->size, a),
+                           rg_shape_text(c->in[i]->ndim, c->in[i]->size, b), i);
     y->ndim = x->ndim + 1;
     for (int d = 0; d < y->ndim; d++) y->size[d] = d == dim ? c->n_in : x->size[d - (d > dim)];
     return true;
@@ -199,10 +205,11 @@ static bool stack_forward(rg_call *c)
 
 static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) { return rg_select(g, RG_ATTR(s, stack)->dim, s->input); }
 
-RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined along a new dim", .node = "StackBackward0",
-      .typing = RG_PROMOTED, .shape = stack_shape, .forward = stack_forward, .grad = { RG_RULE(0, stack_rule) },
-      RG_SAMPLES({ "(2,3) (2,3)", RG_A(stack, 0) }, { "(2,3) (2,3) (2,3)", RG_A(stack, 1) }, { "(2,3)", RG_A(stack, 2) },
-                 { "() ()", RG_A(stack, 0) }, { "(0) (0)", RG_A(stack, 0) }));
+RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined along a new dim",
+      .node = "StackBackward0", .typing = RG_PROMOTED, .shape = stack_shape, .forward = stack_forward,
+      .grad = { RG_RULE(0, stack_rule) },
+      RG_SAMPLES({ "(2,3) (2,3)", RG_A(stack, 0) }, { "(2,3) (2,3) (2,3)", RG_A(stack, 1) },
+                 { "(2,3)", RG_A(stack, 2) }, { "() ()", RG_A(stack, 0) }, { "(0) (0)", RG_A(stack, 0) }));
 
 rg_tensor *rg_stack(rg_list tensors, int dim)
 {
@@ -229,8 +236,14 @@ static rg_tensor *cat_at_least(const char *op, const char *sentence, rg_list ten
     return y ? rg_escape(y) : NULL;
 }
 
-rg_tensor *rg_hstack(rg_list tensors) { return cat_at_least("hstack", "hstack expects a non-empty TensorList", tensors, 1); }
-rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", "vstack expects a non-empty TensorList", tensors, 2); }
+rg_tensor *rg_hstack(rg_list tensors)
+{
+    return cat_at_least("hstack", "hstack expects a non-empty TensorList", tensors, 1);
+}
+rg_tensor *rg_vstack(rg_list tensors)
+{
+    return cat_at_least("vstack", "vstack expects a non-empty TensorList", tensors, 2);
+}
 
 /* ---- repeat: x over and over, so often along each dim; the gradient is summed over that ------------- */
 
@@ -289,17 +302,19 @@ static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g)
     return rg_reshape_dims(g, shape);
 }
 
-RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, so often along each dim", .node = "RepeatBackward0",
-      .n_in = 1, .shape = repeat_shape, .forward = repeat_forward, .grad = { RG_RULE(0, repeat_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(repeat, RG_D(2, 3)) }, { "(2,1,3)", RG_A(repeat, RG_D(2, 1, 3, 2)) }, { "()", RG_A(repeat, RG_D(3)) },
-                 { "()", RG_A(repeat, RG_D()) }, { "(2,3)", RG_A(repeat, RG_D(0, 1)) }, { "(0,3)", RG_A(repeat, RG_D(2, 2)) }));
+RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, so often along each dim",
+      .node = "RepeatBackward0", .n_in = 1, .shape = repeat_shape, .forward = repeat_forward,
+      .grad = { RG_RULE(0, repeat_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(repeat, RG_D(2, 3)) }, { "(2,1,3)", RG_A(repeat, RG_D(2, 1, 3, 2)) },
+                 { "()", RG_A(repeat, RG_D(3)) }, { "()", RG_A(repeat, RG_D()) },
+                 { "(2,3)", RG_A(repeat, RG_D(0, 1)) }, { "(0,3)", RG_A(repeat, RG_D(2, 2)) }));
 
 rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats)
 {
     if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
     if (repeats.n < x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than number of dimensions "
-                       "of tensor");
+        return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than "
+                       "number of dimensions of tensor");
     return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
 }
 
@@ -330,9 +345,10 @@ static bool flip_forward(rg_call *c)
 
 static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) { return RG_APPLY(flip, RG_ATTR(s, flip), g); }
 
-RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along some dims", .node = "FlipBackward0", .n_in = 1,
-      .shape = rg_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) }, { "(0,3)", RG_A(flip, 3) }));
+RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along some dims", .node = "FlipBackward0",
+      .n_in = 1, .shape = rg_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
+                 { "(0,3)", RG_A(flip, 3) }));
 
 rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims)
 {
@@ -340,7 +356,8 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims)
     if (!rg_check(x, "flip") || !rg_check_dims("flip", dims.n)) return NULL;
     for (int i = 0, d; i < dims.n; i++) {
         if (!rg_wrap_dim("flip", dims.v[i], x->ndim, &d)) return NULL;
-        if (a.dims >> d & 1) return rg_fail(RG_RUNTIME_ERROR, "flip", "dim %d appears multiple times in the list of dims", d);
+        if (a.dims >> d & 1)
+            return rg_fail(RG_RUNTIME_ERROR, "flip", "dim %d appears multiple times in the list of dims", d);
         a.dims |= 1u << d;
     }
     return RG_APPLY(flip, &a, x);
@@ -395,10 +412,12 @@ static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g)
     return RG_APPLY(roll, &a, g);
 }
 
-RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] = x[i] along some dims", .node = "RollBackward0",
-      .n_in = 1, .shape = rg_shape_same, .forward = roll_forward, .grad = { RG_RULE(0, roll_rule) },
+RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] = x[i] along some dims",
+      .node = "RollBackward0", .n_in = 1, .shape = rg_shape_same, .forward = roll_forward,
+      .grad = { RG_RULE(0, roll_rule) },
       RG_SAMPLES({ "(5,3)", RG_A(roll, false, { 2, 0 }) }, { "(2,3,4)", RG_A(roll, false, { 1, 0, 3 }) },
-                 { "(2,3)", RG_A(roll, true, { 4 }) }, { "()", RG_A(roll, true, { 0 }) }, { "(0,3)", RG_A(roll, false, { 0, 1 }) }));
+                 { "(2,3)", RG_A(roll, true, { 4 }) }, { "()", RG_A(roll, true, { 0 }) },
+                 { "(0,3)", RG_A(roll, false, { 0, 1 }) }));
 
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
 {
@@ -406,11 +425,13 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
     if (!rg_check(x, "roll") || !rg_check_dims("roll", dims.n) || !rg_check_dims("roll", shifts.n)) return NULL;
     if (shifts.n == 0) return rg_fail(RG_RUNTIME_ERROR, "roll", "`shifts` required");
     if (shifts.n != dims.n && !a.flat)
-        return rg_fail(RG_RUNTIME_ERROR, "roll", "shifts and dimensions must align. shifts: %d, dims:%d", shifts.n, dims.n);
+        return rg_fail(RG_RUNTIME_ERROR, "roll", "shifts and dimensions must align. shifts: %d, dims:%d", shifts.n,
+                       dims.n);
     if (x->numel == 0 && dims.n == 1) return RG_APPLY(roll, &a, x);      /* whatever the dim */
     for (int i = 0, d = 0; i < shifts.n; i++) {
         if (x->ndim == 0 && dims.n)
-            return rg_fail(RG_INDEX_ERROR, "roll", "Dimension specified as %lld but tensor has no dimensions", (long long)dims.v[i]);
+            return rg_fail(RG_INDEX_ERROR, "roll", "Dimension specified as %lld but tensor has no dimensions",
+                           (long long)dims.v[i]);
         if (dims.n && !rg_wrap_dim("roll", dims.v[i], x->ndim, &d)) return NULL;
         int64_t n = a.flat ? x->numel : x->size[d];
         int64_t shift = n ? shifts.v[i] % n : 0, *all = &a.shift[d];
@@ -420,7 +441,10 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
     return RG_APPLY(roll, &a, x);
 }
 
-rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) { return rg_roll_dims(x, (rg_dims){ 1, { shift } }, (rg_dims){ 1, { dim } }); }
+rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim)
+{
+    return rg_roll_dims(x, (rg_dims){ 1, { shift } }, (rg_dims){ 1, { dim } });
+}
 
 /* ---- tril, triu: what is on one side of a diagonal, zeros on the other ------------------------------- */
 
@@ -441,7 +465,10 @@ static bool tril_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) { return rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g); }
+static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g)
+{
+    return rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g);
+}
 
 #define TRIL_ROW                                                                                                  \
     .attr_size = sizeof(struct tril_attr), .n_in = 1, .shape = tril_shape, .forward = tril_forward,               \
@@ -477,26 +504,30 @@ static bool pad_check(const rg_tensor *x, const struct pad_attr *a, rg_tensor *y
     char shape[192], in[96] = "", out[96] = "";
     for (int d = x->ndim == n + 2; d < x->ndim; d++) empty = empty || x->size[d] == 0;
     if (mirrors && empty)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero "
-                       "dimensions for input, but got: %s", n + 1, n + 2, rg_shape_text(x->ndim, x->size, shape));
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size "
+                       "and other non-zero dimensions for input, but got: %s", n + 1, n + 2,
+                       rg_shape_text(x->ndim, x->size, shape));
     for (int d = x->ndim - 1; d >= first; d--) {
         int64_t left, right, size = x->size[d];
         pad_along(&a->padding, x->ndim, d, &left, &right);
         if (__builtin_add_overflow(size, left, &y->size[d]) || __builtin_add_overflow(y->size[d], right, &y->size[d]))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "The input size %lld, plus negative padding %lld and %lld resulted in a negative "
-                           "output size, which is invalid. Check dimension %d of your input.", (long long)size, (long long)left,
-                           (long long)right, d);
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "The input size %lld, plus negative padding %lld and %lld "
+                           "resulted in a negative output size, which is invalid. Check dimension %d of your "
+                           "input.", (long long)size, (long long)left, (long long)right, d);
         if (a->mode == RG_REFLECT && (left >= size || right >= size))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "Argument #%d: Padding size should be less than the corresponding input dimension, but "
-                           "got: padding (%lld, %lld) at dimension %d of input %s", 4 + 2 * (x->ndim - 1 - d), (long long)left,
-                           (long long)right, d, rg_shape_text(x->ndim, x->size, shape));
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "Argument #%d: Padding size should be less than the "
+                           "corresponding input dimension, but got: padding (%lld, %lld) at dimension %d of input "
+                           "%s", 4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d,
+                           rg_shape_text(x->ndim, x->size, shape));
         if (a->mode == RG_CIRCULAR && (left > size || right > size))
             return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding value causes wrapping around more than once.");
         int64_t kept;
-        if (__builtin_add_overflow(size, RG_MIN(left, 0), &kept) || __builtin_add_overflow(kept, RG_MIN(right, 0), &kept)) kept = -1;
+        if (__builtin_add_overflow(size, RG_MIN(left, 0), &kept)
+            || __builtin_add_overflow(kept, RG_MIN(right, 0), &kept)) kept = -1;
         if (a->mode == RG_CIRCULAR && (y->size[d] < 0 || (kept <= 0 && y->size[d] > 0)))
             return rg_fail(RG_RUNTIME_ERROR, "pad", "Negative padding value is resulting in an empty dimension");
-        if (a->mode == RG_CONSTANT && kept < 0) return rg_fail(RG_RUNTIME_ERROR, "pad", "narrow(): length must be non-negative.");
+        if (a->mode == RG_CONSTANT && kept < 0)
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "narrow(): length must be non-negative.");
         small = small && y->size[d] < 1;                  /* torch asks for one dim that is not */
         negative = negative || y->size[d] < 0;
     }
@@ -504,9 +535,11 @@ static bool pad_check(const rg_tensor *x, const struct pad_attr *a, rg_tensor *y
         char name = "DHW"[3 - (x->ndim - d)];
         const char *comma = d == first ? "" : n == 2 ? ", " : " ";
         snprintf(in + strlen(in), sizeof in - strlen(in), "%s%c: %lld", comma, name, (long long)x->size[d]);
-        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%c: %lld", d == first ? "" : " ", name, (long long)y->size[d]);
+        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%c: %lld", d == first ? "" : " ", name,
+                 (long long)y->size[d]);
     }
-    if (mirrors && small) return rg_fail(RG_RUNTIME_ERROR, "pad", "input (%s) is too small. Calculated output %s", in, out);
+    if (mirrors && small)
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "input (%s) is too small. Calculated output %s", in, out);
     rg_dims size = { .n = y->ndim };
     for (int d = 0; d < y->ndim; d++) size.v[d] = y->size[d];
     return !negative || rg_dims_numel("pad", &size) >= 0;
@@ -538,7 +571,8 @@ static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t
 static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a)
 {
     rg_tensor part = *y, x = *whole;
-    int64_t bytes = (int64_t)rg_sizeof(x.dtype), integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value : INT64_MIN;
+    int64_t bytes = (int64_t)rg_sizeof(x.dtype), integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value
+        : INT64_MIN;
     rg_fill_number(y, a->value, x.dtype == RG_BOOL ? a->value != 0 : integer);
     for (int d = 0; d < x.ndim; d++) {
         int64_t left, right;
@@ -588,7 +622,8 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g)
     for (int d = shape.n - 1; d >= shape.n - back.n / 2 && g; d--) {
         rg_dims part = rg_shape(g);
         part.v[d] = shape.v[d];
-        g = rg_index_add(rg_zeros_dims(part, (rg_dtype)g->dtype), d, rg_own(pad_indices(a, shape.n, d, shape.v[d])), g, 1);
+        g = rg_index_add(rg_zeros_dims(part, (rg_dtype)g->dtype), d,
+                         rg_own(pad_indices(a, shape.n, d, shape.v[d])), g, 1);
     }
     return g;
 }
@@ -604,13 +639,17 @@ static const char *pad_node(const void *attr)
     return a->mode == RG_CIRCULAR ? "CopySlices" : mirrored[a->mode == RG_REPLICATE][a->padding.n / 2 - 1];
 }
 
-RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, elements at the ends of the last dims", .node_of = pad_node,
-      .n_in = 1, .shape = pad_shape, .forward = pad_forward, .grad = { RG_RULE(0, pad_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(pad, RG_D(1, 2), RG_CONSTANT, 0.5) }, { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },
+RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, elements at the ends of the last dims",
+      .node_of = pad_node, .n_in = 1, .shape = pad_shape, .forward = pad_forward, .grad = { RG_RULE(0, pad_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(pad, RG_D(1, 2), RG_CONSTANT, 0.5) },
+                 { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },
                  { "()", RG_A(pad, RG_D(), RG_CONSTANT, 0) }, { "(2,0)", RG_A(pad, RG_D(1, 1), RG_CONSTANT, 0) },
-                 { "(2,4)", RG_A(pad, RG_D(3, 2), RG_REFLECT, 0) }, { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -1), RG_REFLECT, 0) },
-                 { "(2,3,2,3)", RG_A(pad, RG_D(1, 2, 1, 1, 2, 1), RG_REPLICATE, 0) }, { "(2,3)", RG_A(pad, RG_D(-2, 3), RG_REPLICATE, 0) },
-                 { "(2,3,4)", RG_A(pad, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) }, { "(0,2,3)", RG_A(pad, RG_D(1, 1), RG_REFLECT, 0) }));
+                 { "(2,4)", RG_A(pad, RG_D(3, 2), RG_REFLECT, 0) },
+                 { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -1), RG_REFLECT, 0) },
+                 { "(2,3,2,3)", RG_A(pad, RG_D(1, 2, 1, 1, 2, 1), RG_REPLICATE, 0) },
+                 { "(2,3)", RG_A(pad, RG_D(-2, 3), RG_REPLICATE, 0) },
+                 { "(2,3,4)", RG_A(pad, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) },
+                 { "(0,2,3)", RG_A(pad, RG_D(1, 1), RG_REFLECT, 0) }));
 
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value)
 {
@@ -618,13 +657,15 @@ rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double v
     if (!rg_check(x, "pad") || !rg_check_dims("pad", padding.n)) return NULL;
     if (padding.n % 2) return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length must be divisible by 2");
     if (n > x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length should be less than or equal to two times the input dimension but got "
-                       "padding length %d and input of dimension %d", padding.n, x->ndim);
-    if ((unsigned)mode > RG_CIRCULAR) return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Unrecognised padding mode %d", (int)mode);
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length should be less than or equal to two times the input "
+                       "dimension but got padding length %d and input of dimension %d", padding.n, x->ndim);
+    if ((unsigned)mode > RG_CIRCULAR)
+        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Unrecognised padding mode %d", (int)mode);
     if (mode != RG_CONSTANT && (n < 1 || n > 3 || (x->ndim != n + 1 && x->ndim != n + 2)))
-        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. Supported combinations for "
-                       "non-constant padding: - 2D or 3D input: padding size = 2 (pads last dimension) - 3D or 4D input: padding size = 4 "
-                       "(pads last 2 dimensions) - 4D or 5D input: padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
+        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. Supported "
+                       "combinations for non-constant padding: - 2D or 3D input: padding size = 2 (pads last "
+                       "dimension) - 3D or 4D input: padding size = 4 (pads last 2 dimensions) - 4D or 5D input: "
+                       "padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
     if (mode == RG_REPLICATE && x->dtype == RG_BOOL)
         return rg_fail(RG_NOT_IMPLEMENTED, "pad", "\"replication_pad%dd\" not implemented for 'Bool'", n);
     return RG_APPLY(pad, (&(struct pad_attr){ padding, mode, value }), x);

@@ -32,12 +32,13 @@ static bool gather_shape(rg_call *c)
     char a[192], b[192];
     if (!index_is_int64("gather", "gather", index)) return false;
     if (index->numel && index_ndim(x) != index_ndim(index))
-        return rg_fail(RG_RUNTIME_ERROR, "gather", "Index tensor must have the same number of dimensions as input tensor");
+        return rg_fail(RG_RUNTIME_ERROR, "gather", "Index tensor must have the same number of dimensions as input "
+                       "tensor");
     for (int d = 0; d < index_ndim(index) && index->numel; d++)
         if (d != dim && index_size(index, d) > index_size(x, d))
-            return rg_fail(RG_RUNTIME_ERROR, "gather", "Size does not match at dimension %d expected index %s to be no larger "
-                           "than self %s apart from dimension %d", d, rg_shape_text(index->ndim, index->size, a),
-                           rg_shape_text(x->ndim, x->size, b), dim);
+            return rg_fail(RG_RUNTIME_ERROR, "gather", "Size does not match at dimension %d expected index %s to be "
+                           "no larger than self %s apart from dimension %d", d,
+                           rg_shape_text(index->ndim, index->size, a), rg_shape_text(x->ndim, x->size, b), dim);
     rg_copy_shape(c->out[0], index);
     return index_in_range("gather", index, x, dim);
 }
@@ -61,15 +62,18 @@ static bool gather_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
     return index;
 }
 
-RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along dim", .node = "GatherBackward0", .n_in = 2,
-      .shape = gather_shape, .forward = gather_forward, .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, gather_into) },
-      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) }, { "(2,3,4) i3(2,5,3)", RG_A(gather, 1) },
-                 { "() i1()", RG_A(gather, 0) }, { "() i1(3)", RG_A(gather, 0) }, { "(2,3) i1(0)", RG_A(gather, 0) }));
+RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along dim", .node = "GatherBackward0",
+      .n_in = 2, .shape = gather_shape, .forward = gather_forward,
+      .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, gather_into) },
+      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) },
+                 { "(2,3,4) i3(2,5,3)", RG_A(gather, 1) }, { "() i1()", RG_A(gather, 0) },
+                 { "() i1(3)", RG_A(gather, 0) }, { "(2,3) i1(0)", RG_A(gather, 0) }));
 
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
 {
     struct gather_attr a;
-    if (!rg_check(x, "gather") || !rg_check(index, "gather") || !rg_wrap_dim("gather", dim, x->ndim, &a.dim)) return NULL;
+    if (!rg_check(x, "gather") || !rg_check(index, "gather") || !rg_wrap_dim("gather", dim, x->ndim, &a.dim))
+        return NULL;
     return RG_APPLY(gather, &a, x, index);
 }
 
@@ -80,8 +84,9 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
     int d;
     if (!rg_check(x, op) || !rg_check(index, op)) return NULL;
     if (x->ndim != index->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same number of dimensions, "
-                       "but got %d dimensions for input, and %d dimensions for indices", x->ndim, index->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same number "
+                       "of dimensions, but got %d dimensions for input, and %d dimensions for indices", x->ndim,
+                       index->ndim);
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): dtype of indices should be Long but got %s",
                        rg_scalar_name(index->dtype));
@@ -98,7 +103,8 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
     if (size && !k_index_within(index, 0, size, &bad)) {
         index = rg_contiguous(rg_clone(index));
         if (!index) return NULL;
-        for (int64_t i = 0, *at = (int64_t *)(void *)index->data; i < index->numel; i++) at[i] = (at[i] % size + size) % size;
+        int64_t *at = (int64_t *)(void *)index->data;
+        for (int64_t i = 0; i < index->numel; i++) at[i] = (at[i] % size + size) % size;
     }
     rg_tensor *y = rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index));
     return y ? rg_escape(y) : NULL;
@@ -132,10 +138,10 @@ static bool scatter_shape(rg_call *c)
     if (!a->number && index_ndim(source) != n)
         return rg_fail(RG_RUNTIME_ERROR, op, "Index tensor must have the same number of dimensions as src tensor");
     if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
-                       rg_shape_text(index->ndim, index->size, t[0]), rg_shape_text(x->ndim, x->size, t[1]), a->dim,
-                       a->number ? "" : " and to be no larger size than src ",
-                       a->number ? "" : rg_shape_text(source->ndim, source->size, t[2]));
+        return rg_fail(RG_RUNTIME_ERROR, op, "Expected index %s to be no larger than self %s apart from dimension "
+                       "%d%s%s", rg_shape_text(index->ndim, index->size, t[0]),
+                       rg_shape_text(x->ndim, x->size, t[1]), a->dim, a->number ? "" : " and to be no larger size "
+                       "than src ", a->number ? "" : rg_shape_text(source->ndim, source->size, t[2]));
     return index_in_range(op, index, x, a->dim);
 }
 
@@ -186,20 +192,25 @@ static const char *scatter_node(const void *attr)
 
 #define SCATTER_ROW .attr_size = sizeof(struct scatter_attr), .n_in = 3, .shape = scatter_shape, .inplace = true
 
-RG_OP(scatter, .doc = "x with source at index along dim", SCATTER_ROW, .node_of = scatter_node, .forward = scatter_forward,
+RG_OP(scatter, .doc = "x with source at index along dim", SCATTER_ROW, .node_of = scatter_node,
+      .forward = scatter_forward,
       .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, .dim = 0) }, { "() i1() ()", RG_A(scatter, .dim = 0) },
-                 { "(1,3,2) i1(1,2,2) (2,2,3)", RG_A(scatter, .dim = 0) }, { "(0,3) i1(0,3) (2,3)", RG_A(scatter, .dim = 0) }));
+                 { "(1,3,2) i1(1,2,2) (2,2,3)", RG_A(scatter, .dim = 0) },
+                 { "(0,3) i1(0,3) (2,3)", RG_A(scatter, .dim = 0) }));
 RG_OP(scatter_add, .doc = "x with source added at index along dim", SCATTER_ROW, .node = "ScatterAddBackward0",
       .forward = scatter_add_forward,
       .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
-      RG_SAMPLES({ "(5,3) i5(2,3) (2,3)", RG_A(scatter_add, .dim = 0) }, { "(2,3,4) i3(2,5,3) (3,5,3)", RG_A(scatter_add, .dim = 1) },
-                 { "() i1(3) (3)", RG_A(scatter_add, .dim = 0) }, { "(0,3) i1(0,3) (2,3)", RG_A(scatter_add, .dim = 0) }));
+      RG_SAMPLES({ "(5,3) i5(2,3) (2,3)", RG_A(scatter_add, .dim = 0) },
+                 { "(2,3,4) i3(2,5,3) (3,5,3)", RG_A(scatter_add, .dim = 1) },
+                 { "() i1(3) (3)", RG_A(scatter_add, .dim = 0) },
+                 { "(0,3) i1(0,3) (2,3)", RG_A(scatter_add, .dim = 0) }));
 
 /* Puts the attributes and inputs together; false: the error stands. */
 static bool scatter_begin(const char *op, int dim, rg_tensor *in[3], struct scatter_attr *a)
 {
-    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op) || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
+    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op)
+        || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
         return false;
     a->number = in[2]->flags & RG_WEAK;
     if (a->number) in[2] = rg_to(in[2], in[0]->dtype);
@@ -231,12 +242,13 @@ static bool index_select_shape(rg_call *c)
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_select)->dim;
     int64_t bad;
-    if (index->ndim > 1) return rg_fail(RG_INDEX_ERROR, "index_select", "index_select(): Index is supposed to be a vector");
+    if (index->ndim > 1)
+        return rg_fail(RG_INDEX_ERROR, "index_select", "index_select(): Index is supposed to be a vector");
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Expected dtype int32 or int64 for index");
     if (x->ndim == 0 && index->numel != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
-                       (long long)index->numel);
+        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Index to scalar can have only 1 value, "
+                       "got %lld value(s)", (long long)index->numel);
     if (x->ndim && x->size[dim] == 0 && index->numel)
         return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): self indexing axis dim should be positive");
     if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
@@ -268,11 +280,13 @@ static bool index_select_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
     return index;
 }
 
-RG_OP(index_select, .attr_size = sizeof(struct index_select_attr), .doc = "the slices of x at the indices along dim",
-      .node = "IndexSelectBackward0", .n_in = 2, .shape = index_select_shape, .forward = index_select_forward,
+RG_OP(index_select, .attr_size = sizeof(struct index_select_attr),
+      .doc = "the slices of x at the indices along dim", .node = "IndexSelectBackward0", .n_in = 2,
+      .shape = index_select_shape, .forward = index_select_forward,
       .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, index_select_into) },
-      RG_SAMPLES({ "(5,3) i5(7)", RG_A(index_select, 0) }, { "(2,3,4) i3(2)", RG_A(index_select, 1) }, { "(2,3) i3()", RG_A(index_select, 1) },
-                 { "() i1(1)", RG_A(index_select, 0) }, { "(3,2) i1(0)", RG_A(index_select, 0) }, { "(3,0) i3(2)", RG_A(index_select, 0) }));
+      RG_SAMPLES({ "(5,3) i5(7)", RG_A(index_select, 0) }, { "(2,3,4) i3(2)", RG_A(index_select, 1) },
+                 { "(2,3) i3()", RG_A(index_select, 1) }, { "() i1(1)", RG_A(index_select, 0) },
+                 { "(3,2) i1(0)", RG_A(index_select, 0) }, { "(3,0) i3(2)", RG_A(index_select, 0) }));
 
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
 {
@@ -293,30 +307,33 @@ static bool index_add_shape(rg_call *c)
     char a[192], b[192];
     int64_t bad;
     if (index->ndim > 1)
-        return rg_fail(RG_INDEX_ERROR, "index_add", "index_add_(): Index is supposed to be a vector, but got dim: %d with type: %s "
-                       "and size: %s", index->ndim, rg_scalar_name(index->dtype), rg_shape_text(index->ndim, index->size, a));
+        return rg_fail(RG_INDEX_ERROR, "index_add", "index_add_(): Index is supposed to be a vector, but got dim: "
+                       "%d with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
+                       rg_shape_text(index->ndim, index->size, a));
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Expected dtype int32/int64 for index but got: %s",
                        rg_scalar_name(index->dtype));
     if (x->dtype != source->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same scalar type",
-                       rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same "
+                       "scalar type", rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
     if (source->ndim && dim >= source->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Indexing dim %d is out of bounds of the source tensor with dim %d",
-                       dim, source->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Indexing dim %d is out of bounds of the source "
+                       "tensor with dim %d", dim, source->ndim);
     if (index_size(source, dim) != index->numel)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
-                       "(%lld), for dim: %d", (long long)index->numel, (long long)index_size(source, dim), dim);
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Number of indices (%lld) should be equal to "
+                       "source.size(dim): (%lld), for dim: %d", (long long)index->numel,
+                       (long long)index_size(source, dim), dim);
     bool fits = x->ndim == source->ndim;
     for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
     if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding the specified "
-                       "dimension. Got self.shape = %s source.shape = %s", rg_shape_text(x->ndim, x->size, a),
-                       rg_shape_text(source->ndim, source->size, b));
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding "
+                       "the specified dimension. Got self.shape = %s source.shape = %s",
+                       rg_shape_text(x->ndim, x->size, a), rg_shape_text(source->ndim, source->size, b));
     rg_copy_shape(c->out[0], x);
     if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_add)->scaled)
         return index_in_range("index_add", index, x, dim);          /* torch scatters here, and says so */
-    return k_index_within(index, 0, index_size(x, dim), &bad) || rg_fail(RG_INDEX_ERROR, "index_add", "index out of range in self");
+    return k_index_within(index, 0, index_size(x, dim), &bad)
+        || rg_fail(RG_INDEX_ERROR, "index_add", "index out of range in self");
 }
 
 static bool index_add_forward(rg_call *c)
@@ -331,16 +348,19 @@ static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g)
     return rg_index_select(g, RG_ATTR(s, index_add)->dim, rg_saved(s, 1));
 }
 
-RG_OP(index_add, .attr_size = sizeof(struct index_add_attr), .doc = "x with slices of the source added at the indices along dim",
-      .node = "IndexAddBackward0", .n_in = 3, .inplace = true, .shape = index_add_shape, .forward = index_add_forward,
+RG_OP(index_add, .attr_size = sizeof(struct index_add_attr),
+      .doc = "x with slices of the source added at the indices along dim", .node = "IndexAddBackward0", .n_in = 3,
+      .inplace = true, .shape = index_add_shape, .forward = index_add_forward,
       .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
-      RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, .dim = 0) }, { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, .dim = 1) },
+      RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, .dim = 0) },
+                 { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, .dim = 1) },
                  { "() i1(1) ()", RG_A(index_add, .dim = 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, .dim = 0) }));
 
 /* alpha times the source, in its own dtype, as x will take it */
 static bool index_add_begin(const char *op, int dim, rg_tensor *in[3], double alpha, struct index_add_attr *a)
 {
-    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op) || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
+    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op)
+        || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
         return false;
     a->scaled = alpha != 1;
     if (!a->scaled) return true;
@@ -419,7 +439,8 @@ static bool embedding_shape(rg_call *c)
     const rg_tensor *index = c->in[0], *weight = c->in[1];
     rg_tensor *y = c->out[0];
     int64_t bad;
-    if (!k_index_within(index, 0, weight->size[0], &bad)) return rg_fail(RG_INDEX_ERROR, "embedding", "index out of range in self");
+    if (!k_index_within(index, 0, weight->size[0], &bad))
+        return rg_fail(RG_INDEX_ERROR, "embedding", "index out of range in self");
     y->dtype = weight->dtype;
     rg_copy_shape(y, index);
     y->size[y->ndim++] = weight->size[1];
@@ -473,11 +494,12 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
     return true;
 }
 
-RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of a table at the indices", .node = "EmbeddingBackward0",
-      .n_in = 2, .shape = embedding_shape, .forward = embedding_forward,
+RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of a table at the indices",
+      .node = "EmbeddingBackward0", .n_in = 2, .shape = embedding_shape, .forward = embedding_forward,
       .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
-      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (8,2)", RG_A(embedding, 6) }, { "i3() (3,2)", RG_A(embedding, -1) },
-                 { "i1(0,2) (3,2)", RG_A(embedding, -1) }, { "i3(4) (3,0)", RG_A(embedding, -1) }));
+      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (8,2)", RG_A(embedding, 6) },
+                 { "i3() (3,2)", RG_A(embedding, -1) }, { "i1(0,2) (3,2)", RG_A(embedding, -1) },
+                 { "i3(4) (3,0)", RG_A(embedding, -1) }));
 
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o)
 {
@@ -492,9 +514,10 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
     }
     if (weight->ndim != 2) return rg_fail(RG_RUNTIME_ERROR, op, "'weight' must be 2-D");
     if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-                       "Long, Int; but got %s instead (while checking arguments for embedding)", index->dtype == RG_BOOL
-                       ? "CPUBoolType" : index->dtype == RG_FLOAT32 ? "torch.FloatTensor" : "torch.DoubleTensor");
+        return rg_fail(RG_RUNTIME_ERROR, op, "Expected tensor for argument #1 'indices' to have one of the "
+                       "following scalar types: Long, Int; but got %s instead (while checking arguments for "
+                       "embedding)", index->dtype == RG_BOOL ? "CPUBoolType" : index->dtype == RG_FLOAT32
+                       ? "torch.FloatTensor" : "torch.DoubleTensor");
     if (!rg_check_dims(op, index->ndim + 1)) return NULL;
     return RG_APPLY(embedding, &a, index, weight);
 }

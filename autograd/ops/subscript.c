@@ -16,8 +16,8 @@
 struct index_attr { int dim[RG_MAX_DIMS]; const char *node; };      /* which dim each index tensor is for */
 
 /* The shape of the result, and where in it the index tensors' dims begin; they are n. */
-static bool index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k, rg_tensor *const index[],
-                         rg_tensor *shape, int *begin, int *n)
+static bool index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
+                         rg_tensor *const index[], rg_tensor *shape, int *begin, int *n)
 {
     rg_tensor b = { 0 };
     char text[RG_MAX_DIMS * 192];
@@ -38,7 +38,8 @@ static bool index_layout(const char *op, const rg_tensor *t, const struct index_
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
                                      rg_shape_text(index[i]->ndim, index[i]->size, one));
         }
-        return rg_fail(RG_INDEX_ERROR, op, "shape mismatch: indexing tensors could not be broadcast together with shapes %s", text);
+        return rg_fail(RG_INDEX_ERROR, op, "shape mismatch: indexing tensors could not be broadcast together with "
+                       "shapes %s", text);
     }
     if (!rg_check_dims(op, t->ndim - k + b.ndim)) return false;
     *begin = neighbours ? a->dim[0] : 0;
@@ -58,7 +59,8 @@ static bool index_layout(const char *op, const rg_tensor *t, const struct index_
     return true;
 }
 
-typedef struct { int dim; int64_t at, size; const char *where; } index_bad;      /* the first one out of bounds, if `where` is set */
+/* the first one out of bounds, if `where` is set */
+typedef struct { int dim; int64_t at, size; const char *where; } index_bad;
 typedef struct { int dim; int64_t size, stride; index_bad *bad; } index_dim;
 
 /* *p[0] += index * stride, a negative index counted from the end */
@@ -68,7 +70,8 @@ static void index_offsets(char *const p[], const int64_t s[], int64_t n, const v
     for (int64_t i = 0; i < n; i++) {
         int64_t at = *(const int64_t *)(p[1] + i * s[1]);
         if (at < -c->size || at >= c->size) {
-            if (!c->bad->where || p[0] + i * s[0] < c->bad->where) *c->bad = (index_bad){ c->dim, at, c->size, p[0] + i * s[0] };
+            if (!c->bad->where
+                || p[0] + i * s[0] < c->bad->where) *c->bad = (index_bad){ c->dim, at, c->size, p[0] + i * s[0] };
             continue;
         }
         *(int64_t *)(p[0] + i * s[0]) += (at < 0 ? at + c->size : at) * c->stride;
@@ -76,8 +79,8 @@ static void index_offsets(char *const p[], const int64_t s[], int64_t n, const v
 }
 
 /* row, of the result's shape, from or to t's elements there */
-static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t, const struct index_attr *a, int k,
-                       rg_tensor *const index[])
+static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
+                       const struct index_attr *a, int k, rg_tensor *const index[])
 {
     int begin, n, from = 0;
     rg_tensor base = *row, at = *row, offsets;
@@ -88,10 +91,11 @@ static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg
     rg_fill_zero(sum);
     index_bad bad = { .where = NULL };
     for (int i = 0; i < k; i++)
-        rg_each(2, (rg_tensor *[]){ sum, index[i] }, index_offsets, &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
+        rg_each(2, (rg_tensor *[]){ sum, index[i] }, index_offsets,
+                &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
     if (bad.where) {
-        rg_fail(RG_INDEX_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld", (long long)bad.at, bad.dim,
-                (long long)bad.size);
+        rg_fail(RG_INDEX_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
+                (long long)bad.at, bad.dim, (long long)bad.size);
     } else {
         offsets = *sum;
         rg_copy_shape(&offsets, row);
@@ -152,11 +156,14 @@ static const char *index_node(const void *attr)
 
 #define INDEX_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_IN(4) | RG_IN(5) | RG_IN(6) | RG_IN(7) | RG_IN(8))
 
-RG_OP(index, .attr_size = sizeof(struct index_attr), .doc = "x at index tensors for some of its dims", .node_of = index_node,
-      .shape = index_shape, .forward = index_forward, .grad = { RG_RULE_INTO(INDEX_NEEDS, index_rule, index_into) },
-      RG_SAMPLES({ "(5,3) i5(4)", RG_A(index, .dim = { 0 }) }, { "(2,3,4) i2(2,1) i4(3)", RG_A(index, .dim = { 0, 2 }) },
-                 { "(2,3,4,2) i3(2) i4(2)", RG_A(index, .dim = { 1, 2 }) }, { "(3,2) i3()", RG_A(index, .dim = { 0 }) },
-                 { "(3,2) i3(0)", RG_A(index, .dim = { 0 }) }, { "(3,0) i3(2)", RG_A(index, .dim = { 0 }) }));
+RG_OP(index, .attr_size = sizeof(struct index_attr), .doc = "x at index tensors for some of its dims",
+      .node_of = index_node, .shape = index_shape, .forward = index_forward,
+      .grad = { RG_RULE_INTO(INDEX_NEEDS, index_rule, index_into) },
+      RG_SAMPLES({ "(5,3) i5(4)", RG_A(index, .dim = { 0 }) },
+                 { "(2,3,4) i2(2,1) i4(3)", RG_A(index, .dim = { 0, 2 }) },
+                 { "(2,3,4,2) i3(2) i4(2)", RG_A(index, .dim = { 1, 2 }) },
+                 { "(3,2) i3()", RG_A(index, .dim = { 0 }) }, { "(3,2) i3(0)", RG_A(index, .dim = { 0 }) },
+                 { "(3,0) i3(2)", RG_A(index, .dim = { 0 }) }));
 
 static bool unindex_shape(rg_call *c)
 {
@@ -179,8 +186,9 @@ static rg_tensor *unindex_rule(const rg_step *s, rg_tensor *g)
     return rg_apply(&rg_op_index, &RG_ATTR(s, unindex)->at, sizeof(struct index_attr), s->n_in, in);
 }
 
-RG_OP(unindex, .attr_size = sizeof(struct unindex_attr), .doc = "zeros with x added at index tensors", .node = "IndexPutBackward0",
-      .shape = unindex_shape, .forward = unindex_forward, .grad = { RG_RULE(INDEX_NEEDS, unindex_rule) },
+RG_OP(unindex, .attr_size = sizeof(struct unindex_attr), .doc = "zeros with x added at index tensors",
+      .node = "IndexPutBackward0", .shape = unindex_shape, .forward = unindex_forward,
+      .grad = { RG_RULE(INDEX_NEEDS, unindex_rule) },
       RG_SAMPLES({ "(4,3) i5(4)", RG_A(unindex, { .dim = { 0 } }, RG_D(5, 3)) },
                  { "(2,3,3) i2(2,1) i4(3)", RG_A(unindex, { .dim = { 0, 2 } }, RG_D(2, 3, 4)) },
                  { "(0,2) i3(0)", RG_A(unindex, { .dim = { 0 } }, RG_D(3, 2)) }));
@@ -215,7 +223,8 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask)
     struct index_attr a = { .node = "MaskedSelectBackward0" };
     rg_tensor shape = { 0 }, *in[1 + RG_MAX_DIMS];
     if (!rg_check(x, "masked_select") || !rg_check(mask, "masked_select")) return NULL;
-    if (mask->dtype != RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "masked_select", "masked_select: expected BoolTensor for mask");
+    if (mask->dtype != RG_BOOL)
+        return rg_fail(RG_RUNTIME_ERROR, "masked_select", "masked_select: expected BoolTensor for mask");
     if (!rg_broadcast_shapes("masked_select", mask, x, &shape)) return NULL;
     rg_dims dims = { .n = RG_MAX(shape.ndim, 1), .v = { 1 } };
     for (int d = 0; d < shape.ndim; d++) dims.v[d] = shape.size[d], a.dim[d] = d;
@@ -338,7 +347,8 @@ static int subscript_flatten(int n, const rg_item_index *items, rg_item_index fl
             if (!ok && flat[count].kind == RG_INDEX_TENSOR) return -1;
             text_skip(&p);
             if (!ok || (*p && *p != ','))
-                return rg_fail(RG_VALUE_ERROR, "index", "\"%s\" is not an index in Python's syntax: see \"%s\"", whole, p), -1;
+                return rg_fail(RG_VALUE_ERROR, "index", "\"%s\" is not an index in Python's syntax: see \"%s\"",
+                               whole, p), -1;
             count++;
             if (*p == ',') p++, text_skip(&p);          /* the last comma may stand alone */
         } while (*p);
@@ -382,8 +392,8 @@ static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
 {
     int64_t size = dim < s->part.ndim ? s->part.size[dim] : 0;
     if (at < -size || at >= size)
-        return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %d with size %lld", (long long)at,
-                       item, (long long)size);
+        return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %d with size %lld",
+                       (long long)at, item, (long long)size);
     return subscript_step(s, (struct subscript_step){ STEP_INDEX, (int)dim, .start = at < 0 ? at + size : at });
 }
 
@@ -403,7 +413,8 @@ static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[
 {
     int64_t n = on;
     int d;
-    if (!rg_wrap_dim("index", dim, s->part.ndim + 1, &d) || !subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d }))
+    if (!rg_wrap_dim("index", dim, s->part.ndim + 1, &d)
+        || !subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d }))
         return false;
     rg_tensor *which = rg_own(rg_new(RG_INT64, 1, &n));
     if (!which) return false;
@@ -419,8 +430,9 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
     char a[192], b[192];
     for (int d = 0; d < mask->ndim; d++)
         if (dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d])
-            return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s "
-                           "at index %d", rg_shape_text(mask->ndim, mask->size, a), d, rg_shape_text(s->part.ndim, s->part.size, b), dim + d);
+            return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the shape "
+                           "of the indexed tensor %s at index %d", rg_shape_text(mask->ndim, mask->size, a), d,
+                           rg_shape_text(s->part.ndim, s->part.size, b), dim + d);
     for (int d = 0; d < mask->ndim; d++) s->at.dim[s->n_index + d] = dim + d;
     if (!index_of_mask(mask, s->index + s->n_index)) return false;
     s->n_index += mask->ndim;
@@ -441,7 +453,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         if (flat[i].kind == RG_INDEX_TENSOR) {
             if (!rg_check(t, "index")) return false;
             if (rg_is_float(t->dtype))
-                return rg_fail(RG_INDEX_ERROR, "index", "tensors used as indices must be long, int, byte or bool tensors");
+                return rg_fail(RG_INDEX_ERROR, "index", "tensors used as indices must be long, int, byte or bool "
+                               "tensors");
             named += t->dtype == RG_BOOL ? t->ndim : 1;
         } else {
             named += flat[i].kind == RG_INDEX_NUMBER || flat[i].kind == RG_INDEX_SLICE;
@@ -463,21 +476,25 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         bool is_tensor = item->kind == RG_INDEX_TENSOR;
         if (item->kind == RG_INDEX_NUMBER) ok = subscript_number(s, item->start, dim, i);
         else if (item->kind == RG_INDEX_SLICE) ok = subscript_slice(s, item, dim++, n == 1 && !write);
-        else if (item->kind == RG_INDEX_BOOL && n == 1 && write) {       /* True: a new dim; False: there is nothing to do */
+        /* True: a new dim; False: there is nothing to do */
+        else if (item->kind == RG_INDEX_BOOL && n == 1 && write) {
             s->nothing = !item->start;
             ok = subscript_step(s, (struct subscript_step){ .kind = STEP_NEW });
         } else if (item->kind == RG_INDEX_BOOL) ok = subscript_bool(s, item->start, dim++, index, at);
         else if (item->text == subscript_ellipsis && !is_tensor) dim += x->ndim - named;
-        else if (is_tensor && t->ndim == 0 && t->dtype == RG_BOOL) ok = subscript_bool(s, *(const bool *)t->data, dim++, index, at);
+        else if (is_tensor && t->ndim == 0
+                 && t->dtype == RG_BOOL) ok = subscript_bool(s, *(const bool *)t->data, dim++, index, at);
         else if (is_tensor && t->ndim == 0) ok = subscript_number(s, *(const int64_t *)(void *)t->data, dim, i);
         else if (is_tensor) {
-            if (s->n_index == RG_MAX_DIMS) return rg_fail(RG_INDEX_ERROR, "index", "at most %d index tensors", RG_MAX_DIMS);
+            if (s->n_index == RG_MAX_DIMS)
+                return rg_fail(RG_INDEX_ERROR, "index", "at most %d index tensors", RG_MAX_DIMS);
             at[s->n_index] = (int)dim;
             index[s->n_index++] = t;
             dim += t->dtype == RG_BOOL ? t->ndim : 1;
         } else {
             int d;
-            ok = rg_wrap_dim("index", dim, s->part.ndim + 1, &d) && subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d });
+            ok = rg_wrap_dim("index", dim, s->part.ndim + 1, &d)
+                && subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d });
             dim++;
         }
     }
@@ -487,7 +504,9 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
     s->n_index = 0;
     for (int i = 0; i < n_given && ok; i++) {
         if (index[i]->dtype == RG_BOOL) ok = subscript_mask(s, index[i], at[i]);
-        else if (at[i] >= s->part.ndim) ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d (got %d)", s->part.ndim, at[i] + 1);
+        else if (at[i] >= s->part.ndim) ok = rg_fail(RG_INDEX_ERROR, "index",
+                                                     "too many indices for tensor of dimension %d (got %d)",
+                                                     s->part.ndim, at[i] + 1);
         else s->at.dim[s->n_index] = at[i], s->index[s->n_index++] = index[i];
     }
     return ok;
@@ -495,8 +514,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items] -------------------------------------------------------------------------------------- */
 
-static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const struct subscript_step *step, const struct index_attr *at, int n_index,
-                                 rg_tensor *const index[])
+static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const struct subscript_step *step,
+                                 const struct index_attr *at, int n_index, rg_tensor *const index[])
 {
     for (int i = 0; i < n_steps && x; i++)
         x = step[i].kind == STEP_INDEX ? rg_select(x, step[i].dim, step[i].start)
@@ -513,7 +532,8 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items)
     subscript s;
     if (!rg_check(x, "index")) return NULL;
     RG_SCOPE();
-    rg_tensor *y = subscript_read(x, n, items, false, &s) ? subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index) : NULL;
+    rg_tensor *y = subscript_read(x, n, items, false, &s)
+        ? subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index) : NULL;
     return y ? rg_escape(y) : NULL;
 }
 
@@ -552,12 +572,15 @@ static const char *set_item_node(const void *attr)
     return a->n_steps ? "CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
 }
 
-RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node, .inplace = true,
-      .shape = rg_shape_same, .forward = set_item_forward, .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
+RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node,
+      .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
+      .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
       RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { STEP_INDEX, .start = 1 } }) },
-                 { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2, .step = { { STEP_RANGE, 1, 1, 5, 2 }, { STEP_NEW, 1 } }) },
+                 { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2,
+                                         .step = { { STEP_RANGE, 1, 1, 5, 2 }, { STEP_NEW, 1 } }) },
                  { "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
-                 { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1, .step = { { STEP_INDEX } }) },
+                 { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
+                                               .step = { { STEP_INDEX } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
 /* The value as it goes there: without leading dims of size 1, expanded, converted. */
@@ -566,8 +589,10 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
     rg_tensor there = s->part;
     int begin, n, lead = 0;
     char a[192], b[192];
-    bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0 || (s->masked && value->numel == 1);
-    if (s->n_index && !index_layout("set_item_", &s->part, &s->at, s->n_index, s->index, &there, &begin, &n)) return NULL;
+    bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0
+        || (s->masked && value->numel == 1);
+    if (s->n_index && !index_layout("set_item_", &s->part, &s->at, s->n_index, s->index, &there, &begin, &n))
+        return NULL;
     if (value->storage == x->storage && !(value = rg_clone(value))) return NULL;
     if (!rg_same_shape(value, &there)) {
         while (lead < value->ndim && value->size[lead] == 1) lead++;
@@ -576,13 +601,15 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
         for (int d = 0; d < shape.n; d++) shape.v[d] = there.size[d];
         if (lead && !(value = rg_reshape_dims(value, rest))) return NULL;
         if (s->n_index && !rg_expandable(value, &there))
-            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be broadcast to indexing "
-                           "result of shape %s", rg_shape_text(value->ndim, value->size, a), rg_shape_text(there.ndim, there.size, b));
+            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be "
+                           "broadcast to indexing result of shape %s", rg_shape_text(value->ndim, value->size, a),
+                           rg_shape_text(there.ndim, there.size, b));
         if (!(value = rg_expand_dims(value, shape))) return NULL;
     }
     if (converts) return rg_to(value, x->dtype);
-    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got %s for the "
-                   "destination and %s for the source.", rg_scalar_name(x->dtype), rg_scalar_name(value->dtype));
+    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got "
+                   "%s for the destination and %s for the source.", rg_scalar_name(x->dtype),
+                   rg_scalar_name(value->dtype));
 }
 
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items)
@@ -593,7 +620,8 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
     if (!subscript_read(x, n, items, true, &s)) return NULL;
     if (s.nothing) return x;
     if (s.n_steps && x->history && rg_is_leaf(x) && rg_grad_mode())
-        return rg_fail(RG_RUNTIME_ERROR, "set_item_", "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+        return rg_fail(RG_RUNTIME_ERROR, "set_item_", "a view of a leaf Variable that requires grad is being used "
+                       "in an in-place operation.");
     struct set_item_attr a;
     rg_tensor *in[2 + RG_MAX_DIMS] = { x, set_item_value(x, value, &s) };
     if (!in[1]) return NULL;

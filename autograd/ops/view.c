@@ -25,21 +25,22 @@ static bool expand_view(rg_call *c)
     int shift = want->n - x->ndim;
     char a[192], b[192];
     if (shift < 0)
-        return rg_fail(RG_RUNTIME_ERROR, "expand", "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) "
-                       "must be greater or equal to the number of dimensions in the tensor (%d)",
-                       rg_scalar_name(x->dtype), rg_shape_text(x->ndim, x->size, b), rg_shape_text(want->n, want->v, a),
-                       want->n, x->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "expand", "expand(torch.%sTensor{%s}, size=%s): the number of sizes "
+                       "provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
+                       rg_scalar_name(x->dtype), rg_shape_text(x->ndim, x->size, b),
+                       rg_shape_text(want->n, want->v, a), want->n, x->ndim);
     y->ndim = (uint8_t)want->n;
     for (int d = want->n - 1; d >= 0; d--) {
         int64_t size = want->v[d], from = d < shift ? 1 : x->size[d - shift];
         if (size < 0 && d < shift)
-            return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) isn't allowed in a leading, "
-                           "non-existing dimension %d", (long long)size, d);
+            return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) isn't allowed in a "
+                           "leading, non-existing dimension %d", (long long)size, d);
         if (size == -1) size = from;
         if (size < 0 || (from != 1 && from != size))
-            return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) must match the existing size "
-                           "(%lld) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", (long long)size,
-                           (long long)from, d, rg_shape_text(want->n, want->v, a), rg_shape_text(x->ndim, x->size, b));
+            return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) must match the "
+                           "existing size (%lld) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: "
+                           "%s", (long long)size, (long long)from, d, rg_shape_text(want->n, want->v, a),
+                           rg_shape_text(x->ndim, x->size, b));
         y->size[d] = size;
         y->stride[d] = from == size && d >= shift ? x->stride[d - shift] : 0;
     }
@@ -49,10 +50,11 @@ static bool expand_view(rg_call *c)
 /* The engine sums over what was expanded. */
 static rg_tensor *expand_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
-RG_OP(expand, .attr_size = sizeof(struct expand_attr), .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", .n_in = 1, .view = expand_view,
-      .grad = { RG_RULE(0, expand_rule) },
+RG_OP(expand, .attr_size = sizeof(struct expand_attr), .doc = "x with dims of size 1 repeated",
+      .node = "ExpandBackward0", .n_in = 1, .view = expand_view, .grad = { RG_RULE(0, expand_rule) },
       RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(2, 3)) }, { "(2,1)", RG_A(expand, RG_D(4, -1, 3)) },
-                 { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) }, { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
+                 { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) },
+                 { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
 
 rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape)
 {
@@ -151,8 +153,10 @@ RG_OP(slice, .doc = "x[start:start + length step:step] along dim", SLICE_ROW,
       RG_SAMPLES({ "(2,3)", RG_A(slice, SLICE_RANGE(1, 1, 2, 1)) }, { "(7,2)", RG_A(slice, SLICE_RANGE(0, 1, 3, 2)) },
                  { "(3)", RG_A(slice, SLICE_RANGE(0, 3, 0, 1)) }, { "(2,0,3)", RG_A(slice, SLICE_RANGE(2, 0, 2, 2)) }));
 RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", SLICE_ROW,
-      RG_SAMPLES({ "(3,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 1, 0, 3)) }, { "(2,3,4)", RG_A(diagonal, SLICE_DIAGONAL(2, 0, 1, 1)) },
-                 { "(4,2,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 2, -2, 2)) }, { "(2,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 1, 5, 0)) },
+      RG_SAMPLES({ "(3,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 1, 0, 3)) },
+                 { "(2,3,4)", RG_A(diagonal, SLICE_DIAGONAL(2, 0, 1, 1)) },
+                 { "(4,2,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 2, -2, 2)) },
+                 { "(2,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 1, 5, 0)) },
                  { "(0,3)", RG_A(diagonal, SLICE_DIAGONAL(0, 1, 0, 0)) }));
 
 static bool unslice_shape(rg_call *c)
@@ -212,7 +216,8 @@ static bool diagonal_copy_forward(rg_call *c)
 RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr_size = sizeof(struct select_attr),
       .node = "DiagonalBackward0_copy", .n_in = 1, .shape = diagonal_copy_shape, .forward = diagonal_copy_forward,
       .grad = { RG_RULE_INTO(0, slice_rule, slice_into) },
-      RG_SAMPLES({ "(3,4)", RG_A(select, SLICE_DIAGONAL(0, 1, 1, 3)) }, { "(0,4)", RG_A(select, SLICE_DIAGONAL(0, 1, 0, 0)) }));
+      RG_SAMPLES({ "(3,4)", RG_A(select, SLICE_DIAGONAL(0, 1, 1, 3)) },
+                 { "(0,4)", RG_A(select, SLICE_DIAGONAL(0, 1, 0, 0)) }));
 
 static rg_tensor *select_as(const char *node, rg_tensor *x, int dim, int64_t index)
 {
@@ -232,8 +237,8 @@ rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index)
     if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, "select", "select() cannot be applied to a 0-dim tensor.");
     if (!rg_wrap_dim("select", dim, x->ndim, &d)) return NULL;
     if (index < -x->size[d] || index >= x->size[d])
-        return rg_fail(RG_INDEX_ERROR, "select", "select(): index %lld out of range for tensor of size %s at dimension %d",
-                       (long long)index, rg_shape_text(x->ndim, x->size, shape), d);
+        return rg_fail(RG_INDEX_ERROR, "select", "select(): index %lld out of range for tensor of size %s at "
+                       "dimension %d", (long long)index, rg_shape_text(x->ndim, x->size, shape), d);
     return select_as(NULL, x, d, index < 0 ? index + x->size[d] : index);
 }
 
@@ -246,8 +251,8 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
     if (!rg_wrap_dim("narrow", dim, x->ndim, &d)) return NULL;
     int64_t size = x->size[d];
     if (start < -size || start > size)
-        return rg_fail(RG_INDEX_ERROR, "narrow", "start out of range (expected to be in range of [%lld, %lld], but got %lld)",
-                       (long long)-size, (long long)size, (long long)start);
+        return rg_fail(RG_INDEX_ERROR, "narrow", "start out of range (expected to be in range of [%lld, %lld], but "
+                       "got %lld)", (long long)-size, (long long)size, (long long)start);
     if (start < 0) start += size;
     if (length > size - start)
         return rg_fail(RG_RUNTIME_ERROR, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).",
@@ -352,7 +357,8 @@ enum { LIST_MOST = 1 << 22 };           /* so many headers are most of a gigabyt
 /* Room for n tensors, which the scope owns. */
 static rg_tensor **list_room(const char *op, int64_t n)
 {
-    if (n > LIST_MOST) return rg_fail(RG_RUNTIME_ERROR, op, "%lld parts, but a list has at most %d", (long long)n, LIST_MOST);
+    if (n > LIST_MOST)
+        return rg_fail(RG_RUNTIME_ERROR, op, "%lld parts, but a list has at most %d", (long long)n, LIST_MOST);
     return (rg_tensor **)(void *)rg_own_string((size_t)n * sizeof(rg_tensor *));
 }
 
@@ -379,10 +385,10 @@ rg_list rg_split(rg_tensor *x, int64_t size, int dim)
 {
     int d;
     if (!split_check("split", x, dim, &d)) return list_failed;
-    if (size < 0) rg_fail(RG_RUNTIME_ERROR, "split", "split expects split_size be non-negative, but got split_size=%lld", (long long)size);
-    else if (size == 0 && x->size[d])
-        rg_fail(RG_RUNTIME_ERROR, "split", "split_size can only be 0 if dimension size is 0, but got dimension size of %lld",
-                (long long)x->size[d]);
+    if (size < 0) rg_fail(RG_RUNTIME_ERROR, "split", "split expects split_size be non-negative, but got "
+                          "split_size=%lld", (long long)size);
+    else if (size == 0 && x->size[d]) rg_fail(RG_RUNTIME_ERROR, "split", "split_size can only be 0 if dimension "
+                                              "size is 0, but got dimension size of %lld", (long long)x->size[d]);
     else return split_even("split", x, size, d);
     return list_failed;
 }
@@ -400,10 +406,10 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim)
     }
     if (negative || overflow || sum != x->size[d]) {
         const char *given = rg_shape_text(sizes ? n : 0, sizes, text);
-        if (negative) rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes have only non-negative entries, "
-                              "but got split_sizes=%s", given);
-        else rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's "
-                     "size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim, given);
+        if (negative) rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes have only "
+                              "non-negative entries, but got split_sizes=%s", given);
+        else rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes to sum exactly to %lld (input "
+                     "tensor's size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim, given);
         return list_failed;
     }
     rg_tensor **part = list_room("split", n);
@@ -465,10 +471,10 @@ static rg_tensor *transpose_rule(const rg_step *s, rg_tensor *g)
     return rg_transpose(g, RG_ATTR(s, transpose)->dim0, RG_ATTR(s, transpose)->dim1);
 }
 
-RG_OP(transpose, .attr_size = sizeof(struct transpose_attr), .doc = "x with two dims exchanged", .node = "TransposeBackward0", .n_in = 1, .view = transpose_view,
-      .grad = { RG_RULE(0, transpose_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(transpose, 0, 1) }, { "(2,3,4)", RG_A(transpose, 2, 0) }, { "()", RG_A(transpose, 0, 0) },
-                 { "(0,3)", RG_A(transpose, 0, 1) }));
+RG_OP(transpose, .attr_size = sizeof(struct transpose_attr), .doc = "x with two dims exchanged",
+      .node = "TransposeBackward0", .n_in = 1, .view = transpose_view, .grad = { RG_RULE(0, transpose_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(transpose, 0, 1) }, { "(2,3,4)", RG_A(transpose, 2, 0) },
+                 { "()", RG_A(transpose, 0, 0) }, { "(0,3)", RG_A(transpose, 0, 1) }));
 
 rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1)
 {
@@ -483,7 +489,8 @@ rg_tensor *rg_mT(rg_tensor *x)
     if (!rg_check(x, "mT")) return NULL;
     if (x->ndim == 0) return rg_lend(x);
     if (x->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", x->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got "
+                       "%d-D tensor.", x->ndim);
     return rg_transpose(x, -2, -1);
 }
 
@@ -507,7 +514,8 @@ RG_OP(t, .doc = "a matrix with its dims exchanged", .node = "TBackward0", .n_in 
 rg_tensor *rg_t(rg_tensor *x)
 {
     if (!rg_check(x, "t")) return NULL;
-    if (x->ndim > 2) return rg_fail(RG_RUNTIME_ERROR, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD", x->ndim);
+    if (x->ndim > 2)
+        return rg_fail(RG_RUNTIME_ERROR, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD", x->ndim);
     return RG_APPLY(t, RG_NO_ATTR, x);
 }
 
@@ -540,8 +548,8 @@ static rg_tensor *permute_rule(const rg_step *s, rg_tensor *g)
     return rg_permute_dims(g, back);
 }
 
-RG_OP(permute, .attr_size = sizeof(struct permute_attr), .doc = "x with its dims in another order", .node = "PermuteBackward0",
-      .n_in = 1, .view = permute_view, .grad = { RG_RULE(0, permute_rule) },
+RG_OP(permute, .attr_size = sizeof(struct permute_attr), .doc = "x with its dims in another order",
+      .node = "PermuteBackward0", .n_in = 1, .view = permute_view, .grad = { RG_RULE(0, permute_rule) },
       RG_SAMPLES({ "(2,3,4)", RG_A(permute, RG_D(2, 0, 1)) }, { "(2,3)", RG_A(permute, RG_D(1, 0)) },
                  { "()", RG_A(permute, RG_D()) }, { "(0,3)", RG_A(permute, RG_D(1, 0)) }));
 
@@ -563,9 +571,9 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
     uint32_t mask;
     if (!rg_check(x, "permute")) return NULL;
     if (dims.n != x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "permute", "permute(sparse_coo): number of dimensions in the tensor input does not match "
-                       "the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d",
-                       x->ndim, dims.n);
+        return rg_fail(RG_RUNTIME_ERROR, "permute", "permute(sparse_coo): number of dimensions in the tensor input "
+                       "does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is "
+                       "not equal to len(dims) = %d", x->ndim, dims.n);
     if (!dims_wrap("permute", &dims, x->ndim, &mask, "permute(): duplicate dims are not allowed.")) return NULL;
     return RG_APPLY(permute, (&(struct permute_attr){ dims }), x);
 }
@@ -581,11 +589,12 @@ rg_tensor *rg_T(rg_tensor *x)
 rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination)
 {
     char a[192], b[192];
-    if (!rg_check(x, "movedim") || !rg_check_dims("movedim", source.n) || !rg_check_dims("movedim", destination.n)) return NULL;
+    if (!rg_check(x, "movedim") || !rg_check_dims("movedim", source.n) || !rg_check_dims("movedim", destination.n))
+        return NULL;
     const char *from = rg_shape_text(source.n, source.v, a), *to = rg_shape_text(destination.n, destination.v, b);
     if (source.n != destination.n)
-        return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: Invalid source or destination dims: source (%s dims) should contain "
-                       "the same number of dims as destination (%s dims)", from, to);
+        return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: Invalid source or destination dims: source (%s dims) "
+                       "should contain the same number of dims as destination (%s dims)", from, to);
     char twice[2][256];
     uint32_t taken, filled;
     for (int i = 0, d; i < 2 * source.n; i++)
@@ -627,8 +636,8 @@ static bool unsqueeze_view(rg_call *c)
 
 static rg_tensor *unsqueeze_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
-RG_OP(unsqueeze, .attr_size = sizeof(struct unsqueeze_attr), .doc = "x with a dim of size 1 more", .node = "UnsqueezeBackward0", .n_in = 1, .view = unsqueeze_view,
-      .grad = { RG_RULE(0, unsqueeze_rule) },
+RG_OP(unsqueeze, .attr_size = sizeof(struct unsqueeze_attr), .doc = "x with a dim of size 1 more",
+      .node = "UnsqueezeBackward0", .n_in = 1, .view = unsqueeze_view, .grad = { RG_RULE(0, unsqueeze_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, 1) }, { "()", RG_A(unsqueeze, 0) }, { "(0,2)", RG_A(unsqueeze, 2) }));
 
 rg_tensor *rg_unsqueeze(rg_tensor *x, int dim)
@@ -662,10 +671,11 @@ static const char *squeeze_node(const void *attr)
     return nodes[((const struct squeeze_attr *)attr)->form];
 }
 
-RG_OP(squeeze, .attr_size = sizeof(struct squeeze_attr), .doc = "x without dims of size 1", .node_of = squeeze_node, .n_in = 1,
-      .view = squeeze_view, .grad = { RG_RULE(0, unsqueeze_rule) },
-      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, UINT32_MAX, 0) }, { "(2,1,3,1)", RG_A(squeeze, 2, 1) }, { "(2,3)", RG_A(squeeze, 1, 1) },
-                 { "()", RG_A(squeeze, UINT32_MAX, 0) }, { "(1,0)", RG_A(squeeze, 3, 2) }));
+RG_OP(squeeze, .attr_size = sizeof(struct squeeze_attr), .doc = "x without dims of size 1",
+      .node_of = squeeze_node, .n_in = 1, .view = squeeze_view, .grad = { RG_RULE(0, unsqueeze_rule) },
+      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, UINT32_MAX, 0) }, { "(2,1,3,1)", RG_A(squeeze, 2, 1) },
+                 { "(2,3)", RG_A(squeeze, 1, 1) }, { "()", RG_A(squeeze, UINT32_MAX, 0) },
+                 { "(1,0)", RG_A(squeeze, 3, 2) }));
 
 rg_tensor *rg_squeeze(rg_tensor *x)
 {
@@ -683,13 +693,15 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims)
 {
     struct squeeze_attr a = { .form = 2 };
     if (!rg_check(x, "squeeze") || !rg_check_dims("squeeze", dims.n)) return NULL;
-    if (!dims_wrap("squeeze", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")) return NULL;
+    if (!dims_wrap("squeeze", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims"))
+        return NULL;
     return RG_APPLY(squeeze, &a, x);
 }
 
 /* ---- reshape: a view where the strides allow it, else a copy ----------------------------------- */
 
-struct reshape_attr { rg_dims shape; enum { RESHAPE_VIEW, RESHAPE_ALIAS, RESHAPE_COPY } form; };     /* COPY: x is one that nobody else sees */
+/* COPY: x is one that nobody else sees */
+struct reshape_attr { rg_dims shape; enum { RESHAPE_VIEW, RESHAPE_ALIAS, RESHAPE_COPY } form; };
 
 /* The strides that give x another shape without moving an element; false: none do. */
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y)
@@ -721,8 +733,8 @@ static bool reshape_view(rg_call *c)
     y->ndim = (uint8_t)shape->n;
     for (int d = 0; d < shape->n; d++) y->size[d] = shape->v[d];
     if (!reshape_strides(c->in[0], y))
-        return rg_fail(RG_RUNTIME_ERROR, "view", "view size is not compatible with input tensor's size and stride (at least "
-                       "one dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
+        return rg_fail(RG_RUNTIME_ERROR, "view", "view size is not compatible with input tensor's size and stride "
+                       "(at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
     if (RG_ATTR(c, reshape)->form == RESHAPE_COPY) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
@@ -735,8 +747,8 @@ static const char *reshape_node(const void *attr)
 
 static rg_tensor *reshape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
-RG_OP(reshape, .attr_size = sizeof(struct reshape_attr), .doc = "x in another shape", .node_of = reshape_node, .n_in = 1, .view = reshape_view, .some_strides = true,
-      .grad = { RG_RULE(0, reshape_rule) },
+RG_OP(reshape, .attr_size = sizeof(struct reshape_attr), .doc = "x in another shape", .node_of = reshape_node,
+      .n_in = 1, .view = reshape_view, .some_strides = true, .grad = { RG_RULE(0, reshape_rule) },
       RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
@@ -750,14 +762,15 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape)
     for (int d = 0; d < shape->n; d++) {
         if (shape->v[d] == -1 && infer >= 0) return rg_fail(RG_RUNTIME_ERROR, op, "only one dimension can be inferred");
         if (shape->v[d] < -1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "invalid shape dimension %lld at index %d of shape %s", (long long)shape->v[d], d,
-                           rg_shape_text(shape->n, shape->v, text));
+            return rg_fail(RG_RUNTIME_ERROR, op, "invalid shape dimension %lld at index %d of shape %s",
+                           (long long)shape->v[d], d, rg_shape_text(shape->n, shape->v, text));
         if (shape->v[d] == -1) infer = d;
         else if (__builtin_mul_overflow(rest, shape->v[d], &rest)) rest = -1, d = shape->n;
     }
     if (infer >= 0 && rest == 0 && x->numel == 0)
-        return rg_fail(RG_RUNTIME_ERROR, op, "cannot reshape tensor of 0 elements into shape %s because the unspecified "
-                       "dimension size -1 can be any value and is ambiguous", rg_shape_text(shape->n, shape->v, text));
+        return rg_fail(RG_RUNTIME_ERROR, op, "cannot reshape tensor of 0 elements into shape %s because the "
+                       "unspecified dimension size -1 can be any value and is ambiguous",
+                       rg_shape_text(shape->n, shape->v, text));
     if (infer >= 0 && rest > 0 && x->numel % rest == 0) {
         shape->v[infer] = x->numel / rest;
     } else if (infer >= 0 || rest != x->numel) {
@@ -782,7 +795,8 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape)
     if (!rg_check(x, "reshape") || !reshape_infer("reshape", x, &shape)) return NULL;
     rg_tensor fits = { .ndim = (uint8_t)shape.n };
     for (int d = 0; d < shape.n; d++) fits.size[d] = shape.v[d];
-    if (reshape_strides(x, &fits)) return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? RESHAPE_VIEW : RESHAPE_ALIAS);
+    if (reshape_strides(x, &fits))
+        return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? RESHAPE_VIEW : RESHAPE_ALIAS);
     RG_SCOPE();
     rg_tensor *copy = rg_contiguous(x), *y = copy ? reshape_apply(copy, &shape, RESHAPE_COPY) : NULL;
     return y ? rg_escape(y) : NULL;
@@ -810,7 +824,8 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim)
     rg_dims shape = { .n = x->ndim - (end - start) };
     for (int d = 0; d < shape.n; d++) shape.v[d] = x->size[d <= start ? d : d + end - start];
     for (int d = start + 1; d <= end; d++)
-        if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start])) shape.v[start] = 0;  /* beside a dim of 0 */
+        /* beside a dim of 0 */
+        if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start])) shape.v[start] = 0;
     return rg_reshape_dims(x, shape);
 }
 
@@ -836,8 +851,9 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
         if (!reshape_infer("unflatten", &part, &sizes)) return NULL;
     if (infer >= 0 && product > 0 && whole % product == 0) sizes.v[infer] = whole / product;
     else if (infer >= 0 || product != whole)
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in "
-                       "the input tensor", rg_shape_text(sizes.n, sizes.v, text), at, (long long)whole);
+        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size "
+                       "of dim %d (%lld) in the input tensor", rg_shape_text(sizes.n, sizes.v, text), at,
+                       (long long)whole);
     rg_dims shape = { .n = x->ndim - 1 + sizes.n };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = d < at ? x->size[d] : d < at + sizes.n ? sizes.v[d - at] : x->size[d - sizes.n + 1];
