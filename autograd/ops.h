@@ -114,7 +114,8 @@ rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value);  
 rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value);  /* x + value a / b */
 
 /* ---- reductions ---------------------------------------------------------------------
- * Over everything; over one dim; over several (RG_DIMS(0, 2); RG_DIMS(): all). */
+ * Over everything; over one dim; over several (RG_DIMS(0, 2); RG_DIMS(): all, but for
+ * any and all none, as torch has it). */
 typedef struct rg_values_indices { rg_tensor *values, *indices; } rg_values_indices;    /* NULL, NULL: failed */
 
 rg_tensor *rg_sum(rg_tensor *x);
