@@ -25,7 +25,7 @@ TEST(logical_not, "is x 0?")
 /* ---- of two ------------------------------------------------------------------------------ */
 
 /* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
-#define COMPARE(ident, Node, formula)                                                           \
+#define COMPARISON(ident, Node, formula)                                                        \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, .kernel = k_##ident, \
           SAMPLES_2("", ""));                                                                   \
     rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(ident, RG_NO_ATTR, a, b); } \
@@ -36,15 +36,15 @@ TEST(logical_not, "is x 0?")
         return rg_replace_(#ident "_", node, x, (rg_##ident)(x, b));                            \
     }
 
-COMPARE(eq, "Eq", "a == b")
-COMPARE(ne, "Ne", "a != b")
-COMPARE(lt, "Lt", "a < b")
-COMPARE(le, "Le", "a <= b")
-COMPARE(gt, "Gt", "a > b")
-COMPARE(ge, "Ge", "a >= b")
-COMPARE(logical_and, "LogicalAnd", "a and b")
-COMPARE(logical_or, "LogicalOr", "a or b")
-COMPARE(logical_xor, "LogicalXor", "a or b, not both")
+COMPARISON(eq, "Eq", "a == b")
+COMPARISON(ne, "Ne", "a != b")
+COMPARISON(lt, "Lt", "a < b")
+COMPARISON(le, "Le", "a <= b")
+COMPARISON(gt, "Gt", "a > b")
+COMPARISON(ge, "Ge", "a >= b")
+COMPARISON(logical_and, "LogicalAnd", "a and b")
+COMPARISON(logical_or, "LogicalOr", "a or b")
+COMPARISON(logical_xor, "LogicalXor", "a or b, not both")
 
 rg_tensor *rg_logical_not_(rg_tensor *x)
 {

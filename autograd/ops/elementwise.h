@@ -40,9 +40,9 @@ static inline bool elementwise_number(const rg_tensor *t) { return t && t->state
  * functions. of: g, x or y; gradient: an expression in g and that one. */
 #define ELEMENTWISE(ident, Node, formula, typing_, shape_, of, gradient, ...)                   \
     static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, NULL), true; } \
-    static rg_tensor *ident##_rule(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; } \
+    static rg_tensor *ident##_derivative(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; } \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, .typing = typing_, .inplace = true, \
-          .shape = shape_, .forward = ident##_forward, .grad = { RG_RULE(NEEDS_##of, ident##_rule) }, __VA_ARGS__); \
+          .shape = shape_, .forward = ident##_forward, .grad = { RG_RULE(NEEDS_##of, ident##_derivative) }, __VA_ARGS__); \
     rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }
 
 #define INPLACE_1(ident) rg_tensor *rg_##ident##_(rg_tensor *x) { return RG_APPLY_(ident, RG_NO_ATTR, x); }

@@ -365,7 +365,7 @@ rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tens
 rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) { return rg_replace_("copy_", "CopyBackwards", x, source); }
 
 /* One value for all, which may be written where several elements share a place. */
-static rg_tensor *fill_with(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
+static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
 {
     if (rg_grad_mode() && (x->history || value->history)) return rg_replace_(name, node, x, value);
     if (rg_write_guard && !rg_write_guard(x, name, false)) return NULL;
@@ -382,12 +382,12 @@ rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
                        value->ndim);
     bool number = elementwise_number(value);
     if (number && !ternary_fits("fill_", value, x->dtype)) return NULL;
-    return fill_with("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
+    return fill_throughout("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
 }
 
 rg_tensor *rg_zero_(rg_tensor *x)
 {
     RG_SCOPE();
     rg_tensor *zero = rg_wrap_int(0);
-    return rg_check(x, "zero_") && zero ? fill_with("zero_", "ZeroBackward0", x, zero) : NULL;
+    return rg_check(x, "zero_") && zero ? fill_throughout("zero_", "ZeroBackward0", x, zero) : NULL;
 }

@@ -10,7 +10,12 @@
 
 #include "kernels.h"
 
+#include "smooth.h"
+
 #include <tgmath.h>
+
+K_ROUNDING(float, 0x1p23f)
+K_ROUNDING(double, 0x1p52)
 
 /* The output is an operand itself, or apart from it: no step depends on another. */
 #ifdef __clang__
@@ -104,6 +109,23 @@
             K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
                 const A a = pa[i];                                                              \
                 const T b = pb[i], c = pc[i];                                                   \
+                y[i] = (R)(expression);                                                         \
+            }                                                                                   \
+        } else if (s[0] == sizeof(R) && s[1] == sizeof(A) && s[2] == 0 && s[3] == 0) {          \
+            R *y = (R *)p[0];                                                                   \
+            const A *pa = (const A *)p[1];                                                      \
+            const T b = *(const T *)p[2], c = *(const T *)p[3];                                 \
+            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
+                const A a = pa[i];                                                              \
+                y[i] = (R)(expression);                                                         \
+            }                                                                                   \
+        } else if (s[0] == sizeof(R) && s[1] == sizeof(A) && s[2] == sizeof(T) && s[3] == 0) {  \
+            R *y = (R *)p[0];                                                                   \
+            const A *pa = (const A *)p[1];                                                      \
+            const T *pb = (const T *)p[2], c = *(const T *)p[3];                                \
+            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
+                const A a = pa[i];                                                              \
+                const T b = pb[i];                                                              \
                 y[i] = (R)(expression);                                                         \
             }                                                                                   \
         } else {                                                                                \

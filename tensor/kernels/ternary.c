@@ -10,9 +10,11 @@ static void each_of_three(rg_tensor *y, rg_tensor *const in[], rg_loop *loop, co
 
 /* ---- choosing -------------------------------------------------------------------- */
 
-LOOP_3(where_1, bool, uint8_t, uint8_t, a ? b : c)
-LOOP_3(where_4, bool, uint32_t, uint32_t, a ? b : c)
-LOOP_3(where_8, bool, uint64_t, uint64_t, a ? b : c)
+/* A mask of ones or zeros: what is chosen is no branch, which a random condition would make slow. */
+#define WHERE(name, T) LOOP_3(name, bool, T, T, (b & -(T)a) | (c & ~-(T)a))
+WHERE(where_1, uint8_t)
+WHERE(where_4, uint32_t)
+WHERE(where_8, uint64_t)
 
 void k_where(rg_tensor *y, rg_tensor *const in[])
 {
