@@ -181,7 +181,7 @@ static rg_tensor *softplus_rule(const rg_step *s, rg_tensor *g)
 {
     const double *k = NUMBERS_OF(s);
     rg_tensor *bx = rg_mul(rg_saved(s, 0), k[0]);
-    return rg_where(rg_gt(bx, k[1]), g, rg_mul(g, rg_sigmoid(bx)));
+    return rg_where(rg_gt(bx, k[1]), g, rg_mul(g, rg_sigmoid(rg_hardtanh(bx, -INFINITY, k[1]))));
 }
 
 RG_OP(softplus, .doc = "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", .node = "SoftplusBackward0", .n_in = 1, .attr_size = sizeof(struct activation_attr), .inplace = true,
