@@ -1,0 +1,88 @@
+/* Products of matrices against sums written out: sizes around every block and tile,
+ * any strides. Whole numbers, so that no order of summing may make a difference. */
+#include "tests/test.h"
+#include "tensor/kernels/kernels.h"
+
+#include <math.h>
+
+/* rows x columns of small whole numbers; `layout`: as it is, transposed, every second element, or one row for all */
+static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout, uint32_t seed)
+{
+    bool turned = layout == 1;
+    int64_t step = layout == 2 ? 2 : 1, size[] = { turned ? columns : rows, (turned ? rows : columns) * step };
+    rg_tensor *t = rg_own(rg_new(dtype, 2, size));
+    for (int64_t i = 0; i < t->numel; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        rg_store_i64(t->data + i * (int64_t)rg_sizeof(dtype), dtype, (int64_t)(seed >> 24) % 7 - 3);
+    }
+    t->size[0] = rows, t->size[1] = columns;
+    t->stride[0] = turned ? 1 : layout == 3 ? 0 : columns * step;
+    t->stride[1] = turned ? rows : step;
+    rg_update_flags(t);
+    return t;
+}
+
+static int64_t at(const rg_tensor *t, int64_t i, int64_t j)
+{
+    return rg_load_i64(t->data + (i * t->stride[0] + j * t->stride[1]) * (int64_t)rg_sizeof(t->dtype), (rg_dtype)t->dtype);
+}
+
+static void check_product(rg_dtype dtype, int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha, double beta)
+{
+    RG_SCOPE();
+    rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2), *y = grid(dtype, m, n, 0, 3), *c = grid(dtype, m, n, 0, 3);
+    if (beta == 0 && rg_is_float(dtype)) rg_fill_number(y, NAN, 0);             /* is not to be read */
+    ck_assert(k_addmatmul(y, a, b, alpha, beta));
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t sum = (int64_t)beta * at(c, i, j);
+            for (int64_t l = 0; l < k; l++) sum += (int64_t)alpha * at(a, i, l) * at(b, l, j);
+            if (at(y, i, j) != sum)
+                ck_abort_msg("%s (%lld,%lld) (%lld,%lld), layouts %d %d, at %lld %lld: %lld, not %lld", rg_dtype_name(dtype), (long long)m,
+                             (long long)k, (long long)k, (long long)n, layout_a, layout_b, (long long)i, (long long)j,
+                             (long long)at(y, i, j), (long long)sum);
+        }
+}
+
+START_TEST(test_products)
+{
+    static const int64_t sizes[][3] = {                 /* m, n, k */
+        { 1, 1, 1 }, { 2, 3, 4 }, { 1, 40, 70 }, { 40, 1, 70 }, { 4, 33, 65 }, { 5, 33, 65 }, { 17, 31, 64 }, { 16, 100, 130 },
+        { 7, 15, 16 }, { 8, 16, 9 }, { 9, 17, 33 }, { 97, 65, 20 }, { 6, 48, 257 }, { 193, 5, 31 }, { 13, 1540, 3 }, { 200, 33, 300 },
+        { 3, 5, 0 }, { 50, 60, 0 }, { 0, 5, 3 }, { 5, 0, 3 },
+    };
+    for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
+        for (int s = 0; s < RG_COUNT(sizes); s++)
+            for (int layouts = 0; layouts < 16; layouts++)
+                check_product((rg_dtype)dtype, sizes[s][0], sizes[s][1], sizes[s][2], layouts / 4, layouts % 4, layouts % 3 ? 1 : -2,
+                              layouts % 5 ? 0 : 3);
+}
+END_TEST
+
+/* Batches, one of which both operands may share; b without a batch makes one matrix of a's rows. */
+START_TEST(test_batches)
+{
+    static const int64_t cases[][4] = {                 /* batches of a, of b */
+        { 3, 4, 3, 4 }, { 3, 1, 1, 4 }, { 1, 1, 3, 4 }, { 3, 4, 1, 1 }, { 1, 4, 3, 1 },
+    };
+    for (int k = 0; k < RG_COUNT(cases); k++) {
+        RG_SCOPE();
+        const int64_t *c = cases[k], sa[] = { c[0], c[1], 5, 6 }, sb[] = { c[2], c[3], 6, 7 }, sy[] = { 3, 4, 5, 7 };
+        rg_tensor *a = rg_own(rg_new(RG_FLOAT64, 4, sa)), *b = rg_own(rg_new(RG_FLOAT64, 4, sb)), *y = rg_own(rg_new(RG_FLOAT64, 4, sy));
+        for (int64_t i = 0; i < a->numel; i++) ((double *)a->data)[i] = (double)(i % 11 - 5);
+        for (int64_t i = 0; i < b->numel; i++) ((double *)b->data)[i] = (double)(i % 13 - 6);
+        ck_assert(k_matmul(y, a, b));
+        for (int64_t i = 0; i < 3; i++)
+            for (int64_t j = 0; j < 4; j++)
+                for (int64_t r = 0; r < 5; r++)
+                    for (int64_t s = 0; s < 7; s++) {
+                        const double *pa = (double *)a->data + ((i % c[0]) * c[1] + j % c[1]) * 30, *pb = (double *)b->data + ((i % c[2]) * c[3] + j % c[3]) * 42;
+                        double sum = 0;
+                        for (int l = 0; l < 6; l++) sum += pa[r * 6 + l] * pb[l * 7 + s];
+                        ck_assert_double_eq(((double *)y->data)[((i * 4 + j) * 5 + r) * 7 + s], sum);
+                    }
+    }
+}
+END_TEST
+
+RG_TESTS(matmul, test_products, test_batches)
