@@ -19,6 +19,7 @@ enum { FEW = 24, FEW_LEAVES = 16 };     /* what a small run needs is on the C st
 
 typedef struct {
     uint64_t      id;
+    const char   *op;
     bool          create_graph, retain, capturing;
     rg_node     **node;                 /* what the roots lead to, newest first once sorted; no leaves */
     size_t        n, node_room;
@@ -267,29 +268,45 @@ rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta)
 
 /* ---- hooks --------------------------------------------------------------------------- */
 
-/* Lets the hooks see, and replace, a gradient that is complete. */
-static bool run_hooks(const run *r, rg_node *n, int output, rg_tensor **grad)
+/* The hook that comes after number id; a hook may add others, and take itself away. */
+static rg_hook *hook_after(const rg_node *n, int id)
 {
-    if (!*grad) return true;
-    for (rg_hook *h = n->hooks; h; h = h->next) {
-        if (h->output != output) continue;
-        if (!h->function) {
-            rg_tensor *kept = r->create_graph ? *grad : rg_alias(*grad);
-            if (!kept) return false;
-            if (r->create_graph) rg_retain(kept);
-            rg_release(h->grad);
-            h->grad = kept;
-            continue;
+    rg_hook *h = n->hooks;
+    while (h && h->id <= id) h = h->next;
+    return h;
+}
+
+/* Kept for nobody, the graph of the gradient would keep the node: see node_history_release. */
+static bool hook_keep(rg_hook *h, rg_tensor *grad)
+{
+    rg_tensor *kept = h->grad ? rg_add(h->grad, grad) : rg_clone(grad);
+    if (!kept) return false;
+    rg_retain(kept);
+    rg_release(h->grad);
+    h->grad = kept;
+    return true;
+}
+
+/* Lets the hooks see, and replace, a gradient that is complete. */
+static bool run_hooks(rg_node *n, int output, rg_tensor **grad)
+{
+    int last = -1;
+    for (const rg_hook *h = n->hooks; h; h = h->next) last = h->id;
+    for (rg_hook *h = hook_after(n, -1); *grad && h && h->id <= last;) {
+        int id = h->id;
+        if (h->output == output && !h->function) {
+            if (rg_node_has_headers(n) && !hook_keep(h, *grad)) return false;
+        } else if (h->output == output) {
+            rg_tensor *g = rg_lend(*grad);
+            if (g) g = h->function(g, h->context);      /* h may be gone */
+            if (!rg_is_none(g) && (!rg_check(g, "hook") || !(g = rg_sum_to(g, &n->meta[output])))) return false;
+            if (g != RG_NONE) {
+                rg_retain(g);
+                rg_release(*grad);
+                *grad = g;
+            }
         }
-        rg_retain(*grad);
-        rg_tensor *g = h->function(rg_own(*grad), h->context);
-        if (g == RG_NONE) continue;
-        if (!rg_check(g, "hook")) return false;
-        g = rg_sum_to(g, &n->meta[output]);
-        if (!g) return false;
-        rg_retain(g);
-        rg_release(*grad);
-        *grad = g;
+        h = hook_after(n, id);
     }
     return true;
 }
@@ -380,14 +397,16 @@ static bool walk(run *r)
         if (r->capturing && !r->needed[n->slot]) continue;
         size_t mark = rg_scope_begin();
         for (int k = 0; k < n->n_out && ok; k++) {
-            if (n->hooks) ok = run_hooks(r, n, k, &g[k]);
+            if (n->hooks) ok = run_hooks(n, k, &g[k]);
             any |= g[k] != NULL;
         }
         if (ok && any) {
             bool leads = !r->capturing;                     /* an input asked for may be where it ends */
             for (int e = 0; e < n->n_in && !leads; e++) leads = is_needed(r, &n->edge[e]);
             if (leads) {
+                rg_applying = n->op->name;
                 ok = step(r, n);
+                rg_applying = r->op;
                 if (ok && !r->retain) rg_node_free_saved(n);
             }
         }
@@ -410,19 +429,13 @@ static bool leaves_prepare(run *r)
     for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad) continue;
-        if (s->leaf->hooks && !run_hooks(r, s->leaf, 0, &s->grad)) return false;
+        if (s->leaf->hooks && !run_hooks(s->leaf, 0, &s->grad)) return false;
         if (r->capturing) continue;
-        rg_tensor *own = NULL;
-        if (r->create_graph) {
-            own = s->leaf->grad ? rg_add(s->leaf->grad, s->grad) : s->grad;
-            if (!own) return false;
-            rg_retain(own);
-        } else if (!sole_owner(s->grad)) {
-            own = rg_new_like(s->grad, s->grad->dtype);
-            if (!own) return false;
-            rg_copy_elements(own, s->grad);
-        }
-        if (!own) continue;
+        bool sum = r->create_graph && s->leaf->grad;
+        if (!sum && sole_owner(s->grad)) continue;
+        rg_tensor *own = sum ? rg_add(s->leaf->grad, s->grad) : rg_copied(s->grad);
+        if (!own) return false;
+        rg_retain(own);
         rg_release(s->grad);
         s->grad = own;
     }
@@ -526,8 +539,12 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     run_begin(&r);
     r.create_graph = o.create_graph;
     r.retain = o.retain_graph || o.create_graph;
-    r.capturing = x != NULL;
+    r.capturing = results != NULL;
+    const char *outer = rg_applying;
+    rg_applying = r.op = op;
     bool ok = true, before = rg_set_grad_enabled(o.create_graph);
+    if (n > 0 && !y) ok = rg_check(NULL, op);
+    if (ok && results && (m < 1 || !x)) ok = rg_fail(RG_RUNTIME_ERROR, op, "`inputs` argument to `grad()` cannot be empty.");
     for (int i = 0; i < n && ok; i++) {
         ok = rg_check(y[i], op);
         if (ok && !y[i]->history)
@@ -557,6 +574,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     for (int j = 0; j < m && !ok; j++) results[j] = NULL;
     run_end(&r);
     rg_set_grad_enabled(before);
+    rg_applying = outer;
     return ok;
 }
 
@@ -568,7 +586,8 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                   int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options options)
 {
-    return differentiate("grad", n, y, gradients, m, x, results, options);
+    if (results) return differentiate("grad", n, y, gradients, m, x, results, options);
+    return rg_fail(RG_TYPE_ERROR, "grad", "there is no room for results: got NULL");
 }
 
 bool rg_backward_with(rg_tensor *y, rg_backward_options options)
@@ -615,6 +634,7 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad)
         if (grad == RG_NONE) return true;
         return rg_fail(RG_RUNTIME_ERROR, "set_grad", "the tensor neither is a leaf that requires grad nor retains its grad");
     }
+    if (grad == t) return rg_fail(RG_RUNTIME_ERROR, "set_grad", "can't assign Variable as its own grad");
     if (grad != RG_NONE) {
         if (!rg_same_shape(grad, t))
             return rg_fail(RG_RUNTIME_ERROR, "set_grad", "assigned grad has data of a different size: %s, expected %s",

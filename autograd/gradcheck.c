@@ -71,13 +71,13 @@ static rg_tensor *numeric_column(const check *c, int input, int64_t at)
     return column ? rg_escape(column) : NULL;
 }
 
-/* Rows of the Jacobian, computed: rows[i][out * numel + at] for each input i. */
+/* Rows of the Jacobian, computed: rows[i][out * numel + at] for each input i that has them. */
 static bool analytic_rows(const check *c, rg_tensor *y, double *rows[])
 {
     int m = 0;
     rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
     for (int i = 0; i < c->n; i++)
-        if (c->inputs[i]->history) wanted[m++] = c->inputs[i];
+        if (rows[i]) wanted[m++] = c->inputs[i];
     for (int64_t out = 0; out < y->numel; out++) {
         RG_SCOPE();
         rg_tensor *one = rg_zeros_dims(rg_shape(y), y->dtype);
@@ -86,7 +86,7 @@ static bool analytic_rows(const check *c, rg_tensor *y, double *rows[])
         if (!rg_grad_many(1, &y, &one, m, wanted, g, (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
             return false;
         for (int j = 0, i = 0; i < c->n; i++) {
-            if (!c->inputs[i]->history) continue;
+            if (!rows[i]) continue;
             rg_tensor *row = g[j++];
             for (int64_t at = 0; at < c->inputs[i]->numel; at++)
                 rows[i][out * c->inputs[i]->numel + at] = row == RG_NONE ? 0 : *element(row, at);
@@ -101,7 +101,7 @@ static bool compare(const check *c, rg_tensor *y, double *rows[])
     if (y->history && !analytic_rows(c, y, rows)) return false;
     for (int i = 0; i < c->n; i++) {
         const rg_tensor *x = c->inputs[i];
-        for (int64_t at = 0; x->history && at < x->numel; at++) {
+        for (int64_t at = 0; rows[i] && at < x->numel; at++) {
             RG_SCOPE();
             rg_tensor *column = numeric_column(c, i, at);
             if (!column) return false;
@@ -123,13 +123,19 @@ static bool compare(const check *c, rg_tensor *y, double *rows[])
                    worst.numeric, y->history ? rg_node_name(rg_node_of(y)) : "a result without history");
 }
 
+static bool takes_arguments(const char *op, rg_function *f, int n, int most, rg_tensor *const inputs[])
+{
+    if (!f || (n > 0 && !inputs)) return rg_fail(RG_TYPE_ERROR, op, "expected a function and its inputs but got NULL");
+    return (n >= 0 && n <= most) || rg_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
+}
+
 bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options)
 {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     check c = { f, context, n, inputs, options };
     int checked = 0;
-    if (n > RG_MAX_INPUTS) return rg_fail(RG_VALUE_ERROR, "gradcheck", "at most %d inputs, but got %d", RG_MAX_INPUTS, n);
+    if (!takes_arguments("gradcheck", f, n, RG_MAX_INPUTS, inputs)) return false;
     for (int i = 0; i < n; i++) {
         if (!rg_is_none(inputs[i]) && !rg_check(inputs[i], "gradcheck")) return false;
         if (!inputs[i]->history) continue;
@@ -147,8 +153,9 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
     if (!rg_check(y, "gradcheck")) return false;
     double *rows[RG_MAX_INPUTS];
     for (int i = 0; i < n; i++) {
+        rows[i] = NULL;
         if (!inputs[i]->history) continue;
-        rg_tensor *room = rg_own(rg_new(RG_FLOAT64, 1, (int64_t[]){ y->numel * inputs[i]->numel }));
+        rg_tensor *room = rg_own(rg_new(RG_FLOAT64, 2, (int64_t[]){ y->numel, inputs[i]->numel }));
         if (!room) return false;
         rows[i] = (double *)room->data;
     }
@@ -181,7 +188,7 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
     RG_SCOPE();
     RG_ENABLE_GRAD();
     rg_tensor *all[RG_MAX_INPUTS];
-    if (n >= RG_MAX_INPUTS) return rg_fail(RG_VALUE_ERROR, "gradgradcheck", "at most %d inputs, but got %d", RG_MAX_INPUTS - 1, n);
+    if (!takes_arguments("gradgradcheck", f, n, RG_MAX_INPUTS - 1, inputs)) return false;
     for (int i = 0; i < n; i++) all[i] = inputs[i];
     rg_tensor *y = f(inputs, context);
     if (!rg_check(y, "gradgradcheck")) return false;

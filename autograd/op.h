@@ -207,6 +207,7 @@ bool     rg_node_has_headers(const rg_node *n);
 const char *rg_node_name(const rg_node *n);                 /* "MulBackward0" */
 void     rg_node_free_saved(rg_node *n);
 rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype);    /* rg_to under another op's name */
+rg_tensor *rg_copied(rg_tensor *x);                                     /* rg_clone as torch copies into .grad */
 rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output);     /* an alias with that history, owned by the scope */
 /* The nodes that y depends on, newest first, each one's slot its place in the list. */
 typedef struct rg_node_list { rg_node **v; size_t n; } rg_node_list;

@@ -381,7 +381,10 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
         wants_grad |= plain && t->history;
     }
     if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
+    const char *outer = rg_applying;
+    rg_applying = op->name;
     bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_grad_mode(), over) : apply_prepared(&c, attr_size, over);
+    rg_applying = outer;
     for (int k = 0; k < c.n_out; k++) {
         if (RG_LIKELY(ok)) out[k] = c.out[k];
         else rg_release(c.out[k]);

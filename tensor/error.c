@@ -8,11 +8,13 @@
 #include <stdio.h>
 
 static _Atomic(rg_error_handler *) on_error;
+__thread const char *rg_applying __attribute__((tls_model("initial-exec")));
 
 void rg_fail_(rg_code code, const char *op, const char *format, ...)
 {
     rg_thread *me = rg_thread_get();
     char line[sizeof me->message];                      /* the arguments may quote the message before */
+    if (!op) op = rg_applying;
     int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
     va_list args;
     va_start(args, format);

@@ -747,7 +747,7 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
     else if (n == 0 && shape[0] > 0) wrong = "invalid multinomial distribution (sum of probabilities <= 0)";
     if (wrong) return rg_fail(RG_RUNTIME_ERROR, op, "%s", wrong);
 
-    rg_tensor *t = rg_new(RG_INT64, weights->ndim, shape);
+    rg_tensor *t = rg_new_dims(op, &(rg_dims){ weights->ndim, { shape[0], shape[1] } }, RG_INT64);
     if (!t || t->numel == 0) return rg_own(t);
     bool again = replacement && draws > 1;
     rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);

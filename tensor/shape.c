@@ -63,7 +63,7 @@ int64_t rg_dims_numel(const char *op, const rg_dims *d)
     bool empty = false;
     for (int i = 0; i < d->n; i++) {
         if (d->v[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(n, d->v[i], &n)) {
+        else if (__builtin_mul_overflow(n, d->v[i], &n) || n > INT64_MAX / 16) {
             rg_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
                     rg_shape_text(d->n, d->v, buf));
             return -1;

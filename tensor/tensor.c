@@ -81,7 +81,10 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i)
     return rg_own(t);
 }
 
-rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return rg_own(rg_new_dims("empty", &shape, dtype)); }
+/* Any number will do, but C has no bool that is neither 0 nor 1. */
+static rg_tensor *making_any(rg_tensor *t) { return t && t->dtype == RG_BOOL ? making_zeros(t) : rg_own(t); }
+
+rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return making_any(rg_new_dims("empty", &shape, dtype)); }
 
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype)
 {
@@ -113,7 +116,7 @@ rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) { return full_of("full", &
 
 static rg_tensor *like(const char *op, rg_tensor *x) { return rg_check(x, op) ? rg_new_like(x, x->dtype) : NULL; }
 
-rg_tensor *rg_empty_like(rg_tensor *x) { return rg_own(like("empty_like", x)); }
+rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(like("empty_like", x)); }
 rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(like("zeros_like", x)); }
 rg_tensor *rg_ones_like(rg_tensor *x)  { return making_full(like("ones_like", x), 1, 1); }
 
@@ -179,7 +182,7 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
         n = fits ? length / s.i + (length % s.i != 0) : 0;
     }
     if (!fits) return rg_fail(RG_RUNTIME_ERROR, "arange", "invalid size, possible overflow?");
-    rg_tensor *t = rg_new(floating ? rg_default_dtype() : RG_INT64, 1, &n);
+    rg_tensor *t = rg_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
     if (!t) return NULL;
     if (floating) arange_values(t, a.d, s.d);
     else for (int64_t i = 0; i < n; i++) ((int64_t *)t->data)[i] = a.i + s.i * i;
@@ -224,7 +227,7 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
 {
     if (!spaced_check("linspace", start, end, steps, dtype)) return NULL;
     if (steps == 1 && !number_fits("linspace", start, dtype)) return NULL;
-    rg_tensor *t = rg_new(dtype, 1, &steps);
+    rg_tensor *t = rg_new_dims("linspace", &RG_DIMS(steps), dtype);
     if (!t) return NULL;
     if (steps == 1) rg_store_f64(t->data, dtype, start);
     else linspace_values(t, start, end);
@@ -235,7 +238,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 {
     if (!spaced_check("logspace", start, end, steps, dtype)) return NULL;
     if (steps == 1 && dtype == RG_INT64 && !number_fits("logspace", pow(base, start), dtype)) return NULL;
-    rg_tensor *t = rg_new(dtype, 1, &steps);
+    rg_tensor *t = rg_new_dims("logspace", &RG_DIMS(steps), dtype);
     if (!t) return NULL;
     double a = start, b = end, width = end - start;
     if (dtype == RG_FLOAT32 && steps > 1) a = (float)a, b = (float)b, width = (float)b - (float)a;

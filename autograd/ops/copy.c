@@ -42,6 +42,11 @@ rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype)
     return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype, node }), x);
 }
 
+rg_tensor *rg_copied(rg_tensor *x)
+{
+    return RG_APPLY(to, (&(struct to_attr){ (rg_dtype)x->dtype, "CopyBackwards" }), x);
+}
+
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype); }
 
 RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1,

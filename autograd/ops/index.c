@@ -414,9 +414,9 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
     } else if (!k_index_within(index, 0, classes, &bad)) {
         return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Class values must be smaller than num_classes.");
     }
-    rg_tensor shape = *index;
-    shape.size[shape.ndim++] = classes;
-    rg_tensor *y = rg_own(rg_new_like(&shape, RG_INT64));
+    rg_dims shape = rg_shape(index);
+    shape.v[shape.n++] = classes;
+    rg_tensor *y = rg_own(rg_new_dims("one_hot", &shape, RG_INT64));
     if (!y || y->numel == 0) return y;
     int64_t one = 1;
     rg_tensor ones = { .state = RG_ALIVE, .dtype = RG_INT64, .data = (char *)&one }, base = *y;

@@ -10,10 +10,12 @@
 
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* What asks for more than this is refused, as by a system without that much. */
 const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
@@ -24,10 +26,15 @@ static void limit_memory(void)
 #endif
 }
 
-enum { POOL = 32, LISTED = 4 };
+enum { POOL = 32, LISTED = 4, LARGEST = 256 };
 
 static uint64_t state;
 static rg_tensor *pool[POOL], *released;
+static rg_generator *generator;
+static char bytes[256];
+static const char *calling = "";
+static int depth;
+static bool nested;                     /* a function was called by a hook, or by one that calls others */
 static long results, refusals;
 
 static uint64_t any(uint64_t n)                         /* in [0, n) */
@@ -50,7 +57,8 @@ static double odd_number(void)
 
 static rg_dims odd_dims(void)
 {
-    rg_dims d = { .n = any(40) == 0 ? (int)odd_integer() : (int)any(4) };
+    bool array = strcmp(calling, "split_sizes") == 0;   /* takes its numbers from memory */
+    rg_dims d = { .n = any(40) == 0 && !array ? (int)odd_integer() : (int)any(4) };
     for (int i = 0; i < RG_MAX_DIMS; i++) d.v[i] = odd_integer();
     return d;
 }
@@ -90,10 +98,16 @@ static rg_list list(void)
     return (rg_list){ n, v };
 }
 
+static rg_dims small_dims(void)
+{
+    return (rg_dims){ .n = (int)any(3), .v = { (int64_t)any(4), (int64_t)any(4) } };
+}
+
 static const char *text(void)
 {
     static const char *const texts[] = { "ij,jk->ik", "ii->i", "...i,i...->...", "i,j", "ij->ji", "->", "", "i,,j", "ijj", "%s",
-                                         "1:3, None", "::2", "...", "-1", ":,0", "0:-1:0", "[", "9999999999999999999" };
+                                         "1:3, None", "::2", "...", "-1", ":,0", "0:-1:0", "[", "9999999999999999999",
+                                         "[[1, 2], [3, 4.5]]", "tensor([nan, -inf])", "[[1], [2, 3]]", "[True, 1e400]" };
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
@@ -108,8 +122,10 @@ static const char *text(void)
 #define S(k)    text()
 #define LIST(k) list()
 #define ITEMS(k) n_items, items()
+#define G(k)    (any(12) ? any(2) ? generator : rg_default_generator() : NULL)
 #define LOSS_OPTIONS (rg_loss_options){ (rg_reduction)any(5), tensor(), tensor(), odd_integer(), odd_number(), \
                                         odd_number(), odd_number(), any(2) }
+#define OPTIONS (rg_backward_options){ any(3) ? RG_NONE : tensor(), any(2), any(3) == 0, any(2) }
 
 static int n_items;
 static const rg_item_index *items(void)
@@ -131,6 +147,139 @@ static const rg_item_index *items(void)
 #define TWO(name)                 TENSOR(name, T(0), T(1))
 
 static rg_tensor *first_of(rg_list l) { return l.n < 0 ? NULL : l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)]; }
+static rg_tensor *call_any(void);
+
+static rg_tensor *does_grad_of(void)
+{
+    rg_tensor *g = rg_grad_of(tensor());
+    return g && g != RG_NONE ? rg_clone(g) : g;         /* lest the pool hold what a backward adds to */
+}
+
+static rg_tensor *does_grad_many(void)
+{
+    rg_tensor *y[LISTED], *v[LISTED], *x[LISTED], *results[LISTED];
+    for (int i = 0; i < LISTED; i++) y[i] = tensor(), v[i] = any(2) ? RG_NONE : tensor(), x[i] = tensor();
+    int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED, m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
+    rg_error_clear();
+    if (any(2))
+        return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
+    if (!rg_grad_many(n, any(20) ? y : NULL, any(2) ? v : NULL, m, any(20) ? x : NULL, any(20) ? results : NULL, OPTIONS)) return NULL;
+    return m > 0 ? results[any((uint64_t)m)] : RG_NONE;
+}
+
+static rg_tensor *hooked;               /* the last; it may be gone */
+
+/* A hook that does what hooks should not. */
+static rg_tensor *odd_hook(rg_tensor *grad, void *context)
+{
+    (void)context;
+    nested = true;
+    switch (any(9)) {
+    case 0:  return NULL;
+    case 1:  return tensor();
+    case 2:  return rg_mul(grad, 2);
+    case 3:  return rg_sum(grad);
+    case 4:  rg_remove_hook(any(2) ? tensor() : hooked, (int)any(3)); return RG_NONE;
+    case 5:  rg_register_hook(any(2) ? tensor() : hooked, odd_hook, NULL); return RG_NONE;
+    case 6:  return depth < 4 ? call_any() : RG_NONE;
+    case 7:  rg_error_clear(); return RG_NONE;
+    default: return RG_NONE;
+    }
+}
+
+static rg_tensor *does_register_hook(void)
+{
+    hooked = tensor();
+    return rg_register_hook(hooked, any(10) ? odd_hook : NULL, NULL) >= 0 ? RG_NONE : NULL;
+}
+
+static rg_tensor *odd_function(rg_tensor *const inputs[], void *context)
+{
+    (void)context;
+    nested = true;
+    rg_tensor *x = inputs ? inputs[0] : NULL;
+    switch (any(40)) {
+    case 0:  return NULL;
+    case 1:  return tensor();
+    case 2:  return call_any();
+    default: return rg_mul(rg_sin(x), any(9) ? x : rg_sum(x));
+    }
+}
+
+static rg_tensor *does_gradcheck(void)
+{
+    rg_tensor *x[LISTED];
+    for (int i = 0; i < LISTED; i++) x[i] = tensor();
+    int n = any(20) ? 1 : (int)odd_integer() % LISTED;
+    rg_gradcheck_options o = { any(8) ? 1e-6 : odd_number(), any(8) ? 1e-5 : odd_number(), any(8) ? 1e-3 : odd_number() };
+    if (n < 1 || !x[0]) x[0] = rg_ones(2);              /* odd_function reads one */
+    rg_error_clear();
+    if (depth > 2 || (x[0] != RG_NONE && rg_numel(x[0]) > 8)) return rg_error_clear(), RG_NONE;
+    return (any(2) ? rg_gradcheck_with : rg_gradgradcheck_with)(any(20) ? odd_function : NULL, NULL, n, any(20) ? x : NULL, o)
+           ? RG_NONE : NULL;
+}
+
+/* To the third order. */
+static rg_tensor *does_orders(void)
+{
+    rg_tensor *x = pool[any(POOL)], *y = x;
+    if (!rg_requires_grad(x)) return RG_NONE;
+    for (int i = 0; i < 3 && y; i++) {
+        rg_tensor *other = tensor();
+        y = any(2) ? rg_mul(rg_sin(y), other) : any(2) ? rg_matmul(y, other) : rg_div(other, rg_exp(y));
+    }
+    for (int order = 0; order < 3 && y && y != RG_NONE && rg_requires_grad(y); order++)
+        y = rg_grad(rg_sum(y), x, .create_graph = order < 2 || any(2), .allow_unused = any(2));
+    return y;
+}
+
+static rg_tensor *does_keep(void)
+{
+    rg_tensor *t = rg_keep(tensor());
+    if (t) rg_drop(t);
+    return t && rg_error_code() == RG_OK ? RG_NONE : NULL;
+}
+
+/* Scopes begun and ended out of order, and results handed out of them. */
+static rg_tensor *does_scopes(void)
+{
+    RG_SCOPE();
+    size_t mark[4];
+    rg_tensor *y = RG_NONE;
+    int n = 1 + (int)any(4);
+    for (int i = 0; i < n; i++) {
+        mark[i] = rg_scope_begin();
+        if (depth < 4) y = call_any();
+    }
+    for (int i = (int)any(3); i > 0 && y && y != RG_NONE; i--) y = rg_escape(y);
+    rg_scope_end(mark[n - 1] + any(3));
+    rg_scope_end(mark[any((uint64_t)n)]);
+    rg_scope_end(SIZE_MAX);
+    return rg_error_code() == RG_OK ? RG_NONE : NULL;
+}
+
+static rg_tensor *does_options(void)
+{
+    rg_printoptions o = { (int)odd_integer(), (int)odd_integer(), (int)odd_integer(), (int)odd_integer(), (int)odd_integer() };
+    rg_printoptions before = rg_get_printoptions();
+    rg_set_printoptions(o);
+    const char *s = rg_error_code() ? NULL : any(2) ? rg_repr(tensor()) : any(2) ? rg_repr_numpy(tensor()) : rg_repr_tf(tensor());
+    bool failed = rg_error_code() != RG_OK;
+    rg_set_printoptions(before);
+    return s && !failed ? RG_NONE : NULL;
+}
+
+/* What is printed is read again. */
+static rg_tensor *does_parsed_back(void)
+{
+    rg_tensor *t = pool[any(POOL)], *back;
+    int64_t n = rg_numel(t);
+    const char *s = any(2) ? rg_repr(t) : rg_repr_numpy(t);
+    if (!s) return NULL;
+    back = rg_parse(s);
+    if (back && rg_numel(back) != n) fprintf(stderr, "read back otherwise: %s\n", s), abort();
+    return back;
+}
 
 #define CALL(name, ...)           static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
 #define TENSOR(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__))
@@ -138,14 +287,21 @@ static rg_tensor *first_of(rg_list l) { return l.n < 0 ? NULL : l.n == 0 ? RG_NO
 #define UNIQUE(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__).values)
 #define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
 #define NUMBER(name, ...)         CALL(name, ((rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
+#define SUCCESS(name, ...)        CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
+#define TEXT(name, ...)           CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
+#define DOES(name)                CALL(name, does_##name())
 #include "tests/autograd/golden.def"
+#include "beside.def"
 #undef CALL
 
 static const struct { const char *name; rg_tensor *(*call)(void); } functions[] = {
 #define CALL(name, ...)           { #name, fuzz_##name },
 #include "tests/autograd/golden.def"
+#include "beside.def"
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+/* ---- what must hold ------------------------------------------------------------------ */
 
 static void require(bool truth, const char *name, const char *what)
 {
@@ -154,25 +310,96 @@ static void require(bool truth, const char *name, const char *what)
     abort();
 }
 
+static void too_slow(int signal)
+{
+    (void)signal;
+    fprintf(stderr, "%s: takes longer than 20 s\n", calling);
+    abort();
+}
+
+/* "op: sentence" or "op(): sentence", in one line */
+static bool well_formed(const char *message)
+{
+    size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");
+    if (strncmp(message, "out of memory", 13) == 0) n = 13;
+    else if (n && message[n] == '(') n += 2;
+    return n && message[n] == ':' && message[n + 1] == ' ' && message[n + 2] && !strchr(message, '\n');
+}
+
+/* What a call that doesn't write leaves alone: elements and version. */
+static uint64_t prints[POOL];
+static uint64_t print_of(rg_tensor *t)
+{
+    static uint64_t data[LARGEST];
+    uint64_t print = 14695981039346656037u;
+    size_t words = ((size_t)rg_numel(t) * 8 + 7) / 8;
+    memset(data, 0, words * 8);
+    if (!rg_copy_out(t, data, sizeof data)) abort();
+    for (size_t i = 0; i < words; i++) print = (print ^ data[i]) * 1099511628211u;
+    return print * 31 + (uint64_t)rg_version(t);
+}
+
+static uint64_t history_of(rg_tensor *t) { return (uintptr_t)rg_grad_fn(t) * 2 + rg_requires_grad(t); }
+
+static void take_prints(bool compare, bool failed)
+{
+    static uint64_t history[POOL];
+    for (int i = 0; i < POOL; i++) {
+        uint64_t print = print_of(pool[i]), past = history_of(pool[i]);
+        if (compare) require(print == prints[i], calling, "an argument changed");
+        if (compare && failed) require(past == history[i], calling, "an argument's history changed");
+        prints[i] = print;
+        history[i] = past;
+    }
+}
+
 static void replace(int slot, rg_tensor *t)
 {
-    if (!t || t == RG_NONE || t == pool[slot] || rg_numel(t) > 4096) return;
+    if (!t || t == RG_NONE || t == pool[slot] || rg_numel(t) > LARGEST) return;
     rg_keep(t);
     if (pool[slot]) rg_drop(pool[slot]);
     pool[slot] = t;
+}
+
+/* ---- calling ----------------------------------------------------------------------------- */
+
+static rg_tensor *call_any(void)
+{
+    const char *outer = calling;
+    nested = true;
+    size_t f = any(FUNCTIONS);
+    depth++;
+    n_items = (int)any(5);
+    calling = functions[f].name;
+    rg_tensor *y = functions[f].call();
+    calling = outer;
+    depth--;
+    return y;
 }
 
 static void one_call(void)
 {
     RG_SCOPE();
     size_t f = any(FUNCTIONS);
+    bool no_grad = any(10) == 0, writes = functions[f].name[strlen(functions[f].name) - 1] == '_';
+    calling = functions[f].name;
     n_items = (int)any(5);
+    rg_set_grad_enabled(!no_grad);
+    rg_set_detect_anomaly(any(30) == 0);
+    take_prints(false, false);
+    nested = false;
     rg_error_clear();
+    alarm(20);
     if (any(20) == 0) rg_memory_fail_at(1 + (int64_t)any(12));
     rg_tensor *y = functions[f].call();
     rg_memory_fail_at(0);
-    require((y != NULL) == (rg_error_code() == RG_OK), functions[f].name, y ? "an error in spite of a result" : "no error");
-    require(y || *rg_error(), functions[f].name, "no message");
+    rg_set_default_dtype(RG_FLOAT32);
+    if (!nested) {                                      /* what was called inside may write, and clear errors */
+        require((y != NULL) == (rg_error_code() == RG_OK), calling, y ? "an error in spite of a result" : "no error");
+        take_prints(!writes || !y, !y);
+    }
+    require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
+    require(rg_is_grad_enabled() == !no_grad, calling, "grad mode is another");
     *(y ? &results : &refusals) += 1;
     if (!y || y == RG_NONE) return;
     if (rg_requires_grad(y) && any(2)) {
@@ -180,7 +407,7 @@ static void one_call(void)
         if (any(20) == 0) rg_memory_fail_at(1 + (int64_t)any(30));
         bool ok = rg_backward_with(y, (rg_backward_options){ .gradient = rg_ones_like(y), .create_graph = any(4) == 0 });
         rg_memory_fail_at(0);
-        require(ok == (rg_error_code() == RG_OK), functions[f].name, "backward's error");
+        require(ok == (rg_error_code() == RG_OK) || nested, calling, "backward's error");
     }
     replace((int)any(POOL), any(8) ? y : odd_tensor());
 }
@@ -190,12 +417,15 @@ int main(int argc, char **argv)
     long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 200000;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     limit_memory();
+    signal(SIGALRM, too_slow);
     int64_t live = rg_live_tensors();
+    rg_memory before = rg_memory_stats();
     {
         RG_SCOPE();
         released = rg_zeros(2);
     }
     size_t mark = rg_scope_begin();
+    generator = rg_generator_new(7);
     for (int i = 0; i < POOL; i++) replace(i, odd_tensor());
     for (long i = 0; i < calls; i++) {
         one_call();
@@ -207,9 +437,11 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < POOL; i++)
         if (pool[i]) rg_drop(pool[i]);
+    rg_generator_free(generator);
     rg_error_clear();
     rg_scope_end(mark);
+    rg_memory after = rg_memory_stats();
     printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS, results, refusals,
            (long)(rg_live_tensors() - live));
-    return rg_live_tensors() == live && rg_memory_stats().nodes == 0 ? 0 : 1;
+    return rg_live_tensors() != live || after.nodes != before.nodes || after.storages != before.storages;
 }
