@@ -575,12 +575,12 @@ static const char *set_item_node(const void *attr)
 RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node,
       .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
-      RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { STEP_INDEX, .start = 1 } }) },
+      RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { STEP_INDEX, 0, 1, 0, 0 } }) },
                  { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2,
-                                         .step = { { STEP_RANGE, 1, 1, 5, 2 }, { STEP_NEW, 1 } }) },
+                                         .step = { { STEP_RANGE, 1, 1, 5, 2 }, { STEP_NEW, 1, 0, 0, 0 } }) },
                  { "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
                  { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
-                                               .step = { { STEP_INDEX } }) },
+                                               .step = { { STEP_INDEX, 0, 0, 0, 0 } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
 /* The value as it goes there: without leading dims of size 1, expanded, converted. */
