@@ -87,21 +87,17 @@ static bool unique_make(rg_call *c)
     int dim = RG_ATTR(c, unique)->dim;
     int64_t n = dim < 0 ? x->numel : x->size[dim];
     size_t room = 2 * (size_t)n * sizeof(int64_t);
-    int64_t *order = rg_alloc(room, RG_MEM_OTHER);
+    y[1]->dtype = y[2]->dtype = RG_INT64;
+    if (dim < 0) rg_copy_shape(y[1], x);
+    else y[1]->ndim = 1, y[1]->size[0] = n;
+    int64_t *order = rg_allocate(y[1]) ? rg_alloc(room, RG_MEM_OTHER) : NULL;   /* in this order: n may be absurd */
     if (!order) return false;
     int64_t *group = order + n, groups = dim < 0 ? k_unique(x, order, group) : k_unique_slices(x, dim, order, group);
-    y[1]->dtype = y[2]->dtype = RG_INT64;
     y[2]->ndim = 1, y[2]->size[0] = groups;
-    if (dim < 0) {
-        rg_copy_shape(y[1], x);
-        rg_copy_shape(y[0], y[2]);
-    } else {
-        y[1]->ndim = 1, y[1]->size[0] = n;
-        rg_copy_shape(y[0], x);
-        y[0]->size[dim] = groups;
-    }
+    rg_copy_shape(y[0], dim < 0 ? y[2] : x);
+    if (dim >= 0) y[0]->size[dim] = groups;
     rg_tensor *flat = dim < 0 ? rg_contiguous_copy(x, x->dtype) : NULL;
-    bool ok = groups >= 0 && (dim >= 0 || flat) && rg_allocate(y[0]) && rg_allocate(y[1]) && rg_allocate(y[2]);
+    bool ok = groups >= 0 && (dim >= 0 || flat) && rg_allocate(y[0]) && rg_allocate(y[2]);
     if (ok) rg_fill_zero(y[2]);
     for (int64_t i = 0; i < n && ok; i++) {
         int64_t to = group[i], from = order[i];

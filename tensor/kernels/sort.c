@@ -89,8 +89,8 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
     c.n = x->ndim ? x->size[dim] : 1;
     c.k = x->ndim ? values->size[dim] : 1;
     c.dtype = x->dtype;
-    size_t room = (size_t)(c.top ? c.n : 2 * c.n) * sizeof *c.q;
     if (values->numel == 0) return true;
+    size_t room = (size_t)RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 1 : 2) * sizeof *c.q;  /* of an expanded x: too much */
     if (!(c.q = rg_alloc(room, RG_MEM_OTHER))) return false;
     for (int i = 0; i < 3 && x->ndim; i++) {
         c.step[i] = first[i].stride[dim] * (int64_t)rg_sizeof(first[i].dtype);
