@@ -212,14 +212,14 @@ bool rg_overlaps_itself(const rg_tensor *t);                   /* two elements i
 double rg_read_double(const char *text, char **end);
 
 /* ---- the thread's own -------------------------------------------------------------*/
-typedef struct rg_free_block { struct rg_free_block *next, *batch; } rg_free_block;     /* batch: the first of the next one */
-typedef struct rg_free_header {                         /* lies over a released rg_tensor */
-    struct rg_free_header *next;
-    uint64_t               keeps_state;                 /* which is not to be written to */
-    struct rg_free_header *batch;                       /* the first of the next batch */
-    int64_t                count;                       /* of its batch */
-} rg_free_header;
-enum { RG_SMALL_CLASSES = 65, RG_POOL_CLASSES = RG_SMALL_CLASSES + 4 * 28 };  /* see memory.c */
+typedef struct rg_free_block {
+    struct rg_free_block *next;
+    uint64_t              keeps_state;                  /* of a released rg_tensor: is not to be written to */
+    struct rg_free_block *batch;                        /* the first of the next batch */
+    uint32_t              count;                        /* of its batch */
+} rg_free_block;
+typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count; } rg_free_list;    /* count: from the first */
+enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28 };                             /* see memory.c */
 
 typedef struct rg_thread {
     bool           ready, pooled;                       /* pooled: the free lists are in use */
@@ -229,11 +229,9 @@ typedef struct rg_thread {
     size_t        *marks;
     size_t         scopes, marks_room;
     /* memory.c */
-    rg_free_header *headers, *spare_headers;            /* released ones */
-    int            header_count;                        /* of the first list */
-    rg_free_block *free[RG_POOL_CLASSES];
-    uint32_t       count[RG_SMALL_CLASSES];             /* blocks in each of the lists of small ones */
-    int64_t        cached;                              /* bytes in the others */
+    rg_free_list   small[RG_SMALL_CLASSES];             /* the first is of tensor headers */
+    rg_free_block *large[RG_LARGE_CLASSES];
+    int64_t        cached;                              /* bytes in large ones */
     char          *fresh;                               /* where the next small block is cut from, */
     size_t         fresh_bytes, chunk;                  /* what is left of it, and how much to ask for next */
     atomic_long    watermark;                           /* the drift above which the peak rises */
@@ -272,56 +270,39 @@ static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
     if (RG_UNLIKELY(drift > atomic_load_explicit(&me->watermark, memory_order_relaxed) || drift < -RG_DRIFT_MAX)) rg_drifted(me);
 }
 
+static inline bool rg_list_full(const rg_free_list *list, size_t c)
+{
+    return c ? list->count * c >= RG_SMALL_BATCH : list->count >= RG_HEADER_BATCH;
+}
+
+/* The list for small blocks; no bytes or many: past the last. */
+static inline size_t rg_small_class(size_t bytes, rg_class cls) { return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1; }
+
 static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
 {
     rg_thread *me = &rg_this;
-    size_t c = (bytes + 63) / 64;                       /* 0: no bytes, or far too many */
-    if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->free[c] || me->fail_at)) return rg_alloc(bytes, cls);
-    rg_free_block *b = me->free[c];
-    me->free[c] = b->next;
-    me->count[c]--;
-    rg_count_bytes(me, cls, (long)c * 64);
+    size_t c = rg_small_class(bytes, cls);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return rg_alloc(bytes, cls);
+    rg_free_block *b = me->small[c].first;
+    me->small[c].first = b->next;
+    me->small[c].count--;
+    rg_count_bytes(me, cls, (long)(bytes + 63) / 64 * 64);
     return b;
-}
-
-static inline rg_tensor *rg_header_alloc(void)
-{
-    rg_thread *me = &rg_this;
-    rg_free_header *h = me->headers;
-    if (RG_UNLIKELY(!h || !me->pooled || me->fail_at)) return (rg_tensor *)rg_alloc(sizeof(rg_tensor), RG_MEM_HEADER);
-    me->headers = h->next;
-    me->header_count--;
-    rg_count_bytes(me, RG_MEM_HEADER, sizeof(rg_tensor));
-    return (rg_tensor *)h;
-}
-
-static inline void rg_header_free(rg_tensor *t)
-{
-    rg_thread *me = &rg_this;
-    if (RG_UNLIKELY(!me->pooled || me->header_count >= RG_HEADER_BATCH)) {
-        rg_free(t, sizeof *t, RG_MEM_HEADER);
-        return;
-    }
-    rg_free_header *h = (rg_free_header *)t;
-    h->next = me->headers;
-    me->headers = h;
-    me->header_count++;
-    rg_count_bytes(me, RG_MEM_HEADER, -(long)sizeof *t);
 }
 
 static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)
 {
     rg_thread *me = &rg_this;
-    size_t c = (bytes + 63) / 64;
-    if (RG_UNLIKELY(c - 1 >= RG_SMALL_CLASSES - 1 || !me->pooled || me->count[c] * c >= RG_SMALL_BATCH)) {
+    size_t c = rg_small_class(bytes, cls);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || rg_list_full(&me->small[c], c))) {
         rg_free(block, bytes, cls);
         return;
     }
     rg_free_block *b = block;
-    b->next = me->free[c];
-    me->free[c] = b;
-    me->count[c]++;
-    rg_count_bytes(me, cls, -(long)c * 64);
+    b->next = me->small[c].first;
+    me->small[c].first = b;
+    me->small[c].count++;
+    rg_count_bytes(me, cls, -(long)((bytes + 63) / 64 * 64));
 }
 
 #endif

@@ -32,8 +32,7 @@ static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
 static rg_thread      *threads;                         /* all that run */
 static rg_thread       ended;                           /* the counts of those that have ended */
 static const int64_t CACHE_MAX = (int64_t)1 << 30;      /* bytes of large blocks that a thread holds on to */
-static rg_free_header *batches;                         /* of headers that no thread holds */
-static rg_free_block  *small_batches[RG_SMALL_CLASSES]; /* and of small blocks */
+static rg_free_block  *batches[RG_SMALL_CLASSES];       /* of free blocks that no thread holds */
 static atomic_long     flushed;                         /* bytes now, but for each thread's drift */
 static pthread_key_t   exit_key;
 static pthread_once_t  exit_once = PTHREAD_ONCE_INIT;
@@ -56,8 +55,8 @@ static void fold_counts(rg_thread *to, const rg_thread *from)
     raise_peak(to, count_of(&from->peak));
 }
 
-static void hand_over(rg_free_header *first, int count);
-static void hand_over_small(int c);
+static void hand_over(int c, rg_free_block *first);
+static void retire(rg_free_list *list, int c);
 static void cut_up_rest(void);
 
 static void thread_end(void *unused)
@@ -71,9 +70,10 @@ static void thread_end(void *unused)
     rg_memory_trim();
 
     cut_up_rest();
-    for (int c = 1; c < RG_SMALL_CLASSES; c++) hand_over_small(c);
-    hand_over(me->headers, me->header_count);
-    hand_over(me->spare_headers, RG_HEADER_BATCH);
+    for (int c = 0; c < RG_SMALL_CLASSES; c++) {
+        retire(&me->small[c], c);
+        hand_over(c, me->small[c].spare);
+    }
     atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
 
     pthread_mutex_lock(&threads_lock);
@@ -145,13 +145,13 @@ static void *system_alloc(size_t bytes)
     return p;
 }
 
-/* Classes are 64 bytes apart up to SMALL_MAX, then four to each doubling. */
-static int class_of(size_t bytes, size_t *rounded)
+/* Class 0 is the headers'; then they are 64 bytes apart up to SMALL_MAX, and four to each doubling. */
+static int class_of(size_t bytes, rg_class cls, size_t *rounded)
 {
     if (bytes <= SMALL_MAX) {
-        int c = (int)((bytes + 63) / 64);
+        int c = bytes ? (int)((bytes + 63) / 64) : 1;
         *rounded = (size_t)c * 64;
-        return c;
+        return cls == RG_MEM_HEADER ? 0 : c;
     }
     int log = 63 - __builtin_clzl(bytes - 1);           /* 2^log <= bytes-1 < 2^(log+1) */
     size_t quarter = (size_t)1 << (log - 2);
@@ -174,27 +174,45 @@ void rg_drifted(rg_thread *me)
     atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
-/* ---- small blocks -------------------------------------------------------------------- */
+/* ---- small blocks and headers ----------------------------------------------------------
+ * A thread that releases what others made hands its free blocks on, a batch at a time;
+ * between its own list and the common one it holds one spare batch. */
 
-static void hand_over_small(int c)
+static void hand_over(int c, rg_free_block *first)
 {
-    rg_thread *me = &rg_this;
-    rg_free_block *first = me->free[c];
     if (!first) return;
     pthread_mutex_lock(&threads_lock);
-    first->batch = small_batches[c];
-    small_batches[c] = first;
+    first->batch = batches[c];
+    batches[c] = first;
     pthread_mutex_unlock(&threads_lock);
-    me->free[c] = NULL;
-    me->count[c] = 0;
 }
 
-static rg_free_block *take_batch(int c)
+/* The list becomes the spare batch, and that one everybody's. */
+static void retire(rg_free_list *list, int c)
 {
-    if (!__atomic_load_n(&small_batches[c], __ATOMIC_RELAXED)) return NULL;
+    hand_over(c, list->spare);
+    list->spare = list->first;
+    if (list->spare) list->spare->count = list->count;
+    list->first = NULL;
+    list->count = 0;
+}
+
+static void push(rg_free_list *list, void *block)
+{
+    rg_free_block *b = block;
+    b->next = list->first;
+    list->first = b;
+    list->count++;
+}
+
+static rg_free_block *take_batch(rg_free_list *list, int c)
+{
+    rg_free_block *first = list->spare;
+    list->spare = NULL;
+    if (first || !__atomic_load_n(&batches[c], __ATOMIC_RELAXED)) return first;
     pthread_mutex_lock(&threads_lock);
-    rg_free_block *first = small_batches[c];
-    if (first) small_batches[c] = first->batch;
+    first = batches[c];
+    if (first) batches[c] = first->batch;
     pthread_mutex_unlock(&threads_lock);
     return first;
 }
@@ -205,10 +223,7 @@ static void cut_up_rest(void)
     rg_thread *me = &rg_this;
     while (me->fresh_bytes) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
-        rg_free_block *b = (rg_free_block *)me->fresh;
-        b->next = me->free[bytes / 64];
-        me->free[bytes / 64] = b;
-        me->count[bytes / 64]++;
+        push(&me->small[bytes / 64], me->fresh);
         me->fresh += bytes;
         me->fresh_bytes -= bytes;
     }
@@ -232,83 +247,21 @@ static void *cut(size_t bytes)
     return p;
 }
 
-static void *small_alloc(int c)
+static void *small_alloc(int c, size_t size)
 {
-    rg_thread *me = &rg_this;
-    if (!me->free[c] && (me->free[c] = take_batch(c)))
-        for (rg_free_block *b = me->free[c]; b; b = b->next) me->count[c]++;
-    rg_free_block *b = me->free[c];
-    if (!b) return cut((size_t)c * 64);
-    me->free[c] = b->next;
-    me->count[c]--;
+    rg_free_list *list = &rg_this.small[c];
+    rg_free_block *b = list->first;
+    if (!b && (b = take_batch(list, c))) list->count = b->count;
+    if (!b) {
+        int n = c ? 1 : SLAB;
+        char *slab = cut((size_t)n * size);
+        if (!slab) return NULL;
+        while (n-- > 0) push(list, slab + (size_t)n * size);
+        b = list->first;
+    }
+    list->first = b->next;
+    list->count--;
     return b;
-}
-
-/* ---- headers ----------------------------------------------------------------------
- * A thread that releases what others made hands its free headers on, a batch at
- * a time; between its own list and the common one it holds one spare batch. */
-
-static void hand_over(rg_free_header *first, int count)
-{
-    if (!first) return;
-    first->count = count;
-    pthread_mutex_lock(&threads_lock);
-    first->batch = batches;
-    batches = first;
-    pthread_mutex_unlock(&threads_lock);
-}
-
-static void headers_more(size_t size)
-{
-    rg_thread *me = &rg_this;
-    rg_free_header *h = me->spare_headers;
-    if (h) {
-        me->spare_headers = NULL;
-        h->count = RG_HEADER_BATCH;
-    } else {
-        pthread_mutex_lock(&threads_lock);
-        h = batches;
-        if (h) batches = h->batch;
-        pthread_mutex_unlock(&threads_lock);
-    }
-    if (!h) {
-        char *slab = cut(SLAB * size);
-        if (!slab) return;
-        for (int i = SLAB - 1; i >= 0; i--) {
-            rg_free_header *next = h;
-            h = (rg_free_header *)(slab + (size_t)i * size);
-            h->next = next;
-        }
-        h->count = SLAB;
-    }
-    me->headers = h;
-    me->header_count = h->count;
-}
-
-static void *header_alloc(size_t bytes)
-{
-    rg_thread *me = &rg_this;
-    if (RG_UNLIKELY(bypass)) return system_alloc(bytes);
-    if (RG_UNLIKELY(!me->headers)) headers_more((bytes + 63) / 64 * 64);
-    rg_free_header *h = me->headers;
-    if (!h) return NULL;
-    me->headers = h->next;
-    me->header_count--;
-    return h;
-}
-
-static void header_free(rg_free_header *h)
-{
-    rg_thread *me = &rg_this;
-    if (RG_UNLIKELY(me->header_count == RG_HEADER_BATCH)) {
-        hand_over(me->spare_headers, RG_HEADER_BATCH);
-        me->spare_headers = me->headers;
-        me->headers = NULL;
-        me->header_count = 0;
-    }
-    h->next = me->headers;
-    me->headers = h;
-    me->header_count++;
 }
 
 /* ---- blocks ----------------------------------------------------------------------- */
@@ -320,17 +273,16 @@ void *rg_alloc(size_t bytes, rg_class cls)
     size_t size = bytes;
     if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0)) {
         /* as if the system had refused */
-    } else if (cls == RG_MEM_HEADER) {
-        p = header_alloc(bytes);
     } else if (bytes < (size_t)1 << 39) {
-        int c = class_of(bytes ? bytes : 1, &size);
+        int c = class_of(bytes, cls, &size);
+        rg_free_block *large = c < RG_SMALL_CLASSES ? NULL : me->large[c - RG_SMALL_CLASSES];
         if (RG_UNLIKELY(bypass)) {
             p = system_alloc(bytes);
         } else if (c < RG_SMALL_CLASSES) {
-            p = small_alloc(c);
-        } else if (me->free[c]) {
-            p = me->free[c];
-            me->free[c] = me->free[c]->next;
+            p = small_alloc(c, size);
+        } else if (large) {
+            p = large;
+            me->large[c - RG_SMALL_CLASSES] = large->next;
             me->cached -= (int64_t)size;
         } else {
             p = system_alloc(size);
@@ -344,22 +296,22 @@ void *rg_alloc(size_t bytes, rg_class cls)
 void rg_free(void *block, size_t bytes, rg_class cls)
 {
     rg_thread *me = rg_thread_get();
+    rg_free_block *b = block;
+    size_t size;
     if (!block) return;
-    size_t size = bytes;
-    if (cls == RG_MEM_HEADER) {
-        header_free(block);
+    int c = class_of(bytes, cls, &size);
+    if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {  /* stays readable, and is not used again */
+        b->next = me->small[c].spare;
+        me->small[c].spare = b;
+    } else if (RG_UNLIKELY(bypass || (c >= RG_SMALL_CLASSES && me->cached + (int64_t)size > CACHE_MAX))) {
+        free(block);
+    } else if (c < RG_SMALL_CLASSES) {
+        if (rg_list_full(&me->small[c], (size_t)c)) retire(&me->small[c], c);
+        push(&me->small[c], block);
     } else {
-        int c = class_of(bytes ? bytes : 1, &size);
-        bool small = c < RG_SMALL_CLASSES;
-        if (RG_UNLIKELY(bypass || (!small && me->cached + (int64_t)size > CACHE_MAX))) {
-            free(block);
-        } else {
-            if (small && me->count[c]++ * (uint32_t)c >= RG_SMALL_BATCH) hand_over_small(c), me->count[c] = 1;
-            rg_free_block *b = block;
-            b->next = me->free[c];
-            me->free[c] = b;
-            if (!small) me->cached += (int64_t)size;
-        }
+        b->next = me->large[c - RG_SMALL_CLASSES];
+        me->large[c - RG_SMALL_CLASSES] = b;
+        me->cached += (int64_t)size;
     }
     rg_count_bytes(me, cls, -(long)size);
 }
@@ -383,10 +335,10 @@ bool rg_grow(void **block, size_t *capacity, size_t want, size_t item)
 void rg_memory_trim(void)
 {
     rg_thread *me = rg_thread_get();
-    for (int c = RG_SMALL_CLASSES; c < RG_POOL_CLASSES; c++)
-        while (me->free[c]) {
-            rg_free_block *b = me->free[c];
-            me->free[c] = b->next;
+    for (int c = 0; c < RG_LARGE_CLASSES; c++)
+        while (me->large[c]) {
+            rg_free_block *b = me->large[c];
+            me->large[c] = b->next;
             free(b);
         }
     me->cached = 0;
@@ -394,37 +346,30 @@ void rg_memory_trim(void)
 
 /* ---- statistics --------------------------------------------------------------------- */
 
-static rg_memory memory_counts(int64_t *live)
+static rg_thread *sum_counts(rg_thread *sum)
 {
-    rg_thread sum = { 0 };
     rg_thread_start();
     pthread_mutex_lock(&threads_lock);
-    fold_counts(&sum, &ended);
-    for (rg_thread *t = threads; t; t = t->next) fold_counts(&sum, t);
+    fold_counts(sum, &ended);
+    for (rg_thread *t = threads; t; t = t->next) fold_counts(sum, t);
     pthread_mutex_unlock(&threads_lock);
-    rg_memory m = {
-        .headers = count_of(&sum.bytes[RG_MEM_HEADER]), .storages = count_of(&sum.bytes[RG_MEM_STORAGE]),
-        .nodes = count_of(&sum.bytes[RG_MEM_NODE]), .other = count_of(&sum.bytes[RG_MEM_OTHER]),
-        .system_calls = count_of(&sum.system_calls),
-    };
-    m.now = m.headers + m.storages + m.nodes + m.other;
-    m.peak = RG_MAX(m.now, count_of(&sum.peak));
-    *live = count_of(&sum.live);
-    return m;
+    return sum;
 }
 
 rg_memory rg_memory_stats(void)
 {
-    int64_t live;
-    return memory_counts(&live);
+    rg_thread *sum = sum_counts(&(rg_thread){ 0 });
+    rg_memory m = {
+        .headers = count_of(&sum->bytes[RG_MEM_HEADER]), .storages = count_of(&sum->bytes[RG_MEM_STORAGE]),
+        .nodes = count_of(&sum->bytes[RG_MEM_NODE]), .other = count_of(&sum->bytes[RG_MEM_OTHER]),
+        .system_calls = count_of(&sum->system_calls),
+    };
+    m.now = m.headers + m.storages + m.nodes + m.other;
+    m.peak = RG_MAX(m.now, count_of(&sum->peak));
+    return m;
 }
 
-int64_t rg_live_tensors(void)
-{
-    int64_t live;
-    memory_counts(&live);
-    return live;
-}
+int64_t rg_live_tensors(void) { return count_of(&sum_counts(&(rg_thread){ 0 })->live); }
 
 void rg_memory_reset_peak(void)
 {

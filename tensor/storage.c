@@ -9,11 +9,11 @@ rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
 enum { STORAGE_HEADER = 64 };
 _Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
-_Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_header, keeps_state), "it outlives a tensor");
+_Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
 rg_tensor *rg_header_new(void)
 {
-    rg_tensor *t = rg_header_alloc();
+    rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
     if (!t) return NULL;
     memset(t, 0, offsetof(rg_tensor, size));
     t->state = RG_ALIVE;
@@ -34,7 +34,7 @@ void rg_destroy(rg_tensor *t)
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
     t->state = RG_DEAD;
     rg_count_to(&rg_this.live, -1);
-    rg_header_free(t);
+    rg_free_fast(t, sizeof *t, RG_MEM_HEADER);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
