@@ -28,10 +28,10 @@ static bool softmax_forward(rg_call *c)
 
 static bool softmax_fused(const rg_step *s, rg_tensor *gx[])
 {
-    rg_tensor *y = rg_saved_output(s);
-    if (!y || !(gx[0] = rg_new_like(y, y->dtype))) return false;
-    k_softmax_backward(gx[0], s->g[0], y, RG_ATTR(s, softmax)->dim, softmax_kind(s->op));
-    return true;
+    rg_tensor *y = rg_saved_output(s), *g = y ? rg_contiguous_copy(s->g[0], (rg_dtype)y->dtype) : NULL;    /* a sum's is expanded */
+    if (g && (gx[0] = rg_new_like(y, y->dtype))) k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim, softmax_kind(s->op));
+    rg_release(g);
+    return gx[0] != NULL;
 }
 
 #define SOFTMAX_ROW(ident, rule_)                                                               \
