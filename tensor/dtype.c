@@ -90,20 +90,10 @@ int64_t rg_load_i64(const void *p, rg_dtype d)
 
 void rg_store_f64(void *p, rg_dtype d, double v)
 {
-    switch (d) {
-    case RG_BOOL:    *(bool *)p = v != 0; break;
-    case RG_INT64:   *(int64_t *)p = to_int64(v); break;
-    case RG_FLOAT32: *(float *)p = (float)v; break;
-    default:         *(double *)p = v; break;
-    }
+    rg_copy_loop(d, RG_FLOAT64)((char *[]){ p, (char *)&v }, (int64_t[]){ 0, 0 }, 1, NULL);
 }
 
 void rg_store_i64(void *p, rg_dtype d, int64_t v)
 {
-    switch (d) {
-    case RG_BOOL:    *(bool *)p = v != 0; break;
-    case RG_INT64:   *(int64_t *)p = v; break;
-    case RG_FLOAT32: *(float *)p = (float)v; break;
-    default:         *(double *)p = (double)v; break;
-    }
+    rg_copy_loop(d, RG_INT64)((char *[]){ p, (char *)&v }, (int64_t[]){ 0, 0 }, 1, NULL);
 }

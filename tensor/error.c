@@ -29,18 +29,11 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...)
 
 bool rg_check_slow(rg_tensor *t, const char *op)
 {
-    if (t == NULL) {
-        if (rg_this.code == RG_OK) rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");
-    } else if (t == RG_NONE) {
-        rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got RG_NONE");
-    } else if (t->state == RG_DEAD) {
-        rg_fail(RG_RELEASED, op, "tensor released with its scope; return it with rg_escape");
-    } else if (t->state != RG_ALIVE) {
-        rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got another pointer");
-    } else {
-        return true;
-    }
-    return false;
+    if (t && t->state == RG_DEAD)
+        return rg_fail(RG_RELEASED, op, "tensor released with its scope; return it with rg_escape");
+    if (!t && rg_this.code != RG_OK) return false;
+    return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s",
+                   !t ? "NULL" : t == RG_NONE ? "RG_NONE" : "another pointer");
 }
 
 const char *rg_error(void) { return rg_this.code == RG_OK ? "" : rg_this.message; }
@@ -53,7 +46,4 @@ void rg_error_clear(void)
     rg_this.message[0] = 0;
 }
 
-rg_error_handler *rg_on_error(rg_error_handler *handler)
-{
-    return atomic_exchange(&on_error, handler);
-}
+rg_error_handler *rg_on_error(rg_error_handler *handler) { return atomic_exchange(&on_error, handler); }

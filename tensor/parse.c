@@ -36,10 +36,8 @@ typedef struct parser {
     char     message[192];
 } parser;
 
-static bool parse_fault(parser *s, const char *at, rg_code code, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
 /* Notes a fault unless one further left is noted. */
+__attribute__((format(printf, 4, 5)))
 static bool parse_fault(parser *s, const char *at, rg_code code, const char *format, ...)
 {
     if (s->code != RG_OK && s->fault_at <= at) return false;
@@ -57,8 +55,7 @@ static bool parse_garbage(parser *s, const char *expected)
 {
     s->code = RG_OK;
     if (strncmp(s->at, "...", 3) == 0)
-        return parse_fault(s, NULL, RG_VALUE_ERROR,
-                           "the text is summarised: '...' stands for elements it leaves out");
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "the text is summarised: '...' stands for elements it leaves out");
     if (*s->at == 0) return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but the text ends", expected);
     int shown = 0;
     while (shown < 24 && s->at[shown] && s->at[shown] != '\n') shown++;
@@ -307,8 +304,7 @@ static bool parse_fits(parser *s, rg_dtype dtype)
     if (dtype == RG_INT64 && s->wide_int)
         parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (dtype == RG_INT64 && s->wide_float)
-        parse_fault(s, s->wide_float, RG_RUNTIME_ERROR,
-                    "value cannot be converted to type int64 without overflow");
+        parse_fault(s, s->wide_float, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
     if (!whole && s->huge)
         parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
     if (s->stray)

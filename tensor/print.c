@@ -85,7 +85,7 @@ static bool digits_raise(char *text)
 
 static bool digits_read_back(const char *text, double v, bool single)
 {
-    return single ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v;
+    return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
 }
 
 /* The fewest digits that read back as v >= 0, and of those the closest to it. At
@@ -94,7 +94,7 @@ static bool digits_read_back(const char *text, double v, bool single)
 static digits digits_shortest(double v, bool single)
 {
     char text[PRINT_WORD];
-    int exponent, p = single ? (v >= FLT_MIN ? FLT_DIG : 1) : (v >= DBL_MIN ? DBL_DIG : 1);
+    int exponent, p = v < (single ? FLT_MIN : DBL_MIN) ? 1 : single ? FLT_DIG : DBL_DIG;
     bool power = frexp(v, &exponent) == 0.5, found = false;
     locale_t before = uselocale(c_locale());
     for (; !found; p++) {

@@ -252,7 +252,7 @@ typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
 
 /* uniform: u (p1 - p0) + p0, rounded once; p1 itself becomes p0. blocks: normals of mean p0 and std p1. */
 #define DRAW_FLOATS(bits, T, fma)                                                                \
-    RG_WIDE(scale_f##bits, (T *y, int n, T scale, T shift), (y, n, scale, shift))                \
+    RG_WIDE(mt_scale_f##bits, (T *y, int n, T scale, T shift), (y, n, scale, shift))                \
     {                                                                                            \
         for (int i = 0; i < n; i++) y[i] = fma(y[i], scale, shift);                              \
     }                                                                                            \
@@ -262,7 +262,7 @@ typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
         T *y = to, low = (T)p[0], high = (T)p[1];                                                \
         draw_f##bits(g, y, n);                                                                   \
         if (low == 0 && high == 1) return;                                                       \
-        scale_f##bits(y, n, high - low, low);                                                    \
+        mt_scale_f##bits(y, n, high - low, low);                                                    \
         for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];                            \
     }                                                                                            \
     static void draw_blocks_f##bits(rg_generator *g, void *to, int n, const void *how)           \
@@ -270,7 +270,7 @@ typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
         const double *p = how;                                                                   \
         draw_f##bits(g, to, n);                                                                  \
         mt_normals_f##bits(to, n);                                                               \
-        if (p[0] != 0 || p[1] != 1) scale_f##bits(to, n, (T)p[1], (T)p[0]);                      \
+        if (p[0] != 0 || p[1] != 1) mt_scale_f##bits(to, n, (T)p[1], (T)p[0]);                      \
     }
 
 DRAW_FLOATS(32, float, __builtin_fmaf)
@@ -564,8 +564,8 @@ static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op)
 rg_tensor *rg_rand_like(rg_tensor *x)  { return random_like(x, fill_uniform, "rand_like"); }
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, fill_normal, "randn_like"); }
 
-/* Where the dtype's rounding carries v, which is inside, to the wrong side of limit: the next number that it has, going up
- * (sign 1) or down; else limit itself. */
+/* Where the dtype's rounding carries v, which is inside, to the wrong side of limit: the next number
+ * that it has, going up (sign 1) or down; else limit itself. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign)
 {
     double room;
@@ -644,7 +644,7 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
     for (int64_t i = 0; ok && i < p->numel; i++)
         if (!(c[i] >= 0 && c[i] <= 1))
             ok = rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-    ok = ok && fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, single ? RG_FLOAT32 : RG_FLOAT64, unit);
+    ok = ok && fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, unit);
     for (int64_t i = 0; ok && i < t->numel; i++) {
         if (single) ((float *)t->data)[i] = ((float *)t->data)[i] < c[i];
         else ((double *)t->data)[i] = ((double *)t->data)[i] < c[i];

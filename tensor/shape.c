@@ -8,11 +8,9 @@
 bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
 {
     int n = ndim ? ndim : 1;
-    if (dim < -n || dim >= n) {
-        rg_fail(RG_INDEX_ERROR, op, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
-                -n, n - 1, (long long)dim);
-        return false;
-    }
+    if (dim < -n || dim >= n)
+        return rg_fail(RG_INDEX_ERROR, op, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
+                       -n, n - 1, (long long)dim);
     *out = (int)(dim < 0 ? dim + n : dim);
     return true;
 }
@@ -29,11 +27,9 @@ bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b,
     for (int i = n - 1; i >= 0; i--) {
         int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
         int64_t sa = ia < 0 ? 1 : a->size[ia], sb = ib < 0 ? 1 : b->size[ib];
-        if (sa != sb && sa != 1 && sb != 1) {
-            rg_fail(RG_RUNTIME_ERROR, op, "The size of tensor a (%lld) must match the size of tensor b (%lld) "
-                    "at non-singleton dimension %d", (long long)sa, (long long)sb, i);
-            return false;
-        }
+        if (sa != sb && sa != 1 && sb != 1)
+            return rg_fail(RG_RUNTIME_ERROR, op, "The size of tensor a (%lld) must match the size of tensor b (%lld) "
+                           "at non-singleton dimension %d", (long long)sa, (long long)sb, i);
         out->size[i] = sa == 1 ? sb : sa;
     }
     out->ndim = (uint8_t)n;
@@ -55,19 +51,15 @@ int64_t rg_dims_numel(const char *op, const rg_dims *d)
     char buf[192];
     if (!rg_check_dims(op, d->n)) return -1;
     for (int i = 0; i < d->n; i++)
-        if (d->v[i] < 0) {
-            rg_fail(RG_RUNTIME_ERROR, op, "Trying to create tensor with negative dimension %lld: %s",
-                    (long long)d->v[i], rg_shape_text(d->n, d->v, buf));
-            return -1;
-        }
+        if (d->v[i] < 0)
+            return rg_fail(RG_RUNTIME_ERROR, op, "Trying to create tensor with negative dimension %lld: %s",
+                           (long long)d->v[i], rg_shape_text(d->n, d->v, buf)), -1;
     bool empty = false;
     for (int i = 0; i < d->n; i++) {
         if (d->v[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(n, d->v[i], &n) || n > INT64_MAX / 16) {
-            rg_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
-                    rg_shape_text(d->n, d->v, buf));
-            return -1;
-        }
+        else if (__builtin_mul_overflow(n, d->v[i], &n) || n > INT64_MAX / 16)
+            return rg_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
+                           rg_shape_text(d->n, d->v, buf)), -1;
     }
     return empty ? 0 : n;
 }

@@ -297,9 +297,8 @@ static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, in
 {
     int d;
     if (!rg_check(t, op)) return -1;
-    if (t->ndim) return rg_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
-    rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
-    return -1;
+    if (!t->ndim) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim), -1;
+    return rg_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
 }
 
 int64_t rg_size(rg_tensor *t, int dim)   { return one_of_dims("size", t, t ? t->size : NULL, dim); }
@@ -314,13 +313,13 @@ rg_dims rg_shape(rg_tensor *t)
     return d;
 }
 
-static bool has_one_element(const char *op, rg_tensor *t)
+static bool is_one_element(const char *op, int64_t numel)
 {
-    if (!rg_check(t, op)) return false;
-    if (t->numel == 1) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "a Tensor with %lld elements cannot be converted to Scalar",
-                   (long long)t->numel);
+    return numel == 1 || rg_fail(RG_RUNTIME_ERROR, op, "a Tensor with %lld elements cannot be converted to Scalar",
+                                 (long long)numel);
 }
+
+static bool has_one_element(const char *op, rg_tensor *t) { return rg_check(t, op) && is_one_element(op, t->numel); }
 
 double rg_item(rg_tensor *t) { return has_one_element("item", t) ? rg_load_f64(t->data, t->dtype) : NAN; }
 
@@ -339,15 +338,11 @@ int64_t rg_item_int(rg_tensor *t)
 double rg_at_dims(rg_tensor *t, rg_dims index)
 {
     if (!rg_check(t, "at")) return NAN;
-    if (index.n > 0 && t->ndim == 0) {
-        rg_fail(RG_INDEX_ERROR, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
-        return NAN;
-    }
-    if (index.n > t->ndim) {
-        rg_fail(RG_INDEX_ERROR, "at", "too many indices for tensor of dimension %d", t->ndim);
-        return NAN;
-    }
+    if (index.n > 0 && t->ndim == 0)
+        return rg_fail(RG_INDEX_ERROR, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                       "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"), NAN;
+    if (index.n > t->ndim)
+        return rg_fail(RG_INDEX_ERROR, "at", "too many indices for tensor of dimension %d", t->ndim), NAN;
     int64_t offset = 0, rest = 1;
     for (int d = 0; d < t->ndim; d++) {
         if (d >= index.n) {
@@ -355,17 +350,12 @@ double rg_at_dims(rg_tensor *t, rg_dims index)
             continue;
         }
         int64_t i = index.v[d], n = t->size[d];
-        if (i < -n || i >= n) {
-            rg_fail(RG_INDEX_ERROR, "at", "index %lld is out of bounds for dimension %d with size %lld",
-                    (long long)i, d, (long long)n);
-            return NAN;
-        }
+        if (i < -n || i >= n)
+            return rg_fail(RG_INDEX_ERROR, "at", "index %lld is out of bounds for dimension %d with size %lld",
+                           (long long)i, d, (long long)n), NAN;
         offset += (i < 0 ? i + n : i) * t->stride[d];
     }
-    if (rest != 1) {
-        rg_fail(RG_RUNTIME_ERROR, "at", "a Tensor with %lld elements cannot be converted to Scalar", (long long)rest);
-        return NAN;
-    }
+    if (!is_one_element("at", rest)) return NAN;
     return rg_load_f64(t->data + offset * (int64_t)rg_sizeof(t->dtype), t->dtype);
 }
 
