@@ -1257,6 +1257,8 @@ EXCEPTIONS = [
     (r"expand_dims", r"! RuntimeError numel: integer multiplication overflow",
      "! RuntimeError The expanded size of the tensor",
      "torch multiplies the sizes before it looks at them"),
+    (r"clamp\w*_", r"(! .*output type )bool", r"\1Bool", "torch names the C++ type in clamp_ alone"),
+    (r"clamp\w*_", r"(! .*output type )long int", r"\1Long", "torch names the C++ type in clamp_ alone"),
     (r"zeros_dims", r"! RuntimeError zeros: Dimension size must be non-negative.",
      "! RuntimeError Trying to create tensor with negative dimension", "what torch's other functions say, which tells more"),
     (r"unflatten", r"! RuntimeError unflatten got an unexpected error: (.*)", r"! Error \1",
