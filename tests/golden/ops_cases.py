@@ -457,7 +457,10 @@ SPECIAL = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0
            100.0, -100.0,
            1e-8, -1e-8, 1e4, -1e4]
 HUGE = [1e300, -1e300, 5e-324, 1e-310, 709.5, -745.0, 1e18]
-SAMPLES = {"i64": [0, 1, -1, 2, -3, 7], "b": [True, False]}
+# Where torch's answer depends on the place in a vector: its loops for vectors and for single elements differ.
+UNSETTLED = {**dict.fromkeys(["elu", "selu", "celu", "hardswish", "hardtanh", "relu6"], [nan]), "gelu": [nan, inf]}
+def settled(name): return [v for v in SPECIAL if not any(v == u or v != v and u != u for u in UNSETTLED.get(name, []))]
+
 
 def elementwise():
     extra = {"leaky_relu": [(0.01,), (-0.5,)], "elu": [(1.0,), (0.5,)], "celu": [(1.0,), (-1.5,), (0.0,)],
@@ -467,10 +470,11 @@ def elementwise():
              "clamp_min": [(0.5,)], "clamp_max": [(0.5,)]}
     for name in UNARY + ACTIVATIONS + ["round"] + list(extra):
         for args in extra.get(name, [()]):
-            yield Case(name, T(SPECIAL, f64), *args, flags=["first"])
+            yield Case(name, T(settled(name), f64), *args, flags=["first"])
             yield Case(name, T(HUGE, f64), *args, flags=["first"])
-            yield Case(name, T(SPECIAL, f32), *args)
+            yield Case(name, T(settled(name), f32), *args)
             yield Case(name, T(0.75, f64), *args)
+            yield Case(name, T([nan], f64, False), *args)
             yield Case(name, T([[]], f64), *args)
             yield Case(name, T([0, 1, -1, 2, -3, 40]), *args)
             yield Case(name, T([True, False]), *args)
@@ -478,7 +482,7 @@ def elementwise():
             yield Case(name, grid(1, 3).detach().expand(2, 3).requires_grad_(), *args)
     for name in UNARY + ["round", "relu", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "selu"]:
         if name in ("isnan", "isinf", "isfinite"): continue
-        yield Case(name + "_", T(SPECIAL, f64), flags=["first"])
+        yield Case(name + "_", T(settled(name), f64), flags=["first"])
         yield Case(name + "_", T([0, 1, -1, 2, -3]))
         yield Case(name + "_", T([True, False]))
         yield Case(name + "_", T([0.5, 0.25], f64), flags=["direct"])
@@ -1076,7 +1080,7 @@ def facts():
         yield Case("hardtanh", t(-1., 1., 0., 2.), -1.0, 1.0)
         yield Case("leaky_relu", t(0., -0., -1.), 0.01)
         yield Case("elu", t(0., -1.), 1.0)
-        yield Case("softplus", t(19.9, 20., 21., nan), 1.0, 20.0)
+        yield Case("softplus", t(19.9, 20., 21.), 1.0, 20.0)
         for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf, -inf, -1.0):
             yield Case("norm_p", t(0., 0.), p)
             yield Case("norm_p", t(2., -2., 1.), p)
@@ -1243,6 +1247,9 @@ TOLERANCES = [
 
 # The name of a node that isn't torch's: function, torch's, ours, the reason.
 NODES = [
+    (r"rms_norm", "CloneBackward0", "MulBackward0", "torch makes a turned result contiguous; ours is made so"),
+    (r"cross_entropy_with", "DivBackward1", "DivBackward0", "torch's loss divides by a number in C++, where it has this name"),
+    (r"scaled_dot_product_attention_with", "AddBackward0", "UnsafeViewBackward0", "attention of nothing takes a way of its own"),
     (r"sort", "SortBackward1", "SortBackward0", "its name in torch without stable=, as one calls it"),
 ]
 
@@ -1259,6 +1266,8 @@ EXCEPTIONS = [
      "torch multiplies the sizes before it looks at them"),
     (r"clamp\w*_", r"(! .*output type )bool", r"\1Bool", "torch names the C++ type in clamp_ alone"),
     (r"clamp\w*_", r"(! .*output type )long int", r"\1Long", "torch names the C++ type in clamp_ alone"),
+    (r"group_norm", r"! IndexError Dimension out of range .*", "! RuntimeError Expected at least 2 dimensions for input tensor",
+     "torch looks at the second size before its own sentence can be reached"),
     (r"zeros_dims", r"! RuntimeError zeros: Dimension size must be non-negative.",
      "! RuntimeError Trying to create tensor with negative dimension", "what torch's other functions say, which tells more"),
     (r"unflatten", r"! RuntimeError unflatten got an unexpected error: (.*)", r"! Error \1",
