@@ -72,20 +72,12 @@ double rg_load_f64(const void *p, rg_dtype d)
     }
 }
 
-/* What x86's conversion gives for NaN and what is out of range, as torch does. */
-static int64_t to_int64(double v)
-{
-    return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
-}
-
 int64_t rg_load_i64(const void *p, rg_dtype d)
 {
-    switch (d) {
-    case RG_BOOL:    return *(const bool *)p;
-    case RG_INT64:   return *(const int64_t *)p;
-    case RG_FLOAT32: return to_int64(*(const float *)p);
-    default:         return to_int64(*(const double *)p);
-    }
+    int64_t v;
+    if (d == RG_INT64) return *(const int64_t *)p;
+    rg_copy_loop(RG_INT64, d)((char *[]){ (char *)&v, (char *)p }, (int64_t[]){ 0, 0 }, 1, NULL);
+    return v;
 }
 
 void rg_store_f64(void *p, rg_dtype d, double v)

@@ -10,19 +10,12 @@
 static void add_dim(rg_walk *w, int64_t size, const int64_t step[])
 {
     int d = w->ndim;
-    if (d > 0) {
-        bool merges = true;                             /* outer step == inner size * inner step? */
-        for (int k = 0; k < w->n; k++)
-            if (w->step[d - 1][k] != size * step[k]) merges = false;
-        if (merges) {
-            w->size[d - 1] *= size;
-            for (int k = 0; k < w->n; k++) w->step[d - 1][k] = step[k];
-            return;
-        }
-    }
-    w->size[d] = size;
+    bool merges = d > 0;                                /* outer step == inner size * inner step? */
+    for (int k = 0; merges && k < w->n; k++) merges = w->step[d - 1][k] == size * step[k];
+    if (merges) w->size[--d] *= size;
+    else w->size[d] = size;
     for (int k = 0; k < w->n; k++) w->step[d][k] = step[k];
-    w->ndim++;
+    w->ndim = d + 1;
 }
 
 void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
@@ -90,6 +83,7 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context)
 
 /* ---- copying and converting ------------------------------------------------------- */
 
+/* What x86's conversion gives for NaN and what is out of range, as torch does. */
 static inline int64_t from_f64(double v)
 {
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
