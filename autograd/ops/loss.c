@@ -454,6 +454,27 @@ rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
     return RG_APPLY(nll_loss, &a, x, target, o.weight);
 }
 
+/* ---- over: x / by, which torch names otherwise than a tensor's quotient --------------------------------- */
+
+struct over_attr { double by; };
+
+static bool over_forward(rg_call *c)
+{
+    double by_double = RG_ATTR(c, over)->by;
+    float by_float = (float)by_double;
+    rg_dtype dtype = (rg_dtype)c->out[0]->dtype;
+    rg_tensor by = { .state = RG_ALIVE, .dtype = dtype, .numel = 1, .flags = RG_CONTIGUOUS,
+                     .data = dtype == RG_FLOAT32 ? (char *)&by_float : (char *)&by_double };
+    k_div(c->out[0], (rg_tensor *[]){ c->in[0], &by });
+    return true;
+}
+
+static rg_tensor *over_rule(const rg_step *s, rg_tensor *g) { return rg_div(g, RG_ATTR(s, over)->by); }
+
+RG_OP(over, .attr_size = sizeof(struct over_attr), .doc = "x / a number", .node = "DivBackward1", .n_in = 1, .typing = RG_FLOATED,
+      .shape = rg_shape_same, .forward = over_forward, .grad = { RG_RULE(0, over_rule) },
+      RG_SAMPLES({ "()", RG_A(over, 3) }, { "(2,1,3)", RG_A(over, -0.7) }, { "(0,3)", RG_A(over, 2) }));
+
 /* ---- cross_entropy: nll_loss of log_softmax; or -sum(t log_softmax(x)) for probabilities ------------------- */
 
 static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes)
@@ -482,7 +503,7 @@ static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const 
     if (!rg_is_none(o->weight)) y = rg_mul(y, cross_entropy_along(o->weight, x));
     if (o->reduction == RG_EACH) return rg_neg(rg_sum_dim(y, dim, false));
     y = rg_neg(rg_sum(y));
-    return o->reduction == RG_MEAN ? rg_div(y, classes ? (double)(x->numel / classes) : 0.0) : y;
+    return o->reduction == RG_MEAN ? RG_APPLY(over, RG_A(over, classes ? (double)(x->numel / classes) : 0), y) : y;
 }
 
 /* (1 - s) nll + s / classes * what a uniform target costs */
