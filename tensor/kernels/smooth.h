@@ -14,6 +14,9 @@
 static inline int32_t k_bits(float x)     { int32_t i; memcpy(&i, &x, sizeof i); return i; }
 static inline float k_from_bits(int32_t i) { float x; memcpy(&x, &i, sizeof x); return x; }
 
+/* 2^n, also of what a NaN made of n */
+static inline float k_power_of_2(int32_t n) { return k_from_bits((int32_t)((uint32_t)(n + 127) << 23)); }
+
 /* x = n ln 2 + r with |r| <= ln(2) / 2; e^r by a polynomial; 2^n in two factors, either of which fits. */
 static inline float k_expf(float x)
 {
@@ -24,14 +27,14 @@ static inline float k_expf(float x)
     float r = t - n * 0.693359375f + n * 2.12194440e-4f;
     float p = 0.50000001f + r * (0.166665189f + r * (0.0416662059f + r * (0.00836888796f + r * 0.00139504854f)));
     int32_t i = k_bits(shifted) - k_bits(magic), half = i >> 1;
-    return (1 + (r + r * r * p)) * k_from_bits((half + 127) << 23) * k_from_bits((i - half + 127) << 23);
+    return (1 + (r + r * r * p)) * k_power_of_2(half) * k_power_of_2(i - half);
 }
 
 /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2) */
 static inline float k_logf(float x)
 {
     float scaled = x < 1.17549435e-38f ? x * 8388608 : x;       /* subnormal numbers, too */
-    int32_t bits = k_bits(scaled) - 0x3f3504f3, n = bits >> 23;
+    int32_t bits = (int32_t)((uint32_t)k_bits(scaled) - 0x3f3504f3u), n = bits >> 23;
     float r = k_from_bits((bits & 0x7fffff) + 0x3f3504f3) - 1, e = (float)n - (x < 1.17549435e-38f ? 23 : 0);
     float p = 0.333338582f + r * (-0.250017473f + r * (0.199653937f + r * (-0.165656216f + r * (0.148770027f
               + r * (-0.14350314f + r * 0.0891787622f)))));

@@ -208,6 +208,59 @@ START_TEST(test_a_run_inside_a_run)
 }
 END_TEST
 
+static rg_tensor *leaves(rg_tensor *grad, void *context)
+{
+    (void)grad;
+    struct { rg_tensor *t; int id; } *self = context;
+    ck_ok(rg_remove_hook(self->t, self->id));
+    ck_assert_int_ge(rg_register_hook(self->t, leaves, context), 0);    /* and is back, from the next run on */
+    return RG_NONE;
+}
+
+START_TEST(test_a_hook_takes_itself_away)
+{
+    int seen = 0;
+    rg_tensor *x = leaf(2), *h = rg_mul(x, 3);
+    struct { rg_tensor *t; int id; } self = { h, rg_register_hook(h, leaves, &self) };
+    rg_register_hook(h, count, &seen);
+    ck_ok(rg_backward(h));
+    ck_assert_int_eq(seen, 1);
+}
+END_TEST
+
+/* Retained gradients add up, and none is a tensor that is someone else's. */
+START_TEST(test_gradients_are_copies)
+{
+    rg_tensor *x = leaf(2), *h = rg_mul(x, x), *v = rg_full(RG_DIMS(), 1.0);
+    rg_retain_grad(h);
+    for (int i = 1; i <= 2; i++) {
+        ck_ok(rg_backward(rg_mul(h, h), .create_graph = true));
+        ck_assert_double_eq(rg_item(rg_grad_of(h)), 8 * i);
+        ck_assert_str_eq(rg_grad_fn(rg_grad_of(x)), i == 1 ? "CopyBackwards" : "AddBackward0");
+    }
+    for (int graph = 0; graph < 2; graph++) {
+        rg_tensor *y = leaf(2);
+        ck_ok(rg_backward(y, .gradient = v, .create_graph = graph));
+        ck_ok(rg_backward(y, .gradient = v));
+        ck_assert_double_eq(rg_item(v), 1);
+    }
+    ck_fails(rg_set_grad(x, x), RG_RUNTIME_ERROR, "can't assign Variable as its own grad");
+}
+END_TEST
+
+START_TEST(test_what_is_missing_is_refused)
+{
+    rg_tensor *x = leaf(2), *y = rg_mul(x, x), *g;
+    rg_backward_options o = { .gradient = RG_NONE };
+    ck_fails(rg_grad_many(1, &y, NULL, 0, &x, &g, o), RG_RUNTIME_ERROR, "cannot be empty");
+    ck_fails(rg_grad_many(1, &y, NULL, 1, NULL, &g, o), RG_RUNTIME_ERROR, "cannot be empty");
+    ck_fails(rg_grad_many(1, &y, NULL, 1, &x, NULL, o), RG_TYPE_ERROR, "results");
+    ck_fails(rg_grad_many(1, NULL, NULL, 1, &x, &g, o), RG_TYPE_ERROR, "NULL");
+    ck_fails(rg_backward_many(1, NULL, NULL, o), RG_TYPE_ERROR, "NULL");
+    ck_fails(rg_gradcheck(NULL, NULL, 1, &x), RG_TYPE_ERROR, "NULL");
+}
+END_TEST
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 START_TEST(test_recorded_gradients_make_no_cycle)
@@ -219,6 +272,15 @@ START_TEST(test_recorded_gradients_make_no_cycle)
         rg_retain_grad(h);
         ck_ok(rg_backward(rg_mul(h, h), .create_graph = true));
         ck_assert(rg_requires_grad(rg_grad_of(x)) && rg_requires_grad(rg_grad_of(h)));
+        rg_tensor *y = leaf(2), *kept;
+        ck_ok(rg_backward(y, .gradient = y, .create_graph = true));     /* its own gradient */
+        {
+            RG_SCOPE();                                                 /* retained for one that is gone */
+            h = rg_mul(y, y);
+            rg_retain_grad(h);
+            kept = rg_escape(rg_mul(h, h));
+        }
+        ck_ok(rg_backward(kept, .create_graph = true));
     }
     ck_assert_int_eq(rg_live_tensors(), tensors);
     ck_assert_int_eq(rg_memory_stats().nodes, nodes);
@@ -383,7 +445,7 @@ END_TEST
 
 RG_TESTS(engine, test_accumulates_and_zeroes, test_one_value_used_many_times, test_paths_of_different_lengths,
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
-         test_unused_inputs, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_failed_run_leaves_grads_alone,
+         test_unused_inputs, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies, test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
          test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
          test_a_chain_of_a_million, test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
          test_a_mutated_saved_value_is_named, test_a_stale_view_is_refused, test_threads_share_parameters)

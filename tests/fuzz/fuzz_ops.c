@@ -19,12 +19,15 @@
 
 /* What asks for more than this is refused, as by a system without that much. */
 const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
-static void limit_memory(void)
-{
-#ifndef __SANITIZE_ADDRESS__
-    setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30, 1 << 30 });
+#ifdef __SANITIZE_ADDRESS__
+#define RELEASED released
+#define HOOKED   hooked
+static void limit_memory(void) {}
+#else                                   /* where headers are used again, it may be another by now */
+#define RELEASED NULL
+#define HOOKED   tensor()
+static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30, 1 << 30 }); }
 #endif
-}
 
 enum { POOL = 32, LISTED = 4, LARGEST = 256 };
 
@@ -86,7 +89,7 @@ static rg_tensor *odd_tensor(void)
 static rg_tensor *tensor(void)
 {
     uint64_t kind = any(60);
-    return kind == 0 ? NULL : kind == 1 ? RG_NONE : kind == 2 ? released : kind < 8 ? rg_wrap_float(odd_number())
+    return kind == 0 ? NULL : kind == 1 ? RG_NONE : kind == 2 ? RELEASED : kind < 8 ? rg_wrap_float(odd_number())
            : kind < 12 ? rg_wrap_int(odd_integer()) : pool[any(POOL)];
 }
 
@@ -179,8 +182,8 @@ static rg_tensor *odd_hook(rg_tensor *grad, void *context)
     case 1:  return tensor();
     case 2:  return rg_mul(grad, 2);
     case 3:  return rg_sum(grad);
-    case 4:  rg_remove_hook(any(2) ? tensor() : hooked, (int)any(3)); return RG_NONE;
-    case 5:  rg_register_hook(any(2) ? tensor() : hooked, odd_hook, NULL); return RG_NONE;
+    case 4:  rg_remove_hook(any(2) ? tensor() : HOOKED, (int)any(3)); return RG_NONE;
+    case 5:  rg_register_hook(any(2) ? tensor() : HOOKED, odd_hook, NULL); return RG_NONE;
     case 6:  return depth < 4 ? call_any() : RG_NONE;
     case 7:  rg_error_clear(); return RG_NONE;
     default: return RG_NONE;
