@@ -34,11 +34,7 @@ void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
         }
         add_dim(w, out->size[d], step);
     }
-    if (w->ndim == 0) {
-        w->size[0] = w->numel;
-        for (int k = 0; k < n; k++) w->step[0][k] = 0;
-        w->ndim = 1;
-    }
+    if (w->ndim == 0) add_dim(w, w->numel, (int64_t[RG_MAX_OPERANDS]){ 0 });
 }
 
 void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context)
