@@ -310,15 +310,11 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v)
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
-static inline rg_tensor *rg_wrap(float x) { return rg_wrap_float(x); }
-static inline rg_tensor *rg_wrap(double x) { return rg_wrap_float(x); }
-static inline rg_tensor *rg_wrap(int x) { return rg_wrap_int(x); }
-static inline rg_tensor *rg_wrap(unsigned x) { return rg_wrap_int(x); }
-static inline rg_tensor *rg_wrap(long x) { return rg_wrap_int(x); }
-static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_int((int64_t)x); }
-static inline rg_tensor *rg_wrap(long long x) { return rg_wrap_int(x); }
-static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_int((int64_t)x); }
-static inline rg_tensor *rg_wrap(long double x) { return rg_wrap_float((double)x); }
+template <typename T> static inline rg_tensor *rg_wrap(T x)      /* whole numbers have no half */
+{
+    if constexpr ((T)0.5 == (T)0) return rg_wrap_int((int64_t)x);
+    else return rg_wrap_float((double)x);
+}
 
 static inline rg_tensor *rg_from_any(const float *p, rg_dims s) { return rg_from_float(p, s); }
 static inline rg_tensor *rg_from_any(const double *p, rg_dims s) { return rg_from_double(p, s); }
