@@ -1248,7 +1248,6 @@ TOLERANCES = [
 # The name of a node that isn't torch's: function, torch's, ours, the reason.
 NODES = [
     (r"rms_norm", "CloneBackward0", "MulBackward0", "torch makes a turned result contiguous; ours is made so"),
-    (r"cross_entropy_with", "DivBackward1", "DivBackward0", "torch's loss divides by a number in C++, where it has this name"),
     (r"scaled_dot_product_attention_with", "AddBackward0", "UnsafeViewBackward0", "attention of nothing takes a way of its own"),
     (r"sort", "SortBackward1", "SortBackward0", "its name in torch without stable=, as one calls it"),
 ]
