@@ -197,7 +197,6 @@ struct rg_node {
     rg_node     *pending;               /* the list of those to release */
 };
 
-bool     rg_grad_mode(void);
 rg_node *rg_node_of(const rg_tensor *t);                    /* NULL: does not require grad */
 rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size);
 void     rg_node_retain(rg_node *n);

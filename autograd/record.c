@@ -20,7 +20,6 @@ static __thread struct { bool grad_off; uint64_t clock; rg_node *pending; bool d
 
 /* ---- grad mode ------------------------------------------------------------------ */
 
-bool rg_grad_mode(void) { return !recorder.grad_off; }
 bool rg_is_grad_enabled(void) { return !recorder.grad_off; }
 
 bool rg_set_grad_enabled(bool on)
@@ -110,6 +109,13 @@ rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr
     memset(n->edge, 0, (size_t)n_in * sizeof(rg_edge));
     memset(n->saved, 0, n_saved * sizeof(rg_tensor *));
     return n;
+}
+
+static void set_meta(rg_meta *m, const rg_tensor *t)
+{
+    m->dtype = t->dtype;
+    m->ndim = t->ndim;
+    for (int d = 0; d < t->ndim; d++) m->size[d] = t->size[d];
 }
 
 void rg_node_free_saved(rg_node *n)
@@ -234,7 +240,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
     if (op->typing == RG_FLOATED && !rg_is_float(dtype)) dtype = rg_default_dtype();
     for (int i = 0; i < n; i++) {
         if ((op->typed && !(op->typed >> i & 1)) || rg_is_none(in[i]) || in[i]->dtype == dtype) continue;
-        if (in[i]->history && rg_grad_mode()) {
+        if (in[i]->history && rg_is_grad_enabled()) {
             rg_tensor *to = rg_to(in[i], dtype);
             if (!to) return false;
             in[i] = to;
@@ -277,12 +283,7 @@ static bool record(const rg_call *c, size_t attr_size)
         needs |= rg_gradient_of(op, i)->needs;
     }
     n->order = recorder.clock = order + 1;
-    for (int k = 0; k < c->n_out; k++) {
-        const rg_tensor *y = c->out[k];
-        n->meta[k].dtype = y->dtype;
-        n->meta[k].ndim = y->ndim;
-        for (int d = 0; d < y->ndim; d++) n->meta[k].size[d] = y->size[d];
-    }
+    for (int k = 0; k < c->n_out; k++) set_meta(&n->meta[k], c->out[k]);
     bool ok = true;
     for (int i = 0; i < c->n_in && ok; i++)
         if (i < 24 && needs & RG_IN(i)) ok = save(n, i, c->in[i]);
@@ -292,10 +293,8 @@ static bool record(const rg_call *c, size_t attr_size)
         rg_node_release(n);
         return false;
     }
-    for (int k = 0; k < c->n_out; k++) {
-        if (!rg_is_float(c->out[k]->dtype)) continue;
-        rg_node_attach(c->out[k], n, (uint32_t)k);
-    }
+    for (int k = 0; k < c->n_out; k++)
+        if (rg_is_float(c->out[k]->dtype)) rg_node_attach(c->out[k], n, (uint32_t)k);
     ok = RG_LIKELY(!rg_watching) || rg_watch_forward(c, n);
     rg_node_release(n);
     return ok;
@@ -313,17 +312,10 @@ static bool compute(rg_call *c, rg_tensor *over)
     }
     if (op->view) return op->view(c);
     if (!op->shape(c)) return false;
-    if (over) {
-        char a[192], b[192];
-        rg_tensor *y = c->out[0];
-        if (!rg_same_shape(y, over))
-            return rg_fail(RG_RUNTIME_ERROR, op->name, "output with shape %s doesn't match the broadcast shape %s",
-                           rg_shape_text(over->ndim, over->size, a), rg_shape_text(y->ndim, y->size, b));
-        if (y->dtype == over->dtype && op->inplace) {
-            rg_release(y);
-            rg_retain(over);
-            c->out[0] = over;
-        }
+    if (over && op->inplace && c->out[0]->dtype == over->dtype && rg_same_shape(c->out[0], over)) {
+        rg_release(c->out[0]);
+        rg_retain(over);
+        c->out[0] = over;
     }
     for (int k = 0; k < c->n_out; k++)
         if (c->out[k] != over && !rg_allocate(c->out[k])) return false;
@@ -361,7 +353,7 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
     }
     c->in = in;
     ok = ok && (c->op->typing == RG_AS_GIVEN || convert_inputs(c->op, n, in, converted, in + 2 * n))
-         && finish(c, attr_size, wants_grad && rg_grad_mode(), over);
+         && finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over);
     for (int i = 0; i < n; i++)
         if (converted[i]) rg_release(converted[i]);
     if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
@@ -383,7 +375,7 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
     if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
     const char *outer = rg_applying;
     rg_applying = op->name;
-    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_grad_mode(), over) : apply_prepared(&c, attr_size, over);
+    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over) : apply_prepared(&c, attr_size, over);
     rg_applying = outer;
     for (int k = 0; k < c.n_out; k++) {
         if (RG_LIKELY(ok)) out[k] = c.out[k];
@@ -417,7 +409,7 @@ bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n
 static bool guard_write(rg_tensor *t, const char *op, bool recorded)
 {
     rg_node *n = rg_node_of(t);
-    if (!n || !rg_grad_mode()) return true;
+    if (!n || !rg_is_grad_enabled()) return true;
     if (!n->op)
         return rg_fail(RG_RUNTIME_ERROR, op, "a leaf Variable that requires grad is being used in an in-place operation.");
     if (t->flags & RG_VIEW) {
@@ -448,7 +440,7 @@ static bool collides(const rg_tensor *t, int n, rg_tensor *const in[])
 /* Does a rule want to read the value that is written over? */
 static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[])
 {
-    for (int i = 0; i < n && i < RG_MAX_RULES && rg_grad_mode(); i++)
+    for (int i = 0; i < n && i < RG_MAX_RULES && rg_is_grad_enabled(); i++)
         if (in[i] && in[i] != RG_NONE && in[i]->history && rg_gradient_of(op, i)->needs & RG_IN(0)) return true;
     return false;
 }
@@ -541,9 +533,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on)
         if (n) rg_node_release(n);
         return NULL;
     }
-    n->meta[0].dtype = t->dtype;
-    n->meta[0].ndim = t->ndim;
-    for (int d = 0; d < t->ndim; d++) n->meta[0].size[d] = t->size[d];
+    set_meta(&n->meta[0], t);
     rg_node_attach(t, n, 0);
     rg_node_release(n);
     t->flags &= (uint8_t)~RG_WEAK;

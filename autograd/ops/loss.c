@@ -17,7 +17,7 @@ static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_lo
 /* torch has no gradient for the weights of most losses. */
 static bool loss_constant(const char *name, const char *function, const char *what, const rg_tensor *t)
 {
-    if (rg_is_none(t) || !t->history || !rg_grad_mode()) return true;
+    if (rg_is_none(t) || !t->history || !rg_is_grad_enabled()) return true;
     return rg_fail(RG_RUNTIME_ERROR, name, "The function '%s' is not differentiable with respect to argument '%s'. This input cannot "
                    "have requires_grad True.", function, what);
 }

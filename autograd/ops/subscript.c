@@ -619,7 +619,7 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
     RG_SCOPE();
     if (!subscript_read(x, n, items, true, &s)) return NULL;
     if (s.nothing) return x;
-    if (s.n_steps && x->history && rg_is_leaf(x) && rg_grad_mode())
+    if (s.n_steps && x->history && rg_is_leaf(x) && rg_is_grad_enabled())
         return rg_fail(RG_RUNTIME_ERROR, "set_item_", "a view of a leaf Variable that requires grad is being used "
                        "in an in-place operation.");
     struct set_item_attr a;

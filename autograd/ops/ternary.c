@@ -94,7 +94,7 @@ rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value)
 {
     struct masked_fill_attr a = { elementwise_number(value), false };
     rg_tensor *y = RG_APPLY(masked_fill, &a, x, mask, masked_value(x, value));
-    if (y && value->history && rg_grad_mode() && !rg_is_float(x->dtype))
+    if (y && value->history && rg_is_grad_enabled() && !rg_is_float(x->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
     return y;
 }
@@ -367,7 +367,7 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) { return rg_replace_("cop
 /* One value for all, which may be written where several elements share a place. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
 {
-    if (rg_grad_mode() && (x->history || value->history)) return rg_replace_(name, node, x, value);
+    if (rg_is_grad_enabled() && (x->history || value->history)) return rg_replace_(name, node, x, value);
     if (rg_write_guard && !rg_write_guard(x, name, false)) return NULL;
     rg_copy_elements(x, value);
     rg_wrote(x, name);
