@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 /* What asks for more than this is refused, as by a system without that much. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
 #ifdef __SANITIZE_ADDRESS__
 #define RELEASED released
@@ -417,7 +418,7 @@ static void one_call(void)
 
 int main(int argc, char **argv)
 {
-    long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 200000;
+    long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     limit_memory();
     signal(SIGALRM, too_slow);
