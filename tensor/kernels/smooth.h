@@ -67,7 +67,7 @@ static inline float k_erff(float x)
 static inline float k_log1pf(float x)
 {
     float u = 1 + x, y = k_logf(u), lost = x - (u - 1);
-    y = (u > 0) & (u < INFINITY) ? y + lost / u : y;
+    y = ((u > 0) & (u < INFINITY)) ? y + lost / u : y;
     return fabsf(x) < 1e-4f ? x - 0.5f * x * x : y;
 }
 
