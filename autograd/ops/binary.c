@@ -241,8 +241,8 @@ static bool pow_forward(rg_call *c)
 static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g)
 {
     const struct pow_attr *p = RG_ATTR(s, pow);
-    rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1);
-    if (p->form != POW_NUMBER) return rg_where(rg_eq(b, 0), 0, rg_mul(g, rg_mul(rg_pow(a, rg_sub(b, 1)), b)));
+    rg_tensor *a = rg_saved(s, 0), *b = p->form == POW_NUMBER ? RG_NONE : rg_saved(s, 1);
+    if (b != RG_NONE) return rg_where(rg_eq(b, 0), 0, rg_mul(g, rg_mul(rg_pow(a, rg_sub(b, 1)), b)));
     if (p->exponent == 0) return a ? rg_zeros_like(g) : NULL;
     return rg_mul(g, rg_mul(rg_pow(a, p->exponent - 1), p->exponent));
 }

@@ -1,8 +1,7 @@
 /*
  * test_golden.c: every public function of autograd/ops.h against PyTorch: values,
- * dtypes, shapes, grad_fn, first and second gradients, errors, and what happens when
- * each request for memory fails in turn, from the data
- * that tests/golden/ops.py made.
+ * dtypes, shapes, grad_fn, first and second gradients, and errors, from the data
+ * that tests/golden/ops.py made; and each request for memory refused in turn.
  *
  *     build/tests/autograd/test_golden                  all
  *     build/tests/autograd/test_golden softmax add      these, with every failure
