@@ -92,36 +92,41 @@ valgrind: deps
 	@RUN="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9" \
 	    CK_FORK=no REGARD_POOL=0 tests/run $(TESTS)
 
+# V=1 shows the commands.
+ifneq ($(V),1)
+Q = @printf '%-7s %s\n' $(1) $(2);
+endif
+
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 define archive
 $(BUILD)/libregard-$(1).a: $(call objects,$(1))
 	@rm -f $$@
-	ar rcs $$@ $$^
+	$$(call Q,archive,$$@) ar rcs $$@ $$^
 endef
 $(foreach l,$(LAYERS),$(eval $(call archive,$(l))))
 
 $(STATIC): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	@rm -f $@
-	ar rcs $@ $^
+	$(call Q,archive,$@) ar rcs $@ $^
 
 $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so,-z,nodelete -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so,-z,nodelete -o $@ $^ $(LIBS)
 
 define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
-	$$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) -Wl,--whole-archive $$(links_$(1)) -Wl,--no-whole-archive $$$$(pkg-config --libs check) $$(LIBS)
+	$$(call Q,link,$$@) $$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) -Wl,--whole-archive $$(links_$(1)) -Wl,--no-whole-archive $$$$(pkg-config --libs check) $$(LIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 
 $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) -Wl,-rpath,$(abspath $(BUILD))
+	$(call Q,link,$@) $(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) -Wl,-rpath,$(abspath $(BUILD))
 
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 ## notebooks  the five notebooks' twins, to standard output and to build/notebooks/
 notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
@@ -140,10 +145,10 @@ bench: $(BUILD)/bench-static $(BUILD)/bench-shared
 	@tests/bench/run $^ $(ROWS)
 
 $(BUILD)/bench-static: $(BUILD)/tests/bench/bench.o $(STATIC)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/bench-shared: $(BUILD)/tests/bench/bench.o $(SHARED)
-	$(CC) $(CFLAGS) -o $@ $< -L$(BUILD) -lregard -Wl,-rpath,'$$ORIGIN' $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $< -L$(BUILD) -lregard -Wl,-rpath,'$$ORIGIN' $(LIBS)
 
 ## docs       the reference of ops, from their rows, in build/ops.md
 docs: $(BUILD)/tests/docs/ops
@@ -151,7 +156,7 @@ docs: $(BUILD)/tests/docs/ops
 	@echo "$(BUILD)/ops.md: $$(grep -c '^| [a-z]' $(BUILD)/ops.md) ops"
 
 $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 ## demo       trains the notebook's self-attention layer and shows it
 demo:
