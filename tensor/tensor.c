@@ -346,7 +346,7 @@ double rg_at_dims(rg_tensor *t, rg_dims index)
     int64_t offset = 0, rest = 1;
     for (int d = 0; d < t->ndim; d++) {
         if (d >= index.n) {
-            rest *= t->size[d];
+            if (__builtin_mul_overflow(rest, t->size[d], &rest)) rest = INT64_MAX;
             continue;
         }
         int64_t i = index.v[d], n = t->size[d];
@@ -362,7 +362,8 @@ double rg_at_dims(rg_tensor *t, rg_dims index)
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes)
 {
     if (!rg_check(t, "copy_out")) return false;
-    size_t need = (size_t)t->numel * rg_sizeof(t->dtype);
+    size_t need;
+    if (__builtin_mul_overflow((size_t)t->numel, rg_sizeof(t->dtype), &need)) need = SIZE_MAX;
     if (need > bytes || (need && !to))
         return rg_fail(RG_VALUE_ERROR, "copy_out", "%zu bytes are needed, but there is room for %zu",
                        need, to ? bytes : 0);
