@@ -88,7 +88,9 @@ run-fuzzers: $(FUZZERS)
 ## valgrind   every test under valgrind, where a leak is a failure
 valgrind: deps
 	@tests/deps valgrind
-	@$(MAKE) --no-print-directory $(TESTS)
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" run-valgrind
+
+run-valgrind: $(TESTS)
 	@RUN="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9" \
 	    CK_FORK=no REGARD_POOL=0 tests/run $(TESTS)
 
