@@ -140,6 +140,15 @@ bool rg_shape_broadcast(rg_call *c);    /* out[0] as all inputs broadcast */
 bool rg_shape_broadcast_bool(rg_call *c);
 bool rg_view_begin(rg_call *c);         /* out[0]: in[0] again; change size, stride, data, then */
 bool rg_view_end(rg_call *c);           /* count and flag it */
+/* A part of a tensor. */
+typedef struct rg_part {
+    enum { RG_AT_INDEX, RG_AT_RANGE, RG_AT_DIAGONAL, RG_AT_NEW } kind;  /* the last: x with a dim of size 1 more */
+    int         dim, dim2;
+    int64_t     start, length, step;    /* start: the index; the diagonal's offset */
+    const char *node;                   /* torch's name, if it isn't the op's */
+} rg_part;
+void rg_take_part(rg_tensor *t, const rg_part *p);          /* narrows the header down to it; it must be within */
+rg_tensor *rg_part_of(rg_tensor *x, rg_part p);             /* select, slice, diagonal, or unsqueeze */
 /* Python's start:end:step over a dim, of positive step: how many there are; *start becomes the first. */
 int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 

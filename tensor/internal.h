@@ -105,6 +105,12 @@ static inline void rg_copy_shape(rg_tensor *to, const rg_tensor *from)
     memcpy(to->size, from->size, sizeof to->size);
 }
 
+static inline void rg_set_size(rg_tensor *t, const rg_dims *shape)
+{
+    t->ndim = (uint8_t)shape->n;
+    for (int d = 0; d < shape->n; d++) t->size[d] = shape->v[d];
+}
+
 static inline bool rg_same_shape(const rg_tensor *a, const rg_tensor *b)
 {
     if (a->ndim != b->ndim) return false;
@@ -169,10 +175,14 @@ char       *rg_own_string(size_t bytes);                /* room for a string tha
 
 /* shape.c: everything fails with torch's sentence */
 bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out);  /* negative ones; a 0-d has dim 0 */
+/* Each wrapped, and their mask; again: what to say of one that comes twice. */
+bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
 bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
 bool rg_expandable(const rg_tensor *from, const rg_tensor *to);     /* does from broadcast to to's shape? */
 int64_t rg_dims_numel(const char *op, const rg_dims *d);            /* -1: negative or too large */
 const char *rg_shape_text(int n, const int64_t *size, char buf[192]);  /* [6, 3] */
+#define RG_SHAPE_TEXT(t) rg_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })     /* to the end of the block */
+#define RG_DIMS_TEXT(d)  rg_shape_text((d)->n, (d)->v, (char[192]){ 0 })
 bool rg_check_dims(const char *op, int n);                          /* at most RG_MAX_DIMS */
 
 /* dtype.c */

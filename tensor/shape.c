@@ -15,6 +15,18 @@ bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
     return true;
 }
 
+bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again)
+{
+    *mask = 0;
+    for (int i = 0, d; i < dims->n; i++) {
+        if (!rg_wrap_dim(op, dims->v[i], ndim, &d)) return false;
+        if (*mask >> d & 1) return rg_fail(RG_RUNTIME_ERROR, op, again, d);
+        *mask |= 1u << d;
+        dims->v[i] = d;
+    }
+    return true;
+}
+
 bool rg_check_dims(const char *op, int n)
 {
     if (n >= 0 && n <= RG_MAX_DIMS) return true;
