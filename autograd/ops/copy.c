@@ -122,22 +122,6 @@ RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along di
 
 typedef rg_tensor *list_function(rg_list tensors, int dim);
 
-/* Every so many tensors by themselves, then what comes of that. */
-static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, list_function *outer)
-{
-    int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
-    RG_SCOPE();
-    rg_tensor **part = (rg_tensor **)(void *)rg_own_string((size_t)groups * sizeof *part);
-    if (!part) return NULL;
-    for (int i = 0; i < groups; i++) {
-        int at = i * RG_MAX_INPUTS;
-        part[i] = inner((rg_list){ RG_MIN(tensors.n - at, RG_MAX_INPUTS), tensors.v + at }, dim);
-        if (!part[i]) return NULL;
-    }
-    rg_tensor *y = outer((rg_list){ groups, part }, dim);
-    return y ? rg_escape(y) : NULL;
-}
-
 static bool list_check(const char *op, rg_list tensors, rg_code code, const char *sentence)
 {
     if (tensors.n < 0 || (tensors.n && !tensors.v)) return rg_check(NULL, op);       /* failed already */
@@ -147,22 +131,30 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
     return true;
 }
 
+static rg_tensor **list_room(int n) { return (rg_tensor **)(void *)rg_own_string((size_t)n * sizeof(rg_tensor *)); }
+
+/* Every so many tensors by themselves, then what comes of that. */
+static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, list_function *outer)
+{
+    int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
+    RG_SCOPE();
+    rg_tensor **part = list_room(groups);
+    for (int i = 0, at = 0; i < groups && part; i++, at += RG_MAX_INPUTS)
+        if (!(part[i] = inner((rg_list){ RG_MIN(tensors.n - at, RG_MAX_INPUTS), tensors.v + at }, dim))) return NULL;
+    return part ? rg_escape(outer((rg_list){ groups, part }, dim)) : NULL;
+}
+
 rg_tensor *rg_cat(rg_list tensors, int dim)
 {
     struct cat_attr a;
-    int ndim = 0;
     int64_t at = 0;
     if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors")) return NULL;
     for (int i = 0; i < tensors.n; i++)
         if (tensors.v[i]->ndim == 0)
-            return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be "
-                           "concatenated", i);
-    for (int i = 0; i < tensors.n; i++)
-        if (ndim == 0 || !cat_skips(tensors.v[i])) {
-            ndim = tensors.v[i]->ndim;
-            if (!cat_skips(tensors.v[i])) break;
-        }
-    if (!rg_wrap_dim("cat", dim, ndim, &a.dim)) return NULL;
+            return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be concatenated", i);
+    const rg_tensor *first = tensors.v[0];
+    for (int i = 1; i < tensors.n && cat_skips(first); i++) first = tensors.v[i];
+    if (!rg_wrap_dim("cat", dim, first->ndim, &a.dim)) return NULL;
     if (tensors.n > RG_MAX_INPUTS) return cat_in_groups(tensors, a.dim, rg_cat, rg_cat);
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
@@ -183,12 +175,10 @@ static bool stack_shape(rg_call *c)
     rg_tensor *y = c->out[0];
     int dim = RG_ATTR(c, stack)->dim;
     const rg_tensor *x = c->in[0];
-    char a[192], b[192];
     for (int i = 1; i < c->n_in; i++)
         if (!rg_same_shape(x, c->in[i]))
-            return rg_fail(RG_RUNTIME_ERROR, "stack", "stack expects each tensor to be equal size, but got %s at "
-                           "entry 0 and %s at entry %d", rg_shape_text(x->ndim, x->size, a),
-                           rg_shape_text(c->in[i]->ndim, c->in[i]->size, b), i);
+            return rg_fail(RG_RUNTIME_ERROR, "stack", "stack expects each tensor to be equal size, but got %s at entry "
+                           "0 and %s at entry %d", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(c->in[i]), i);
     y->ndim = x->ndim + 1;
     for (int d = 0; d < y->ndim; d++) y->size[d] = d == dim ? c->n_in : x->size[d - (d > dim)];
     return true;
@@ -196,13 +186,9 @@ static bool stack_shape(rg_call *c)
 
 static bool stack_forward(rg_call *c)
 {
-    int dim = RG_ATTR(c, stack)->dim;
     for (int i = 0; i < c->n_in; i++) {
         rg_tensor part = *c->out[0];
-        part.data += i * part.stride[dim] * (int64_t)rg_sizeof(part.dtype);
-        part.ndim--;
-        for (int d = dim; d < part.ndim; d++) part.size[d] = part.size[d + 1], part.stride[d] = part.stride[d + 1];
-        rg_update_flags(&part);
+        rg_take_part(&part, &(rg_part){ .kind = RG_AT_INDEX, .dim = RG_ATTR(c, stack)->dim, .start = i });
         rg_copy_elements(&part, c->in[i]);
     }
     return true;
@@ -231,20 +217,20 @@ static rg_tensor *cat_at_least(const char *op, const char *sentence, rg_list ten
 {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, sentence)) return NULL;
     RG_SCOPE();
-    rg_tensor **v = (rg_tensor **)(void *)rg_own_string((size_t)tensors.n * sizeof *v);
+    rg_tensor **v = list_room(tensors.n);
     for (int i = 0; i < tensors.n && v; i++) {
         v[i] = tensors.v[i];
         while (v[i] && v[i]->ndim < ndim) v[i] = rg_unsqueeze(v[i], 0);
         if (!v[i]) return NULL;
     }
-    rg_tensor *y = v ? rg_cat((rg_list){ tensors.n, v }, ndim == 1 && v[0]->ndim > 1) : NULL;
-    return y ? rg_escape(y) : NULL;
+    return v ? rg_escape(rg_cat((rg_list){ tensors.n, v }, ndim == 1 && v[0]->ndim > 1)) : NULL;
 }
 
 rg_tensor *rg_hstack(rg_list tensors)
 {
     return cat_at_least("hstack", "hstack expects a non-empty TensorList", tensors, 1);
 }
+
 rg_tensor *rg_vstack(rg_list tensors)
 {
     return cat_at_least("vstack", "vstack expects a non-empty TensorList", tensors, 2);
@@ -262,10 +248,8 @@ static bool repeat_shape(rg_call *c)
     for (int d = 0; d < shape.n; d++)
         if (d >= shape.n - x->ndim && __builtin_mul_overflow(shape.v[d], x->size[d - (shape.n - x->ndim)], &shape.v[d]))
             shape.v[d] = INT64_MAX;
-    if (rg_dims_numel("repeat", &shape) < 0) return false;
-    c->out[0]->ndim = (uint8_t)shape.n;
-    for (int d = 0; d < shape.n; d++) c->out[0]->size[d] = shape.v[d];
-    return true;
+    rg_set_size(c->out[0], &shape);
+    return rg_dims_numel("repeat", &shape) >= 0;
 }
 
 /* y[i] = y[i - filled] along dim, of a block that grows to its whole size */
@@ -280,13 +264,10 @@ static bool repeat_forward(rg_call *c)
     rg_copy_elements(&block, x);
     for (int d = y->ndim - 1; d >= 0; d--)
         while (block.size[d] < y->size[d]) {
-            rg_tensor from = block, to;
-            int64_t filled = block.size[d];
-            from.size[d] = RG_MIN(filled, y->size[d] - filled);
+            rg_tensor from = block;
+            from.size[d] = RG_MIN(block.size[d], y->size[d] - block.size[d]);
             rg_update_flags(&from);
-            to = from;
-            to.data += filled * y->stride[d] * (int64_t)rg_sizeof(y->dtype);
-            rg_copy_elements(&to, &from);
+            k_copy_into(&block, &from, d, block.size[d]);
             block.size[d] += from.size[d];
         }
     return true;
@@ -357,41 +338,15 @@ RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along som
 
 rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims)
 {
-    struct flip_attr a = { 0 };
-    if (!rg_check(x, "flip") || !rg_check_dims("flip", dims.n)) return NULL;
-    for (int i = 0, d; i < dims.n; i++) {
-        if (!rg_wrap_dim("flip", dims.v[i], x->ndim, &d)) return NULL;
-        if (a.dims >> d & 1)
-            return rg_fail(RG_RUNTIME_ERROR, "flip", "dim %d appears multiple times in the list of dims", d);
-        a.dims |= 1u << d;
-    }
-    return RG_APPLY(flip, &a, x);
+    struct flip_attr a;
+    return rg_check(x, "flip") && rg_check_dims("flip", dims.n)
+        && rg_wrap_dims("flip", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")
+         ? RG_APPLY(flip, &a, x) : NULL;
 }
 
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims -------------------------------------------- */
 
 struct roll_attr { bool flat; int64_t shift[RG_MAX_DIMS]; };        /* in [0, n); flat: of the flattened tensor */
-
-/* Along dim d, and those after it: what goes to the end, and what comes from there. */
-static void roll_copy(rg_tensor y, rg_tensor x, int d, const int64_t *shift)
-{
-    if (d == x.ndim) {
-        rg_update_flags(&y);
-        rg_update_flags(&x);
-        rg_copy_elements(&y, &x);
-        return;
-    }
-    int64_t size = x.size[d], k = shift[d], bytes = (int64_t)rg_sizeof(x.dtype);
-    rg_tensor to = y, from = x;
-    to.size[d] = from.size[d] = size - k;
-    to.data += k * y.stride[d] * bytes;
-    roll_copy(to, from, d + 1, shift);
-    if (k == 0) return;
-    to.size[d] = from.size[d] = k;
-    to.data = y.data;
-    from.data += (size - k) * x.stride[d] * bytes;
-    roll_copy(to, from, d + 1, shift);
-}
 
 static bool roll_forward(rg_call *c)
 {
@@ -404,7 +359,19 @@ static bool roll_forward(rg_call *c)
         y.size[0] = x.size[0] = x.numel;
         y.stride[0] = x.stride[0] = 1;
     }
-    if (x.numel) roll_copy(y, x, 0, a->shift);
+    for (unsigned part = 0; part < 1u << x.ndim && x.numel; part++) {    /* a bit for each dim: what starts again */
+        rg_tensor to = y, from = x;
+        for (int d = 0; d < x.ndim; d++) {
+            int64_t k = a->shift[d], stays = x.size[d] - k;
+            bool again = part >> d & 1;
+            rg_part source = { .kind = RG_AT_RANGE, .dim = d, .length = again ? k : stays, .step = 1 }, target = source;
+            source.start = again ? stays : 0;
+            target.start = again ? 0 : k;
+            rg_take_part(&from, &source);
+            rg_take_part(&to, &target);
+        }
+        rg_copy_elements(&to, &from);
+    }
     if (a->flat) rg_release(whole);
     return true;
 }
@@ -493,74 +460,63 @@ rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(st
 
 struct pad_attr { rg_dims padding; rg_pad_mode mode; double value; };
 
-/* Left and right along dim d. */
-static void pad_along(const rg_dims *padding, int ndim, int d, int64_t *left, int64_t *right)
+/* What is added along dim d at its beginning, or its end. */
+static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end)
 {
-    int pair = 2 * (ndim - 1 - d);
-    *left = pair < padding->n ? padding->v[pair] : 0;
-    *right = pair < padding->n ? padding->v[pair + 1] : 0;
+    int at = 2 * (ndim - 1 - d) + end;
+    return at < a->padding.n ? a->padding.v[at] : 0;
 }
 
-/* torch's names and complaints count the padded dims; D, H, W are their names. */
-static bool pad_check(const rg_tensor *x, const struct pad_attr *a, rg_tensor *y)
+/* "H: 3, W: 4": the last n sizes, as torch calls them. */
+static const char *pad_text(const rg_tensor *t, int n, const char *between, char text[96])
 {
-    int n = a->padding.n / 2, first = x->ndim - n;
-    bool empty = false, small = n > 0, negative = false, mirrors = a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
-    char shape[192], in[96] = "", out[96] = "";
+    for (int i = n, used = 0; i > 0; i--)
+        used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : between, "DHW"[3 - i],
+                         (long long)t->size[t->ndim - i]);
+    return text;
+}
+
+static bool pad_shape(rg_call *c)
+{
+    const struct pad_attr *a = RG_ATTR(c, pad);
+    rg_tensor *y = c->out[0], *x = c->in[0];
+    int n = a->padding.n / 2;
+    bool empty = false, small = n > 0, mirrors = a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
+    rg_copy_shape(y, x);
     for (int d = x->ndim == n + 2; d < x->ndim; d++) empty = empty || x->size[d] == 0;
     if (mirrors && empty)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size "
-                       "and other non-zero dimensions for input, but got: %s", n + 1, n + 2,
-                       rg_shape_text(x->ndim, x->size, shape));
-    for (int d = x->ndim - 1; d >= first; d--) {
-        int64_t left, right, size = x->size[d];
-        pad_along(&a->padding, x->ndim, d, &left, &right);
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and "
+                       "other non-zero dimensions for input, but got: %s", n + 1, n + 2, RG_SHAPE_TEXT(x));
+    for (int d = x->ndim - 1; d >= x->ndim - n; d--) {
+        int64_t left = pad_at(a, x->ndim, d, false), right = pad_at(a, x->ndim, d, true), size = x->size[d];
         if (__builtin_add_overflow(size, left, &y->size[d]) || __builtin_add_overflow(y->size[d], right, &y->size[d]))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "The input size %lld, plus negative padding %lld and %lld "
-                           "resulted in a negative output size, which is invalid. Check dimension %d of your "
-                           "input.", (long long)size, (long long)left, (long long)right, d);
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "The input size %lld, plus negative padding %lld and %lld resulted in "
+                           "a negative output size, which is invalid. Check dimension %d of your input.",
+                           (long long)size, (long long)left, (long long)right, d);
         if (a->mode == RG_REFLECT && (left >= size || right >= size))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "Argument #%d: Padding size should be less than the "
-                           "corresponding input dimension, but got: padding (%lld, %lld) at dimension %d of input "
-                           "%s", 4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d,
-                           rg_shape_text(x->ndim, x->size, shape));
+            return rg_fail(RG_RUNTIME_ERROR, "pad", "Argument #%d: Padding size should be less than the corresponding "
+                           "input dimension, but got: padding (%lld, %lld) at dimension %d of input %s",
+                           4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d, RG_SHAPE_TEXT(x));
         if (a->mode == RG_CIRCULAR && (left > size || right > size))
             return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding value causes wrapping around more than once.");
-        int64_t kept;
-        if (__builtin_add_overflow(size, RG_MIN(left, 0), &kept)
-            || __builtin_add_overflow(kept, RG_MIN(right, 0), &kept)) kept = -1;
+        int64_t kept = size + RG_MIN(left, 0) + RG_MIN(right, 0);
         if (a->mode == RG_CIRCULAR && (y->size[d] < 0 || (kept <= 0 && y->size[d] > 0)))
             return rg_fail(RG_RUNTIME_ERROR, "pad", "Negative padding value is resulting in an empty dimension");
         if (a->mode == RG_CONSTANT && kept < 0)
             return rg_fail(RG_RUNTIME_ERROR, "pad", "narrow(): length must be non-negative.");
         small = small && y->size[d] < 1;                  /* torch asks for one dim that is not */
-        negative = negative || y->size[d] < 0;
-    }
-    for (int d = first; d < x->ndim && mirrors && small; d++) {
-        char name = "DHW"[3 - (x->ndim - d)];
-        const char *comma = d == first ? "" : n == 2 ? ", " : " ";
-        snprintf(in + strlen(in), sizeof in - strlen(in), "%s%c: %lld", comma, name, (long long)x->size[d]);
-        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%c: %lld", d == first ? "" : " ", name,
-                 (long long)y->size[d]);
     }
     if (mirrors && small)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "input (%s) is too small. Calculated output %s", in, out);
-    rg_dims size = { .n = y->ndim };
-    for (int d = 0; d < y->ndim; d++) size.v[d] = y->size[d];
-    return !negative || rg_dims_numel("pad", &size) >= 0;
-}
-
-static bool pad_shape(rg_call *c)
-{
-    rg_copy_shape(c->out[0], c->in[0]);
-    return pad_check(c->in[0], RG_ATTR(c, pad), c->out[0]);
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "input (%s) is too small. Calculated output %s",
+                       pad_text(x, n, n == 2 ? ", " : " ", (char[96]){ 0 }), pad_text(y, n, " ", (char[96]){ 0 }));
+    rg_dims size = rg_shape(y);
+    return rg_dims_numel("pad", &size) >= 0;
 }
 
 /* For each place of the output along a dim of size n, the place in x. */
 static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n)
 {
-    int64_t left, right;
-    pad_along(&a->padding, ndim, d, &left, &right);
+    int64_t left = pad_at(a, ndim, d, false), right = pad_at(a, ndim, d, true);
     int64_t size = n + left + right, crop = RG_MAX(-left, 0), kept = n - crop - RG_MAX(-right, 0);
     rg_tensor *index = rg_new(RG_INT64, 1, &size);
     for (int64_t j = 0, *at = index ? (int64_t *)(void *)index->data : NULL; at && j < size; j++) {
@@ -575,22 +531,20 @@ static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t
 
 static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a)
 {
-    rg_tensor part = *y, x = *whole;
-    int64_t bytes = (int64_t)rg_sizeof(x.dtype), integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value
-        : INT64_MIN;
-    rg_fill_number(y, a->value, x.dtype == RG_BOOL ? a->value != 0 : integer);
-    for (int d = 0; d < x.ndim; d++) {
-        int64_t left, right;
-        pad_along(&a->padding, x.ndim, d, &left, &right);
-        x.size[d] += RG_MIN(left, 0) + RG_MIN(right, 0);
-        if (x.size[d] == 0) return true;
-        part.size[d] = x.size[d];
-        part.data += RG_MAX(left, 0) * part.stride[d] * bytes;
-        x.data += RG_MAX(-left, 0) * x.stride[d] * bytes;
+    rg_tensor to = *y, from = *whole;
+    int64_t integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value : INT64_MIN;
+    rg_fill_number(y, a->value, y->dtype == RG_BOOL ? a->value != 0 : integer);
+    for (int d = 0; d < from.ndim; d++) {
+        int64_t left = pad_at(a, from.ndim, d, false), right = pad_at(a, from.ndim, d, true);
+        rg_part source = { .kind = RG_AT_RANGE, .dim = d, .step = 1 }, target;
+        source.length = from.size[d] + RG_MIN(left, 0) + RG_MIN(right, 0);
+        target = source;
+        source.start = RG_MAX(-left, 0);
+        target.start = RG_MAX(left, 0);
+        rg_take_part(&from, &source);
+        rg_take_part(&to, &target);
     }
-    rg_update_flags(&part);
-    rg_update_flags(&x);
-    rg_copy_elements(&part, &x);
+    rg_copy_elements(&to, &from);
     return true;
 }
 
@@ -600,20 +554,15 @@ static bool pad_forward(rg_call *c)
     rg_tensor *y = c->out[0], *x = c->in[0];
     if (a->mode == RG_CONSTANT) return pad_constant(y, x, a);
     if (y->numel == 0) return true;
-    rg_retain(x);
+    RG_SCOPE();
     for (int d = x->ndim - a->padding.n / 2; d < y->ndim; d++) {         /* one dim after the other */
-        rg_tensor shape = *x, *index = pad_indices(a, y->ndim, d, x->size[d]), *next = y;
+        rg_tensor shape = *x, *index = rg_own(pad_indices(a, y->ndim, d, x->size[d]));
         shape.size[d] = y->size[d];
-        if (d == y->ndim - 1) rg_retain(y);
-        else next = rg_new_like(&shape, (rg_dtype)y->dtype);
-        if (index && next) k_index_slices(K_GET, next, x, d, index);
-        else rg_release(next), next = NULL;
-        rg_release(index);
-        rg_release(x);
-        if (!next) return false;
+        rg_tensor *next = d == y->ndim - 1 ? y : rg_own(rg_new_like(&shape, (rg_dtype)y->dtype));
+        if (!index || !next) return false;
+        k_index_slices(K_GET, next, x, d, index);
         x = next;
     }
-    rg_release(x);
     return true;
 }
 
