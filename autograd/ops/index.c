@@ -3,6 +3,10 @@
  */
 #include "autograd/op.h"
 
+/* torch lets a 0-d tensor stand for a vector of one. */
+static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
+static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
+
 static bool index_is_int64(const char *op, const char *what, const rg_tensor *index)
 {
     if (index->dtype == RG_INT64) return true;
@@ -11,15 +15,19 @@ static bool index_is_int64(const char *op, const char *what, const rg_tensor *in
 
 static bool index_in_range(const char *op, const rg_tensor *index, const rg_tensor *x, int dim)
 {
-    int64_t bad, size = x->ndim ? x->size[dim] : 1;
+    int64_t bad, size = index_size(x, dim);
     if (k_index_within(index, 0, size, &bad)) return true;
     return rg_fail(RG_RUNTIME_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
                    (long long)bad, dim, (long long)size);
 }
 
-/* torch lets a 0-d tensor stand for a vector of one. */
-static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
-static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
+/* What index ops along a dim ask of their arguments. */
+static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, int *wrapped)
+{
+    for (int i = 0; i < n; i++)
+        if (!rg_check(in[i], op)) return false;
+    return rg_wrap_dim(op, dim, in[0]->ndim, wrapped);
+}
 
 /* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
 
@@ -29,16 +37,14 @@ static bool gather_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, gather)->dim;
-    char a[192], b[192];
     if (!index_is_int64("gather", "gather", index)) return false;
     if (index->numel && index_ndim(x) != index_ndim(index))
-        return rg_fail(RG_RUNTIME_ERROR, "gather", "Index tensor must have the same number of dimensions as input "
-                       "tensor");
+        return rg_fail(RG_RUNTIME_ERROR, "gather",
+                       "Index tensor must have the same number of dimensions as input tensor");
     for (int d = 0; d < index_ndim(index) && index->numel; d++)
         if (d != dim && index_size(index, d) > index_size(x, d))
-            return rg_fail(RG_RUNTIME_ERROR, "gather", "Size does not match at dimension %d expected index %s to be "
-                           "no larger than self %s apart from dimension %d", d,
-                           rg_shape_text(index->ndim, index->size, a), rg_shape_text(x->ndim, x->size, b), dim);
+            return rg_fail(RG_RUNTIME_ERROR, "gather", "Size does not match at dimension %d expected index %s to be no "
+                           "larger than self %s apart from dimension %d", d, RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim);
     rg_copy_shape(c->out[0], index);
     return index_in_range("gather", index, x, dim);
 }
@@ -72,9 +78,8 @@ RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along 
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
 {
     struct gather_attr a;
-    if (!rg_check(x, "gather") || !rg_check(index, "gather") || !rg_wrap_dim("gather", dim, x->ndim, &a.dim))
-        return NULL;
-    return RG_APPLY(gather, &a, x, index);
+    rg_tensor *in[] = { x, index };
+    return index_begin("gather", 2, in, dim, &a.dim) ? rg_apply(&rg_op_gather, &a, sizeof a, 2, in) : NULL;
 }
 
 /* torch takes indices here as the remainder by the size. */
@@ -84,9 +89,8 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
     int d;
     if (!rg_check(x, op) || !rg_check(index, op)) return NULL;
     if (x->ndim != index->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same number "
-                       "of dimensions, but got %d dimensions for input, and %d dimensions for indices", x->ndim,
-                       index->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same number of "
+                       "dimensions, but got %d dimensions for input, and %d dimensions for indices", x->ndim, index->ndim);
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): dtype of indices should be Long but got %s",
                        rg_scalar_name(index->dtype));
@@ -96,23 +100,19 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
     rest.size[d] = 1;
     if (!rg_broadcast_shapes(op, x, &rest, &shape)) return NULL;
     int64_t size = x->size[d], bad;
-    rg_dims of_x = { .n = x->ndim }, of_index = of_x;
-    for (int i = 0; i < x->ndim; i++) of_x.v[i] = of_index.v[i] = shape.size[i];
-    of_x.v[d] = size, of_index.v[d] = index->size[d];
+    rg_dims of_x = { .n = x->ndim }, of_index;
+    memcpy(of_x.v, shape.size, sizeof of_x.v);
+    of_index = of_x;
+    of_x.v[d] = size;
+    of_index.v[d] = index->size[d];
     RG_SCOPE();
-    if (size && !k_index_within(index, 0, size, &bad)) {
-        index = rg_contiguous(rg_clone(index));
-        if (!index) return NULL;
-        int64_t *at = (int64_t *)(void *)index->data;
-        for (int64_t i = 0; i < index->numel; i++) at[i] = (at[i] % size + size) % size;
-    }
-    rg_tensor *y = rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index));
-    return y ? rg_escape(y) : NULL;
+    if (size && !k_index_within(index, 0, size, &bad)) index = rg_remainder(index, size);
+    return rg_escape(rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index)));
 }
 
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there -------------- */
 
-struct scatter_attr { int dim; bool number; };          /* number: the source was one */
+struct scatter_attr { int dim; bool number, scaled; };  /* number: the source was one; scaled: alpha isn't 1 */
 #define scatter_add_attr scatter_attr
 
 static bool scatter_shape(rg_call *c)
@@ -120,7 +120,6 @@ static bool scatter_shape(rg_call *c)
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     const struct scatter_attr *a = RG_ATTR(c, scatter);
     const char *op = c->op->name;
-    char t[3][192];
     if (!index_is_int64(op, "scatter", index)) return false;
     if (x->dtype != source->dtype)
         return rg_fail(RG_RUNTIME_ERROR, op, "scatter(): Expected self.dtype to be equal to src.dtype");
@@ -138,10 +137,9 @@ static bool scatter_shape(rg_call *c)
     if (!a->number && index_ndim(source) != n)
         return rg_fail(RG_RUNTIME_ERROR, op, "Index tensor must have the same number of dimensions as src tensor");
     if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Expected index %s to be no larger than self %s apart from dimension "
-                       "%d%s%s", rg_shape_text(index->ndim, index->size, t[0]),
-                       rg_shape_text(x->ndim, x->size, t[1]), a->dim, a->number ? "" : " and to be no larger size "
-                       "than src ", a->number ? "" : rg_shape_text(source->ndim, source->size, t[2]));
+        return rg_fail(RG_RUNTIME_ERROR, op, "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
+                       RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim, a->number ? "" :
+                       " and to be no larger size than src ", a->number ? "" : RG_SHAPE_TEXT(source));
     return index_in_range(op, index, x, a->dim);
 }
 
@@ -206,32 +204,54 @@ RG_OP(scatter_add, .doc = "x with source added at index along dim", SCATTER_ROW,
                  { "() i1(3) (3)", RG_A(scatter_add, .dim = 0) },
                  { "(0,3) i1(0,3) (2,3)", RG_A(scatter_add, .dim = 0) }));
 
-/* Puts the attributes and inputs together; false: the error stands. */
-static bool scatter_begin(const char *op, int dim, rg_tensor *in[3], struct scatter_attr *a)
+/* in place: a name of its own, else NULL; alpha times the source, in its own dtype, as x will take it. */
+static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim, rg_tensor *index,
+                                rg_tensor *source, double alpha)
 {
-    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op)
-        || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
-        return false;
-    a->number = in[2]->flags & RG_WEAK;
-    if (a->number) in[2] = rg_to(in[2], in[0]->dtype);
-    return in[2];
+    struct scatter_attr a = { .scaled = alpha != 1 };
+    rg_tensor *in[] = { x, index, source };
+    if (!index_begin(in_place ? in_place : op->name, 3, in, dim, &a.dim)) return NULL;
+    if (op != &rg_op_index_add && source->flags & RG_WEAK) {
+        a.number = true;
+        in[2] = rg_to(source, x->dtype);
+    } else if (a.scaled) {
+        in[2] = rg_is_float(source->dtype) ? rg_mul(source, alpha)
+              : source->dtype == RG_BOOL ? rg_mul(source, (bool)(alpha != 0))
+              : rg_mul(source, (int64_t)RG_MAX(RG_MIN(alpha, 9e18), -9e18));
+    }
+    if (!in[2]) return NULL;
+    return in_place ? rg_apply_inplace(in_place, op, &a, sizeof a, 3, in) : rg_apply(op, &a, sizeof a, 3, in);
 }
 
-#define SCATTER_FUNCTIONS(f)                                                                         \
-    rg_tensor *(rg_##f)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)                  \
-    {                                                                                                \
-        struct scatter_attr a;                                                                       \
-        rg_tensor *in[] = { x, index, source };                                                      \
-        return scatter_begin(#f, dim, in, &a) ? rg_apply(&rg_op_##f, &a, sizeof a, 3, in) : NULL;    \
-    }                                                                                                \
-    rg_tensor *(rg_##f##_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)               \
-    {                                                                                                \
-        struct scatter_attr a;                                                                       \
-        rg_tensor *in[] = { x, index, source };                                                      \
-        return scatter_begin(#f "_", dim, in, &a) ? rg_apply_inplace(#f "_", &rg_op_##f, &a, sizeof a, 3, in) : NULL; \
-    }
-SCATTER_FUNCTIONS(scatter)
-SCATTER_FUNCTIONS(scatter_add)
+rg_tensor *(rg_scatter)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
+{
+    return scatter_apply(&rg_op_scatter, NULL, x, dim, index, source, 1);
+}
+
+rg_tensor *(rg_scatter_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
+{
+    return scatter_apply(&rg_op_scatter, "scatter_", x, dim, index, source, 1);
+}
+
+rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
+{
+    return scatter_apply(&rg_op_scatter_add, NULL, x, dim, index, source, 1);
+}
+
+rg_tensor *rg_scatter_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
+{
+    return scatter_apply(&rg_op_scatter_add, "scatter_add_", x, dim, index, source, 1);
+}
+
+rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
+{
+    return scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha);
+}
+
+rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
+{
+    return scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha);
+}
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
 
@@ -247,8 +267,8 @@ static bool index_select_shape(rg_call *c)
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Expected dtype int32 or int64 for index");
     if (x->ndim == 0 && index->numel != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Index to scalar can have only 1 value, "
-                       "got %lld value(s)", (long long)index->numel);
+        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Index to scalar can have only 1 value, got "
+                       "%lld value(s)", (long long)index->numel);
     if (x->ndim && x->size[dim] == 0 && index->numel)
         return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): self indexing axis dim should be positive");
     if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
@@ -291,44 +311,40 @@ RG_OP(index_select, .attr_size = sizeof(struct index_select_attr),
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
 {
     struct index_select_attr a;
-    if (!rg_check(x, "index_select") || !rg_check(index, "index_select")
-        || !rg_wrap_dim("index_select", dim, x->ndim, &a.dim)) return NULL;
-    return RG_APPLY(index_select, &a, x, index);
+    rg_tensor *in[] = { x, index };
+    return index_begin("index_select", 2, in, dim, &a.dim) ? rg_apply(&rg_op_index_select, &a, sizeof a, 2, in) : NULL;
 }
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
 
-struct index_add_attr { int dim; bool scaled; };        /* scaled: alpha isn't 1 */
+#define index_add_attr scatter_attr
 
 static bool index_add_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     int dim = RG_ATTR(c, index_add)->dim;
-    char a[192], b[192];
     int64_t bad;
     if (index->ndim > 1)
-        return rg_fail(RG_INDEX_ERROR, "index_add", "index_add_(): Index is supposed to be a vector, but got dim: "
-                       "%d with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
-                       rg_shape_text(index->ndim, index->size, a));
+        return rg_fail(RG_INDEX_ERROR, "index_add", "index_add_(): Index is supposed to be a vector, but got dim: %d with "
+                       "type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype), RG_SHAPE_TEXT(index));
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Expected dtype int32/int64 for index but got: %s",
                        rg_scalar_name(index->dtype));
     if (x->dtype != source->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same "
-                       "scalar type", rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same scalar "
+                       "type", rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
     if (source->ndim && dim >= source->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Indexing dim %d is out of bounds of the source "
-                       "tensor with dim %d", dim, source->ndim);
-    if (index_size(source, dim) != index->numel)
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Indexing dim %d is out of bounds of the source tensor "
+                       "with dim %d", dim, source->ndim);
+    int64_t count = index_size(source, dim);
+    if (count != index->numel)
         return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Number of indices (%lld) should be equal to "
-                       "source.size(dim): (%lld), for dim: %d", (long long)index->numel,
-                       (long long)index_size(source, dim), dim);
+                       "source.size(dim): (%lld), for dim: %d", (long long)index->numel, (long long)count, dim);
     bool fits = x->ndim == source->ndim;
     for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
     if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding "
-                       "the specified dimension. Got self.shape = %s source.shape = %s",
-                       rg_shape_text(x->ndim, x->size, a), rg_shape_text(source->ndim, source->size, b));
+        return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding the "
+                       "specified dimension. Got self.shape = %s source.shape = %s", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rg_copy_shape(c->out[0], x);
     if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_add)->scaled)
         return index_in_range("index_add", index, x, dim);          /* torch scatters here, and says so */
@@ -356,47 +372,11 @@ RG_OP(index_add, .attr_size = sizeof(struct index_add_attr),
                  { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, .dim = 1) },
                  { "() i1(1) ()", RG_A(index_add, .dim = 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, .dim = 0) }));
 
-/* alpha times the source, in its own dtype, as x will take it */
-static bool index_add_begin(const char *op, int dim, rg_tensor *in[3], double alpha, struct index_add_attr *a)
-{
-    if (!rg_check(in[0], op) || !rg_check(in[1], op) || !rg_check(in[2], op)
-        || !rg_wrap_dim(op, dim, in[0]->ndim, &a->dim))
-        return false;
-    a->scaled = alpha != 1;
-    if (!a->scaled) return true;
-    in[2] = rg_is_float(in[2]->dtype) ? rg_mul(in[2], alpha)
-          : in[2]->dtype == RG_BOOL ? rg_mul(in[2], (bool)(alpha != 0))
-          : rg_mul(in[2], (int64_t)RG_MAX(RG_MIN(alpha, 9e18), -9e18));
-    return in[2];
-}
-
-rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
-{
-    struct index_add_attr a;
-    rg_tensor *in[] = { x, index, source };
-    return index_add_begin("index_add", dim, in, alpha, &a) ? rg_apply(&rg_op_index_add, &a, sizeof a, 3, in) : NULL;
-}
-
-rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
-{
-    struct index_add_attr a;
-    rg_tensor *in[] = { x, index, source };
-    return index_add_begin("index_add_", dim, in, alpha, &a)
-         ? rg_apply_inplace("index_add_", &rg_op_index_add, &a, sizeof a, 3, in) : NULL;
-}
-
 /* ---- one_hot: y[..][c] = index[..] == c --------------------------------------------------------------- */
-
-static void one_hot_largest(char *const p[], const int64_t s[], int64_t n, const void *context)
-{
-    (void)context;
-    int64_t *largest = (int64_t *)(void *)p[0];
-    for (int64_t i = 0; i < n; i++) *largest = RG_MAX(*largest, *(const int64_t *)(p[1] + i * s[1]));
-}
 
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
 {
-    int64_t bad, largest = -1;
+    int64_t bad;
     if (!rg_check(index, "one_hot")) return NULL;
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, "one_hot", "one_hot is only applicable to index tensor of type LongTensor.");
@@ -405,28 +385,20 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
         return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Can not infer total number of classes from empty tensor.");
     if (!k_index_within(index, 0, INT64_MAX, &bad))
         return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Class values must be non-negative.");
+    RG_SCOPE();
     if (classes == -1) {
-        rg_tensor widest = { .state = RG_ALIVE, .dtype = RG_INT64, .data = (char *)&largest };     /* all strides 0 */
-        rg_copy_shape(&widest, index);
-        rg_update_flags(&widest);
-        rg_each(2, (rg_tensor *[]){ &widest, index }, one_hot_largest, NULL);
-        classes = largest + 1;
+        rg_tensor *largest = rg_max(index);
+        if (!largest) return NULL;
+        classes = rg_load_i64(largest->data, RG_INT64) + 1;
     } else if (!k_index_within(index, 0, classes, &bad)) {
         return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Class values must be smaller than num_classes.");
     }
     rg_dims shape = rg_shape(index);
     shape.v[shape.n++] = classes;
     rg_tensor *y = rg_own(rg_new_dims("one_hot", &shape, RG_INT64));
-    if (!y || y->numel == 0) return y;
-    int64_t one = 1;
-    rg_tensor ones = { .state = RG_ALIVE, .dtype = RG_INT64, .data = (char *)&one }, base = *y;
+    if (!y) return NULL;
     rg_fill_zero(y);
-    base.ndim--;
-    rg_copy_shape(&ones, index);
-    rg_update_flags(&ones);
-    rg_update_flags(&base);
-    k_index(K_PUT, &ones, &base, index, 1);
-    return y;
+    return rg_escape(rg_scatter_(y, -1, rg_unsqueeze(index, -1), 1));
 }
 
 /* ---- embedding: the rows of a table ----------------------------------------------------------------------
@@ -447,23 +419,9 @@ static bool embedding_shape(rg_call *c)
     return true;
 }
 
-/* row: of the output's shape; each row from, or added to, the table. */
-static void embedding_move(k_index_how how, rg_tensor *row, const rg_tensor *table, const rg_tensor *index)
-{
-    rg_tensor base = *table, rows = *index;
-    rg_copy_shape(&base, row);
-    for (int d = 0; d < index->ndim; d++) base.stride[d] = 0;
-    base.stride[index->ndim] = table->stride[1];
-    rg_copy_shape(&rows, row);
-    rows.stride[index->ndim] = 0;
-    rg_update_flags(&base);
-    rg_update_flags(&rows);
-    k_index(how, row, &base, &rows, table->stride[0]);
-}
-
 static bool embedding_forward(rg_call *c)
 {
-    embedding_move(K_GET, c->out[0], c->in[1], c->in[0]);
+    k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
     return true;
 }
 
@@ -483,13 +441,13 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
     rg_tensor *index = rg_saved(s, 0);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx, width = buffer->size[1];
     if (!index) return false;
-    if (padding < 0 || width == 0) return embedding_move(K_ADD, g, buffer, index), true;
+    if (padding < 0 || width == 0) return k_index_slices(K_ADD, g, buffer, 0, index), true;
     rg_tensor *kept = rg_own(rg_new(buffer->dtype, 1, &width));         /* others may have added to this row */
     if (!kept) return false;
     rg_tensor row = *kept;
     row.data = buffer->data + padding * width * (int64_t)rg_sizeof(buffer->dtype);
     rg_copy_elements(kept, &row);
-    embedding_move(K_ADD, g, buffer, index);
+    k_index_slices(K_ADD, g, buffer, 0, index);
     rg_copy_elements(&row, kept);
     return true;
 }

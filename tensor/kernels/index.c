@@ -97,14 +97,17 @@ void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
 void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index)
 {
     rg_tensor base = *t, along = *index;
-    int64_t step = t->ndim ? t->stride[dim] : 0;
+    int n = row->ndim - t->ndim + 1;                    /* so many dims of the row are the index's */
     rg_copy_shape(&base, row);
     rg_copy_shape(&along, row);
-    for (int d = 0; d < row->ndim; d++) along.stride[d] = 0;
-    if (row->ndim) along.stride[dim] = index->ndim ? index->stride[0] : 0, base.stride[dim] = 0;
+    for (int d = 0; d < row->ndim; d++) {
+        bool indexed = d >= dim && d < dim + n;
+        along.stride[d] = indexed && index->ndim ? index->stride[d - dim] : 0;
+        base.stride[d] = indexed ? 0 : t->stride[d < dim ? d : d - n + 1];
+    }
     rg_update_flags(&base);
     rg_update_flags(&along);
-    k_index(how, row, &base, &along, step);
+    k_index(how, row, &base, &along, t->ndim ? t->stride[dim] : 0);
 }
 
 typedef struct { int64_t low, high; int64_t *bad; bool *ok; } index_bounds;

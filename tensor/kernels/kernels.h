@@ -92,7 +92,7 @@ bool k_attend_backward(const k_attention *a, rg_tensor *const gin[], const rg_te
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */
 void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step);   /* base + index * step, all of row's shape */
 void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);   /* gather and scatter */
-void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);  /* index: a vector */
+void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);  /* slices of t, in dim's place the index's dims */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);   /* each in [low, high)? *bad: the first that isn't */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);  /* of the last two dims, above or below a diagonal; y contiguous */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);     /* y.narrow(dim, start, ..) = x */
