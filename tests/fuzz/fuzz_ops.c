@@ -161,14 +161,14 @@ static rg_tensor *does_grad_of(void)
 
 static rg_tensor *does_grad_many(void)
 {
-    rg_tensor *y[LISTED], *v[LISTED], *x[LISTED], *results[LISTED];
+    rg_tensor *y[LISTED], *v[LISTED], *x[LISTED], *found[LISTED];
     for (int i = 0; i < LISTED; i++) y[i] = tensor(), v[i] = any(2) ? RG_NONE : tensor(), x[i] = tensor();
     int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED, m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
     rg_error_clear();
     if (any(2))
         return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
-    if (!rg_grad_many(n, any(20) ? y : NULL, any(2) ? v : NULL, m, any(20) ? x : NULL, any(20) ? results : NULL, OPTIONS)) return NULL;
-    return m > 0 ? results[any((uint64_t)m)] : RG_NONE;
+    if (!rg_grad_many(n, any(20) ? y : NULL, any(2) ? v : NULL, m, any(20) ? x : NULL, any(20) ? found : NULL, OPTIONS)) return NULL;
+    return m > 0 ? found[any((uint64_t)m)] : RG_NONE;
 }
 
 static rg_tensor *hooked;               /* the last; it may be gone */
