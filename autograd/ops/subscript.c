@@ -15,46 +15,46 @@
 
 struct index_attr { int dim[RG_MAX_DIMS]; const char *node; };      /* which dim each index tensor is for */
 
-/* The shape of the result, and where in it the index tensors' dims begin; they are n. */
-static bool index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
-                         rg_tensor *const index[], rg_tensor *shape, int *begin, int *n)
+/* t with one dim, which offsets lead through, in place of the indexed ones. */
+typedef struct { rg_tensor t; int at; rg_dims offsets, shape; } index_layout;   /* shape: the result's */
+
+static bool index_find_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
+                              rg_tensor *const index[], index_layout *p)
 {
-    rg_tensor b = { 0 };
-    char text[RG_MAX_DIMS * 192];
-    size_t used = 0;
-    bool neighbours = true, fits = true;
+    int64_t from_end[RG_MAX_DIMS];              /* the sizes that the index tensors broadcast to, the last one first */
+    int n = 0;
+    bool neighbours = true, fits = true, nowhere = false, none = false;
     for (int i = 0; i < k; i++) {
         neighbours = neighbours && a->dim[i] == a->dim[0] + i;
-        rg_tensor with = *index[i];
-        for (int d = 0; d < with.ndim; d++) {               /* only where the two differ is there something to say */
-            int e = d - with.ndim + b.ndim;
-            if (e >= 0 && with.size[d] != b.size[e] && with.size[d] != 1 && b.size[e] != 1) fits = false;
+        nowhere = nowhere || t->size[a->dim[i]] == 0;
+        for (int e = 0; e < index[i]->ndim; e++) {
+            int64_t size = index[i]->size[index[i]->ndim - 1 - e];
+            if (e == n) from_end[n++] = size;
+            else if (from_end[e] == 1) from_end[e] = size;
+            else fits = fits && (size == 1 || size == from_end[e]);
         }
-        if (fits) rg_broadcast_shapes(op, &b, &with, &b);
     }
     if (!fits) {
-        for (int i = 0; i < k; i++) {
-            char one[192];
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
-                                     rg_shape_text(index[i]->ndim, index[i]->size, one));
-        }
+        char text[RG_MAX_DIMS * 192];
+        for (int i = 0, used = 0; i < k; i++)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", i ? ", " : "", RG_SHAPE_TEXT(index[i]));
         return rg_fail(RG_INDEX_ERROR, op, "shape mismatch: indexing tensors could not be broadcast together with "
                        "shapes %s", text);
     }
-    if (!rg_check_dims(op, t->ndim - k + b.ndim)) return false;
-    *begin = neighbours ? a->dim[0] : 0;
-    *n = b.ndim;
-    shape->ndim = 0;
-    bool none = false, nowhere = false;
-    for (int d = 0, i = 0; d <= t->ndim; d++) {
-        if (shape->ndim == *begin && (neighbours ? d == *begin : d == 0))
-            for (int e = 0; e < b.ndim; e++) {
-                shape->size[shape->ndim++] = b.size[e];
-                none = none || b.size[e] == 0;
-            }
-        if (i < k && d == a->dim[i]) nowhere = nowhere || t->size[d] == 0, i++;
-        else if (d < t->ndim) shape->size[shape->ndim++] = t->size[d];
+    if (!rg_check_dims(op, t->ndim - k + n)) return false;
+    p->t = *t;
+    p->at = neighbours ? a->dim[0] : 0;
+    for (int i = k - 1; i >= 0; i--) rg_take_part(&p->t, &(rg_part){ .kind = RG_AT_INDEX, .dim = a->dim[i] });
+    rg_take_part(&p->t, &(rg_part){ .kind = RG_AT_NEW, .dim = p->at });
+    p->t.stride[p->at] = 1;
+    p->offsets.n = n;
+    p->shape.n = t->ndim - k + n;
+    for (int d = 0; d < n; d++) {
+        p->offsets.v[d] = from_end[n - 1 - d];
+        none = none || p->offsets.v[d] == 0;
     }
+    for (int d = 0; d < p->shape.n; d++)
+        p->shape.v[d] = d < p->at ? p->t.size[d] : d < p->at + n ? p->offsets.v[d - p->at] : p->t.size[d - n + 1];
     if (nowhere && !none) return rg_fail(RG_INDEX_ERROR, op, "index is out of bounds for dimension with size 0");
     return true;
 }
@@ -70,11 +70,11 @@ static void index_offsets(char *const p[], const int64_t s[], int64_t n, const v
     for (int64_t i = 0; i < n; i++) {
         int64_t at = *(const int64_t *)(p[1] + i * s[1]);
         if (at < -c->size || at >= c->size) {
-            if (!c->bad->where
-                || p[0] + i * s[0] < c->bad->where) *c->bad = (index_bad){ c->dim, at, c->size, p[0] + i * s[0] };
-            continue;
+            if (!c->bad->where || p[0] + i * s[0] < c->bad->where)
+                *c->bad = (index_bad){ c->dim, at, c->size, p[0] + i * s[0] };
+        } else {
+            *(int64_t *)(p[0] + i * s[0]) += (at < 0 ? at + c->size : at) * c->stride;
         }
-        *(int64_t *)(p[0] + i * s[0]) += (at < 0 ? at + c->size : at) * c->stride;
     }
 }
 
@@ -82,42 +82,30 @@ static void index_offsets(char *const p[], const int64_t s[], int64_t n, const v
 static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
                        const struct index_attr *a, int k, rg_tensor *const index[])
 {
-    int begin, n, from = 0;
-    rg_tensor base = *row, at = *row, offsets;
+    index_layout p;
     if (row->numel == 0) return true;
-    if (!index_layout(op, t, a, k, index, &at, &begin, &n)) return false;
-    rg_tensor *sum = rg_new(RG_INT64, n, at.size + begin);
-    if (!sum) return false;
-    rg_fill_zero(sum);
+    if (!index_find_layout(op, t, a, k, index, &p)) return false;
+    rg_tensor *offsets = rg_new(RG_INT64, p.offsets.n, p.offsets.v);
+    if (!offsets) return false;
+    rg_fill_zero(offsets);
     index_bad bad = { .where = NULL };
     for (int i = 0; i < k; i++)
-        rg_each(2, (rg_tensor *[]){ sum, index[i] }, index_offsets,
+        rg_each(2, (rg_tensor *[]){ offsets, index[i] }, index_offsets,
                 &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
-    if (bad.where) {
-        rg_fail(RG_INDEX_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
-                (long long)bad.at, bad.dim, (long long)bad.size);
-    } else {
-        offsets = *sum;
-        rg_copy_shape(&offsets, row);
-        base.data = t->data;
-        for (int d = 0, i = 0; d < row->ndim; d++) {
-            bool indexed = d >= begin && d < begin + n;
-            offsets.stride[d] = indexed ? sum->stride[d - begin] : 0;
-            while (!indexed && i < k && from == a->dim[i]) from++, i++;
-            base.stride[d] = indexed ? 0 : t->stride[from++];
-        }
-        rg_update_flags(&offsets);
-        rg_update_flags(&base);
-        k_index(how, row, &base, &offsets, 1);
-    }
-    rg_release(sum);
-    return !bad.where;
+    if (!bad.where) k_index_slices(how, row, &p.t, p.at, offsets);
+    rg_release(offsets);
+    if (bad.where)
+        return rg_fail(RG_INDEX_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
+                       (long long)bad.at, bad.dim, (long long)bad.size);
+    return true;
 }
 
 static bool index_shape(rg_call *c)
 {
-    int begin, n;
-    return index_layout("index", c->in[0], RG_ATTR(c, index), c->n_in - 1, c->in + 1, c->out[0], &begin, &n);
+    index_layout p;
+    if (!index_find_layout("index", c->in[0], RG_ATTR(c, index), c->n_in - 1, c->in + 1, &p)) return false;
+    rg_set_size(c->out[0], &p.shape);
+    return true;
 }
 
 static bool index_forward(rg_call *c)
@@ -167,9 +155,7 @@ RG_OP(index, .attr_size = sizeof(struct index_attr), .doc = "x at index tensors 
 
 static bool unindex_shape(rg_call *c)
 {
-    const rg_dims *shape = &RG_ATTR(c, unindex)->shape;
-    c->out[0]->ndim = (uint8_t)shape->n;
-    for (int d = 0; d < shape->n; d++) c->out[0]->size[d] = shape->v[d];
+    rg_set_size(c->out[0], &RG_ATTR(c, unindex)->shape);
     return true;
 }
 
@@ -196,26 +182,10 @@ RG_OP(unindex, .attr_size = sizeof(struct unindex_attr), .doc = "zeros with x ad
 /* A mask as index tensors, one for each of its dims, which the scope owns. */
 static bool index_of_mask(rg_tensor *mask, rg_tensor *index[])
 {
-    rg_tensor *flat = rg_contiguous_copy(mask, RG_BOOL);
-    if (!flat) return false;
-    const bool *on = (const bool *)flat->data;
-    int64_t count = 0, at[RG_MAX_DIMS] = { 0 }, *to[RG_MAX_DIMS];
-    bool ok = true;
-    for (int64_t i = 0; i < flat->numel; i++) count += on[i];
-    for (int d = 0; d < mask->ndim && ok; d++) {
-        index[d] = rg_own(rg_new(RG_INT64, 1, &count));
-        ok = index[d];
-        to[d] = ok ? (int64_t *)(void *)index[d]->data : NULL;
-    }
-    for (int64_t i = 0, k = 0; i < flat->numel && k < count && ok; i++) {
-        if (on[i]) {
-            for (int d = 0; d < mask->ndim; d++) to[d][k] = at[d];
-            k++;
-        }
-        for (int d = mask->ndim - 1; d >= 0 && ++at[d] == mask->size[d]; d--) at[d] = 0;
-    }
-    rg_release(flat);
-    return ok;
+    rg_tensor *places = rg_nonzero(mask);
+    for (int d = 0; d < mask->ndim && places; d++)
+        if (!(index[d] = rg_select(places, 1, d))) return false;
+    return places;
 }
 
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask)
@@ -232,24 +202,21 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask)
     in[0] = rg_same_shape(x, &shape) && x->ndim ? x : rg_expand_dims(x, dims);
     mask = rg_expand_dims(mask, dims);
     if (!in[0] || !mask || !index_of_mask(mask, in + 1)) return NULL;
-    rg_tensor *y = rg_apply(&rg_op_index, &a, sizeof a, 1 + dims.n, in);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(rg_apply(&rg_op_index, &a, sizeof a, 1 + dims.n, in));
 }
 
 /* ---- reading the items -------------------------------------------------------------------------- */
 
 enum { MAX_ITEMS = 32, MAX_STEPS = 3 * RG_MAX_DIMS };
 
-struct subscript_step { enum { STEP_INDEX, STEP_RANGE, STEP_NEW } kind; int dim; int64_t start, end, step; };
-
 typedef struct {
-    int                   n_steps, n_index;
-    struct subscript_step step[MAX_STEPS];
-    rg_tensor             part;             /* a header: what the steps lead to */
-    struct index_attr     at;
-    rg_tensor            *index[RG_MAX_DIMS];
-    bool                  nothing;          /* x[False] = value */
-    bool                  masked;           /* one mask is all there is of index tensors */
+    int               n_steps, n_index;
+    rg_part           step[MAX_STEPS];
+    rg_tensor         part;             /* a header: what the steps lead to */
+    struct index_attr at;
+    rg_tensor        *index[RG_MAX_DIMS];
+    bool              nothing;          /* x[False] = value */
+    bool              masked;           /* one mask is all there is of index tensors */
 } subscript;
 
 static const char subscript_none[] = "None", subscript_ellipsis[] = "...";
@@ -263,10 +230,7 @@ rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step)
     return (rg_item_index){ .kind = RG_INDEX_SLICE, .start = start, .end = end, .step = step };
 }
 
-static void text_skip(const char **p)
-{
-    while (isspace((unsigned char)**p)) (*p)++;
-}
+static void text_skip(const char **p) { while (isspace((unsigned char)**p)) (*p)++; }
 
 static bool text_word(const char **p, const char *word)
 {
@@ -356,36 +320,18 @@ static int subscript_flatten(int n, const rg_item_index *items, rg_item_index fl
     return count;
 }
 
-/* The view that a step leads to; its dim and range are sound. */
-static void subscript_view(rg_tensor *t, const struct subscript_step *s)
+static bool subscript_step(subscript *s, rg_part step)
 {
-    int64_t start = s->start, stride = s->dim < t->ndim ? t->stride[s->dim] : 1;
-    if (s->kind == STEP_NEW) {
-        for (int d = t->ndim++; d > s->dim; d--) t->size[d] = t->size[d - 1], t->stride[d] = t->stride[d - 1];
-        t->size[s->dim] = 1;
-        return;
-    }
-    if (s->kind == STEP_RANGE) {
-        int64_t length = rg_slice_length(t->size[s->dim], &start, s->end, s->step);
-        if (length == 0) start = 0;
-        t->size[s->dim] = length;
-        t->stride[s->dim] = (int64_t)((uint64_t)stride * (uint64_t)s->step);
-    } else {
-        t->ndim--;
-        for (int d = s->dim; d < t->ndim; d++) t->size[d] = t->size[d + 1], t->stride[d] = t->stride[d + 1];
-    }
-    t->data += start * stride * (int64_t)rg_sizeof(t->dtype);
+    if (s->n_steps == MAX_STEPS) return rg_fail(RG_INDEX_ERROR, "index", "too many indices");
+    s->step[s->n_steps++] = step;
+    rg_take_part(&s->part, &step);
+    return true;
 }
 
-static bool subscript_step(subscript *s, struct subscript_step step)
+static bool subscript_new_dim(subscript *s, int64_t dim, int *d)
 {
-    if (s->n_steps == MAX_STEPS || (step.kind == STEP_NEW && !rg_check_dims("index", s->part.ndim + 1))) {
-        if (s->n_steps == MAX_STEPS) rg_fail(RG_INDEX_ERROR, "index", "too many indices");
-        return false;
-    }
-    s->step[s->n_steps++] = step;
-    subscript_view(&s->part, &step);
-    return true;
+    return rg_wrap_dim("index", dim, s->part.ndim + 1, d) && rg_check_dims("index", s->part.ndim + 1)
+        && subscript_step(s, (rg_part){ .kind = RG_AT_NEW, .dim = *d });
 }
 
 static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
@@ -394,32 +340,28 @@ static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
     if (at < -size || at >= size)
         return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %d with size %lld",
                        (long long)at, item, (long long)size);
-    return subscript_step(s, (struct subscript_step){ STEP_INDEX, (int)dim, .start = at < 0 ? at + size : at });
+    return subscript_step(s, (rg_part){ .kind = RG_AT_INDEX, .dim = (int)dim, .start = at < 0 ? at + size : at });
 }
 
 static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim, bool only)
 {
-    int d;
+    rg_part p = { .kind = RG_AT_RANGE, .start = item->start, .step = item->step };
     if (item->step == 0) return rg_fail(RG_VALUE_ERROR, "index", "slice step cannot be zero");
     if (item->step < 0) return rg_fail(RG_VALUE_ERROR, "index", "step must be greater than zero");
     if (s->part.ndim == 0) return rg_fail(RG_INDEX_ERROR, "index", "slice() cannot be applied to a 0-dim tensor.");
-    if (!rg_wrap_dim("index", dim, s->part.ndim, &d)) return false;
-    if (!only && item->start == 0 && item->end >= s->part.size[d] && item->step == 1) return true;
-    return subscript_step(s, (struct subscript_step){ STEP_RANGE, d, item->start, item->end, item->step });
+    if (!rg_wrap_dim("index", dim, s->part.ndim, &p.dim)) return false;
+    if (!only && item->start == 0 && item->end >= s->part.size[p.dim] && item->step == 1) return true;
+    p.length = rg_slice_length(s->part.size[p.dim], &p.start, item->end, item->step);
+    return subscript_step(s, p);
 }
 
 /* A new dim with this index for it: [0] or none. */
 static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[])
 {
-    int64_t n = on;
-    int d;
-    if (!rg_wrap_dim("index", dim, s->part.ndim + 1, &d)
-        || !subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d }))
-        return false;
-    rg_tensor *which = rg_own(rg_new(RG_INT64, 1, &n));
+    if (!subscript_new_dim(s, dim, &at[s->n_index])) return false;
+    rg_tensor *which = rg_own(rg_new(RG_INT64, 1, &(int64_t){ on }));
     if (!which) return false;
     rg_fill_zero(which);
-    at[s->n_index] = d;
     index[s->n_index++] = which;            /* there is room: it has a dim of its own */
     return true;
 }
@@ -427,12 +369,10 @@ static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[
 /* A mask of several dims counts for as many; its shape must be theirs. */
 static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
 {
-    char a[192], b[192];
     for (int d = 0; d < mask->ndim; d++)
         if (dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d])
-            return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the shape "
-                           "of the indexed tensor %s at index %d", rg_shape_text(mask->ndim, mask->size, a), d,
-                           rg_shape_text(s->part.ndim, s->part.size, b), dim + d);
+            return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the shape of the "
+                           "indexed tensor %s at index %d", RG_SHAPE_TEXT(mask), d, RG_SHAPE_TEXT(&s->part), dim + d);
     for (int d = 0; d < mask->ndim; d++) s->at.dim[s->n_index + d] = dim + d;
     if (!index_of_mask(mask, s->index + s->n_index)) return false;
     s->n_index += mask->ndim;
@@ -453,8 +393,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         if (flat[i].kind == RG_INDEX_TENSOR) {
             if (!rg_check(t, "index")) return false;
             if (rg_is_float(t->dtype))
-                return rg_fail(RG_INDEX_ERROR, "index", "tensors used as indices must be long, int, byte or bool "
-                               "tensors");
+                return rg_fail(RG_INDEX_ERROR, "index",
+                               "tensors used as indices must be long, int, byte or bool tensors");
             named += t->dtype == RG_BOOL ? t->ndim : 1;
         } else {
             named += flat[i].kind == RG_INDEX_NUMBER || flat[i].kind == RG_INDEX_SLICE;
@@ -470,60 +410,61 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
     s->part = *x;
     s->at.node = NULL;
     bool ok = true;
-    for (int i = 0; i < n && ok; i++) {
-        const rg_item_index *item = &flat[i];
-        rg_tensor *t = item->tensor;
-        bool is_tensor = item->kind == RG_INDEX_TENSOR;
-        if (item->kind == RG_INDEX_NUMBER) ok = subscript_number(s, item->start, dim, i);
-        else if (item->kind == RG_INDEX_SLICE) ok = subscript_slice(s, item, dim++, n == 1 && !write);
-        /* True: a new dim; False: there is nothing to do */
-        else if (item->kind == RG_INDEX_BOOL && n == 1 && write) {
-            s->nothing = !item->start;
-            ok = subscript_step(s, (struct subscript_step){ .kind = STEP_NEW });
-        } else if (item->kind == RG_INDEX_BOOL) ok = subscript_bool(s, item->start, dim++, index, at);
-        else if (item->text == subscript_ellipsis && !is_tensor) dim += x->ndim - named;
-        else if (is_tensor && t->ndim == 0
-                 && t->dtype == RG_BOOL) ok = subscript_bool(s, *(const bool *)t->data, dim++, index, at);
-        else if (is_tensor && t->ndim == 0) ok = subscript_number(s, *(const int64_t *)(void *)t->data, dim, i);
-        else if (is_tensor) {
+    for (int i = 0, d; i < n && ok; i++) {
+        rg_item_index item = flat[i];
+        rg_tensor *t = item.tensor;
+        if (item.kind == RG_INDEX_TENSOR && t->ndim == 0)
+            item = t->dtype == RG_BOOL ? rg_index_bool(*(const bool *)t->data)
+                                       : rg_index_number(rg_load_i64(t->data, RG_INT64));
+        switch (item.kind) {
+        case RG_INDEX_NUMBER: ok = subscript_number(s, item.start, dim, i); break;
+        case RG_INDEX_SLICE: ok = subscript_slice(s, &item, dim++, n == 1 && !write); break;
+        case RG_INDEX_BOOL:
+            if (n == 1 && write && flat[0].kind == RG_INDEX_BOOL) {     /* a new dim, and all of it or nothing */
+                s->nothing = !item.start;
+                ok = subscript_new_dim(s, 0, &d);
+            } else {
+                ok = subscript_bool(s, item.start, dim++, index, at);
+            }
+            break;
+        case RG_INDEX_TEXT:
+            if (item.text == subscript_ellipsis) dim += x->ndim - named;
+            else ok = subscript_new_dim(s, dim++, &d);
+            break;
+        case RG_INDEX_TENSOR:
             if (s->n_index == RG_MAX_DIMS)
                 return rg_fail(RG_INDEX_ERROR, "index", "at most %d index tensors", RG_MAX_DIMS);
             at[s->n_index] = (int)dim;
             index[s->n_index++] = t;
             dim += t->dtype == RG_BOOL ? t->ndim : 1;
-        } else {
-            int d;
-            ok = rg_wrap_dim("index", dim, s->part.ndim + 1, &d)
-                && subscript_step(s, (struct subscript_step){ .kind = STEP_NEW, .dim = d });
-            dim++;
         }
     }
-    rg_update_flags(&s->part);
     int n_given = s->n_index;
     s->masked = n_given == 1 && index[0]->dtype == RG_BOOL;
     s->n_index = 0;
     for (int i = 0; i < n_given && ok; i++) {
-        if (index[i]->dtype == RG_BOOL) ok = subscript_mask(s, index[i], at[i]);
-        else if (at[i] >= s->part.ndim) ok = rg_fail(RG_INDEX_ERROR, "index",
-                                                     "too many indices for tensor of dimension %d (got %d)",
-                                                     s->part.ndim, at[i] + 1);
-        else s->at.dim[s->n_index] = at[i], s->index[s->n_index++] = index[i];
+        if (index[i]->dtype == RG_BOOL) {
+            ok = subscript_mask(s, index[i], at[i]);
+        } else if (at[i] >= s->part.ndim) {
+            ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d (got %d)", s->part.ndim,
+                         at[i] + 1);
+        } else {
+            s->at.dim[s->n_index] = at[i];
+            s->index[s->n_index++] = index[i];
+        }
     }
     return ok;
 }
 
 /* ---- x[items] -------------------------------------------------------------------------------------- */
 
-static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const struct subscript_step *step,
-                                 const struct index_attr *at, int n_index, rg_tensor *const index[])
+static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at, int n_index,
+                                 rg_tensor *const index[])
 {
-    for (int i = 0; i < n_steps && x; i++)
-        x = step[i].kind == STEP_INDEX ? rg_select(x, step[i].dim, step[i].start)
-          : step[i].kind == STEP_RANGE ? rg_slice(x, step[i].dim, step[i].start, step[i].end, step[i].step)
-          : rg_unsqueeze(x, step[i].dim);
+    for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, step[i]);
     if (!x || n_index == 0) return x && n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
     rg_tensor *in[1 + RG_MAX_DIMS] = { x };
-    for (int i = 0; i < n_index; i++) in[1 + i] = index[i];
+    memcpy(in + 1, index, (size_t)n_index * sizeof *in);
     return rg_apply(&rg_op_index, at, sizeof *at, 1 + n_index, in);
 }
 
@@ -532,22 +473,20 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items)
     subscript s;
     if (!rg_check(x, "index")) return NULL;
     RG_SCOPE();
-    rg_tensor *y = subscript_read(x, n, items, false, &s)
-        ? subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index) : NULL;
-    return y ? rg_escape(y) : NULL;
+    return subscript_read(x, n, items, false, &s)
+         ? rg_escape(subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index)) : NULL;
 }
 
 /* ---- x[items] = value; gx = g with zeros there, gvalue = g[items] ----------------------------------- */
 
-struct set_item_attr { struct index_attr at; int n_steps; struct subscript_step step[MAX_STEPS]; };
+struct set_item_attr { struct index_attr at; int n_steps; rg_part step[MAX_STEPS]; };
 
 static bool set_item_forward(rg_call *c)
 {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
     if (c->out[0] != c->in[0]) rg_copy_elements(c->out[0], c->in[0]);
     rg_tensor part = *c->out[0];
-    for (int i = 0; i < a->n_steps; i++) subscript_view(&part, &a->step[i]);
-    rg_update_flags(&part);
+    for (int i = 0; i < a->n_steps; i++) rg_take_part(&part, &a->step[i]);
     if (c->n_in > 2) return index_move(K_PUT, "set_item_", c->in[1], &part, &a->at, c->n_in - 2, c->in + 2);
     rg_copy_elements(&part, c->in[1]);
     return true;
@@ -572,44 +511,46 @@ static const char *set_item_node(const void *attr)
     return a->n_steps ? "CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
 }
 
+#define SUBSCRIPT_AT(dim_, index) { .kind = RG_AT_INDEX, .dim = dim_, .start = index }
+
 RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node,
       .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
-      RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { STEP_INDEX, 0, 1, 0, 0 } }) },
+      RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { SUBSCRIPT_AT(0, 1) }) },
                  { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2,
-                                         .step = { { STEP_RANGE, 1, 1, 5, 2 }, { STEP_NEW, 1, 0, 0, 0 } }) },
+                       .step = { { .kind = RG_AT_RANGE, .dim = 1, .start = 1, .length = 2, .step = 2 },
+                                 { .kind = RG_AT_NEW, .dim = 1 } }) },
                  { "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
                  { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
-                                               .step = { { STEP_INDEX, 0, 0, 0, 0 } }) },
+                                               .step = { SUBSCRIPT_AT(0, 0) }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
 /* The value as it goes there: without leading dims of size 1, expanded, converted. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s)
 {
     rg_tensor there = s->part;
-    int begin, n, lead = 0;
-    char a[192], b[192];
+    index_layout p;
+    int lead = 0;
     bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0
         || (s->masked && value->numel == 1);
-    if (s->n_index && !index_layout("set_item_", &s->part, &s->at, s->n_index, s->index, &there, &begin, &n))
-        return NULL;
+    if (s->n_index) {
+        if (!index_find_layout("set_item_", &s->part, &s->at, s->n_index, s->index, &p)) return NULL;
+        rg_set_size(&there, &p.shape);
+    }
     if (value->storage == x->storage && !(value = rg_clone(value))) return NULL;
     if (!rg_same_shape(value, &there)) {
         while (lead < value->ndim && value->size[lead] == 1) lead++;
-        rg_dims rest = { .n = value->ndim - lead }, shape = { .n = there.ndim };
+        rg_dims rest = { .n = value->ndim - lead };
         for (int d = 0; d < rest.n; d++) rest.v[d] = value->size[lead + d];
-        for (int d = 0; d < shape.n; d++) shape.v[d] = there.size[d];
         if (lead && !(value = rg_reshape_dims(value, rest))) return NULL;
         if (s->n_index && !rg_expandable(value, &there))
-            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be "
-                           "broadcast to indexing result of shape %s", rg_shape_text(value->ndim, value->size, a),
-                           rg_shape_text(there.ndim, there.size, b));
-        if (!(value = rg_expand_dims(value, shape))) return NULL;
+            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be broadcast "
+                           "to indexing result of shape %s", RG_SHAPE_TEXT(value), RG_SHAPE_TEXT(&there));
+        if (!(value = rg_expand_dims(value, rg_shape(&there)))) return NULL;
     }
     if (converts) return rg_to(value, x->dtype);
-    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got "
-                   "%s for the destination and %s for the source.", rg_scalar_name(x->dtype),
-                   rg_scalar_name(value->dtype));
+    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got %s for "
+                   "the destination and %s for the source.", rg_scalar_name(x->dtype), rg_scalar_name(value->dtype));
 }
 
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items)
