@@ -161,6 +161,8 @@ rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
+static inline bool rg_check_optional(rg_tensor *t, const char *op) { return rg_is_none(t) || rg_check(t, op); }
+
 /* Writes a value over x, whatever the dtypes; what x was has no gradient. */
 rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value);
 

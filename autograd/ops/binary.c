@@ -114,8 +114,11 @@ static rg_tensor *div_rule_b(const rg_step *s, rg_tensor *g)
     return rg_mul(rg_neg(g), rg_div(rg_div(rg_saved(s, 0), b), b));
 }
 
-BINARY(div, "a / b", RG_FLOATED, rg_shape_broadcast, .node = "DivBackward0", .kernel = k_div,
-       .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) }, SAMPLES_2("", "z"));
+#define DIV_ROW(ident, node_)                                                                   \
+    BINARY(ident, "a / b", RG_FLOATED, rg_shape_broadcast, .node = node_, .kernel = k_div,      \
+           .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) }, SAMPLES_2("", "z"));
+DIV_ROW(div, "DivBackward0")
+DIV_ROW(over, "DivBackward1")                           /* as torch's own code divides by a number */
 BINARY_FUNCTIONS(div)
 INPLACE_2(div)
 

@@ -5,8 +5,8 @@
 
 static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
 {
-    if (!rg_check(x, name) || !rg_check(t, name) || (!rg_is_none(o->weight) && !rg_check(o->weight, name))
-        || (!rg_is_none(o->pos_weight) && !rg_check(o->pos_weight, name))) return false;
+    if (!rg_check(x, name) || !rg_check(t, name) || !rg_check_optional(o->weight, name) || !rg_check_optional(o->pos_weight, name))
+        return false;
     if (o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"))
         return rg_fail(RG_VALUE_ERROR, name, "batchmean is not a valid value for reduction");
     if (o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN)
@@ -18,8 +18,8 @@ static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_lo
 static bool loss_constant(const char *name, const char *function, const char *what, const rg_tensor *t)
 {
     if (rg_is_none(t) || !t->history || !rg_is_grad_enabled()) return true;
-    return rg_fail(RG_RUNTIME_ERROR, name, "The function '%s' is not differentiable with respect to argument '%s'. This input cannot "
-                   "have requires_grad True.", function, what);
+    return rg_fail(RG_RUNTIME_ERROR, name, "The function '%s' is not differentiable with respect to argument '%s'. "
+                   "This input cannot have requires_grad True.", function, what);
 }
 
 static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how)
@@ -58,29 +58,27 @@ static bool loss_shape(rg_call *c)
     return true;
 }
 
-static const rg_tensor *loss_weight(rg_tensor *const in[], int n, int i) { return i < n && !rg_is_none(in[i]) ? in[i] : NULL; }
+static const rg_tensor *loss_optional(int n, rg_tensor *const in[], int i) { return i < n && !rg_is_none(in[i]) ? in[i] : NULL; }
 
 static bool loss_forward(rg_call *c)
 {
     const struct loss_attr *a = RG_ATTR(c, loss);
-    rg_tensor *y = c->out[0], *each = y, wide = { 0 };
-    if (a->reduction != RG_EACH) {
-        if (!rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], &wide) || !(each = rg_new(y->dtype, wide.ndim, wide.size))) return false;
-    }
-    k_loss(loss_kind(c->op), each, c->in[0], c->in[1], loss_weight(c->in, c->n_in, 2), loss_weight(c->in, c->n_in, 3), a->c);
-    uint32_t all = (1u << each->ndim) - 1;
-    if (a->reduction == RG_MEAN) k_mean(y, each, all);
-    if (a->reduction == RG_SUM) k_sum(y, each, all);
-    if (each != y) rg_release(each);
+    rg_tensor *y = c->out[0], *each = y, wide;
+    if (a->reduction != RG_EACH && !(rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], &wide)
+                                     && (each = rg_new(y->dtype, wide.ndim, wide.size)))) return false;
+    k_loss(loss_kind(c->op), false, each, c->in[0], c->in[1], loss_optional(c->n_in, c->in, 2), loss_optional(c->n_in, c->in, 3), a->c, 1);
+    if (each == y) return true;
+    (a->reduction == RG_MEAN ? k_mean : k_sum)(y, each, (1u << each->ndim) - 1);
+    rg_release(each);
     return true;
 }
 
 /* By how much g counts: over n for the mean. */
 static double loss_scale(const struct loss_attr *a, const rg_tensor *x, const rg_tensor *t)
 {
-    rg_tensor wide = { 0 };
-    if (a->reduction != RG_MEAN || !rg_broadcast_shapes("loss", x, t, &wide)) return 1;
+    rg_tensor wide;
     double n = 1;
+    if (a->reduction != RG_MEAN || !rg_broadcast_shapes("loss", x, t, &wide)) return 1;
     for (int d = 0; d < wide.ndim; d++) n *= (double)wide.size[d];
     return 1 / n;
 }
@@ -140,12 +138,13 @@ static rg_tensor *loss_rule_t(const rg_step *s, rg_tensor *g)
 static bool loss_fused(const rg_step *s, rg_tensor *gin[])
 {
     const struct loss_attr *a = RG_ATTR(s, loss);
+    rg_tensor *in[4], wide;
     if (!rg_wants(s, 0)) return true;
-    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *w = s->n_in > 2 ? rg_saved(s, 2) : RG_NONE, wide = { 0 };
-    if (!x || !t || !w) return false;
-    if (s->n_in > 3 && rg_saved(s, 3) != RG_NONE) return true;
-    if (!rg_broadcast_shapes(s->op->name, x, t, &wide) || !(gin[0] = rg_new(x->dtype, wide.ndim, wide.size))) return false;
-    k_loss_slope(loss_kind(s->op), gin[0], s->g[0], x, t, rg_is_none(w) ? NULL : w, a->c, loss_scale(a, x, t));
+    for (int i = 0; i < s->n_in; i++)
+        if (!(in[i] = rg_saved(s, i))) return false;
+    if (loss_optional(s->n_in, in, 3)) return true;
+    if (!rg_broadcast_shapes(s->op->name, in[0], in[1], &wide) || !(gin[0] = rg_new(in[0]->dtype, wide.ndim, wide.size))) return false;
+    k_loss(loss_kind(s->op), true, gin[0], in[0], in[1], loss_optional(s->n_in, in, 2), s->g[0], a->c, loss_scale(a, in[0], in[1]));
     return true;
 }
 
@@ -223,11 +222,10 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
         return rg_fail(RG_RUNTIME_ERROR, "huber_loss", "result type %s can't be cast to the desired output type %s",
                        rg_scalar_name(target->dtype), rg_scalar_name(x->dtype));
     RG_SCOPE();
-    if (x->dtype != target->dtype && rg_is_float(x->dtype)) target = rg_to(target, x->dtype);
-    rg_tensor *y = NULL;
-    if (rg_is_none(o.weight)) y = target ? loss_apply("huber_loss", &rg_op_huber_loss, x, target, o.reduction, o.delta) : NULL;
-    else if (target) y = loss_weighted("huber_loss", loss_apply("huber_loss", &rg_op_huber_loss, x, target, RG_EACH, o.delta), x, target,
-                                        o.weight, o.reduction, false);
+    bool weighted = !rg_is_none(o.weight);
+    if (rg_is_float(x->dtype) && !(target = rg_to(target, x->dtype))) return NULL;
+    rg_tensor *y = loss_apply("huber_loss", &rg_op_huber_loss, x, target, weighted ? RG_EACH : o.reduction, o.delta);
+    if (weighted) y = loss_weighted("huber_loss", y, x, target, o.weight, o.reduction, false);
     return y ? rg_escape(y) : NULL;
 }
 
@@ -294,19 +292,7 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *tar
     return y ? rg_escape(y) : NULL;
 }
 
-/* ---- xlogx: x ln x, 0 at 0; gx = g (ln x + x / x), NaN at 0 as torch's ---------------------------------- */
-
-static rg_tensor *xlogx_rule(const rg_step *s, rg_tensor *g)
-{
-    rg_tensor *x = rg_saved(s, 0);
-    return rg_mul(g, rg_add(rg_log(x), rg_div(x, x)));
-}
-
-RG_OP(xlogx, .doc = "x ln x", .node = "XlogyBackward0", .n_in = 1, .shape = rg_shape_same, .kernel = k_xlogx,
-      .grad = { RG_RULE(RG_IN(0), xlogx_rule) },
-      RG_SAMPLES({ "p(2,3)", NULL }, { "p(2,1,3)", NULL }, { "p()", NULL }, { "(0,3)", NULL }));
-
-/* ---- kl_div: t (ln t - x); log_target: e^t (t - x) ----------------------------------------------------- */
+/* ---- kl_div: t (ln t - x), where 0 ln 0 = 0; log_target: e^t (t - x) ----------------------------------- */
 
 rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 {
@@ -315,7 +301,7 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
         return rg_fail(RG_RUNTIME_ERROR, "kl_div", "kl_div: Integral inputs not supported.");
     RG_SCOPE();
     rg_tensor *y = o.log_target ? rg_mul(rg_exp(target), rg_sub(target, x))
-                                : rg_sub(RG_APPLY(xlogx, RG_NO_ATTR, target), rg_mul(target, x));
+        : rg_sub(rg_masked_fill(rg_mul(target, rg_log(target)), rg_eq(target, 0), 0), rg_mul(target, x));
     if (o.reduction != RG_BATCHMEAN) y = loss_reduce(y, o.reduction);
     else y = x->ndim ? rg_div(rg_sum(y), x->size[0]) : rg_sum(y);
     return y ? rg_escape(y) : NULL;
@@ -334,34 +320,33 @@ static bool nll_loss_shape(rg_call *c)
     return true;
 }
 
-/* The weight of each target, of its shape and contiguous; *scale is what g counts. */
-static rg_tensor *nll_loss_weights(const struct nll_loss_attr *a, rg_dtype dtype, rg_tensor *target, rg_tensor *weight, double *scale)
+/* What the kernels work on; *scale is what g counts. */
+static bool nll_loss_begin(k_nll_targets *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight, double *scale)
 {
-    rg_tensor *t = rg_contiguous_copy(target, RG_INT64), *w = t ? rg_own(rg_new_like(t, dtype)) : NULL;
-    double total = w ? k_nll_weights(w, t, rg_is_none(weight) ? NULL : weight, a->ignore) : 0;
-    *scale = a->reduction == RG_MEAN ? 1 / total : 1;
-    rg_release(t);
-    return w;
+    if (!target || !weight || !(target = rg_own(rg_contiguous_copy(target, RG_INT64)))) return false;
+    *z = (k_nll_targets){ target, rg_is_none(weight) ? NULL : weight, a->classes, a->inner, a->ignore };
+    *scale = a->reduction == RG_MEAN ? 1 / k_nll_total(z) : 1;
+    return true;
 }
 
 static bool nll_loss_forward(rg_call *c)
 {
     const struct nll_loss_attr *a = RG_ATTR(c, nll_loss);
-    rg_tensor *y = c->out[0];
-    double scale = 1;
+    rg_tensor *y = c->out[0], *each = y;
+    k_nll_targets z;
+    double scale;
     RG_SCOPE();
-    rg_tensor *x = rg_own(rg_contiguous_copy(c->in[0], (rg_dtype)y->dtype)), *t = rg_own(rg_contiguous_copy(c->in[1], RG_INT64));
+    rg_tensor *x = rg_own(rg_contiguous_copy(c->in[0], y->dtype)), *t = rg_own(rg_contiguous_copy(c->in[1], RG_INT64));
     if (!x || !t) return false;
     for (int64_t i = 0; i < t->numel; i++) {
         int64_t class = ((const int64_t *)t->data)[i];
         if (class != a->ignore && (class < 0 || class >= a->classes))
             return rg_fail(RG_INDEX_ERROR, "nll_loss", "Target %lld is out of bounds.", (long long)class);
     }
-    rg_tensor *w = nll_loss_weights(a, (rg_dtype)y->dtype, t, c->in[2], &scale), *each = w ? rg_own(rg_new_like(w, (rg_dtype)y->dtype)) : NULL;
-    if (!each) return false;
-    k_nll(each, x, t, w, a->classes, a->inner, a->ignore);
-    if (a->reduction == RG_EACH) rg_copy_elements(y, each->numel == 1 && y->ndim == 0 ? rg_reshape_dims(each, (rg_dims){ 0 }) : each);
-    else k_sum(y, each, (1u << each->ndim) - 1);
+    if (!nll_loss_begin(&z, a, t, c->in[2], &scale)) return false;
+    if (a->reduction != RG_EACH && !(each = rg_own(rg_new(y->dtype, 1, &t->numel)))) return false;
+    k_nll(&z, each, x);
+    if (each != y) k_sum(y, each, 1);
     if (a->reduction == RG_MEAN) rg_store_f64(y->data, y->dtype, rg_load_f64(y->data, y->dtype) * scale);
     return true;
 }
@@ -370,29 +355,30 @@ static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g)
 {
     const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
     rg_dims shape = rg_input_dims(s, 0);
-    rg_tensor *t = rg_saved(s, 1), *weight = rg_saved(s, 2), *w, *ignored;
+    rg_tensor *t = rg_saved(s, 1), *weight = rg_saved(s, 2), *ignored;
+    k_nll_targets z;
     double scale;
-    if (!t || !weight || !(w = nll_loss_weights(a, rg_input_dtype(s, 0), t, weight, &scale))) return NULL;
+    if (!nll_loss_begin(&z, a, t, weight, &scale)) return NULL;
     ignored = rg_eq(t, a->ignore);
-    w = rg_masked_fill(rg_mul(w, -scale), ignored, 0);
     t = rg_masked_fill(t, ignored, 0);
-    g = rg_mul(g, w);
+    g = rg_mul(g, rg_masked_fill(rg_full_like(rg_to(t, rg_input_dtype(s, 0)), -scale), ignored, 0));
+    if (t && !rg_is_none(weight)) g = rg_mul(g, rg_reshape_dims(rg_index_select(weight, 0, rg_flatten(t, 0, -1)), rg_shape(t)));
     int dim = shape.n > 1;
-    if (shape.n == 1) return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), 0, rg_reshape(t, 1), rg_reshape(g, 1));
-    return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), dim, rg_unsqueeze(t, dim), rg_unsqueeze(g, dim));
+    t = shape.n > 1 ? rg_unsqueeze(t, dim) : rg_reshape(t, 1);
+    g = shape.n > 1 ? rg_unsqueeze(g, dim) : rg_reshape(g, 1);
+    return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), dim, t, g);
 }
 
 static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[])
 {
-    const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
     rg_dims shape = rg_input_dims(s, 0);
+    k_nll_targets z;
     double scale;
     RG_SCOPE();
-    rg_tensor *t = rg_saved(s, 1), *weight = rg_saved(s, 2), *g = rg_own(rg_contiguous_copy(s->g[0], (rg_dtype)s->g[0]->dtype));
-    if (!t || !weight || !g || !(t = rg_own(rg_contiguous_copy(t, RG_INT64)))) return false;
-    rg_tensor *w = nll_loss_weights(a, rg_input_dtype(s, 0), t, weight, &scale);
-    if (!w || !(gin[0] = rg_new(rg_input_dtype(s, 0), shape.n, shape.v))) return false;
-    k_nll_backward(gin[0], g, t, w, a->classes, a->inner, a->ignore, scale);
+    rg_tensor *g = rg_own(rg_contiguous_copy(s->g[0], s->g[0]->dtype));
+    if (!g || !nll_loss_begin(&z, s->attr, rg_saved(s, 1), rg_saved(s, 2), &scale)
+        || !(gin[0] = rg_new(rg_input_dtype(s, 0), shape.n, shape.v))) return false;
+    k_nll_backward(&z, gin[0], g, scale);
     return true;
 }
 
@@ -403,77 +389,53 @@ RG_OP(nll_loss, .attr_size = sizeof(struct nll_loss_attr), .doc = "-weight[t] x[
                  { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, 3, 4, -100, RG_EACH, "") }, { "(4) i4() -", RG_A(nll_loss, 4, 1, -100, RG_SUM, "") },
                  { "(2,3,2) i3(2,2) -", RG_A(nll_loss, 3, 2, 0, RG_SUM, "") }, { "(0,3) i3(0) -", RG_A(nll_loss, 3, 1, -100, RG_SUM, "") }));
 
-static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
+#define NLL_FAIL(code, ...) rg_fail(code, "nll_loss", __VA_ARGS__)
+
+static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight)
 {
-    const char *name = "nll_loss";
     char a[192], b[192];
+    const char *type = rg_scalar_name(x->dtype);
     rg_shape_text(x->ndim, x->size, a);
     rg_shape_text(t->ndim, t->size, b);
-    if (x->ndim == 0) return rg_fail(RG_VALUE_ERROR, name, "Expected 1 or more dimensions (got 0)");
+    if (x->ndim == 0) return NLL_FAIL(RG_VALUE_ERROR, "Expected 1 or more dimensions (got 0)");
     int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
     if (x->ndim != 1 && x->size[0] != batch)
-        return rg_fail(RG_VALUE_ERROR, name, "Expected input batch_size (%lld) to match target batch_size (%lld).", (long long)x->size[0], (long long)batch);
-    if (x->ndim <= 2 && t->ndim > 1)
-        return rg_fail(RG_RUNTIME_ERROR, name, "0D or 1D target tensor expected, multi-target not supported");
-    if (x->ndim == 1 && t->ndim == 1 && t->size[0] != 1)
-        return rg_fail(RG_VALUE_ERROR, name, "For 1D input, 1D target must have size 1, but got target size: %lld", (long long)t->size[0]);
+        return NLL_FAIL(RG_VALUE_ERROR, "Expected input batch_size (%lld) to match target batch_size (%lld).",
+                        (long long)x->size[0], (long long)batch);
+    if (x->ndim <= 2 && t->ndim > 1) return NLL_FAIL(RG_RUNTIME_ERROR, "0D or 1D target tensor expected, multi-target not supported");
+    if (x->ndim == 1 && t->ndim == 1 && batch != 1)
+        return NLL_FAIL(RG_VALUE_ERROR, "For 1D input, 1D target must have size 1, but got target size: %lld", (long long)batch);
     if (x->ndim == 4 && t->ndim != 3)
-        return rg_fail(RG_RUNTIME_ERROR, name, "only batches of spatial targets supported (3D tensors) but got targets of dimension: %d", t->ndim);
-    bool same = t->ndim == x->ndim - 1;
-    for (int d = 2; d < x->ndim && same; d++) same = x->size[d] == t->size[d - 1];
-    if (x->ndim == 4 && !same) return rg_fail(RG_RUNTIME_ERROR, name, "size mismatch (got input: %s , target: %s", a, b);
-    if (x->ndim > 2 && !same) {
-        rg_tensor expected = { .ndim = (uint8_t)(x->ndim - 1) };
-        expected.size[0] = x->size[0];
-        for (int d = 2; d < x->ndim; d++) expected.size[d - 1] = x->size[d];
-        return rg_fail(RG_RUNTIME_ERROR, name, "Expected target size %s, got %s", rg_shape_text(expected.ndim, expected.size, a), b);
+        return NLL_FAIL(RG_RUNTIME_ERROR, "only batches of spatial targets supported (3D tensors) but got targets of dimension: %d", t->ndim);
+    rg_tensor fitting = { .ndim = (uint8_t)(x->ndim - 1) };     /* x without its classes */
+    for (int d = 0; d < fitting.ndim; d++) fitting.size[d] = x->size[d + (d > 0)];
+    if (x->ndim > 2 && !rg_same_shape(t, &fitting)) {
+        if (x->ndim == 4) return NLL_FAIL(RG_RUNTIME_ERROR, "size mismatch (got input: %s , target: %s", a, b);
+        return NLL_FAIL(RG_RUNTIME_ERROR, "Expected target size %s, got %s", rg_shape_text(fitting.ndim, fitting.size, a), b);
     }
-    if (!loss_constant(name, x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward", "weight", o->weight)) return false;
-    if (!rg_is_none(o->weight) && (o->weight->ndim != 1 || o->weight->size[0] != classes)) {
-        if (x->ndim > 2) return rg_fail(RG_RUNTIME_ERROR, name, "weight tensor should be defined either for all or no classes");
-        return rg_fail(RG_RUNTIME_ERROR, name, "weight tensor should be defined either for all %lld classes or no classes but got weight tensor of "
-                       "shape: %s", (long long)classes, rg_shape_text(o->weight->ndim, o->weight->size, a));
+    if (!loss_constant("nll_loss", x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward", "weight", weight)) return false;
+    if (!rg_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes)) {
+        if (x->ndim > 2) return NLL_FAIL(RG_RUNTIME_ERROR, "weight tensor should be defined either for all or no classes");
+        return NLL_FAIL(RG_RUNTIME_ERROR, "weight tensor should be defined either for all %lld classes or no classes but got weight "
+                        "tensor of shape: %s", (long long)classes, rg_shape_text(weight->ndim, weight->size, a));
     }
     if (t->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, name, "expected target dtype to be Long or Byte, but got %s", rg_scalar_name(t->dtype));
+        return NLL_FAIL(RG_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s", rg_scalar_name(t->dtype));
     if (!rg_is_float(x->dtype))
-        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"nll_loss%s_out_frame\" not implemented for '%s'", x->ndim > 2 ? "2d_forward" : "",
-                       rg_scalar_name(x->dtype));
-    if (!rg_is_none(o->weight) && o->weight->dtype != x->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, name, "expected scalar type %s but found %s", rg_scalar_name(x->dtype), rg_scalar_name(o->weight->dtype));
-    return true;
+        return NLL_FAIL(RG_NOT_IMPLEMENTED, "\"nll_loss%s_out_frame\" not implemented for '%s'", x->ndim > 2 ? "2d_forward" : "", type);
+    return rg_is_none(weight) || weight->dtype == x->dtype
+        || NLL_FAIL(RG_RUNTIME_ERROR, "expected scalar type %s but found %s", type, rg_scalar_name(weight->dtype));
 }
 
 rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 {
-    if (!loss_check("nll_loss", x, target, &o) || !nll_loss_check(x, target, &o)) return NULL;
+    if (!loss_check("nll_loss", x, target, &o) || !nll_loss_check(x, target, o.weight)) return NULL;
     bool viewed = o.reduction == RG_EACH && x->ndim > 2 && x->ndim != 4;
     struct nll_loss_attr a = { .classes = x->size[x->ndim > 1], .inner = 1, .ignore = o.ignore_index, .reduction = o.reduction,
                                .node = viewed ? "ViewBackward0" : x->ndim > 2 ? "NllLoss2DBackward0" : "NllLossBackward0" };
     for (int d = 2; d < x->ndim; d++) a.inner = (int64_t)((uint64_t)a.inner * (uint64_t)x->size[d]);
     return RG_APPLY(nll_loss, &a, x, target, o.weight);
 }
-
-/* ---- over: x / by, which torch names otherwise than a tensor's quotient --------------------------------- */
-
-struct over_attr { double by; };
-
-static bool over_forward(rg_call *c)
-{
-    double by_double = RG_ATTR(c, over)->by;
-    float by_float = (float)by_double;
-    rg_dtype dtype = (rg_dtype)c->out[0]->dtype;
-    rg_tensor by = { .state = RG_ALIVE, .dtype = dtype, .numel = 1, .flags = RG_CONTIGUOUS,
-                     .data = dtype == RG_FLOAT32 ? (char *)&by_float : (char *)&by_double };
-    k_div(c->out[0], (rg_tensor *[]){ c->in[0], &by });
-    return true;
-}
-
-static rg_tensor *over_rule(const rg_step *s, rg_tensor *g) { return rg_div(g, RG_ATTR(s, over)->by); }
-
-RG_OP(over, .attr_size = sizeof(struct over_attr), .doc = "x / a number", .node = "DivBackward1", .n_in = 1, .typing = RG_FLOATED,
-      .shape = rg_shape_same, .forward = over_forward, .grad = { RG_RULE(0, over_rule) },
-      RG_SAMPLES({ "()", RG_A(over, 3) }, { "(2,1,3)", RG_A(over, -0.7) }, { "(0,3)", RG_A(over, 2) }));
 
 /* ---- cross_entropy: nll_loss of log_softmax; or -sum(t log_softmax(x)) for probabilities ------------------- */
 
@@ -503,7 +465,7 @@ static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const 
     if (!rg_is_none(o->weight)) y = rg_mul(y, cross_entropy_along(o->weight, x));
     if (o->reduction == RG_EACH) return rg_neg(rg_sum_dim(y, dim, false));
     y = rg_neg(rg_sum(y));
-    return o->reduction == RG_MEAN ? RG_APPLY(over, RG_A(over, classes ? (double)(x->numel / classes) : 0), y) : y;
+    return o->reduction == RG_MEAN ? RG_APPLY(over, RG_NO_ATTR, y, rg_scalar(classes ? (double)(x->numel / classes) : 0)) : y;
 }
 
 /* (1 - s) nll + s / classes * what a uniform target costs */
@@ -516,13 +478,11 @@ static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_lo
     rg_tensor *ignored = rg_eq(t, o->ignore_index);
     rg_tensor *smooth = rg_neg(rg_sum_dim(rg_is_none(o->weight) ? p : rg_mul(p, cross_entropy_along(o->weight, x)), dim, false));
     smooth = rg_masked_fill(smooth, ignored, 0);
-    if (o->reduction != RG_EACH) {
-        smooth = rg_sum(smooth);
-        if (o->reduction == RG_MEAN) {
-            rg_tensor *counted = rg_contiguous(t);
-            if (!counted) return NULL;
-            smooth = rg_div(smooth, k_nll_weights(NULL, counted, rg_is_none(o->weight) ? NULL : o->weight, o->ignore_index));
-        }
+    if (o->reduction != RG_EACH) smooth = rg_sum(smooth);
+    if (o->reduction == RG_MEAN) {
+        k_nll_targets z = { rg_contiguous(t), rg_is_none(o->weight) ? NULL : o->weight, .ignore = o->ignore_index };
+        if (!z.target) return NULL;
+        smooth = rg_div(smooth, k_nll_total(&z));
     }
     return rg_add(rg_mul(nll, 1 - s), rg_mul(smooth, s / classes));
 }

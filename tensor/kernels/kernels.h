@@ -68,16 +68,16 @@ void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const r
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight);
 
-/* loss.c: each element's loss; c: beta, delta, or the least denominator. Broadcast; weight and pos_weight may be NULL. */
+/* loss.c: each element's loss, `by` its pos_weight, or the loss's slope, `by` the gradient, times scale; c: beta, delta, or
+ * the least denominator. Broadcast; weight and pos_weight may be NULL. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
-void k_loss(k_loss_kind kind, rg_tensor *y, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, const rg_tensor *pos_weight, double c);
-void k_loss_slope(k_loss_kind kind, rg_tensor *gx, rg_tensor *g, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, double c, double scale);
-rg_kernel k_xlogx;
-/* x (batch, classes, inner) and target (batch, inner) contiguous; weights: of each target, and their sum */
-double k_nll_weights(rg_tensor *weights, const rg_tensor *target, const rg_tensor *weight, int64_t ignore);
-void k_nll(rg_tensor *y, const rg_tensor *x, const rg_tensor *target, const rg_tensor *weights, int64_t classes, int64_t inner, int64_t ignore);
-void k_nll_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *target, const rg_tensor *weights, int64_t classes, int64_t inner,
-                    int64_t ignore, double scale);
+void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, const rg_tensor *by,
+            double c, double scale);
+/* x (batch, classes, inner) and target (batch, inner) contiguous; weight, of the classes, may be NULL; total: of the targets' weights */
+typedef struct k_nll_targets { rg_tensor *target, *weight; int64_t classes, inner, ignore; } k_nll_targets;
+double k_nll_total(const k_nll_targets *z);
+void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x);
+void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale);
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
