@@ -3,23 +3,23 @@
  */
 #include "elementwise.h"
 
-#define BINARY(ident, formula, typing_, shape_, ...)                                            \
-    RG_OP(ident, .doc = formula, .n_in = 2, .typing = typing_, .inplace = true, .shape = shape_, __VA_ARGS__)
-#define BINARY_FUNCTIONS(ident)                                                                 \
-    rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(ident, RG_NO_ATTR, a, b); }
-#define INPLACE_2(ident)                                                                        \
-    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) { return RG_APPLY_(ident, RG_NO_ATTR, x, b); }
+/* What each of the two gradients is of (see RULE), and the gradient; with its kernel k_ident. */
+#define BINARY(ident, Node, formula, typing_, of_a, ga, of_b, gb, kind_a, kind_b)               \
+    RULE(ident##_rule_a, of_a, ga)                                                              \
+    RULE(ident##_rule_b, of_b, gb)                                                              \
+    RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 2, .typing = typing_, .inplace = true, \
+          .shape = rg_shape_broadcast, .kernel = k_##ident,                                     \
+          .grad = { RULED(ident##_rule_a), RULED(ident##_rule_b) }, SAMPLES_2(kind_a, kind_b, NULL))
 
 /* ---- add: a + b ---------------------------------------------------------------------- */
 
-static rg_tensor *add_rule(const rg_step *s, rg_tensor *g) { return (void)s, g; }
-
-BINARY(add, "a + b", RG_PROMOTED, rg_shape_broadcast, .node = "AddBackward0", .kernel = k_add,
-       .grad = { RG_RULE(0, add_rule), RG_RULE(0, add_rule) }, SAMPLES_2("", ""));
-BINARY_FUNCTIONS(add)
+BINARY(add, "Add", "a + b", RG_PROMOTED, g, g, g, g, "", "");
+FUNCTION_2(add)
 INPLACE_2(add)
 
 /* ---- sub: a - b; gb = -g ----------------------------------------------------------------- */
+
+BINARY(sub, "Sub", "a - b", RG_PROMOTED, g, g, g, rg_neg(g), "", "");
 
 static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b)
 {
@@ -32,19 +32,19 @@ static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b)
                    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
-static rg_tensor *sub_rule_b(const rg_step *s, rg_tensor *g) { return (void)s, rg_neg(g); }
+rg_tensor *(rg_sub)(rg_tensor *a, rg_tensor *b)
+{
+    return sub_allows("sub", a, b) ? RG_APPLY(sub, RG_NO_ATTR, a, b) : NULL;
+}
 
-BINARY(sub, "a - b", RG_PROMOTED, rg_shape_broadcast, .node = "SubBackward0", .kernel = k_sub,
-       .grad = { RG_RULE(0, add_rule), RG_RULE(0, sub_rule_b) }, SAMPLES_2("", ""));
-
-rg_tensor *(rg_sub)(rg_tensor *a, rg_tensor *b) { return sub_allows("sub", a, b) ? RG_APPLY(sub, RG_NO_ATTR, a, b) : NULL; }
-rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b) { return sub_allows("sub_", x, b) ? RG_APPLY_(sub, RG_NO_ATTR, x, b) : NULL; }
+rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b)
+{
+    return sub_allows("sub_", x, b) ? RG_APPLY_(sub, RG_NO_ATTR, x, b) : NULL;
+}
 
 /* ---- add_alpha: a + alpha b; gb = alpha g. sub_alpha is the same with -alpha ----------------- */
 
-struct add_alpha_attr { double alpha; int64_t integer; rg_dtype dtype; const char *node; };   /* dtype: of alpha */
-
-static const char *add_alpha_node(const void *attr) { return ((const struct add_alpha_attr *)attr)->node; }
+struct add_alpha_attr { const char *node; double alpha; int64_t integer; rg_dtype dtype; };    /* dtype: of alpha */
 
 static bool add_alpha_forward(rg_call *c)
 {
@@ -53,84 +53,63 @@ static bool add_alpha_forward(rg_call *c)
     if (a->dtype == RG_BOOL && result != RG_BOOL)
         return rg_fail(RG_RUNTIME_ERROR, "add", "Boolean alpha only supported for Boolean results.");
     if (rg_is_float(a->dtype) && !rg_is_float(result))
-        return rg_fail(RG_RUNTIME_ERROR, "add", "For integral input tensors, argument alpha must not be a floating point number.");
-    k_add_alpha(c->out[0], c->in, a->alpha, a->integer);
+        return rg_fail(RG_RUNTIME_ERROR, "add", "For integral input tensors, argument alpha must not be a floating "
+                       "point number.");
+    double numbers[3] = { a->alpha };
+    if (result == RG_INT64) memcpy(numbers, &a->integer, sizeof a->integer);
+    k_add_alpha(c->out[0], c->in, numbers);
     return true;
 }
 
-static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g, RG_ATTR(s, add_alpha)->alpha); }
+RULE(add_alpha_rule_b, g, rg_mul(g, RG_ATTR(s, add_alpha)->alpha))
+RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, NAMED(add_alpha), .typing = RG_PROMOTED, .inplace = true,
+      .shape = rg_shape_broadcast, .forward = add_alpha_forward, .grad = { RULED(add_rule_a), RULED(add_alpha_rule_b) },
+      SAMPLES_2("", "", RG_A(add_alpha, "AddBackward0", 2.5, 2, RG_FLOAT64)));
 
-#define ALPHA_A RG_A(add_alpha, 2.5, 2, RG_FLOAT64, "AddBackward0")
-BINARY(add_alpha, "a + alpha b", RG_PROMOTED, rg_shape_broadcast, .node_of = add_alpha_node, .attr_size = sizeof(struct add_alpha_attr), .forward = add_alpha_forward,
-       .grad = { RG_RULE(0, add_rule), RG_RULE(0, add_alpha_rule_b) },
-       RG_SAMPLES({ "(2,3) (2,3)", ALPHA_A }, { "(2,1,3) (4,1)", ALPHA_A }, { "() (2)", ALPHA_A }, { "(0,3) (3)", ALPHA_A }));
-
-static bool alpha_of(const char *op, rg_tensor *alpha, bool minus, struct add_alpha_attr *out)
+static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *alpha, bool minus, bool inplace)
 {
-    if (!rg_check(alpha, op)) return false;
+    if (!rg_check(alpha, op)) return NULL;
     if (alpha->numel != 1 || alpha->history)
         return rg_fail(RG_TYPE_ERROR, op, "argument 'alpha' must be Number, not Tensor");
     double v = rg_load_f64(alpha->data, alpha->dtype);
     uint64_t i = (uint64_t)rg_load_i64(alpha->data, alpha->dtype);
-    *out = (struct add_alpha_attr){ minus ? -v : v, (int64_t)(minus ? -i : i), alpha->dtype, minus ? "SubBackward0" : "AddBackward0" };
-    return true;
+    const struct add_alpha_attr attr = { minus ? "SubBackward0" : "AddBackward0", minus ? -v : v,
+                                         (int64_t)(minus ? -i : i), alpha->dtype };
+    return inplace ? RG_APPLY_(add_alpha, &attr, a, b) : RG_APPLY(add_alpha, &attr, a, b);
 }
 
 rg_tensor *(rg_add_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha)
 {
-    struct add_alpha_attr attr;
-    return alpha_of("add", alpha, false, &attr) ? RG_APPLY(add_alpha, &attr, a, b) : NULL;
+    return add_multiple("add", a, b, alpha, false, false);
 }
 
 rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha)
 {
-    struct add_alpha_attr attr;
-    return sub_allows("sub", a, b) && alpha_of("sub", alpha, true, &attr) ? RG_APPLY(add_alpha, &attr, a, b) : NULL;
+    return sub_allows("sub", a, b) ? add_multiple("sub", a, b, alpha, true, false) : NULL;
 }
 
 rg_tensor *(rg_add_alpha_)(rg_tensor *x, rg_tensor *b, rg_tensor *alpha)
 {
-    struct add_alpha_attr attr;
-    return alpha_of("add_", alpha, false, &attr) ? RG_APPLY_(add_alpha, &attr, x, b) : NULL;
+    return add_multiple("add_", x, b, alpha, false, true);
 }
 
-/* ---- mul: a b; ga = g b, gb = g a ------------------------------------------------------------ */
+/* ---- mul: a b; ga = g b, gb = g a. div: a / b; ga = g / b, gb = -g (a / b) / b ------------------- */
 
-static rg_tensor *mul_rule_a(const rg_step *s, rg_tensor *g) { return rg_mul(g, rg_saved(s, 1)); }
-static rg_tensor *mul_rule_b(const rg_step *s, rg_tensor *g) { return rg_mul(g, rg_saved(s, 0)); }
-
-BINARY(mul, "a b", RG_PROMOTED, rg_shape_broadcast, .node = "MulBackward0", .kernel = k_mul,
-       .grad = { RG_RULE(RG_IN(1), mul_rule_a), RG_RULE(RG_IN(0), mul_rule_b) }, SAMPLES_2("", ""));
-BINARY_FUNCTIONS(mul)
+BINARY(mul, "Mul", "a b", RG_PROMOTED, b, rg_mul(g, b), a, rg_mul(g, a), "", "");
+FUNCTION_2(mul)
 INPLACE_2(mul)
 
-/* ---- div: a / b; ga = g / b, gb = -g (a / b) / b ------------------------------------------------- */
-
-static rg_tensor *div_rule_a(const rg_step *s, rg_tensor *g) { return rg_div(g, rg_saved(s, 1)); }
-
-static rg_tensor *div_rule_b(const rg_step *s, rg_tensor *g)
-{
-    rg_tensor *b = rg_saved(s, 1);
-    return rg_mul(rg_neg(g), rg_div(rg_div(rg_saved(s, 0), b), b));
-}
-
-#define DIV_ROW(ident, node_)                                                                   \
-    BINARY(ident, "a / b", RG_FLOATED, rg_shape_broadcast, .node = node_, .kernel = k_div,      \
-           .grad = { RG_RULE(RG_IN(1), div_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), div_rule_b) }, SAMPLES_2("", "z"));
-DIV_ROW(div, "DivBackward0")
-DIV_ROW(over, "DivBackward1")                           /* as torch's own code divides by a number */
-BINARY_FUNCTIONS(div)
+BINARY(div, "Div", "a / b", RG_FLOATED, b, rg_div(g, b), ab, rg_mul(rg_neg(g), rg_div(rg_div(a, b), b)), "", "z");
+FUNCTION_2(div)
 INPLACE_2(div)
+
+RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, .inplace = true,
+      .shape = rg_shape_broadcast, .kernel = k_div, .grad = { RULED(div_rule_a), RULED(div_rule_b) },
+      SAMPLES_2("", "z", NULL));                        /* as torch's own code divides by a number */
 
 /* ---- with rounding: zero gradients, or none ---------------------------------------------------------- */
 
-/* Not of bool, and no division of integers by 0. cpu: torch's kernel. */
-static bool divided_shape(rg_call *c, const char *cpu)
-{
-    if (!rg_shape_broadcast(c)) return false;
-    return c->in[0]->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, c->op->name, "\"%s\" not implemented for 'Bool'", cpu);
-}
-
+/* Not of bool, and no division of integers by 0. */
 static bool divided_forward(rg_call *c, rg_kernel *kernel)
 {
     if (c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]))
@@ -139,191 +118,146 @@ static bool divided_forward(rg_call *c, rg_kernel *kernel)
     return true;
 }
 
-#define DIVIDED(ident, cpu)                                                                     \
-    static bool ident##_shape(rg_call *c)   { return divided_shape(c, cpu); }                   \
-    static bool ident##_forward(rg_call *c) { return divided_forward(c, k_##ident); }
-DIVIDED(div_floor, "div_floor_cpu")
-DIVIDED(div_trunc, "div_trunc_cpu")
-DIVIDED(remainder, "remainder_cpu")
-DIVIDED(fmod, "fmod_cpu")
-static rg_tensor *flat_rule(const rg_step *s, rg_tensor *g) { return (void)s, rg_zeros_like(g); }
+/* cpu: torch's kernel. */
+#define DIVIDED(ident, kernel, formula, cpu, ...)                                               \
+    static bool ident##_shape(rg_call *c)   { return elementwise_broadcast(c, cpu); }           \
+    static bool ident##_forward(rg_call *c) { return divided_forward(c, kernel); }              \
+    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .inplace = true, .shape = ident##_shape, \
+          .forward = ident##_forward, __VA_ARGS__)
 
-BINARY(div_floor, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "DivBackward2", .forward = div_floor_forward,
-       .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, SAMPLES_2("", "z"));
-BINARY_FUNCTIONS(div_floor)
+RULE(flat_rule, g, rg_zeros_like(g))
 
-BINARY(div_trunc, "trunc(a / b)", RG_PROMOTED, div_trunc_shape, .node = "DivBackward2", .forward = div_trunc_forward,
-       .grad = { RG_RULE(0, flat_rule), RG_RULE(0, flat_rule) }, SAMPLES_2("", "z"));
-BINARY_FUNCTIONS(div_trunc)
+DIVIDED(div_floor, k_div_floor, "floor(a / b)", "div_floor_cpu", .node = "DivBackward2",
+        .grad = { RULED(flat_rule), RULED(flat_rule) }, SAMPLES_2("", "z", NULL));
+FUNCTION_2(div_floor)
 
-BINARY(floor_divide, "floor(a / b)", RG_PROMOTED, div_floor_shape, .node = "NotImplemented", .forward = div_floor_forward,
-       .no_grad = "a quotient rounded down is flat almost everywhere, and torch refuses it too; rg_div_floor gives zeros",
-       SAMPLES_2("", "z"));
-BINARY_FUNCTIONS(floor_divide)
+DIVIDED(div_trunc, k_div_trunc, "trunc(a / b)", "div_trunc_cpu", .node = "DivBackward2",
+        .grad = { RULED(flat_rule), RULED(flat_rule) }, SAMPLES_2("", "z", NULL));
+FUNCTION_2(div_trunc)
+
+DIVIDED(floor_divide, k_div_floor, "floor(a / b)", "div_floor_cpu", .node = "NotImplemented",
+        .no_grad = "a quotient rounded down is flat almost everywhere, and torch refuses it too; rg_div_floor gives "
+                   "zeros", SAMPLES_2("", "z", NULL));
+FUNCTION_2(floor_divide)
 INPLACE_2(floor_divide)
+
+/* ---- what torch names, and differentiates, by whether a number stands for b, for neither, or for a -------- */
+
+enum form { BY_NUMBER, OF_TENSORS, OF_NUMBER };
+struct formed_attr { const char *node; enum form form; double number; };       /* number: b, if it is one */
+
+static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, const rg_tensor *b)
+{
+    enum form form = elementwise_number(b) ? BY_NUMBER : elementwise_number(a) ? OF_NUMBER : OF_TENSORS;
+    return (struct formed_attr){ nodes[form], form, form == BY_NUMBER ? rg_load_f64(b->data, b->dtype) : 0 };
+}
+
+#define FORMED_FUNCTIONS(ident, ...)                                                            \
+    static const char *const ident##_nodes[] = { __VA_ARGS__ };                                 \
+    rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b)                                         \
+    {                                                                                           \
+        struct formed_attr f = formed(ident##_nodes, a, b);                                     \
+        return RG_APPLY(ident, &f, a, b);                                                       \
+    }                                                                                           \
+    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
+    {                                                                                           \
+        struct formed_attr f = formed(ident##_nodes, x, b);                                     \
+        return RG_APPLY_(ident, &f, x, b);                                                      \
+    }
+#define FORMED_A(node) RG_A(formed, node, OF_TENSORS, 0)
 
 /* ---- remainder: a - b floor(a / b), fmod: a - b trunc(a / b); ga = g, gb = -g (that quotient) ------------ */
 
-enum remainder_form { BY_NUMBER, OF_TENSORS, OF_NUMBER };      /* b is a number; neither; a is */
-struct remainder_attr { enum remainder_form form; };
-#define fmod_attr remainder_attr
-
-static const char *remainder_node(const void *attr)
-{
-    static const char *const names[] = { "RemainderBackward0", "RemainderBackward1", "NotImplemented" };
-    return names[((const struct remainder_attr *)attr)->form];
-}
-
-static const char *fmod_node(const void *attr)
-{
-    return ((const struct remainder_attr *)attr)->form == BY_NUMBER ? "FmodBackward0" : "FmodBackward1";
-}
-
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g)
 {
-    if (RG_ATTR(s, remainder)->form == OF_NUMBER)
-        return rg_fail(RG_NOT_IMPLEMENTED, "remainder", "the derivative is not implemented: torch has none for a number's remainder");
+    if (RG_ATTR(s, formed)->form == OF_NUMBER)
+        return rg_fail(RG_NOT_IMPLEMENTED, "remainder", "the derivative is not implemented: torch has none for a "
+                       "number's remainder");
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
 
-static rg_tensor *fmod_rule_b(const rg_step *s, rg_tensor *g)
-{
-    return rg_mul(rg_neg(g), rg_div_trunc(rg_saved(s, 0), rg_saved(s, 1)));
-}
+DIVIDED(remainder, k_remainder, "a - b floor(a / b)", "remainder_cpu", NAMED(formed),
+        .grad = { RULED(add_rule_a), RG_RULE(NEEDS_ab, remainder_rule_b) }, SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
+FORMED_FUNCTIONS(remainder, "RemainderBackward0", "RemainderBackward1", "NotImplemented")
 
-#define REMAINDER_A RG_A(remainder, OF_TENSORS)
-#define REMAINDER_SAMPLES RG_SAMPLES({ "(2,3) p(2,3)", REMAINDER_A }, { "z(2,1,3) z(4,1)", REMAINDER_A }, { "() p()", REMAINDER_A }, \
-                                     { "(0,3) (3)", REMAINDER_A })
-BINARY(remainder, "a - b floor(a / b)", RG_PROMOTED, remainder_shape, .node_of = remainder_node, .attr_size = sizeof(struct remainder_attr), .forward = remainder_forward,
-       .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) }, REMAINDER_SAMPLES);
-BINARY(fmod, "a - b trunc(a / b)", RG_PROMOTED, fmod_shape, .node_of = fmod_node, .attr_size = sizeof(struct fmod_attr), .forward = fmod_forward,
-       .grad = { RG_RULE(0, add_rule), RG_RULE(RG_IN(0) | RG_IN(1), fmod_rule_b) }, REMAINDER_SAMPLES);
-
-#define REMAINDER_OF(a, b) \
-    (&(struct remainder_attr){ elementwise_number(b) ? BY_NUMBER : elementwise_number(a) ? OF_NUMBER : OF_TENSORS })
-rg_tensor *(rg_remainder)(rg_tensor *a, rg_tensor *b)  { return RG_APPLY(remainder, REMAINDER_OF(a, b), a, b); }
-rg_tensor *(rg_remainder_)(rg_tensor *x, rg_tensor *b) { return RG_APPLY_(remainder, REMAINDER_OF(x, b), x, b); }
-rg_tensor *(rg_fmod)(rg_tensor *a, rg_tensor *b)       { return RG_APPLY(fmod, REMAINDER_OF(a, b), a, b); }
-rg_tensor *(rg_fmod_)(rg_tensor *x, rg_tensor *b)      { return RG_APPLY_(fmod, REMAINDER_OF(x, b), x, b); }
+RULE(fmod_rule_b, ab, rg_mul(rg_neg(g), rg_div_trunc(a, b)))
+DIVIDED(fmod, k_fmod, "a - b trunc(a / b)", "fmod_cpu", NAMED(formed),
+        .grad = { RULED(add_rule_a), RULED(fmod_rule_b) }, SAMPLES_2("z", "z", FORMED_A("FmodBackward1")));
+FORMED_FUNCTIONS(fmod, "FmodBackward0", "FmodBackward1", "FmodBackward1")
 
 /* ---- pow: a^b; ga = g b a^(b-1), gb = g y ln a; 0 where b == 0, and where a == 0 and b >= 0 ------------------ */
 
-enum pow_form { POW_NUMBER, POW_TENSORS, POW_OF_NUMBER };       /* the exponent is a number; neither; the base is */
-struct pow_attr { enum pow_form form; double exponent; };
-
-static const char *pow_node(const void *attr)
-{
-    static const char *const names[] = { "PowBackward0", "PowBackward1", "PowBackward2" };
-    return names[((const struct pow_attr *)attr)->form];
-}
-
 static bool pow_shape(rg_call *c)
 {
-    const struct pow_attr *p = RG_ATTR(c, pow);
-    if (!rg_shape_broadcast(c)) return false;
-    if (c->in[0]->dtype == RG_BOOL && p->form != POW_NUMBER)
-        return rg_fail(RG_NOT_IMPLEMENTED, "pow", "\"pow\" not implemented for 'Bool'");
-    if (c->in[0]->dtype == RG_INT64 && p->form == POW_NUMBER && p->exponent < 0)
+    const struct formed_attr *f = RG_ATTR(c, formed);
+    if (!elementwise_broadcast(c, f->form == BY_NUMBER ? NULL : "pow")) return false;
+    if (c->in[0]->dtype == RG_INT64 && f->form == BY_NUMBER && f->number < 0)
         return rg_fail(RG_RUNTIME_ERROR, "pow", "Integers to negative integer powers are not allowed.");
     return true;
 }
 
 static bool pow_forward(rg_call *c)
 {
-    const struct pow_attr *p = RG_ATTR(c, pow);
-    rg_kernel_with *kernel = NULL;
-    if (p->form == POW_NUMBER && rg_is_float(c->out[0]->dtype))
-        kernel = p->exponent == 2 ? k_square : p->exponent == 3 ? k_cube : p->exponent == 0.5 ? k_sqrt
-               : p->exponent == -0.5 ? k_rsqrt : p->exponent == -1 ? k_reciprocal
-               : p->exponent == -2 ? k_reciprocal_square : NULL;
-    if (kernel) kernel(c->out[0], c->in, NULL);
-    else k_pow(c->out[0], c->in);
+    static const struct { double exponent; rg_kernel *kernel; } short_ways[] = { { 2, k_square }, { 3, k_cube },
+        { 0.5, k_sqrt }, { -0.5, k_rsqrt }, { -1, k_reciprocal }, { -2, k_reciprocal_square } };
+    const struct formed_attr *f = RG_ATTR(c, formed);
+    rg_kernel *kernel = k_pow;
+    for (int i = 0; i < RG_COUNT(short_ways) && f->form == BY_NUMBER && rg_is_float(c->out[0]->dtype); i++)
+        if (f->number == short_ways[i].exponent) kernel = short_ways[i].kernel;
+    kernel(c->out[0], c->in);
     return true;
 }
 
 static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g)
 {
-    const struct pow_attr *p = RG_ATTR(s, pow);
-    rg_tensor *a = rg_saved(s, 0), *b = p->form == POW_NUMBER ? RG_NONE : rg_saved(s, 1);
+    const struct formed_attr *f = RG_ATTR(s, formed);
+    rg_tensor *a = rg_saved(s, 0), *b = f->form == BY_NUMBER ? RG_NONE : rg_saved(s, 1);
     if (b != RG_NONE) return rg_where(rg_eq(b, 0), 0, rg_mul(g, rg_mul(rg_pow(a, rg_sub(b, 1)), b)));
-    if (p->exponent == 0) return a ? rg_zeros_like(g) : NULL;
-    return rg_mul(g, rg_mul(rg_pow(a, p->exponent - 1), p->exponent));
+    if (f->number == 0) return a ? rg_zeros_like(g) : NULL;
+    return rg_mul(g, rg_mul(rg_pow(a, f->number - 1), f->number));
 }
 
-static rg_tensor *pow_rule_b(const rg_step *s, rg_tensor *g)
+#define NEEDS_aby (NEEDS_ab | NEEDS_y)
+#define BIND_aby  BIND_ab BIND_y
+RULE(pow_rule_b, aby, rg_where(rg_logical_and(rg_eq(a, 0), rg_ge(b, 0)), 0, rg_mul(g, rg_mul(y, rg_log(a)))))
+RG_OP(pow, .doc = "a^b", .n_in = 2, NAMED(formed), .typing = RG_PROMOTED, .inplace = true, .shape = pow_shape,
+      .forward = pow_forward, .grad = { RG_RULE(NEEDS_ab, pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
+FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
+
+/* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------- */
+
+static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b)
 {
-    rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1);
-    return rg_where(rg_logical_and(rg_eq(a, 0), rg_ge(b, 0)), 0, rg_mul(g, rg_mul(rg_saved_output(s), rg_log(a))));
+    rg_tensor *r = rg_add(rg_square(a), rg_square(b));
+    return rg_mul(part, rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
 }
 
-#define POW_A RG_A(pow, POW_TENSORS, 0)
-BINARY(pow, "a^b", RG_PROMOTED, pow_shape, .node_of = pow_node, .attr_size = sizeof(struct pow_attr), .forward = pow_forward,
-       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), pow_rule_a), RG_RULE(RG_IN(0) | RG_IN(1) | RG_OUTPUT, pow_rule_b) },
-       RG_SAMPLES({ "p(2,3) (2,3)", POW_A }, { "p(2,1,3) (4,1)", POW_A }, { "p(3) (2,3)", POW_A }, { "p() ()", POW_A },
-                  { "p(0,3) (3)", POW_A }));
-
-static struct pow_attr pow_of(const rg_tensor *a, const rg_tensor *b)
-{
-    if (elementwise_number(b)) return (struct pow_attr){ POW_NUMBER, rg_load_f64(b->data, b->dtype) };
-    return (struct pow_attr){ elementwise_number(a) ? POW_OF_NUMBER : POW_TENSORS, 0 };
-}
-
-rg_tensor *(rg_pow)(rg_tensor *a, rg_tensor *b)  { struct pow_attr p = pow_of(a, b); return RG_APPLY(pow, &p, a, b); }
-rg_tensor *(rg_pow_)(rg_tensor *x, rg_tensor *b) { struct pow_attr p = pow_of(x, b); return RG_APPLY_(pow, &p, x, b); }
-
-/* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------------------- */
-
-static rg_tensor *atan2_part(rg_tensor *g, rg_tensor *part, const rg_step *s)
-{
-    rg_tensor *r = rg_add(rg_square(rg_saved(s, 0)), rg_square(rg_saved(s, 1)));
-    return rg_mul(rg_mul(g, part), rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
-}
-static rg_tensor *atan2_rule_a(const rg_step *s, rg_tensor *g) { return atan2_part(g, rg_saved(s, 1), s); }
-static rg_tensor *atan2_rule_b(const rg_step *s, rg_tensor *g) { return atan2_part(g, rg_neg(rg_saved(s, 0)), s); }
-
-BINARY(atan2, "the angle of the point (b, a)", RG_FLOATED, rg_shape_broadcast, .node = "Atan2Backward0", .kernel = k_atan2,
-       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), atan2_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), atan2_rule_b) }, SAMPLES_2("z", "z"));
-BINARY_FUNCTIONS(atan2)
+BINARY(atan2, "Atan2", "the angle of the point (b, a)", RG_FLOATED, ab, over_square(rg_mul(g, b), a, b),
+       ab, over_square(rg_mul(g, rg_neg(a)), a, b), "z", "z");
+FUNCTION_2(atan2)
 INPLACE_2(atan2)
 
 /* ---- maximum, minimum: NaN if either is; g to the one chosen, half to each of two that are equal ------------------ */
 
-/* Where it is equal half of g, where `other` is chosen nothing. */
-static rg_tensor *extreme_part(rg_tensor *g, rg_tensor *equal, rg_tensor *other)
+static rg_tensor *shared(rg_tensor *g, rg_tensor *equal, rg_tensor *not_chosen)
 {
-    return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other, 0);
+    return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), not_chosen, 0);
 }
 
-#define EXTREME_RULE(name, mine, beats, other)                                                  \
-    static rg_tensor *name(const rg_step *s, rg_tensor *g)                                      \
-    {                                                                                           \
-        rg_tensor *a = rg_saved(s, mine), *b = rg_saved(s, other);                              \
-        return extreme_part(g, rg_eq(a, b), beats(b, a));                                       \
-    }
-EXTREME_RULE(maximum_rule_a, 0, rg_gt, 1)
-EXTREME_RULE(maximum_rule_b, 1, rg_gt, 0)
-EXTREME_RULE(minimum_rule_a, 0, rg_lt, 1)
-EXTREME_RULE(minimum_rule_b, 1, rg_lt, 0)
-
-#define EXTREME(ident, Node, formula)                                                           \
-    BINARY(ident, formula, RG_PROMOTED, rg_shape_broadcast, .node = Node, .kernel = k_##ident,   \
-           .grad = { RG_RULE(RG_IN(0) | RG_IN(1), ident##_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), ident##_rule_b) }, \
-           SAMPLES_2("", "")); \
-    BINARY_FUNCTIONS(ident)
-EXTREME(maximum, "MaximumBackward0", "a > b ? a : b; NaN if either is")
-EXTREME(minimum, "MinimumBackward0", "a < b ? a : b; NaN if either is")
+BINARY(maximum, "Maximum", "a > b ? a : b; NaN if either is", RG_PROMOTED, ab, shared(g, rg_eq(a, b), rg_gt(b, a)),
+       ab, shared(g, rg_eq(a, b), rg_gt(a, b)), "", "");
+BINARY(minimum, "Minimum", "a < b ? a : b; NaN if either is", RG_PROMOTED, ab, shared(g, rg_eq(a, b), rg_lt(b, a)),
+       ab, shared(g, rg_eq(a, b), rg_lt(a, b)), "", "");
+FUNCTION_2(maximum)
+FUNCTION_2(minimum)
 
 /* ---- fmax, fmin: the other where one is NaN; all of g to a where they are equal --------------------------------------- */
 
-#define FEXTREME_RULES(ident, at_least)                                                         \
-    static rg_tensor *ident##_of_a(const rg_step *s)                                            \
-    {                                                                                           \
-        rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1);                                     \
-        return rg_logical_or(at_least(a, b), rg_isnan(b));                                      \
-    }                                                                                           \
-    static rg_tensor *ident##_rule_a(const rg_step *s, rg_tensor *g) { return rg_where(ident##_of_a(s), g, 0); } \
-    static rg_tensor *ident##_rule_b(const rg_step *s, rg_tensor *g) { return rg_where(ident##_of_a(s), 0, g); }
-FEXTREME_RULES(fmax, rg_ge)
-FEXTREME_RULES(fmin, rg_le)
-EXTREME(fmax, "FmaxBackward0", "a > b ? a : b; the other where one is NaN")
-EXTREME(fmin, "FminBackward0", "a < b ? a : b; the other where one is NaN")
+BINARY(fmax, "Fmax", "a > b ? a : b; the other where one is NaN", RG_PROMOTED,
+       ab, rg_where(rg_logical_or(rg_ge(a, b), rg_isnan(b)), g, 0),
+       ab, rg_where(rg_logical_or(rg_ge(a, b), rg_isnan(b)), 0, g), "", "");
+BINARY(fmin, "Fmin", "a < b ? a : b; the other where one is NaN", RG_PROMOTED,
+       ab, rg_where(rg_logical_or(rg_le(a, b), rg_isnan(b)), g, 0),
+       ab, rg_where(rg_logical_or(rg_le(a, b), rg_isnan(b)), 0, g), "", "");
+FUNCTION_2(fmax)
+FUNCTION_2(fmin)

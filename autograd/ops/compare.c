@@ -13,9 +13,8 @@ static bool test_shape(rg_call *c)
 }
 
 #define TEST(ident, formula)                                                                    \
-    static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, NULL), true; } \
-    RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .forward = ident##_forward, SAMPLES_1("")); \
-    rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }
+    RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = k_##ident, SAMPLES_1("", NULL)); \
+    FUNCTION_1(ident)
 
 TEST(isnan,       "is x NaN?")
 TEST(isinf,       "is x infinite?")
@@ -26,9 +25,9 @@ TEST(logical_not, "is x 0?")
 
 /* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
 #define COMPARISON(ident, Node, formula)                                                        \
-    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, .kernel = k_##ident, \
-          SAMPLES_2("", ""));                                                                   \
-    rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b) { return RG_APPLY(ident, RG_NO_ATTR, a, b); } \
+    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, \
+          .kernel = k_##ident, SAMPLES_2("", "", NULL));                                        \
+    FUNCTION_2(ident)                                                                           \
     rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
     {                                                                                           \
         RG_SCOPE();                                                                             \

@@ -8,13 +8,16 @@
 
 #include <math.h>
 
-/* Samples of one tensor whose values are of a kind (see op.h), and of two that broadcast. */
-#define SAMPLES_1(kind) \
-    RG_SAMPLES({ kind "(2,3)", NULL }, { kind "(2,1,3)", NULL }, { kind "()", NULL }, { kind "(0,3)", NULL })
-#define SAMPLES_2(a, b)                                                                         \
-    RG_SAMPLES({ a "(2,3) " b "(2,3)", NULL }, { a "(2,1,3) " b "(4,1)", NULL }, { a "(3) " b "(2,3)", NULL }, \
-               { a "() " b "(2,2)", NULL }, { a "(2,2) " b "()", NULL }, { a "() " b "()", NULL },              \
-               { a "(0,3) " b "(3)", NULL }, { a "(2,0) " b "(1,1)", NULL })
+/* Samples of one tensor whose values are of a kind (see op.h), of two that broadcast, and of three. */
+#define SAMPLES_1(kind, attr) \
+    RG_SAMPLES({ kind "(2,3)", attr }, { kind "(2,1,3)", attr }, { kind "()", attr }, { kind "(0,3)", attr })
+#define SAMPLES_2(a, b, attr)                                                                   \
+    RG_SAMPLES({ a "(2,3) " b "(2,3)", attr }, { a "(2,1,3) " b "(4,1)", attr }, { a "(3) " b "(2,3)", attr }, \
+               { a "() " b "(2,2)", attr }, { a "(2,2) " b "()", attr }, { a "() " b "()", attr },             \
+               { a "(0,3) " b "(3)", attr }, { a "(2,0) " b "(1,1)", attr })
+#define SAMPLES_3(c, attr)                                                                      \
+    RG_SAMPLES({ "(2,3) (2,3) " c "(2,3)", attr }, { "(2,1,3) (4,1) " c "()", attr },           \
+               { "(3) (2,1) " c "(2,3)", attr }, { "() () " c "()", attr }, { "(0,3) (3) " c "(1)", attr })
 
 /* The shape of in[0], which must be of this dtype or a higher one; cpu: torch's kernel. */
 static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu)
@@ -25,41 +28,71 @@ static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu
     return rg_shape_same(c);
 }
 
+/* The shape as they broadcast, not of bool; cpu: torch's kernel, NULL: of bool, too. */
+static inline bool elementwise_broadcast(rg_call *c, const char *cpu)
+{
+    if (!rg_shape_broadcast(c)) return false;
+    if (c->in[0]->dtype != RG_BOOL || !cpu) return true;
+    return rg_fail(RG_NOT_IMPLEMENTED, c->op->name, "\"%s\" not implemented for 'Bool'", cpu);
+}
+
 /* Did a number stand for the tensor? */
 static inline bool elementwise_number(const rg_tensor *t) { return t && t->state == RG_ALIVE && t->flags & RG_WEAK; }
 
-/* What a rule of a function of one tensor can name: g alone, or x or y as well. */
-#define NEEDS_g 0
-#define NEEDS_x RG_IN(0)
-#define NEEDS_y RG_OUTPUT
-#define BIND_g  (void)s;
-#define BIND_x  rg_tensor *x = rg_saved(s, 0);
-#define BIND_y  rg_tensor *y = rg_saved_output(s);
+/* In a row: attributes that begin with torch's name of the node. */
+static inline const char *elementwise_node(const void *attr) { return *(const char *const *)attr; }
+#define NAMED(ident) .node_of = elementwise_node, .attr_size = sizeof(struct ident##_attr)
 
-/* An op on one tensor without attributes, with its kernel k_ident, and its public
- * functions. of: g, x or y; gradient: an expression in g and that one. */
+/* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
+ * tensor x and y, of more a, b, c. RULED puts it in a row. */
+#define NEEDS_g  0
+#define NEEDS_x  RG_IN(0)
+#define NEEDS_y  RG_OUTPUT
+#define NEEDS_a  RG_IN(0)
+#define NEEDS_b  RG_IN(1)
+#define NEEDS_c  RG_IN(2)
+#define NEEDS_ab (RG_IN(0) | RG_IN(1))
+#define NEEDS_bc (RG_IN(1) | RG_IN(2))
+#define BIND_g   (void)s;
+#define BIND_x   rg_tensor *x = rg_saved(s, 0);
+#define BIND_y   rg_tensor *y = rg_saved_output(s);
+#define BIND_a   rg_tensor *a = rg_saved(s, 0);
+#define BIND_b   rg_tensor *b = rg_saved(s, 1);
+#define BIND_c   rg_tensor *c = rg_saved(s, 2);
+#define BIND_ab  BIND_a BIND_b
+#define BIND_bc  BIND_b BIND_c
+#define RULE(name, of, gradient)                                                                \
+    enum { name##_needs = NEEDS_##of };                                                         \
+    static rg_tensor *name(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; }
+#define RULED(name) RG_RULE(name##_needs, name)
+
+/* Public functions of ops without attributes. */
+#define FUNCTION_1(ident) rg_tensor *rg_##ident(rg_tensor *x)    { return RG_APPLY(ident, RG_NO_ATTR, x); }
+#define INPLACE_1(ident)  rg_tensor *rg_##ident##_(rg_tensor *x) { return RG_APPLY_(ident, RG_NO_ATTR, x); }
+#define FUNCTION_2(ident) \
+    rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b)    { return RG_APPLY(ident, RG_NO_ATTR, a, b); }
+#define INPLACE_2(ident)  \
+    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) { return RG_APPLY_(ident, RG_NO_ATTR, x, b); }
+
+/* An op on one tensor without attributes, with its kernel k_ident and its function. */
 #define ELEMENTWISE(ident, Node, formula, typing_, shape_, of, gradient, ...)                   \
-    static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, NULL), true; } \
-    static rg_tensor *ident##_derivative(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; } \
+    RULE(ident##_rule, of, gradient)                                                            \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, .typing = typing_, .inplace = true, \
-          .shape = shape_, .forward = ident##_forward, .grad = { RG_RULE(NEEDS_##of, ident##_derivative) }, __VA_ARGS__); \
-    rg_tensor *rg_##ident(rg_tensor *x) { return RG_APPLY(ident, RG_NO_ATTR, x); }
-
-#define INPLACE_1(ident) rg_tensor *rg_##ident##_(rg_tensor *x) { return RG_APPLY_(ident, RG_NO_ATTR, x); }
+          .shape = shape_, .kernel = k_##ident, .grad = { RULED(ident##_rule) }, __VA_ARGS__);  \
+    FUNCTION_1(ident)
 
 /* The gradient in one pass, from g and what the rule reads. */
-static inline bool elementwise_fused(rg_tensor *gin[], rg_kernel_with *kernel, rg_tensor *g, rg_tensor *v, const double *k)
+static inline bool elementwise_fused(rg_tensor *gin[], rg_kernel_with *kernel, rg_tensor *g, rg_tensor *v,
+                                     const double *k)
 {
     if (!g || !v || !(gin[0] = rg_new_like(v, v->dtype))) return false;
     kernel(gin[0], (rg_tensor *[]){ g, v }, k);
     return true;
 }
-#define VALUE_x rg_saved(s, 0)
-#define VALUE_y rg_saved_output(s)
-#define FUSED(ident, of, numbers)                                                               \
+#define FUSED(ident, value, numbers)                                                            \
     static bool ident##_fused(const rg_step *s, rg_tensor *gin[])                               \
     {                                                                                           \
-        return elementwise_fused(gin, k_##ident##_grad, rg_step_g(s, 0), VALUE_##of, numbers);  \
+        return elementwise_fused(gin, k_##ident##_grad, rg_step_g(s, 0), value, numbers);       \
     }
 
 #endif

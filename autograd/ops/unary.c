@@ -14,24 +14,22 @@ static bool neg_shape(rg_call *c)
                        "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
     return rg_shape_same(c);
 }
-static bool abs_shape(rg_call *c)   { return elementwise_takes(c, RG_INT64, "abs_cpu"); }
-static bool floor_shape(rg_call *c) { return elementwise_takes(c, RG_INT64, "floor_vml_cpu"); }
-static bool ceil_shape(rg_call *c)  { return elementwise_takes(c, RG_INT64, "ceil_vml_cpu"); }
-static bool round_shape(rg_call *c) { return elementwise_takes(c, RG_INT64, "round_vml_cpu"); }
-static bool trunc_shape(rg_call *c) { return elementwise_takes(c, RG_INT64, "trunc_vml_cpu"); }
-static bool frac_shape(rg_call *c)  { return elementwise_takes(c, RG_FLOAT32, "frac_cpu"); }
 
-#define NUMBERS(ident, Node, formula, shape, of, gradient, kind) \
-    ELEMENTWISE(ident, Node, formula, RG_AS_GIVEN, shape, of, gradient, SAMPLES_1(kind))
+ELEMENTWISE(neg, "Neg", "-x", RG_AS_GIVEN, neg_shape, g, rg_mul(g, -1), SAMPLES_1("", NULL))
+INPLACE_1(neg)
 
-NUMBERS(neg,   "Neg",   "-x",                    neg_shape,     g, rg_mul(g, -1),            "")
-NUMBERS(abs,   "Abs",   "|x|",                   abs_shape,     x, rg_mul(g, rg_sign(x)),    "z")
-NUMBERS(sign,  "Sign",  "-1, 0 or 1",            rg_shape_same, g, rg_zeros_like(g),         "z")
-NUMBERS(floor, "Floor", "the integer below x",   floor_shape,   g, rg_zeros_like(g),         "z")
-NUMBERS(ceil,  "Ceil",  "the integer above x",   ceil_shape,    g, rg_zeros_like(g),         "z")
-NUMBERS(round, "Round", "x, rounded to even",    round_shape,   g, rg_zeros_like(g),         "z")
-NUMBERS(trunc, "Trunc", "x without its fraction", trunc_shape,  g, rg_zeros_like(g),         "z")
-NUMBERS(frac,  "Frac",  "x - trunc(x)",          frac_shape,    g, g,                        "z")
+#define NUMBERS(ident, Node, formula, least, cpu, of, gradient)                                 \
+    static bool ident##_shape(rg_call *c) { return elementwise_takes(c, least, cpu); }          \
+    ELEMENTWISE(ident, Node, formula, RG_AS_GIVEN, ident##_shape, of, gradient, SAMPLES_1("z", NULL)) \
+    INPLACE_1(ident)
+
+NUMBERS(abs,   "Abs",   "|x|",                    RG_INT64,   "abs_cpu",       x, rg_mul(g, rg_sign(x)))
+NUMBERS(sign,  "Sign",  "-1, 0 or 1",             RG_BOOL,    "",              g, rg_zeros_like(g))
+NUMBERS(floor, "Floor", "the integer below x",    RG_INT64,   "floor_vml_cpu", g, rg_zeros_like(g))
+NUMBERS(ceil,  "Ceil",  "the integer above x",    RG_INT64,   "ceil_vml_cpu",  g, rg_zeros_like(g))
+NUMBERS(round, "Round", "x, rounded to even",     RG_INT64,   "round_vml_cpu", g, rg_zeros_like(g))
+NUMBERS(trunc, "Trunc", "x without its fraction", RG_INT64,   "trunc_vml_cpu", g, rg_zeros_like(g))
+NUMBERS(frac,  "Frac",  "x - trunc(x)",           RG_FLOAT32, "frac_cpu",      g, g)
 
 /* ---- square: x^2; gx = 2 g x. torch calls it a power ------------------------------------ */
 
@@ -42,20 +40,16 @@ static bool square_shape(rg_call *c)                    /* rg_square makes an in
     return rg_shape_same(c);
 }
 
-static bool square_forward(rg_call *c) { return k_square(c->out[0], c->in, NULL), true; }
-static rg_tensor *square_rule(const rg_step *s, rg_tensor *g) { return rg_mul(g, rg_mul(rg_saved(s, 0), 2)); }
-
+RULE(square_rule, x, rg_mul(g, rg_mul(x, 2)))
 RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true, .shape = square_shape,
-      .forward = square_forward, .grad = { RG_RULE(RG_IN(0), square_rule) }, SAMPLES_1(""));
+      .kernel = k_square, .grad = { RULED(square_rule) }, SAMPLES_1("", NULL));
 
 rg_tensor *rg_square(rg_tensor *x)
 {
     if (!rg_check(x, "square")) return NULL;
-    if (x->dtype == RG_BOOL) return rg_to(x, RG_INT64);
-    return RG_APPLY(square, RG_NO_ATTR, x);
+    return x->dtype == RG_BOOL ? rg_to(x, RG_INT64) : RG_APPLY(square, RG_NO_ATTR, x);
 }
-
-rg_tensor *rg_square_(rg_tensor *x) { return RG_APPLY_(square, RG_NO_ATTR, x); }
+INPLACE_1(square)
 
 /* ---- round_decimals: to a number of decimals, which may be negative ---------------------- */
 
@@ -74,11 +68,12 @@ static bool round_decimals_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *round_decimals_rule(const rg_step *s, rg_tensor *g) { return (void)s, rg_zeros_like(g); }
-
+RULE(round_decimals_rule, g, rg_zeros_like(g))
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1, .inplace = true,
-      .attr_size = sizeof(struct round_decimals_attr), .shape = round_decimals_shape, .forward = round_decimals_forward, .grad = { RG_RULE(0, round_decimals_rule) },
-      RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) }, { "z(0,3)", RG_A(round_decimals, 1) }));
+      .attr_size = sizeof(struct round_decimals_attr), .shape = round_decimals_shape,
+      .forward = round_decimals_forward, .grad = { RULED(round_decimals_rule) },
+      RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) },
+                 { "z(0,3)", RG_A(round_decimals, 1) }));
 
 rg_tensor *rg_round_decimals(rg_tensor *x, int decimals)
 {
@@ -88,7 +83,10 @@ rg_tensor *rg_round_decimals(rg_tensor *x, int decimals)
 /* ---- of floats: integers become the default dtype ------------------------------------------ */
 
 #define FLOATS(ident, Node, formula, of, gradient, kind) \
-    ELEMENTWISE(ident, Node, formula, RG_FLOATED, rg_shape_same, of, gradient, SAMPLES_1(kind))
+    FLOATS_FUSED(ident, Node, formula, of, gradient, kind, NULL)
+#define FLOATS_FUSED(ident, Node, formula, of, gradient, kind, fused_)                          \
+    ELEMENTWISE(ident, Node, formula, RG_FLOATED, rg_shape_same, of, gradient, .fused = fused_, SAMPLES_1(kind, NULL)) \
+    INPLACE_1(ident)
 
 static rg_tensor *bell(rg_tensor *x) { return rg_exp(rg_neg(rg_square(x))); }
 static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))); }
@@ -114,15 +112,7 @@ FLOATS(atan,  "Atan",  "atan x",   x, rg_div(g, rg_add(rg_square(x), 1)),    "")
 FLOATS(erf,   "Erf",   "2 / sqrt(pi) integral of e^-t^2 from 0 to x", x, rg_mul(rg_mul(bell(x), M_2_SQRTPI), g), "")
 FLOATS(erfc,  "Erfc",  "1 - erf x", x, rg_mul(rg_mul(bell(x), -M_2_SQRTPI), g), "")
 
-FUSED(tanh, y, NULL)
-FUSED(sigmoid, y, NULL)
-ELEMENTWISE(tanh, "Tanh", "tanh x", RG_FLOATED, rg_shape_same, y, rg_mul(g, rg_sub(1, rg_square(y))),
-            .fused = tanh_fused, SAMPLES_1(""))
-ELEMENTWISE(sigmoid, "Sigmoid", "1 / (1 + e^-x)", RG_FLOATED, rg_shape_same, y, rg_mul(rg_mul(g, rg_sub(1, y)), y),
-            .fused = sigmoid_fused, SAMPLES_1(""))
-
-INPLACE_1(neg) INPLACE_1(abs) INPLACE_1(sign) INPLACE_1(floor) INPLACE_1(ceil) INPLACE_1(round) INPLACE_1(trunc)
-INPLACE_1(frac) INPLACE_1(exp) INPLACE_1(exp2) INPLACE_1(expm1) INPLACE_1(log) INPLACE_1(log1p) INPLACE_1(log2)
-INPLACE_1(log10) INPLACE_1(sqrt) INPLACE_1(rsqrt) INPLACE_1(reciprocal) INPLACE_1(sin) INPLACE_1(cos) INPLACE_1(tan)
-INPLACE_1(sinh) INPLACE_1(cosh) INPLACE_1(asin) INPLACE_1(acos) INPLACE_1(atan) INPLACE_1(erf) INPLACE_1(erfc)
-INPLACE_1(tanh) INPLACE_1(sigmoid)
+FUSED(tanh, rg_saved_output(s), NULL)
+FUSED(sigmoid, rg_saved_output(s), NULL)
+FLOATS_FUSED(tanh, "Tanh", "tanh x", y, rg_mul(g, rg_sub(1, rg_square(y))), "", tanh_fused)
+FLOATS_FUSED(sigmoid, "Sigmoid", "1 / (1 + e^-x)", y, rg_mul(rg_mul(g, rg_sub(1, y)), y), "", sigmoid_fused)

@@ -3,32 +3,6 @@
  */
 #include "loops.h"
 
-#define K_2(op, ...)                                                                            \
-    void k_##op(rg_tensor *y, rg_tensor *const in[])                                            \
-    {                                                                                           \
-        static rg_loop *const by_dtype[] = { __VA_ARGS__ };                                     \
-        rg_each(3, (rg_tensor *[]){ y, in[0], in[1] }, by_dtype[in[0]->dtype], NULL);           \
-    }
-
-#define FLOATS_2(op, on_float)                                                                  \
-    LOOP_2(op##_float, float, float, on_float)                                                  \
-    LOOP_2(op##_double, double, double, on_float)                                               \
-    K_2(op, NULL, NULL, op##_float, op##_double)
-
-#define ALL_2(op, on_bool, on_int, on_float)                                                    \
-    LOOP_2(op##_bool, bool, bool, on_bool)                                                      \
-    LOOP_2(op##_int64, int64_t, int64_t, on_int)                                                \
-    LOOP_2(op##_float, float, float, on_float)                                                  \
-    LOOP_2(op##_double, double, double, on_float)                                               \
-    K_2(op, op##_bool, op##_int64, op##_float, op##_double)
-
-#define TEST_2(op, expression)                                                                  \
-    LOOP_2(op##_bool, bool, bool, expression)                                                   \
-    LOOP_2(op##_int64, int64_t, bool, expression)                                               \
-    LOOP_2(op##_float, float, bool, expression)                                                 \
-    LOOP_2(op##_double, double, bool, expression)                                               \
-    K_2(op, op##_bool, op##_int64, op##_float, op##_double)
-
 /* Python's // and %: towards minus infinity, and with b's sign. The quotient of
  * floats is corrected so that it agrees with the remainder, which is exact. */
 #define FLOOR_DIVIDE(T)                                                                         \
@@ -73,44 +47,36 @@ static inline int64_t pow_ints(int64_t a, int64_t b)
     return y;
 }
 
-ALL_2(add, a | b, k_wrap_add(a, b), a + b)
-ALL_2(sub, a ^ b, k_wrap_sub(a, b), a - b)
-ALL_2(mul, a & b, k_wrap_mul(a, b), a * b)
-FLOATS_2(div, a / b)
-ALL_2(div_floor, a, floor_divide_ints(a, b), FLOATS_OF(floor_divide, a, b))
-ALL_2(div_trunc, a, trunc_divide_ints(a, b), TRUNC(a / b))
-ALL_2(remainder, false, remainder_ints(a, b), FLOATS_OF(remainder, a, b))
-ALL_2(fmod, false, fmod_ints(a, b), fmod(a, b))
-ALL_2(pow, a || !b, pow_ints(a, b), pow(a, b))
-FLOATS_2(atan2, atan2(a, b))
-ALL_2(maximum, a | b, a > b ? a : b, a > b || a != a ? a : b)
-ALL_2(minimum, a & b, a < b ? a : b, a < b || a != a ? a : b)
-ALL_2(fmax, a | b, a > b ? a : b, a > b || b != b ? a : b)
-ALL_2(fmin, a & b, a < b ? a : b, a < b || b != b ? a : b)
+K_ALL(2, add, a | b, k_wrap_add(a, b), a + b)
+K_ALL(2, sub, a ^ b, k_wrap_sub(a, b), a - b)
+K_ALL(2, mul, a & b, k_wrap_mul(a, b), a * b)
+K_FLOATS(2, div, a / b)
+K_ALL(2, div_floor, a, floor_divide_ints(a, b), FLOATS_OF(floor_divide, a, b))
+K_ALL(2, div_trunc, a, trunc_divide_ints(a, b), TRUNC(a / b))
+K_ALL(2, remainder, false, remainder_ints(a, b), FLOATS_OF(remainder, a, b))
+K_ALL(2, fmod, false, fmod_ints(a, b), fmod(a, b))
+K_ALL(2, pow, a || !b, pow_ints(a, b), pow(a, b))
+K_FLOATS(2, atan2, atan2(a, b))
+K_ALL(2, maximum, a | b, a > b ? a : b, a > b || a != a ? a : b)
+K_ALL(2, minimum, a & b, a < b ? a : b, a < b || a != a ? a : b)
+K_ALL(2, fmax, a | b, a > b ? a : b, a > b || b != b ? a : b)
+K_ALL(2, fmin, a & b, a < b ? a : b, a < b || b != b ? a : b)
 
-TEST_2(eq, a == b)
-TEST_2(ne, a != b)
-TEST_2(lt, a < b)
-TEST_2(le, a <= b)
-TEST_2(gt, a > b)
-TEST_2(ge, a >= b)
-TEST_2(logical_and, a && b)
-TEST_2(logical_or, a || b)
-TEST_2(logical_xor, !a != !b)
+#define COMPARE(op, expression) K_TEST(2, op, expression, expression)
+COMPARE(eq, a == b)
+COMPARE(ne, a != b)
+COMPARE(lt, a < b)
+COMPARE(le, a <= b)
+COMPARE(gt, a > b)
+COMPARE(ge, a >= b)
+COMPARE(logical_and, a && b)
+COMPARE(logical_or, a || b)
+COMPARE(logical_xor, !a != !b)
 
-/* a + alpha b, in one pass */
+/* a + alpha b, in one pass; for integers, the bits of the first number are those of alpha as one */
 LOOP_2(add_alpha_bool, bool, bool, a | (k[0] & b))
-LOOP_2(add_alpha_int64, int64_t, int64_t, k_wrap_add(a, k_wrap_mul(*(const int64_t *)context, b)))
-LOOP_2(add_alpha_float, float, float, a + k[0] * b)
-LOOP_2(add_alpha_double, double, double, a + k[0] * b)
-
-void k_add_alpha(rg_tensor *y, rg_tensor *const in[], double alpha, int64_t integer)
-{
-    static rg_loop *const by_dtype[] = { add_alpha_bool, add_alpha_int64, add_alpha_float, add_alpha_double };
-    double numbers[3] = { alpha };
-    if (y->dtype == RG_INT64) memcpy(numbers, &integer, sizeof integer);
-    rg_each(3, (rg_tensor *[]){ y, in[0], in[1] }, by_dtype[y->dtype], numbers);
-}
+K_NUMBER_LOOPS(2, add_alpha, k_wrap_add(a, k_wrap_mul(*(const int64_t *)context, b)), a + k[0] * b)
+K_KERNEL_WITH(add_alpha, 2, add_alpha_bool, add_alpha_int64, add_alpha_float, add_alpha_double)
 
 static void any_zero(char *const p[], const int64_t s[], int64_t n, const void *context)
 {

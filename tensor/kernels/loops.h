@@ -3,7 +3,8 @@
  * defines an rg_loop `name` from n operands of type T to one of type R; the
  * expression names the operands x (or a, b, c), their type `real`, and the
  * numbers k[0] .. k[2] that came as the context. Where all is contiguous, or one
- * of two operands is a single number, there is a loop that vectorises.
+ * of two operands is a single number, there is a loop that vectorises. K_FLOATS
+ * and its like define loops for several dtypes, and the kernel that takes them.
  */
 #ifndef RG_LOOPS_H
 #define RG_LOOPS_H
@@ -26,117 +27,125 @@ K_ROUNDING(double, 0x1p52)
 #endif
 
 /* The numbers in the loop's type; an int64_t that can't be is what a conversion gives. */
-#define K_NUMBERS                                                                               \
+#define K_READ_NUMBERS                                                                          \
     real k[3] = { 0 };                                                                          \
     for (int i = 0; i < 3 && context; i++)                                                      \
         k[i] = (real)_Generic((real)0, int64_t: rg_load_i64((const double *)context + i, RG_FLOAT64), \
                               default: ((const double *)context)[i]);                           \
     (void)k;
 
+#define K_LET(T, name, value) const __attribute__((unused)) T name = value;
+#define K_AT(T, operand)      (*(T *)(p[operand] + i * s[operand]))
+#define K_EACH(to, operands, R, expression)                                                     \
+    {                                                                                           \
+        K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                         \
+            operands                                                                            \
+            to = (R)(expression);                                                               \
+        }                                                                                       \
+    }
+
 #define LOOP_1(name, T, R, expression)                                                          \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)       \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
     {                                                                                           \
         typedef T real;                                                                         \
-        K_NUMBERS                                                                               \
-        if (s[0] == sizeof(R) && s[1] == sizeof(T)) {                                           \
-            R *y = (R *)p[0];                                                                   \
-            const T *px = (const T *)p[1];                                                      \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const T x = px[i];                                                              \
-                (void)x;                                                                        \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else {                                                                                \
-            char *y = p[0];                                                                     \
-            const char *px = p[1];                                                              \
-            for (int64_t i = 0; i < n; i++, y += s[0], px += s[1]) {                            \
-                const T x = *(const T *)px;                                                     \
-                (void)x;                                                                        \
-                *(R *)y = (R)(expression);                                                      \
-            }                                                                                   \
-        }                                                                                       \
+        K_READ_NUMBERS                                                                          \
+        R *y = (R *)p[0];                                                                       \
+        const T *px = (const T *)p[1];                                                          \
+        if (s[0] == sizeof(R) && s[1] == sizeof(T))                                             \
+            K_EACH(y[i], K_LET(T, x, px[i]), R, expression)                                     \
+        else                                                                                    \
+            K_EACH(K_AT(R, 0), K_LET(T, x, K_AT(const T, 1)), R, expression)                    \
     }
 
 #define LOOP_2(name, T, R, expression)                                                          \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)       \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
     {                                                                                           \
         typedef T real;                                                                         \
-        K_NUMBERS                                                                               \
+        K_READ_NUMBERS                                                                          \
         R *y = (R *)p[0];                                                                       \
         const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                   \
-        if (s[0] == sizeof(R) && s[1] == sizeof(T) && s[2] == sizeof(T)) {                      \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const T a = pa[i], b = pb[i];                                                   \
-                (void)a, (void)b;                                                               \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else if (s[0] == sizeof(R) && s[1] == sizeof(T) && s[2] == 0) {                       \
-            const T b = *pb;                                                                    \
-            (void)b;                                                                            \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const T a = pa[i];                                                              \
-                (void)a;                                                                        \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else if (s[0] == sizeof(R) && s[1] == 0 && s[2] == sizeof(T)) {                       \
-            const T a = *pa;                                                                    \
-            (void)a;                                                                            \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const T b = pb[i];                                                              \
-                (void)b;                                                                        \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else {                                                                                \
-            char *to = p[0], *from_a = p[1], *from_b = p[2];                                    \
-            for (int64_t i = 0; i < n; i++, to += s[0], from_a += s[1], from_b += s[2]) {       \
-                const T a = *(const T *)from_a, b = *(const T *)from_b;                         \
-                (void)a, (void)b;                                                               \
-                *(R *)to = (R)(expression);                                                     \
-            }                                                                                   \
-        }                                                                                       \
+        const bool dense = s[0] == sizeof(R);                                                   \
+        if (dense && s[1] == sizeof(T) && s[2] == sizeof(T))                                    \
+            K_EACH(y[i], K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                  \
+        else if (dense && s[1] == sizeof(T) && s[2] == 0) {                                     \
+            K_LET(T, b, *pb)                                                                    \
+            K_EACH(y[i], K_LET(T, a, pa[i]), R, expression)                                     \
+        } else if (dense && s[1] == 0 && s[2] == sizeof(T)) {                                   \
+            K_LET(T, a, *pa)                                                                    \
+            K_EACH(y[i], K_LET(T, b, pb[i]), R, expression)                                     \
+        } else                                                                                  \
+            K_EACH(K_AT(R, 0), K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, expression) \
     }
 
-/* The first of three has its own type: a mask's, say. */
-#define LOOP_3(name, A, T, R, expression)                                                       \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)       \
+/* The first of three may have its own type: a mask's. */
+#define LOOP_3_OF(name, A, T, R, expression)                                                    \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
     {                                                                                           \
         typedef T real;                                                                         \
-        K_NUMBERS                                                                               \
-        if (s[0] == sizeof(R) && s[1] == sizeof(A) && s[2] == sizeof(T) && s[3] == sizeof(T)) { \
-            R *y = (R *)p[0];                                                                   \
-            const A *pa = (const A *)p[1];                                                      \
-            const T *pb = (const T *)p[2], *pc = (const T *)p[3];                               \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const A a = pa[i];                                                              \
-                const T b = pb[i], c = pc[i];                                                   \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else if (s[0] == sizeof(R) && s[1] == sizeof(A) && s[2] == 0 && s[3] == 0) {          \
-            R *y = (R *)p[0];                                                                   \
-            const A *pa = (const A *)p[1];                                                      \
-            const T b = *(const T *)p[2], c = *(const T *)p[3];                                 \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const A a = pa[i];                                                              \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else if (s[0] == sizeof(R) && s[1] == sizeof(A) && s[2] == sizeof(T) && s[3] == 0) {  \
-            R *y = (R *)p[0];                                                                   \
-            const A *pa = (const A *)p[1];                                                      \
-            const T *pb = (const T *)p[2], c = *(const T *)p[3];                                \
-            K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                     \
-                const A a = pa[i];                                                              \
-                const T b = pb[i];                                                              \
-                y[i] = (R)(expression);                                                         \
-            }                                                                                   \
-        } else {                                                                                \
-            char *to = p[0], *from_a = p[1], *from_b = p[2], *from_c = p[3];                    \
-            for (int64_t i = 0; i < n; i++, to += s[0], from_a += s[1], from_b += s[2], from_c += s[3]) { \
-                const A a = *(const A *)from_a;                                                 \
-                const T b = *(const T *)from_b, c = *(const T *)from_c;                         \
-                *(R *)to = (R)(expression);                                                     \
-            }                                                                                   \
-        }                                                                                       \
+        K_READ_NUMBERS                                                                          \
+        R *y = (R *)p[0];                                                                       \
+        const A *pa = (const A *)p[1];                                                          \
+        const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                   \
+        const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A);                              \
+        if (dense && s[2] == sizeof(T) && s[3] == sizeof(T))                                    \
+            K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R, expression) \
+        else if (dense && s[2] == sizeof(T) && s[3] == 0) {                                     \
+            K_LET(T, c, *pc)                                                                    \
+            K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                  \
+        } else if (dense && s[2] == 0 && s[3] == 0) {                                           \
+            K_LET(T, b, *pb)                                                                    \
+            K_LET(T, c, *pc)                                                                    \
+            K_EACH(y[i], K_LET(A, a, pa[i]), R, expression)                                     \
+        } else                                                                                  \
+            K_EACH(K_AT(R, 0), K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))      \
+                   K_LET(T, c, K_AT(const T, 3)), R, expression)                                \
     }
+#define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
+
+/* A kernel on n operands: a loop for each dtype that the last of them may have; and one that takes numbers. */
+#define K_KERNEL(op, n, ...)      K_DEFINE(k_##op(rg_tensor *y, rg_tensor *const in[]), n, NULL, __VA_ARGS__)
+#define K_KERNEL_WITH(op, n, ...) \
+    K_DEFINE(k_##op(rg_tensor *y, rg_tensor *const in[], const double *numbers), n, numbers, __VA_ARGS__)
+#define K_DEFINE(declaration, n, numbers, ...)                                                  \
+    void declaration                                                                            \
+    {                                                                                           \
+        static rg_loop *const by_dtype[] = { __VA_ARGS__ };                                     \
+        rg_each(n + 1, (rg_tensor *[]){ y, K_IN_##n }, by_dtype[in[n - 1]->dtype], numbers);    \
+    }
+#define K_IN_1 in[0]
+#define K_IN_2 in[0], in[1]
+#define K_IN_3 in[0], in[1], in[2]
+
+#define K_FLOAT_LOOPS(n, op, on_float)                                                          \
+    LOOP_##n(op##_float, float, float, on_float)                                                \
+    LOOP_##n(op##_double, double, double, on_float)
+#define K_NUMBER_LOOPS(n, op, on_int, on_float)                                                 \
+    LOOP_##n(op##_int64, int64_t, int64_t, on_int)                                              \
+    K_FLOAT_LOOPS(n, op, on_float)
+
+/* Loops and kernel of floats only; of numbers; of numbers and bool; with a bool as the answer. */
+#define K_FLOATS(n, op, on_float)                                                               \
+    K_FLOAT_LOOPS(n, op, on_float)                                                              \
+    K_KERNEL(op, n, NULL, NULL, op##_float, op##_double)
+#define K_FLOATS_WITH(n, op, on_float)                                                          \
+    K_FLOAT_LOOPS(n, op, on_float)                                                              \
+    K_KERNEL_WITH(op, n, NULL, NULL, op##_float, op##_double)
+#define K_NUMBERS(n, op, on_int, on_float)                                                      \
+    K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
+    K_KERNEL(op, n, NULL, op##_int64, op##_float, op##_double)
+#define K_NUMBERS_WITH(n, op, on_int, on_float)                                                 \
+    K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
+    K_KERNEL_WITH(op, n, NULL, op##_int64, op##_float, op##_double)
+#define K_ALL(n, op, on_bool, on_int, on_float)                                                 \
+    LOOP_##n(op##_bool, bool, bool, on_bool)                                                    \
+    K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
+    K_KERNEL(op, n, op##_bool, op##_int64, op##_float, op##_double)
+#define K_TEST(n, op, on_int, on_float)                                                         \
+    LOOP_##n(op##_bool, bool, bool, on_int)                                                     \
+    LOOP_##n(op##_int64, int64_t, bool, on_int)                                                 \
+    LOOP_##n(op##_float, float, bool, on_float)                                                 \
+    LOOP_##n(op##_double, double, bool, on_float)                                               \
+    K_KERNEL(op, n, op##_bool, op##_int64, op##_float, op##_double)
 
 /* Integers wrap around, as torch's do. */
 static inline int64_t k_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }

@@ -536,7 +536,7 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims)
         }
         rg_tensor kept = reduce_kept(most, x, dims);
         k_sub(powers, (rg_tensor *[]){ (rg_tensor *)x, &kept });
-        k_exp(powers, (rg_tensor *[]){ powers }, NULL);
+        k_exp(powers, (rg_tensor *[]){ powers });
         k_sum(y, powers, dims);
         for (int64_t i = 0; i < y->numel; i++) {
             if (narrow) ((float *)y->data)[i] = logf(((float *)y->data)[i]) + ((float *)most->data)[i];
