@@ -64,7 +64,7 @@ static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want)
     return true;
 }
 
-__thread bool rg_in_rule;
+__thread bool rg_in_rule __attribute__((tls_model("initial-exec")));
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- collecting ------------------------------------------------------------------- */

@@ -227,7 +227,7 @@ rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and
 
 /* anomaly.c and profile.c look on while this is set. */
 extern _Atomic bool rg_watching;
-extern __thread bool rg_in_rule;                            /* what a rule applies is looked at as its result */
+extern __thread bool rg_in_rule __attribute__((tls_model("initial-exec")));     /* what a rule applies is looked at as its result */
 void rg_trace_free(void *trace);
 bool rg_watch_forward(const rg_call *c, rg_node *n);        /* false: an error stands */
 bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input);
