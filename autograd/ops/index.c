@@ -29,9 +29,60 @@ static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, i
     return rg_wrap_dim(op, dim, in[0]->ndim, wrapped);
 }
 
-/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
+/* ---- along dim: an index stands for one element (gather, scatter) or for a slice (index_select, index_add) */
 
-struct gather_attr { int dim; };
+struct index_along_attr { int dim; bool number, scaled; };  /* number: the source was one; scaled: alpha isn't 1 */
+#define gather_attr       index_along_attr
+#define scatter_attr      index_along_attr
+#define scatter_add_attr  index_along_attr
+#define index_select_attr index_along_attr
+#define index_add_attr    index_along_attr
+
+static bool index_along(const rg_op *op, const void *attr, k_index_how how, rg_tensor *row, const rg_tensor *t,
+                        const rg_tensor *index)
+{
+    bool slices = op == &rg_op_index_select || op == &rg_op_index_add;
+    if (index) (slices ? k_index_slices : k_index_along)(how, row, t, ((const struct index_along_attr *)attr)->dim, index);
+    return index;
+}
+
+static bool take_forward(rg_call *c) { return index_along(c->op, c->attr, K_GET, c->out[0], c->in[0], c->in[1]); }
+
+static rg_tensor *take_rule(const rg_step *s, rg_tensor *g)
+{
+    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
+    int dim = RG_ATTR(s, index_along)->dim;
+    return s->op == &rg_op_gather ? rg_scatter_add(zeros, dim, rg_saved(s, 1), g)
+                                  : rg_index_add(zeros, dim, rg_saved(s, 1), g, 1);
+}
+
+static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
+{
+    return index_along(s->op, s->attr, K_ADD, g, buffer, rg_saved(s, 1));
+}
+
+static bool put_forward(rg_call *c)
+{
+    rg_tensor *y = c->out[0], source = *c->in[2];
+    if (y != c->in[0]) rg_copy_elements(y, c->in[0]);
+    if (RG_ATTR(c, index_along)->number) {
+        source.ndim = c->in[1]->ndim;
+        memset(source.stride, 0, sizeof source.stride);
+    }
+    return index_along(c->op, c->attr, c->op == &rg_op_scatter ? K_PUT : K_ADD, &source, y, c->in[1]);
+}
+
+static rg_tensor *put_added_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
+
+#define TAKE_ROW                                                                                        \
+    .attr_size = sizeof(struct index_along_attr), .n_in = 2, .forward = take_forward,                   \
+    .grad = { RG_RULE_INTO(RG_IN(1), take_rule, take_into) }
+#define PUT_ROW(x_rule, source_rule)                                                                    \
+    .attr_size = sizeof(struct index_along_attr), .n_in = 3, .inplace = true, .forward = put_forward,   \
+    .grad = { x_rule, RG_NO_RULE, RG_RULE(RG_IN(1), source_rule) }
+#define PUT_ADDED RG_RULE(0, put_added_rule)
+
+/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
 
 static bool gather_shape(rg_call *c)
 {
@@ -49,35 +100,14 @@ static bool gather_shape(rg_call *c)
     return index_in_range("gather", index, x, dim);
 }
 
-static bool gather_forward(rg_call *c)
-{
-    if (c->in[1]->numel) k_index_along(K_GET, c->out[0], c->in[0], RG_ATTR(c, gather)->dim, c->in[1]);
-    return true;
-}
-
-static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g)
-{
-    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
-    return rg_scatter_add(zeros, RG_ATTR(s, gather)->dim, rg_saved(s, 1), g);
-}
-
-static bool gather_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
-{
-    rg_tensor *index = rg_saved(s, 1);
-    if (index && index->numel) k_index_along(K_ADD, g, buffer, RG_ATTR(s, gather)->dim, index);
-    return index;
-}
-
-RG_OP(gather, .attr_size = sizeof(struct gather_attr), .doc = "x at index along dim", .node = "GatherBackward0",
-      .n_in = 2, .shape = gather_shape, .forward = gather_forward,
-      .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, gather_into) },
-      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, 0) }, { "(2,3) i3(2,2)", RG_A(gather, 1) },
-                 { "(2,3,4) i3(2,5,3)", RG_A(gather, 1) }, { "() i1()", RG_A(gather, 0) },
-                 { "() i1(3)", RG_A(gather, 0) }, { "(2,3) i1(0)", RG_A(gather, 0) }));
+RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape, TAKE_ROW,
+      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, .dim = 0) }, { "(2,3) i3(2,2)", RG_A(gather, .dim = 1) },
+                 { "(2,3,4) i3(2,5,3)", RG_A(gather, .dim = 1) }, { "() i1()", RG_A(gather, .dim = 0) },
+                 { "() i1(3)", RG_A(gather, .dim = 0) }, { "(2,3) i1(0)", RG_A(gather, .dim = 0) }));
 
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
 {
-    struct gather_attr a;
+    struct gather_attr a = { 0 };
     rg_tensor *in[] = { x, index };
     return index_begin("gather", 2, in, dim, &a.dim) ? rg_apply(&rg_op_gather, &a, sizeof a, 2, in) : NULL;
 }
@@ -112,9 +142,6 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
 
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there -------------- */
 
-struct scatter_attr { int dim; bool number, scaled; };  /* number: the source was one; scaled: alpha isn't 1 */
-#define scatter_add_attr scatter_attr
-
 static bool scatter_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
@@ -143,28 +170,10 @@ static bool scatter_shape(rg_call *c)
     return index_in_range(op, index, x, a->dim);
 }
 
-static bool scatter_move(k_index_how how, rg_call *c)
-{
-    const struct scatter_attr *a = RG_ATTR(c, scatter);
-    rg_tensor *y = c->out[0], *index = c->in[1], source = *c->in[2];
-    if (y != c->in[0]) rg_copy_elements(y, c->in[0]);
-    if (a->number) {
-        source.ndim = index->ndim;
-        for (int d = 0; d < index->ndim; d++) source.stride[d] = 0;
-    }
-    if (index->numel) k_index_along(how, &source, y, a->dim, index);
-    return true;
-}
-
-static bool scatter_forward(rg_call *c) { return scatter_move(K_PUT, c); }
-static bool scatter_add_forward(rg_call *c) { return scatter_move(K_ADD, c); }
-
 static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g)
 {
     return rg_scatter(g, RG_ATTR(s, scatter)->dim, rg_saved(s, 1), 0);
 }
-
-static rg_tensor *scatter_add_rule_x(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
 /* g at the index; zeros where the source is larger than it */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g)
@@ -188,17 +197,13 @@ static const char *scatter_node(const void *attr)
     return ((const struct scatter_attr *)attr)->number ? "ScatterBackward1" : "ScatterBackward0";
 }
 
-#define SCATTER_ROW .attr_size = sizeof(struct scatter_attr), .n_in = 3, .shape = scatter_shape, .inplace = true
-
-RG_OP(scatter, .doc = "x with source at index along dim", SCATTER_ROW, .node_of = scatter_node,
-      .forward = scatter_forward,
-      .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
+RG_OP(scatter, .doc = "x with source at index along dim", .node_of = scatter_node, .shape = scatter_shape,
+      PUT_ROW(RG_RULE(RG_IN(1), scatter_rule_x), scatter_rule_source),
       RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, .dim = 0) }, { "() i1() ()", RG_A(scatter, .dim = 0) },
                  { "(1,3,2) i1(1,2,2) (2,2,3)", RG_A(scatter, .dim = 0) },
                  { "(0,3) i1(0,3) (2,3)", RG_A(scatter, .dim = 0) }));
-RG_OP(scatter_add, .doc = "x with source added at index along dim", SCATTER_ROW, .node = "ScatterAddBackward0",
-      .forward = scatter_add_forward,
-      .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
+RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "ScatterAddBackward0",
+      .shape = scatter_shape, PUT_ROW(PUT_ADDED, scatter_rule_source),
       RG_SAMPLES({ "(5,3) i5(2,3) (2,3)", RG_A(scatter_add, .dim = 0) },
                  { "(2,3,4) i3(2,5,3) (3,5,3)", RG_A(scatter_add, .dim = 1) },
                  { "() i1(3) (3)", RG_A(scatter_add, .dim = 0) },
@@ -255,8 +260,6 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
 
-struct index_select_attr { int dim; };
-
 static bool index_select_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1];
@@ -281,43 +284,20 @@ static bool index_select_shape(rg_call *c)
     return true;
 }
 
-static bool index_select_forward(rg_call *c)
-{
-    k_index_slices(K_GET, c->out[0], c->in[0], RG_ATTR(c, index_select)->dim, c->in[1]);
-    return true;
-}
-
-static rg_tensor *index_select_rule(const rg_step *s, rg_tensor *g)
-{
-    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
-    return rg_index_add(zeros, RG_ATTR(s, index_select)->dim, rg_saved(s, 1), g, 1);
-}
-
-static bool index_select_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
-{
-    rg_tensor *index = rg_saved(s, 1);
-    if (index) k_index_slices(K_ADD, g, buffer, RG_ATTR(s, index_select)->dim, index);
-    return index;
-}
-
-RG_OP(index_select, .attr_size = sizeof(struct index_select_attr),
-      .doc = "the slices of x at the indices along dim", .node = "IndexSelectBackward0", .n_in = 2,
-      .shape = index_select_shape, .forward = index_select_forward,
-      .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, index_select_into) },
-      RG_SAMPLES({ "(5,3) i5(7)", RG_A(index_select, 0) }, { "(2,3,4) i3(2)", RG_A(index_select, 1) },
-                 { "(2,3) i3()", RG_A(index_select, 1) }, { "() i1(1)", RG_A(index_select, 0) },
-                 { "(3,2) i1(0)", RG_A(index_select, 0) }, { "(3,0) i3(2)", RG_A(index_select, 0) }));
+RG_OP(index_select, .doc = "the slices of x at the indices along dim", .node = "IndexSelectBackward0",
+      .shape = index_select_shape, TAKE_ROW,
+      RG_SAMPLES({ "(5,3) i5(7)", RG_A(index_select, .dim = 0) }, { "(2,3,4) i3(2)", RG_A(index_select, .dim = 1) },
+                 { "(2,3) i3()", RG_A(index_select, .dim = 1) }, { "() i1(1)", RG_A(index_select, .dim = 0) },
+                 { "(3,2) i1(0)", RG_A(index_select, .dim = 0) }, { "(3,0) i3(2)", RG_A(index_select, .dim = 0) }));
 
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
 {
-    struct index_select_attr a;
+    struct index_select_attr a = { 0 };
     rg_tensor *in[] = { x, index };
     return index_begin("index_select", 2, in, dim, &a.dim) ? rg_apply(&rg_op_index_select, &a, sizeof a, 2, in) : NULL;
 }
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
-
-#define index_add_attr scatter_attr
 
 static bool index_add_shape(rg_call *c)
 {
@@ -352,22 +332,13 @@ static bool index_add_shape(rg_call *c)
         || rg_fail(RG_INDEX_ERROR, "index_add", "index out of range in self");
 }
 
-static bool index_add_forward(rg_call *c)
-{
-    if (c->out[0] != c->in[0]) rg_copy_elements(c->out[0], c->in[0]);
-    k_index_slices(K_ADD, c->in[2], c->out[0], RG_ATTR(c, index_add)->dim, c->in[1]);
-    return true;
-}
-
 static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g)
 {
     return rg_index_select(g, RG_ATTR(s, index_add)->dim, rg_saved(s, 1));
 }
 
-RG_OP(index_add, .attr_size = sizeof(struct index_add_attr),
-      .doc = "x with slices of the source added at the indices along dim", .node = "IndexAddBackward0", .n_in = 3,
-      .inplace = true, .shape = index_add_shape, .forward = index_add_forward,
-      .grad = { RG_RULE(0, scatter_add_rule_x), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
+RG_OP(index_add, .doc = "x with slices of the source added at the indices along dim", .node = "IndexAddBackward0",
+      .shape = index_add_shape, PUT_ROW(PUT_ADDED, index_add_rule_source),
       RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, .dim = 0) },
                  { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, .dim = 1) },
                  { "() i1(1) ()", RG_A(index_add, .dim = 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, .dim = 0) }));
