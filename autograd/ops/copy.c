@@ -125,7 +125,7 @@ typedef rg_tensor *list_function(rg_list tensors, int dim);
 static bool list_check(const char *op, rg_list tensors, rg_code code, const char *sentence)
 {
     if (tensors.n < 0 || (tensors.n && !tensors.v)) return rg_check(NULL, op);       /* failed already */
-    if (tensors.n == 0) return rg_fail(code, op, "%s", sentence);
+    if (tensors.n == 0) return rg_fail(code, op, sentence, op);
     for (int i = 0; i < tensors.n; i++)
         if (!rg_check(tensors.v[i], op)) return false;
     return true;
@@ -143,6 +143,8 @@ static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, 
         if (!(part[i] = inner((rg_list){ RG_MIN(tensors.n - at, RG_MAX_INPUTS), tensors.v + at }, dim))) return NULL;
     return part ? rg_escape(outer((rg_list){ groups, part }, dim)) : NULL;
 }
+
+static const char list_empty[] = "%s expects a non-empty TensorList";
 
 rg_tensor *rg_cat(rg_list tensors, int dim)
 {
@@ -188,7 +190,7 @@ static bool stack_forward(rg_call *c)
 {
     for (int i = 0; i < c->n_in; i++) {
         rg_tensor part = *c->out[0];
-        rg_take_part(&part, &(rg_part){ .kind = RG_AT_INDEX, .dim = RG_ATTR(c, stack)->dim, .start = i });
+        rg_take_part(&part, &(rg_part){ RG_PART_INDEX(RG_ATTR(c, stack)->dim, i) });
         rg_copy_elements(&part, c->in[i]);
     }
     return true;
@@ -205,7 +207,7 @@ RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined alon
 rg_tensor *rg_stack(rg_list tensors, int dim)
 {
     struct stack_attr a;
-    if (!list_check("stack", tensors, RG_RUNTIME_ERROR, "stack expects a non-empty TensorList")) return NULL;
+    if (!list_check("stack", tensors, RG_RUNTIME_ERROR, list_empty)) return NULL;
     int ndim = tensors.v[0]->ndim + 1;
     if (!rg_check_dims("stack", ndim) || !rg_wrap_dim("stack", dim, ndim, &a.dim)) return NULL;
     if (tensors.n > RG_MAX_INPUTS) return cat_in_groups(tensors, a.dim, rg_stack, rg_cat);
@@ -213,9 +215,9 @@ rg_tensor *rg_stack(rg_list tensors, int dim)
 }
 
 /* Joined along dim, each with at least so many dims; hstack joins vectors along their only one. */
-static rg_tensor *cat_at_least(const char *op, const char *sentence, rg_list tensors, int ndim)
+static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim)
 {
-    if (!list_check(op, tensors, RG_RUNTIME_ERROR, sentence)) return NULL;
+    if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty)) return NULL;
     RG_SCOPE();
     rg_tensor **v = list_room(tensors.n);
     for (int i = 0; i < tensors.n && v; i++) {
@@ -226,15 +228,8 @@ static rg_tensor *cat_at_least(const char *op, const char *sentence, rg_list ten
     return v ? rg_escape(rg_cat((rg_list){ tensors.n, v }, ndim == 1 && v[0]->ndim > 1)) : NULL;
 }
 
-rg_tensor *rg_hstack(rg_list tensors)
-{
-    return cat_at_least("hstack", "hstack expects a non-empty TensorList", tensors, 1);
-}
-
-rg_tensor *rg_vstack(rg_list tensors)
-{
-    return cat_at_least("vstack", "vstack expects a non-empty TensorList", tensors, 2);
-}
+rg_tensor *rg_hstack(rg_list tensors) { return cat_at_least("hstack", tensors, 1); }
+rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", tensors, 2); }
 
 /* ---- repeat: x over and over, so often along each dim; the gradient is summed over that ------------- */
 
@@ -299,8 +294,8 @@ rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats)
 {
     if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
     if (repeats.n < x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than "
-                       "number of dimensions of tensor");
+        return rg_fail(RG_RUNTIME_ERROR, "repeat",
+                       "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
     return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
 }
 
@@ -364,11 +359,8 @@ static bool roll_forward(rg_call *c)
         for (int d = 0; d < x.ndim; d++) {
             int64_t k = a->shift[d], stays = x.size[d] - k;
             bool again = part >> d & 1;
-            rg_part source = { .kind = RG_AT_RANGE, .dim = d, .length = again ? k : stays, .step = 1 }, target = source;
-            source.start = again ? stays : 0;
-            target.start = again ? 0 : k;
-            rg_take_part(&from, &source);
-            rg_take_part(&to, &target);
+            rg_take_part(&from, &(rg_part){ RG_PART_RANGE(d, again ? stays : 0, again ? k : stays, 1) });
+            rg_take_part(&to, &(rg_part){ RG_PART_RANGE(d, again ? 0 : k, again ? k : stays, 1) });
         }
         rg_copy_elements(&to, &from);
     }
@@ -536,13 +528,9 @@ static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_
     rg_fill_number(y, a->value, y->dtype == RG_BOOL ? a->value != 0 : integer);
     for (int d = 0; d < from.ndim; d++) {
         int64_t left = pad_at(a, from.ndim, d, false), right = pad_at(a, from.ndim, d, true);
-        rg_part source = { .kind = RG_AT_RANGE, .dim = d, .step = 1 }, target;
-        source.length = from.size[d] + RG_MIN(left, 0) + RG_MIN(right, 0);
-        target = source;
-        source.start = RG_MAX(-left, 0);
-        target.start = RG_MAX(left, 0);
-        rg_take_part(&from, &source);
-        rg_take_part(&to, &target);
+        int64_t kept = from.size[d] + RG_MIN(left, 0) + RG_MIN(right, 0);
+        rg_take_part(&from, &(rg_part){ RG_PART_RANGE(d, RG_MAX(-left, 0), kept, 1) });
+        rg_take_part(&to, &(rg_part){ RG_PART_RANGE(d, RG_MAX(left, 0), kept, 1) });
     }
     rg_copy_elements(&to, &from);
     return true;

@@ -228,25 +228,13 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
     return in_place ? rg_apply_inplace(in_place, op, &a, sizeof a, 3, in) : rg_apply(op, &a, sizeof a, 3, in);
 }
 
-rg_tensor *(rg_scatter)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
-{
-    return scatter_apply(&rg_op_scatter, NULL, x, dim, index, source, 1);
-}
-
-rg_tensor *(rg_scatter_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
-{
-    return scatter_apply(&rg_op_scatter, "scatter_", x, dim, index, source, 1);
-}
-
-rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
-{
-    return scatter_apply(&rg_op_scatter_add, NULL, x, dim, index, source, 1);
-}
-
-rg_tensor *rg_scatter_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)
-{
-    return scatter_apply(&rg_op_scatter_add, "scatter_add_", x, dim, index, source, 1);
-}
+#define SCATTER_FUNCTIONS(f)                                                                                    \
+    rg_tensor *(rg_##f)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)                             \
+    { return scatter_apply(&rg_op_##f, NULL, x, dim, index, source, 1); }                                       \
+    rg_tensor *(rg_##f##_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)                          \
+    { return scatter_apply(&rg_op_##f, #f "_", x, dim, index, source, 1); }
+SCATTER_FUNCTIONS(scatter)
+SCATTER_FUNCTIONS(scatter_add)
 
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
 {

@@ -44,8 +44,8 @@ static bool index_find_layout(const char *op, const rg_tensor *t, const struct i
     if (!rg_check_dims(op, t->ndim - k + n)) return false;
     p->t = *t;
     p->at = neighbours ? a->dim[0] : 0;
-    for (int i = k - 1; i >= 0; i--) rg_take_part(&p->t, &(rg_part){ .kind = RG_AT_INDEX, .dim = a->dim[i] });
-    rg_take_part(&p->t, &(rg_part){ .kind = RG_AT_NEW, .dim = p->at });
+    for (int i = k - 1; i >= 0; i--) rg_take_part(&p->t, &(rg_part){ RG_PART_INDEX(a->dim[i], 0) });
+    rg_take_part(&p->t, &(rg_part){ RG_PART_NEW(p->at) });
     p->t.stride[p->at] = 1;
     p->offsets.n = n;
     p->shape.n = t->ndim - k + n;
@@ -331,7 +331,7 @@ static bool subscript_step(subscript *s, rg_part step)
 static bool subscript_new_dim(subscript *s, int64_t dim, int *d)
 {
     return rg_wrap_dim("index", dim, s->part.ndim + 1, d) && rg_check_dims("index", s->part.ndim + 1)
-        && subscript_step(s, (rg_part){ .kind = RG_AT_NEW, .dim = *d });
+        && subscript_step(s, (rg_part){ RG_PART_NEW(*d) });
 }
 
 static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
@@ -340,7 +340,7 @@ static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
     if (at < -size || at >= size)
         return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %d with size %lld",
                        (long long)at, item, (long long)size);
-    return subscript_step(s, (rg_part){ .kind = RG_AT_INDEX, .dim = (int)dim, .start = at < 0 ? at + size : at });
+    return subscript_step(s, (rg_part){ RG_PART_INDEX((int)dim, at < 0 ? at + size : at) });
 }
 
 static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim, bool only)
@@ -461,7 +461,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at, int n_index,
                                  rg_tensor *const index[])
 {
-    for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, step[i]);
+    for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, &step[i]);
     if (!x || n_index == 0) return x && n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
     rg_tensor *in[1 + RG_MAX_DIMS] = { x };
     memcpy(in + 1, index, (size_t)n_index * sizeof *in);
@@ -511,18 +511,15 @@ static const char *set_item_node(const void *attr)
     return a->n_steps ? "CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
 }
 
-#define SUBSCRIPT_AT(dim_, index) { .kind = RG_AT_INDEX, .dim = dim_, .start = index }
-
 RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node,
       .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
-      RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { SUBSCRIPT_AT(0, 1) }) },
+      RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { RG_PART_INDEX(0, 1) } }) },
                  { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2,
-                       .step = { { .kind = RG_AT_RANGE, .dim = 1, .start = 1, .length = 2, .step = 2 },
-                                 { .kind = RG_AT_NEW, .dim = 1 } }) },
+                                         .step = { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
                  { "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
                  { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
-                                               .step = { SUBSCRIPT_AT(0, 0) }) },
+                                               .step = { { RG_PART_INDEX(0, 0) } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
 /* The value as it goes there: without leading dims of size 1, expanded, converted. */

@@ -80,10 +80,6 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other)
 #define slice_attr     rg_part
 #define diagonal_attr  rg_part
 #define unsqueeze_attr rg_part
-#define PART_NEW(dim_)                    .kind = RG_AT_NEW, .dim = dim_
-#define PART_INDEX(dim_, at)              .kind = RG_AT_INDEX, .dim = dim_, .start = at
-#define PART_RANGE(dim_, from, n, by)     .kind = RG_AT_RANGE, .dim = dim_, .start = from, .length = n, .step = by
-#define PART_DIAGONAL(dim_, dim2_, at, n) .kind = RG_AT_DIAGONAL, .dim = dim_, .dim2 = dim2_, .start = at, .length = n
 
 static void part_drop_dim(rg_tensor *t, int d)
 {
@@ -158,25 +154,25 @@ static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
 #define PART_GRAD .grad = { RG_RULE_INTO(0, part_rule, part_into) }
 
 RG_OP(select, .doc = "x at one index of dim", PART_ROW, PART_GRAD,
-      RG_SAMPLES({ "(2,3)", RG_A(select, PART_INDEX(0, 1)) }, { "(2,3,4)", RG_A(select, PART_INDEX(1, 0)) },
-                 { "(3)", RG_A(select, PART_INDEX(0, 2)) }, { "(2,0)", RG_A(select, PART_INDEX(0, 1)) }));
+      RG_SAMPLES({ "(2,3)", RG_A(select, RG_PART_INDEX(0, 1)) }, { "(2,3,4)", RG_A(select, RG_PART_INDEX(1, 0)) },
+                 { "(3)", RG_A(select, RG_PART_INDEX(0, 2)) }, { "(2,0)", RG_A(select, RG_PART_INDEX(0, 1)) }));
 RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW, PART_GRAD,
-      RG_SAMPLES({ "(2,3)", RG_A(slice, PART_RANGE(1, 1, 2, 1)) }, { "(7,2)", RG_A(slice, PART_RANGE(0, 1, 3, 2)) },
-                 { "(3)", RG_A(slice, PART_RANGE(0, 3, 0, 1)) }, { "(2,0,3)", RG_A(slice, PART_RANGE(2, 0, 2, 2)) }));
+      RG_SAMPLES({ "(2,3)", RG_A(slice, RG_PART_RANGE(1, 1, 2, 1)) }, { "(7,2)", RG_A(slice, RG_PART_RANGE(0, 1, 3, 2)) },
+                 { "(3)", RG_A(slice, RG_PART_RANGE(0, 3, 0, 1)) }, { "(2,0,3)", RG_A(slice, RG_PART_RANGE(2, 0, 2, 2)) }));
 RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW, PART_GRAD,
-      RG_SAMPLES({ "(3,3)", RG_A(diagonal, PART_DIAGONAL(0, 1, 0, 3)) },
-                 { "(2,3,4)", RG_A(diagonal, PART_DIAGONAL(2, 0, 1, 1)) },
-                 { "(4,2,3)", RG_A(diagonal, PART_DIAGONAL(0, 2, -2, 2)) },
-                 { "(2,3)", RG_A(diagonal, PART_DIAGONAL(0, 1, 5, 0)) },
-                 { "(0,3)", RG_A(diagonal, PART_DIAGONAL(0, 1, 0, 0)) }));
+      RG_SAMPLES({ "(3,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 3)) },
+                 { "(2,3,4)", RG_A(diagonal, RG_PART_DIAGONAL(2, 0, 1, 1)) },
+                 { "(4,2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 2, -2, 2)) },
+                 { "(2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 5, 0)) },
+                 { "(0,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
 RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RULE(0, view_reshape_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, PART_NEW(1)) }, { "()", RG_A(unsqueeze, PART_NEW(0)) },
-                 { "(0,2)", RG_A(unsqueeze, PART_NEW(2)) }));
+      RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, RG_PART_NEW(1)) }, { "()", RG_A(unsqueeze, RG_PART_NEW(0)) },
+                 { "(0,2)", RG_A(unsqueeze, RG_PART_NEW(2)) }));
 
-rg_tensor *rg_part_of(rg_tensor *x, rg_part p)
+rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p)
 {
     static const rg_op *const ops[] = { &rg_op_select, &rg_op_slice, &rg_op_diagonal, &rg_op_unsqueeze };
-    return rg_apply(ops[p.kind], &p, sizeof p, 1, &x);
+    return rg_apply(ops[p->kind], p, sizeof *p, 1, &x);
 }
 
 static bool unslice_shape(rg_call *c)
@@ -200,15 +196,15 @@ static const char *unslice_node(const void *attr)
     return node ? node : "UnsliceBackward0";
 }
 
-static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) { return rg_part_of(g, RG_ATTR(s, unslice)->at); }
+static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) { return rg_part_of(g, &RG_ATTR(s, unslice)->at); }
 
 RG_OP(unslice, .doc = "zeros with x in the place of a slice", .attr_size = sizeof(struct unslice_attr),
       .node_of = unslice_node, .n_in = 1, .shape = unslice_shape, .forward = unslice_forward,
       .grad = { RG_RULE(0, unslice_rule) },
-      RG_SAMPLES({ "(3)", RG_A(unslice, { PART_INDEX(0, 1) }, RG_D(2, 3)) },
-                 { "(2,2)", RG_A(unslice, { PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
-                 { "(3,1)", RG_A(unslice, { PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
-                 { "(0)", RG_A(unslice, { PART_INDEX(0, 1) }, RG_D(2, 0)) }));
+      RG_SAMPLES({ "(3)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 3)) },
+                 { "(2,2)", RG_A(unslice, { RG_PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
+                 { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
+                 { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
 
 static bool diagonal_copy_shape(rg_call *c)
 {
@@ -228,15 +224,15 @@ static bool diagonal_copy_forward(rg_call *c)
 
 RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr_size = sizeof(rg_part),
       .node = "DiagonalBackward0_copy", .n_in = 1, .shape = diagonal_copy_shape, .forward = diagonal_copy_forward,
-      PART_GRAD, RG_SAMPLES({ "(3,4)", RG_A(diagonal, PART_DIAGONAL(0, 1, 1, 3)) },
-                            { "(0,4)", RG_A(diagonal, PART_DIAGONAL(0, 1, 0, 0)) }));
+      PART_GRAD, RG_SAMPLES({ "(3,4)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 1, 3)) },
+                            { "(0,4)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
 
 rg_tensor *rg_unsqueeze(rg_tensor *x, int dim)
 {
-    rg_part p = { .kind = RG_AT_NEW };
+    rg_part p = { RG_PART_NEW(0) };
     if (!rg_check(x, "unsqueeze") || !rg_wrap_dim("unsqueeze", dim, x->ndim + 1, &p.dim)
         || !rg_check_dims("unsqueeze", x->ndim + 1)) return NULL;
-    return rg_part_of(x, p);
+    return rg_part_of(x, &p);
 }
 
 /* Neither NULL nor 0-d, and with this dim. */
@@ -256,7 +252,7 @@ rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index)
     if (index < -x->size[d] || index >= x->size[d])
         return rg_fail(RG_INDEX_ERROR, "select", "select(): index %lld out of range for tensor of size %s at "
                        "dimension %d", (long long)index, RG_SHAPE_TEXT(x), d);
-    return rg_part_of(x, (rg_part){ PART_INDEX(d, index < 0 ? index + x->size[d] : index) });
+    return rg_part_of(x, &(rg_part){ RG_PART_INDEX(d, index < 0 ? index + x->size[d] : index) });
 }
 
 rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
@@ -273,7 +269,7 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
     if (length > size - start)
         return rg_fail(RG_RUNTIME_ERROR, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).",
                        (long long)start, (long long)length, (long long)size);
-    return rg_part_of(x, (rg_part){ PART_RANGE(d, start, length, 1) });
+    return rg_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, 1) });
 }
 
 int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step)
@@ -289,7 +285,7 @@ rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t s
     if (!part_check("slice", RG_INDEX_ERROR, part_no_dims, x, dim, &d)) return NULL;
     if (step <= 0) return rg_fail(RG_RUNTIME_ERROR, "slice", "slice step must be positive");
     int64_t length = rg_slice_length(x->size[d], &start, end, step);
-    return rg_part_of(x, (rg_part){ PART_RANGE(d, start, length, step) });
+    return rg_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, step) });
 }
 
 static void diagonal_within(const rg_tensor *x, rg_part *p)
@@ -307,13 +303,13 @@ rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2)
     if (p.dim == p.dim2)
         return rg_fail(RG_RUNTIME_ERROR, "diagonal", "diagonal dimensions cannot be identical %d, %d", dim1, dim2);
     diagonal_within(x, &p);
-    return rg_part_of(x, p);
+    return rg_part_of(x, &p);
 }
 
 rg_tensor *rg_diag(rg_tensor *x, int64_t offset)
 {
     if (!rg_check(x, "diag")) return NULL;
-    rg_part p = { PART_DIAGONAL(0, 1, offset, x->numel) };
+    rg_part p = { RG_PART_DIAGONAL(0, 1, offset, x->numel) };
     if (x->ndim == 2) {
         diagonal_within(x, &p);
         return RG_APPLY(diagonal_copy, &p, x);
@@ -350,7 +346,7 @@ static bool trace_forward(rg_call *c)
 static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g)
 {
     rg_dims shape = rg_input_dims(s, 0);
-    struct unslice_attr a = { { PART_DIAGONAL(0, 1, 0, RG_MIN(shape.v[0], shape.v[1])) }, shape };
+    struct unslice_attr a = { { RG_PART_DIAGONAL(0, 1, 0, RG_MIN(shape.v[0], shape.v[1])) }, shape };
     g = rg_expand(g, a.at.length);
     return g ? RG_APPLY(unslice, &a, g) : NULL;
 }
@@ -376,7 +372,7 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
     rg_tensor **part = (rg_tensor **)(void *)rg_own_string((size_t)n * sizeof *part);
     for (int64_t i = 0; i < n && part; i++, p.start += p.length) {
         p.length = sizes ? sizes[i] : RG_MIN(p.length, x->size[p.dim] - p.start);
-        if (!(part[i] = rg_part_of(x, p))) return list_failed;
+        if (!(part[i] = rg_part_of(x, &p))) return list_failed;
     }
     return part ? (rg_list){ (int)n, part } : list_failed;
 }
@@ -384,7 +380,7 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
 static rg_list split_even(const char *op, rg_tensor *x, int64_t size, int dim)
 {
     int64_t n = size ? RG_MAX((x->size[dim] - 1) / size + 1, 1) : 1;
-    return list_of_parts(op, x, n, (rg_part){ PART_RANGE(dim, 0, size, 1), .node = "SplitBackward0" }, NULL);
+    return list_of_parts(op, x, n, (rg_part){ RG_PART_RANGE(dim, 0, size, 1), .node = "SplitBackward0" }, NULL);
 }
 
 static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor";
@@ -412,7 +408,7 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim)
         overflow = __builtin_add_overflow(sum, sizes[i], &sum);
     }
     if (!negative && !overflow && sum == x->size[d])
-        return list_of_parts("split", x, n, (rg_part){ PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" },
+        return list_of_parts("split", x, n, (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" },
                              sizes);
     const char *given = rg_shape_text(sizes ? n : 0, sizes, (char[192]){ 0 });
     if (negative)
@@ -433,7 +429,7 @@ rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim)
                        (long long)chunks), list_failed;
     if (x->size[d]) return split_even("chunk", x, (x->size[d] - 1) / chunks + 1, d);
     return list_of_parts("chunk", x, chunks,                /* of nothing: that many empty ones */
-                         (rg_part){ PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, NULL);
+                         (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, NULL);
 }
 
 rg_list rg_unbind(rg_tensor *x, int dim)
@@ -444,7 +440,7 @@ rg_list rg_unbind(rg_tensor *x, int dim)
         return rg_fail(RG_INDEX_ERROR, "unbind", "Dimension specified as %d but tensor has no dimensions", d),
                list_failed;
     return list_of_parts("unbind", x, x->size[d],
-                         (rg_part){ PART_INDEX(d, 0), .length = 1, .node = "UnbindBackward0" }, NULL);
+                         (rg_part){ RG_PART_INDEX(d, 0), .length = 1, .node = "UnbindBackward0" }, NULL);
 }
 
 /* ---- permute, transpose, t: dim d of y is dim dims[d] of x ------------------------------------ */
@@ -462,9 +458,10 @@ static bool permute_view(rg_call *c)
     return rg_view_end(c);
 }
 
-static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, rg_dims dims)
+/* No more of the dims is kept than there are. */
+static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, const rg_dims *dims)
 {
-    return rg_apply(op, &dims, sizeof dims, 1, &x);
+    return rg_apply(op, dims, offsetof(rg_dims, v) + (size_t)dims->n * sizeof dims->v[0], 1, &x);
 }
 
 static rg_tensor *permute_rule(const rg_step *s, rg_tensor *g)
@@ -472,7 +469,7 @@ static rg_tensor *permute_rule(const rg_step *s, rg_tensor *g)
     const rg_dims *dims = &RG_ATTR(s, permute)->dims;
     rg_dims back = { .n = dims->n };
     for (int d = 0; d < dims->n; d++) back.v[dims->v[d]] = d;
-    return permute_apply(s->op, g, back);
+    return permute_apply(s->op, g, &back);
 }
 
 #define PERMUTE_ROW                                                                                               \
@@ -493,7 +490,7 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
                        "does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is "
                        "not equal to len(dims) = %d", x->ndim, dims.n);
     return rg_wrap_dims("permute", &dims, x->ndim, &mask, "permute(): duplicate dims are not allowed.")
-         ? permute_apply(&rg_op_permute, x, dims) : NULL;
+         ? permute_apply(&rg_op_permute, x, &dims) : NULL;
 }
 
 rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1)
@@ -501,16 +498,18 @@ rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1)
     int a, b;
     if (!rg_check(x, "transpose") || !rg_wrap_dim("transpose", dim0, x->ndim, &a)
         || !rg_wrap_dim("transpose", dim1, x->ndim, &b)) return NULL;
-    rg_dims dims = { .n = x->ndim };
+    rg_dims dims;
+    dims.n = x->ndim;
     for (int d = 0; d < dims.n; d++) dims.v[d] = d == a ? b : d == b ? a : d;
-    return permute_apply(&rg_op_transpose, x, dims);
+    return permute_apply(&rg_op_transpose, x, &dims);
 }
 
 static rg_tensor *permute_backwards(const rg_op *op, rg_tensor *x)
 {
-    rg_dims dims = { .n = x->ndim };
+    rg_dims dims;
+    dims.n = x->ndim;
     for (int d = 0; d < dims.n; d++) dims.v[d] = dims.n - 1 - d;
-    return permute_apply(op, x, dims);
+    return permute_apply(op, x, &dims);
 }
 
 rg_tensor *rg_T(rg_tensor *x) { return rg_check(x, "T") ? permute_backwards(&rg_op_permute, x) : NULL; }
@@ -562,7 +561,7 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination)
         while (mask[0] >> rest & 1) rest++;
         order.v[d] = rest++;
     }
-    return permute_apply(&rg_op_permute, x, order);
+    return permute_apply(&rg_op_permute, x, &order);
 }
 
 rg_tensor *rg_movedim(rg_tensor *x, int source, int destination)

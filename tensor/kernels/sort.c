@@ -229,15 +229,27 @@ void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
 
 /* ---- nonzero: the places of what is not 0, row by row ----------------------------------------- */
 
+#define NONZERO_ROW(T)                                                  \
+    for (int64_t i = 0; i < n; i++)                                     \
+        if (*(const T *)(p + i * step)) {                               \
+            for (int d = 0; d < last; d++) *to++ = at[d];               \
+            if (last >= 0) *to++ = i;                                   \
+        }
+
 void k_nonzero(rg_tensor *y, const rg_tensor *x)
 {
-    int64_t at[RG_MAX_DIMS] = { 0 }, *to = (int64_t *)y->data;
+    int last = x->ndim - 1;
+    int64_t at[RG_MAX_DIMS] = { 0 }, *to = (int64_t *)y->data, bytes = (int64_t)rg_sizeof(x->dtype);
+    int64_t n = last < 0 ? 1 : x->size[last], step = last < 0 ? 0 : x->stride[last] * bytes;
     const char *p = x->data;
-    int64_t bytes = (int64_t)rg_sizeof(x->dtype);
-    for (int64_t i = 0; i < x->numel; i++) {
-        if (rg_is_float(x->dtype) ? rg_load_f64(p, x->dtype) != 0 : rg_load_i64(p, x->dtype) != 0)
-            for (int d = 0; d < x->ndim; d++) *to++ = at[d];
-        for (int d = x->ndim - 1; d >= 0; d--) {
+    for (int64_t rows = n ? x->numel / n : 0; rows > 0; rows--) {
+        switch (x->dtype) {
+        case RG_BOOL: NONZERO_ROW(bool) break;
+        case RG_INT64: NONZERO_ROW(int64_t) break;
+        case RG_FLOAT32: NONZERO_ROW(float) break;
+        default: NONZERO_ROW(double)
+        }
+        for (int d = last - 1; d >= 0; d--) {
             p += x->stride[d] * bytes;
             if (++at[d] < x->size[d]) break;
             p -= x->stride[d] * bytes * x->size[d];
