@@ -140,6 +140,7 @@ bool rg_shape_broadcast(rg_call *c);    /* out[0] as all inputs broadcast */
 bool rg_shape_broadcast_bool(rg_call *c);
 bool rg_view_begin(rg_call *c);         /* out[0]: in[0] again; change size, stride, data, then */
 bool rg_view_end(rg_call *c);           /* count and flag it */
+bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape);     /* -1: that dim as it is */
 /* A part of a tensor. */
 typedef struct rg_part {
     enum { RG_AT_INDEX, RG_AT_RANGE, RG_AT_DIAGONAL, RG_AT_NEW } kind;  /* the last: x with a dim of size 1 more */

@@ -6,12 +6,36 @@
 /* C's names for the dtypes, which torch uses in some of its sentences. */
 static const char *const product_ctype[] = { "bool", "long int", "float", "double" };
 
+#define PRODUCT_FAIL(...) rg_fail(RG_RUNTIME_ERROR, __VA_ARGS__)
+
+static bool product_mismatch(const char *op, int64_t n, int64_t k, int64_t k2, int64_t m)
+{
+    return PRODUCT_FAIL(op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", (long long)n, (long long)k, (long long)k2, (long long)m);
+}
+
+static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int64_t batch2, int64_t k2)
+{
+    return PRODUCT_FAIL(op, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].",
+                        (long long)batch, (long long)k, (long long)batch2, (long long)k2);
+}
+
 /* t with a dim of size 1 more at `at`: a vector as a matrix. */
 static rg_tensor product_raise(const rg_tensor *t, int at)
 {
     rg_tensor y = *t;
     for (int d = y.ndim++; d > at; d--) y.size[d] = t->size[d - 1], y.stride[d] = t->stride[d - 1];
     y.size[at] = y.stride[at] = 1;
+    return y;
+}
+
+/* t with its last two dims exchanged. */
+static rg_tensor product_transposed(const rg_tensor *t)
+{
+    rg_tensor y = *t;
+    int r = t->ndim - 2, c = t->ndim - 1;
+    y.size[r] = t->size[c], y.stride[r] = t->stride[c];
+    y.size[c] = t->size[r], y.stride[c] = t->stride[r];
+    rg_update_flags(&y);
     return y;
 }
 
@@ -23,93 +47,95 @@ static int64_t product_vectors(const rg_tensor *t, int dim)
     return n;
 }
 
+/* Contiguous batches of matrices as one matrix with all the rows. */
+static rg_tensor product_folded(const rg_tensor *t)
+{
+    rg_tensor y = *t;
+    y.ndim = 2;
+    y.size[0] = product_vectors(t, t->ndim - 1);
+    y.size[1] = y.stride[0] = t->size[t->ndim - 1];
+    y.stride[1] = 1;
+    return y;
+}
+
+/* y's shape: the batches broadcast; a vector has no rows or columns. */
+static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b)
+{
+    rg_tensor batch_a = *a, batch_b = *b;
+    batch_a.ndim = (uint8_t)RG_MAX(a->ndim - 2, 0);
+    batch_b.ndim = (uint8_t)RG_MAX(b->ndim - 2, 0);
+    if (!rg_broadcast_shapes(op, &batch_a, &batch_b, y)) return false;
+    if (a->ndim > 1) y->size[y->ndim++] = a->size[a->ndim - 2];
+    if (b->ndim > 1) y->size[y->ndim++] = b->size[b->ndim - 1];
+    return true;
+}
+
+/* Makes *gin a^T b or a b or a b^T, of matrices; with folding, of all their rows, which is left to the rule if they aren't contiguous. */
+static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, bool fold)
+{
+    rg_tensor l = *a, r = *b, y = { 0 };
+    if (fold && !(a->flags & b->flags & RG_CONTIGUOUS)) return true;
+    if (fold) l = product_folded(&l), r = product_folded(&r);
+    if (turn_a) l = product_transposed(&l);
+    if (turn_b) r = product_transposed(&r);
+    return product_shape("matmul", &y, &l, &r) && (*gin = rg_new(l.dtype, y.ndim, y.size)) && k_matmul(*gin, &l, &r);
+}
+
 /* ---- matmul: y = a b on the last two dims, a vector being a row on the left and a column on the
  *      right; ga = g b^T, gb = a^T g ------------------------------------------------------------- */
 
-struct matmul_attr { const char *name, *node; };
+/* torch makes a product of two matrices of it if one operand has no batch; the transposed one if that is the left one. */
+typedef enum { MATMUL_DOT, MATMUL_MV, MATMUL_MM, MATMUL_BMM } matmul_kind;
+
+struct matmul_attr { const char *name, *node; matmul_kind kind; bool swapped; };
 
 static const char *matmul_node(const void *attr) { return ((const struct matmul_attr *)attr)->node; }
 
-/* torch makes a product of two matrices of it if one operand has no batch. */
-typedef enum { MATMUL_DOT, MATMUL_MV, MATMUL_MM, MATMUL_BMM } matmul_kind;
-
-static matmul_kind matmul_kind_of(const rg_tensor *a, const rg_tensor *b, bool *swapped)
+static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, const rg_tensor *b, const rg_tensor *y)
 {
-    bool vector_a = a->ndim == 1, vector_b = b->ndim == 1;
-    *swapped = a->history && b->ndim > 2 && (a->ndim <= 2 || (a->ndim == 3 && b->ndim == 3 && a->size[0] == 1 && b->size[0] != 1));
-    bool one_b = b->ndim <= 2 || (b->history && a->ndim == 3 && b->ndim == 3 && b->size[0] == 1 && a->size[0] != 1);
-    if (vector_a && vector_b) return MATMUL_DOT;
-    return vector_b || (vector_a && *swapped) ? MATMUL_MV : one_b || *swapped ? MATMUL_MM : MATMUL_BMM;
-}
-
-static bool matmul_check(const char *name, matmul_kind kind, bool swapped, const rg_tensor *a, const rg_tensor *b,
-                         const rg_tensor *y)
-{
-    int64_t k = a->size[a->ndim - 1], k2 = b->size[b->ndim == 1 ? 0 : b->ndim - 2], m = b->size[b->ndim - 1], batches = 1;
-    int64_t n = product_vectors(a, a->ndim - 1), nb = b->ndim > 1 ? product_vectors(b, b->ndim - 2) : 1;
-    const char *type_a = rg_scalar_name(a->dtype), *type_b = rg_scalar_name(b->dtype);
+    const char *name = how->name;
+    if (a->size[a->ndim - 1] == b->size[b->ndim == 1 ? 0 : b->ndim - 2] && a->dtype == b->dtype && a->dtype != RG_BOOL) return true;
+    rg_tensor row = a->ndim == 1 ? product_raise(a, 0) : *a, column = b->ndim == 1 ? product_raise(b, 1) : *b;
+    const rg_tensor turned[] = { product_transposed(&column), product_transposed(&row) };
+    const rg_tensor *l = how->swapped ? &turned[0] : &row, *r = how->swapped ? &turned[1] : &column;
+    long long n = product_vectors(l, l->ndim - 1), k = l->size[l->ndim - 1], k2 = r->size[r->ndim - 2], m = r->size[r->ndim - 1];
+    const char *type_l = rg_scalar_name(l->dtype), *type_r = rg_scalar_name(r->dtype);
+    long long batches = 1;
+    for (int d = 0; d < RG_MAX(a->ndim, b->ndim) - 2; d++) batches *= y->size[d];
     static const char *const unready[] = { "dot", "addmv_impl_cpu", "addmm_impl_cpu_", "bmm" };
-    switch (kind) {
+    bool same = l->dtype == r->dtype;
+    switch (how->kind) {
     case MATMUL_DOT:
-        if (a->dtype != b->dtype)
-            return rg_fail(RG_RUNTIME_ERROR, name, "dot : expected both vectors to have same dtype, but found %s and %s", type_a, type_b);
+        if (!same) return PRODUCT_FAIL(name, "dot : expected both vectors to have same dtype, but found %s and %s", type_l, type_r);
         if (k != k2)
-            return rg_fail(RG_RUNTIME_ERROR, name, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the "
-                           "same number of elements, but got %lld and %lld elements respectively", (long long)k, (long long)k2,
-                           (long long)k, (long long)k2);
+            return PRODUCT_FAIL(name, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same number of "
+                                "elements, but got %lld and %lld elements respectively", k, k2, k, k2);
         break;
     case MATMUL_MV:
-        if (k != k2)
-            return rg_fail(RG_RUNTIME_ERROR, name, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
-                           (long long)(swapped ? nb : n), (long long)(swapped ? nb : n), (long long)(swapped ? k2 : k),
-                           (long long)(swapped ? k : k2));
-        if (a->dtype != b->dtype)
-            return rg_fail(RG_RUNTIME_ERROR, name, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
-                           swapped ? type_a : type_b, swapped ? type_b : type_a, swapped ? type_a : type_b);
+        if (k != k2) return PRODUCT_FAIL(name, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", n, n, k, k2);
+        if (!same)
+            return PRODUCT_FAIL(name, "addmv input tensors must have the same dtype, but got %s, %s, and %s", type_r, type_l, type_r);
         break;
     case MATMUL_MM:
-        if (k != k2 && swapped)
-            return rg_fail(RG_RUNTIME_ERROR, name, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
-                           (long long)nb, (long long)k2, (long long)k, (long long)n);
-        if (k != k2)
-            return rg_fail(RG_RUNTIME_ERROR, name, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
-                           (long long)n, (long long)k, (long long)k2, (long long)m);
-        if (a->dtype != b->dtype)
-            return rg_fail(RG_RUNTIME_ERROR, name, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-                           product_ctype[swapped ? b->dtype : a->dtype], product_ctype[swapped ? a->dtype : b->dtype]);
+        if (k != k2) return product_mismatch(name, n, k, k2, m);
+        if (!same)
+            return PRODUCT_FAIL(name, "expected m1 and m2 to have the same dtype, but got: %s != %s", product_ctype[l->dtype], product_ctype[r->dtype]);
         break;
     default:
-        for (int d = 0; d < RG_MAX(a->ndim, b->ndim) - 2; d++) batches *= y->size[d];
-        if (k != k2)
-            return rg_fail(RG_RUNTIME_ERROR, name, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] "
-                           "but got: [%lld, %lld].", (long long)batches, (long long)k, (long long)batches, (long long)k2);
-        if (a->dtype != b->dtype && a->dtype != RG_BOOL)
-            return rg_fail(RG_RUNTIME_ERROR, name, "expected scalar type %s but found %s", type_a, type_b);
-        break;
+        if (k != k2) return product_batch_mismatch(name, batches, k, batches, k2);
+        if (!same && a->dtype != RG_BOOL) return PRODUCT_FAIL(name, "expected scalar type %s but found %s", type_l, type_r);
     }
-    bool empty = kind != MATMUL_DOT && (product_vectors(a, a->ndim - 1) == 0 || product_vectors(b, b->ndim == 1 ? 0 : b->ndim - 2) == 0);
-    if (a->dtype == RG_BOOL && !empty)
-        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for 'Bool'", unready[kind]);
-    return true;
+    bool empty = how->kind != MATMUL_DOT && (n == 0 || product_vectors(r, r->ndim - 2) == 0);
+    return a->dtype != RG_BOOL || empty || rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for 'Bool'", unready[how->kind]);
 }
 
 static bool matmul_shape(rg_call *c)
 {
+    const struct matmul_attr *how = RG_ATTR(c, matmul);
     const rg_tensor *a = c->in[0], *b = c->in[1];
-    const char *name = RG_ATTR(c, matmul)->name;
-    rg_tensor *y = c->out[0];
     if (a->ndim == 0 || b->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, name, "both arguments to matmul need to be at least 1D, but they are %dD and %dD",
-                       a->ndim, b->ndim);
-    rg_tensor batch_a = *a, batch_b = *b;
-    bool swapped;
-    matmul_kind kind = matmul_kind_of(a, b, &swapped);
-    batch_a.ndim = (uint8_t)RG_MAX(a->ndim - 2, 0);
-    batch_b.ndim = (uint8_t)RG_MAX(b->ndim - 2, 0);
-    if (!rg_broadcast_shapes(name, &batch_a, &batch_b, y)) return false;
-    if (a->ndim > 1) y->size[y->ndim++] = a->size[a->ndim - 2];
-    if (b->ndim > 1) y->size[y->ndim++] = b->size[b->ndim - 1];
-    return matmul_check(name, kind, swapped, a, b, y);
+        return PRODUCT_FAIL(how->name, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", a->ndim, b->ndim);
+    return product_shape(how->name, c->out[0], a, b) && matmul_check(how, a, b, c->out[0]);
 }
 
 static bool matmul_forward(rg_call *c)
@@ -129,17 +155,13 @@ static bool matmul_forward(rg_call *c)
     return k_matmul(&y, a, b);
 }
 
+/* Vectors become matrices; b's g, too, is then a matrix. */
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *b = rg_saved(s, 1);
-    int ndim = rg_input_dims(s, 0).n;
-    if (!b) return NULL;
-    if (b->ndim == 1) {
-        if (ndim == 1) return rg_mul(g, b);
-        g = rg_unsqueeze(g, -1);
-        b = rg_unsqueeze(b, -1);
-    }
-    if (ndim > 1) return rg_matmul(g, rg_mT(b));
+    bool row = rg_input_dims(s, 0).n == 1;
+    if (b && b->ndim == 1) b = rg_unsqueeze(b, -1), g = rg_unsqueeze(g, -1);
+    if (!row) return rg_matmul(g, rg_mT(b));
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }
 
@@ -147,121 +169,64 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *a = rg_saved(s, 0);
     int ndim = rg_input_dims(s, 1).n;
-    if (!a) return NULL;
-    if (a->ndim == 1) {
-        if (ndim == 1) return rg_mul(g, a);
-        g = rg_unsqueeze(g, -2);
-        a = rg_unsqueeze(a, 0);
-        if (!g || !a) return NULL;
-    }
+    if (ndim == 1) g = rg_unsqueeze(g, -1);
+    if (a && a->ndim == 1) a = rg_unsqueeze(a, 0), g = rg_unsqueeze(g, -2);
+    if (!a || !g) return NULL;
     if (a->ndim > 2 && ndim <= 2) {                     /* one b for all: the sum over batches is part of the product */
         int64_t rows = product_vectors(a, a->ndim - 1);
         a = rg_reshape(a, rows, a->size[a->ndim - 1]);
-        g = ndim == 1 ? rg_reshape(g, rows) : rg_reshape(g, rows, g->size[g->ndim - 1]);
+        g = rg_reshape(g, rows, g->size[g->ndim - 1]);
     }
-    if (ndim > 1) return rg_matmul(rg_mT(a), g);
-    return rg_squeeze_dim(rg_matmul(rg_mT(a), rg_unsqueeze(g, -1)), -1);
-}
-
-/* t with its last two dims exchanged. */
-static rg_tensor product_transposed(const rg_tensor *t)
-{
-    rg_tensor y = *t;
-    int r = t->ndim - 2, c = t->ndim - 1;
-    y.size[r] = t->size[c], y.stride[r] = t->stride[c];
-    y.size[c] = t->size[r], y.stride[c] = t->stride[r];
-    rg_update_flags(&y);
-    return y;
-}
-
-/* Contiguous batches of matrices as one matrix with all the rows. */
-static rg_tensor product_folded(const rg_tensor *t)
-{
-    rg_tensor y = *t;
-    y.ndim = 2;
-    y.size[0] = product_vectors(t, t->ndim - 1);
-    y.size[1] = y.stride[0] = t->size[t->ndim - 1];
-    y.stride[1] = 1;
-    return y;
-}
-
-/* A new a b, of matrices. */
-static rg_tensor *product_new(const rg_tensor *a, const rg_tensor *b)
-{
-    rg_tensor batch_a = *a, batch_b = *b, y = { .dtype = a->dtype };
-    batch_a.ndim -= 2;
-    batch_b.ndim -= 2;
-    if (!rg_broadcast_shapes("matmul", &batch_a, &batch_b, &y)) return NULL;
-    y.size[y.ndim++] = a->size[a->ndim - 2];
-    y.size[y.ndim++] = b->size[b->ndim - 1];
-    rg_tensor *p = rg_new(a->dtype, y.ndim, y.size);
-    if (p && !k_matmul(p, a, b)) {
-        rg_release(p);
-        return NULL;
-    }
-    return p;
+    g = rg_matmul(rg_mT(a), g);
+    return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[])
 {
-    const rg_tensor *g = s->g[0];
-    if (rg_wants(s, 0)) {
-        rg_tensor *b = rg_saved(s, 1);
-        if (!b) return false;
-        if (b->ndim > 1 && rg_input_dims(s, 0).n > 1) {
-            rg_tensor t = product_transposed(b);
-            if (!(gin[0] = product_new(g, &t))) return false;
-        }
-    }
-    if (rg_wants(s, 1)) {
-        rg_tensor *a = rg_saved(s, 0);
-        int ndim = rg_input_dims(s, 1).n;
-        if (!a) return false;
-        if (a->ndim > 1 && ndim > 1 && (a->ndim == 2 || ndim > 2 || (a->flags & g->flags & RG_CONTIGUOUS))) {
-            bool fold = a->ndim > 2 && ndim == 2;
-            rg_tensor left = fold ? product_folded(a) : *a, right = fold ? product_folded(g) : *g, t = product_transposed(&left);
-            if (!(gin[1] = product_new(&t, &right))) return false;
-        }
-    }
-    return true;
+    rg_tensor *a = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *b = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
+    if (!a || !b) return false;
+    if (!rg_is_none(b) && b->ndim > 1 && rg_input_dims(s, 0).n > 1 && !product_gradient(&gin[0], g, false, b, true, false)) return false;
+    if (rg_is_none(a) || a->ndim == 1) return true;
+    int ndim = rg_input_dims(s, 1).n;
+    return ndim == 1 || product_gradient(&gin[1], a, true, g, false, a->ndim > 2 && ndim == 2);
 }
 
+#define MATMUL(a, b) { a " " b, RG_A(matmul, "matmul", "", MATMUL_BMM, false) }
 RG_OP(matmul, .attr_size = sizeof(struct matmul_attr), .doc = "a b, on the last two dims", .node_of = matmul_node, .n_in = 2,
       .shape = matmul_shape, .forward = matmul_forward,
       .grad = { RG_RULE(RG_IN(1), matmul_rule_a), RG_RULE(RG_IN(0), matmul_rule_b) }, .fused = matmul_fused,
-      RG_SAMPLES({ "(2,3) (3,4)", RG_A(matmul, "mm", "MmBackward0") }, { "(2,2,3) (3,2)", RG_A(matmul, "matmul", "") },
-                 { "(2,1,2,3) (4,3,1)", RG_A(matmul, "matmul", "") }, { "(2,3) (2,3,2)", RG_A(matmul, "matmul", "") },
-                 { "(3) (3)", RG_A(matmul, "dot", "") }, { "(2,3) (3)", RG_A(matmul, "mv", "") }, { "(3) (3,2)", RG_A(matmul, "matmul", "") },
-                 { "(2,2,3) (3)", RG_A(matmul, "matmul", "") }, { "(3) (2,3,2)", RG_A(matmul, "matmul", "") },
-                 { "(2,2,3) (2,3,1)", RG_A(matmul, "bmm", "") }, { "(0,3) (3,2)", RG_A(matmul, "mm", "") },
-                 { "(2,0) (0,2)", RG_A(matmul, "mm", "") }, { "(2,2,0) (0)", RG_A(matmul, "matmul", "") },
-                 { "(0) (0)", RG_A(matmul, "dot", "") }, { "(0,2,3) (3,2)", RG_A(matmul, "matmul", "") }));
+      RG_SAMPLES(MATMUL("(2,3)", "(3,4)"), MATMUL("(2,2,3)", "(3,2)"), MATMUL("(2,1,2,3)", "(4,3,1)"), MATMUL("(2,3)", "(2,3,2)"),
+                 MATMUL("(3)", "(3)"), MATMUL("(2,3)", "(3)"), MATMUL("(3)", "(3,2)"), MATMUL("(2,2,3)", "(3)"),
+                 MATMUL("(3)", "(2,3,2)"), MATMUL("(2,2,3)", "(2,3,1)"), MATMUL("(0,3)", "(3,2)"), MATMUL("(2,0)", "(0,2)"),
+                 MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"), MATMUL("(0,2,3)", "(3,2)")));
 
 rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b)
 {
-    struct matmul_attr attr = { "matmul", "UnsafeViewBackward0" };
-    bool swapped;
+    struct matmul_attr how = { "matmul", "UnsafeViewBackward0", MATMUL_BMM, false };
     if (!rg_check(a, "matmul") || !rg_check(b, "matmul")) return NULL;
-    if (a->ndim && b->ndim) {
-        matmul_kind kind = matmul_kind_of(a, b, &swapped);
-        if (kind == MATMUL_DOT) attr.node = "DotBackward0";
-        else if (kind == MATMUL_MV && a->ndim == 2) attr.node = "MvBackward0";
-        else if (kind == MATMUL_MM && a->ndim == 1) attr.node = "SqueezeBackward4";
-        else if (kind == MATMUL_MM && a->ndim == 2 && !swapped) attr.node = "MmBackward0";
-        else if (kind == MATMUL_MM && swapped) {
-            bool thin = a->size[a->ndim - 2] <= 1 || b->size[b->ndim - 1] <= 1 || b->numel == 0;
-            attr.node = thin ? "TransposeBackward0" : "CloneBackward0";
-        }
+    if (a->ndim == 0 || b->ndim == 0) return RG_APPLY(matmul, &how, a, b);      /* which fails */
+    bool both = a->ndim == 3 && b->ndim == 3, one_a = both && a->size[0] == 1 && b->size[0] != 1;
+    bool one_b = b->ndim <= 2 || (b->history && both && b->size[0] == 1 && a->size[0] != 1);
+    how.swapped = a->history && b->ndim > 2 && (a->ndim <= 2 || one_a);
+    if (a->ndim == 1 && b->ndim == 1) how.kind = MATMUL_DOT, how.node = "DotBackward0";
+    else if (b->ndim == 1 || (a->ndim == 1 && how.swapped)) {
+        how.kind = MATMUL_MV;
+        if (a->ndim == 2) how.node = "MvBackward0";
+    } else if (one_b || how.swapped) {
+        bool thin = how.swapped && (a->size[a->ndim - 2] <= 1 || b->size[b->ndim - 1] <= 1 || b->numel == 0);
+        how.kind = MATMUL_MM;
+        if (how.swapped) how.node = thin ? "TransposeBackward0" : "CloneBackward0";
+        else if (a->ndim < 3) how.node = a->ndim == 1 ? "SqueezeBackward4" : "MmBackward0";
     }
-    return RG_APPLY(matmul, &attr, a, b);
+    return RG_APPLY(matmul, &how, a, b);
 }
 
 rg_tensor *rg_dot(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "dot") || !rg_check(b, "dot")) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "dot", "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
-    return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0"), a, b);
+        return PRODUCT_FAIL("dot", "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
+    return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
 }
 
 rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b)
@@ -269,103 +234,73 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b)
     if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
     if (a->ndim == 0) return rg_fail(RG_INDEX_ERROR, "mv", "Dimension specified as 0 but tensor has no dimensions");
     if (a->ndim != 2 || b->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
-    return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0"), a, b);
+        return PRODUCT_FAIL("mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
+    return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
 }
 
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "mm") || !rg_check(b, "mm")) return NULL;
     if (a->ndim != 2 || b->ndim != 2)
-        return rg_fail(RG_RUNTIME_ERROR, "mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2");
-    return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0"), a, b);
+        return PRODUCT_FAIL("mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2");
+    return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
 }
 
 static bool bmm_check(const char *op, const rg_tensor *a, const rg_tensor *b)
 {
-    if (a->ndim != 3 || b->ndim != 3)
-        return rg_fail(RG_RUNTIME_ERROR, op, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
-    if (a->size[0] == b->size[0] && a->size[2] == b->size[1]) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: "
-                   "[%lld, %lld].", (long long)a->size[0], (long long)a->size[2], (long long)b->size[0], (long long)b->size[1]);
+    if (a->ndim != 3 || b->ndim != 3) return PRODUCT_FAIL(op, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
+    return (a->size[0] == b->size[0] && a->size[2] == b->size[1])
+        || product_batch_mismatch(op, a->size[0], a->size[2], b->size[0], b->size[1]);
 }
 
 rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "bmm") || !rg_check(b, "bmm") || !bmm_check("bmm", a, b)) return NULL;
-    return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0"), a, b);
+    return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
 }
 
 /* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g ----- */
 
 struct addmm_attr { double beta, alpha; bool batched; };
 
-static const char *addmm_name(const void *attr) { return ((const struct addmm_attr *)attr)->batched ? "baddbmm" : "addmm"; }
-
 static const char *addmm_node(const void *attr)
 {
     return ((const struct addmm_attr *)attr)->batched ? "BaddbmmBackward0" : "AddmmBackward0";
 }
 
-/* Does c expand to y's shape? */
-static bool addmm_expands(const char *op, const rg_tensor *c, const rg_tensor *y)
-{
-    int shift = y->ndim - c->ndim;
-    char from[192], to[192];
-    if (shift < 0)
-        return rg_fail(RG_RUNTIME_ERROR, op, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater "
-                       "or equal to the number of dimensions in the tensor (%d)", rg_scalar_name(c->dtype),
-                       rg_shape_text(c->ndim, c->size, from), rg_shape_text(y->ndim, y->size, to), y->ndim, c->ndim);
-    for (int d = y->ndim - 1; d >= shift; d--)
-        if (c->size[d - shift] != 1 && c->size[d - shift] != y->size[d])
-            return rg_fail(RG_RUNTIME_ERROR, op, "The expanded size of the tensor (%lld) must match the existing size (%lld) at "
-                           "non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", (long long)y->size[d],
-                           (long long)c->size[d - shift], d, rg_shape_text(y->ndim, y->size, to),
-                           rg_shape_text(c->ndim, c->size, from));
-    return true;
-}
-
 static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b)
 {
     const char *const name[] = { rg_scalar_name(c->dtype), rg_scalar_name(a->dtype), rg_scalar_name(b->dtype) };
-    if (c->dtype != b->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, op, "self and mat2 must have the same dtype, but got %s and %s", name[0], name[2]);
-    if (a->dtype != b->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, op, "mat1 and mat2 must have the same dtype, but got %s and %s", name[1], name[2]);
+    if (c->dtype != b->dtype) return PRODUCT_FAIL(op, "self and mat2 must have the same dtype, but got %s and %s", name[0], name[2]);
+    if (a->dtype != b->dtype) return PRODUCT_FAIL(op, "mat1 and mat2 must have the same dtype, but got %s and %s", name[1], name[2]);
     return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, op, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
+}
+
+static bool baddbmm_same_dtype(const rg_tensor *c, const rg_tensor *a, const rg_tensor *b)
+{
+    if (a->dtype != b->dtype)
+        return PRODUCT_FAIL("baddbmm", "expected scalar type %s but found %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
+    if (c->dtype != a->dtype)
+        return PRODUCT_FAIL("baddbmm", "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
+                            product_ctype[c->dtype], product_ctype[a->dtype], product_ctype[b->dtype]);
+    return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, "baddbmm", "\"baddbmm\" not implemented for 'Bool'");
 }
 
 static bool addmm_shape(rg_call *c)
 {
     const struct addmm_attr *attr = RG_ATTR(c, addmm);
-    const char *op = addmm_name(attr);
+    const char *op = attr->batched ? "baddbmm" : "addmm";
     const rg_tensor *bias = c->in[0], *a = c->in[1], *b = c->in[2];
-    rg_tensor *y = c->out[0];
-    if (attr->batched) {
-        if (!bmm_check(op, a, b)) return false;
-    } else {
-        if (a->ndim != 2 || b->ndim != 2)
-            return rg_fail(RG_RUNTIME_ERROR, op, "mat%d must be a matrix, got %d-D tensor", a->ndim != 2 ? 1 : 2,
-                           a->ndim != 2 ? a->ndim : b->ndim);
-        if (a->size[1] != b->size[0])
-            return rg_fail(RG_RUNTIME_ERROR, op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
-                           (long long)a->size[0], (long long)a->size[1], (long long)b->size[0], (long long)b->size[1]);
-    }
-    rg_copy_shape(y, a);
-    y->size[y->ndim - 1] = b->size[b->ndim - 1];
-    if (!addmm_expands(op, bias, y)) return false;
-    if (attr->batched && a->dtype == RG_BOOL && bias->dtype == RG_BOOL)
-        return rg_fail(RG_NOT_IMPLEMENTED, op, "\"baddbmm\" not implemented for 'Bool'");
-    if (attr->batched && (bias->dtype != a->dtype || a->dtype != b->dtype)) {
-        if (a->dtype == b->dtype)
-            return rg_fail(RG_RUNTIME_ERROR, op, "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
-                           product_ctype[bias->dtype], product_ctype[a->dtype], product_ctype[b->dtype]);
-        return rg_fail(RG_RUNTIME_ERROR, op, "expected scalar type %s but found %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
-    }
-    if (!addmm_same_dtype(op, bias, a, b)) return false;
+    if (attr->batched && !bmm_check(op, a, b)) return false;
+    if (!attr->batched && (a->ndim != 2 || b->ndim != 2))
+        return PRODUCT_FAIL(op, "mat%d must be a matrix, got %d-D tensor", a->ndim != 2 ? 1 : 2, a->ndim != 2 ? a->ndim : b->ndim);
+    if (!attr->batched && a->size[1] != b->size[0]) return product_mismatch(op, a->size[0], a->size[1], b->size[0], b->size[1]);
+    rg_copy_shape(c->out[0], a);
+    c->out[0]->size[a->ndim - 1] = b->size[a->ndim - 1];
+    if (!rg_may_expand(op, bias, rg_shape(c->out[0]))) return false;
+    if (!(attr->batched ? baddbmm_same_dtype(bias, a, b) : addmm_same_dtype(op, bias, a, b))) return false;
     bool fits = attr->alpha >= -0x1p63 && attr->alpha < 0x1p63 && attr->beta >= -0x1p63 && attr->beta < 0x1p63;
-    return rg_is_float(a->dtype) || fits
-        || rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type int64_t without overflow");
+    return rg_is_float(a->dtype) || fits || PRODUCT_FAIL(op, "value cannot be converted to type int64_t without overflow");
 }
 
 static bool addmm_forward(rg_call *c)
@@ -415,18 +350,15 @@ static const char *linear_node(const void *attr) { return ((const struct linear_
 static bool linear_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *w = c->in[1], *bias = c->in[2];
-    rg_tensor *y = c->out[0], rows = { .dtype = x->dtype, .ndim = 2 };
-    rows.size[0] = product_vectors(x, x->ndim - 1);
-    rows.size[1] = w->size[0];
-    if (x->size[x->ndim - 1] != w->size[1])
-        return rg_fail(RG_RUNTIME_ERROR, "linear", "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
-                       (long long)rows.size[0], (long long)x->size[x->ndim - 1], (long long)w->size[1], (long long)w->size[0]);
+    rg_dims rows = { 2, { product_vectors(x, x->ndim - 1), w->size[0] } };
+    rg_tensor *y = c->out[0];
     rg_copy_shape(y, x);
     y->size[y->ndim - 1] = w->size[0];
-    if (!rg_is_none(bias))
-        return addmm_expands("linear", bias, &rows) && addmm_same_dtype("linear", bias, x, w);
-    rg_tensor t = product_transposed(w);
-    return matmul_check("linear", MATMUL_MM, false, x, &t, y);
+    if (rg_is_none(bias) || x->size[x->ndim - 1] != w->size[1]) {
+        rg_tensor t = product_transposed(w);
+        return matmul_check(&(struct matmul_attr){ "linear", "", MATMUL_MM, false }, x, &t, y);
+    }
+    return rg_may_expand("linear", bias, rows) && addmm_same_dtype("linear", bias, x, w);
 }
 
 static bool linear_forward(rg_call *c)
@@ -452,21 +384,10 @@ static rg_tensor *linear_rule_bias(const rg_step *s, rg_tensor *g) { (void)s; re
 
 static bool linear_fused(const rg_step *s, rg_tensor *gin[])
 {
-    const rg_tensor *g = s->g[0];
-    if (g->ndim < 2 || !(g->flags & RG_CONTIGUOUS)) return true;
-    if (rg_wants(s, 0)) {
-        rg_tensor *w = rg_saved(s, 1);
-        if (!w || !(gin[0] = product_new(g, w))) return false;
-    }
-    if (rg_wants(s, 1)) {
-        rg_tensor *x = rg_saved(s, 0);
-        if (!x) return false;
-        if (x->flags & RG_CONTIGUOUS) {
-            rg_tensor left = product_folded(g), right = product_folded(x), t = product_transposed(&left);
-            if (!(gin[1] = product_new(&t, &right))) return false;
-        }
-    }
-    return true;
+    rg_tensor *x = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
+    if (!x || !w) return false;
+    return g->ndim < 2 || ((rg_is_none(w) || product_gradient(&gin[0], g, false, w, false, false))
+                           && (rg_is_none(x) || product_gradient(&gin[1], g, true, x, false, true)));
 }
 
 RG_OP(linear, .attr_size = sizeof(struct linear_attr), .doc = "x w^T + bias", .node_of = linear_node, .n_in = 3,
@@ -480,29 +401,27 @@ RG_OP(linear, .attr_size = sizeof(struct linear_attr), .doc = "x w^T + bias", .n
 
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
 {
-    if (!rg_check(x, "linear") || !rg_check(weight, "linear") || (!rg_is_none(bias) && !rg_check(bias, "linear"))) return NULL;
+    if (!rg_check(x, "linear") || !rg_check(weight, "linear") || !rg_check_optional(bias, "linear")) return NULL;
     if (x->ndim == 0 || weight->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, "linear", "both arguments to linear need to be at least 1D, but they are %dD and %dD",
+        return PRODUCT_FAIL("linear", "both arguments to linear need to be at least 1D, but they are %dD and %dD",
                        x->ndim, weight->ndim);
     if (weight->ndim > 2)
-        return rg_fail(RG_RUNTIME_ERROR, "linear", "t() expects a tensor with <= 2 dimensions, but self is %dD", weight->ndim);
+        return PRODUCT_FAIL("linear", "t() expects a tensor with <= 2 dimensions, but self is %dD", weight->ndim);
     if (weight->ndim == 1 && x->ndim > 1 && !rg_is_none(bias))
-        return rg_fail(RG_RUNTIME_ERROR, "linear", "mat2 must be a matrix, got 1-D tensor");
+        return PRODUCT_FAIL("linear", "mat2 must be a matrix, got 1-D tensor");
     bool fused = weight->ndim == 2 && (rg_is_none(bias) || bias->ndim == 1 || x->ndim == 2);
     const char *node = rg_is_none(bias) ? x->ndim == 1 ? "SqueezeBackward4" : x->ndim == 2 ? "MmBackward0" : "UnsafeViewBackward0"
                                         : x->ndim == 2 ? "AddmmBackward0"
                                         : x->flags & RG_CONTIGUOUS ? "ViewBackward0" : "AddBackward0";
     if (fused) return RG_APPLY(linear, RG_A(linear, node), x, weight, bias);
     RG_SCOPE();
-    rg_tensor *y = weight->ndim == 1 ? rg_matmul(x, weight) : rg_linear(x, weight, RG_NONE);
-    if (rg_is_none(bias) || !y) return y ? rg_escape(y) : NULL;
-    char a[192], b[192];
-    rg_tensor wide = { 0 };
-    if (!rg_broadcast_shapes("linear", y, bias, &wide)) return NULL;
-    if (!rg_same_shape(&wide, y))
-        return rg_fail(RG_RUNTIME_ERROR, "linear", "output with shape %s doesn't match the broadcast shape %s",
-                       rg_shape_text(y->ndim, y->size, a), rg_shape_text(wide.ndim, wide.size, b));
-    y = rg_add(y, bias);
+    rg_tensor *y = weight->ndim == 1 ? rg_matmul(x, weight) : rg_linear(x, weight, RG_NONE), wide;
+    if (y && !rg_is_none(bias)) {
+        if (!rg_broadcast_shapes("linear", y, bias, &wide)) return NULL;
+        if (!rg_same_shape(&wide, y))
+            return PRODUCT_FAIL("linear", "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
+        y = rg_add(y, bias);
+    }
     return y ? rg_escape(y) : NULL;
 }
 
@@ -512,19 +431,18 @@ rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "outer") || !rg_check(b, "outer")) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "outer", "outer: Expected 1-D argument %s, but got %d-D", a->ndim != 1 ? "self" : "vec2",
+        return PRODUCT_FAIL("outer", "outer: Expected 1-D argument %s, but got %d-D", a->ndim != 1 ? "self" : "vec2",
                        a->ndim != 1 ? a->ndim : b->ndim);
     return RG_COMPOSITE(rg_mul(rg_unsqueeze(a, 1), b));
 }
 
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b)
 {
-    char sa[192], sb[192];
     if (!rg_check(a, "inner") || !rg_check(b, "inner")) return NULL;
     if (a->ndim == 0 || b->ndim == 0) return rg_mul(a, b);
     if (a->size[a->ndim - 1] != b->size[b->ndim - 1])
-        return rg_fail(RG_RUNTIME_ERROR, "inner", "inner() the last dimension must match on both input tensors but got shapes "
-                       "%s and %s", rg_shape_text(a->ndim, a->size, sa), rg_shape_text(b->ndim, b->size, sb));
+        return PRODUCT_FAIL("inner", "inner() the last dimension must match on both input tensors but got shapes "
+                       "%s and %s", RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
     if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1) return RG_COMPOSITE(rg_reshape_dims(rg_dot(a, b), (rg_dims){ 0 }));
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
@@ -533,63 +451,56 @@ rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n)
 {
     rg_dims in_a = { .n = n }, in_b = { .n = n };
     if (!rg_check(a, "tensordot") || !rg_check(b, "tensordot")) return NULL;
-    if (n < 0) return rg_fail(RG_RUNTIME_ERROR, "tensordot", "tensordot expects dims >= 0, but got dims=%d", n);
+    if (n < 0) return PRODUCT_FAIL("tensordot", "tensordot expects dims >= 0, but got dims=%d", n);
     if (n > RG_MIN(a->ndim, b->ndim))
-        return rg_fail(RG_RUNTIME_ERROR, "tensordot", "tensordot expects dims < ndim_a or ndim_b, but got dims=%d", n);
+        return PRODUCT_FAIL("tensordot", "tensordot expects dims < ndim_a or ndim_b, but got dims=%d", n);
     for (int d = 0; d < n; d++) in_a.v[d] = d - n, in_b.v[d] = d;
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* The dims of t in the order (others, named) or (named, others); shape gets the others' sizes. */
-static bool tensordot_order(const rg_tensor *t, const rg_dims *named, bool named_first, rg_dims *order, rg_dims *shape)
+/* t as a matrix, its named dims last or first; shape gets the others' sizes. */
+static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first, rg_dims *shape)
 {
     uint32_t mask = 0;
-    int at = named_first ? named->n : 0, last = named_first ? 0 : t->ndim - named->n;
-    order->n = t->ndim;
+    int others = t->ndim - named->n, at = named_first ? named->n : 0, last = named_first ? 0 : others;
+    int64_t n = 1, k = 1;
+    rg_dims order = { .n = t->ndim };
     for (int i = 0; i < named->n; i++) {
         int d;
-        if (!rg_wrap_dim("tensordot", named->v[i], t->ndim, &d)) return false;
-        if (mask >> d & 1) return rg_fail(RG_RUNTIME_ERROR, "tensordot", "dim %d appears multiple times in the list of dims", d);
+        if (!rg_wrap_dim("tensordot", named->v[i], t->ndim, &d)) return NULL;
+        if (mask >> d & 1) return PRODUCT_FAIL("tensordot", "dim %d appears multiple times in the list of dims", d);
         if (t->ndim == 0) return rg_fail(RG_INDEX_ERROR, "tensordot", "Dimension specified as %d but tensor has no dimensions", d);
         mask |= 1u << d;
-        order->v[last + i] = d;
+        order.v[last + i] = d;
+        k *= t->size[d];
     }
     for (int d = 0; d < t->ndim; d++)
-        if (!(mask >> d & 1)) order->v[at++] = d, shape->v[shape->n++] = t->size[d];
-    return true;
+        if (!(mask >> d & 1)) order.v[at++] = d, n *= shape->v[shape->n++] = t->size[d];
+    t = rg_permute_dims(t, order);
+    return named_first ? rg_reshape(t, k, n) : rg_reshape(t, n, k);
 }
 
 rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b)
 {
-    rg_dims order_a, order_b, shape = { 0 };
+    rg_dims shape = { 0 };
     if (!rg_check(a, "tensordot") || !rg_check(b, "tensordot") || !rg_check_dims("tensordot", in_a.n)
         || !rg_check_dims("tensordot", in_b.n)) return NULL;
-    if (in_a.n != in_b.n) return rg_fail(RG_RUNTIME_ERROR, "tensordot", "both dimension lists should have same length");
-    if (a->dtype != b->dtype) return rg_fail(RG_RUNTIME_ERROR, "tensordot", "both inputs should have same dtype");
+    if (in_a.n != in_b.n) return PRODUCT_FAIL("tensordot", "both dimension lists should have same length");
+    if (a->dtype != b->dtype) return PRODUCT_FAIL("tensordot", "both inputs should have same dtype");
     if (!rg_check_dims("tensordot", a->ndim + b->ndim - 2 * in_a.n)) return NULL;
-    int64_t n = 1, k = 1, m = 1;
-    for (int i = 0; i < in_a.n; i++) {
+    RG_SCOPE();
+    for (int i = 0; i < in_a.n && a && b; i++) {        /* a dim of size 1 against a larger one: that one's sum */
         int da, db;
         if (!rg_wrap_dim("tensordot", in_a.v[i], a->ndim, &da) || !rg_wrap_dim("tensordot", in_b.v[i], b->ndim, &db)) return NULL;
         int64_t sa = a->ndim ? a->size[da] : 1, sb = b->ndim ? b->size[db] : 1;
         if (sa != sb && sa != 1 && sb != 1)
-            return rg_fail(RG_RUNTIME_ERROR, "tensordot", "contracted dimensions need to match, but first has size %lld in dim %lld "
-                           "and second has size %lld in dim %lld", (long long)sa, (long long)in_a.v[i], (long long)sb,
-                           (long long)in_b.v[i]);
+            return PRODUCT_FAIL("tensordot", "contracted dimensions need to match, but first has size %lld in dim %lld and second has "
+                                "size %lld in dim %lld", (long long)sa, (long long)in_a.v[i], (long long)sb, (long long)in_b.v[i]);
+        if (sa == sb || a->ndim == 0 || b->ndim == 0) continue;
+        if (sa == 1) b = rg_sum_dim(b, db, true);
+        else a = rg_sum_dim(a, da, true);
     }
-    RG_SCOPE();
-    for (int i = 0; i < in_a.n && a && b; i++) {        /* a dim of size 1 against a larger one: that one's sum */
-        int64_t da = in_a.v[i] + (in_a.v[i] < 0 ? a->ndim : 0), db = in_b.v[i] + (in_b.v[i] < 0 ? b->ndim : 0);
-        if (a->ndim == 0 || b->ndim == 0 || a->size[da] == b->size[db]) continue;
-        if (a->size[da] == 1) b = rg_sum_dim(b, (int)db, true);
-        else a = rg_sum_dim(a, (int)da, true);
-    }
-    if (!a || !b || !tensordot_order(a, &in_a, false, &order_a, &shape) || !tensordot_order(b, &in_b, true, &order_b, &shape)) return NULL;
-    for (int d = 0; d < a->ndim; d++)
-        if (d < a->ndim - in_a.n) n *= a->size[order_a.v[d]];
-        else k *= a->size[order_a.v[d]];
-    for (int d = in_b.n; d < b->ndim; d++) m *= b->size[order_b.v[d]];
-    rg_tensor *y = rg_reshape_dims(rg_mm(rg_reshape(rg_permute_dims(a, order_a), n, k),
-                                         rg_reshape(rg_permute_dims(b, order_b), k, m)), shape);
+    if (!a || !b || !(a = tensordot_matrix(a, &in_a, false, &shape)) || !(b = tensordot_matrix(b, &in_b, true, &shape))) return NULL;
+    rg_tensor *y = rg_reshape_dims(rg_mm(a, b), shape);
     return y ? rg_escape(y) : NULL;
 }

@@ -29,29 +29,39 @@ RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, 
 
 struct expand_attr { rg_dims shape; };
 
+bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape)
+{
+    int shift = shape.n - x->ndim;
+    if (shift < 0)
+        return rg_fail(RG_RUNTIME_ERROR, op, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided "
+                       "(%d) must be greater or equal to the number of dimensions in the tensor (%d)",
+                       rg_scalar_name(x->dtype), RG_SHAPE_TEXT(x), RG_DIMS_TEXT(&shape), shape.n, x->ndim);
+    for (int d = shape.n - 1; d >= 0; d--) {
+        int64_t size = shape.v[d], from = d < shift ? 1 : x->size[d - shift];
+        if (size < 0 && d < shift)
+            return rg_fail(RG_RUNTIME_ERROR, op, "The expanded size of the tensor (%lld) isn't allowed in a "
+                           "leading, non-existing dimension %d", (long long)size, d);
+        if (size < -1 || (from != 1 && size != -1 && from != size))
+            return rg_fail(RG_RUNTIME_ERROR, op, "The expanded size of the tensor (%lld) must match the existing "
+                           "size (%lld) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
+                           (long long)size, (long long)from, d, RG_DIMS_TEXT(&shape), RG_SHAPE_TEXT(x));
+    }
+    return true;
+}
+
 static bool expand_view(rg_call *c)
 {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
-    rg_view_begin(c);
-    rg_tensor *y = c->out[0], *x = c->in[0];
+    rg_tensor *y, *x = c->in[0];
     int shift = want->n - x->ndim;
-    if (shift < 0)
-        return rg_fail(RG_RUNTIME_ERROR, "expand", "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided "
-                       "(%d) must be greater or equal to the number of dimensions in the tensor (%d)",
-                       rg_scalar_name(x->dtype), RG_SHAPE_TEXT(x), RG_DIMS_TEXT(want), want->n, x->ndim);
+    if (!rg_may_expand("expand", x, *want)) return false;
+    rg_view_begin(c);
+    y = c->out[0];
     y->ndim = (uint8_t)want->n;
     for (int d = want->n - 1; d >= 0; d--) {
-        int64_t size = want->v[d], from = d < shift ? 1 : x->size[d - shift];
-        if (size < 0 && d < shift)
-            return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) isn't allowed in a "
-                           "leading, non-existing dimension %d", (long long)size, d);
-        if (size == -1) size = from;
-        if (size < 0 || (from != 1 && from != size))
-            return rg_fail(RG_RUNTIME_ERROR, "expand", "The expanded size of the tensor (%lld) must match the existing "
-                           "size (%lld) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
-                           (long long)size, (long long)from, d, RG_DIMS_TEXT(want), RG_SHAPE_TEXT(x));
-        y->size[d] = size;
-        y->stride[d] = from == size && d >= shift ? x->stride[d - shift] : 0;
+        int64_t from = d < shift ? 1 : x->size[d - shift];
+        y->size[d] = want->v[d] == -1 ? from : want->v[d];
+        y->stride[d] = from == y->size[d] && d >= shift ? x->stride[d - shift] : 0;
     }
     return view_end(c);
 }
