@@ -9,8 +9,6 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 enum { TRACE_DEPTH = 24 };
 
@@ -49,42 +47,34 @@ static double odd_element(rg_tensor *t)
 
 /* ---- saying where ---------------------------------------------------------------------- */
 
-static void add_text(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add_text(char *text, size_t room, const char *format, ...)
+static void add_trace(rg_text *text, const trace *t)
 {
-    size_t at = strlen(text);
-    va_list args;
-    va_start(args, format);
-    if (at + 1 < room) vsnprintf(text + at, room - at, format, args);
-    va_end(args);
-}
-
-static void add_trace(char *text, size_t room, const trace *t)
-{
-    add_text(text, room, "; forward call: ");
+    rg_text_add(text, "; forward call: %s", t ? "" : "not recorded");
     for (int i = 0, shown = 0; t && i < t->n && shown < 8; i++) {
         Dl_info at;
         if (!dladdr(t->address[i], &at)) continue;
         if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0) continue;     /* the library's own calls */
         const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
-        if (at.dli_sname) add_text(text, room, "%s%s", shown++ ? " < " : "", at.dli_sname);
-        else add_text(text, room, "%s%s+0x%zx", shown++ ? " < " : "", file ? file + 1 : "?",
-                      (size_t)((char *)t->address[i] - (char *)at.dli_fbase));
+        if (at.dli_sname) rg_text_add(text, "%s%s", shown++ ? " < " : "", at.dli_sname);
+        else rg_text_add(text, "%s%s+0x%zx", shown++ ? " < " : "", file ? file + 1 : "?",
+                         (size_t)((char *)t->address[i] - (char *)at.dli_fbase));
     }
-    if (!t) add_text(text, room, "not recorded");
 }
 
-static bool report(const rg_op *op, double odd, const char *direction, const char *shapes, const trace *t)
+/* where: who made it of what */
+static bool report(const rg_op *op, double odd, const char *direction, rg_text *where, const trace *t)
 {
-    char text[768] = "";
-    add_text(text, sizeof text, "the first %s arose %s in %s", isnan(odd) ? "nan" : odd < 0 ? "-inf" : "inf", direction, shapes);
-    add_trace(text, sizeof text, t);
-    return rg_fail(RG_RUNTIME_ERROR, op->name, "%s", text);
+    RG_SCOPE();
+    add_trace(where, t);
+    const char *text = rg_text_own(where);
+    return text && rg_fail(RG_RUNTIME_ERROR, op->name, "the first %s arose %s in %s",
+                           isnan(odd) ? "nan" : odd < 0 ? "-inf" : "inf", direction, text);
 }
 
 bool rg_watch_forward(const rg_call *c, rg_node *n)
 {
-    char shapes[256] = "", shape[192];
+    rg_text where = { 0 };
+    char shape[192];
     double odd = 0;
     if (!anomaly_on) return true;
     trace here;
@@ -96,20 +86,22 @@ bool rg_watch_forward(const rg_call *c, rg_node *n)
     if (odd == 0) return true;
     for (int i = 0; i < c->n_in; i++)
         if (odd_element(c->in[i]) != 0) return true;    /* it only passes on what came in */
-    add_text(shapes, sizeof shapes, "%s of", c->op->name);
-    for (int i = 0; i < c->n_in; i++)
-        add_text(shapes, sizeof shapes, " %s", rg_is_none(c->in[i]) ? "none" : rg_shape_text(c->in[i]->ndim, c->in[i]->size, shape));
-    return report(c->op, odd, "forward", shapes, &here);
+    rg_text_add(&where, "%s of", c->op->name);
+    for (int i = 0; i < c->n_in && where.n < 256; i++)
+        rg_text_add(&where, " %s", rg_is_none(c->in[i]) ? "none"
+                    : rg_shape_text(c->in[i]->ndim, c->in[i]->size, shape));
+    return report(c->op, odd, "forward", &where, &here);
 }
 
 bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input)
 {
-    char shapes[256] = "", shape[192];
+    rg_text where = { 0 };
+    char shape[192];
     double odd = anomaly_on ? odd_element(g) : 0;
     if (odd == 0) return true;
     for (int k = 0; k < s->node->n_out; k++)
         if (s->g[k] && odd_element(s->g[k]) != 0) return true;
-    add_text(shapes, sizeof shapes, "%s, in the gradient of its input %d, %s", rg_node_name(s->node), input,
+    rg_text_add(&where, "%s, in the gradient of its input %d, %s", rg_node_name(s->node), input,
              rg_shape_text(g->ndim, g->size, shape));
-    return report(s->op, odd, "backward", shapes, s->node->trace);
+    return report(s->op, odd, "backward", &where, s->node->trace);
 }

@@ -57,16 +57,14 @@ static rg_tensor *numeric_column(const check *c, int input, int64_t at)
     RG_SCOPE();
     double *x = element(c->inputs[input], at), before = *x, eps = c->options.eps;
     *x = before + eps;
-    rg_tensor *above = value_of(c), *column = NULL;
-    if (above) {
-        column = rg_own(rg_new_like(above, RG_FLOAT64));
-        if (column) memcpy(column->data, above->data, (size_t)above->numel * sizeof(double));
-        *x = before - eps;
-        rg_tensor *below = column ? value_of(c) : NULL;
-        if (!below || below->numel != column->numel) column = NULL;
-        for (int64_t i = 0; column && i < column->numel; i++)
-            ((double *)column->data)[i] = (((double *)column->data)[i] - ((const double *)below->data)[i]) / (2 * eps);
-    }
+    rg_tensor *above = value_of(c), *column = above ? rg_own(rg_new_like(above, RG_FLOAT64)) : NULL;
+    if (column) rg_copy_elements(column, above);        /* f may give one of its inputs, of which there is one copy */
+    *x = before - eps;
+    const rg_tensor *below = column ? value_of(c) : NULL;
+    if (!below || below->numel != column->numel) column = NULL;
+    double *slope = column ? (double *)column->data : NULL;
+    for (int64_t i = 0; column && i < column->numel; i++)
+        slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
     *x = before;
     return column ? rg_escape(column) : NULL;
 }
@@ -147,8 +145,9 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
                            "supports inputs that are non-overlapping to be able to compute the numerical gradients correctly. "
                            "You should call .contiguous on the input before passing it to gradcheck.", i);
     }
-    if (!checked) return rg_fail(RG_VALUE_ERROR, "gradcheck", "expects at least one input tensor to require gradient, but none "
-                                 "of the them have requires_grad=True.");
+    if (!checked)
+        return rg_fail(RG_VALUE_ERROR, "gradcheck", "expects at least one input tensor to require gradient, but none of "
+                       "the them have requires_grad=True.");
     rg_tensor *y = f(inputs, context);
     if (!rg_check(y, "gradcheck")) return false;
     double *rows[RG_MAX_INPUTS];

@@ -5,7 +5,6 @@
 #include "nn.h"
 #include "tensor/internal.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 typedef enum { PARAMETER, BUFFER, CHILD } entry_kind;
@@ -101,23 +100,23 @@ static bool enter(rg_module *m, entry_kind kind, const char *name, void **place,
     return true;
 }
 
+static bool enter_tensor(rg_module *m, entry_kind kind, const char *name, rg_tensor **place, rg_tensor *value)
+{
+    if (value && value != RG_NONE) value = rg_keep(value);
+    if (enter(m, kind, name, (void **)place, value)) return true;
+    rg_drop(value);
+    return false;
+}
+
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value)
 {
-    if (value && value != RG_NONE) {
-        value = rg_set_name(rg_requires_grad_(value, true), name);
-        value = value ? rg_keep(value) : NULL;
-    }
-    if (enter(m, PARAMETER, name, (void **)place, value)) return true;
-    if (value) rg_drop(value);
-    return false;
+    if (value && value != RG_NONE) value = rg_set_name(rg_requires_grad_(value, true), name);
+    return enter_tensor(m, PARAMETER, name, place, value);
 }
 
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value)
 {
-    if (value && value != RG_NONE) value = rg_keep(value);
-    if (enter(m, BUFFER, name, (void **)place, value)) return true;
-    if (value) rg_drop(value);
-    return false;
+    return enter_tensor(m, BUFFER, name, place, value);
 }
 
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child)
@@ -169,17 +168,14 @@ static bool wander(walker *w, rg_module *m, const char *prefix)
     rg_registry *r = m->registry;
     char below[256];
     if (w->modules && !note(w, prefix, "", m)) return false;
-    for (int pass = PARAMETER; pass <= BUFFER; pass++)  /* torch's order: parameters, then buffers */
-        for (size_t i = 0; i < r->n; i++) {
-            entry *e = &r->entries[i];
-            if ((int)e->kind != pass || !(pass == PARAMETER ? w->params : w->buffers) || *e->place == RG_NONE) continue;
-            if (!note(w, prefix, e->name, *e->place)) return false;
+    for (entry_kind kind = PARAMETER; kind <= CHILD; kind++)    /* torch's order */
+        for (entry *e = r->entries; e < r->entries + r->n; e++) {
+            if (e->kind != kind || *e->place == RG_NONE) continue;
+            if (kind == CHILD) {
+                snprintf(below, sizeof below, "%s%s%s", prefix, *prefix ? "." : "", e->name);
+                if (!wander(w, *e->place, below)) return false;
+            } else if ((kind == PARAMETER ? w->params : w->buffers) && !note(w, prefix, e->name, *e->place)) return false;
         }
-    for (size_t i = 0; i < r->n; i++) {
-        if (r->entries[i].kind != CHILD) continue;
-        snprintf(below, sizeof below, "%s%s%s", prefix, *prefix ? "." : "", r->entries[i].name);
-        if (!wander(w, *r->entries[i].place, below)) return false;
-    }
     return true;
 }
 
@@ -215,7 +211,9 @@ rg_named_modules_list rg_named_modules(void *m)
 rg_tensor *rg_call_module(rg_module *m, rg_tensor *x)
 {
     if (!m || !x) return NULL;
-    if (!m->cls->forward) return rg_fail(RG_NOT_IMPLEMENTED, m->cls->name, "Module [%s] is missing the required \"forward\" function", m->cls->name);
+    if (!m->cls->forward)
+        return rg_fail(RG_NOT_IMPLEMENTED, m->cls->name, "Module [%s] is missing the required \"forward\" function",
+                       m->cls->name);
     RG_SCOPE();
     rg_tensor *y = m->cls->forward(m, x);
     for (module_hook *h = m->registry->hooks, *next; h && y; h = next) {
@@ -305,18 +303,6 @@ bool rg_module_to(void *m, rg_dtype dtype)
 
 /* ---- state ------------------------------------------------------------------------------- */
 
-typedef struct { char text[900]; size_t at; } complaint;
-
-static void complain(complaint *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void complain(complaint *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(c->text + c->at, sizeof c->text - c->at, format, args);
-    va_end(args);
-    c->at = RG_MIN(c->at + (size_t)n, sizeof c->text - 1);
-}
-
 static rg_tensor *named(rg_named_list l, const char *name)
 {
     for (int i = 0; i < l.n; i++)
@@ -325,15 +311,15 @@ static rg_tensor *named(rg_named_list l, const char *name)
 }
 
 /* torch's `Missing key(s) in state_dict: "a", "b". ` */
-static void complain_of_keys(complaint *c, const char *what, rg_named_list these, rg_named_list those)
+static void complain_of_keys(rg_text *c, const char *what, rg_named_list these, rg_named_list those)
 {
-    bool any = false;
-    for (int i = 0; i < these.n; i++)
-        if (!named(those, these.v[i].name)) {
-            complain(c, "%s\"%s\"", any ? ", " : what, these.v[i].name);
-            any = true;
-        }
-    if (any) complain(c, ". ");
+    const char *before = what;
+    for (int i = 0; i < these.n; i++) {
+        if (named(those, these.v[i].name)) continue;
+        rg_text_add(c, "%s\"%s\"", before, these.v[i].name);
+        before = ", ";
+    }
+    if (before != what) rg_text_add(c, ". ");
 }
 
 bool rg_load_state_dict(void *module, rg_named_list dict, bool strict)
@@ -341,7 +327,7 @@ bool rg_load_state_dict(void *module, rg_named_list dict, bool strict)
     RG_SCOPE();
     rg_module *m = module;
     rg_named_list own = rg_state_dict(m);
-    complaint c = { .at = 0 };
+    rg_text c = { 0 };
     if (own.n < 0 || dict.n < 0) return false;
     if (strict) {
         complain_of_keys(&c, "\n\tMissing key(s) in state_dict: ", own, dict);
@@ -351,11 +337,15 @@ bool rg_load_state_dict(void *module, rg_named_list dict, bool strict)
         rg_tensor *from = named(dict, own.v[i].name);
         if (!from) continue;
         const char *a = rg_repr_shape(from), *b = rg_repr_shape(own.v[i].tensor);
-        if (!a || !b) return false;
-        if (strcmp(a, b)) complain(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, "
-                                   "the shape in current model is %s.", own.v[i].name, a, b);
+        if (!a || !b) c.failed = true;
+        else if (strcmp(a, b)) rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, "
+                                           "the shape in current model is %s.", own.v[i].name, a, b);
     }
-    if (c.at) return rg_fail(RG_RUNTIME_ERROR, "load_state_dict", "Error(s) in loading state_dict for %s:%s", m->cls->name, c.text);
+    if (c.n || c.failed) {
+        const char *text = rg_text_own(&c);
+        return text && rg_fail(RG_RUNTIME_ERROR, "load_state_dict", "Error(s) in loading state_dict for %s:%s",
+                               m->cls->name, text);
+    }
     RG_NO_GRAD();
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = named(dict, own.v[i].name);
@@ -370,75 +360,52 @@ bool rg_load_state_dict(void *module, rg_named_list dict, bool strict)
  *       (1-2): 2 x ReLU()
  *     )                                                                                      */
 
-typedef struct { char *text; size_t at, room; bool failed; } repr;
+static void repr_module(rg_text *r, rg_module *m, int indent);
 
-static void repr_put(repr *r, const char *text, int indent)
-{
-    for (; *text && !r->failed; text++) {
-        bool line = *text == '\n';
-        if (!rg_grow((void **)&r->text, &r->room, r->at + 2 + (line ? (size_t)indent : 0), 1)) {
-            r->failed = true;
-            return;
-        }
-        r->text[r->at++] = *text;
-        for (int i = 0; line && i < indent; i++) r->text[r->at++] = ' ';
-        r->text[r->at] = 0;
-    }
-}
-
-static void repr_module(repr *r, rg_module *m, int indent);
-
-/* Where the text of a child begins; equal neighbours in a ModuleList are one line. */
-static void repr_children(repr *r, rg_module *m, int indent)
+/* Equal neighbours in a ModuleList are one line. */
+static void repr_children(rg_text *r, rg_module *m, int indent)
 {
     rg_registry *g = m->registry;
     bool merge = strcmp(m->cls->name, "ModuleList") == 0;
-    char label[128];
-    for (size_t i = 0; i < g->n; i++) {
+    for (size_t i = 0, last; i < g->n; i = last + 1) {
+        rg_text one = { 0 };
+        last = i;
         if (g->entries[i].kind != CHILD) continue;
-        repr one = { .text = NULL };
-        size_t last = i;
-        repr_module(&one, *g->entries[i].place, indent + 2);
-        for (; merge && last + 1 < g->n; last++) {
-            repr next = { .text = NULL };
-            repr_module(&next, *g->entries[last + 1].place, indent + 2);
-            bool same = !next.failed && !one.failed && strcmp(next.text, one.text) == 0;
-            rg_free(next.text, next.room, RG_MEM_OTHER);
-            if (!same) break;
+        repr_module(&one, *g->entries[i].place, indent);
+        for (bool same = merge; same && last + 1 < g->n; last += same) {
+            rg_text next = { 0 };
+            repr_module(&next, *g->entries[last + 1].place, indent);
+            same = !next.failed && !one.failed && strcmp(next.v, one.v) == 0;
+            rg_text_free(&next);
         }
-        if (last > i) snprintf(label, sizeof label, "\n(%zu-%zu): %zu x ", i, last, last - i + 1);
-        else snprintf(label, sizeof label, "\n(%s): ", g->entries[i].name);
-        repr_put(r, label, indent + 2);
-        if (one.text) repr_put(r, one.text, 0);
+        if (last > i) rg_text_add(r, "\n%*s(%zu-%zu): %zu x ", indent, "", i, last, last - i + 1);
+        else rg_text_add(r, "\n%*s(%s): ", indent, "", g->entries[i].name);
+        rg_text_add(r, "%s", one.failed ? "" : one.v);
         r->failed |= one.failed;
-        rg_free(one.text, one.room, RG_MEM_OTHER);
-        i = last;
+        rg_text_free(&one);
     }
 }
 
-static void repr_module(repr *r, rg_module *m, int indent)
+static void repr_module(rg_text *r, rg_module *m, int indent)
 {
     char extra[256] = "";
     bool children = false;
     for (size_t i = 0; i < m->registry->n; i++) children |= m->registry->entries[i].kind == CHILD;
     if (m->cls->extra_repr) m->cls->extra_repr(m, extra, sizeof extra);
-    repr_put(r, m->cls->name, 0);
-    repr_put(r, "(", 0);
-    if (*extra && children) repr_put(r, "\n", indent + 2);
-    repr_put(r, extra, 0);
-    repr_children(r, m, indent);
-    repr_put(r, children ? "\n)" : ")", indent);
+    rg_text_add(r, "%s(", m->cls->name);
+    if (*extra && children) rg_text_add(r, "\n%*s", indent + 2, "");
+    rg_text_add(r, "%s", extra);
+    repr_children(r, m, indent + 2);
+    if (children) rg_text_add(r, "\n%*s", indent, "");
+    rg_text_add(r, ")");
 }
 
 const char *rg_module_repr(void *m)
 {
-    repr r = { .text = NULL };
-    char *own = NULL;
+    rg_text r = { 0 };
     if (!m) return NULL;
     repr_module(&r, m, 0);
-    if (!r.failed && (own = rg_own_string(r.at + 1))) memcpy(own, r.text, r.at + 1);
-    rg_free(r.text, r.room, RG_MEM_OTHER);
-    return own;
+    return rg_text_own(&r);
 }
 
 /* ---- containers: children named 0, 1, .. -------------------------------------------------------- */
@@ -456,7 +423,8 @@ static void container_destroy(rg_module *m)
     rg_free(self->v, (size_t)self->n * sizeof *self->v, RG_MEM_OTHER);
 }
 
-static const rg_module_class sequential_class = { .name = "Sequential", .forward = sequential_forward, .destroy = container_destroy };
+static const rg_module_class sequential_class = { .name = "Sequential", .forward = sequential_forward,
+                                                  .destroy = container_destroy };
 static const rg_module_class module_list_class = { .name = "ModuleList", .destroy = container_destroy };
 
 static rg_sequential *container(const rg_module_class *cls, int n, rg_module *const children[])

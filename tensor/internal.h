@@ -172,6 +172,10 @@ rg_tensor  *rg_own(rg_tensor *t);                       /* gives a reference to 
 rg_tensor  *rg_lend(rg_tensor *t);                      /* adds a reference, and gives that */
 void        rg_scope_end_root(void);                    /* when the thread ends */
 char       *rg_own_string(size_t bytes);                /* room for a string that the scope owns */
+typedef struct rg_text { char *v; size_t n, room; bool failed; } rg_text;      /* that grows; begin it with { 0 } */
+void        rg_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void        rg_text_free(rg_text *t);
+char       *rg_text_own(rg_text *t);                    /* frees it, and gives a copy to the scope; NULL: no memory for it */
 
 /* shape.c: everything fails with torch's sentence */
 bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out);  /* negative ones; a 0-d has dim 0 */

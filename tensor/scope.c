@@ -5,6 +5,9 @@
  */
 #include "internal.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 /* The root scope has no mark of its own: it begins at 0. */
 static size_t innermost(void)
 {
@@ -95,6 +98,28 @@ char *rg_own_string(size_t bytes)
 {
     rg_tensor *t = rg_own(rg_new(RG_BOOL, 1, (int64_t[]){ (int64_t)bytes }));
     return t ? t->data : NULL;
+}
+
+void rg_text_add(rg_text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    size_t n = (size_t)vsnprintf(NULL, 0, format, args);
+    t->failed = t->failed || !rg_grow((void **)&t->v, &t->room, t->n + n + 1, 1);
+    if (!t->failed) t->n += (size_t)vsnprintf(t->v + t->n, n + 1, format, again);
+    va_end(again);
+    va_end(args);
+}
+
+void rg_text_free(rg_text *t) { rg_free(t->v, t->room, RG_MEM_OTHER); }
+
+char *rg_text_own(rg_text *t)
+{
+    char *own = t->failed ? NULL : rg_own_string(t->n + 1);
+    if (own) memcpy(own, t->v, t->n + 1);
+    rg_text_free(t);
+    return own;
 }
 
 /* Where on the stack, from the mark up, is t? Its hint is usually right. */
