@@ -21,7 +21,7 @@ typedef struct {
     uint64_t      id;
     const char   *op;
     bool          create_graph, retain, capturing;
-    rg_node     **node;                 /* what the roots lead to, newest first once sorted; no leaves */
+    rg_node     **node;                 /* what the roots lead to, newest first; no leaves */
     size_t        n, node_room;
     rg_node     **stack;
     size_t        depth, stack_room;
@@ -103,40 +103,19 @@ static bool collect(run *r)
     return ok;
 }
 
-/* Newest first. A chain is collected in order; else 11 bits of the order at a time. */
-static bool sort_nodes(run *r)
+/* Newest first, as a chain is collected; else by Shell's method, which needs no memory. */
+static void sort_nodes(run *r)
 {
-    uint64_t low = UINT64_MAX, high = 0;
-    bool sorted = true;
-    for (size_t i = 0; i < r->n; i++) {
-        uint64_t o = r->node[i]->order;
-        if (i && o > r->node[i - 1]->order) sorted = false;
-        low = RG_MIN(low, o);
-        high = RG_MAX(high, o);
-    }
-    if (sorted) return true;
-    if (r->n <= 32) {
-        for (size_t i = 1; i < r->n; i++) {
+    size_t sorted = 1;
+    while (sorted < r->n && r->node[sorted]->order < r->node[sorted - 1]->order) sorted++;
+    if (sorted >= r->n) return;
+    for (size_t gap = r->n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+        for (size_t i = gap; i < r->n; i++) {
             rg_node *n = r->node[i];
             size_t j = i;
-            for (; j && r->node[j - 1]->order < n->order; j--) r->node[j] = r->node[j - 1];
+            for (; j >= gap && r->node[j - gap]->order < n->order; j -= gap) r->node[j] = r->node[j - gap];
             r->node[j] = n;
         }
-        return true;
-    }
-    if (!nodes_grow(r, &r->stack, &r->stack_room, r->n)) return false;
-    for (int shift = 0; shift < 64 && (high - low) >> shift; shift += 11) {
-        size_t start[2049] = { 0 };
-        for (size_t i = 0; i < r->n; i++) start[((high - r->node[i]->order) >> shift & 2047) + 1]++;
-        for (int b = 0; b < 2048; b++) start[b + 1] += start[b];
-        for (size_t i = 0; i < r->n; i++)
-            r->stack[start[(high - r->node[i]->order) >> shift & 2047]++] = r->node[i];
-        rg_node **swap = r->node;
-        size_t room = r->node_room;
-        r->node = r->stack, r->node_room = r->stack_room;
-        r->stack = swap, r->stack_room = room;
-    }
-    return true;
 }
 
 bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
@@ -146,7 +125,7 @@ bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
     run_begin(&r);
     bool ok = visit(&r, rg_node_of(y));
     ok = collect(&r) && ok;
-    ok = ok && sort_nodes(&r);
+    sort_nodes(&r);
     for (size_t i = 0; i < r.n; i++) {
         r.node[i]->run = 0;
         r.node[i]->slot = i;
@@ -557,7 +536,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     }
     for (int i = 0; i < n && ok; i++) ok = visit(&r, rg_node_of(y[i]));
     ok = collect(&r) && ok;
-    ok = ok && sort_nodes(&r);
+    sort_nodes(&r);
     if (ok && r.n_grads) {
         r.grad = r.n_grads <= FEW ? r.few_grads : rg_alloc(r.n_grads * sizeof *r.grad, RG_MEM_OTHER);
         ok = r.grad != NULL;
