@@ -81,15 +81,15 @@ static bool cat_shape(rg_call *c)
             continue;
         }
         if (x->ndim != first->ndim)
-            return rg_fail(RG_RUNTIME_ERROR, "cat", "Tensors must have same number of dimensions: got %d and %d",
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "Tensors must have same number of dimensions: got %d and %d",
                            first->ndim, x->ndim);
         for (int d = 0; d < x->ndim; d++)
             if (d != dim && x->size[d] != first->size[d])
-                return rg_fail(RG_RUNTIME_ERROR, "cat", "Sizes of tensors must match except in dimension %d. "
+                return rg_fail(RG_RUNTIME_ERROR, NULL, "Sizes of tensors must match except in dimension %d. "
                                "Expected size %lld but got size %lld for tensor number %d in the list.", dim,
                                (long long)first->size[d], (long long)x->size[d], i);
         if (__builtin_add_overflow(y->size[dim], x->size[dim], &y->size[dim]))
-            return rg_fail(RG_RUNTIME_ERROR, "cat", "numel: integer multiplication overflow");
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "numel: integer multiplication overflow");
     }
     if (!first) rg_copy_shape(y, c->in[0]);
     return true;
@@ -131,7 +131,7 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
     return true;
 }
 
-static rg_tensor **list_room(int n) { return (rg_tensor **)(void *)rg_own_string((size_t)n * sizeof(rg_tensor *)); }
+static rg_tensor **list_room(int n) { return (void *)rg_own_string((size_t)n * sizeof(rg_tensor *)); }
 
 /* Every so many tensors by themselves, then what comes of that. */
 static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, list_function *outer)
@@ -139,8 +139,10 @@ static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, 
     int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
     RG_SCOPE();
     rg_tensor **part = list_room(groups);
-    for (int i = 0, at = 0; i < groups && part; i++, at += RG_MAX_INPUTS)
-        if (!(part[i] = inner((rg_list){ RG_MIN(tensors.n - at, RG_MAX_INPUTS), tensors.v + at }, dim))) return NULL;
+    for (int i = 0, at = 0; i < groups && part; i++, at += RG_MAX_INPUTS) {
+        part[i] = inner((rg_list){ RG_MIN(tensors.n - at, RG_MAX_INPUTS), tensors.v + at }, dim);
+        if (!part[i]) return NULL;
+    }
     return part ? rg_escape(outer((rg_list){ groups, part }, dim)) : NULL;
 }
 
@@ -150,10 +152,12 @@ rg_tensor *rg_cat(rg_list tensors, int dim)
 {
     struct cat_attr a;
     int64_t at = 0;
-    if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors")) return NULL;
+    if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors"))
+        return NULL;
     for (int i = 0; i < tensors.n; i++)
         if (tensors.v[i]->ndim == 0)
-            return rg_fail(RG_RUNTIME_ERROR, "cat", "zero-dimensional tensor (at position %d) cannot be concatenated", i);
+            return rg_fail(RG_RUNTIME_ERROR, "cat",
+                           "zero-dimensional tensor (at position %d) cannot be concatenated", i);
     const rg_tensor *first = tensors.v[0];
     for (int i = 1; i < tensors.n && cat_skips(first); i++) first = tensors.v[i];
     if (!rg_wrap_dim("cat", dim, first->ndim, &a.dim)) return NULL;
@@ -179,8 +183,8 @@ static bool stack_shape(rg_call *c)
     const rg_tensor *x = c->in[0];
     for (int i = 1; i < c->n_in; i++)
         if (!rg_same_shape(x, c->in[i]))
-            return rg_fail(RG_RUNTIME_ERROR, "stack", "stack expects each tensor to be equal size, but got %s at entry "
-                           "0 and %s at entry %d", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(c->in[i]), i);
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "stack expects each tensor to be equal size, but got %s at "
+                           "entry 0 and %s at entry %d", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(c->in[i]), i);
     y->ndim = x->ndim + 1;
     for (int d = 0; d < y->ndim; d++) y->size[d] = d == dim ? c->n_in : x->size[d - (d > dim)];
     return true;
@@ -240,11 +244,11 @@ static bool repeat_shape(rg_call *c)
     const rg_dims *times = &RG_ATTR(c, repeat)->times;
     const rg_tensor *x = c->in[0];
     rg_dims shape = *times;
+    int first = shape.n - x->ndim;
     for (int d = 0; d < shape.n; d++)
-        if (d >= shape.n - x->ndim && __builtin_mul_overflow(shape.v[d], x->size[d - (shape.n - x->ndim)], &shape.v[d]))
-            shape.v[d] = INT64_MAX;
+        if (d >= first && __builtin_mul_overflow(shape.v[d], x->size[d - first], &shape.v[d])) shape.v[d] = INT64_MAX;
     rg_set_size(c->out[0], &shape);
-    return rg_dims_numel("repeat", &shape) >= 0;
+    return rg_dims_numel(NULL, &shape) >= 0;
 }
 
 /* y[i] = y[i - filled] along dim, of a block that grows to its whole size */
@@ -294,8 +298,8 @@ rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats)
 {
     if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
     if (repeats.n < x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "repeat",
-                       "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+        return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than "
+                       "number of dimensions of tensor");
     return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
 }
 
@@ -303,7 +307,8 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats)
 {
     if (!rg_check(x, "tile") || !rg_check_dims("tile", repeats.n)) return NULL;
     rg_dims times = { .n = RG_MAX(repeats.n, x->ndim) };
-    for (int d = 0; d < times.n; d++) times.v[d] = d < times.n - repeats.n ? 1 : repeats.v[d - (times.n - repeats.n)];
+    int first = times.n - repeats.n;
+    for (int d = 0; d < times.n; d++) times.v[d] = d < first ? 1 : repeats.v[d - first];
     return rg_repeat_dims(x, times);
 }
 
@@ -354,7 +359,7 @@ static bool roll_forward(rg_call *c)
         y.size[0] = x.size[0] = x.numel;
         y.stride[0] = x.stride[0] = 1;
     }
-    for (unsigned part = 0; part < 1u << x.ndim && x.numel; part++) {    /* a bit for each dim: what starts again */
+    for (unsigned part = 0; part < 1u << x.ndim && x.numel; part++) {    /* a bit a dim: what starts again */
         rg_tensor to = y, from = x;
         for (int d = 0; d < x.ndim; d++) {
             int64_t k = a->shift[d], stays = x.size[d] - k;
@@ -418,7 +423,8 @@ struct tril_attr { int64_t diagonal; };
 static bool tril_shape(rg_call *c)
 {
     if (c->in[0]->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "%s: input tensor must have at least 2 dimensions", c->op->name);
+        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "%s: input tensor must have at least 2 dimensions",
+                       c->op->name);
     return rg_shape_same(c);
 }
 
@@ -477,32 +483,35 @@ static bool pad_shape(rg_call *c)
     rg_copy_shape(y, x);
     for (int d = x->ndim == n + 2; d < x->ndim; d++) empty = empty || x->size[d] == 0;
     if (mirrors && empty)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and "
-                       "other non-zero dimensions for input, but got: %s", n + 1, n + 2, RG_SHAPE_TEXT(x));
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "Expected %dD or %dD (batch mode) tensor with possibly 0 batch "
+                       "size and other non-zero dimensions for input, but got: %s", n + 1, n + 2,
+                       RG_SHAPE_TEXT(x));
     for (int d = x->ndim - 1; d >= x->ndim - n; d--) {
         int64_t left = pad_at(a, x->ndim, d, false), right = pad_at(a, x->ndim, d, true), size = x->size[d];
-        if (__builtin_add_overflow(size, left, &y->size[d]) || __builtin_add_overflow(y->size[d], right, &y->size[d]))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "The input size %lld, plus negative padding %lld and %lld resulted in "
-                           "a negative output size, which is invalid. Check dimension %d of your input.",
-                           (long long)size, (long long)left, (long long)right, d);
+        int64_t *sum = &y->size[d];
+        if (__builtin_add_overflow(size, left, sum) || __builtin_add_overflow(*sum, right, sum))
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "The input size %lld, plus negative padding %lld and %lld "
+                           "resulted in a negative output size, which is invalid. Check dimension %d of your "
+                           "input.", (long long)size, (long long)left, (long long)right, d);
         if (a->mode == RG_REFLECT && (left >= size || right >= size))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "Argument #%d: Padding size should be less than the corresponding "
-                           "input dimension, but got: padding (%lld, %lld) at dimension %d of input %s",
-                           4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d, RG_SHAPE_TEXT(x));
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "Argument #%d: Padding size should be less than the "
+                           "corresponding input dimension, but got: padding (%lld, %lld) at dimension %d of input "
+                           "%s", 4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d,
+                           RG_SHAPE_TEXT(x));
         if (a->mode == RG_CIRCULAR && (left > size || right > size))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding value causes wrapping around more than once.");
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "Padding value causes wrapping around more than once.");
         int64_t kept = size + RG_MIN(left, 0) + RG_MIN(right, 0);
         if (a->mode == RG_CIRCULAR && (y->size[d] < 0 || (kept <= 0 && y->size[d] > 0)))
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "Negative padding value is resulting in an empty dimension");
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "Negative padding value is resulting in an empty dimension");
         if (a->mode == RG_CONSTANT && kept < 0)
-            return rg_fail(RG_RUNTIME_ERROR, "pad", "narrow(): length must be non-negative.");
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "narrow(): length must be non-negative.");
         small = small && y->size[d] < 1;                  /* torch asks for one dim that is not */
     }
     if (mirrors && small)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "input (%s) is too small. Calculated output %s",
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "input (%s) is too small. Calculated output %s",
                        pad_text(x, n, n == 2 ? ", " : " ", (char[96]){ 0 }), pad_text(y, n, " ", (char[96]){ 0 }));
     rg_dims size = rg_shape(y);
-    return rg_dims_numel("pad", &size) >= 0;
+    return rg_dims_numel(NULL, &size) >= 0;
 }
 
 /* For each place of the output along a dim of size n, the place in x. */
@@ -599,15 +608,15 @@ rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double v
     if (!rg_check(x, "pad") || !rg_check_dims("pad", padding.n)) return NULL;
     if (padding.n % 2) return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length must be divisible by 2");
     if (n > x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length should be less than or equal to two times the input "
-                       "dimension but got padding length %d and input of dimension %d", padding.n, x->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length should be less than or equal to two times the "
+                       "input dimension but got padding length %d and input of dimension %d", padding.n, x->ndim);
     if ((unsigned)mode > RG_CIRCULAR)
         return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Unrecognised padding mode %d", (int)mode);
     if (mode != RG_CONSTANT && (n < 1 || n > 3 || (x->ndim != n + 1 && x->ndim != n + 2)))
-        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. Supported "
-                       "combinations for non-constant padding: - 2D or 3D input: padding size = 2 (pads last "
-                       "dimension) - 3D or 4D input: padding size = 4 (pads last 2 dimensions) - 4D or 5D input: "
-                       "padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
+        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. "
+                       "Supported combinations for non-constant padding: - 2D or 3D input: padding size = 2 (pads "
+                       "last dimension) - 3D or 4D input: padding size = 4 (pads last 2 dimensions) - 4D or 5D "
+                       "input: padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
     if (mode == RG_REPLICATE && x->dtype == RG_BOOL)
         return rg_fail(RG_NOT_IMPLEMENTED, "pad", "\"replication_pad%dd\" not implemented for 'Bool'", n);
     return RG_APPLY(pad, (&(struct pad_attr){ padding, mode, value }), x);

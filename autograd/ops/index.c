@@ -7,17 +7,17 @@
 static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
 static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
 
-static bool index_is_int64(const char *op, const char *what, const rg_tensor *index)
+static bool index_is_int64(const char *what, const rg_tensor *index)
 {
     if (index->dtype == RG_INT64) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "%s(): Expected dtype int32/int64 for index", what);
+    return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): Expected dtype int32/int64 for index", what);
 }
 
-static bool index_in_range(const char *op, const rg_tensor *index, const rg_tensor *x, int dim)
+static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim)
 {
     int64_t bad, size = index_size(x, dim);
     if (k_index_within(index, 0, size, &bad)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "index %lld is out of bounds for dimension %d with size %lld",
+    return rg_fail(RG_RUNTIME_ERROR, NULL, "index %lld is out of bounds for dimension %d with size %lld",
                    (long long)bad, dim, (long long)size);
 }
 
@@ -42,7 +42,8 @@ static bool index_along(const rg_op *op, const void *attr, k_index_how how, rg_t
                         const rg_tensor *index)
 {
     bool slices = op == &rg_op_index_select || op == &rg_op_index_add;
-    if (index) (slices ? k_index_slices : k_index_along)(how, row, t, ((const struct index_along_attr *)attr)->dim, index);
+    int dim = ((const struct index_along_attr *)attr)->dim;
+    if (index) (slices ? k_index_slices : k_index_along)(how, row, t, dim, index);
     return index;
 }
 
@@ -88,16 +89,17 @@ static bool gather_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, gather)->dim;
-    if (!index_is_int64("gather", "gather", index)) return false;
+    if (!index_is_int64("gather", index)) return false;
     if (index->numel && index_ndim(x) != index_ndim(index))
-        return rg_fail(RG_RUNTIME_ERROR, "gather",
+        return rg_fail(RG_RUNTIME_ERROR, NULL,
                        "Index tensor must have the same number of dimensions as input tensor");
     for (int d = 0; d < index_ndim(index) && index->numel; d++)
         if (d != dim && index_size(index, d) > index_size(x, d))
-            return rg_fail(RG_RUNTIME_ERROR, "gather", "Size does not match at dimension %d expected index %s to be no "
-                           "larger than self %s apart from dimension %d", d, RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim);
+            return rg_fail(RG_RUNTIME_ERROR, NULL, "Size does not match at dimension %d expected index %s to be "
+                           "no larger than self %s apart from dimension %d", d, RG_SHAPE_TEXT(index),
+                           RG_SHAPE_TEXT(x), dim);
     rg_copy_shape(c->out[0], index);
-    return index_in_range("gather", index, x, dim);
+    return index_in_range(index, x, dim);
 }
 
 RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape, TAKE_ROW,
@@ -119,12 +121,14 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
     int d;
     if (!rg_check(x, op) || !rg_check(index, op)) return NULL;
     if (x->ndim != index->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same number of "
-                       "dimensions, but got %d dimensions for input, and %d dimensions for indices", x->ndim, index->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same "
+                       "number of dimensions, but got %d dimensions for input, and %d dimensions for indices",
+                       x->ndim, index->ndim);
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): dtype of indices should be Long but got %s",
                        rg_scalar_name(index->dtype));
-    if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
+    if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions",
+                                     dim);
     if (!rg_wrap_dim(op, dim, x->ndim, &d)) return NULL;
     rg_tensor rest = *index, shape = { 0 };
     rest.size[d] = 1;
@@ -146,28 +150,30 @@ static bool scatter_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     const struct scatter_attr *a = RG_ATTR(c, scatter);
-    const char *op = c->op->name;
-    if (!index_is_int64(op, "scatter", index)) return false;
+    if (!index_is_int64("scatter", index)) return false;
     if (x->dtype != source->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, op, "scatter(): Expected self.dtype to be equal to src.dtype");
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "scatter(): Expected self.dtype to be equal to src.dtype");
     rg_copy_shape(c->out[0], x);
     if (index->numel == 0) return true;
     int n = index_ndim(index);
     if (n != index_ndim(x))
-        return rg_fail(RG_RUNTIME_ERROR, op, "Index tensor must have the same number of dimensions as self tensor");
+        return rg_fail(RG_RUNTIME_ERROR, NULL,
+                       "Index tensor must have the same number of dimensions as self tensor");
     bool fits = true;
     for (int d = 0; d < n; d++) fits = fits && (d == a->dim || index_size(index, d) <= index_size(x, d));
     for (int d = 0, in; d < n && fits && !a->number; d++) {
-        if (source->ndim && !rg_wrap_dim(op, d, source->ndim, &in)) return false;
+        if (source->ndim && !rg_wrap_dim(NULL, d, source->ndim, &in)) return false;
         fits = index_size(index, d) <= index_size(source, d);
     }
     if (!a->number && index_ndim(source) != n)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Index tensor must have the same number of dimensions as src tensor");
+        return rg_fail(RG_RUNTIME_ERROR, NULL,
+                       "Index tensor must have the same number of dimensions as src tensor");
     if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
-                       RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim, a->number ? "" :
-                       " and to be no larger size than src ", a->number ? "" : RG_SHAPE_TEXT(source));
-    return index_in_range(op, index, x, a->dim);
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "Expected index %s to be no larger than self %s apart from "
+                       "dimension %d%s%s", RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim,
+                       a->number ? "" : " and to be no larger size than src ",
+                       a->number ? "" : RG_SHAPE_TEXT(source));
+    return index_in_range(index, x, a->dim);
 }
 
 static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g)
@@ -254,17 +260,17 @@ static bool index_select_shape(rg_call *c)
     int dim = RG_ATTR(c, index_select)->dim;
     int64_t bad;
     if (index->ndim > 1)
-        return rg_fail(RG_INDEX_ERROR, "index_select", "index_select(): Index is supposed to be a vector");
+        return rg_fail(RG_INDEX_ERROR, NULL, "index_select(): Index is supposed to be a vector");
     if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Expected dtype int32 or int64 for index");
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_select(): Expected dtype int32 or int64 for index");
     if (x->ndim == 0 && index->numel != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): Index to scalar can have only 1 value, got "
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_select(): Index to scalar can have only 1 value, got "
                        "%lld value(s)", (long long)index->numel);
     if (x->ndim && x->size[dim] == 0 && index->numel)
-        return rg_fail(RG_RUNTIME_ERROR, "index_select", "index_select(): self indexing axis dim should be positive");
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_select(): self indexing axis dim should be positive");
     if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
-        if (x->ndim < 2 || dim == 0) return rg_fail(RG_INDEX_ERROR, "index_select", "index out of range in self");
-        return rg_fail(RG_RUNTIME_ERROR, "index_select", "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
+        if (x->ndim < 2 || dim == 0) return rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
                        (long long)bad, (long long)x->size[dim]);
     }
     rg_copy_shape(c->out[0], x);
@@ -282,7 +288,8 @@ rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
 {
     struct index_select_attr a = { 0 };
     rg_tensor *in[] = { x, index };
-    return index_begin("index_select", 2, in, dim, &a.dim) ? rg_apply(&rg_op_index_select, &a, sizeof a, 2, in) : NULL;
+    return index_begin("index_select", 2, in, dim, &a.dim)
+         ? rg_apply(&rg_op_index_select, &a, sizeof a, 2, in) : NULL;
 }
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
@@ -293,31 +300,33 @@ static bool index_add_shape(rg_call *c)
     int dim = RG_ATTR(c, index_add)->dim;
     int64_t bad;
     if (index->ndim > 1)
-        return rg_fail(RG_INDEX_ERROR, "index_add", "index_add_(): Index is supposed to be a vector, but got dim: %d with "
-                       "type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype), RG_SHAPE_TEXT(index));
+        return rg_fail(RG_INDEX_ERROR, NULL, "index_add_(): Index is supposed to be a vector, but got dim: %d "
+                       "with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
+                       RG_SHAPE_TEXT(index));
     if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Expected dtype int32/int64 for index but got: %s",
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): Expected dtype int32/int64 for index but got: %s",
                        rg_scalar_name(index->dtype));
     if (x->dtype != source->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): self (%s) and source (%s) must have the same scalar "
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): self (%s) and source (%s) must have the same scalar "
                        "type", rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
     if (source->ndim && dim >= source->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Indexing dim %d is out of bounds of the source tensor "
-                       "with dim %d", dim, source->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): Indexing dim %d is out of bounds of the source "
+                       "tensor with dim %d", dim, source->ndim);
     int64_t count = index_size(source, dim);
     if (count != index->numel)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "index_add_(): Number of indices (%lld) should be equal to "
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): Number of indices (%lld) should be equal to "
                        "source.size(dim): (%lld), for dim: %d", (long long)index->numel, (long long)count, dim);
     bool fits = x->ndim == source->ndim;
     for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
     if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, "index_add", "source tensor shape must match self tensor shape, excluding the "
-                       "specified dimension. Got self.shape = %s source.shape = %s", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "source tensor shape must match self tensor shape, excluding the "
+                       "specified dimension. Got self.shape = %s source.shape = %s", RG_SHAPE_TEXT(x),
+                       RG_SHAPE_TEXT(source));
     rg_copy_shape(c->out[0], x);
     if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_add)->scaled)
-        return index_in_range("index_add", index, x, dim);          /* torch scatters here, and says so */
+        return index_in_range(index, x, dim);          /* torch scatters here, and says so */
     return k_index_within(index, 0, index_size(x, dim), &bad)
-        || rg_fail(RG_INDEX_ERROR, "index_add", "index out of range in self");
+        || rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
 }
 
 static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g)
@@ -338,7 +347,8 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
     int64_t bad;
     if (!rg_check(index, "one_hot")) return NULL;
     if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "one_hot is only applicable to index tensor of type LongTensor.");
+        return rg_fail(RG_RUNTIME_ERROR, "one_hot",
+                       "one_hot is only applicable to index tensor of type LongTensor.");
     if (!rg_check_dims("one_hot", index->ndim + 1)) return NULL;
     if (index->numel == 0 && classes <= 0)
         return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Can not infer total number of classes from empty tensor.");
@@ -371,7 +381,7 @@ static bool embedding_shape(rg_call *c)
     rg_tensor *y = c->out[0];
     int64_t bad;
     if (!k_index_within(index, 0, weight->size[0], &bad))
-        return rg_fail(RG_INDEX_ERROR, "embedding", "index out of range in self");
+        return rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
     y->dtype = weight->dtype;
     rg_copy_shape(y, index);
     y->size[y->ndim++] = weight->size[1];

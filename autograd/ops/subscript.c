@@ -21,7 +21,7 @@ typedef struct { rg_tensor t; int at; rg_dims offsets, shape; } index_layout;   
 static bool index_find_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
                               rg_tensor *const index[], index_layout *p)
 {
-    int64_t from_end[RG_MAX_DIMS];              /* the sizes that the index tensors broadcast to, the last one first */
+    int64_t from_end[RG_MAX_DIMS];              /* what the index tensors broadcast to, the last size first */
     int n = 0;
     bool neighbours = true, fits = true, nowhere = false, none = false;
     for (int i = 0; i < k; i++) {
@@ -36,8 +36,8 @@ static bool index_find_layout(const char *op, const rg_tensor *t, const struct i
     }
     if (!fits) {
         char text[RG_MAX_DIMS * 192];
-        for (int i = 0, used = 0; i < k; i++)
-            used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", i ? ", " : "", RG_SHAPE_TEXT(index[i]));
+        for (int i = 0, at = 0; i < k; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s%s", i ? ", " : "", RG_SHAPE_TEXT(index[i]));
         return rg_fail(RG_INDEX_ERROR, op, "shape mismatch: indexing tensors could not be broadcast together with "
                        "shapes %s", text);
     }
@@ -371,8 +371,9 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
 {
     for (int d = 0; d < mask->ndim; d++)
         if (dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d])
-            return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the shape of the "
-                           "indexed tensor %s at index %d", RG_SHAPE_TEXT(mask), d, RG_SHAPE_TEXT(&s->part), dim + d);
+            return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the "
+                           "shape of the indexed tensor %s at index %d", RG_SHAPE_TEXT(mask), d,
+                           RG_SHAPE_TEXT(&s->part), dim + d);
     for (int d = 0; d < mask->ndim; d++) s->at.dim[s->n_index + d] = dim + d;
     if (!index_of_mask(mask, s->index + s->n_index)) return false;
     s->n_index += mask->ndim;
@@ -401,8 +402,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         }
     }
     if (x->ndim == 0 && n == 1 && flat[0].kind == RG_INDEX_NUMBER && flat[0].start == 0)
-        return rg_fail(RG_INDEX_ERROR, "index", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                       "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+        return rg_fail(RG_INDEX_ERROR, "index", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
+                       "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
     if (named > x->ndim && !(x->ndim == 0 && n == 1 && flat[0].kind != RG_INDEX_TENSOR))
         return rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d", x->ndim);
     s->n_steps = s->n_index = 0;
@@ -446,8 +447,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         if (index[i]->dtype == RG_BOOL) {
             ok = subscript_mask(s, index[i], at[i]);
         } else if (at[i] >= s->part.ndim) {
-            ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d (got %d)", s->part.ndim,
-                         at[i] + 1);
+            ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d (got %d)",
+                         s->part.ndim, at[i] + 1);
         } else {
             s->at.dim[s->n_index] = at[i];
             s->index[s->n_index++] = index[i];
@@ -458,8 +459,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items] -------------------------------------------------------------------------------------- */
 
-static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at, int n_index,
-                                 rg_tensor *const index[])
+static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at,
+                                 int n_index, rg_tensor *const index[])
 {
     for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, &step[i]);
     if (!x || n_index == 0) return x && n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
@@ -541,13 +542,15 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
         for (int d = 0; d < rest.n; d++) rest.v[d] = value->size[lead + d];
         if (lead && !(value = rg_reshape_dims(value, rest))) return NULL;
         if (s->n_index && !rg_expandable(value, &there))
-            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be broadcast "
-                           "to indexing result of shape %s", RG_SHAPE_TEXT(value), RG_SHAPE_TEXT(&there));
+            return rg_fail(RG_RUNTIME_ERROR, "set_item_", "shape mismatch: value tensor of shape %s cannot be "
+                           "broadcast to indexing result of shape %s", RG_SHAPE_TEXT(value),
+                           RG_SHAPE_TEXT(&there));
         if (!(value = rg_expand_dims(value, rg_shape(&there)))) return NULL;
     }
     if (converts) return rg_to(value, x->dtype);
-    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, got %s for "
-                   "the destination and %s for the source.", rg_scalar_name(x->dtype), rg_scalar_name(value->dtype));
+    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, "
+                   "got %s for the destination and %s for the source.", rg_scalar_name(x->dtype),
+                   rg_scalar_name(value->dtype));
 }
 
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items)

@@ -16,7 +16,7 @@ static bool view_end(rg_call *c)
 
 /* What an expanded x was repeated by, the engine sums over. */
 static rg_tensor *view_same_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
-static rg_tensor *view_reshape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
+static rg_tensor *view_shape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
 /* ---- alias: x itself, as another view of it --------------------------------------------------- */
 
@@ -167,15 +167,17 @@ RG_OP(select, .doc = "x at one index of dim", PART_ROW, PART_GRAD,
       RG_SAMPLES({ "(2,3)", RG_A(select, RG_PART_INDEX(0, 1)) }, { "(2,3,4)", RG_A(select, RG_PART_INDEX(1, 0)) },
                  { "(3)", RG_A(select, RG_PART_INDEX(0, 2)) }, { "(2,0)", RG_A(select, RG_PART_INDEX(0, 1)) }));
 RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW, PART_GRAD,
-      RG_SAMPLES({ "(2,3)", RG_A(slice, RG_PART_RANGE(1, 1, 2, 1)) }, { "(7,2)", RG_A(slice, RG_PART_RANGE(0, 1, 3, 2)) },
-                 { "(3)", RG_A(slice, RG_PART_RANGE(0, 3, 0, 1)) }, { "(2,0,3)", RG_A(slice, RG_PART_RANGE(2, 0, 2, 2)) }));
+      RG_SAMPLES({ "(2,3)", RG_A(slice, RG_PART_RANGE(1, 1, 2, 1)) },
+                 { "(7,2)", RG_A(slice, RG_PART_RANGE(0, 1, 3, 2)) },
+                 { "(3)", RG_A(slice, RG_PART_RANGE(0, 3, 0, 1)) },
+                 { "(2,0,3)", RG_A(slice, RG_PART_RANGE(2, 0, 2, 2)) }));
 RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW, PART_GRAD,
       RG_SAMPLES({ "(3,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 3)) },
                  { "(2,3,4)", RG_A(diagonal, RG_PART_DIAGONAL(2, 0, 1, 1)) },
                  { "(4,2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 2, -2, 2)) },
                  { "(2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 5, 0)) },
                  { "(0,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
-RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RULE(0, view_reshape_rule) },
+RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RULE(0, view_shape_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, RG_PART_NEW(1)) }, { "()", RG_A(unsqueeze, RG_PART_NEW(0)) },
                  { "(0,2)", RG_A(unsqueeze, RG_PART_NEW(2)) }));
 
@@ -269,12 +271,13 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
 {
     int d;
     if (!rg_check(x, "narrow")) return NULL;
-    if (x->ndim && length < 0) return rg_fail(RG_RUNTIME_ERROR, "narrow", "narrow(): length must be non-negative.");
+    if (x->ndim && length < 0) return rg_fail(RG_RUNTIME_ERROR, "narrow",
+                                              "narrow(): length must be non-negative.");
     if (!part_check("narrow", RG_RUNTIME_ERROR, part_no_dims, x, dim, &d)) return NULL;
     int64_t size = x->size[d];
     if (start < -size || start > size)
-        return rg_fail(RG_INDEX_ERROR, "narrow", "start out of range (expected to be in range of [%lld, %lld], but "
-                       "got %lld)", (long long)-size, (long long)size, (long long)start);
+        return rg_fail(RG_INDEX_ERROR, "narrow", "start out of range (expected to be in range of [%lld, %lld], "
+                       "but got %lld)", (long long)-size, (long long)size, (long long)start);
     if (start < 0) start += size;
     if (length > size - start)
         return rg_fail(RG_RUNTIME_ERROR, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).",
@@ -324,9 +327,11 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset)
         diagonal_within(x, &p);
         return RG_APPLY(diagonal_copy, &p, x);
     }
-    if (x->ndim != 1) return rg_fail(RG_RUNTIME_ERROR, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
+    if (x->ndim != 1) return rg_fail(RG_RUNTIME_ERROR, "diag", "diag(): Supports 1D or 2D tensors. Got %dD",
+                                     x->ndim);
     int64_t size;
-    if (offset == INT64_MIN || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size)) size = INT64_MAX;
+    if (offset == INT64_MIN || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size))
+        size = INT64_MAX;
     p.node = "DiagEmbedBackward0";
     return RG_APPLY(unslice, (&(struct unslice_attr){ p, { 2, { size, size } } }), x);
 }
@@ -337,8 +342,8 @@ static bool trace_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0];
     if (x->ndim != 2)
-        return rg_fail(RG_RUNTIME_ERROR, "trace", "trace: expected a matrix, but got tensor with dim %d", x->ndim);
-    if (x->dtype == RG_BOOL) return rg_fail(RG_NOT_IMPLEMENTED, "trace", "\"trace\" not implemented for 'Bool'");
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
+    if (x->dtype == RG_BOOL) return rg_fail(RG_NOT_IMPLEMENTED, NULL, "\"trace\" not implemented for 'Bool'");
     c->out[0]->ndim = 0;
     return true;
 }
@@ -402,8 +407,8 @@ rg_list rg_split(rg_tensor *x, int64_t size, int dim)
     if (size > 0 || (size == 0 && x->size[d] == 0)) return split_even("split", x, size, d);
     if (size < 0) rg_fail(RG_RUNTIME_ERROR, "split", "split expects split_size be non-negative, but got "
                           "split_size=%lld", (long long)size);
-    else rg_fail(RG_RUNTIME_ERROR, "split", "split_size can only be 0 if dimension size is 0, but got dimension size "
-                 "of %lld", (long long)x->size[d]);
+    else rg_fail(RG_RUNTIME_ERROR, "split", "split_size can only be 0 if dimension size is 0, but got dimension "
+                 "size of %lld", (long long)x->size[d]);
     return list_failed;
 }
 
@@ -418,12 +423,12 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim)
         overflow = __builtin_add_overflow(sum, sizes[i], &sum);
     }
     if (!negative && !overflow && sum == x->size[d])
-        return list_of_parts("split", x, n, (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" },
-                             sizes);
+        return list_of_parts("split", x, n,
+                             (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, sizes);
     const char *given = rg_shape_text(sizes ? n : 0, sizes, (char[192]){ 0 });
     if (negative)
-        rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes have only non-negative entries, but "
-                "got split_sizes=%s", given);
+        rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes have only non-negative entries, "
+                "but got split_sizes=%s", given);
     else
         rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes to sum exactly to %lld (input "
                 "tensor's size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim, given);
@@ -496,9 +501,9 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
     uint32_t mask;
     if (!rg_check(x, "permute")) return NULL;
     if (dims.n != x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "permute", "permute(sparse_coo): number of dimensions in the tensor input "
-                       "does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is "
-                       "not equal to len(dims) = %d", x->ndim, dims.n);
+        return rg_fail(RG_RUNTIME_ERROR, "permute", "permute(sparse_coo): number of dimensions in the tensor "
+                       "input does not match the length of the desired ordering of dimensions i.e. input.dim() = "
+                       "%d is not equal to len(dims) = %d", x->ndim, dims.n);
     return rg_wrap_dims("permute", &dims, x->ndim, &mask, "permute(): duplicate dims are not allowed.")
          ? permute_apply(&rg_op_permute, x, &dims) : NULL;
 }
@@ -528,7 +533,8 @@ rg_tensor *rg_t(rg_tensor *x)
 {
     if (!rg_check(x, "t")) return NULL;
     if (x->ndim > 2)
-        return rg_fail(RG_RUNTIME_ERROR, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD", x->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD",
+                       x->ndim);
     return permute_backwards(&rg_op_t, x);
 }
 
@@ -537,8 +543,8 @@ rg_tensor *rg_mT(rg_tensor *x)
     if (!rg_check(x, "mT")) return NULL;
     if (x->ndim == 0) return rg_lend(x);
     if (x->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got "
-                       "%d-D tensor.", x->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "mT", "tensor.mT is only supported on matrices or batches of matrices. "
+                       "Got %d-D tensor.", x->ndim);
     return rg_transpose(x, -2, -1);
 }
 
@@ -547,11 +553,12 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination)
     rg_dims *list[] = { &source, &destination };
     uint32_t mask[2] = { 0 };
     int n = source.n;
-    if (!rg_check(x, "movedim") || !rg_check_dims("movedim", n) || !rg_check_dims("movedim", destination.n)) return NULL;
+    if (!rg_check(x, "movedim") || !rg_check_dims("movedim", n) || !rg_check_dims("movedim", destination.n))
+        return NULL;
     const char *text[] = { RG_DIMS_TEXT(&source), RG_DIMS_TEXT(&destination) };
     if (n != destination.n)
-        return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: Invalid source or destination dims: source (%s dims) "
-                       "should contain the same number of dims as destination (%s dims)", text[0], text[1]);
+        return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: Invalid source or destination dims: source (%s "
+                       "dims) should contain the same number of dims as destination (%s dims)", text[0], text[1]);
     for (int i = 0, d; i < 2 * n; i++) {
         if (!rg_wrap_dim("movedim", list[i / n]->v[i % n], x->ndim, &d)) return NULL;
         list[i / n]->v[i % n] = d;
@@ -602,7 +609,7 @@ static const char *squeeze_node(const void *attr)
     return nodes[((const struct squeeze_attr *)attr)->form];
 }
 
-RG_OP(squeeze, .doc = "x without dims of size 1", .node_of = squeeze_node, VIEW_ROW(squeeze, view_reshape_rule),
+RG_OP(squeeze, .doc = "x without dims of size 1", .node_of = squeeze_node, VIEW_ROW(squeeze, view_shape_rule),
       RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, UINT32_MAX, 0) }, { "(2,1,3,1)", RG_A(squeeze, 2, 1) },
                  { "(2,3)", RG_A(squeeze, 1, 1) }, { "()", RG_A(squeeze, UINT32_MAX, 0) },
                  { "(1,0)", RG_A(squeeze, 3, 2) }));
@@ -661,7 +668,8 @@ static bool reshape_view(rg_call *c)
     rg_set_size(y, &RG_ATTR(c, reshape)->shape);
     if (!reshape_strides(c->in[0], y))
         return rg_fail(RG_RUNTIME_ERROR, "view", "view size is not compatible with input tensor's size and stride "
-                       "(at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
+                       "(at least one dimension spans across two contiguous subspaces). Use .reshape(...) "
+                       "instead.");
     if (RG_ATTR(c, reshape)->form == RESHAPE_COPY) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
@@ -672,7 +680,7 @@ static const char *reshape_node(const void *attr)
     return nodes[((const struct reshape_attr *)attr)->form];
 }
 
-RG_OP(reshape, .doc = "x in another shape", .node_of = reshape_node, VIEW_ROW(reshape, view_reshape_rule),
+RG_OP(reshape, .doc = "x in another shape", .node_of = reshape_node, VIEW_ROW(reshape, view_shape_rule),
       .some_strides = true,
       RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
@@ -684,7 +692,8 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape)
     int infer = -1;
     if (!rg_check_dims(op, shape->n)) return false;
     for (int d = 0; d < shape->n; d++) {
-        if (shape->v[d] == -1 && infer >= 0) return rg_fail(RG_RUNTIME_ERROR, op, "only one dimension can be inferred");
+        if (shape->v[d] == -1 && infer >= 0) return rg_fail(RG_RUNTIME_ERROR, op,
+                                                            "only one dimension can be inferred");
         if (shape->v[d] < -1)
             return rg_fail(RG_RUNTIME_ERROR, op, "invalid shape dimension %lld at index %d of shape %s",
                            (long long)shape->v[d], d, RG_DIMS_TEXT(shape));
@@ -737,7 +746,8 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim)
     if (!rg_check(x, "flatten") || !rg_wrap_dim("flatten", start_dim, x->ndim, &start)
         || !rg_wrap_dim("flatten", end_dim, x->ndim, &end)) return NULL;
     if (start > end)
-        return rg_fail(RG_RUNTIME_ERROR, "flatten", "flatten() has invalid args: start_dim cannot come after end_dim");
+        return rg_fail(RG_RUNTIME_ERROR, "flatten",
+                       "flatten() has invalid args: start_dim cannot come after end_dim");
     if (x->ndim == 0) return rg_reshape(x, 1);
     if (start == end) return rg_lend(x);
     rg_dims shape = { .n = x->ndim - (end - start) };
@@ -754,7 +764,8 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
     if (!rg_check(x, "unflatten") || !rg_wrap_dim("unflatten", dim, x->ndim, &at)) return NULL;
     if (sizes.n == 0) return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: sizes must be non-empty");
     if (x->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "Dimension specified as %d but tensor has no dimensions", at);
+        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "Dimension specified as %d but tensor has no dimensions",
+                       at);
     if (!rg_check_dims("unflatten", sizes.n) || !rg_check_dims("unflatten", x->ndim - 1 + sizes.n)) return NULL;
     int64_t product = 1, whole = x->size[at];
     int infer = -1, inferred = 0;
@@ -768,8 +779,8 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
         if (!reshape_infer("unflatten", &part, &sizes)) return NULL;
     if (infer >= 0 && product > 0 && whole % product == 0) sizes.v[infer] = whole / product;
     else if (infer >= 0 || product != whole)
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size of "
-                       "dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
+        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size "
+                       "of dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
     rg_dims shape = { .n = x->ndim - 1 + sizes.n };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = d < at ? x->size[d] : d < at + sizes.n ? sizes.v[d - at] : x->size[d - sizes.n + 1];
