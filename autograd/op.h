@@ -158,6 +158,7 @@ rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p);             /* select, sl
 int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
 /* ---- in a rule ------------------------------------------------------------------- */
+rg_rule rg_rule_same;                   /* g itself: the engine sums over what was expanded, and casts back */
 rg_tensor *rg_saved(const rg_step *s, int input);           /* the value of an input; RG_NONE if absent */
 rg_tensor *rg_saved_output(const rg_step *s);
 rg_tensor *rg_saved_output_at(const rg_step *s, int output);

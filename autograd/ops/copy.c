@@ -27,11 +27,8 @@ static bool to_forward(rg_call *c)
     return true;
 }
 
-/* The engine casts back. */
-static rg_tensor *to_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
-
 RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node_of = to_node, .n_in = 1,
-      .shape = to_shape, .forward = to_forward, .grad = { RG_RULE(0, to_rule) },
+      .shape = to_shape, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64, NULL) }, { "()", RG_A(to, RG_FLOAT64, NULL) },
                  { "(0,2)", RG_A(to, RG_FLOAT64, NULL) }));
 
@@ -50,7 +47,7 @@ rg_tensor *rg_copied(rg_tensor *x)
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype); }
 
 RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1,
-      .shape = rg_shape_same, .forward = to_forward, .grad = { RG_RULE(0, to_rule) },
+      .shape = rg_shape_same, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
 rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
@@ -200,7 +197,10 @@ static bool stack_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) { return rg_select(g, RG_ATTR(s, stack)->dim, s->input); }
+static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g)
+{
+    return rg_select(g, RG_ATTR(s, stack)->dim, s->input);
+}
 
 RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined along a new dim",
       .node = "StackBackward0", .typing = RG_PROMOTED, .shape = stack_shape, .forward = stack_forward,
@@ -246,7 +246,8 @@ static bool repeat_shape(rg_call *c)
     rg_dims shape = *times;
     int first = shape.n - x->ndim;
     for (int d = 0; d < shape.n; d++)
-        if (d >= first && __builtin_mul_overflow(shape.v[d], x->size[d - first], &shape.v[d])) shape.v[d] = INT64_MAX;
+        if (d >= first && __builtin_mul_overflow(shape.v[d], x->size[d - first], &shape.v[d]))
+            shape.v[d] = INT64_MAX;
     rg_set_size(c->out[0], &shape);
     return rg_dims_numel(NULL, &shape) >= 0;
 }

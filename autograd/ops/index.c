@@ -73,15 +73,13 @@ static bool put_forward(rg_call *c)
     return index_along(c->op, c->attr, c->op == &rg_op_scatter ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-static rg_tensor *put_added_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
-
 #define TAKE_ROW                                                                                        \
     .attr_size = sizeof(struct index_along_attr), .n_in = 2, .forward = take_forward,                   \
     .grad = { RG_RULE_INTO(RG_IN(1), take_rule, take_into) }
 #define PUT_ROW(x_rule, source_rule)                                                                    \
     .attr_size = sizeof(struct index_along_attr), .n_in = 3, .inplace = true, .forward = put_forward,   \
     .grad = { x_rule, RG_NO_RULE, RG_RULE(RG_IN(1), source_rule) }
-#define PUT_ADDED RG_RULE(0, put_added_rule)
+#define PUT_ADDED RG_RULE(0, rg_rule_same)
 
 /* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
 

@@ -14,16 +14,14 @@ static bool view_end(rg_call *c)
 #define VIEW_ROW(ident, rule_) \
     .attr_size = sizeof(struct ident##_attr), .n_in = 1, .view = ident##_view, .grad = { RG_RULE(0, rule_) }
 
-/* What an expanded x was repeated by, the engine sums over. */
-static rg_tensor *view_same_rule(const rg_step *s, rg_tensor *g) { (void)s; return g; }
-static rg_tensor *view_shape_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
+static rg_tensor *view_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
 /* ---- alias: x itself, as another view of it --------------------------------------------------- */
 
 static bool alias_view(rg_call *c) { return rg_view_begin(c) && rg_view_end(c); }
 
 RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, .view = alias_view,
-      .grad = { RG_RULE(0, view_same_rule) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
+      .grad = { RG_RULE(0, rg_rule_same) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
 /* ---- expand: dims of size 1 become larger, with stride 0 -------------------------------- */
 
@@ -66,7 +64,7 @@ static bool expand_view(rg_call *c)
     return view_end(c);
 }
 
-RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", VIEW_ROW(expand, view_same_rule),
+RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", VIEW_ROW(expand, rg_rule_same),
       RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(2, 3)) }, { "(2,1)", RG_A(expand, RG_D(4, -1, 3)) },
                  { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) },
                  { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
@@ -177,7 +175,7 @@ RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW, PART_G
                  { "(4,2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 2, -2, 2)) },
                  { "(2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 5, 0)) },
                  { "(0,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
-RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RULE(0, view_shape_rule) },
+RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RULE(0, view_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, RG_PART_NEW(1)) }, { "()", RG_A(unsqueeze, RG_PART_NEW(0)) },
                  { "(0,2)", RG_A(unsqueeze, RG_PART_NEW(2)) }));
 
@@ -609,7 +607,7 @@ static const char *squeeze_node(const void *attr)
     return nodes[((const struct squeeze_attr *)attr)->form];
 }
 
-RG_OP(squeeze, .doc = "x without dims of size 1", .node_of = squeeze_node, VIEW_ROW(squeeze, view_shape_rule),
+RG_OP(squeeze, .doc = "x without dims of size 1", .node_of = squeeze_node, VIEW_ROW(squeeze, view_rule),
       RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, UINT32_MAX, 0) }, { "(2,1,3,1)", RG_A(squeeze, 2, 1) },
                  { "(2,3)", RG_A(squeeze, 1, 1) }, { "()", RG_A(squeeze, UINT32_MAX, 0) },
                  { "(1,0)", RG_A(squeeze, 3, 2) }));
@@ -680,7 +678,7 @@ static const char *reshape_node(const void *attr)
     return nodes[((const struct reshape_attr *)attr)->form];
 }
 
-RG_OP(reshape, .doc = "x in another shape", .node_of = reshape_node, VIEW_ROW(reshape, view_shape_rule),
+RG_OP(reshape, .doc = "x in another shape", .node_of = reshape_node, VIEW_ROW(reshape, view_rule),
       .some_strides = true,
       RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
@@ -768,19 +766,18 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
                        at);
     if (!rg_check_dims("unflatten", sizes.n) || !rg_check_dims("unflatten", x->ndim - 1 + sizes.n)) return NULL;
     int64_t product = 1, whole = x->size[at];
-    int infer = -1, inferred = 0;
+    int inferred = 0;
     bool sound = true;
     for (int i = 0; i < sizes.n; i++) {
-        if (sizes.v[i] == -1) infer = i, inferred++;
+        if (sizes.v[i] == -1) inferred++;
         else sound = sound && sizes.v[i] >= 0 && !__builtin_mul_overflow(product, sizes.v[i], &product);
     }
+    sound = sound && inferred <= 1 && !(inferred && product == 0 && whole == 0);
+    if (sound && (inferred ? product == 0 || whole % product : product != whole))
+        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size of "
+                       "dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
     rg_tensor part = { .ndim = 1, .numel = whole, .size = { whole } };
-    if (inferred > 1 || (infer >= 0 && product == 0 && whole == 0) || !sound)
-        if (!reshape_infer("unflatten", &part, &sizes)) return NULL;
-    if (infer >= 0 && product > 0 && whole % product == 0) sizes.v[infer] = whole / product;
-    else if (infer >= 0 || product != whole)
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size "
-                       "of dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
+    if (!reshape_infer("unflatten", &part, &sizes)) return NULL;
     rg_dims shape = { .n = x->ndim - 1 + sizes.n };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = d < at ? x->size[d] : d < at + sizes.n ? sizes.v[d - at] : x->size[d - sizes.n + 1];
