@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-static const struct { const char *name, *scalar; } dtypes[] = {
-    [RG_BOOL]    = { "torch.bool",    "Bool" },
-    [RG_INT64]   = { "torch.int64",   "Long" },
-    [RG_FLOAT32] = { "torch.float32", "Float" },
-    [RG_FLOAT64] = { "torch.float64", "Double" },
+static const struct { const char *name, *scalar, *in_c; } dtypes[] = {
+    [RG_BOOL]    = { "torch.bool",    "Bool",   "bool" },
+    [RG_INT64]   = { "torch.int64",   "Long",   "long int" },
+    [RG_FLOAT32] = { "torch.float32", "Float",  "float" },
+    [RG_FLOAT64] = { "torch.float64", "Double", "double" },
 };
 
 static _Atomic rg_dtype default_dtype = RG_FLOAT32;
@@ -23,6 +23,7 @@ bool rg_check_dtype(const char *op, int dtype)
 
 const char *rg_dtype_name(rg_dtype d)  { return is_dtype(d) ? dtypes[d].name : "torch.?"; }
 const char *rg_scalar_name(rg_dtype d) { return is_dtype(d) ? dtypes[d].scalar : "?"; }
+const char *rg_c_name(rg_dtype d)      { return is_dtype(d) ? dtypes[d].in_c : "?"; }
 
 rg_dtype rg_default_dtype(void) { return default_dtype; }
 

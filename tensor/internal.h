@@ -193,6 +193,7 @@ bool rg_check_dims(const char *op, int n);                          /* at most R
 bool rg_check_dtype(const char *op, int dtype);
 rg_dtype rg_promote(int n, rg_tensor *const t[]);       /* torch's result_type */
 const char *rg_scalar_name(rg_dtype d);                 /* Float, Double, Long, Bool */
+const char *rg_c_name(rg_dtype d);                      /* float, double, long int, bool */
 double   rg_load_f64(const void *p, rg_dtype d);
 int64_t  rg_load_i64(const void *p, rg_dtype d);
 void     rg_store_f64(void *p, rg_dtype d, double v);

@@ -19,7 +19,7 @@ static bool attention_shape(rg_call *c)
 
 static bool attention_forward(rg_call *c)
 {
-    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
+    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], NULL, NULL, c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
 }
 
 static rg_tensor *attention_causal(const rg_tensor *scores)
@@ -58,13 +58,9 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[])
 {
     rg_tensor *in[] = { rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
     if (!in[0] || !in[1] || !in[2] || !in[3]) return false;
-    for (int i = 0; i < 3; i++) {
-        rg_dims shape;
-        if (!rg_wants(s, i)) continue;
-        shape = rg_input_dims(s, i);
-        if (!(gin[i] = rg_new(in[i]->dtype, shape.n, shape.v))) return false;
-    }
-    return k_attend_backward(&RG_ATTR(s, attention)->how, gin, s->g[0], in, rg_is_none(in[3]) ? NULL : in[3]);
+    for (int i = 0; i < 3; i++)
+        if (rg_wants(s, i) && !(gin[i] = rg_new(in[i]->dtype, 4, in[i]->size))) return false;
+    return k_attend(&RG_ATTR(s, attention)->how, NULL, s->g[0], gin, in, rg_is_none(in[3]) ? NULL : in[3]);
 }
 
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3))
@@ -100,20 +96,19 @@ static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_
 
 static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_attention_options *o)
 {
-    static const char *const ctype[] = { "bool", "long int", "float", "double" };
     rg_tensor *const all[] = { q, k, v, o->attn_mask };
     for (int i = 0; i < 4; i++)
-        if ((i < 3 || !rg_is_none(all[i])) && !rg_check(all[i], "scaled_dot_product_attention")) return false;
+        if (!(i < 3 ? rg_check : rg_check_optional)(all[i], "scaled_dot_product_attention")) return false;
     if (q->dtype != k->dtype || k->dtype != v->dtype)
         return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: "
-                              "%s and value.dtype: %s instead.", ctype[q->dtype], ctype[k->dtype], ctype[v->dtype]);
+                              "%s and value.dtype: %s instead.", rg_c_name(q->dtype), rg_c_name(k->dtype), rg_c_name(v->dtype));
     if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
         return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
                               "%d key.dim: %d and value.dim: %d instead.", q->ndim, k->ndim, v->ndim);
     if (!rg_is_none(o->attn_mask)) {
         if (o->attn_mask->dtype != RG_BOOL && o->attn_mask->dtype != RG_FLOAT32 && o->attn_mask->dtype != q->dtype)
             return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-                                  "attn_mask.dtype: %s and  query.dtype: %s instead.", ctype[o->attn_mask->dtype], ctype[q->dtype]);
+                                  "attn_mask.dtype: %s and  query.dtype: %s instead.", rg_c_name(o->attn_mask->dtype), rg_c_name(q->dtype));
         if (o->is_causal)
             return ATTENTION_FAIL(RG_RUNTIME_ERROR, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
     }

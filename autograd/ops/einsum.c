@@ -12,55 +12,90 @@
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
 typedef struct { int n, label[RG_MAX_DIMS]; } einsum_dims;      /* the label of each dim */
-typedef struct { rg_tensor *t; einsum_dims dims; } einsum_operand;
+typedef struct { rg_tensor *t; einsum_dims dims; int n, given[64]; bool ellipsis; } einsum_operand;      /* given: as read */
 
 static int einsum_label(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
 static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + label - 26; }
 
 #define EINSUM_FAIL(...) rg_fail(RG_RUNTIME_ERROR, "einsum", "einsum(): " __VA_ARGS__)
 
-/* The labels from *at to the next comma, arrow or end; how many there are, or -1.
- * operand -1 is the output. Those beyond `room` are only counted. */
-static int einsum_read(const char *equation, int *at, int operand, int room, int label[], bool *ellipsis)
+/* The labels from *at to the next comma, arrow or end. Operand -1 is the output. Those beyond the room are only counted. */
+static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o)
 {
     char where[32];
-    int n = 0;
     snprintf(where, sizeof where, operand < 0 ? "output" : "operand %d", operand);
-    *ellipsis = false;
     for (;; ++*at) {
         const char *c = equation + *at;
         int found = einsum_label(*c);
-        if (*c == '\0' || (operand >= 0 && (*c == ',' || (c[0] == '-' && c[1] == '>')))) return n;
+        if (*c == '\0' || (operand >= 0 && (*c == ',' || (c[0] == '-' && c[1] == '>')))) return true;
         if (*c == ' ') continue;
         if (*c == '.') {
-            if (*ellipsis && operand >= 0) EINSUM_FAIL("found '.' for %s for which an ellipsis was already found", where);
-            else if (*ellipsis) EINSUM_FAIL("found '.' for output but an ellipsis (...) was already found");
-            else if (c[1] != '.' || c[2] != '.')
-                EINSUM_FAIL("found '.' for %s that is not part of any ellipsis%s", where, operand < 0 ? " (...)" : "");
-            else {
-                *ellipsis = true;
-                *at += 2;
-                found = EINSUM_ELLIPSIS;
-            }
-        } else if (found < 0)
-            EINSUM_FAIL("invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", *at);
-        if (found < 0) return -1;
-        if (n < room) label[n] = found;
-        n++;
+            if (o->ellipsis && operand >= 0) return EINSUM_FAIL("found '.' for %s for which an ellipsis was already found", where);
+            if (o->ellipsis) return EINSUM_FAIL("found '.' for output but an ellipsis (...) was already found");
+            if (c[1] != '.' || c[2] != '.')
+                return EINSUM_FAIL("found '.' for %s that is not part of any ellipsis%s", where, operand < 0 ? " (...)" : "");
+            o->ellipsis = true;
+            *at += 2;
+            found = EINSUM_ELLIPSIS;
+        }
+        if (found < 0)
+            return EINSUM_FAIL("invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", *at);
+        if (o->n < RG_COUNT(o->given)) o->given[o->n] = found;
+        o->n++;
     }
 }
 
 /* The dims of `covered` labels in place of an ellipsis: the last of `all`. */
-static bool einsum_spread(einsum_dims *to, int n, const int label[], int covered, int all)
+static bool einsum_spread(einsum_operand *o, int covered, int all)
 {
-    to->n = 0;
-    for (int i = 0; i < n; i++) {
-        int times = label[i] == EINSUM_ELLIPSIS ? covered : 1;
-        if (to->n + times > RG_MAX_DIMS) return rg_check_dims("einsum", to->n + times);
+    for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
+        int l = o->given[i], times = l == EINSUM_ELLIPSIS ? covered : 1;
+        if (!rg_check_dims("einsum", o->dims.n + times)) return false;
         for (int k = 0; k < times; k++)
-            to->label[to->n++] = label[i] == EINSUM_ELLIPSIS ? EINSUM_LETTERS + all - covered + k : label[i];
+            o->dims.label[o->dims.n++] = l == EINSUM_ELLIPSIS ? EINSUM_LETTERS + all - covered + k : l;
     }
     return true;
+}
+
+/* The operands' labels, and behind the n operands the output's. */
+static bool einsum_parse(const char *equation, einsum_operand *o, int n)
+{
+    int at = 0, all = 0, count[EINSUM_LABELS] = { 0 };         /* all: dims that ellipses cover */
+    einsum_operand *out = o + n;
+    for (int i = 0; i < n; i++, at++) {
+        if (!einsum_read(equation, &at, i, &o[i])) return false;
+        for (int k = 0; k < RG_MIN(o[i].n, RG_COUNT(o->given)); k++)
+            if (o[i].given[k] != EINSUM_ELLIPSIS) count[o[i].given[k]]++;
+        if (o[i].ellipsis) all = RG_MAX(all, o[i].t->ndim - (o[i].n - 1));
+        if (equation[at] == ',' && i + 1 == n) return EINSUM_FAIL("fewer operands were provided than specified in the equation");
+        if (equation[at] != ',' && i + 1 < n) return EINSUM_FAIL("more operands were provided than specified in the equation");
+    }
+    for (int i = 0; i < n; i++) {
+        int labels = o[i].n - o[i].ellipsis, ndim = o[i].t->ndim;
+        if (o[i].ellipsis ? labels > ndim : labels != ndim)
+            return EINSUM_FAIL("the number of subscripts in the equation (%d%s (%d) for operand %d%s", labels,
+                               o[i].ellipsis ? ") is more than the number of dimensions" : ") does not match the number of dimensions",
+                               ndim, i, o[i].ellipsis ? "" : " and no ellipsis was given");
+    }
+    if (equation[--at] == '-') {
+        at += 2;
+        if (!einsum_read(equation, &at, -1, out)) return false;
+        for (int k = 0; k < RG_MIN(out->n, RG_COUNT(out->given)); k++) {
+            int l = out->given[k];
+            if (l == EINSUM_ELLIPSIS) continue;
+            for (int j = 0; j < k; j++)
+                if (out->given[j] == l) return EINSUM_FAIL("output subscript %c appears more than once in the output", einsum_letter(l));
+            if (!count[l])
+                return EINSUM_FAIL("output subscript %c does not appear in the equation for any input operand", einsum_letter(l));
+        }
+    } else {
+        out->given[out->n++] = EINSUM_ELLIPSIS;
+        for (int l = 0; l < EINSUM_LETTERS; l++)
+            if (count[l] == 1) out->given[out->n++] = l;
+    }
+    for (int i = 0; i < n; i++)
+        if (!einsum_spread(&o[i], o[i].t->ndim - (o[i].n - 1), all)) return false;
+    return einsum_spread(out, all, all);
 }
 
 static int einsum_find(const einsum_dims *d, int label)
@@ -187,97 +222,52 @@ static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[
     return a->t != NULL;
 }
 
+static void einsum_want(bool wanted[], const einsum_dims *dims)
+{
+    for (int d = 0; d < dims->n; d++) wanted[dims->label[d]] = true;
+}
+
+/* The n operands' sum of products; what comes out is described behind them. */
+static rg_tensor *einsum_run(einsum_operand *o, int n)
+{
+    const einsum_dims *out = &o[n].dims, *dims = &o[0].dims;
+    int64_t seen[EINSUM_LABELS];
+    for (int l = 0; l < EINSUM_LABELS; l++) seen[l] = 1;
+    for (int i = 0; i < n; i++)
+        if (!einsum_diagonals(&o[i], i, seen)) return NULL;
+    for (int i = 1; i < n; i++) {
+        bool wanted[EINSUM_LABELS] = { false };
+        for (int k = i + 1; k <= n; k++) einsum_want(wanted, &o[k].dims);
+        if (!einsum_pair(&o[0], &o[i], wanted, i == n - 1 ? out : NULL)) return NULL;
+    }
+    bool kept[EINSUM_LABELS] = { false }, moved = n == 1;
+    rg_dims order = { 0 }, over = { 0 };
+    einsum_want(kept, out);
+    for (int d = 0; d < out->n; d++) order.v[order.n++] = einsum_find(dims, out->label[d]);
+    for (int d = 0; d < dims->n; d++)
+        if (!kept[dims->label[d]]) over.v[over.n++] = order.n, order.v[order.n++] = d;
+    for (int d = 0; d < order.n; d++) moved |= order.v[d] != d;
+    rg_tensor *y = moved ? rg_permute_dims(o[0].t, order) : o[0].t;
+    if (y && moved && n > 1) y = rg_reshape_dims(y, rg_shape(y));       /* which is how torch's ends */
+    return y && over.n ? rg_sum_dims(y, over, false) : y;
+}
+
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands)
 {
-    enum { READ = 64 };
-    int at = 0, n = operands.n, all = 0, count[EINSUM_LABELS] = { 0 }, n_out, given[READ], out_given[READ];
-    bool ellipsis, wanted[EINSUM_LABELS] = { false };
-    int64_t seen[EINSUM_LABELS];
-    einsum_dims out = { 0 };
+    int n = operands.n;
     if (n < 1 || !operands.v)
         return rg_fail(RG_VALUE_ERROR, "einsum", "einsum(): must specify the equation string and at least one operand, or at least "
                        "one operand and its subscripts list");
     if (!equation) return rg_fail(RG_TYPE_ERROR, "einsum", "the equation must be a string");
     for (int i = 0; i < n; i++)
         if (!rg_check(operands.v[i], "einsum")) return NULL;
-    for (int i = 0, covered;; i++, at++) {              /* how many dims the ellipses cover; which labels there are */
-        int labels = einsum_read(equation, &at, i, READ, given, &ellipsis);
-        if (labels < 0) return NULL;
-        for (int k = 0; k < RG_MIN(labels, READ); k++)
-            if (given[k] != EINSUM_ELLIPSIS) count[given[k]]++;
-        if (i < n) {
-            int ndim = operands.v[i]->ndim;
-            covered = ndim - (labels - ellipsis);
-            if (ellipsis && covered > all) all = covered;
-        }
-        if (equation[at] == ',' && i + 1 >= n) return EINSUM_FAIL("fewer operands were provided than specified in the equation");
-        if (equation[at] == ',') continue;
-        if (i + 1 < n) return EINSUM_FAIL("more operands were provided than specified in the equation");
-        break;
-    }
-    bool arrow = equation[at] == '-';
-    int lhs = 0;
-    for (int i = 0; i < n; i++, lhs++) {
-        int labels = einsum_read(equation, &lhs, i, READ, given, &ellipsis), ndim = operands.v[i]->ndim;
-        if (ellipsis ? labels - 1 > ndim : labels != ndim)
-            return EINSUM_FAIL("the number of subscripts in the equation (%d%s (%d) for operand %d%s", labels - ellipsis,
-                               ellipsis ? ") is more than the number of dimensions" : ") does not match the number of dimensions",
-                               ndim, i, ellipsis ? "" : " and no ellipsis was given");
-    }
-    if (arrow) {
-        at += 2;
-        if ((n_out = einsum_read(equation, &at, -1, READ, out_given, &ellipsis)) < 0) return NULL;
-        for (int k = 0; k < RG_MIN(n_out, READ); k++) {
-            int l = out_given[k];
-            if (l == EINSUM_ELLIPSIS) continue;
-            for (int j = 0; j < k; j++)
-                if (out_given[j] == l) return EINSUM_FAIL("output subscript %c appears more than once in the output", einsum_letter(l));
-            if (!count[l])
-                return EINSUM_FAIL("output subscript %c does not appear in the equation for any input operand", einsum_letter(l));
-        }
-    } else {
-        n_out = 0;
-        out_given[n_out++] = EINSUM_ELLIPSIS;
-        for (int l = 0; l < EINSUM_LETTERS; l++)
-            if (count[l] == 1) out_given[n_out++] = l;
-    }
-    if (!einsum_spread(&out, RG_MIN(n_out, READ), out_given, all, all)) return NULL;
-    for (int l = 0; l < EINSUM_LABELS; l++) seen[l] = 1;
     RG_SCOPE();
-    size_t bytes = (size_t)n * sizeof(einsum_operand);
+    size_t bytes = ((size_t)n + 1) * sizeof(einsum_operand);
     einsum_operand *o = rg_alloc(bytes, RG_MEM_OTHER);
     if (!o) return NULL;
-    bool ok = true;
-    lhs = 0;
-    for (int i = 0; i < n && ok; i++, lhs++) {
-        int labels = einsum_read(equation, &lhs, i, READ, given, &ellipsis);
-        o[i].t = operands.v[i];
-        ok = einsum_spread(&o[i].dims, labels, given, o[i].t->ndim - (labels - 1), all) && einsum_diagonals(&o[i], i, seen);
-    }
-    for (int i = 1; i < n && ok; i++) {
-        memset(wanted, 0, sizeof wanted);
-        for (int d = 0; d < out.n; d++) wanted[out.label[d]] = true;
-        for (int k = i + 1; k < n; k++)
-            for (int d = 0; d < o[k].dims.n; d++) wanted[o[k].dims.label[d]] = true;
-        ok = einsum_pair(&o[0], &o[i], wanted, i == n - 1 ? &out : NULL);
-    }
-    rg_tensor *y = NULL;
-    if (ok) {
-        rg_dims order = { 0 };
-        einsum_dims *dims = &o[0].dims;
-        memset(wanted, 0, sizeof wanted);
-        for (int d = 0; d < out.n; d++) wanted[out.label[d]] = true;
-        for (int d = 0; d < out.n; d++) order.v[order.n++] = einsum_find(dims, out.label[d]);
-        for (int d = 0; d < dims->n; d++)
-            if (!wanted[dims->label[d]]) order.v[order.n++] = d;
-        bool moved = n == 1;
-        for (int d = 0; d < order.n; d++) moved |= order.v[d] != d;
-        y = moved ? rg_permute_dims(o[0].t, order) : o[0].t;
-        if (y && moved && n > 1) y = rg_reshape_dims(y, rg_shape(y));   /* which is how torch's ends */
-        rg_dims over = { 0 };
-        for (int d = out.n; d < order.n; d++) over.v[over.n++] = d;
-        if (y && over.n) y = rg_sum_dims(y, over, false);
-    }
+    memset(o, 0, bytes);
+    for (int i = 0; i < n; i++) o[i].t = operands.v[i];
+    rg_tensor *y = einsum_parse(equation, o, n) ? einsum_run(o, n) : NULL;
     rg_free(o, bytes, RG_MEM_OTHER);
     return y ? rg_escape(y) : NULL;
 }

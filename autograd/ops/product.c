@@ -3,9 +3,6 @@
  */
 #include "autograd/op.h"
 
-/* C's names for the dtypes, which torch uses in some of its sentences. */
-static const char *const product_ctype[] = { "bool", "long int", "float", "double" };
-
 #define PRODUCT_FAIL(...) rg_fail(RG_RUNTIME_ERROR, __VA_ARGS__)
 
 static bool product_mismatch(const char *op, int64_t n, int64_t k, int64_t k2, int64_t m)
@@ -20,23 +17,10 @@ static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int
 }
 
 /* t with a dim of size 1 more at `at`: a vector as a matrix. */
-static rg_tensor product_raise(const rg_tensor *t, int at)
+static rg_tensor product_raise(rg_tensor t, int at)
 {
-    rg_tensor y = *t;
-    for (int d = y.ndim++; d > at; d--) y.size[d] = t->size[d - 1], y.stride[d] = t->stride[d - 1];
-    y.size[at] = y.stride[at] = 1;
-    return y;
-}
-
-/* t with its last two dims exchanged. */
-static rg_tensor product_transposed(const rg_tensor *t)
-{
-    rg_tensor y = *t;
-    int r = t->ndim - 2, c = t->ndim - 1;
-    y.size[r] = t->size[c], y.stride[r] = t->stride[c];
-    y.size[c] = t->size[r], y.stride[c] = t->stride[r];
-    rg_update_flags(&y);
-    return y;
+    rg_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
+    return t;
 }
 
 /* How many vectors t consists of, if they lie along `dim`. */
@@ -76,8 +60,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     rg_tensor l = *a, r = *b, y = { 0 };
     if (fold && !(a->flags & b->flags & RG_CONTIGUOUS)) return true;
     if (fold) l = product_folded(&l), r = product_folded(&r);
-    if (turn_a) l = product_transposed(&l);
-    if (turn_b) r = product_transposed(&r);
+    if (turn_a) l = k_turned(&l);
+    if (turn_b) r = k_turned(&r);
     return product_shape("matmul", &y, &l, &r) && (*gin = rg_new(l.dtype, y.ndim, y.size)) && k_matmul(*gin, &l, &r);
 }
 
@@ -95,8 +79,8 @@ static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, cons
 {
     const char *name = how->name;
     if (a->size[a->ndim - 1] == b->size[b->ndim == 1 ? 0 : b->ndim - 2] && a->dtype == b->dtype && a->dtype != RG_BOOL) return true;
-    rg_tensor row = a->ndim == 1 ? product_raise(a, 0) : *a, column = b->ndim == 1 ? product_raise(b, 1) : *b;
-    const rg_tensor turned[] = { product_transposed(&column), product_transposed(&row) };
+    rg_tensor row = a->ndim == 1 ? product_raise(*a, 0) : *a, column = b->ndim == 1 ? product_raise(*b, 1) : *b;
+    const rg_tensor turned[] = { k_turned(&column), k_turned(&row) };
     const rg_tensor *l = how->swapped ? &turned[0] : &row, *r = how->swapped ? &turned[1] : &column;
     long long n = product_vectors(l, l->ndim - 1), k = l->size[l->ndim - 1], k2 = r->size[r->ndim - 2], m = r->size[r->ndim - 1];
     const char *type_l = rg_scalar_name(l->dtype), *type_r = rg_scalar_name(r->dtype);
@@ -119,7 +103,7 @@ static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, cons
     case MATMUL_MM:
         if (k != k2) return product_mismatch(name, n, k, k2, m);
         if (!same)
-            return PRODUCT_FAIL(name, "expected m1 and m2 to have the same dtype, but got: %s != %s", product_ctype[l->dtype], product_ctype[r->dtype]);
+            return PRODUCT_FAIL(name, "expected m1 and m2 to have the same dtype, but got: %s != %s", rg_c_name(l->dtype), rg_c_name(r->dtype));
         break;
     default:
         if (k != k2) return product_batch_mismatch(name, batches, k, batches, k2);
@@ -143,13 +127,13 @@ static bool matmul_forward(rg_call *c)
     const rg_tensor *a = c->in[0], *b = c->in[1];
     rg_tensor y = *c->out[0], row, column;
     if (a->ndim == 1) {
-        row = product_raise(a, 0);
-        y = product_raise(&y, b->ndim == 1 ? 0 : y.ndim - 1);
+        row = product_raise(*a, 0);
+        y = product_raise(y, b->ndim == 1 ? 0 : y.ndim - 1);
         a = &row;
     }
     if (b->ndim == 1) {
-        column = product_raise(b, 1);
-        y = product_raise(&y, y.ndim);
+        column = product_raise(*b, 1);
+        y = product_raise(y, y.ndim);
         b = &column;
     }
     return k_matmul(&y, a, b);
@@ -282,7 +266,7 @@ static bool baddbmm_same_dtype(const rg_tensor *c, const rg_tensor *a, const rg_
         return PRODUCT_FAIL("baddbmm", "expected scalar type %s but found %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
     if (c->dtype != a->dtype)
         return PRODUCT_FAIL("baddbmm", "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
-                            product_ctype[c->dtype], product_ctype[a->dtype], product_ctype[b->dtype]);
+                            rg_c_name(c->dtype), rg_c_name(a->dtype), rg_c_name(b->dtype));
     return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, "baddbmm", "\"baddbmm\" not implemented for 'Bool'");
 }
 
@@ -355,7 +339,7 @@ static bool linear_shape(rg_call *c)
     rg_copy_shape(y, x);
     y->size[y->ndim - 1] = w->size[0];
     if (rg_is_none(bias) || x->size[x->ndim - 1] != w->size[1]) {
-        rg_tensor t = product_transposed(w);
+        rg_tensor t = k_turned(w);
         return matmul_check(&(struct matmul_attr){ "linear", "", MATMUL_MM, false }, x, &t, y);
     }
     return rg_may_expand("linear", bias, rows) && addmm_same_dtype("linear", bias, x, w);
@@ -363,10 +347,10 @@ static bool linear_shape(rg_call *c)
 
 static bool linear_forward(rg_call *c)
 {
-    rg_tensor y = *c->out[0], x = *c->in[0], w = product_transposed(c->in[1]);
+    rg_tensor y = *c->out[0], x = *c->in[0], w = k_turned(c->in[1]);
     bool biased = !rg_is_none(c->in[2]);
     if (biased) rg_copy_elements(&y, c->in[2]);
-    if (x.ndim == 1) x = product_raise(&x, 0), y = product_raise(&y, 0);
+    if (x.ndim == 1) x = product_raise(x, 0), y = product_raise(y, 0);
     return k_addmatmul(&y, &x, &w, 1, biased);
 }
 

@@ -50,8 +50,6 @@ struct masked_fill_attr { const char *node; bool inplace; };
 #define MASKED_FILL(value, inplace) \
     (&(struct masked_fill_attr){ elementwise_number(value) ? "MaskedFillBackward0" : "MaskedFillBackward1", inplace })
 
-static const char *const dtype_in_c[] = { "bool", "long int", "float", "double" };
-
 static bool masked_fill_shape(rg_call *c)
 {
     rg_tensor *mask = c->in[1], *value = c->in[2];
@@ -60,7 +58,7 @@ static bool masked_fill_shape(rg_call *c)
                        "got tensor with %d dimension(s).", value->ndim);
     if (mask->dtype != RG_BOOL)
         return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with "
-                       "dtype %s", dtype_in_c[mask->dtype]);
+                       "dtype %s", rg_c_name(mask->dtype));
     bool inplace = RG_ATTR(c, masked_fill)->inplace;    /* which torch names first */
     return rg_broadcast_shapes("masked_fill", inplace ? c->in[0] : mask, inplace ? mask : c->in[0], c->out[0]);
 }
@@ -191,8 +189,8 @@ static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tenso
 {
     if (!rg_check(a, op) || !rg_check(b, op) || !rg_check(weight, op)) return NULL;
     const rg_tensor *odd = a->dtype != b->dtype ? b : weight->ndim && a->dtype != weight->dtype ? weight : NULL;
-    if (odd) return rg_fail(RG_RUNTIME_ERROR, op, "expected dtype %s for `%s` but got dtype %s", dtype_in_c[a->dtype],
-                            odd == b ? "end" : "weight", dtype_in_c[odd->dtype]);
+    if (odd) return rg_fail(RG_RUNTIME_ERROR, op, "expected dtype %s for `%s` but got dtype %s", rg_c_name(a->dtype),
+                            odd == b ? "end" : "weight", rg_c_name(odd->dtype));
     struct lerp_attr attr = { "LerpBackward1", "lerp_kernel_tensor" };
     if (elementwise_number(weight)) attr = (struct lerp_attr){ "LerpBackward0", "lerp_kernel_scalar" };
     rg_tensor *w = weight->ndim ? weight : rg_to(weight, a->dtype);

@@ -79,13 +79,14 @@ void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x);
 void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale);
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
+rg_tensor k_turned(const rg_tensor *t);                  /* t with its last two dims exchanged */
 bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta);  /* y = alpha a b + beta y */
 
-/* attention.c: in[]: q, k, v of (batch, heads, n, size), mask of q's dtype or NULL; gradients may be NULL */
+/* attention.c: y, and with g the gradients gin[], each of which may be NULL; in[]: q, k, v of (batch, heads, n, size); mask of
+ * q's dtype or NULL */
 typedef struct k_attention { double scale; bool causal; } k_attention;
-bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *const in[], const rg_tensor *mask);
-bool k_attend_backward(const k_attention *a, rg_tensor *const gin[], const rg_tensor *g, rg_tensor *const in[], const rg_tensor *mask);
+bool k_attend(const k_attention *a, rg_tensor *y, const rg_tensor *g, rg_tensor *const gin[], rg_tensor *const in[], const rg_tensor *mask);
 
 /* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in order. */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */

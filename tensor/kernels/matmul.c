@@ -115,6 +115,16 @@ static const matmul_table *matmul_best(void)
     return t;
 }
 
+rg_tensor k_turned(const rg_tensor *t)
+{
+    rg_tensor y = *t;
+    int r = t->ndim - 2, c = t->ndim - 1;
+    y.size[r] = t->size[c], y.stride[r] = t->stride[c];
+    y.size[c] = t->size[r], y.stride[c] = t->stride[r];
+    rg_update_flags(&y);
+    return y;
+}
+
 /* Which of `strides` elements further the batch lies whose place in y is at[]. */
 static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, const int64_t at[])
 {
