@@ -4,8 +4,6 @@
 #include "reduce.h"
 
 struct cumsum_attr { int dim; bool reverse; };
-#define cumprod_attr    cumsum_attr
-#define recurrence_attr cumsum_attr
 
 static bool cumulate_shape(rg_call *c)
 {
@@ -21,11 +19,15 @@ static bool cumulate_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *cumulate_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool reverse)
+static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
 {
     struct cumsum_attr a = { .reverse = reverse };
-    return rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &a.dim) ? rg_apply(op, &a, sizeof a, 1, &x) : NULL;
+    if (!rg_check(x, op->name) || !rg_wrap_dim(op->name, dim, x->ndim, &a.dim)) return NULL;
+    return rg_apply(op, &a, sizeof a, 1, &x);
 }
+
+rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
+rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
 
 /* x moved one place on along dim (back, if reverse), with the number that fills the gap. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill)
@@ -42,46 +44,41 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
 static rg_tensor *cumsum_rule(const rg_step *s, rg_tensor *g)
 {
     const struct cumsum_attr *a = s->attr;
-    return cumulate_apply("cumsum", &rg_op_cumsum, g, a->dim, !a->reverse);
+    return cumulate(&rg_op_cumsum, g, a->dim, !a->reverse);
 }
 
-#define CUMULATE_SAMPLES                                                                        \
-    .attr_size = sizeof(struct cumsum_attr),                                                    \
-    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) }, { "()", RG_A(cumsum, 0, false) }, \
-               { "(5,3)", RG_A(cumsum, 0, false) }, { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
+#define CUMULATE_ROW                                                                            \
+    .n_in = 1, .shape = cumulate_shape, .forward = cumulate_forward, .attr_size = sizeof(struct cumsum_attr), \
+    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) },       \
+               { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },           \
+               { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
 
-RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0", .n_in = 1, .shape = cumulate_shape,
-      .forward = cumulate_forward, .grad = { RG_RULE(0, cumsum_rule) }, CUMULATE_SAMPLES);
-
-rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate_apply("cumsum", &rg_op_cumsum, x, dim, false); }
+RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0",
+      .grad = { RG_RULE(0, cumsum_rule) }, CUMULATE_ROW);
 
 /* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------------------
  * gb is a recurrence of g from the other end: h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1). */
 
-static rg_tensor *recurrence_apply(rg_tensor *a, rg_tensor *b, int dim, bool reverse)
-{
-    return RG_APPLY(recurrence, (&(struct recurrence_attr){ dim, reverse }), a, b);
-}
-
 static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g)
 {
-    const struct recurrence_attr *a = s->attr;
-    return recurrence_apply(cumulate_shift(rg_saved(s, 0), a->dim, !a->reverse, 0), g, a->dim, !a->reverse);
+    const struct cumsum_attr *a = s->attr;
+    rg_tensor *next = cumulate_shift(rg_saved(s, 0), a->dim, !a->reverse, 0);
+    return RG_APPLY(recurrence, RG_A(cumsum, a->dim, !a->reverse), next, g);
 }
 
 static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g)
 {
-    const struct recurrence_attr *a = s->attr;
+    const struct cumsum_attr *a = s->attr;
     rg_tensor *y = rg_saved_output(s);
     if (!y || y->ndim == 0) return y ? RG_NONE : NULL;
     return rg_mul(recurrence_rule_b(s, g), cumulate_shift(y, a->dim, a->reverse, 0));
 }
 
-RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0", .n_in = 2, .shape = rg_shape_same,
-      .forward = cumulate_forward, .attr_size = sizeof(struct recurrence_attr),
+RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0", .n_in = 2,
+      .shape = rg_shape_same, .forward = cumulate_forward, .attr_size = sizeof(struct cumsum_attr),
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a), RG_RULE(RG_IN(0), recurrence_rule_b) },
-      RG_SAMPLES({ "(2,3) (2,3)", RG_A(recurrence, 1, false) }, { "(2,3,4) (2,3,4)", RG_A(recurrence, 1, true) },
-                 { "() ()", RG_A(recurrence, 0, false) }, { "(0,3) (0,3)", RG_A(recurrence, 1, false) }));
+      RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4) (2,3,4)", RG_A(cumsum, 1, true) },
+                 { "() ()", RG_A(cumsum, 0, false) }, { "(0,3) (0,3)", RG_A(cumsum, 1, false) }));
 
 /* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k ---------------------------
  * Where there are zeros: gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1). */
@@ -89,21 +86,17 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
 /* The product of the elements before each one; after it, if reverse. */
 rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse)
 {
-    return cumulate_apply("cumprod", &rg_op_cumprod, cumulate_shift(x, dim, reverse, 1), dim, reverse);
+    return cumulate(&rg_op_cumprod, cumulate_shift(x, dim, reverse, 1), dim, reverse);
 }
 
 static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g)
 {
-    const struct cumprod_attr *a = s->attr;
+    const struct cumsum_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y || x->ndim == 0) return x && y ? g : NULL;
-    if (rg_count_zeros(x) == 0) return rg_div(cumulate_apply("cumsum", &rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
-    return rg_mul(rg_cumprod_before(x, a->dim, a->reverse),
-                  recurrence_apply(cumulate_shift(x, a->dim, !a->reverse, 0), g, a->dim, !a->reverse));
+    if (k_count(x) == x->numel) return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
+    return rg_mul(rg_cumprod_before(x, a->dim, a->reverse), recurrence_rule_b(s, g));
 }
 
-RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "CumprodBackward0", .n_in = 1,
-      .shape = cumulate_shape, .forward = cumulate_forward, .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) },
-      CUMULATE_SAMPLES);
-
-rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate_apply("cumprod", &rg_op_cumprod, x, dim, false); }
+RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "CumprodBackward0",
+      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_ROW);

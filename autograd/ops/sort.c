@@ -7,7 +7,6 @@
 /* ---- sort, topk: the gradient goes where the value came from ------------------------------- */
 
 struct sort_attr { int dim; bool descending, sorted; int64_t k; };
-#define topk_attr sort_attr
 
 static bool sort_shape(rg_call *c)
 {
@@ -37,11 +36,12 @@ static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g)
 
 RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
       RG_SAMPLES({ "d(2,3)", RG_A(sort, .dim = 1) }, { "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
-                 { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) }, { "(2,0)", RG_A(sort, .dim = 1) }));
+                 { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) },
+                 { "(2,0)", RG_A(sort, .dim = 1) }));
 RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackward0", SORT_ROW,
-      RG_SAMPLES({ "d(2,3)", RG_A(topk, 1, true, true, 2) }, { "d(2,4,3)", RG_A(topk, 1, false, true, 3) },
-                 { "()", RG_A(topk, 0, true, true, 1) }, { "(0,3)", RG_A(topk, 1, true, false, 1) },
-                 { "d(3,2)", RG_A(topk, 0, true, true, 0) }));
+      RG_SAMPLES({ "d(2,3)", RG_A(sort, 1, true, true, 2) }, { "d(2,4,3)", RG_A(sort, 1, false, true, 3) },
+                 { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
+                 { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
 
 static rg_values_indices sort_apply(const rg_op *op, rg_tensor *x, const struct sort_attr *a)
 {
@@ -53,8 +53,8 @@ static rg_values_indices sort_apply(const rg_op *op, rg_tensor *x, const struct 
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending)
 {
     struct sort_attr a = { .descending = descending };
-    if (!rg_check(x, "sort") || !rg_wrap_dim("sort", dim, x->ndim, &a.dim)) return (rg_values_indices){ NULL, NULL };
-    return sort_apply(&rg_op_sort, x, &a);
+    bool ok = rg_check(x, "sort") && rg_wrap_dim("sort", dim, x->ndim, &a.dim);
+    return ok ? sort_apply(&rg_op_sort, x, &a) : (rg_values_indices){ NULL, NULL };
 }
 
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending)
@@ -62,17 +62,18 @@ rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending)
     return rg_check(x, "argsort") ? RG_COMPOSITE(rg_sort(x, dim, descending).indices) : NULL;
 }
 
-static bool topk_check(rg_tensor *x, int dim, struct topk_attr *a)
+static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a)
 {
     if (!rg_check(x, "topk") || !rg_wrap_dim("topk", dim, x->ndim, &a->dim)) return false;
-    if (a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1)) return rg_fail(RG_RUNTIME_ERROR, "topk", "selected index k out of range");
+    if (a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1))
+        return rg_fail(RG_RUNTIME_ERROR, "topk", "selected index k out of range");
     if (x->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "topk", "topk does not support bool dtypes on CPU");
     return true;
 }
 
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted)
 {
-    struct topk_attr a = { .descending = largest, .sorted = sorted, .k = k };
+    struct sort_attr a = { .descending = largest, .sorted = sorted, .k = k };
     return topk_check(x, dim, &a) ? sort_apply(&rg_op_topk, x, &a) : (rg_values_indices){ NULL, NULL };
 }
 
@@ -83,49 +84,47 @@ struct unique_attr { int dim; };        /* -1: elements; else slices along dim *
 
 static bool unique_make(rg_call *c)
 {
-    rg_tensor *x = c->in[0], **y = c->out;
+    rg_tensor *x = c->in[0], **y = c->out, *first = NULL, *flat = NULL;
     int dim = RG_ATTR(c, unique)->dim;
     int64_t n = dim < 0 ? x->numel : x->size[dim];
     size_t room = 2 * (size_t)n * sizeof(int64_t);
     y[1]->dtype = y[2]->dtype = RG_INT64;
     if (dim < 0) rg_copy_shape(y[1], x);
     else y[1]->ndim = 1, y[1]->size[0] = n;
-    int64_t *order = rg_allocate(y[1]) ? rg_alloc(room, RG_MEM_OTHER) : NULL;   /* in this order: n may be absurd */
+    int64_t *order = rg_allocate(y[1]) ? rg_alloc(room, RG_MEM_OTHER) : NULL;   /* first y[1]: n may be absurd */
     if (!order) return false;
-    int64_t *group = order + n, groups = dim < 0 ? k_unique(x, order, group) : k_unique_slices(x, dim, order, group);
+    int64_t *group = order + n, groups = k_unique(x, dim, order, group);
     y[2]->ndim = 1, y[2]->size[0] = groups;
     rg_copy_shape(y[0], dim < 0 ? y[2] : x);
     if (dim >= 0) y[0]->size[dim] = groups;
-    rg_tensor *flat = dim < 0 ? rg_contiguous_copy(x, x->dtype) : NULL;
-    bool ok = groups >= 0 && (dim >= 0 || flat) && rg_allocate(y[0]) && rg_allocate(y[2]);
-    if (ok) rg_fill_zero(y[2]);
-    for (int64_t i = 0; i < n && ok; i++) {
-        int64_t to = group[i], from = order[i];
-        size_t bytes = rg_sizeof(x->dtype);
-        ((int64_t *)y[1]->data)[from] = to;
-        if (((int64_t *)y[2]->data)[to]++) continue;
-        if (dim < 0) memcpy(y[0]->data + (size_t)to * bytes, flat->data + (size_t)from * bytes, bytes);
-        else {
-            rg_tensor slice = *x;
-            slice.size[dim] = 1;
-            slice.data += from * x->stride[dim] * (int64_t)bytes;
-            rg_update_flags(&slice);
-            k_copy_into(y[0], &slice, dim, to);
+    bool ok = groups >= 0 && rg_allocate(y[0]) && rg_allocate(y[2]) && (first = rg_new_like(y[2], RG_INT64))
+              && (dim >= 0 || (flat = rg_contiguous_copy(x, x->dtype)));
+    if (ok) {
+        int64_t *inverse = (int64_t *)y[1]->data, *count = (int64_t *)y[2]->data;
+        rg_tensor from = dim < 0 ? *flat : *x;
+        if (dim < 0) from.ndim = 1, from.size[0] = n, from.stride[0] = 1;
+        rg_fill_zero(y[2]);
+        for (int64_t i = 0; i < n; i++) {
+            inverse[order[i]] = group[i];
+            if (count[group[i]]++ == 0) ((int64_t *)first->data)[group[i]] = order[i];
         }
+        k_index_slices(K_GET, y[0], &from, RG_MAX(dim, 0), first);
     }
+    rg_release(first);
     rg_release(flat);
     rg_free(order, room, RG_MEM_OTHER);
     return ok;
 }
 
-#define UNIQUE_WHY "which values are equal is no smooth function of them"
-RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0", .n_in = 1, .n_out = 3,
-      .attr_size = sizeof(struct unique_attr), .view = unique_make,
-      .no_grad = "the derivative for '_unique2' is not implemented. (" UNIQUE_WHY ")",
-      RG_SAMPLES({ "(2,3)", RG_A(unique, -1) }, { "(2,3,4)", RG_A(unique, -1) }, { "()", RG_A(unique, -1) }, { "(0,3)", RG_A(unique, -1) }));
+#define UNIQUE_ROW(torch_name)                                                                  \
+    .n_in = 1, .n_out = 3, .attr_size = sizeof(struct unique_attr), .view = unique_make,        \
+    .no_grad = "the derivative for '" torch_name "' is not implemented. "                       \
+               "(which values are equal is no smooth function of them)"
+RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0",
+      UNIQUE_ROW("_unique2"), RG_SAMPLES({ "(2,3)", RG_A(unique, -1) }, { "(2,3,4)", RG_A(unique, -1) },
+                                         { "()", RG_A(unique, -1) }, { "(0,3)", RG_A(unique, -1) }));
 RG_OP(unique_dim, .doc = "the distinct slices along dim, where they are, how often", .node = "UniqueDimBackward0",
-      .n_in = 1, .n_out = 3, .attr_size = sizeof(struct unique_attr), .view = unique_make,
-      .no_grad = "the derivative for 'unique_dim' is not implemented. (" UNIQUE_WHY ")",
+      UNIQUE_ROW("unique_dim"),
       RG_SAMPLES({ "(2,3)", RG_A(unique, 1) }, { "(5,3,2)", RG_A(unique, 0) }, { "(0,3)", RG_A(unique, 0) }));
 
 static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim)
@@ -143,19 +142,24 @@ static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped)
 {
     int empty = 0;
     if (!rg_check(x, "unique_dim")) return false;
-    if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, "unique_dim", "Dimension specified as %d but tensor has no dimensions", dim);
+    if (x->ndim == 0)
+        return rg_fail(RG_INDEX_ERROR, "unique_dim", "Dimension specified as %d but tensor has no "
+                       "dimensions", dim);
     if (!rg_wrap_dim("unique_dim", dim, x->ndim, wrapped)) return false;
     for (int d = 0; d < x->ndim; d++) empty += x->size[d] == 0;
     if (x->size[*wrapped] == 0 && empty > 1)
-        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "Number of zero sized dimensions is more than one, so "
+                       "unique cannot be applied ");
     if (x->size[*wrapped] && empty)
-        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "There are 0 sized dimensions, and they aren't selected, "
+                       "so unique cannot be applied");
     return true;
 }
 
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim)
 {
-    return unique_dim_check(x, dim, &dim) ? unique_apply(&rg_op_unique_dim, x, dim) : (rg_unique_result){ NULL, NULL, NULL };
+    if (!unique_dim_check(x, dim, &dim)) return (rg_unique_result){ NULL, NULL, NULL };
+    return unique_apply(&rg_op_unique_dim, x, dim);
 }
 
 /* ---- nonzero: the places of what is not 0, one a row -------------------------------------------- */
@@ -163,11 +167,8 @@ rg_unique_result rg_unique_dim(rg_tensor *x, int dim)
 static bool nonzero_make(rg_call *c)
 {
     rg_tensor *x = c->in[0], *y = c->out[0];
-    int64_t n = 0;
-    k_count_nonzero(&(rg_tensor){ .state = RG_ALIVE, .dtype = RG_INT64, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&n },
-                    x, UINT32_MAX);
     y->dtype = RG_INT64;
-    y->ndim = 2, y->size[0] = n, y->size[1] = x->ndim;
+    y->ndim = 2, y->size[0] = k_count(x), y->size[1] = x->ndim;
     if (!rg_allocate(y)) return false;
     k_nonzero(y, x);
     return true;
@@ -187,15 +188,18 @@ static bool searchsorted_shape(rg_call *c)
     const rg_tensor *sorted = c->in[0], *values = c->in[1];
     char a[192], b[192];
     if (sorted->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should have positive "
+                       "dimension, but got 0 dimension");
     if (values->ndim == 0 && sorted->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
-                       "is 1, but we got boundaries tensor dim(%d) and input value's dim(0) numel(1)", sorted->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): input value can be a scalar only when "
+                       "boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and input value's "
+                       "dim(0) numel(1)", sorted->ndim);
     bool matched = sorted->ndim == 1 || sorted->ndim == values->ndim;
     for (int d = 0; d < sorted->ndim - 1 && matched; d++) matched = sorted->size[d] == values->size[d];
     if (!matched)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
-                       "boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should be 1 dimension or "
+                       "the first N-1 dimensions of boundaries tensor and input value tensor must match, but we "
+                       "got boundaries tensor %s and input value tensor %s",
                        rg_shape_text(sorted->ndim, sorted->size, a), rg_shape_text(values->ndim, values->size, b));
     if (sorted->dtype == RG_BOOL && values->numel)
         return rg_fail(RG_NOT_IMPLEMENTED, "searchsorted", "\"searchsorted_out_cpu\" not implemented for 'Bool'");
@@ -206,7 +210,8 @@ static bool searchsorted_shape(rg_call *c)
 
 static bool searchsorted_forward(rg_call *c)
 {
-    rg_tensor *sorted = rg_contiguous_copy(c->in[0], c->in[0]->dtype), *values = rg_contiguous_copy(c->in[1], c->in[1]->dtype);
+    rg_tensor *sorted = rg_contiguous_copy(c->in[0], c->in[0]->dtype);
+    rg_tensor *values = rg_contiguous_copy(c->in[1], c->in[1]->dtype);
     if (sorted && values) k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
     rg_release(sorted);
     rg_release(values);
@@ -227,6 +232,7 @@ rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right)
 {
     if (!rg_check(values, "bucketize") || !rg_check(boundaries, "bucketize")) return NULL;
     if (boundaries->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);
+        return rg_fail(RG_RUNTIME_ERROR, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)",
+                       boundaries->ndim);
     return (rg_searchsorted)(boundaries, values, right);
 }

@@ -33,18 +33,18 @@ rg_kernel k_where, k_clamp, k_lerp;
 rg_kernel_with k_addcmul, k_addcdiv;
 
 /* reduce.c: over the dims of a mask; y has the shape of x without them, or with them at 1 */
-void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-void k_nansum(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+typedef enum k_reduction {
+    K_SUM, K_SUM_WIDE, K_NANSUM, K_COUNT, K_PROD, K_MAX, K_MIN,         /* wide: in double; count: of what is not 0 */
+    K_NORM_0, K_NORM_1, K_NORM_2, K_NORM_MAX, K_NORM_MIN,               /* of floats; 2: still to be rooted */
+} k_reduction;
+void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims);
+static inline void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) { k_reduce(K_SUM, y, x, dims); }
+int64_t k_count(const rg_tensor *x);                                    /* all that is not 0 */
 void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-void k_count_nonzero(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-void k_prod(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);   /* this and those below: false: out of memory */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest);
-void k_mark_equal(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool nan_too);  /* a == b, as 0 or 1 in y's float dtype */
-void k_divide_by(rg_tensor *y, const rg_tensor *b);                 /* y /= b, which broadcasts */
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* cumulate.c: along dim, from its end if reverse: sums of x, products of x, or y_k = z_k + x_k y_(k-1) */
@@ -111,8 +111,7 @@ static inline int64_t k_rank(double v, bool descending)
 /* sort.c; false or -1: out of memory */
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted);
-int64_t k_unique(const rg_tensor *x, int64_t *order, int64_t *group);  /* how many values; places in order, and each one's value */
-int64_t k_unique_slices(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
+int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);  /* how many values; see there */
 void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 

@@ -21,6 +21,10 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
     int64_t bytes = (int64_t)rg_sizeof(x->dtype), step = (int64_t)rg_sizeof(y->dtype), at[RG_MAX_DIMS + 2] = { 0 };
     int n = 1, merged = 0;
     if (x->numel == 0) return;
+    if (y->numel == 1 && x->flags & RG_CONTIGUOUS) {
+        loop(y->data, x->data, &(reduce_block){ .n0 = x->numel, .s0 = bytes, .n1 = 1, .context = context });
+        return;
+    }
     d[0].size = 1, d[0].x = d[0].y = 0;
     for (int dim = x->ndim - 1; dim >= 0; dim--) {
         if (x->size[dim] == 1) continue;
@@ -61,6 +65,32 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
     }
 }
 
+/* What all loops are made of. at: the value of an element v; join: of what there is so far, a,
+ * and the next value, b; rows: x[r][c] joins total[c], row by row. */
+#define K_ROWS(name, T, A, value, joined)                                                       \
+    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }        \
+    static inline A name##_join(A a, A b) { return (A)(joined); }                               \
+    static inline __attribute__((always_inline)) void name##_some_rows(const char *x, int64_t row, int64_t col, \
+                                                         int rows, int64_t cols, A *restrict total) \
+    {                                                                                           \
+        for (int64_t c = 0; c < cols; c++) {                                                    \
+            A a = total[c];                                                                     \
+            for (int r = 0; r < rows; r++) a = name##_join(a, name##_at(x + r * row + c * col)); \
+            total[c] = a;                                                                       \
+        }                                                                                       \
+    }                                                                                           \
+    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int64_t cols, \
+                                   A *restrict total)                                           \
+    {                                                                                           \
+        enum { NEXT = sizeof(T) };      /* the loops are compiled for this step, to be unrolled */\
+        if (col == NEXT) {                                                                      \
+            for (; rows >= 8; rows -= 8, x += 8 * row) name##_some_rows(x, row, NEXT, 8, cols, total); \
+            for (; rows >= 4; rows -= 4, x += 4 * row) name##_some_rows(x, row, NEXT, 4, cols, total); \
+            for (; rows > 0; rows--, x += row) name##_some_rows(x, row, NEXT, 1, cols, total);  \
+        }                                                                                       \
+        for (; rows > 0; rows--, x += row) name##_some_rows(x, row, col, 1, cols, total);       \
+    }
+
 /* ---- sums -------------------------------------------------------------------------------
  * A cascade: 16 rows (or more, where there are over 2^20) make a subtotal, 16 of
  * those one of the next level, up to four levels, so the error hardly grows with
@@ -73,35 +103,10 @@ static int sum_power(int64_t rows)
 }
 
 #define K_SUM(name, T, A, value)                                                                \
-    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }        \
-    /* total[c] += x[r][c], row by row */                                                       \
-    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
+    K_ROWS(name, T, A, value, a + b)                                                            \
+    static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total)\
     {                                                                                           \
-        if (col != sizeof(T)) {                                                                 \
-            for (int64_t r = 0; r < rows; r++, x += row)                                        \
-                for (int c = 0; c < cols; c++) total[c] += name##_at(x + c * col);              \
-            return;                                                                             \
-        }                                                                                       \
-        int64_t r = 0;                                                                          \
-        for (; r + 8 <= rows; r += 8, x += 8 * row)                                             \
-            for (int c = 0; c < cols; c++) {                                                    \
-                const char *v = x + c * (int64_t)sizeof(T);                                     \
-                A t = (((total[c] + name##_at(v)) + name##_at(v + row)) + name##_at(v + 2 * row)) + name##_at(v + 3 * row); \
-                total[c] = (((t + name##_at(v + 4 * row)) + name##_at(v + 5 * row)) + name##_at(v + 6 * row)) \
-                           + name##_at(v + 7 * row);                                            \
-            }                                                                                   \
-        for (; r + 4 <= rows; r += 4, x += 4 * row)                                             \
-            for (int c = 0; c < cols; c++) {                                                    \
-                const char *v = x + c * (int64_t)sizeof(T);                                     \
-                total[c] = (((total[c] + name##_at(v)) + name##_at(v + row)) + name##_at(v + 2 * row)) \
-                           + name##_at(v + 3 * row);                                            \
-            }                                                                                   \
-        for (; r < rows; r++, x += row)                                                         \
-            for (int c = 0; c < cols; c++) total[c] += name##_at(x + c * (int64_t)sizeof(T));   \
-    }                                                                                           \
-    static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
-    {                                                                                           \
-        A level[3][REDUCE_BLOCK / sizeof(A)];                                                             \
+        A level[3][REDUCE_BLOCK / sizeof(A)];                                                   \
         int power = sum_power(rows);                                                            \
         int64_t step = (int64_t)1 << power, i = 0;                                              \
         bool deep = rows >= step;                                                               \
@@ -123,7 +128,7 @@ static int sum_power(int64_t rows)
             for (int c = 0; c < cols; c++) total[c] += level[j][c];                             \
     }                                                                                           \
     /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */        \
-    static void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
+    static void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total)\
     {                                                                                           \
         A part[4 * 32];                                                                         \
         int64_t q = rows / 4;                                                                   \
@@ -195,82 +200,35 @@ K_SUM(norm2_double, double, double, v * v)
 K_SUM(norm0_float, float, float, v != 0)
 K_SUM(norm0_double, double, double, v != 0)
 
-void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
-    static reduce_loop *const loops[] = { sum_bool, sum_int64, sum_float, sum_double };
-    rg_fill_zero(y);
-    reduce_run(y, x, dims, loops[x->dtype], NULL);
-}
+/* ---- folds: what hardly depends on the order ------------------------------------------------ */
 
-void k_nansum(rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
-    static reduce_loop *const loops[] = { sum_bool, sum_int64, nansum_float, nansum_double };
-    rg_fill_zero(y);
-    reduce_run(y, x, dims, loops[x->dtype], NULL);
-}
-
-void k_count_nonzero(rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
-    static reduce_loop *const loops[] = { count_bool, count_int64, count_float, count_double };
-    rg_fill_zero(y);
-    reduce_run(y, x, dims, loops[x->dtype], NULL);
-}
-
-void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
-    double n = (double)x->numel / (double)y->numel;
-    k_sum(y, x, dims);
-    if (y->dtype == RG_FLOAT32) for (int64_t i = 0; i < y->numel; i++) ((float *)y->data)[i] /= (float)n;
-    else for (int64_t i = 0; i < y->numel; i++) ((double *)y->data)[i] /= n;
-}
-
-/* ---- folds: what hardly depends on the order ------------------------------------------------
- * a is what there is so far, b the next value, made of an element v. */
-#define K_FOLD(name, T, A, unit, value, expression)                                             \
-    static inline A name##_join(A a, A b) { return (A)(expression); }                           \
-    static inline A name##_fold(A a, T v) { return name##_join(a, (A)(value)); }                \
-    static void name##_columns(A *restrict out, const char *restrict x, int64_t row, int64_t rows, int64_t step, int64_t cols) \
+#define K_FOLD(name, T, A, unit, value, joined)                                                 \
+    K_ROWS(name, T, A, value, joined)                                                           \
+    static void name(char *y, const char *x, const reduce_block *b)                             \
     {                                                                                           \
-        for (; rows >= 4 && step == sizeof(T); rows -= 4, x += 4 * row)                         \
-            for (int64_t c = 0; c < cols; c++) {                                                \
-                const char *v = x + c * (int64_t)sizeof(T);                                     \
-                A a = name##_fold(name##_fold(out[c], *(const T *)v), *(const T *)(v + row));   \
-                out[c] = name##_fold(name##_fold(a, *(const T *)(v + 2 * row)), *(const T *)(v + 3 * row)); \
-            }                                                                                   \
-        for (; rows > 0; rows--, x += row)                                                      \
-            for (int64_t c = 0; c < cols; c++) out[c] = name##_fold(out[c], *(const T *)(x + c * step)); \
-    }                                                                                           \
-    static void name(char *y, const char *x, const reduce_block *r)                             \
-    {                                                                                           \
-        enum { LANES = 16 };                                                                    \
-        int64_t n0 = r->n0, s0 = r->s0, n1 = r->n1, s1 = r->s1, sy = r->sy;                     \
-        if (sy == 0 || s0 <= s1) {                                                              \
-            for (int64_t j = 0; j < n1; j++) {                                                  \
-                A total = *(A *)(y + j * sy), lane[LANES];                                      \
-                const char *row = x + j * s1;                                                   \
-                int64_t i = 0;                                                                  \
-                if (s0 == sizeof(T) && n0 >= 4 * LANES) {                                       \
-                    const T *v = (const T *)row;                                                \
-                    for (int k = 0; k < LANES; k++) lane[k] = (A)(unit);                        \
-                    for (; i + 4 * LANES <= n0; i += 4 * LANES)                                 \
-                        for (int k = 0; k < LANES; k++) {                                       \
-                            A a = name##_fold(name##_fold(lane[k], v[i + k]), v[i + k + LANES]); \
-                            lane[k] = name##_fold(name##_fold(a, v[i + k + 2 * LANES]), v[i + k + 3 * LANES]); \
-                        }                                                                       \
-                    for (int k = 0; k < LANES; k++) total = name##_join(total, lane[k]);        \
+        enum { LANES = 16, COLUMNS = REDUCE_BLOCK / sizeof(A) };                                \
+        A part[COLUMNS];                                                                        \
+        int64_t whole = b->s0 == sizeof(T) ? b->n0 / (4 * LANES) * 4 : 0;      /* rows of that many */ \
+        if (b->sy == 0 || b->s0 <= b->s1) {                                                     \
+            for (int64_t j = 0; j < b->n1; j++) {                                               \
+                const char *row = x + j * b->s1;                                                \
+                A *to = (A *)(y + j * b->sy), total = *to;                                      \
+                if (whole) {                                                                    \
+                    for (int k = 0; k < LANES; k++) part[k] = (A)(unit);                        \
+                    name##_rows(row, LANES * sizeof(T), sizeof(T), whole, LANES, part);         \
+                    for (int k = 0; k < LANES; k++) total = name##_join(total, part[k]);        \
                 }                                                                               \
-                for (; i < n0; i++) total = name##_fold(total, *(const T *)(row + i * s0));     \
-                *(A *)(y + j * sy) = total;                                                     \
+                for (int64_t i = whole * LANES; i < b->n0; i++)                                 \
+                    total = name##_join(total, name##_at(row + i * b->s0));                     \
+                *to = total;                                                                    \
             }                                                                                   \
             return;                                                                             \
         }                                                                                       \
-        enum { COLUMNS = REDUCE_BLOCK / sizeof(A) };                                            \
-        for (int64_t j = 0; j < n1; j += COLUMNS) {                                             \
-            int64_t cols = RG_MIN(n1 - j, COLUMNS);                                             \
-            A out[COLUMNS];                                                                     \
-            for (int64_t c = 0; c < cols; c++) out[c] = *(A *)(y + (j + c) * sy);               \
-            name##_columns(out, x + j * s1, s0, n0, s1, cols);                                  \
-            for (int64_t c = 0; c < cols; c++) *(A *)(y + (j + c) * sy) = out[c];               \
+        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                          \
+            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                          \
+            for (int64_t c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);           \
+            name##_rows(x + j * b->s1, b->s0, b->s1, b->n0, cols, part);                        \
+            for (int64_t c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];           \
         }                                                                                       \
     }
 K_FOLD(prod_bool, bool, uint64_t, 1, v, a * b)
@@ -278,106 +236,137 @@ K_FOLD(prod_int64, int64_t, uint64_t, 1, v, a * b)
 K_FOLD(prod_float, float, float, 1, v, a * b)
 K_FOLD(prod_double, double, double, 1, v, a * b)
 
-void k_prod(rg_tensor *y, const rg_tensor *x, uint32_t dims)
+/* A NaN stays: nothing is greater. */
+#define K_FOLD_MAX(name, T, low, value)  K_FOLD(name, T, T, low, value, ((b > a) | (b != b)) ? b : a)
+#define K_FOLD_MIN(name, T, high, value) K_FOLD(name, T, T, high, value, ((b < a) | (b != b)) ? b : a)
+K_FOLD_MAX(max_bool, bool, false, v)
+K_FOLD_MAX(max_int64, int64_t, INT64_MIN, v)
+K_FOLD_MAX(max_float, float, -INFINITY, v)
+K_FOLD_MAX(max_double, double, -INFINITY, v)
+K_FOLD_MAX(norm_max_float, float, 0, fabsf(v))
+K_FOLD_MAX(norm_max_double, double, 0, fabs(v))
+K_FOLD_MIN(min_bool, bool, true, v)
+K_FOLD_MIN(min_int64, int64_t, INT64_MAX, v)
+K_FOLD_MIN(min_float, float, INFINITY, v)
+K_FOLD_MIN(min_double, double, INFINITY, v)
+K_FOLD_MIN(norm_min_float, float, INFINITY, fabsf(v))
+K_FOLD_MIN(norm_min_double, double, INFINITY, fabs(v))
+
+/* ---- the kinds, and what is made of them -------------------------------------------------------- */
+
+static const struct { double unit; int64_t integer; reduce_loop *loop[4]; } reductions[] = {
+    [K_SUM]      = { 0, 0, { sum_bool, sum_int64, sum_float, sum_double } },
+    [K_SUM_WIDE] = { 0, 0, { NULL, NULL, sum_wide, sum_double } },
+    [K_NANSUM]   = { 0, 0, { sum_bool, sum_int64, nansum_float, nansum_double } },
+    [K_COUNT]    = { 0, 0, { count_bool, count_int64, count_float, count_double } },
+    [K_PROD]     = { 1, 1, { prod_bool, prod_int64, prod_float, prod_double } },
+    [K_MAX]      = { -INFINITY, INT64_MIN, { max_bool, max_int64, max_float, max_double } },
+    [K_MIN]      = { INFINITY, INT64_MAX, { min_bool, min_int64, min_float, min_double } },
+    [K_NORM_0]   = { 0, 0, { NULL, NULL, norm0_float, norm0_double } },
+    [K_NORM_1]   = { 0, 0, { NULL, NULL, norm1_float, norm1_double } },
+    [K_NORM_2]   = { 0, 0, { NULL, NULL, norm2_float, norm2_double } },
+    [K_NORM_MAX] = { 0, 0, { NULL, NULL, norm_max_float, norm_max_double } },
+    [K_NORM_MIN] = { INFINITY, 0, { NULL, NULL, norm_min_float, norm_min_double } },
+};
+
+void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims)
 {
-    static reduce_loop *const loops[] = { prod_bool, prod_int64, prod_float, prod_double };
-    rg_fill_number(y, 1, 1);
-    reduce_run(y, x, dims, loops[x->dtype], NULL);
+    int64_t integer = reductions[how].integer;
+    if (reductions[how].unit == 0) rg_fill_zero(y);
+    else rg_fill_number(y, reductions[how].unit, y->dtype == RG_BOOL ? integer > 0 : integer);
+    reduce_run(y, x, dims, reductions[how].loop[x->dtype], NULL);
+}
+
+int64_t k_count(const rg_tensor *x)
+{
+    int64_t n;
+    rg_tensor y = { .dtype = RG_INT64, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&n };
+    k_reduce(K_COUNT, &y, x, UINT32_MAX);
+    return n;
+}
+
+/* Each v of y becomes the expression: the first where it is a float. */
+#define REDUCE_EACH(y, of_float, of_double)                                                     \
+    for (int64_t i = 0; i < (y)->numel; i++) {                                                  \
+        if ((y)->dtype == RG_FLOAT32) { float *at = (float *)(y)->data + i, v = *at; *at = (of_float); } \
+        else { double *at = (double *)(y)->data + i, v = *at; *at = (of_double); }              \
+    }
+
+void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
+{
+    double n = (double)x->numel / (double)y->numel;
+    k_reduce(K_SUM, y, x, dims);
+    REDUCE_EACH(y, v / (float)n, v / n);
 }
 
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all)
 {
     rg_tensor *count = rg_new_like(y, RG_INT64);
     if (!count) return false;
-    k_count_nonzero(count, x, dims);
+    k_reduce(K_COUNT, count, x, dims);
     int64_t needed = all && y->numel ? x->numel / y->numel : 1;
     for (int64_t i = 0; i < y->numel; i++) ((bool *)y->data)[i] = ((int64_t *)count->data)[i] >= needed;
     rg_release(count);
     return true;
 }
 
-/* A NaN stays: nothing is greater. */
-#define K_EXTREMES(T, name, low, high)                                                          \
-    K_FOLD(max_##name, T, T, low, v, ((b > a) | (b != b)) ? b : a)                                \
-    K_FOLD(min_##name, T, T, high, v, ((b < a) | (b != b)) ? b : a)
-K_EXTREMES(bool, bool, false, true)
-K_EXTREMES(int64_t, int64, INT64_MIN, INT64_MAX)
-K_EXTREMES(float, float, -INFINITY, INFINITY)
-K_EXTREMES(double, double, -INFINITY, INFINITY)
-
-static reduce_loop *const extremes[2][4] = {
-    { max_bool, max_int64, max_float, max_double }, { min_bool, min_int64, min_float, min_double }
-};
-
-void k_amax(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool smallest)
-{
-    rg_fill_number(y, smallest ? INFINITY : -INFINITY, x->dtype == RG_BOOL ? smallest : smallest ? INT64_MAX : INT64_MIN);
-    reduce_run(y, x, dims, extremes[smallest][x->dtype], NULL);
-}
-
 /* ---- extremes and their places, along one dim: the first of equals, the first NaN ------------- */
 
 typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
 
-#define K_PLACE_COLUMNS(name, T, I, beyond)                                                     \
-    static void name(T *restrict best, I *restrict where, const char *restrict x, int64_t step, int64_t cols, I i) \
-    {                                                                                           \
-        for (int64_t k = 0; k < cols && step == sizeof(T); k++) {                               \
-            T v = ((const T *)x)[k], b = best[k];                                               \
-            I at = where[k];                                                                    \
-            bool beats = ((v beyond b) | (v != v)) & (b == b);                                  \
-            best[k] = beats ? v : b;                                                            \
-            where[k] = beats ? i : at;                                                          \
-        }                                                                                       \
-        for (int64_t k = 0; k < cols && step != sizeof(T); k++, x += step) {                    \
-            T v = *(const T *)x, b = best[k];                                                   \
-            if (((v beyond b) | (v != v)) & (b == b)) best[k] = v, where[k] = i;                \
-        }                                                                                       \
-    }
 #define K_PLACE(name, T, I)                                                                     \
-    K_PLACE_COLUMNS(place_high_##name, T, I, >)                                                 \
-    K_PLACE_COLUMNS(place_low_##name, T, I, <)                                                  \
     static inline bool place_beats_##name(T v, T best, bool smallest)                           \
     {                                                                                           \
         return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                  \
+    }                                                                                           \
+    static inline __attribute__((always_inline)) void place_row_##name(T *restrict best, I *restrict where, \
+                                        const char *x, int64_t step, int64_t cols, I i, bool smallest) \
+    {                                                                                           \
+        for (int64_t k = 0; k < cols; k++) {                                                    \
+            T v = *(const T *)(x + k * step), b = best[k];                                      \
+            I at = where[k];                                                                    \
+            bool beats = place_beats_##name(v, b, smallest);                                    \
+            best[k] = beats ? v : b;                                                            \
+            where[k] = beats ? i : at;                                                          \
+        }                                                                                       \
     }                                                                                           \
     /* In one row: the block with the extreme first, then where in it. */                       \
     static int64_t place_in_row_##name(const T *v, int64_t n, bool smallest, T *best)           \
     {                                                                                           \
         enum { BLOCK = 2048 };                                                                  \
-        reduce_loop *fold = smallest ? min_##name : max_##name;                                 \
-        T low = *best;                                                                          \
         int64_t at = 0;                                                                         \
         for (int64_t i = 0; i < n; i += BLOCK) {                                                \
-            T most = low;                                                                       \
+            T most = v[0];                                                                      \
             reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .s0 = sizeof(T), .n1 = 1 };          \
-            fold((char *)&most, (const char *)(v + i), &b);                                     \
+            (smallest ? min_##name : max_##name)((char *)&most, (const char *)(v + i), &b);     \
             if (i == 0 || place_beats_##name(most, *best, smallest)) *best = most, at = i;      \
         }                                                                                       \
-        if (*best != *best) while (v[at] == v[at]) at++;                                        \
-        else while (v[at] != *best) at++;                                                       \
+        while (*best == *best ? v[at] != *best : v[at] == v[at]) at++;                          \
         return at;                                                                              \
     }                                                                                           \
     static void place_##name(char *y, const char *x, const reduce_block *b)                     \
     {                                                                                           \
+        enum { COLUMNS = 1024, NEXT = sizeof(T) };                                              \
         const place_context *c = b->context;                                                    \
-        int64_t *at = c->indices + (y - c->values) / (int64_t)sizeof(T);                        \
-        int64_t sy = b->sy / (int64_t)sizeof(T);                                                \
-        enum { COLUMNS = 1024 };                                                                \
-        bool smallest = c->smallest;                                                            \
-        if (b->s0 == sizeof(T) && b->n0 >= 64) {                                                \
+        T best[COLUMNS], *value = (T *)y;                                                       \
+        I where[COLUMNS];                                                                       \
+        int64_t *at = c->indices + (value - (T *)c->values), sy = b->sy / NEXT;                 \
+        if (b->s0 == NEXT && b->n0 >= 64) {                                                     \
             for (int64_t j = 0; j < b->n1; j++)                                                 \
-                at[j * sy] = place_in_row_##name((const T *)(x + j * b->s1), b->n0, smallest, (T *)(y + j * b->sy)); \
+                at[j * sy] = place_in_row_##name((const T *)(x + j * b->s1), b->n0, c->smallest, value + j * sy); \
             return;                                                                             \
         }                                                                                       \
         for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                          \
             int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                          \
-            T best[COLUMNS];                                                                    \
-            I where[COLUMNS];                                                                   \
-            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(x + (j + k) * b->s1), where[k] = 0; \
-            for (int64_t i = 1; i < b->n0; i++)                                                 \
-                (smallest ? place_low_##name : place_high_##name)(best, where, x + i * b->s0 + j * b->s1, b->s1, cols, (I)i); \
-            for (int64_t k = 0; k < cols; k++) ((T *)y)[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k]; \
+            const char *row = x + j * b->s1;                                                    \
+            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(row + k * b->s1), where[k] = 0; \
+            for (int64_t i = 1; i < b->n0; i++) {                                               \
+                row += b->s0;                                                                   \
+                if (b->s1 != NEXT) place_row_##name(best, where, row, b->s1, cols, (I)i, c->smallest); \
+                else if (c->smallest) place_row_##name(best, where, row, NEXT, cols, (I)i, true); \
+                else place_row_##name(best, where, row, NEXT, cols, (I)i, false);               \
+            }                                                                                   \
+            for (int64_t k = 0; k < cols; k++) value[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k]; \
         }                                                                                       \
     }
 K_PLACE(bool, bool, int64_t)
@@ -388,39 +377,8 @@ K_PLACE(double, double, int64_t)
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest)
 {
     static reduce_loop *const loops[] = { place_bool, place_int64, place_float, place_double };
-    rg_fill_number(values, smallest ? INFINITY : -INFINITY, x->dtype == RG_BOOL ? smallest : smallest ? INT64_MAX : INT64_MIN);
     place_context c = { values->data, (int64_t *)indices->data, smallest };
     reduce_run(values, x, 1u << dim, loops[x->dtype], &c);
-}
-
-/* ---- how ties share -------------------------------------------------------------------------- */
-
-#define K_SHARE(T)                                                                              \
-    static void share_mark_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
-    {                                                                                           \
-        bool nan_too = context != NULL;                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                       \
-            T v = *(const T *)(p[1] + i * s[1]), w = *(const T *)(p[2] + i * s[2]);             \
-            *(T *)(p[0] + i * s[0]) = (v == w) | (nan_too & (v != v) & (w != w));               \
-        }                                                                                       \
-    }                                                                                           \
-    static void share_divide_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
-    {                                                                                           \
-        (void)context;                                                                          \
-        for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) /= *(const T *)(p[1] + i * s[1]); \
-    }
-K_SHARE(float)
-K_SHARE(double)
-
-void k_mark_equal(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool nan_too)
-{
-    rg_each(3, (rg_tensor *[]){ y, (rg_tensor *)a, (rg_tensor *)b },
-            y->dtype == RG_FLOAT32 ? share_mark_float : share_mark_double, nan_too ? y : NULL);
-}
-
-void k_divide_by(rg_tensor *y, const rg_tensor *b)
-{
-    rg_each(2, (rg_tensor *[]){ y, (rg_tensor *)b }, y->dtype == RG_FLOAT32 ? share_divide_float : share_divide_double, NULL);
 }
 
 /* ---- sums of what is made of the elements and of another number for each sum -------------------- */
@@ -464,15 +422,13 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
 {
     rg_tensor *mean = rg_new_like(y, RG_FLOAT64), *m2 = rg_new_like(y, RG_FLOAT64);
     if (mean && m2) {
-        double n = 1, *sum = (double *)mean->data, *square = (double *)m2->data;
-        for (int d = 0; d < x->ndim; d++)
-            if (dims >> d & 1) n *= (double)x->size[d];
-        rg_fill_zero(mean);
+        bool narrow = x->dtype == RG_FLOAT32;
+        double n = (double)x->numel / (double)y->numel, *square = (double *)m2->data;
+        k_reduce(K_SUM_WIDE, mean, x, dims);
+        REDUCE_EACH(mean, v, v / n);
         rg_fill_zero(m2);
-        reduce_run(mean, x, dims, x->dtype == RG_FLOAT32 ? sum_wide : sum_double, NULL);
-        for (int64_t i = 0; i < mean->numel; i++) sum[i] /= n;
         rg_tensor around = reduce_kept(mean, x, dims), to = reduce_kept(m2, x, dims);
-        rg_each(3, (rg_tensor *[]){ (rg_tensor *)x, &to, &around }, x->dtype == RG_FLOAT32 ? spread_float : spread_double, NULL);
+        rg_each(3, (rg_tensor *[]){ (rg_tensor *)x, &to, &around }, narrow ? spread_float : spread_double, NULL);
         for (int64_t i = 0; i < m2->numel; i++) {
             square[i] /= RG_MAX(0, n - correction);
             if (root) square[i] = sqrt(square[i]);
@@ -493,55 +449,33 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
 K_NORM_POWER(float, powf, fabsf)
 K_NORM_POWER(double, pow, fabs)
 
-K_FOLD(norm_max_float, float, float, 0, fabsf(v), ((b > a) | (b != b)) ? b : a)
-K_FOLD(norm_max_double, double, double, 0, fabs(v), ((b > a) | (b != b)) ? b : a)
-K_FOLD(norm_min_float, float, float, INFINITY, fabsf(v), ((b < a) | (b != b)) ? b : a)
-K_FOLD(norm_min_double, double, double, INFINITY, fabs(v), ((b < a) | (b != b)) ? b : a)
-
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p)
 {
-    bool narrow = x->dtype == RG_FLOAT32;
-    reduce_loop *loop = p == 0 ? narrow ? norm0_float : norm0_double
-                      : p == 1 ? narrow ? norm1_float : norm1_double
-                      : p == 2 ? narrow ? norm2_float : norm2_double
-                      : p == INFINITY ? narrow ? norm_max_float : norm_max_double
-                      : p == -INFINITY ? narrow ? norm_min_float : norm_min_double : NULL;
-    rg_fill_number(y, p == -INFINITY ? INFINITY : 0, 0);
-    if (loop) {
-        reduce_run(y, x, dims, loop, NULL);
-    } else {
-        rg_tensor *powers = rg_new_like(x, x->dtype);
-        if (!powers) return false;
-        rg_each(2, (rg_tensor *[]){ powers, (rg_tensor *)x }, narrow ? norm_power_float : norm_power_double, &p);
-        k_sum(y, powers, dims);
-        rg_release(powers);
-    }
-    for (int64_t i = 0; i < y->numel && p != 0 && p != 1 && p != INFINITY && p != -INFINITY; i++) {
-        if (narrow) ((float *)y->data)[i] = p == 2 ? sqrtf(((float *)y->data)[i]) : powf(((float *)y->data)[i], (float)(1 / p));
-        else ((double *)y->data)[i] = p == 2 ? sqrt(((double *)y->data)[i]) : pow(((double *)y->data)[i], 1 / p);
-    }
+    k_reduction how = p == 0 ? K_NORM_0 : p == 1 ? K_NORM_1 : p == 2 ? K_NORM_2
+                    : p == INFINITY ? K_NORM_MAX : p == -INFINITY ? K_NORM_MIN : K_SUM;
+    rg_tensor *powers = how == K_SUM ? rg_new_like(x, x->dtype) : NULL;
+    if (how == K_SUM && !powers) return false;
+    if (powers) rg_each(2, (rg_tensor *[]){ powers, (rg_tensor *)x },
+                        x->dtype == RG_FLOAT32 ? norm_power_float : norm_power_double, &p);
+    k_reduce(how, y, powers ? powers : x, dims);
+    rg_release(powers);
+    if (how == K_SUM) REDUCE_EACH(y, powf(v, (float)(1 / p)), pow(v, 1 / p));
+    if (how == K_NORM_2) REDUCE_EACH(y, sqrtf(v), sqrt(v));
     return true;
 }
 
 /* With the largest subtracted, unless that is infinite. */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims)
 {
-    bool narrow = x->dtype == RG_FLOAT32;
     rg_tensor *most = rg_new_like(y, y->dtype), *powers = rg_new_like(x, x->dtype);
     if (most && powers) {
-        k_amax(most, x, dims, false);
-        for (int64_t i = 0; i < most->numel; i++) {
-            if (narrow && isinf(((float *)most->data)[i])) ((float *)most->data)[i] = 0;
-            if (!narrow && isinf(((double *)most->data)[i])) ((double *)most->data)[i] = 0;
-        }
+        k_reduce(K_MAX, most, x, dims);
+        REDUCE_EACH(most, isinf(v) ? 0 : v, isinf(v) ? 0 : v);
         rg_tensor kept = reduce_kept(most, x, dims);
         k_sub(powers, (rg_tensor *[]){ (rg_tensor *)x, &kept });
         k_exp(powers, (rg_tensor *[]){ powers });
-        k_sum(y, powers, dims);
-        for (int64_t i = 0; i < y->numel; i++) {
-            if (narrow) ((float *)y->data)[i] = logf(((float *)y->data)[i]) + ((float *)most->data)[i];
-            else ((double *)y->data)[i] = log(((double *)y->data)[i]) + ((double *)most->data)[i];
-        }
+        k_reduce(K_SUM, y, powers, dims);
+        REDUCE_EACH(y, logf(v) + ((float *)most->data)[i], log(v) + ((double *)most->data)[i]);
     }
     rg_release(most);
     rg_release(powers);

@@ -5,14 +5,14 @@
 
 /* A stable merge sort of n items; `aside` has room for as many. Short runs are sorted by
  * insertion; before(a, b): must a precede b? */
-#define K_MERGE_SORT(name, T, before)                                                           \
-    static T *name(T *q, T *aside, int64_t n, const void *context)                              \
+#define K_MERGE_SORT(name, before)                                                              \
+    static k_ranked *name(k_ranked *q, k_ranked *aside, int64_t n, const void *context)         \
     {                                                                                           \
         enum { RUN = 16 };                                                                      \
         (void)context;                                                                          \
         for (int64_t start = 0; start < n; start += RUN)                                        \
             for (int64_t i = start + 1; i < RG_MIN(start + RUN, n); i++) {                      \
-                T v = q[i];                                                                     \
+                k_ranked v = q[i];                                                              \
                 int64_t j = i;                                                                  \
                 if (before(v, q[start])) for (; j > start; j--) q[j] = q[j - 1];                \
                 else for (; before(v, q[j - 1]); j--) q[j] = q[j - 1];                          \
@@ -20,18 +20,19 @@
             }                                                                                   \
         for (int64_t width = RUN; width < n; width *= 2) {                                      \
             for (int64_t start = 0; start < n; start += 2 * width) {                            \
-                int64_t a = start, middle = RG_MIN(start + width, n), b = middle, end = RG_MIN(start + 2 * width, n); \
+                int64_t middle = RG_MIN(start + width, n), end = RG_MIN(start + 2 * width, n);  \
+                int64_t a = start, b = middle;                                                  \
                 for (int64_t k = start; k < end; k++)                                           \
                     aside[k] = a < middle && (b == end || !(before(q[b], q[a]))) ? q[a++] : q[b++]; \
             }                                                                                   \
-            T *other = q;                                                                       \
+            k_ranked *other = q;                                                                \
             q = aside;                                                                          \
             aside = other;                                                                      \
         }                                                                                       \
         return q;                       /* where the sorted ones are */                         \
     }
 #define SORT_BY_KEY(a, b) ((a).key < (b).key)
-K_MERGE_SORT(sort_merge, k_ranked, SORT_BY_KEY)
+K_MERGE_SORT(sort_merge, SORT_BY_KEY)
 
 /* The same for many items: byte after byte of the key, from the least; bytes that all keys share are skipped. */
 static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n)
@@ -90,7 +91,7 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
     c.k = x->ndim ? values->size[dim] : 1;
     c.dtype = x->dtype;
     if (values->numel == 0) return true;
-    size_t room = (size_t)RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 1 : 2) * sizeof *c.q;  /* of an expanded x: too much */
+    size_t room = (size_t)RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 1 : 2) * sizeof *c.q;  /* n: x may be expanded */
     if (!(c.q = rg_alloc(room, RG_MEM_OTHER))) return false;
     for (int i = 0; i < 3 && x->ndim; i++) {
         c.step[i] = first[i].stride[dim] * (int64_t)rg_sizeof(first[i].dtype);
@@ -109,86 +110,55 @@ bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted)
 {
-    return sort_run(values, indices, x, dim, (sort_context){ .descending = largest, .sorted = sorted, .top = true });
+    return sort_run(values, indices, x, dim, (sort_context){ .descending = largest, .sorted = sorted, .top = 1 });
 }
 
 /* ---- unique ---------------------------------------------------------------------------------
- * order: the places of x's elements (or slices), sorted; group: for each of them, in that
- * order, the number of its value. The result is how many there are, -1: out of memory. */
+ * Of elements (dim -1) or of slices along dim, which are the rows of a copy. order: their places,
+ * sorted; group: for each of them, in that order, the number of its value. */
 
-int64_t k_unique(const rg_tensor *x, int64_t *order, int64_t *group)
+typedef struct { const char *data; int64_t numbers; rg_dtype dtype; } sort_rows;
+
+/* The first difference decides. A NaN is one if we ask for equals, but none for the order, as torch has it. */
+static int sort_compare_rows(const sort_rows *s, int64_t a, int64_t b, bool equals)
 {
-    int64_t n = x->numel, groups = 0;
-    size_t room = 2 * (size_t)n * sizeof(k_ranked);
-    rg_tensor *flat = rg_contiguous_copy((rg_tensor *)x, x->dtype);
-    k_ranked *q = flat ? rg_alloc(room, RG_MEM_OTHER) : NULL;
-    if (q) {
-        sort_load(q, flat->data, (int64_t)rg_sizeof(x->dtype), n, x->dtype, false);
-        k_ranked *sorted = sort_ranked(q, q + n, n);
-        for (int64_t i = 0; i < n; i++) {
-            bool nan = rg_is_float(x->dtype) && sorted[i].key == INT64_MAX;     /* no NaN equals another */
-            if (i == 0 || nan || sorted[i].key != sorted[i - 1].key) groups++;
-            order[i] = sorted[i].index;
-            group[i] = groups - 1;
-        }
-        rg_free(q, room, RG_MEM_OTHER);
-    }
-    rg_release(flat);
-    return q ? groups : -1;
-}
-
-typedef struct { const char *data; int64_t numbers; rg_dtype dtype; } sort_slices;
-
-/* The first difference decides; with a NaN there is none, as torch has it. */
-static int sort_compare_slices(const sort_slices *s, int64_t a, int64_t b)
-{
-    size_t bytes = rg_sizeof(s->dtype);
-    const char *p = s->data + (size_t)(a * s->numbers) * bytes, *r = s->data + (size_t)(b * s->numbers) * bytes;
+    int64_t bytes = (int64_t)rg_sizeof(s->dtype);
+    const char *p = s->data + a * s->numbers * bytes, *r = s->data + b * s->numbers * bytes;
     for (int64_t i = 0; i < s->numbers; i++, p += bytes, r += bytes) {
-        if (!rg_is_float(s->dtype)) {
+        if (rg_is_float(s->dtype)) {
+            double v = rg_load_f64(p, s->dtype), w = rg_load_f64(r, s->dtype);
+            if (v < w || v > w || (v != w && equals)) return v < w ? -1 : 1;
+        } else {
             int64_t v = rg_load_i64(p, s->dtype), w = rg_load_i64(r, s->dtype);
             if (v != w) return v < w ? -1 : 1;
-        } else {
-            double v = rg_load_f64(p, s->dtype), w = rg_load_f64(r, s->dtype);
-            if (v < w || v > w) return v < w ? -1 : 1;
         }
     }
     return 0;
 }
+#define SORT_BY_ROW(a, b) (sort_compare_rows(context, (a).index, (b).index, false) < 0)
+K_MERGE_SORT(sort_by_row, SORT_BY_ROW)
 
-static bool sort_has_nan(const sort_slices *s, int64_t a)
+int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group)
 {
-    size_t bytes = rg_sizeof(s->dtype);
-    for (int64_t i = 0; i < s->numbers && rg_is_float(s->dtype); i++) {
-        double v = rg_load_f64(s->data + (size_t)(a * s->numbers + i) * bytes, s->dtype);
-        if (v != v) return true;
-    }
-    return false;
-}
-#define SORT_BY_SLICE(a, b) (sort_compare_slices(context, a, b) < 0)
-K_MERGE_SORT(sort_by_slice, int64_t, SORT_BY_SLICE)
-
-int64_t k_unique_slices(const rg_tensor *x, int dim, int64_t *order, int64_t *group)
-{
-    int64_t n = x->size[dim], groups = 0;
+    int64_t n = dim < 0 ? x->numel : x->size[dim], groups = 0;
+    size_t room = 2 * (size_t)n * sizeof(k_ranked);
     rg_tensor moved = *x;
     for (int d = dim; d > 0; d--) moved.size[d] = x->size[d - 1], moved.stride[d] = x->stride[d - 1];
-    moved.size[0] = n, moved.stride[0] = x->stride[dim];
+    if (dim >= 0) moved.size[0] = n, moved.stride[0] = x->stride[dim];
     rg_update_flags(&moved);
     rg_tensor *rows = rg_new_like(&moved, x->dtype);
-    int64_t *q = rows ? rg_alloc(2 * (size_t)n * sizeof *q, RG_MEM_OTHER) : NULL;
+    k_ranked *q = rows ? rg_alloc(room, RG_MEM_OTHER) : NULL, *sorted = q;
     if (q) {
+        sort_rows s = { rows->data, dim < 0 ? 1 : x->numel / RG_MAX(n, 1), x->dtype };
         rg_copy_elements(rows, &moved);
-        sort_slices s = { rows->data, n ? x->numel / n : 0, x->dtype };
-        for (int64_t i = 0; i < n; i++) q[i] = i;
-        int64_t *sorted = sort_by_slice(q, q + n, n, &s);
+        sort_load(q, rows->data, s.numbers * (int64_t)rg_sizeof(x->dtype), n, x->dtype, false);
+        sorted = dim < 0 ? sort_ranked(q, q + n, n) : sort_by_row(q, q + n, n, &s);
         for (int64_t i = 0; i < n; i++) {
-            if (i == 0 || sort_compare_slices(&s, sorted[i - 1], sorted[i]) || sort_has_nan(&s, sorted[i])
-                || sort_has_nan(&s, sorted[i - 1])) groups++;
-            order[i] = sorted[i];
+            groups += i == 0 || sort_compare_rows(&s, sorted[i - 1].index, sorted[i].index, true) != 0;
+            order[i] = sorted[i].index;
             group[i] = groups - 1;
         }
-        rg_free(q, 2 * (size_t)n * sizeof *q, RG_MEM_OTHER);
+        rg_free(q, room, RG_MEM_OTHER);
     }
     rg_release(rows);
     return q ? groups : -1;
@@ -197,15 +167,20 @@ int64_t k_unique_slices(const rg_tensor *x, int dim, int64_t *order, int64_t *gr
 /* ---- searchsorted: how many of a sorted row are below v; up to v if right -------------------- */
 
 #define K_SEARCH(T)                                                                             \
-    static int64_t search_##T(const T *row, int64_t n, T v, bool right)                         \
+    static void search_##T(int64_t *to, const void *sorted, const void *values, int64_t n, int64_t count,\
+                           int64_t per_row, bool right)                                       \
     {                                                                                           \
-        int64_t low = 0, high = n;                                                              \
-        while (low < high) {                                                                    \
-            int64_t middle = low + (high - low) / 2;                                            \
-            if (right ? row[middle] > v : row[middle] >= v) high = middle;                      \
-            else low = middle + 1;                                                              \
+        const T *row = sorted, *v = values;                                                     \
+        for (int64_t i = 0; i < count; i++) {                                                   \
+            int64_t low = 0, high = n;                                                          \
+            if (i && i % per_row == 0) row += n;                                                \
+            while (low < high) {                                                                \
+                int64_t middle = low + (high - low) / 2;                                        \
+                if (right ? row[middle] > v[i] : row[middle] >= v[i]) high = middle;            \
+                else low = middle + 1;                                                          \
+            }                                                                                   \
+            to[i] = low;                                                                        \
         }                                                                                       \
-        return low;                                                                             \
     }
 K_SEARCH(int64_t)
 K_SEARCH(float)
@@ -215,16 +190,10 @@ K_SEARCH(double)
  * there is one row for all. */
 void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right)
 {
-    int64_t n = sorted->size[sorted->ndim - 1], *to = (int64_t *)y->data;
-    int64_t per_row = sorted->ndim == 1 ? values->numel : values->size[values->ndim - 1];
-    for (int64_t i = 0; i < values->numel; i++) {
-        int64_t row = sorted->ndim == 1 ? 0 : i / per_row * n;
-        switch (values->dtype) {
-        case RG_FLOAT32: to[i] = search_float((const float *)sorted->data + row, n, ((const float *)values->data)[i], right); break;
-        case RG_FLOAT64: to[i] = search_double((const double *)sorted->data + row, n, ((const double *)values->data)[i], right); break;
-        default:         to[i] = search_int64_t((const int64_t *)sorted->data + row, n, ((const int64_t *)values->data)[i], right);
-        }
-    }
+    int64_t per_row = sorted->ndim == 1 ? INT64_MAX : values->size[values->ndim - 1];
+    int64_t n = sorted->size[sorted->ndim - 1];
+    (values->dtype == RG_FLOAT32 ? search_float : values->dtype == RG_FLOAT64 ? search_double : search_int64_t)
+        ((int64_t *)y->data, sorted->data, values->data, n, values->numel, per_row, right);
 }
 
 /* ---- nonzero: the places of what is not 0, row by row ----------------------------------------- */
