@@ -44,6 +44,22 @@ K_ROUNDING(double, 0x1p52)
         }                                                                                       \
     }
 
+/* result = fold(..fold(first, value of i = 0)..) over i < n, in lanes: they vectorise, and lose less than one running sum. */
+enum { K_LANES = 16 };
+#define K_PLUS(a, b)    ((a) + (b))
+#define K_GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))      /* NaN is the greatest */
+#define K_FOLD(result, n, first, fold, value) do {                                              \
+        __typeof__(result) lane_[K_LANES];                                                      \
+        int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
+        for (int l = 0; l < K_LANES; l++) lane_[l] = first;                                     \
+        for (int64_t j = 0; j < whole_; j += K_LANES)                                           \
+            for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = fold(lane_[l], value); } \
+        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] = fold(lane_[i - whole_], value); \
+        for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
+            for (int l = 0; l < half_; l++) lane_[l] = fold(lane_[l], lane_[l + half_]);        \
+        result = lane_[0];                                                                      \
+    } while (0)
+
 #define LOOP_1(name, T, R, expression)                                                          \
     static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
     {                                                                                           \

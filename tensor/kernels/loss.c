@@ -2,9 +2,7 @@
  * loss.c: what a prediction costs, element by element, and what that is a slope
  * of; and the negative log likelihood of classes.
  */
-#include "kernels.h"
-
-#include <math.h>
+#include "loops.h"
 
 /* VALUE from x, t, d = x - t, a = |d|, c (beta, delta), weight, and w: pos_weight of a loss, g times the scale of a slope */
 typedef struct { double c, scale; } loss_context;
@@ -22,28 +20,18 @@ typedef struct { double c, scale; } loss_context;
             *(T *)(p[0] + i * s[0]) = (VALUE) * weight;                                         \
         }                                                                                       \
     }
-#define K_LOSS(name, LOSS, SLOPE)                                                               \
-    K_LOSS_LOOP(loss_##name, float, LOSS(f))                                                    \
-    K_LOSS_LOOP(loss_##name, double, LOSS())                                                    \
-    K_LOSS_LOOP(slope_##name, float, w * (SLOPE(f)))                                            \
-    K_LOSS_LOOP(slope_##name, double, w * (SLOPE()))
-
+#define K_LOSS(name, loss, slope)                                                               \
+    K_LOSS_LOOP(loss_##name, float, loss)                                                       \
+    K_LOSS_LOOP(loss_##name, double, loss)                                                      \
+    K_LOSS_LOOP(slope_##name, float, w * (slope))                                               \
+    K_LOSS_LOOP(slope_##name, double, w * (slope))
 #define LOSS_ABOVE(v, least) ((v) < (least) ? (least) : (v))
-#define LOSS_MSE(f)         d * d
-#define LOSS_MSE_SLOPE(f)   2 * d
-#define LOSS_SMOOTH(f)      a < c ? d * d / c / 2 : a - c / 2
-#define LOSS_SMOOTH_SLOPE(f) d <= -c ? -1 : d >= c ? 1 : d / c
-#define LOSS_HUBER(f)       a <= c ? d * d / 2 : c * (a - c / 2)
-#define LOSS_HUBER_SLOPE(f) d <= -c ? -c : d >= c ? c : d
-#define LOSS_BCE(f)         (t - 1) * LOSS_ABOVE(log1p##f(-x), -100) - t * LOSS_ABOVE(log##f(x), -100)
-#define LOSS_BCE_SLOPE(f)   d / LOSS_ABOVE((1 - x) * x, c)
-#define LOSS_LOGITS(f)      (1 - t) * x + ((w - 1) * t + 1) * (log1p##f(exp##f(-fabs##f(x))) + LOSS_ABOVE(-x, 0))
-#define LOSS_LOGITS_SLOPE(f) 1 / (1 + exp##f(-x)) - t
-K_LOSS(mse, LOSS_MSE, LOSS_MSE_SLOPE)
-K_LOSS(smooth, LOSS_SMOOTH, LOSS_SMOOTH_SLOPE)
-K_LOSS(huber, LOSS_HUBER, LOSS_HUBER_SLOPE)
-K_LOSS(bce, LOSS_BCE, LOSS_BCE_SLOPE)
-K_LOSS(logits, LOSS_LOGITS, LOSS_LOGITS_SLOPE)
+
+K_LOSS(mse, d * d, 2 * d)
+K_LOSS(smooth, a < c ? d * d / c / 2 : a - c / 2, d <= -c ? -1 : d >= c ? 1 : d / c)
+K_LOSS(huber, a <= c ? d * d / 2 : c * (a - c / 2), d <= -c ? -c : d >= c ? c : d)
+K_LOSS(bce, (t - 1) * LOSS_ABOVE(log1p(-x), -100) - t * LOSS_ABOVE(log(x), -100), d / LOSS_ABOVE((1 - x) * x, c))
+K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (log1p(EXP(-fabs(x))) + LOSS_ABOVE(-x, 0)), 1 / (1 + EXP(-x)) - t)
 
 #define LOSS_LOOPS(name) { { loss_##name##_float, loss_##name##_double }, { slope_##name##_float, slope_##name##_double } }
 static rg_loop *const loss_loops[][2][2] = { LOSS_LOOPS(mse), LOSS_LOOPS(smooth), LOSS_LOOPS(huber), LOSS_LOOPS(bce), LOSS_LOOPS(logits) };

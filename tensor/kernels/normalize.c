@@ -3,36 +3,22 @@
  * then scaled and shifted: layer, group and rms norm. Backward finds mean and
  * deviation again, from a row that it has to read anyway.
  */
-#include "kernels.h"
+#include "loops.h"
 
-#include <math.h>
-
-enum { NORM_LANES = 16 };
-
-/* Sums over a row in lanes, which vectorise and lose less than one running sum does. */
-#define NORM_SUM(T, result, n, value) do {                                                      \
-        T lane_[NORM_LANES] = { 0 };                                                            \
-        int64_t whole_ = (n) / NORM_LANES * NORM_LANES;                                         \
-        for (int64_t j = 0; j < whole_; j += NORM_LANES)                                        \
-            for (int l = 0; l < NORM_LANES; l++) { int64_t i = j + l; lane_[l] += (value); }    \
-        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] += (value);                    \
-        for (int half_ = NORM_LANES / 2; half_; half_ /= 2)                                     \
-            for (int l = 0; l < half_; l++) lane_[l] += lane_[l + half_];                       \
-        result = lane_[0];                                                                      \
-    } while (0)
+#define NORM_SUM(result, n, value) K_FOLD(result, n, 0, K_PLUS, value)
 
 /* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
-#define K_NORM(T, SQRT)                                                                         \
+#define K_NORM(T)                                                                         \
     static void norm_row_##T(const k_norm_rows *z, const T *x, T *mean, T *rstd)                     \
     {                                                                                           \
         T m = 0, v;                                                                             \
         if (z->centred) {                                                                       \
-            NORM_SUM(T, m, z->n, x[i]);                                                         \
+            NORM_SUM(m, z->n, x[i]);                                                         \
             m /= (T)z->n;                                                                       \
         }                                                                                       \
-        NORM_SUM(T, v, z->n, (x[i] - m) * (x[i] - m));                                          \
+        NORM_SUM(v, z->n, (x[i] - m) * (x[i] - m));                                          \
         *mean = m;                                                                              \
-        *rstd = 1 / SQRT(v / (T)z->n + (T)z->eps);                                              \
+        *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                              \
     }                                                                                           \
     static void norm_##T(const k_norm_rows *z, T *restrict y, const T *restrict x, const T *w, const T *b) \
     {                                                                                           \
@@ -68,8 +54,8 @@ enum { NORM_LANES = 16 };
             } else for (int64_t c = 0; c < channels; c++) {                                     \
                 const T *gc = g + c * z->per, *xc = x + c * z->per;                             \
                 T gw, gb;                                                                       \
-                NORM_SUM(T, gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                       \
-                NORM_SUM(T, gb, z->per, gc[i]);                                                 \
+                NORM_SUM(gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                       \
+                NORM_SUM(gb, z->per, gc[i]);                                                 \
                 if (gweight) gweight[first + c] += (double)gw;                                  \
                 if (gbias) gbias[first + c] += (double)gb;                                      \
             }                                                                                   \
@@ -77,15 +63,15 @@ enum { NORM_LANES = 16 };
             if (z->per == 1 && rw) for (int64_t i = 0; i < z->n; i++) gx[i] = g[i] * rw[i];     \
             else for (int64_t c = 0; c < channels; c++)                                         \
                 for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i]; \
-            if (z->centred) NORM_SUM(T, sum, z->n, gx[i]);                                      \
-            NORM_SUM(T, dot, z->n, gx[i] * ((x[i] - mean) * rstd));                             \
+            if (z->centred) NORM_SUM(sum, z->n, gx[i]);                                      \
+            NORM_SUM(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                             \
             sum /= (T)z->n;                                                                     \
             dot /= (T)z->n;                                                                     \
             for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot); \
         }                                                                                       \
     }
-K_NORM(float, sqrtf)
-K_NORM(double, sqrt)
+K_NORM(float)
+K_NORM(double)
 
 #define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
 

@@ -3,90 +3,56 @@
  * dim. A row that lies in one piece is read in lanes; rows that lie side by side
  * (another dim than the last) are done a few dozen at a time, for the cache's sake.
  */
-#include "kernels.h"
-
-#include <math.h>
-
-/* e^x for x <= 0 or NaN: 2^n e^r with |r| <= ln(2)/2, n in two steps because of the smallest results. */
-static inline float softmax_exp_float(float x)
-{
-    union { float f; int32_t i; } n, low, high;
-    float v = x < -104.0f ? -104.0f : x;
-    n.f = v * 1.44269504f + 12582912.0f;                /* the integer is in the low bits */
-    float whole = n.f - 12582912.0f, r = v - whole * 0.693359375f + whole * 2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r * r + r + 1.0f;
-    int32_t k = (int32_t)((uint32_t)n.i << 8) >> 8, half = k >> 1;
-    low.i = (int32_t)((uint32_t)(half + 127) << 23);
-    high.i = (int32_t)((uint32_t)(k - half + 127) << 23);
-    return v == v ? p * low.f * high.f : v;
-}
-static inline double softmax_exp_double(double x) { return exp(x); }
+#include "loops.h"
 
 /* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
 typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last; } softmax_context;
 
-enum { SOFTMAX_SIDE = 32 };                             /* rows side by side; lanes of one row */
+enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
 
 /* R rows side by side, or one. */
 #define SOFTMAX_EACH for (int64_t i = 0; i < c->n; i++) for (int64_t r = 0; r < R; r++)
 
-#define K_SOFTMAX(T, LOG)                                                                       \
+#define K_SOFTMAX(T)                                                                            \
     static void softmax_side_##T(const softmax_context *c, int64_t R, T *restrict y, const T *restrict x) \
     {                                                                                           \
         T max[SOFTMAX_SIDE], total[SOFTMAX_SIDE];                                               \
         for (int64_t r = 0; r < R; r++) max[r] = -(T)INFINITY, total[r] = 0;                    \
         SOFTMAX_EACH {                                                                          \
-            T v = x[i * c->x_step + r];                                                 \
-            max[r] = v > max[r] || v != v ? v : max[r];                                         \
+            T v = x[i * c->x_step + r];                                                         \
+            max[r] = K_GREATER(max[r], v);                                                      \
         }                                                                                       \
         SOFTMAX_EACH {                                                                          \
-            T e = softmax_exp_##T(x[i * c->x_step + r] - max[r]);                       \
+            T e = EXP(x[i * c->x_step + r] - max[r]);                                           \
             total[r] += e;                                                                      \
-            if (c->kind != K_LOG_SOFTMAX) y[i * c->y_step + r] = e;                     \
+            if (c->kind != K_LOG_SOFTMAX) y[i * c->y_step + r] = e;                             \
         }                                                                                       \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
-            for (int64_t r = 0; r < R; r++) total[r] = LOG(total[r]);                           \
-            SOFTMAX_EACH y[i * c->y_step + r] = x[i * c->x_step + r] - max[r] - total[r]; \
+            for (int64_t r = 0; r < R; r++) total[r] = log(total[r]);                           \
+            SOFTMAX_EACH y[i * c->y_step + r] = x[i * c->x_step + r] - max[r] - total[r];       \
             return;                                                                             \
         }                                                                                       \
         for (int64_t r = 0; r < R && c->kind == K_SAFE_SOFTMAX; r++)                            \
             if (max[r] == -(T)INFINITY) {                                                       \
-                for (int64_t i = 0; i < c->n; i++) y[i * c->y_step + r] = 0;            \
+                for (int64_t i = 0; i < c->n; i++) y[i * c->y_step + r] = 0;                    \
                 total[r] = 1;                                                                   \
             }                                                                                   \
-        if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                 \
-        else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                             \
+        if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                         \
+        else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                                     \
     }                                                                                           \
-    static void softmax_lanes_##T(const softmax_context *c, T *restrict y, const T *restrict x) \
+    static void softmax_row_##T(const softmax_context *c, T *restrict y, const T *restrict x)   \
     {                                                                                           \
-        enum { L = SOFTMAX_SIDE };                                                              \
-        int64_t whole = c->n / L * L, n = c->n;                                                 \
-        T top[L], part[L] = { 0 }, max = -(T)INFINITY, total = 0;                               \
-        for (int l = 0; l < L; l++) top[l] = -(T)INFINITY;                                      \
-        for (int64_t i = 0; i < whole; i += L)                                                  \
-            for (int l = 0; l < L; l++) top[l] = x[i + l] > top[l] || x[i + l] != x[i + l] ? x[i + l] : top[l]; \
-        for (int l = 0; l < L; l++) max = top[l] > max || top[l] != top[l] ? top[l] : max;      \
-        for (int64_t i = whole; i < n; i++) max = x[i] > max || x[i] != x[i] ? x[i] : max;      \
-        for (int64_t i = 0; i < whole; i += L)                                                  \
-            for (int l = 0; l < L; l++) part[l] += y[i + l] = softmax_exp_##T(x[i + l] - max);  \
-        for (int64_t i = whole; i < n; i++) part[i - whole] += y[i] = softmax_exp_##T(x[i] - max); \
-        for (int half = L / 2; half; half /= 2)                                                 \
-            for (int l = 0; l < half; l++) part[l] += part[l + half];                           \
-        total = part[0];                                                                        \
+        T max, total;                                                                           \
+        K_FOLD(max, c->n, -(T)INFINITY, K_GREATER, x[i]);                                       \
+        K_FOLD(total, c->n, 0, K_PLUS, (y[i] = EXP(x[i] - max)));                               \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
-            total = LOG(total);                                                                 \
-            for (int64_t i = 0; i < n; i++) y[i] = x[i] - max - total;                          \
+            total = log(total);                                                                 \
+            for (int64_t i = 0; i < c->n; i++) y[i] = x[i] - max - total;                       \
         } else if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) {                          \
-            for (int64_t i = 0; i < n; i++) y[i] = 0;                                           \
+            for (int64_t i = 0; i < c->n; i++) y[i] = 0;                                        \
         } else {                                                                                \
             total = 1 / total;                                                                  \
-            for (int64_t i = 0; i < n; i++) y[i] *= total;                                      \
+            for (int64_t i = 0; i < c->n; i++) y[i] *= total;                                   \
         }                                                                                       \
     }                                                                                           \
     static void softmax_##T(char *const p[], const int64_t s[], int64_t rows, const void *context) \
@@ -97,7 +63,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side; la
             const T *x = (const T *)(p[1] + r * s[1]);                                          \
             T *y = (T *)(p[0] + r * s[0]);                                                      \
             R = side ? RG_MIN(rows - r, SOFTMAX_SIDE) : 1;                                      \
-            if (c->last && c->y_step == 1 && c->x_step == 1) softmax_lanes_##T(c, y, x);        \
+            if (c->last && c->y_step == 1 && c->x_step == 1) softmax_row_##T(c, y, x);          \
             else softmax_side_##T(c, R, y, x);                                                  \
         }                                                                                       \
     }                                                                                           \
@@ -112,25 +78,20 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side; la
             const T *restrict g = (const T *)(p[1] + first * s[1]), *restrict y = (const T *)(p[2] + first * s[2]); \
             R = side ? RG_MIN(rows - first, SOFTMAX_SIDE) : 1;                                  \
             if (packed) {                                                                       \
-                int64_t whole = c->n / SOFTMAX_SIDE * SOFTMAX_SIDE;                             \
-                for (int64_t i = 0; i < whole; i += SOFTMAX_SIDE)                               \
-                    for (int l = 0; l < SOFTMAX_SIDE; l++) total[l] += g[i + l] * (log ? 1 : y[i + l]); \
-                for (int64_t i = whole; i < c->n; i++) total[i - whole] += g[i] * (log ? 1 : y[i]); \
-                for (int half = SOFTMAX_SIDE / 2; half; half /= 2)                              \
-                    for (int l = 0; l < half; l++) total[l] += total[l + half];                 \
-                if (log) for (int64_t i = 0; i < c->n; i++) gx[i] = g[i] - softmax_exp_##T(y[i]) * total[0]; \
+                K_FOLD(total[0], c->n, 0, K_PLUS, g[i] * (log ? 1 : y[i]));                     \
+                if (log) for (int64_t i = 0; i < c->n; i++) gx[i] = g[i] - EXP(y[i]) * total[0]; \
                 else for (int64_t i = 0; i < c->n; i++) gx[i] = y[i] * (g[i] - total[0]);       \
                 continue;                                                                       \
             }                                                                                   \
             SOFTMAX_EACH total[r] += g[i * c->g_step + r] * (log ? 1 : y[i * c->x_step + r]);   \
             SOFTMAX_EACH {                                                                      \
                 T v = y[i * c->x_step + r], u = g[i * c->g_step + r];                           \
-                gx[i * c->y_step + r] = log ? u - softmax_exp_##T(v) * total[r] : v * (u - total[r]); \
+                gx[i * c->y_step + r] = log ? u - EXP(v) * total[r] : v * (u - total[r]);       \
             }                                                                                   \
         }                                                                                       \
     }
-K_SOFTMAX(float, logf)
-K_SOFTMAX(double, log)
+K_SOFTMAX(float)
+K_SOFTMAX(double)
 
 /* t without dim, whose step it gives: what remains are the rows. */
 static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step)
