@@ -125,8 +125,8 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
     if (index->dtype != RG_INT64)
         return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): dtype of indices should be Long but got %s",
                        rg_scalar_name(index->dtype));
-    if (x->ndim == 0) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions",
-                                     dim);
+    if (x->ndim == 0)
+        return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
     if (!rg_wrap_dim(op, dim, x->ndim, &d)) return NULL;
     rg_tensor rest = *index, shape = { 0 };
     rest.size[d] = 1;

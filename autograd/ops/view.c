@@ -269,8 +269,8 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
 {
     int d;
     if (!rg_check(x, "narrow")) return NULL;
-    if (x->ndim && length < 0) return rg_fail(RG_RUNTIME_ERROR, "narrow",
-                                              "narrow(): length must be non-negative.");
+    if (x->ndim && length < 0)
+        return rg_fail(RG_RUNTIME_ERROR, "narrow", "narrow(): length must be non-negative.");
     if (!part_check("narrow", RG_RUNTIME_ERROR, part_no_dims, x, dim, &d)) return NULL;
     int64_t size = x->size[d];
     if (start < -size || start > size)
@@ -325,8 +325,8 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset)
         diagonal_within(x, &p);
         return RG_APPLY(diagonal_copy, &p, x);
     }
-    if (x->ndim != 1) return rg_fail(RG_RUNTIME_ERROR, "diag", "diag(): Supports 1D or 2D tensors. Got %dD",
-                                     x->ndim);
+    if (x->ndim != 1)
+        return rg_fail(RG_RUNTIME_ERROR, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
     int64_t size;
     if (offset == INT64_MIN || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size))
         size = INT64_MAX;
@@ -690,8 +690,8 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape)
     int infer = -1;
     if (!rg_check_dims(op, shape->n)) return false;
     for (int d = 0; d < shape->n; d++) {
-        if (shape->v[d] == -1 && infer >= 0) return rg_fail(RG_RUNTIME_ERROR, op,
-                                                            "only one dimension can be inferred");
+        if (shape->v[d] == -1 && infer >= 0)
+            return rg_fail(RG_RUNTIME_ERROR, op, "only one dimension can be inferred");
         if (shape->v[d] < -1)
             return rg_fail(RG_RUNTIME_ERROR, op, "invalid shape dimension %lld at index %d of shape %s",
                            (long long)shape->v[d], d, RG_DIMS_TEXT(shape));
@@ -774,8 +774,8 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
     }
     sound = sound && inferred <= 1 && !(inferred && product == 0 && whole == 0);
     if (sound && (inferred ? product == 0 || whole % product : product != whole))
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size of "
-                       "dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
+        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size "
+                       "of dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
     rg_tensor part = { .ndim = 1, .numel = whole, .size = { whole } };
     if (!reshape_infer("unflatten", &part, &sizes)) return NULL;
     rg_dims shape = { .n = x->ndim - 1 + sizes.n };
