@@ -45,14 +45,12 @@ static bool loss_shape(rg_call *c)
     rg_tensor *y = c->out[0];
     if (!rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], y)) return false;
     for (int i = c->n_in - 1; i >= 2; i--) {
-        char a[192], b[192];
-        rg_tensor wide;
-        if (rg_is_none(c->in[i]) || rg_same_shape(c->in[i], y)) continue;
-        if (!(i == 2 ? rg_broadcast_shapes(c->op->name, y, c->in[i], &wide) : rg_broadcast_shapes(c->op->name, c->in[i], y, &wide)))
-            return false;
+        rg_tensor *w = c->in[i], wide;
+        if (rg_is_none(w) || rg_same_shape(w, y)) continue;
+        if (!rg_broadcast_shapes(c->op->name, i == 2 ? y : w, i == 2 ? w : y, &wide)) return false;
         if (!rg_same_shape(&wide, y))
             return rg_fail(RG_RUNTIME_ERROR, c->op->name, "output with shape %s doesn't match the broadcast shape %s",
-                           rg_shape_text(y->ndim, y->size, a), rg_shape_text(wide.ndim, wide.size, b));
+                           RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
     }
     if (RG_ATTR(c, loss)->reduction != RG_EACH) y->ndim = 0;
     return true;
@@ -242,19 +240,17 @@ static bool loss_within_unit(rg_tensor *t, const char *what)
 rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o)
 {
     const char *name = "binary_cross_entropy";
-    char a[192], b[192];
     if (!loss_check(name, p, target, &o)) return NULL;
-    rg_shape_text(p->ndim, p->size, a);
     if (!rg_same_shape(p, target))
         return rg_fail(RG_VALUE_ERROR, name, "Using a target size (torch.Size(%s)) that is different to the input size (torch.Size(%s)) "
-                       "is deprecated. Please ensure they have the same size.", rg_shape_text(target->ndim, target->size, b), a);
+                       "is deprecated. Please ensure they have the same size.", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
     if (!rg_is_none(o.weight)) {
         rg_tensor *w = o.weight, wide;
         for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++)
             if (w->size[w->ndim - d] != 1 && w->size[w->ndim - d] != p->size[p->ndim - d] && p->size[p->ndim - d] != 1)
-                return rg_fail(RG_RUNTIME_ERROR, name, "Attempting to broadcast a dimension of length %lld at %d! Mismatching argument at "
-                               "index 1 had torch.Size(%s); but expected shape should be broadcastable to %s",
-                               (long long)w->size[w->ndim - d], -d, rg_shape_text(w->ndim, w->size, b), a);
+                return rg_fail(RG_RUNTIME_ERROR, name, "Attempting to broadcast a dimension of length %lld at %d! Mismatching argument "
+                               "at index 1 had torch.Size(%s); but expected shape should be broadcastable to %s",
+                               (long long)w->size[w->ndim - d], -d, RG_SHAPE_TEXT(w), RG_SHAPE_TEXT(p));
         if (!rg_broadcast_shapes(name, p, w, &wide)) return NULL;
     }
     if (!loss_constant(name, name, "weight", o.weight)) return NULL;
@@ -270,11 +266,10 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 {
     const char *name = "binary_cross_entropy_with_logits";
-    char a[192], b[192];
     if (!loss_check(name, x, target, &o)) return NULL;
     if (!rg_same_shape(x, target))
         return rg_fail(RG_VALUE_ERROR, name, "Target size (torch.Size(%s)) must be the same as input size (torch.Size(%s))",
-                       rg_shape_text(target->ndim, target->size, b), rg_shape_text(x->ndim, x->size, a));
+                       RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
     if (!loss_constant(name, name, "weight", o.weight) || !loss_constant(name, name, "pos_weight", o.pos_weight)) return NULL;
     if (!rg_is_float(x->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, name, "\"log_sigmoid_cpu\" not implemented for '%s'", rg_scalar_name(x->dtype));
     if (target->dtype == RG_BOOL)
@@ -393,10 +388,7 @@ RG_OP(nll_loss, .attr_size = sizeof(struct nll_loss_attr), .doc = "-weight[t] x[
 
 static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight)
 {
-    char a[192], b[192];
     const char *type = rg_scalar_name(x->dtype);
-    rg_shape_text(x->ndim, x->size, a);
-    rg_shape_text(t->ndim, t->size, b);
     if (x->ndim == 0) return NLL_FAIL(RG_VALUE_ERROR, "Expected 1 or more dimensions (got 0)");
     int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
     if (x->ndim != 1 && x->size[0] != batch)
@@ -410,14 +402,15 @@ static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight)
     rg_tensor fitting = { .ndim = (uint8_t)(x->ndim - 1) };     /* x without its classes */
     for (int d = 0; d < fitting.ndim; d++) fitting.size[d] = x->size[d + (d > 0)];
     if (x->ndim > 2 && !rg_same_shape(t, &fitting)) {
-        if (x->ndim == 4) return NLL_FAIL(RG_RUNTIME_ERROR, "size mismatch (got input: %s , target: %s", a, b);
-        return NLL_FAIL(RG_RUNTIME_ERROR, "Expected target size %s, got %s", rg_shape_text(fitting.ndim, fitting.size, a), b);
+        if (x->ndim == 4)
+            return NLL_FAIL(RG_RUNTIME_ERROR, "size mismatch (got input: %s , target: %s", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(t));
+        return NLL_FAIL(RG_RUNTIME_ERROR, "Expected target size %s, got %s", RG_SHAPE_TEXT(&fitting), RG_SHAPE_TEXT(t));
     }
     if (!loss_constant("nll_loss", x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward", "weight", weight)) return false;
     if (!rg_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes)) {
         if (x->ndim > 2) return NLL_FAIL(RG_RUNTIME_ERROR, "weight tensor should be defined either for all or no classes");
         return NLL_FAIL(RG_RUNTIME_ERROR, "weight tensor should be defined either for all %lld classes or no classes but got weight "
-                        "tensor of shape: %s", (long long)classes, rg_shape_text(weight->ndim, weight->size, a));
+                        "tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
     }
     if (t->dtype != RG_INT64)
         return NLL_FAIL(RG_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s", rg_scalar_name(t->dtype));
@@ -441,10 +434,9 @@ rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 
 static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes)
 {
-    char shape[192];
     if (rg_is_none(weight) || (weight->ndim == 1 && weight->size[0] == classes)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or no classes but "
-                   "got weight tensor of shape: %s", (long long)classes, rg_shape_text(weight->ndim, weight->size, shape));
+    return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or "
+                   "no classes but got weight tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
 }
 
 /* The weights along dim 1, to multiply with. */

@@ -133,30 +133,31 @@ static int64_t norm_product(const rg_tensor *x, int from, int to)
     return (int64_t)n;
 }
 
+#define NORM_FAIL(...) rg_fail(RG_RUNTIME_ERROR, __VA_ARGS__)
+
 /* Is x's shape [*, normalized_shape], and the weight's (and bias's) normalized_shape? */
 static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
                        struct norm_attr *a)
 {
-    char want[192], got[192];
+    static const char *const names[] = { "weight", "bias" };
     if (!rg_check(x, op) || !rg_check_dims(op, shape->n)) return false;
     for (int i = 0; i < n; i++)
-        if (!rg_is_none(affine[i]) && !rg_check(affine[i], op)) return false;
-    rg_shape_text(shape->n, shape->v, want);
-    if (shape->n == 0)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
-                       "one element, but got normalized_shape = []");
-    for (int i = 0; i < n; i++)
-        if (!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, (size_t)shape->n * 8)))
-            return rg_fail(RG_RUNTIME_ERROR, op, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "
-                           "normalized_shape = %s", i ? "bias" : "weight", i ? "bias" : "weight",
-                           rg_shape_text(affine[i]->ndim, affine[i]->size, got), want);
+        if (!rg_check_optional(affine[i], op)) return false;
     int first = x->ndim - shape->n;
+    size_t bytes = (size_t)shape->n * sizeof(int64_t);
+    if (shape->n == 0)
+        return NORM_FAIL(op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+                         "but got normalized_shape = []");
+    for (int i = 0; i < n; i++)
+        if (!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)))
+            return NORM_FAIL(op, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+                             names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
     if (first < 0 && n == 1)
         return rg_fail(RG_VALUE_ERROR, op, "Input tensor must have at least %d dimensions, but got %d", shape->n, x->ndim);
-    if (first < 0 || memcmp(x->size + first, shape->v, (size_t)shape->n * 8))
-        return rg_fail(RG_RUNTIME_ERROR, op, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s",
-                       want, star, want + 1, rg_shape_text(x->ndim, x->size, got));
-    a->batch = a->channels = a->groups = a->per = 1;
+    if (first < 0 || memcmp(x->size + first, shape->v, bytes))
+        return NORM_FAIL(op, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s",
+                         RG_DIMS_TEXT(shape), star, RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
+    a->groups = a->per = 1;
     a->batch = norm_product(x, 0, first);
     a->channels = norm_product(x, first, x->ndim);
     return true;
@@ -164,11 +165,11 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
 
 static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
 {
-    if (!rg_is_float(x->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(x->dtype));
+    if (!rg_is_float(x->dtype))
+        return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(x->dtype));
     if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
-    if (x->dtype == RG_FLOAT32)
-        return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): expect parameter to have scalar type of Float");
-    return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): all inputs must share same datatype.");
+    return NORM_FAIL(op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
+                                                                        : "all inputs must share same datatype.");
 }
 
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps)
@@ -189,39 +190,33 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
     return RG_COMPOSITE(RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
 }
 
+#define GROUP_FAIL(...) NORM_FAIL("group_norm", __VA_ARGS__)
+
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps)
 {
-    struct norm_attr a = { .groups = groups, .eps = eps };
-    char shape[192], got[192];
-    if (!rg_check(x, "group_norm") || (!rg_is_none(weight) && !rg_check(weight, "group_norm"))
-        || (!rg_is_none(bias) && !rg_check(bias, "group_norm"))) return NULL;
-    if (x->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
-    if (groups <= 0) return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected num groups to be greater than 0, got %lld", (long long)groups);
+    if (!rg_check(x, "group_norm") || !rg_check_optional(weight, "group_norm") || !rg_check_optional(bias, "group_norm")) return NULL;
+    if (x->ndim < 2) return GROUP_FAIL("Expected at least 2 dimensions for input tensor but received %d", x->ndim);
+    if (groups <= 0) return GROUP_FAIL("Expected num groups to be greater than 0, got %lld", (long long)groups);
     int64_t channels = x->size[1];
-    rg_shape_text(x->ndim, x->size, shape);
-    a.per = norm_product(x, 2, x->ndim);
+    struct norm_attr a = { x->size[0], groups, channels / groups, norm_product(x, 2, x->ndim), eps };
     if (x->numel && x->size[0] * channels / groups * a.per == 1) {
         rg_dims values = rg_shape(x);
         values.v[0] = x->size[0] * channels / groups, values.v[1] = groups;
         return rg_fail(RG_VALUE_ERROR, "group_norm", "Expected more than 1 value per channel when training, got input size %s",
-                       rg_shape_text(values.n, values.v, got));
+                       RG_DIMS_TEXT(&values));
     }
     if (channels % groups)
-        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected number of channels in input to be divisible by num_groups, but got "
-                       "input of shape %s and num_groups=%lld", shape, (long long)groups);
+        return GROUP_FAIL("Expected number of channels in input to be divisible by num_groups, but got input of shape %s and "
+                          "num_groups=%lld", RG_SHAPE_TEXT(x), (long long)groups);
     for (int i = 0; i < 2; i++) {
         const rg_tensor *t = i ? bias : weight;
+        const char *name = i ? "bias" : "weight";
         if (rg_is_none(t) || (t->ndim == 1 && t->size[0] == channels)) continue;
-        if (!rg_is_none(weight)) rg_shape_text(weight->ndim, weight->size, got);        /* the weight's for the bias, too: as torch */
-        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected %s to be a vector of size equal to the number of channels in input, but "
-                       "got %s of shape %s and input of shape %s", i ? "bias" : "weight", i ? "bias" : "weight",
-                       rg_is_none(weight) ? "[0]" : got, shape);
+        return GROUP_FAIL("Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and "
+                          "input of shape %s", name, name,                 /* the weight's shape for the bias, too: as torch */
+                          rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));
     }
-    if (!norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias)) return NULL;
-    a.batch = x->size[0];
-    a.channels = channels / groups;
-    return RG_APPLY(group_norm, &a, x, weight, bias);
+    return norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias) ? RG_APPLY(group_norm, &a, x, weight, bias) : NULL;
 }
 
 /* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------------------------- */
