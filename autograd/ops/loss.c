@@ -167,23 +167,20 @@ RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(
       RG_SAMPLES({ "(2,3) u(2,3) - -", RG_A(loss, RG_MEAN, 0) }, { "(2,1,3) u(2,1,3) - -", RG_A(loss, RG_EACH, 0) },
                  { "() u() - -", RG_A(loss, RG_SUM, 0) }, { "(0,3) u(0,3) - -", RG_A(loss, RG_SUM, 0) }));
 
-static rg_tensor *loss_apply(const char *name, const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c)
+static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c)
 {
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ x, t });
     static const char *const kernel[] = { "mse_cpu", "smooth_l1_cpu", "huber_cpu" };
-    struct loss_attr a = { reduction, c };
     if (!rg_is_float(dtype))
-        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for '%s'", kernel[loss_kind(op)], rg_scalar_name(dtype));
-    return rg_apply(op, &a, sizeof a, 2, (rg_tensor *[]){ x, t });
+        return rg_fail(RG_NOT_IMPLEMENTED, op->name, "\"%s\" not implemented for '%s'", kernel[loss_kind(op)], rg_scalar_name(dtype));
+    return rg_apply(op, RG_A(loss, reduction, c), sizeof(struct loss_attr), 2, (rg_tensor *[]){ x, t });
 }
 
 /* Losses weighted element by element; the mean is over the weights' sum, or over the elements. */
-static rg_tensor *loss_weighted(const char *name, rg_tensor *each, const rg_tensor *x, const rg_tensor *t, rg_tensor *weight,
-                                rg_reduction reduction, bool by_weight)
+static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight, rg_reduction reduction, bool by_weight)
 {
-    rg_tensor wide = { 0 };
-    if (!each || !rg_broadcast_shapes(name, x, t, &wide)) return NULL;
-    if (!rg_same_shape(&wide, weight)) return rg_fail(RG_VALUE_ERROR, name, "Weights and input must have the same size.");
+    if (!each || rg_is_none(weight)) return loss_reduce(each, reduction);
+    if (!rg_same_shape(each, weight)) return rg_fail(RG_VALUE_ERROR, name, "Weights and input must have the same size.");
     each = rg_mul(each, weight);
     return reduction == RG_MEAN && by_weight ? rg_div(rg_sum(each), rg_sum(weight)) : loss_reduce(each, reduction);
 }
@@ -191,15 +188,14 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, const rg_tens
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 {
     if (!loss_check("mse_loss", x, target, &o)) return NULL;
-    if (rg_is_none(o.weight)) return loss_apply("mse_loss", &rg_op_mse_loss, x, target, o.reduction, 0);
-    return RG_COMPOSITE(loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2), x, target, o.weight, o.reduction, true));
+    if (rg_is_none(o.weight)) return loss_apply(&rg_op_mse_loss, x, target, o.reduction, 0);
+    return RG_COMPOSITE(loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2), o.weight, o.reduction, true));
 }
 
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 {
     if (!loss_check("l1_loss", x, target, &o)) return NULL;
-    if (rg_is_none(o.weight)) return RG_COMPOSITE(loss_reduce(rg_abs(rg_sub(x, target)), o.reduction));
-    return RG_COMPOSITE(loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), x, target, o.weight, o.reduction, true));
+    return RG_COMPOSITE(loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight, o.reduction, true));
 }
 
 rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
@@ -209,7 +205,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
         return rg_fail(RG_TYPE_ERROR, "smooth_l1_loss", "smooth_l1_loss() got an unexpected keyword argument 'weight'");
     if (!(o.beta >= 0)) return rg_fail(RG_RUNTIME_ERROR, "smooth_l1_loss", "smooth_l1_loss does not support negative values for beta.");
     if (o.beta == 0) return rg_l1_loss_with(x, target, o);
-    return loss_apply("smooth_l1_loss", &rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
+    return loss_apply(&rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
 }
 
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
@@ -222,8 +218,8 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
     RG_SCOPE();
     bool weighted = !rg_is_none(o.weight);
     if (rg_is_float(x->dtype) && !(target = rg_to(target, x->dtype))) return NULL;
-    rg_tensor *y = loss_apply("huber_loss", &rg_op_huber_loss, x, target, weighted ? RG_EACH : o.reduction, o.delta);
-    if (weighted) y = loss_weighted("huber_loss", y, x, target, o.weight, o.reduction, false);
+    rg_tensor *y = loss_apply(&rg_op_huber_loss, x, target, weighted ? RG_EACH : o.reduction, o.delta);
+    if (weighted) y = loss_weighted("huber_loss", y, o.weight, o.reduction, false);
     return y ? rg_escape(y) : NULL;
 }
 

@@ -7,7 +7,8 @@
 
 static bool product_mismatch(const char *op, int64_t n, int64_t k, int64_t k2, int64_t m)
 {
-    return PRODUCT_FAIL(op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", (long long)n, (long long)k, (long long)k2, (long long)m);
+    return PRODUCT_FAIL(op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
+                        (long long)n, (long long)k, (long long)k2, (long long)m);
 }
 
 static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int64_t batch2, int64_t k2)
@@ -54,7 +55,8 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Makes *gin a^T b or a b or a b^T, of matrices; with folding, of all their rows, which is left to the rule if they aren't contiguous. */
+/* Makes *gin a^T b or a b or a b^T, of matrices; with folding, of all their rows, which is left to the rule if they
+ * aren't contiguous. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, bool fold)
 {
     rg_tensor l = *a, r = *b, y = { 0 };
@@ -103,7 +105,8 @@ static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, cons
     case MATMUL_MM:
         if (k != k2) return product_mismatch(name, n, k, k2, m);
         if (!same)
-            return PRODUCT_FAIL(name, "expected m1 and m2 to have the same dtype, but got: %s != %s", rg_c_name(l->dtype), rg_c_name(r->dtype));
+            return PRODUCT_FAIL(name, "expected m1 and m2 to have the same dtype, but got: %s != %s",
+                                rg_c_name(l->dtype), rg_c_name(r->dtype));
         break;
     default:
         if (k != k2) return product_batch_mismatch(name, batches, k, batches, k2);
@@ -139,7 +142,7 @@ static bool matmul_forward(rg_call *c)
     return k_matmul(&y, a, b);
 }
 
-/* Vectors become matrices; b's g, too, is then a matrix. */
+/* Vectors become matrices, and g one of their shape. */
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *b = rg_saved(s, 1);
@@ -169,7 +172,8 @@ static bool matmul_fused(const rg_step *s, rg_tensor *gin[])
 {
     rg_tensor *a = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *b = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
     if (!a || !b) return false;
-    if (!rg_is_none(b) && b->ndim > 1 && rg_input_dims(s, 0).n > 1 && !product_gradient(&gin[0], g, false, b, true, false)) return false;
+    if (!rg_is_none(b) && b->ndim > 1 && rg_input_dims(s, 0).n > 1 && !product_gradient(&gin[0], g, false, b, true, false))
+        return false;
     if (rg_is_none(a) || a->ndim == 1) return true;
     int ndim = rg_input_dims(s, 1).n;
     return ndim == 1 || product_gradient(&gin[1], a, true, g, false, a->ndim > 2 && ndim == 2);
@@ -403,7 +407,8 @@ rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
     if (y && !rg_is_none(bias)) {
         if (!rg_broadcast_shapes("linear", y, bias, &wide)) return NULL;
         if (!rg_same_shape(&wide, y))
-            return PRODUCT_FAIL("linear", "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
+            return PRODUCT_FAIL("linear", "output with shape %s doesn't match the broadcast shape %s",
+                                RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
         y = rg_add(y, bias);
     }
     return y ? rg_escape(y) : NULL;
