@@ -70,25 +70,24 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
 #define K_ROWS(name, T, A, value, joined)                                                       \
     static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }        \
     static inline A name##_join(A a, A b) { return (A)(joined); }                               \
-    static inline __attribute__((always_inline)) void name##_some_rows(const char *x, int64_t row, int64_t col, \
-                                                         int rows, int64_t cols, A *restrict total) \
+    static inline A name##_join4(A a, const char *x, int64_t row)                               \
     {                                                                                           \
-        for (int64_t c = 0; c < cols; c++) {                                                    \
-            A a = total[c];                                                                     \
-            for (int r = 0; r < rows; r++) a = name##_join(a, name##_at(x + r * row + c * col)); \
-            total[c] = a;                                                                       \
-        }                                                                                       \
+        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                      \
+        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));     \
     }                                                                                           \
-    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int64_t cols, \
+    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,\
                                    A *restrict total)                                           \
     {                                                                                           \
-        enum { NEXT = sizeof(T) };      /* the loops are compiled for this step, to be unrolled */\
-        if (col == NEXT) {                                                                      \
-            for (; rows >= 8; rows -= 8, x += 8 * row) name##_some_rows(x, row, NEXT, 8, cols, total); \
-            for (; rows >= 4; rows -= 4, x += 4 * row) name##_some_rows(x, row, NEXT, 4, cols, total); \
-            for (; rows > 0; rows--, x += row) name##_some_rows(x, row, NEXT, 1, cols, total);  \
-        }                                                                                       \
-        for (; rows > 0; rows--, x += row) name##_some_rows(x, row, col, 1, cols, total);       \
+        enum { NEXT = sizeof(T) };                                                              \
+        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                               \
+            for (int c = 0; c < cols; c++)                                                      \
+                total[c] = name##_join4(name##_join4(total[c], x + c * NEXT, row), x + 4 * row + c * NEXT, row); \
+        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                               \
+            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row); \
+        for (; rows > 0 && col == NEXT; rows--, x += row)                                       \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT)); \
+        for (; rows > 0; rows--, x += row)                                                      \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col)); \
     }
 
 /* ---- sums -------------------------------------------------------------------------------
@@ -148,7 +147,7 @@ static int sum_power(int64_t rows)
         for (; n > 0; n--, x += row) a += name##_at(x);                                         \
         return ((a + b) + c) + d;                                                               \
     }                                                                                           \
-    static A name##_row(const char *x, int64_t n)                                               \
+    static inline A name##_row(const char *x, int64_t n)                                        \
     {                                                                                           \
         enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                         \
         A lane[V], total = 0;                                                                   \
@@ -206,29 +205,31 @@ K_SUM(norm0_double, double, double, v != 0)
     K_ROWS(name, T, A, value, joined)                                                           \
     static void name(char *y, const char *x, const reduce_block *b)                             \
     {                                                                                           \
-        enum { LANES = 16, COLUMNS = REDUCE_BLOCK / sizeof(A) };                                \
+        enum { LANES = 16, COLUMNS = REDUCE_BLOCK / sizeof(A), SIZE = sizeof(T) };              \
         A part[COLUMNS];                                                                        \
-        int64_t whole = b->s0 == sizeof(T) ? b->n0 / (4 * LANES) * 4 : 0;      /* rows of that many */ \
+        int64_t whole = b->s0 == SIZE ? b->n0 / (4 * LANES) * 4 * LANES : 0;                    \
         if (b->sy == 0 || b->s0 <= b->s1) {                                                     \
             for (int64_t j = 0; j < b->n1; j++) {                                               \
                 const char *row = x + j * b->s1;                                                \
-                A *to = (A *)(y + j * b->sy), total = *to;                                      \
+                A *to = (A *)(y + j * b->sy), total = *to, lane[LANES];                         \
                 if (whole) {                                                                    \
-                    for (int k = 0; k < LANES; k++) part[k] = (A)(unit);                        \
-                    name##_rows(row, LANES * sizeof(T), sizeof(T), whole, LANES, part);         \
-                    for (int k = 0; k < LANES; k++) total = name##_join(total, part[k]);        \
+                    for (int k = 0; k < LANES; k++) lane[k] = (A)(unit);                        \
+                    for (int64_t i = 0; i < whole; i += 4 * LANES)                              \
+                        for (int k = 0; k < LANES; k++)                                         \
+                            lane[k] = name##_join4(lane[k], row + (i + k) * SIZE, LANES * SIZE);\
+                    for (int k = 0; k < LANES; k++) total = name##_join(total, lane[k]);        \
                 }                                                                               \
-                for (int64_t i = whole * LANES; i < b->n0; i++)                                 \
+                for (int64_t i = whole; i < b->n0; i++)                                         \
                     total = name##_join(total, name##_at(row + i * b->s0));                     \
                 *to = total;                                                                    \
             }                                                                                   \
             return;                                                                             \
         }                                                                                       \
         for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                          \
-            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                          \
-            for (int64_t c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);           \
+            int cols = (int)RG_MIN(b->n1 - j, COLUMNS);                                         \
+            for (int c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);               \
             name##_rows(x + j * b->s1, b->s0, b->s1, b->n0, cols, part);                        \
-            for (int64_t c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];           \
+            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];               \
         }                                                                                       \
     }
 K_FOLD(prod_bool, bool, uint64_t, 1, v, a * b)
