@@ -99,7 +99,12 @@ static bool sum_fused(const rg_step *s, rg_tensor *gin[])
     const rg_tensor *g = s->g[0];
     if (g->numel != 1 || reduce_count(&shape, s->attr) > 4096) return true;
     if (!(gin[0] = rg_new(g->dtype, shape.n, shape.v))) return false;
-    rg_fill_number(gin[0], rg_load_f64(g->data, g->dtype), 0);
+    if (g->dtype == RG_FLOAT32) {
+        float v = *(const float *)g->data, *to = (float *)gin[0]->data;
+        for (int64_t i = 0; i < gin[0]->numel; i++) to[i] = v;
+    } else {
+        rg_fill_number(gin[0], *(const double *)g->data, 0);
+    }
     return true;
 }
 
