@@ -4,5 +4,4 @@
 #include "tensor/tensor.h"
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
-#include "nn/nn.h"
 #endif

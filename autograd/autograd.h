@@ -24,7 +24,6 @@ bool       rg_requires_grad(rg_tensor *t);              /* false on failure */
 bool       rg_is_leaf(rg_tensor *t);                    /* false on failure */
 rg_tensor *rg_detach(rg_tensor *t);                     /* the same storage, no history */
 rg_tensor *rg_detach_(rg_tensor *t);
-bool        rg_set_data(rg_tensor *t, rg_tensor *data); /* t.data = data: the same leaf, other storage (and dtype) */
 const char *rg_grad_fn(rg_tensor *t);                   /* "MulBackward0"; "" for a leaf */
 
 bool rg_is_grad_enabled(void);
@@ -32,7 +31,7 @@ bool rg_set_grad_enabled(bool on);                      /* returns what it was *
 typedef struct rg_grad_guard { bool before; } rg_grad_guard;
 rg_grad_guard rg_grad_guard_open(bool on);
 void          rg_grad_guard_close(rg_grad_guard *guard);
-#define RG_GRAD_GUARD_(on) rg_grad_guard RG_PASTE(rg_grad_, __LINE__) \
+#define RG_GRAD_GUARD_(on) rg_grad_guard RG_PASTE(rg_grad_, __COUNTER__) \
     __attribute__((cleanup(rg_grad_guard_close), unused)) = rg_grad_guard_open(on)
 #define RG_NO_GRAD()     RG_GRAD_GUARD_(false)          /* to the end of the C block */
 #define RG_ENABLE_GRAD() RG_GRAD_GUARD_(true)

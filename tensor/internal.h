@@ -234,7 +234,7 @@ typedef struct rg_free_block {
     uint32_t              count;                        /* of its batch */
 } rg_free_block;
 typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count; } rg_free_list;    /* count: from the first */
-enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28 };                             /* see memory.c */
+enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28, RG_RESTING = 64 };            /* see memory.c */
 
 typedef struct rg_thread {
     bool           ready, pooled;                       /* pooled: the free lists are in use */
@@ -245,6 +245,8 @@ typedef struct rg_thread {
     size_t         scopes, marks_room;
     /* memory.c */
     rg_free_list   small[RG_SMALL_CLASSES];             /* the first is of tensor headers */
+    rg_tensor     *resting[RG_RESTING];                 /* those released last: see rg_destroy */
+    uint32_t       rests;
     rg_free_block *large[RG_LARGE_CLASSES];
     int64_t        cached;                              /* bytes in large ones */
     char          *fresh;                               /* where the next small block is cut from, */

@@ -57,6 +57,7 @@ static void fold_counts(rg_thread *to, const rg_thread *from)
 
 static void hand_over(int c, rg_free_block *first);
 static void retire(rg_free_list *list, int c);
+static void push(rg_free_list *list, void *block);
 static void cut_up_rest(void);
 
 static void thread_end(void *unused)
@@ -70,6 +71,8 @@ static void thread_end(void *unused)
     rg_memory_trim();
 
     cut_up_rest();
+    for (int i = 0; i < RG_RESTING; i++)
+        if (me->resting[i]) push(&me->small[0], me->resting[i]);
     for (int c = 0; c < RG_SMALL_CLASSES; c++) {
         retire(&me->small[c], c);
         hand_over(c, me->small[c].spare);

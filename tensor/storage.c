@@ -27,14 +27,22 @@ static void storage_release(rg_storage *s)
     if (s && rg_last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
+/* A released header rests before it is used again: a use after the end of its scope meets a dead one. */
 void rg_destroy(rg_tensor *t)
 {
+    rg_thread *me = rg_thread_get();
     if (t->history) t->history->cls->release(t->history);
     storage_release(t->storage);
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
     t->state = RG_DEAD;
-    rg_count_to(&rg_this.live, -1);
-    rg_free_fast(t, sizeof *t, RG_MEM_HEADER);
+    rg_count_to(&me->live, -1);
+    if (RG_LIKELY(me->pooled)) {
+        rg_tensor **place = &me->resting[me->rests++ % RG_RESTING], *rested = *place;
+        *place = t;
+        t = rested;
+    }
+    if (t) rg_free_fast(t, sizeof *t, RG_MEM_HEADER);
+    else rg_count_bytes(me, RG_MEM_HEADER, -(long)(sizeof *t + 63) / 64 * 64);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */

@@ -62,12 +62,12 @@ bool rg_scope_restart(rg_scope_guard *guard);   /* always false */
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 #define RG_GUARD_(name) \
     rg_scope_guard name __attribute__((cleanup(rg_scope_close), unused)) = rg_scope_open()
-#define RG_SCOPE() RG_GUARD_(RG_PASTE(rg_scope_, __LINE__))
+#define RG_SCOPE() RG_GUARD_(RG_PASTE(rg_scope_, __COUNTER__))
 #define RG_FOR_(guard, ...)                                     \
     for (RG_GUARD_(guard); guard.once; guard.once = false)      \
         for (__VA_ARGS__)                                       \
             if (rg_scope_restart(&guard)) { } else
-#define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __LINE__), __VA_ARGS__)
+#define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
 /* ---- errors ---------------------------------------------------------------
  * The thread keeps its last root failure. A NULL argument is not one: it gives

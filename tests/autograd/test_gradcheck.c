@@ -18,7 +18,7 @@ static rg_tensor *input(int64_t n, int64_t m)
 typedef enum { HONEST, FLIPPED, SCALED, WRONG_DIM, WRONG_SECOND, NOT_SUMMED } planted;
 static planted plant;
 
-static rg_tensor *cube_rule_x(const rg_step *s, rg_tensor *g)
+static rg_tensor *square_times_rule_x(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *x = rg_saved(s, 0), *w = rg_saved(s, 1);
     if (plant == WRONG_SECOND) x = rg_detach(x);
@@ -27,27 +27,27 @@ static rg_tensor *cube_rule_x(const rg_step *s, rg_tensor *g)
     return plant == SCALED ? rg_mul(gx, 1.001) : gx;
 }
 
-static rg_tensor *cube_rule_w(const rg_step *s, rg_tensor *g)
+static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *x = rg_saved(s, 0), *gw = rg_mul(rg_mul(g, x), x);
     if (plant == WRONG_DIM) return rg_sum_dim(gw, 1, false);
     return plant == NOT_SUMMED ? rg_select(gw, 0, 0) : gw;      /* the un-broadcast dropped: one row for all */
 }
 
-static bool cube_forward(rg_call *c)
+static bool square_times_forward(rg_call *c)
 {
     k_mul(c->out[0], (rg_tensor *[]){ c->in[0], c->in[0] });
     k_mul(c->out[0], (rg_tensor *[]){ c->out[0], c->in[1] });
     return true;
 }
 
-static RG_OP(cube, .doc = "x x w", .node = "CubeBackward0", .n_in = 2, .shape = rg_shape_same, .forward = cube_forward,
-             .grad = { RG_RULE(RG_IN(0) | RG_IN(1), cube_rule_x), RG_RULE(RG_IN(0), cube_rule_w) });
+static RG_OP(square_times, .doc = "x x w", .node = "SquareTimesBackward0", .n_in = 2, .shape = rg_shape_same, .forward = square_times_forward,
+             .grad = { RG_RULE(RG_IN(0) | RG_IN(1), square_times_rule_x), RG_RULE(RG_IN(0), square_times_rule_w) });
 
-static rg_tensor *cube(rg_tensor *const in[], void *context)
+static rg_tensor *square_times(rg_tensor *const in[], void *context)
 {
     (void)context;
-    return rg_apply(&rg_op_cube, NULL, 0, 2, in);
+    return rg_apply(&rg_op_square_times, NULL, 0, 2, in);
 }
 
 START_TEST(test_planted_faults_are_rejected)
@@ -56,8 +56,8 @@ START_TEST(test_planted_faults_are_rejected)
         RG_SCOPE();
         rg_tensor *x = input(3, 3), *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
         rg_tensor *in[] = { x, w };
-        bool first = rg_gradcheck(cube, NULL, 2, in, .atol = 1e-7, .rtol = 1e-7);
-        bool second = rg_gradgradcheck(cube, NULL, 2, in, .atol = 1e-7, .rtol = 1e-7);
+        bool first = rg_gradcheck(square_times, NULL, 2, in, .atol = 1e-7, .rtol = 1e-7);
+        bool second = rg_gradgradcheck(square_times, NULL, 2, in, .atol = 1e-7, .rtol = 1e-7);
         ck_assert_msg(first == (plant == HONEST || plant == WRONG_SECOND), "fault %d: first order %d, %s", plant, first, rg_error());
         ck_assert_msg((first && second) == (plant == HONEST), "fault %d: second order %d, %s", plant, second, rg_error());
         rg_error_clear();
@@ -69,10 +69,10 @@ START_TEST(test_the_report_names_the_worst_element)
 {
     rg_tensor *x = input(3, 3), *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
     plant = FLIPPED;
-    ck_assert(!rg_gradcheck(cube, NULL, 2, ((rg_tensor *[]){ x, w })));
+    ck_assert(!rg_gradcheck(square_times, NULL, 2, ((rg_tensor *[]){ x, w })));
     const char *said = rg_error();                      /* largest: x[2,2] = 1.7, w[2] = 0.8 */
     ck_assert_msg(strstr(said, "with respect to input 0: at output [2, 2] and input [2, 2]") && strstr(said, "-2.72")
-                  && strstr(said, "2.72") && strstr(said, "CubeBackward0"), "%s", said);
+                  && strstr(said, "2.72") && strstr(said, "SquareTimesBackward0"), "%s", said);
 }
 END_TEST
 
@@ -91,7 +91,7 @@ START_TEST(test_what_gradcheck_asks_for)
     ck_assert(rg_gradgradcheck(constant, rg_ones(2), 1, &x));
     rg_tensor *before = rg_clone(plain);
     plant = HONEST;
-    ck_assert(rg_gradcheck(cube, NULL, 2, ((rg_tensor *[]){ x, rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true) })));
+    ck_assert(rg_gradcheck(square_times, NULL, 2, ((rg_tensor *[]){ x, rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true) })));
     ck_assert(rg_equal(before, plain) && rg_grad_of(x) == RG_NONE);     /* the inputs are as they were */
 }
 END_TEST

@@ -323,7 +323,22 @@ START_TEST(test_strings)
 }
 END_TEST
 
-RG_TESTS(scope, test_scope_ends, test_escape, test_for_releases_each_iteration, test_keep_and_drop,
+/* The next header made isn't the one just released: a number that is wrapped, say. */
+START_TEST(test_use_after_scope_is_named_though_others_are_made)
+{
+    rg_tensor *t;
+    rg_error_clear();
+    {
+        RG_SCOPE();
+        t = three();
+    }
+    for (int i = 0; i < 20; i++) three();
+    ck_assert_int_eq(rg_numel(t), -1);
+    ck_assert_int_eq(rg_error_code(), RG_RELEASED);
+}
+END_TEST
+
+RG_TESTS(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends, test_escape, test_for_releases_each_iteration, test_keep_and_drop,
          test_use_after_scope_is_named, test_nesting, test_out_of_order, test_escape_many_levels,
          test_escape_what_is_outside, test_escape_twice, test_keep_twice, test_drop_errors, test_lending,
          test_return_from_a_loop, test_deep_stacks, test_stack_does_not_grow, test_misuse_is_named_with_certainty,
