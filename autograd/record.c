@@ -93,7 +93,7 @@ rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr
     size_t bytes = saved + n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
     rg_node *n = rg_alloc_fast(bytes, RG_MEM_NODE);
     if (!n) return NULL;
-    memset(n, 0, sizeof *n);
+    memset(n, 0, bytes);
     n->base.cls = &node_class;
     atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
     n->op = op;
@@ -106,8 +106,6 @@ rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr
     n->attr = (char *)n + attrs;
     n->saved = (rg_tensor **)((char *)n + saved);
     n->version = (uint32_t *)(n->saved + n_saved);
-    memset(n->edge, 0, (size_t)n_in * sizeof(rg_edge));
-    memset(n->saved, 0, n_saved * sizeof(rg_tensor *));
     return n;
 }
 
