@@ -377,10 +377,9 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
     rg_applying = op->name;
     bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over) : apply_prepared(&c, attr_size, over);
     rg_applying = outer;
-    for (int k = 0; k < c.n_out; k++) {
-        if (RG_LIKELY(ok)) out[k] = c.out[k];
-        else rg_release(c.out[k]);
-    }
+    out[0] = c.out[0];                                  /* nearly always the only one */
+    for (int k = 1; k < c.n_out; k++) out[k] = c.out[k];
+    for (int k = 0; k < c.n_out && RG_UNLIKELY(!ok); k++) rg_release(c.out[k]);
     return ok;
 }
 

@@ -127,10 +127,7 @@ static inline bool rg_check(rg_tensor *t, const char *op)
 
 static inline bool rg_is_none(const rg_tensor *t) { return t == RG_NONE; }
 static inline bool rg_is_float(rg_dtype d) { return d >= RG_FLOAT32; }
-static inline size_t rg_sizeof(rg_dtype d)
-{
-    return d == RG_BOOL ? 1 : d == RG_FLOAT32 ? 4 : 8;
-}
+static inline size_t rg_sizeof(rg_dtype d) { return 0x8481u >> 4 * d & 15; }     /* 1, 8, 4, 8 bytes */
 
 /* storage.c: headers and their memory. A new header belongs to the caller, who
  * releases it or gives it to the scope; only rg_own's result is a user's. */
@@ -254,7 +251,7 @@ typedef struct rg_thread {
     atomic_long    watermark;                           /* the drift above which the peak rises */
     int64_t        fail_at;
     atomic_long    bytes[RG_MEM_OTHER + 1];             /* written by this thread alone, */
-    atomic_long    drift, peak, live, system_calls;     /* read by whoever asks for statistics */
+    atomic_long    drift, peak, system_calls;           /* read by whoever asks for statistics */
     struct rg_thread *next, **link;
     /* error.c */
     rg_code        code;
@@ -267,6 +264,8 @@ extern __thread rg_thread *rg_me __attribute__((tls_model("initial-exec")));
 #define rg_this (*rg_me)
 rg_thread *rg_thread_start(void);                       /* idempotent; arranges for the exit */
 static inline rg_thread *rg_thread_get(void) { return RG_LIKELY(rg_me->ready) ? rg_me : rg_thread_start(); }
+
+enum { RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64 };  /* of one, as the pool counts */
 
 /* ---- the pool's short way ------------------------------------------------------------ */
 static inline void rg_count_to(atomic_long *count, long n)              /* one writer: no locked instruction */

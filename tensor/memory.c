@@ -50,7 +50,6 @@ static void raise_peak(rg_thread *t, long total)
 static void fold_counts(rg_thread *to, const rg_thread *from)
 {
     for (int i = 0; i <= RG_MEM_OTHER; i++) rg_count_to(&to->bytes[i], count_of(&from->bytes[i]));
-    rg_count_to(&to->live, count_of(&from->live));
     rg_count_to(&to->system_calls, count_of(&from->system_calls));
     raise_peak(to, count_of(&from->peak));
 }
@@ -372,7 +371,7 @@ rg_memory rg_memory_stats(void)
     return m;
 }
 
-int64_t rg_live_tensors(void) { return count_of(&sum_counts(&(rg_thread){ 0 })->live); }
+int64_t rg_live_tensors(void) { return count_of(&sum_counts(&(rg_thread){ 0 })->bytes[RG_MEM_HEADER]) / RG_HEADER_BYTES; }
 
 void rg_memory_reset_peak(void)
 {

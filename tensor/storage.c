@@ -18,7 +18,6 @@ rg_tensor *rg_header_new(void)
     memset(t, 0, offsetof(rg_tensor, size));
     t->state = RG_ALIVE;
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
-    rg_count_to(&rg_this.live, 1);
     return t;
 }
 
@@ -35,14 +34,13 @@ void rg_destroy(rg_tensor *t)
     storage_release(t->storage);
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
     t->state = RG_DEAD;
-    rg_count_to(&me->live, -1);
     if (RG_LIKELY(me->pooled)) {
         rg_tensor **place = &me->resting[me->rests++ % RG_RESTING], *rested = *place;
         *place = t;
         t = rested;
     }
     if (t) rg_free_fast(t, sizeof *t, RG_MEM_HEADER);
-    else rg_count_bytes(me, RG_MEM_HEADER, -(long)(sizeof *t + 63) / 64 * 64);
+    else rg_count_bytes(me, RG_MEM_HEADER, -(long)RG_HEADER_BYTES);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
