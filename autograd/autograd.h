@@ -84,7 +84,8 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
 
 /* Anomaly mode: the first NaN or infinity that an op makes out of finite numbers,
  * forward or backward, fails there, and the error names the op, its shapes and
- * where the forward call was made. */
+ * where the forward call was made (as functions, if linked with -rdynamic; else
+ * as addresses for addr2line). */
 bool rg_set_detect_anomaly(bool on);                    /* returns what it was */
 bool rg_is_anomaly_enabled(void);
 

@@ -17,6 +17,7 @@
 #include "../tensor/tensor.h"
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
@@ -182,7 +183,8 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);             /* x weight^T + bias; bias may be RG_NONE */
 
 /* ---- lists of tensors ------------------------------------------------------------------
- * In: RG_LIST(a, b, c). Out: .n tensors in .v, which the scope owns; .n == -1: failed. */
+ * In: RG_LIST(a, b, c). Out: .n tensors in .v, which the scope owns; .n == -1: failed, and
+ * the first 64 of .v are NULL. */
 typedef struct rg_list { int n; rg_tensor *const *v; } rg_list;
 #ifndef __cplusplus
 #define RG_LIST(...) ((rg_list){ (int)(sizeof((rg_tensor *[]){ __VA_ARGS__ }) / sizeof(rg_tensor *)), \
@@ -318,7 +320,7 @@ typedef struct rg_attention_options {
 } rg_attention_options;
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_attention_options o);
 #define    rg_scaled_dot_product_attention(q, k, v, ...)                            /* softmax(scale q k^T + mask) v */ \
-               rg_scaled_dot_product_attention_with(q, k, v, \
+               RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))
 
 /* Losses: over all elements the mean, the sum, or each by itself. */
@@ -333,7 +335,7 @@ typedef struct rg_loss_options {
     double       delta        RG_DEFAULT(1);            /* huber */
     bool         log_target   RG_DEFAULT(false);        /* kl_div */
 } rg_loss_options;
-#define RG_LOSS_(f, x, t, ...) f(x, t, RG_KEYWORDS(rg_loss_options, (.weight = RG_NONE, .pos_weight = RG_NONE, \
+#define RG_LOSS_(f, x, t, ...) RG_IN_ORDER_2(f, __COUNTER__, x, t, RG_KEYWORDS(rg_loss_options, (.weight = RG_NONE, .pos_weight = RG_NONE, \
                                    .ignore_index = -100, .beta = 1, .delta = 1), __VA_ARGS__))
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o);            /* (x - t)^2 */
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o);             /* |x - t| */
@@ -378,6 +380,23 @@ rg_tensor *rg_masked_fill_(rg_tensor *x, rg_tensor *mask, rg_tensor *value);
 rg_tensor *rg_scatter_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 rg_tensor *rg_scatter_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
+
+/* ---- arguments from left to right ------------------------------------------------------------------
+ * C leaves the order open; rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. */
+#define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b, ##__VA_ARGS__)
+#define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c, ##__VA_ARGS__)
+#define RG_IN_ORDER_2_(f, n, a, b, ...) __extension__({ rg_tensor *rg_a##n = (a), *rg_b##n = (b); \
+    f(rg_a##n, rg_b##n, ##__VA_ARGS__); })
+#define RG_IN_ORDER_3_(f, n, a, b, c, ...) __extension__({ rg_tensor *rg_a##n = (a), *rg_b##n = (b), *rg_c##n = (c); \
+    f(rg_a##n, rg_b##n, rg_c##n, ##__VA_ARGS__); })
+#define rg_matmul(a, b)         RG_IN_ORDER_2(rg_matmul, __COUNTER__, a, b)
+#define rg_mm(a, b)             RG_IN_ORDER_2(rg_mm, __COUNTER__, a, b)
+#define rg_mv(a, b)             RG_IN_ORDER_2(rg_mv, __COUNTER__, a, b)
+#define rg_bmm(a, b)            RG_IN_ORDER_2(rg_bmm, __COUNTER__, a, b)
+#define rg_dot(a, b)            RG_IN_ORDER_2(rg_dot, __COUNTER__, a, b)
+#define rg_outer(a, b)          RG_IN_ORDER_2(rg_outer, __COUNTER__, a, b)
+#define rg_inner(a, b)          RG_IN_ORDER_2(rg_inner, __COUNTER__, a, b)
+#define rg_linear(x, w, b)      RG_IN_ORDER_3(rg_linear, __COUNTER__, x, w, b)
 
 /* ---- numbers where a tensor is expected ---------------------------------------------------------- */
 #define rg_add(a, b)            RG_T2(rg_add, a, b)
@@ -486,6 +505,9 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
+
+static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) { return rg_list{ (int)l.size(), l.begin() }; }
+#define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
 
 static inline rg_item_index rg_index_item(rg_tensor *t) { return rg_index_tensor(t); }
 static inline rg_item_index rg_index_item(decltype(nullptr)) { return rg_index_tensor(nullptr); }

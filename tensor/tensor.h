@@ -86,7 +86,8 @@ rg_error_handler *rg_on_error(rg_error_handler *handler);  /* returns the one be
 /* ---- shapes ---------------------------------------------------------------
  * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where
  * a function takes its numbers one by one, as in rg_zeros(6, 3), the function
- * with _dims behind its name takes the list. */
+ * with _dims behind its name takes the list, and where it makes a tensor the
+ * dtype: rg_zeros(2, 3, RG_FLOAT64) would be a shape of three numbers. */
 typedef struct rg_dims { int n; int64_t v[RG_MAX_DIMS]; } rg_dims;
 
 #ifndef __cplusplus

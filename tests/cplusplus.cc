@@ -101,9 +101,19 @@ static void gradients()
     CHECK(rg_backward(y) && rg_at(rg_grad_of(x), 2) == 24);
 }
 
+static void lists()
+{
+    RG_SCOPE();
+    rg_tensor *a = rg_ones(2, 3), *b = rg_ones(3, 4);
+    CHECK(rg_size(rg_cat(RG_LIST(a, a), 0), 0) == 4);
+    CHECK(rg_at(rg_einsum("ij,jk->ik", a, b), 1, 2) == 3);
+    CHECK(rg_at(rg_matmul(a, b), 0, 0) == 3);
+    CHECK(rg_item(rg_mse_loss(a, rg_zeros(2, 3), .reduction = RG_SUM)) == 6);
+}
+
 int main()
 {
-    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients }) f();
+    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists }) f();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

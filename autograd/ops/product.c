@@ -188,7 +188,7 @@ RG_OP(matmul, .attr_size = sizeof(struct matmul_attr), .doc = "a b, on the last 
                  MATMUL("(3)", "(2,3,2)"), MATMUL("(2,2,3)", "(2,3,1)"), MATMUL("(0,3)", "(3,2)"), MATMUL("(2,0)", "(0,2)"),
                  MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"), MATMUL("(0,2,3)", "(3,2)")));
 
-rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b)
 {
     struct matmul_attr how = { "matmul", "UnsafeViewBackward0", MATMUL_BMM, false };
     if (!rg_check(a, "matmul") || !rg_check(b, "matmul")) return NULL;
@@ -209,7 +209,7 @@ rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b)
     return RG_APPLY(matmul, &how, a, b);
 }
 
-rg_tensor *rg_dot(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "dot") || !rg_check(b, "dot")) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
@@ -217,7 +217,7 @@ rg_tensor *rg_dot(rg_tensor *a, rg_tensor *b)
     return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
 }
 
-rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
     if (a->ndim == 0) return rg_fail(RG_INDEX_ERROR, "mv", "Dimension specified as 0 but tensor has no dimensions");
@@ -226,7 +226,7 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b)
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
 }
 
-rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "mm") || !rg_check(b, "mm")) return NULL;
     if (a->ndim != 2 || b->ndim != 2)
@@ -241,7 +241,7 @@ static bool bmm_check(const char *op, const rg_tensor *a, const rg_tensor *b)
         || product_batch_mismatch(op, a->size[0], a->size[2], b->size[0], b->size[1]);
 }
 
-rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "bmm") || !rg_check(b, "bmm") || !bmm_check("bmm", a, b)) return NULL;
     return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
@@ -387,7 +387,7 @@ RG_OP(linear, .attr_size = sizeof(struct linear_attr), .doc = "x w^T + bias", .n
                  { "(2,3) (4,3) (1)", RG_A(linear, "") }, { "(0,3) (2,3) (2)", RG_A(linear, "") },
                  { "(2,0) (2,0) (2)", RG_A(linear, "") }));
 
-rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
+rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
 {
     if (!rg_check(x, "linear") || !rg_check(weight, "linear") || !rg_check_optional(bias, "linear")) return NULL;
     if (x->ndim == 0 || weight->ndim == 0)
@@ -416,7 +416,7 @@ rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
 
 /* ---- what is made of them ------------------------------------------------------------------------ */
 
-rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "outer") || !rg_check(b, "outer")) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
@@ -425,7 +425,7 @@ rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b)
     return RG_COMPOSITE(rg_mul(rg_unsqueeze(a, 1), b));
 }
 
-rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b)
+rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b)
 {
     if (!rg_check(a, "inner") || !rg_check(b, "inner")) return NULL;
     if (a->ndim == 0 || b->ndim == 0) return rg_mul(a, b);

@@ -383,6 +383,7 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
 /* What the items say about x. */
 static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write, subscript *s)
 {
+    if (n < 0 || (n && !items)) return rg_fail(RG_TYPE_ERROR, "index", "expected %d items but got NULL", n);
     rg_item_index flat[MAX_ITEMS];
     rg_tensor *index[RG_MAX_DIMS];          /* as they stand: masks aren't taken apart yet */
     int at[RG_MAX_DIMS];

@@ -372,7 +372,9 @@ rg_tensor *rg_trace(rg_tensor *x) { return RG_APPLY(trace, RG_NO_ATTR, x); }
 
 /* ---- lists of slices ------------------------------------------------------------------------ */
 
-static const rg_list list_failed = { -1, NULL };
+/* Whoever takes a part of it unasked gets NULL, as a failed tensor would be. */
+static rg_tensor *const no_parts[64];
+static const rg_list list_failed = { -1, no_parts };
 
 enum { LIST_MOST = 1 << 22 };           /* so many headers are most of a gigabyte */
 
