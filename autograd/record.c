@@ -303,7 +303,7 @@ static bool record(const rg_call *c, size_t attr_size)
 /* ---- applying -------------------------------------------------------------------------------- */
 
 /* Makes c->out from c->in; `over`: write into this instead of a new out[0]. */
-static bool compute(rg_call *c, rg_tensor *over)
+static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over)
 {
     const rg_op *op = c->op;
     for (int k = 0; k < c->n_out; k++) {
@@ -324,7 +324,7 @@ static bool compute(rg_call *c, rg_tensor *over)
     return true;
 }
 
-static bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over)
+static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over)
 {
     bool any_float = false;
     if (!compute(c, wants_grad ? NULL : over)) return false;

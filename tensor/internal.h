@@ -131,7 +131,7 @@ static inline size_t rg_sizeof(rg_dtype d) { return 0x8481u >> 4 * d & 15; }    
 
 /* storage.c: headers and their memory. A new header belongs to the caller, who
  * releases it or gives it to the scope; only rg_own's result is a user's. */
-rg_tensor  *rg_header_new(void);                        /* alive, one reference, no storage, 0-d */
+static inline rg_tensor *rg_header_new(void);                        /* alive, one reference, no storage, 0-d */
 bool        rg_allocate(rg_tensor *t);                  /* contiguous strides and storage for its size */
 rg_tensor  *rg_new(rg_dtype dtype, int ndim, const int64_t *size);  /* both; not zeroed */
 rg_tensor  *rg_new_dims(const char *op, const rg_dims *shape, int dtype);   /* the same, of what a user asks for */
@@ -165,7 +165,8 @@ static inline void rg_release(rg_tensor *t)
 }
 
 /* scope.c */
-rg_tensor  *rg_own(rg_tensor *t);                       /* gives a reference to the scope; NULL stays NULL */
+static inline rg_tensor *rg_own(rg_tensor *t);                       /* gives a reference to the scope; NULL stays NULL */
+rg_tensor  *rg_own_slowly(rg_tensor *t);
 rg_tensor  *rg_lend(rg_tensor *t);                      /* adds a reference, and gives that */
 void        rg_scope_end_root(void);                    /* when the thread ends */
 char       *rg_own_string(size_t bytes);                /* room for a string that the scope owns */
@@ -304,6 +305,25 @@ static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
     me->small[c].count--;
     rg_count_bytes(me, cls, (long)(bytes + 63) / 64 * 64);
     return b;
+}
+
+static inline rg_tensor *rg_header_new(void)
+{
+    rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
+    if (!t) return NULL;
+    memset(t, 0, offsetof(rg_tensor, size));
+    t->state = RG_ALIVE;
+    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+static inline rg_tensor *rg_own(rg_tensor *t)
+{
+    rg_thread *me = &rg_this;
+    if (RG_UNLIKELY(!t || t == RG_NONE || me->depth == me->room)) return rg_own_slowly(t);
+    atomic_store_explicit(&t->slot, (uint32_t)me->depth, memory_order_relaxed);
+    me->stack[me->depth++] = t;
+    return t;
 }
 
 static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)

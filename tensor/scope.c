@@ -72,19 +72,15 @@ static void put_slot(rg_tensor *t, size_t at)
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }
 
-rg_tensor *rg_own(rg_tensor *t)
+rg_tensor *rg_own_slowly(rg_tensor *t)
 {
     rg_thread *me = rg_thread_get();
     if (!t || t == RG_NONE) return t;
-    if (RG_UNLIKELY(me->depth == me->room)) {
-        if (!rg_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack)) {
-            rg_release(t);
-            return NULL;
-        }
+    if (!rg_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack)) {
+        rg_release(t);
+        return NULL;
     }
-    put_slot(t, me->depth);
-    me->stack[me->depth++] = t;
-    return t;
+    return rg_own(t);
 }
 
 rg_tensor *rg_lend(rg_tensor *t)

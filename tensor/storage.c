@@ -11,16 +11,6 @@ enum { STORAGE_HEADER = 64 };
 _Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
-rg_tensor *rg_header_new(void)
-{
-    rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
-    if (!t) return NULL;
-    memset(t, 0, offsetof(rg_tensor, size));
-    t->state = RG_ALIVE;
-    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
-}
-
 static void storage_release(rg_storage *s)
 {
     if (s && rg_last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
