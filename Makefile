@@ -148,7 +148,7 @@ $(BUILD)/bench-shared: $(BUILD)/tests/bench/bench.o $(SHARED)
 
 ## docs       the reference of ops, from their rows, in build/ops.md
 docs: $(BUILD)/tests/docs/ops
-	$< > $(BUILD)/ops.md
+	@$< > $(BUILD)/ops.md
 	@echo "$(BUILD)/ops.md: $$(grep -c '^| [a-z]' $(BUILD)/ops.md) ops"
 
 $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)

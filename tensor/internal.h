@@ -231,7 +231,7 @@ typedef struct rg_free_block {
     struct rg_free_block *batch;                        /* the first of the next batch */
     uint32_t              count;                        /* of its batch */
 } rg_free_block;
-typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count; } rg_free_list;    /* count: from the first */
+typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count, limit; } rg_free_list;   /* count: from the first */
 enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28, RG_RESTING = 64 };            /* see memory.c */
 
 typedef struct rg_thread {
@@ -287,11 +287,6 @@ static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
     if (RG_UNLIKELY(drift > atomic_load_explicit(&me->watermark, memory_order_relaxed) || drift < -RG_DRIFT_MAX)) rg_drifted(me);
 }
 
-static inline bool rg_list_full(const rg_free_list *list, size_t c)
-{
-    return c ? list->count * c >= RG_SMALL_BATCH : list->count >= RG_HEADER_BATCH;
-}
-
 /* The list for small blocks; no bytes or many: past the last. */
 static inline size_t rg_small_class(size_t bytes, rg_class cls) { return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1; }
 
@@ -330,7 +325,7 @@ static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)
 {
     rg_thread *me = &rg_this;
     size_t c = rg_small_class(bytes, cls);
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || rg_list_full(&me->small[c], c))) {
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || me->small[c].count >= me->small[c].limit)) {
         rg_free(block, bytes, cls);
         return;
     }

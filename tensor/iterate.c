@@ -59,16 +59,14 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context)
 
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context)
 {
-    bool flat = t[0]->flags & RG_CONTIGUOUS;
-    for (int k = 1; k < n && flat; k++)
-        flat = t[k]->flags & RG_CONTIGUOUS && t[k]->numel == t[0]->numel;  /* then it has all of t[0]'s dims */
-    if (flat) {
-        char *p[RG_MAX_OPERANDS];
-        int64_t step[RG_MAX_OPERANDS];
-        for (int k = 0; k < n; k++) {
-            p[k] = t[k]->data;
-            step[k] = (int64_t)rg_sizeof(t[k]->dtype);
-        }
+    char *p[RG_MAX_OPERANDS];
+    int64_t step[RG_MAX_OPERANDS];
+    int k = 0;
+    for (; k < n && t[k]->flags & RG_CONTIGUOUS && t[k]->numel == t[0]->numel; k++) {   /* it has all of t[0]'s dims */
+        p[k] = t[k]->data;
+        step[k] = (int64_t)rg_sizeof(t[k]->dtype);
+    }
+    if (RG_LIKELY(k == n)) {
         if (t[0]->numel) inner(p, step, t[0]->numel, context);
         return;
     }

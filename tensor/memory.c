@@ -119,6 +119,7 @@ rg_thread *rg_thread_start(void)
     me->ready = true;
     me->pooled = !bypass;
     me->chunk = CHUNK_MIN;
+    for (uint32_t c = 0; c < RG_SMALL_CLASSES; c++) me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
     pthread_setspecific(exit_key, me);
     pthread_mutex_lock(&threads_lock);
     me->next = threads;
@@ -308,7 +309,7 @@ void rg_free(void *block, size_t bytes, rg_class cls)
     } else if (RG_UNLIKELY(bypass || (c >= RG_SMALL_CLASSES && me->cached + (int64_t)size > CACHE_MAX))) {
         free(block);
     } else if (c < RG_SMALL_CLASSES) {
-        if (rg_list_full(&me->small[c], (size_t)c)) retire(&me->small[c], c);
+        if (me->small[c].count >= me->small[c].limit) retire(&me->small[c], c);
         push(&me->small[c], block);
     } else {
         b->next = me->large[c - RG_SMALL_CLASSES];

@@ -57,9 +57,10 @@ void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
 
 bool rg_scope_restart(rg_scope_guard *guard)
 {
-    if (guard->mark < rg_this.scopes) {
-        drop_to(rg_this.marks[guard->mark]);
-        rg_this.scopes = guard->mark + 1;
+    rg_thread *me = &rg_this;
+    if (guard->mark < me->scopes) {
+        drop_to(me->marks[guard->mark]);
+        me->scopes = guard->mark + 1;
     }
     return false;
 }
