@@ -116,6 +116,7 @@ extern const int rg_n_ops;
 #define RG_D(...)           { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } }    /* dims in RG_A */
 #define RG_ATTR(s, ident)   ((const struct ident##_attr *)(s)->attr)
 struct rg_no_attr { char none[0]; };
+#define RG_IS(op, ident)    ((op)->name == rg_op_##ident.name)  /* of a copy of the row, too, as tests make */
 #define RG_NO_ATTR          ((const struct rg_no_attr *)NULL)
 
 /* ---- applying (record.c) --------------------------------------------------------

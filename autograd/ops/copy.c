@@ -432,7 +432,7 @@ static bool tril_shape(rg_call *c)
 static bool tril_forward(rg_call *c)
 {
     rg_copy_elements(c->out[0], c->in[0]);
-    k_clear_triangle(c->out[0], RG_ATTR(c, tril)->diagonal, c->op == &rg_op_tril);
+    k_clear_triangle(c->out[0], RG_ATTR(c, tril)->diagonal, RG_IS(c->op, tril));
     return true;
 }
 

@@ -14,7 +14,7 @@ static bool cumulate_shape(rg_call *c)
 static bool cumulate_forward(rg_call *c)
 {
     const struct cumsum_attr *a = c->attr;
-    k_running what = c->op == &rg_op_cumsum ? K_CUMSUM : c->op == &rg_op_cumprod ? K_CUMPROD : K_RECUR;
+    k_running what = RG_IS(c->op, cumsum) ? K_CUMSUM : RG_IS(c->op, cumprod) ? K_CUMPROD : K_RECUR;
     k_cumulate(c->out[0], c->in[0], c->in[c->n_in - 1], a->dim, a->reverse, what);
     return true;
 }

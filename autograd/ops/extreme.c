@@ -27,7 +27,7 @@ static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g)
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y) return NULL;
-    bool nan_too = s->op == &rg_op_max || s->op == &rg_op_min;
+    bool nan_too = RG_IS(s->op, max) || RG_IS(s->op, min);
     return rg_mul(rg_reduce_restore(g, x->ndim, a), rg_reduce_share(x, y, a, nan_too));
 }
 
@@ -63,7 +63,7 @@ static bool max_dim_shape(rg_call *c)
 {
     rg_reduce_sizes(c->out[1], c->in[0], c->attr);
     c->out[1]->dtype = RG_INT64;
-    return rg_reduce_shape(c) && extreme_check(c->op == &rg_op_min_dim ? "min" : "max", c->in[0],
+    return rg_reduce_shape(c) && extreme_check(RG_IS(c->op, min_dim) ? "min" : "max", c->in[0],
                                                &RG_DIMS(extreme_dim(c->attr)), RG_INDEX_ERROR);
 }
 

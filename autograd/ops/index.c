@@ -41,7 +41,7 @@ struct index_along_attr { int dim; bool number, scaled; };  /* number: the sourc
 static bool index_along(const rg_op *op, const void *attr, k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index)
 {
-    bool slices = op == &rg_op_index_select || op == &rg_op_index_add;
+    bool slices = RG_IS(op, index_select) || RG_IS(op, index_add);
     int dim = ((const struct index_along_attr *)attr)->dim;
     if (index) (slices ? k_index_slices : k_index_along)(how, row, t, dim, index);
     return index;
@@ -53,7 +53,7 @@ static rg_tensor *take_rule(const rg_step *s, rg_tensor *g)
 {
     rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
     int dim = RG_ATTR(s, index_along)->dim;
-    return s->op == &rg_op_gather ? rg_scatter_add(zeros, dim, rg_saved(s, 1), g)
+    return RG_IS(s->op, gather) ? rg_scatter_add(zeros, dim, rg_saved(s, 1), g)
                                   : rg_index_add(zeros, dim, rg_saved(s, 1), g, 1);
 }
 
@@ -70,7 +70,7 @@ static bool put_forward(rg_call *c)
         source.ndim = c->in[1]->ndim;
         memset(source.stride, 0, sizeof source.stride);
     }
-    return index_along(c->op, c->attr, c->op == &rg_op_scatter ? K_PUT : K_ADD, &source, y, c->in[1]);
+    return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
 #define TAKE_ROW                                                                                        \
@@ -220,7 +220,7 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
     struct scatter_attr a = { .scaled = alpha != 1 };
     rg_tensor *in[] = { x, index, source };
     if (!index_begin(in_place ? in_place : op->name, 3, in, dim, &a.dim)) return NULL;
-    if (op != &rg_op_index_add && source->flags & RG_WEAK) {
+    if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
         a.number = true;
         in[2] = rg_to(source, x->dtype);
     } else if (a.scaled) {

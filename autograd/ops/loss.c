@@ -36,8 +36,8 @@ struct loss_attr { rg_reduction reduction; double c; };         /* c: beta, delt
 
 static k_loss_kind loss_kind(const rg_op *op)
 {
-    return op == &rg_op_mse_loss ? K_MSE : op == &rg_op_smooth_l1_loss ? K_SMOOTH_L1 : op == &rg_op_huber_loss ? K_HUBER
-           : op == &rg_op_binary_cross_entropy ? K_BCE : K_BCE_LOGITS;
+    return RG_IS(op, mse_loss) ? K_MSE : RG_IS(op, smooth_l1_loss) ? K_SMOOTH_L1 : RG_IS(op, huber_loss) ? K_HUBER
+           : RG_IS(op, binary_cross_entropy) ? K_BCE : K_BCE_LOGITS;
 }
 
 static bool loss_shape(rg_call *c)

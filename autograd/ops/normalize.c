@@ -16,7 +16,7 @@ struct norm_attr { int64_t batch, groups, channels, per; double eps; };
 static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a)
 {
     return (k_norm_rows){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
-                     .centred = op != &rg_op_rms_norm };
+                     .centred = !RG_IS(op, rms_norm) };
 }
 
 static rg_tensor *norm_contiguous(rg_tensor *t) { return rg_is_none(t) ? NULL : rg_contiguous_copy(t, (rg_dtype)t->dtype); }
@@ -43,7 +43,7 @@ static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t)
 static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd)
 {
     rg_tensor *x = norm_rows(s, rg_saved(s, 0));
-    if (s->op != &rg_op_rms_norm) x = rg_sub(x, rg_mean_dim(x, 2, true));
+    if (!RG_IS(s->op, rms_norm)) x = rg_sub(x, rg_mean_dim(x, 2, true));
     *rstd = rg_rsqrt(rg_add(rg_mean_dim(rg_square(x), 2, true), ((const struct norm_attr *)s->attr)->eps));
     return rg_mul(x, *rstd);
 }
@@ -58,7 +58,7 @@ static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g)
         g = rg_mul(g, rg_reshape(w, a->groups, a->channels * a->per));
     }
     rg_tensor *along = rg_mul(h, rg_mean_dim(rg_mul(g, h), 2, true));
-    if (s->op != &rg_op_rms_norm) g = rg_sub(g, rg_mean_dim(g, 2, true));
+    if (!RG_IS(s->op, rms_norm)) g = rg_sub(g, rg_mean_dim(g, 2, true));
     return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rg_input_dims(s, 0));
 }
 

@@ -7,13 +7,13 @@ struct softmax_attr { int dim; };
 
 static k_softmax_kind softmax_kind(const rg_op *op)
 {
-    return op == &rg_op_softmax ? K_SOFTMAX_PLAIN : op == &rg_op_log_softmax ? K_LOG_SOFTMAX : K_SAFE_SOFTMAX;
+    return RG_IS(op, softmax) ? K_SOFTMAX_PLAIN : RG_IS(op, log_softmax) ? K_LOG_SOFTMAX : K_SAFE_SOFTMAX;
 }
 
 static bool softmax_shape(rg_call *c)
 {
     const rg_tensor *x = c->in[0];
-    const char *name = c->op == &rg_op_log_softmax ? "log_softmax" : "softmax";
+    const char *name = RG_IS(c->op, log_softmax) ? "log_softmax" : "softmax";
     if (!rg_is_float(x->dtype))
         return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s_%skernel_impl\" not implemented for '%s'", name,
                        RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "", rg_scalar_name(x->dtype));

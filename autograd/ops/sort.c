@@ -12,7 +12,7 @@ static bool sort_shape(rg_call *c)
 {
     const struct sort_attr *a = RG_ATTR(c, sort);
     rg_shape_same(c);
-    for (int i = 0; i < 2 && c->op == &rg_op_topk && c->in[0]->ndim; i++) c->out[i]->size[a->dim] = a->k;
+    for (int i = 0; i < 2 && RG_IS(c->op, topk) && c->in[0]->ndim; i++) c->out[i]->size[a->dim] = a->k;
     c->out[1]->dtype = RG_INT64;
     return true;
 }
@@ -20,7 +20,7 @@ static bool sort_shape(rg_call *c)
 static bool sort_forward(rg_call *c)
 {
     const struct sort_attr *a = RG_ATTR(c, sort);
-    if (c->op == &rg_op_topk) return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
+    if (RG_IS(c->op, topk)) return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
     return k_sort(c->out[0], c->out[1], c->in[0], a->dim, a->descending);
 }
 
