@@ -109,7 +109,7 @@ $(STATIC): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	$(call Q,archive,$@) ar rcs $@ $^
 
 $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
-	$(call Q,link,$@) $(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so,-z,nodelete -o $@ $^ $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -shared -Wl,-soname,libregard.so,-z,nodelete,-Bsymbolic-functions -o $@ $^ $(LIBS)
 
 define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))

@@ -367,8 +367,9 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
     bool plain = n <= RG_MAX_RULES, wants_grad = false;
     for (int i = 0; i < n && plain; i++) {
         const rg_tensor *t = in[i];
-        plain = t && t->state == RG_ALIVE && t != RG_NONE && !(t->flags & RG_WEAK)
-                && (!(t->flags & RG_VIEW) || t->rebased == t->storage->rebased)
+        plain = t && t->state == RG_ALIVE && t != RG_NONE
+                && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
+                    || (!(t->flags & RG_WEAK) && t->rebased == t->storage->rebased))
                 && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
         wants_grad |= plain && t->history;
     }

@@ -28,9 +28,8 @@ size_t rg_scope_begin(void)
     return me->scopes++;
 }
 
-static void drop_to(size_t mark)
+static inline void drop_to(rg_thread *me, size_t mark)
 {
-    rg_thread *me = rg_thread_get();
     while (me->depth > mark) {
         rg_tensor *t = me->stack[--me->depth];
         if (t) rg_release(t);
@@ -41,14 +40,14 @@ void rg_scope_end(size_t mark)
 {
     rg_thread *me = rg_thread_get();
     if (mark >= me->scopes) return;
-    drop_to(me->marks[mark]);
+    drop_to(me, me->marks[mark]);
     me->scopes = mark;
 }
 
 void rg_scope_end_root(void)
 {
     rg_this.scopes = 0;
-    drop_to(0);
+    drop_to(rg_thread_get(), 0);
 }
 
 rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
@@ -59,7 +58,7 @@ bool rg_scope_restart(rg_scope_guard *guard)
 {
     rg_thread *me = &rg_this;
     if (guard->mark < me->scopes) {
-        drop_to(me->marks[guard->mark]);
+        drop_to(me, me->marks[guard->mark]);
         me->scopes = guard->mark + 1;
     }
     return false;

@@ -19,7 +19,7 @@ static void storage_release(rg_storage *s)
 /* A released header rests before it is used again: a use after the end of its scope meets a dead one. */
 void rg_destroy(rg_tensor *t)
 {
-    rg_thread *me = rg_thread_get();
+    rg_thread *me = &rg_this;
     if (t->history) t->history->cls->release(t->history);
     storage_release(t->storage);
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
