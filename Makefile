@@ -1,5 +1,5 @@
-# regard: `make demo` trains a small self-attention layer and shows it; `make test`
-# builds everything and passes every test. `make help` lists the rest.
+# regard: `make test` builds everything and passes every test, installing what is missing
+# first. `make help` lists the rest.
 
 BUILD  ?= build
 CFLAGS ?= -O3 -g
@@ -154,7 +154,7 @@ docs: $(BUILD)/tests/docs/ops
 $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
-## demo       trains the notebook's self-attention layer and shows it
+## demo       nothing yet: a layer to train comes with the modules
 demo:
 	@echo "make demo: there is no layer to train yet; modules come next"
 
