@@ -16,8 +16,7 @@ typedef struct { int n; void *address[TRACE_DEPTH]; } trace;
 
 static _Atomic bool anomaly_on;
 
-bool rg_set_detect_anomaly(bool on)
-{
+bool rg_set_detect_anomaly(bool on) {
     rg_watching = on;
     return atomic_exchange(&anomaly_on, on);
 }
@@ -38,8 +37,7 @@ FIND_ODD(float)
 FIND_ODD(double)
 
 /* The first element that isn't finite; 0 if there is none. */
-static double odd_element(rg_tensor *t)
-{
+static double odd_element(rg_tensor *t) {
     double odd = 0;
     if (!rg_is_none(t) && rg_is_float(t->dtype)) rg_each(1, &t, t->dtype == RG_FLOAT32 ? find_odd_float : find_odd_double, &odd);
     return isfinite(odd) ? 0 : odd;
@@ -47,8 +45,7 @@ static double odd_element(rg_tensor *t)
 
 /* ---- saying where ---------------------------------------------------------------------- */
 
-static void add_trace(rg_text *text, const trace *t)
-{
+static void add_trace(rg_text *text, const trace *t) {
     rg_text_add(text, "; forward call: %s", t ? "" : "not recorded");
     for (int i = 0, shown = 0; t && i < t->n && shown < 8; i++) {
         Dl_info at;
@@ -62,8 +59,7 @@ static void add_trace(rg_text *text, const trace *t)
 }
 
 /* where: who made it of what */
-static bool report(const rg_op *op, double odd, const char *direction, rg_text *where, const trace *t)
-{
+static bool report(const rg_op *op, double odd, const char *direction, rg_text *where, const trace *t) {
     RG_SCOPE();
     add_trace(where, t);
     const char *text = rg_text_own(where);
@@ -71,8 +67,7 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
                            isnan(odd) ? "nan" : odd < 0 ? "-inf" : "inf", direction, text);
 }
 
-bool rg_watch_forward(const rg_call *c, rg_node *n)
-{
+bool rg_watch_forward(const rg_call *c, rg_node *n) {
     rg_text where = { 0 };
     char shape[192];
     double odd = 0;
@@ -93,8 +88,7 @@ bool rg_watch_forward(const rg_call *c, rg_node *n)
     return report(c->op, odd, "forward", &where, &here);
 }
 
-bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input)
-{
+bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input) {
     rg_text where = { 0 };
     char shape[192];
     double odd = anomaly_on ? odd_element(g) : 0;

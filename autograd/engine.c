@@ -35,8 +35,7 @@ typedef struct {
     leaf_slot     few_leaves[FEW_LEAVES];
 } run;
 
-static void run_begin(run *r)
-{
+static void run_begin(run *r) {
     r->id = atomic_fetch_add_explicit(&last_run, 1, memory_order_relaxed) + 1;
     r->node = r->few_nodes;
     r->stack = r->few_stacked;
@@ -46,13 +45,11 @@ static void run_begin(run *r)
     memset(r->few_leaves, 0, sizeof r->few_leaves);
 }
 
-static void nodes_free(run *r, rg_node **nodes, size_t room)
-{
+static void nodes_free(run *r, rg_node **nodes, size_t room) {
     if (nodes != r->few_nodes && nodes != r->few_stacked) rg_free(nodes, room * sizeof *nodes, RG_MEM_OTHER);
 }
 
-static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want)
-{
+static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want) {
     if (RG_LIKELY(want <= *room)) return true;
     size_t bigger = RG_MAX(want, *room * 2);
     rg_node **p = rg_alloc(bigger * sizeof *p, RG_MEM_OTHER);
@@ -69,8 +66,7 @@ static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- collecting ------------------------------------------------------------------- */
 
-static bool visit(run *r, rg_node *n)
-{
+static bool visit(run *r, rg_node *n) {
     uint64_t nobody = 0;
     if (!n->op || n->run == r->id) return true;
     if (!atomic_compare_exchange_strong(&n->run, &nobody, r->id))
@@ -84,8 +80,7 @@ static bool visit(run *r, rg_node *n)
     return true;
 }
 
-static bool collect(run *r)
-{
+static bool collect(run *r) {
     bool ok = true;
     while (r->depth) {
         rg_node *n = r->stack[--r->depth];
@@ -104,8 +99,7 @@ static bool collect(run *r)
 }
 
 /* Newest first, as a chain is collected; else by Shell's method, which needs no memory. */
-static void sort_nodes(run *r)
-{
+static void sort_nodes(run *r) {
     size_t sorted = 1;
     while (sorted < r->n && r->node[sorted]->order < r->node[sorted - 1]->order) sorted++;
     if (sorted >= r->n) return;
@@ -118,8 +112,7 @@ static void sort_nodes(run *r)
         }
 }
 
-bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
-{
+bool rg_nodes_of(const rg_tensor *y, rg_node_list *list) {
     run r;
     memset(&r, 0, offsetof(run, few_nodes));
     run_begin(&r);
@@ -138,22 +131,19 @@ bool rg_nodes_of(const rg_tensor *y, rg_node_list *list)
     return ok && list->v;
 }
 
-void rg_node_list_free(rg_node_list *list)
-{
+void rg_node_list_free(rg_node_list *list) {
     rg_free(list->v, RG_MAX(list->n, 1) * sizeof *list->v, RG_MEM_OTHER);
     *list = (rg_node_list){ NULL, 0 };
 }
 
 /* ---- gradients on their way --------------------------------------------------------- */
 
-static bool sole_owner(const rg_tensor *t)
-{
+static bool sole_owner(const rg_tensor *t) {
     return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
 }
 
 /* *to += g, in place where nobody else can see it. */
-static bool accumulate(run *r, rg_tensor **to, rg_tensor *g)
-{
+static bool accumulate(run *r, rg_tensor **to, rg_tensor *g) {
     if (!*to) {
         rg_retain(g);
         *to = g;
@@ -171,8 +161,7 @@ static bool accumulate(run *r, rg_tensor **to, rg_tensor *g)
     return true;
 }
 
-static leaf_slot *leaf_find(leaf_slot *slots, size_t room, const rg_node *leaf)
-{
+static leaf_slot *leaf_find(leaf_slot *slots, size_t room, const rg_node *leaf) {
     size_t at = room == FEW_LEAVES ? 0 : ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++)
         if (slots[at & (room - 1)].leaf == leaf || !slots[at & (room - 1)].leaf) return &slots[at & (room - 1)];
@@ -181,8 +170,7 @@ static leaf_slot *leaf_find(leaf_slot *slots, size_t room, const rg_node *leaf)
 /* Behind this many there are no leaves. */
 static size_t leaf_end(const run *r) { return r->leaf_room == FEW_LEAVES ? r->n_leaves : r->leaf_room; }
 
-static leaf_slot *leaf_slot_of(run *r, rg_node *leaf)
-{
+static leaf_slot *leaf_slot_of(run *r, rg_node *leaf) {
     if (r->n_leaves >= (r->leaf_room == FEW_LEAVES ? FEW_LEAVES - 1 : r->leaf_room / 2)) {
         size_t room = r->leaf_room * 2;
         leaf_slot *slots = rg_alloc(room * sizeof *slots, RG_MEM_OTHER);
@@ -203,15 +191,13 @@ static leaf_slot *leaf_slot_of(run *r, rg_node *leaf)
 }
 
 /* Where the gradient of an edge's target is gathered. */
-static rg_tensor **place_of(run *r, rg_edge e)
-{
+static rg_tensor **place_of(run *r, rg_edge e) {
     if (e.node->op) return &r->grad[e.node->slot + e.output];
     leaf_slot *s = leaf_slot_of(r, e.node);
     return s ? &s->grad : NULL;
 }
 
-rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta)
-{
+rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta) {
     if (!g) return NULL;
     if (RG_LIKELY(g->ndim == meta->ndim && g->dtype == meta->dtype)) {
         int d = 0;
@@ -248,16 +234,14 @@ rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta)
 /* ---- hooks --------------------------------------------------------------------------- */
 
 /* The hook that comes after number id; a hook may add others, and take itself away. */
-static rg_hook *hook_after(const rg_node *n, int id)
-{
+static rg_hook *hook_after(const rg_node *n, int id) {
     rg_hook *h = n->hooks;
     while (h && h->id <= id) h = h->next;
     return h;
 }
 
 /* Kept for nobody, the graph of the gradient would keep the node: see node_history_release. */
-static bool hook_keep(rg_hook *h, rg_tensor *grad)
-{
+static bool hook_keep(rg_hook *h, rg_tensor *grad) {
     rg_tensor *kept = h->grad ? rg_add(h->grad, grad) : rg_clone(grad);
     if (!kept) return false;
     rg_retain(kept);
@@ -267,8 +251,7 @@ static bool hook_keep(rg_hook *h, rg_tensor *grad)
 }
 
 /* Lets the hooks see, and replace, a gradient that is complete. */
-static bool run_hooks(rg_node *n, int output, rg_tensor **grad)
-{
+static bool run_hooks(rg_node *n, int output, rg_tensor **grad) {
     int last = -1;
     for (const rg_hook *h = n->hooks; h; h = h->next) last = h->id;
     for (rg_hook *h = hook_after(n, -1); *grad && h && h->id <= last;) {
@@ -292,16 +275,14 @@ static bool run_hooks(rg_node *n, int output, rg_tensor **grad)
 
 /* ---- the walk ------------------------------------------------------------------------- */
 
-static bool is_needed(const run *r, const rg_edge *e)
-{
+static bool is_needed(const run *r, const rg_edge *e) {
     if (!e->node) return false;
     if (!r->capturing) return true;
     if (e->node->op) return r->needed[e->node->slot] & LEADS;
     return leaf_find(r->leaves, r->leaf_room, e->node)->leaf != NULL;
 }
 
-static bool pass(run *r, rg_step *s, int i, rg_tensor *g)
-{
+static bool pass(run *r, rg_step *s, int i, rg_tensor *g) {
     rg_edge e = s->node->edge[i];
     g = rg_sum_to(g, &e.node->meta[e.output]);
     if (!g) return false;
@@ -310,8 +291,7 @@ static bool pass(run *r, rg_step *s, int i, rg_tensor *g)
 }
 
 /* Adds a slice's gradient into its input's one buffer, which it makes if need be. */
-static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule)
-{
+static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
     rg_edge e = s->node->edge[i];
     rg_tensor **place = place_of(r, e);
     if (!place) return false;
@@ -327,8 +307,7 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule)
     return rule->into(s, rg_step_g(s, 0), *place);
 }
 
-static bool step(run *r, rg_node *n)
-{
+static bool step(run *r, rg_node *n) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     rg_step s = { .node = n, .op = n->op, .attr = n->attr, .n_in = n->n_in, .g = &r->grad[n->slot],
                   .create_graph = r->create_graph };
@@ -367,8 +346,7 @@ static bool step(run *r, rg_node *n)
     return ok;
 }
 
-static bool walk(run *r)
-{
+static bool walk(run *r) {
     for (size_t i = 0; i < r->n; i++) {
         rg_node *n = r->node[i];
         rg_tensor **g = &r->grad[n->slot];
@@ -403,8 +381,7 @@ static bool walk(run *r)
 /* ---- the end of a run -------------------------------------------------------------------- */
 
 /* Leaves: what a leaf may keep is made first, so that committing can't fail. */
-static bool leaves_prepare(run *r)
-{
+static bool leaves_prepare(run *r) {
     for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad) continue;
@@ -421,8 +398,7 @@ static bool leaves_prepare(run *r)
     return true;
 }
 
-static void leaves_commit(run *r)
-{
+static void leaves_commit(run *r) {
     pthread_mutex_lock(&commit_lock);
     for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
@@ -439,8 +415,7 @@ static void leaves_commit(run *r)
     pthread_mutex_unlock(&commit_lock);
 }
 
-static void run_end(run *r)
-{
+static void run_end(run *r) {
     for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
     for (size_t i = 0; i < leaf_end(r); i++) rg_release(r->leaves[i].grad);
     for (size_t i = 0; i < r->n; i++) r->node[i]->run = 0;
@@ -453,8 +428,7 @@ static void run_end(run *r)
 
 /* ---- roots and results ---------------------------------------------------------------------- */
 
-static bool root_gradient(run *r, const char *op, rg_tensor *y, rg_tensor *gradient)
-{
+static bool root_gradient(run *r, const char *op, rg_tensor *y, rg_tensor *gradient) {
     rg_node *n = rg_node_of(y);
     RG_SCOPE();
     if (gradient == RG_NONE) {
@@ -478,8 +452,7 @@ static bool root_gradient(run *r, const char *op, rg_tensor *y, rg_tensor *gradi
 }
 
 /* Which nodes lead to one of the inputs asked for, or are one themselves? */
-static bool mark_needed(run *r, int m, rg_tensor *const x[])
-{
+static bool mark_needed(run *r, int m, rg_tensor *const x[]) {
     r->needed = rg_alloc(r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
     if (!r->needed) return false;
     memset(r->needed, 0, r->n_grads * sizeof *r->needed);
@@ -498,8 +471,7 @@ static bool mark_needed(run *r, int m, rg_tensor *const x[])
     return true;
 }
 
-static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused)
-{
+static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused) {
     rg_node *n = rg_node_of(x);
     rg_tensor *g = NULL;
     if (!n->op) g = leaf_find(r->leaves, r->leaf_room, n)->grad;
@@ -511,8 +483,7 @@ static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused)
 }
 
 static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor *const gradients[],
-                          int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options o)
-{
+                          int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options o) {
     run r;
     memset(&r, 0, offsetof(run, few_nodes));
     run_begin(&r);
@@ -557,55 +528,47 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     return ok;
 }
 
-bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], rg_backward_options options)
-{
+bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], rg_backward_options options) {
     return differentiate("backward", n, y, gradients, 0, NULL, NULL, options);
 }
 
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
-                  int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options options)
-{
+                  int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options options) {
     if (results) return differentiate("grad", n, y, gradients, m, x, results, options);
     return rg_fail(RG_TYPE_ERROR, "grad", "there is no room for results: got NULL");
 }
 
-bool rg_backward_with(rg_tensor *y, rg_backward_options options)
-{
+bool rg_backward_with(rg_tensor *y, rg_backward_options options) {
     return differentiate("backward", 1, &y, &options.gradient, 0, NULL, NULL, options);
 }
 
-rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options)
-{
+rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options) {
     rg_tensor *result;
     return differentiate("grad", 1, &y, &options.gradient, 1, &x, &result, options) ? result : NULL;
 }
 
 /* ---- .grad and hooks ---------------------------------------------------------------------------- */
 
-static rg_hook *retained(const rg_tensor *t)
-{
+static rg_hook *retained(const rg_tensor *t) {
     rg_hook *h = t->history ? rg_node_of(t)->hooks : NULL;
     while (h && (h->function || h->output != t->output)) h = h->next;
     return h;
 }
 
 /* Where t's gradient is kept, or NULL if nowhere. */
-static rg_tensor **grad_place(rg_tensor *t)
-{
+static rg_tensor **grad_place(rg_tensor *t) {
     rg_node *n = rg_node_of(t);
     rg_hook *h = retained(t);
     return n && !n->op ? &n->grad : h ? &h->grad : NULL;
 }
 
-rg_tensor *rg_grad_of(rg_tensor *t)
-{
+rg_tensor *rg_grad_of(rg_tensor *t) {
     if (!rg_check(t, "grad_of")) return NULL;
     rg_tensor **place = grad_place(t);
     return place && *place ? rg_lend(*place) : RG_NONE;
 }
 
-bool rg_set_grad(rg_tensor *t, rg_tensor *grad)
-{
+bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
     char a[192], b[192];
     if (!rg_check(t, "set_grad") || (grad != RG_NONE && !rg_check(grad, "set_grad"))) return false;
     rg_tensor **place = grad_place(t);
@@ -632,8 +595,7 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad)
     return true;
 }
 
-static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context)
-{
+static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context) {
     rg_node *n = rg_node_of(t);
     rg_hook *h = rg_alloc(sizeof *h, RG_MEM_NODE), **end = &n->hooks;
     if (!h) return NULL;
@@ -644,16 +606,14 @@ static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context
     return h;
 }
 
-bool rg_retain_grad(rg_tensor *t)
-{
+bool rg_retain_grad(rg_tensor *t) {
     if (!rg_check(t, "retain_grad")) return false;
     if (!t->history) return rg_fail(RG_RUNTIME_ERROR, "retain_grad", "can't retain_grad on Tensor that has requires_grad=False");
     if (!rg_node_of(t)->op || retained(t)) return true;
     return hook_new(t, NULL, NULL) != NULL;
 }
 
-int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context)
-{
+int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
     if (!rg_check(t, "register_hook")) return -1;
     if (!t->history || !function) {
         rg_fail(RG_RUNTIME_ERROR, "register_hook", "cannot register a hook on a tensor that doesn't require gradient");
@@ -663,8 +623,7 @@ int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context)
     return h ? h->id : -1;
 }
 
-bool rg_remove_hook(rg_tensor *t, int id)
-{
+bool rg_remove_hook(rg_tensor *t, int id) {
     if (!rg_check(t, "remove_hook")) return false;
     rg_hook **h = t->history ? &rg_node_of(t)->hooks : NULL;
     while (h && *h && ((*h)->id != id || (*h)->output != t->output)) h = &(*h)->next;

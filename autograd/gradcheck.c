@@ -19,8 +19,7 @@ typedef struct {
 typedef struct { int input; int64_t at, out; double analytic, numeric, excess; } mismatch;
 
 /* The address of the element that is number `at` when t is counted row by row. */
-static double *element(const rg_tensor *t, int64_t at)
-{
+static double *element(const rg_tensor *t, int64_t at) {
     int64_t offset = 0;
     for (int d = t->ndim - 1; d >= 0; d--) {
         offset += at % t->size[d] * t->stride[d];
@@ -29,8 +28,7 @@ static double *element(const rg_tensor *t, int64_t at)
     return (double *)t->data + offset;
 }
 
-static const char *position(const rg_tensor *t, int64_t at, char text[192])
-{
+static const char *position(const rg_tensor *t, int64_t at, char text[192]) {
     int64_t index[RG_MAX_DIMS];
     for (int d = t->ndim - 1; d >= 0; d--) {
         index[d] = at % t->size[d];
@@ -40,8 +38,7 @@ static const char *position(const rg_tensor *t, int64_t at, char text[192])
 }
 
 /* f's value as a contiguous float64 tensor that the caller's scope owns. */
-static rg_tensor *value_of(const check *c)
-{
+static rg_tensor *value_of(const check *c) {
     RG_SCOPE();
     rg_tensor *y = c->f(c->inputs, c->context);
     if (!rg_check(y, "gradcheck")) return NULL;
@@ -52,8 +49,7 @@ static rg_tensor *value_of(const check *c)
 }
 
 /* Column (input, at) of the Jacobian, measured. */
-static rg_tensor *numeric_column(const check *c, int input, int64_t at)
-{
+static rg_tensor *numeric_column(const check *c, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at), before = *x, eps = c->options.eps;
     *x = before + eps;
@@ -70,8 +66,7 @@ static rg_tensor *numeric_column(const check *c, int input, int64_t at)
 }
 
 /* Rows of the Jacobian, computed: rows[i][out * numel + at] for each input i that has them. */
-static bool analytic_rows(const check *c, rg_tensor *y, double *rows[])
-{
+static bool analytic_rows(const check *c, rg_tensor *y, double *rows[]) {
     int m = 0;
     rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
     for (int i = 0; i < c->n; i++)
@@ -93,8 +88,7 @@ static bool analytic_rows(const check *c, rg_tensor *y, double *rows[])
     return true;
 }
 
-static bool compare(const check *c, rg_tensor *y, double *rows[])
-{
+static bool compare(const check *c, rg_tensor *y, double *rows[]) {
     mismatch worst = { .excess = 0 };
     if (y->history && !analytic_rows(c, y, rows)) return false;
     for (int i = 0; i < c->n; i++) {
@@ -121,14 +115,12 @@ static bool compare(const check *c, rg_tensor *y, double *rows[])
                    worst.numeric, y->history ? rg_node_name(rg_node_of(y)) : "a result without history");
 }
 
-static bool takes_arguments(const char *op, rg_function *f, int n, int most, rg_tensor *const inputs[])
-{
+static bool takes_arguments(const char *op, rg_function *f, int n, int most, rg_tensor *const inputs[]) {
     if (!f || (n > 0 && !inputs)) return rg_fail(RG_TYPE_ERROR, op, "expected a function and its inputs but got NULL");
     return (n >= 0 && n <= most) || rg_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options)
-{
+bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     check c = { f, context, n, inputs, options };
@@ -167,8 +159,7 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
 
 typedef struct { rg_function *f; void *context; int n; } derivative;
 
-static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context)
-{
+static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     const derivative *d = context;
     int m = 0;
     rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS], *v = inputs[d->n], *y = d->f(inputs, d->context);
@@ -182,8 +173,7 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context)
     return rg_cat((rg_list){ m, g }, 0);
 }
 
-bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options)
-{
+bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
     rg_tensor *all[RG_MAX_INPUTS];

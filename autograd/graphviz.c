@@ -8,8 +8,7 @@
 #include <stdio.h>
 
 /* A name as Graphviz takes it in quotes. */
-static void quote(const char *name, char text[128])
-{
+static void quote(const char *name, char text[128]) {
     size_t n = 0;
     for (; *name && n < 125; name++) {
         if (*name == '"' || *name == '\\') text[n++] = '\\';
@@ -18,8 +17,7 @@ static void quote(const char *name, char text[128])
     text[n] = 0;
 }
 
-static void graph_node(rg_text *d, const rg_node *n, size_t number)
-{
+static void graph_node(rg_text *d, const rg_node *n, size_t number) {
     char shape[192], name[128] = "";
     const char *size = rg_shape_text(n->meta[0].ndim, n->meta[0].size, shape);
     if (n->base.name) quote(n->base.name, name);
@@ -29,8 +27,7 @@ static void graph_node(rg_text *d, const rg_node *n, size_t number)
                      n->base.name ? name : "leaf", size);
 }
 
-static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root)
-{
+static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root) {
     const rg_node **leaves = NULL;
     size_t n_leaves = 0, room = 0;
     rg_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");
@@ -60,8 +57,7 @@ static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root)
     rg_free((void *)leaves, room * sizeof *leaves, RG_MEM_OTHER);
 }
 
-const char *rg_graph_dot(rg_tensor *y)
-{
+const char *rg_graph_dot(rg_tensor *y) {
     rg_text d = { 0 };
     rg_node_list nodes;
     if (!rg_check(y, "graph_dot")) return NULL;
@@ -73,8 +69,7 @@ const char *rg_graph_dot(rg_tensor *y)
     return rg_text_own(&d);
 }
 
-bool rg_graph_save(rg_tensor *y, const char *path)
-{
+bool rg_graph_save(rg_tensor *y, const char *path) {
     RG_SCOPE();
     const char *text = rg_graph_dot(y);
     if (!text) return false;

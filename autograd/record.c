@@ -22,8 +22,7 @@ static __thread struct { bool grad_off; uint64_t clock; rg_node *pending; bool d
 
 bool rg_is_grad_enabled(void) { return !recorder.grad_off; }
 
-bool rg_set_grad_enabled(bool on)
-{
+bool rg_set_grad_enabled(bool on) {
     bool before = !recorder.grad_off;
     recorder.grad_off = !on;
     return before;
@@ -38,16 +37,14 @@ void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->befo
 static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 static void node_let_go(rg_node *n, int64_t what);
 
-static const char *node_history_name(const rg_history *h)
-{
+static const char *node_history_name(const rg_history *h) {
     const rg_node *n = (const rg_node *)h;
     return n->op ? rg_node_name(n) : NULL;
 }
 
 /* A header lets go. With the last one goes the gradient that only a header can ask
  * for; the graph of that gradient may lead back here, and would never be released. */
-static void node_history_release(rg_history *h)
-{
+static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
     if (atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1) {
         rg_tensor *grad = n->grad;
@@ -63,8 +60,7 @@ static void node_history_release(rg_history *h)
 
 static const rg_history_class node_class = { node_history_name, node_history_release };
 
-const char *rg_node_name(const rg_node *n)
-{
+const char *rg_node_name(const rg_node *n) {
     if (!n->op) return "AccumulateGrad";
     return n->op->node_of ? n->op->node_of(n->attr) : n->op->node;
 }
@@ -73,8 +69,7 @@ rg_node *rg_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
 
 void rg_node_retain(rg_node *n) { atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed); }
 
-void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output)
-{
+void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output) {
     atomic_fetch_add_explicit(&n->refs, HEADER_REF, memory_order_relaxed);
     t->history = &n->base;
     t->output = (uint8_t)output;
@@ -84,8 +79,7 @@ bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 
 /* One block: the node, edges, metas, attributes, saved tensors, their versions. ndim: of the
  * last output. */
-rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size)
-{
+rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size) {
     size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
     size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);     /* no more of it than is used */
     size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
@@ -109,15 +103,13 @@ rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr
     return n;
 }
 
-static void set_meta(rg_meta *m, const rg_tensor *t)
-{
+static void set_meta(rg_meta *m, const rg_tensor *t) {
     m->dtype = t->dtype;
     m->ndim = t->ndim;
     for (int d = 0; d < t->ndim; d++) m->size[d] = t->size[d];
 }
 
-void rg_node_free_saved(rg_node *n)
-{
+void rg_node_free_saved(rg_node *n) {
     if (!n->op) return;
     for (int i = 0; i < n->n_in + n->n_out; i++)
         if (n->saved[i]) {
@@ -127,8 +119,7 @@ void rg_node_free_saved(rg_node *n)
         }
 }
 
-static void node_destroy(rg_node *n)
-{
+static void node_destroy(rg_node *n) {
     rg_node_free_saved(n);
     for (int i = 0; i < n->n_in; i++)
         if (n->edge[i].node) rg_node_release(n->edge[i].node);
@@ -145,8 +136,7 @@ static void node_destroy(rg_node *n)
 }
 
 /* A long history is released in a loop: what a release would release joins a list. */
-static void node_let_go(rg_node *n, int64_t what)
-{
+static void node_let_go(rg_node *n, int64_t what) {
     if (atomic_load_explicit(&n->refs, memory_order_acquire) != what
         && atomic_fetch_sub_explicit(&n->refs, what, memory_order_acq_rel) != what) return;
     n->pending = recorder.pending;
@@ -164,14 +154,12 @@ void rg_node_release(rg_node *n) { node_let_go(n, 1); }
 
 /* ---- shapes that many ops share ------------------------------------------------------ */
 
-bool rg_shape_same(rg_call *c)
-{
+bool rg_shape_same(rg_call *c) {
     for (int k = 0; k < c->n_out; k++) rg_copy_shape(c->out[k], c->in[0]);
     return true;
 }
 
-bool rg_shape_broadcast(rg_call *c)
-{
+bool rg_shape_broadcast(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_copy_shape(y, c->in[0]);
     for (int i = 1; i < c->n_in; i++)
@@ -180,14 +168,12 @@ bool rg_shape_broadcast(rg_call *c)
     return true;
 }
 
-bool rg_shape_broadcast_bool(rg_call *c)
-{
+bool rg_shape_broadcast_bool(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
     return rg_shape_broadcast(c);
 }
 
-bool rg_view_begin(rg_call *c)
-{
+bool rg_view_begin(rg_call *c) {
     rg_tensor *y = c->out[0], *x = c->in[0];
     atomic_fetch_add_explicit(&x->storage->refs, 1, memory_order_relaxed);
     y->storage = x->storage;
@@ -202,8 +188,7 @@ bool rg_view_begin(rg_call *c)
     return true;
 }
 
-bool rg_view_end(rg_call *c)
-{
+bool rg_view_end(rg_call *c) {
     rg_update_flags(c->out[0]);
     return true;
 }
@@ -212,8 +197,7 @@ rg_tensor *rg_rule_same(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
 /* ---- inputs ---------------------------------------------------------------------------- */
 
-static bool input_check(const rg_op *op, int i, rg_tensor *t)
-{
+static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     if (t == RG_NONE && (op->optional >> i & 1)) return true;
     if (!rg_check(t, op->name)) return false;
     if (RG_UNLIKELY(t->flags & RG_VIEW && t->rebased != t->storage->rebased)) {
@@ -226,8 +210,7 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t)
 
 /* The inputs in their common dtype. converted[i]: a reference to give back; typed:
  * room for n. */
-static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[], rg_tensor *typed[])
-{
+static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[], rg_tensor *typed[]) {
     int m = 0;
     bool differ = false;
     for (int i = 0; i < n; i++) {
@@ -256,8 +239,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* ---- recording ---------------------------------------------------------------------------- */
 
-static bool save(rg_node *n, int slot, rg_tensor *t)
-{
+static bool save(rg_node *n, int slot, rg_tensor *t) {
     if (rg_is_none(t)) return true;
     n->saved[slot] = rg_alias(t);
     n->version[slot] = t->storage->version;
@@ -266,8 +248,7 @@ static bool save(rg_node *n, int slot, rg_tensor *t)
     return true;
 }
 
-static bool record(const rg_call *c, size_t attr_size)
-{
+static bool record(const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     rg_node *n = rg_node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size);
     if (!n) return false;
@@ -303,8 +284,7 @@ static bool record(const rg_call *c, size_t attr_size)
 /* ---- applying -------------------------------------------------------------------------------- */
 
 /* Makes c->out from c->in; `over`: write into this instead of a new out[0]. */
-static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over)
-{
+static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over) {
     const rg_op *op = c->op;
     for (int k = 0; k < c->n_out; k++) {
         if (!(c->out[k] = rg_header_new())) return false;
@@ -324,8 +304,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     return true;
 }
 
-static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over)
-{
+static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over) {
     bool any_float = false;
     if (!compute(c, wants_grad ? NULL : over)) return false;
     if (!wants_grad) return RG_LIKELY(!rg_watching) || rg_watch_forward(c, NULL);
@@ -334,8 +313,7 @@ static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr
 }
 
 /* With inputs that want a closer look: numbers, what is absent, what must be converted. */
-static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over)
-{
+static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over) {
     int n = c->n_in;
     rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
     bool wants_grad = false, ok = true;
@@ -361,8 +339,7 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
 }
 
 static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
-                  rg_tensor *out[], rg_tensor *over)
-{
+                  rg_tensor *out[], rg_tensor *over) {
     rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1, .in = in };
     bool plain = n <= RG_MAX_RULES, wants_grad = false;
     for (int i = 0; i < n && plain; i++) {
@@ -384,15 +361,13 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
     return ok;
 }
 
-rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[])
-{
+rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[]) {
     rg_tensor *y;
     return apply(op, attr, attr_size, n, in, &y, NULL) ? rg_own(y) : NULL;
 }
 
 bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
-                      rg_tensor *out[])
-{
+                      rg_tensor *out[]) {
     int n_out = op->n_out ? op->n_out : 1;
     bool ok = apply(op, attr, attr_size, n, in, out, NULL);
     for (int k = 0; k < n_out; k++) {
@@ -406,8 +381,7 @@ bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n
 
 /* ---- in place --------------------------------------------------------------------------------- */
 
-static bool guard_write(rg_tensor *t, const char *op, bool recorded)
-{
+static bool guard_write(rg_tensor *t, const char *op, bool recorded) {
     rg_node *n = rg_node_of(t);
     if (!n || !rg_is_grad_enabled()) return true;
     if (!n->op)
@@ -427,8 +401,7 @@ __attribute__((constructor)) static void install_write_guard(void) { rg_write_gu
 
 /* Does writing to t spoil what the op still has to read? Not if they are one and
  * the same, element by element, or have no storage in common. */
-static bool collides(const rg_tensor *t, int n, rg_tensor *const in[])
-{
+static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     for (int i = 1; i < n; i++) {
         const rg_tensor *x = in[i];
         if (!x || x == RG_NONE || x->storage != t->storage) continue;
@@ -438,16 +411,14 @@ static bool collides(const rg_tensor *t, int n, rg_tensor *const in[])
 }
 
 /* Does a rule want to read the value that is written over? */
-static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[])
-{
+static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
     for (int i = 0; i < n && i < RG_MAX_RULES && rg_is_grad_enabled(); i++)
         if (in[i] && in[i] != RG_NONE && in[i]->history && rg_gradient_of(op, i)->needs & RG_IN(0)) return true;
     return false;
 }
 
 /* A copy of t in t's place in the graph. */
-static rg_tensor *copy_with_history(const rg_tensor *t)
-{
+static rg_tensor *copy_with_history(const rg_tensor *t) {
     rg_tensor *copy = rg_new_like(t, t->dtype);
     if (!copy) return NULL;
     rg_copy_elements(copy, t);
@@ -456,8 +427,7 @@ static rg_tensor *copy_with_history(const rg_tensor *t)
 }
 
 rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
-                            rg_tensor *const in[])
-{
+                            rg_tensor *const in[]) {
     rg_tensor *t = in[0], *y, *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
@@ -509,8 +479,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
 
 /* ---- leaves, detaching --------------------------------------------------------------------------- */
 
-rg_tensor *rg_requires_grad_(rg_tensor *t, bool on)
-{
+rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     if (!rg_check(t, "requires_grad_")) return NULL;
     rg_node *n = rg_node_of(t);
     if (n && n->op) {
@@ -543,19 +512,16 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on)
 bool rg_requires_grad(rg_tensor *t) { return rg_check(t, "requires_grad") && t->history; }
 bool rg_is_leaf(rg_tensor *t) { return rg_check(t, "is_leaf") && !(t->history && rg_node_of(t)->op); }
 
-const char *rg_grad_fn(rg_tensor *t)
-{
+const char *rg_grad_fn(rg_tensor *t) {
     if (!rg_check(t, "grad_fn")) return NULL;
     return rg_is_leaf(t) ? "" : rg_node_name(rg_node_of(t));
 }
 
-rg_tensor *rg_detach(rg_tensor *t)
-{
+rg_tensor *rg_detach(rg_tensor *t) {
     return rg_check(t, "detach") ? rg_own(rg_alias(t)) : NULL;
 }
 
-rg_tensor *rg_detach_(rg_tensor *t)
-{
+rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rg_check(t, "detach_")) return NULL;
     if (t->history && t->flags & RG_VIEW)
         return rg_fail(RG_RUNTIME_ERROR, "detach_", "Can't detach views in-place. Use detach() instead.");
@@ -567,16 +533,14 @@ rg_tensor *rg_detach_(rg_tensor *t)
 
 /* ---- in a rule -------------------------------------------------------------------------------------- */
 
-rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output)
-{
+rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output) {
     rg_tensor *t = rg_alias(value);
     if (!t) return NULL;
     rg_node_attach(t, n, output);
     return rg_own(t);
 }
 
-static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output)
-{
+static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = n->saved[slot];
     if (!t) {
@@ -599,26 +563,22 @@ static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t o
     return s->create_graph && from && rg_is_float(t->dtype) ? rg_join(t, from, output) : t;
 }
 
-rg_tensor *rg_saved(const rg_step *s, int input)
-{
+rg_tensor *rg_saved(const rg_step *s, int input) {
     return saved_at(s, input, s->node->edge[input].node, s->node->edge[input].output);
 }
 
-rg_tensor *rg_saved_output_at(const rg_step *s, int output)
-{
+rg_tensor *rg_saved_output_at(const rg_step *s, int output) {
     return saved_at(s, s->n_in + output, s->node, (uint32_t)output);
 }
 
 rg_tensor *rg_saved_output(const rg_step *s) { return rg_saved_output_at(s, 0); }
 
-static const rg_meta *input_meta(const rg_step *s, int input)
-{
+static const rg_meta *input_meta(const rg_step *s, int input) {
     const rg_edge *e = &s->node->edge[input];
     return &e->node->meta[e->output];
 }
 
-rg_dims rg_input_dims(const rg_step *s, int input)
-{
+rg_dims rg_input_dims(const rg_step *s, int input) {
     const rg_meta *m = input_meta(s, input);
     rg_dims d = { .n = m->ndim };
     for (int i = 0; i < m->ndim; i++) d.v[i] = m->size[i];
@@ -627,8 +587,7 @@ rg_dims rg_input_dims(const rg_step *s, int input)
 
 rg_dtype rg_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }
 
-rg_tensor *rg_step_g(const rg_step *s, int output)
-{
+rg_tensor *rg_step_g(const rg_step *s, int output) {
     if (s->g[output]) return s->g[output];
     const rg_meta *m = &s->node->meta[output];
     rg_tensor *zero = rg_own(rg_new(m->dtype, m->ndim, m->size));

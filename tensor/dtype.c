@@ -16,8 +16,7 @@ static _Atomic rg_dtype default_dtype = RG_FLOAT32;
 
 static bool is_dtype(int d) { return d >= RG_BOOL && d <= RG_FLOAT64; }
 
-bool rg_check_dtype(const char *op, int dtype)
-{
+bool rg_check_dtype(const char *op, int dtype) {
     return is_dtype(dtype) || rg_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
 }
 
@@ -27,8 +26,7 @@ const char *rg_c_name(rg_dtype d)      { return is_dtype(d) ? dtypes[d].in_c : "
 
 rg_dtype rg_default_dtype(void) { return default_dtype; }
 
-bool rg_set_default_dtype(rg_dtype dtype)
-{
+bool rg_set_default_dtype(rg_dtype dtype) {
     if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
         return rg_fail(RG_TYPE_ERROR, "set_default_dtype", "only floating-point types are supported as the default type");
     default_dtype = dtype;
@@ -40,8 +38,7 @@ int rg_promote_types(rg_dtype a, rg_dtype b) { return !is_dtype(a) || !is_dtype(
 /* torch's rule: tensors with dims decide; a 0-d tensor, and after it a wrapped
  * number, has a say only by being of a higher kind (bool < int < float) than
  * those before it. A wrapped float among integers gives the default dtype. */
-rg_dtype rg_promote(int n, rg_tensor *const t[])
-{
+rg_dtype rg_promote(int n, rg_tensor *const t[]) {
     static const int kind[] = { [RG_BOOL] = 0, [RG_INT64] = 1, [RG_FLOAT32] = 2, [RG_FLOAT64] = 2 };
     int best[3] = { -1, -1, -1 };                       /* with dims, 0-d, wrapped */
     for (int i = 0; i < n; i++) {
@@ -55,16 +52,14 @@ rg_dtype rg_promote(int n, rg_tensor *const t[])
     return (rg_dtype)result;
 }
 
-int rg_result_type(rg_tensor *a, rg_tensor *b)
-{
+int rg_result_type(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "result_type") || !rg_check(b, "result_type")) return -1;
     return rg_promote(2, (rg_tensor *[]){ a, b });
 }
 
 /* ---- one element ------------------------------------------------------------- */
 
-double rg_load_f64(const void *p, rg_dtype d)
-{
+double rg_load_f64(const void *p, rg_dtype d) {
     switch (d) {
     case RG_BOOL:    return *(const bool *)p;
     case RG_INT64:   return (double)*(const int64_t *)p;
@@ -73,20 +68,17 @@ double rg_load_f64(const void *p, rg_dtype d)
     }
 }
 
-int64_t rg_load_i64(const void *p, rg_dtype d)
-{
+int64_t rg_load_i64(const void *p, rg_dtype d) {
     int64_t v;
     if (d == RG_INT64) return *(const int64_t *)p;
     rg_copy_loop(RG_INT64, d)((char *[]){ (char *)&v, (char *)p }, (int64_t[]){ 0, 0 }, 1, NULL);
     return v;
 }
 
-void rg_store_f64(void *p, rg_dtype d, double v)
-{
+void rg_store_f64(void *p, rg_dtype d, double v) {
     rg_copy_loop(d, RG_FLOAT64)((char *[]){ p, (char *)&v }, (int64_t[]){ 0, 0 }, 1, NULL);
 }
 
-void rg_store_i64(void *p, rg_dtype d, int64_t v)
-{
+void rg_store_i64(void *p, rg_dtype d, int64_t v) {
     rg_copy_loop(d, RG_INT64)((char *[]){ p, (char *)&v }, (int64_t[]){ 0, 0 }, 1, NULL);
 }

@@ -10,8 +10,7 @@
 static _Atomic(rg_error_handler *) on_error;
 __thread const char *rg_applying __attribute__((tls_model("initial-exec")));
 
-void rg_fail_(rg_code code, const char *op, const char *format, ...)
-{
+void rg_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rg_thread_get();
     char line[sizeof me->message];                      /* the arguments may quote the message before */
     if (!op) op = rg_applying;
@@ -27,8 +26,7 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...)
     if (handler) handler(code, me->message);
 }
 
-bool rg_check_slow(rg_tensor *t, const char *op)
-{
+bool rg_check_slow(rg_tensor *t, const char *op) {
     if (t && t->state == RG_DEAD)
         return rg_fail(RG_RELEASED, op, "tensor released with its scope; return it with rg_escape");
     if (!t && rg_this.code != RG_OK) return false;
@@ -40,8 +38,7 @@ const char *rg_error(void) { return rg_this.code == RG_OK ? "" : rg_this.message
 
 rg_code rg_error_code(void) { return rg_this.code; }
 
-void rg_error_clear(void)
-{
+void rg_error_clear(void) {
     rg_this.code = RG_OK;
     rg_this.message[0] = 0;
 }

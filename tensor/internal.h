@@ -99,20 +99,17 @@ struct rg_tensor {
 };
 
 /* Every size is copied, used or not: a few whole registers are quicker than a loop. */
-static inline void rg_copy_shape(rg_tensor *to, const rg_tensor *from)
-{
+static inline void rg_copy_shape(rg_tensor *to, const rg_tensor *from) {
     to->ndim = from->ndim;
     memcpy(to->size, from->size, sizeof to->size);
 }
 
-static inline void rg_set_size(rg_tensor *t, const rg_dims *shape)
-{
+static inline void rg_set_size(rg_tensor *t, const rg_dims *shape) {
     t->ndim = (uint8_t)shape->n;
     for (int d = 0; d < shape->n; d++) t->size[d] = shape->v[d];
 }
 
-static inline bool rg_same_shape(const rg_tensor *a, const rg_tensor *b)
-{
+static inline bool rg_same_shape(const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++)
         if (a->size[i] != b->size[i]) return false;
@@ -120,8 +117,7 @@ static inline bool rg_same_shape(const rg_tensor *a, const rg_tensor *b)
 }
 
 /* True if t may be worked on; else the error stands. */
-static inline bool rg_check(rg_tensor *t, const char *op)
-{
+static inline bool rg_check(rg_tensor *t, const char *op) {
     return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rg_check_slow(t, op);
 }
 
@@ -153,14 +149,12 @@ extern bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
 static inline void rg_retain(rg_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
 
-static inline bool rg_last_reference(atomic_int *refs)
-{
+static inline bool rg_last_reference(atomic_int *refs) {
     if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
     return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-static inline void rg_release(rg_tensor *t)
-{
+static inline void rg_release(rg_tensor *t) {
     if (t && t != RG_NONE && rg_last_reference(&t->refs)) rg_destroy(t);
 }
 
@@ -279,8 +273,7 @@ enum { RG_DRIFT_MAX = 256 << 10 };                      /* bytes that it keeps f
 enum { RG_SMALL_BATCH = 16 << 14 };                     /* 64 bytes each: what a list of small blocks holds on to */
 enum { RG_HEADER_BATCH = 512 };                         /* headers that threads hand to each other at once */
 
-static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
-{
+static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes) {
     rg_count_to(&me->bytes[cls], bytes);
     long drift = atomic_load_explicit(&me->drift, memory_order_relaxed) + bytes;
     atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
@@ -290,8 +283,7 @@ static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes)
 /* The list for small blocks; no bytes or many: past the last. */
 static inline size_t rg_small_class(size_t bytes, rg_class cls) { return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1; }
 
-static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
-{
+static inline void *rg_alloc_fast(size_t bytes, rg_class cls) {
     rg_thread *me = &rg_this;
     size_t c = rg_small_class(bytes, cls);
     if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return rg_alloc(bytes, cls);
@@ -302,8 +294,7 @@ static inline void *rg_alloc_fast(size_t bytes, rg_class cls)
     return b;
 }
 
-static inline rg_tensor *rg_header_new(void)
-{
+static inline rg_tensor *rg_header_new(void) {
     rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
     if (!t) return NULL;
     memset(t, 0, offsetof(rg_tensor, size));
@@ -312,8 +303,7 @@ static inline rg_tensor *rg_header_new(void)
     return t;
 }
 
-static inline rg_tensor *rg_own(rg_tensor *t)
-{
+static inline rg_tensor *rg_own(rg_tensor *t) {
     rg_thread *me = &rg_this;
     if (RG_UNLIKELY(!t || t == RG_NONE || me->depth == me->room)) return rg_own_slowly(t);
     atomic_store_explicit(&t->slot, (uint32_t)me->depth, memory_order_relaxed);
@@ -321,8 +311,7 @@ static inline rg_tensor *rg_own(rg_tensor *t)
     return t;
 }
 
-static inline void rg_free_fast(void *block, size_t bytes, rg_class cls)
-{
+static inline void rg_free_fast(void *block, size_t bytes, rg_class cls) {
     rg_thread *me = &rg_this;
     size_t c = rg_small_class(bytes, cls);
     if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || me->small[c].count >= me->small[c].limit)) {

@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-static void add_dim(rg_walk *w, int64_t size, const int64_t step[])
-{
+static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     int d = w->ndim;
     bool merges = d > 0;                                /* outer step == inner size * inner step? */
     for (int k = 0; merges && k < w->n; k++) merges = w->step[d - 1][k] == size * step[k];
@@ -18,8 +17,7 @@ static void add_dim(rg_walk *w, int64_t size, const int64_t step[])
     w->ndim = d + 1;
 }
 
-void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
-{
+void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[]) {
     const rg_tensor *out = t[0];
     w->n = n;
     w->ndim = 0;
@@ -37,8 +35,7 @@ void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[])
     if (w->ndim == 0) add_dim(w, w->numel, (int64_t[RG_MAX_OPERANDS]){ 0 });
 }
 
-void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context)
-{
+void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
     if (w->numel == 0) return;
     int last = w->ndim - 1;
     char *p[RG_MAX_OPERANDS];
@@ -57,8 +54,7 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context)
     }
 }
 
-void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context)
-{
+void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     char *p[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS];
     int k = 0;
@@ -78,8 +74,7 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context)
 /* ---- copying and converting ------------------------------------------------------- */
 
 /* What x86's conversion gives for NaN and what is out of range, as torch does. */
-static inline int64_t from_f64(double v)
-{
+static inline int64_t from_f64(double v) {
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
 }
 
@@ -130,20 +125,17 @@ static rg_loop *const copies[4][4] = {                 /* [to][from] */
 
 rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from) { return copies[to][from]; }
 
-void rg_copy_elements(rg_tensor *to, const rg_tensor *from)
-{
+void rg_copy_elements(rg_tensor *to, const rg_tensor *from) {
     rg_tensor *t[] = { to, (rg_tensor *)from };
     rg_each(2, t, copies[to->dtype][from->dtype], NULL);
 }
 
-void rg_fill_zero(rg_tensor *t)
-{
+void rg_fill_zero(rg_tensor *t) {
     if (t->flags & RG_CONTIGUOUS) memset(t->data, 0, (size_t)t->numel * rg_sizeof(t->dtype));
     else rg_fill_number(t, 0, 0);
 }
 
-void rg_fill_number(rg_tensor *t, double value, int64_t integer)
-{
+void rg_fill_number(rg_tensor *t, double value, int64_t integer) {
     union { double d; float f; int64_t i; bool b; } v;
     if (rg_is_float(t->dtype)) rg_store_f64(&v, t->dtype, value);
     else rg_store_i64(&v, t->dtype, integer);
@@ -151,8 +143,7 @@ void rg_fill_number(rg_tensor *t, double value, int64_t integer)
     rg_copy_elements(t, &number);
 }
 
-rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype)
-{
+rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype) {
     if (t->flags & RG_CONTIGUOUS && t->dtype == dtype) {
         rg_retain(t);
         return t;
@@ -163,8 +154,7 @@ rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype)
 }
 
 /* Sorted by stride, each dim must step over everything that those inside it reach. */
-bool rg_overlaps_itself(const rg_tensor *t)
-{
+bool rg_overlaps_itself(const rg_tensor *t) {
     int64_t size[RG_MAX_DIMS], stride[RG_MAX_DIMS], reach = 0;
     int n = 0;
     if (t->flags & RG_CONTIGUOUS) return false;

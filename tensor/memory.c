@@ -42,13 +42,11 @@ static bool            bypass;
 
 static long count_of(const atomic_long *c) { return atomic_load_explicit(c, memory_order_relaxed); }
 
-static void raise_peak(rg_thread *t, long total)
-{
+static void raise_peak(rg_thread *t, long total) {
     if (total > count_of(&t->peak)) atomic_store_explicit(&t->peak, total, memory_order_relaxed);
 }
 
-static void fold_counts(rg_thread *to, const rg_thread *from)
-{
+static void fold_counts(rg_thread *to, const rg_thread *from) {
     for (int i = 0; i <= RG_MEM_OTHER; i++) rg_count_to(&to->bytes[i], count_of(&from->bytes[i]));
     rg_count_to(&to->system_calls, count_of(&from->system_calls));
     raise_peak(to, count_of(&from->peak));
@@ -59,8 +57,7 @@ static void retire(rg_free_list *list, int c);
 static void push(rg_free_list *list, void *block);
 static void cut_up_rest(void);
 
-static void thread_end(void *unused)
-{
+static void thread_end(void *unused) {
     (void)unused;
     rg_thread *me = &rg_this;
     rg_scope_end_root();
@@ -87,8 +84,7 @@ static void thread_end(void *unused)
     if (me != &fallback) free(me);
 }
 
-__attribute__((destructor)) static void main_thread_end(void)
-{
+__attribute__((destructor)) static void main_thread_end(void) {
     if (rg_this.ready) thread_end(NULL);
 }
 
@@ -101,16 +97,14 @@ __attribute__((destructor)) static void main_thread_end(void)
 #define ALWAYS_BYPASSED false
 #endif
 
-static void first_thread(void)
-{
+static void first_thread(void) {
     const char *pool = getenv("REGARD_POOL"), *preload = getenv("LD_PRELOAD");
     bypass = ALWAYS_BYPASSED || (pool ? strcmp(pool, "0") == 0
                                       : preload && strstr(preload, "vgpreload"));      /* valgrind's own library */
     pthread_key_create(&exit_key, thread_end);
 }
 
-rg_thread *rg_thread_start(void)
-{
+rg_thread *rg_thread_start(void) {
     if (rg_me->ready) return rg_me;
     pthread_once(&exit_once, first_thread);
     rg_thread *me = calloc(1, sizeof *me);
@@ -134,8 +128,7 @@ bool rg_pool_bypassed(void) { rg_thread_start(); return bypass; }
 
 /* ---- the system ------------------------------------------------------------------ */
 
-static void *system_alloc(size_t bytes)
-{
+static void *system_alloc(size_t bytes) {
     void *p = NULL;
     size_t align = bytes >= HUGE_MIN && !bypass ? (size_t)2 << 20 : 64;
     rg_count_to(&rg_this.system_calls, 1);
@@ -149,8 +142,7 @@ static void *system_alloc(size_t bytes)
 }
 
 /* Class 0 is the headers'; then they are 64 bytes apart up to SMALL_MAX, and four to each doubling. */
-static int class_of(size_t bytes, rg_class cls, size_t *rounded)
-{
+static int class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
         int c = bytes ? (int)((bytes + 63) / 64) : 1;
         *rounded = (size_t)c * 64;
@@ -165,8 +157,7 @@ static int class_of(size_t bytes, rg_class cls, size_t *rounded)
 
 /* Blocks may be freed by another thread than their maker, so the peak needs a
  * common count; a thread adds its own to it in large steps. */
-void rg_drifted(rg_thread *me)
-{
+void rg_drifted(rg_thread *me) {
     long drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
     if (drift > RG_DRIFT_MAX || drift < -RG_DRIFT_MAX) {
@@ -181,8 +172,7 @@ void rg_drifted(rg_thread *me)
  * A thread that releases what others made hands its free blocks on, a batch at a time;
  * between its own list and the common one it holds one spare batch. */
 
-static void hand_over(int c, rg_free_block *first)
-{
+static void hand_over(int c, rg_free_block *first) {
     if (!first) return;
     pthread_mutex_lock(&threads_lock);
     first->batch = batches[c];
@@ -191,8 +181,7 @@ static void hand_over(int c, rg_free_block *first)
 }
 
 /* The list becomes the spare batch, and that one everybody's. */
-static void retire(rg_free_list *list, int c)
-{
+static void retire(rg_free_list *list, int c) {
     hand_over(c, list->spare);
     list->spare = list->first;
     if (list->spare) list->spare->count = list->count;
@@ -200,16 +189,14 @@ static void retire(rg_free_list *list, int c)
     list->count = 0;
 }
 
-static void push(rg_free_list *list, void *block)
-{
+static void push(rg_free_list *list, void *block) {
     rg_free_block *b = block;
     b->next = list->first;
     list->first = b;
     list->count++;
 }
 
-static rg_free_block *take_batch(rg_free_list *list, int c)
-{
+static rg_free_block *take_batch(rg_free_list *list, int c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
     if (first || !__atomic_load_n(&batches[c], __ATOMIC_RELAXED)) return first;
@@ -221,8 +208,7 @@ static rg_free_block *take_batch(rg_free_list *list, int c)
 }
 
 /* What is left of a chunk becomes free blocks. */
-static void cut_up_rest(void)
-{
+static void cut_up_rest(void) {
     rg_thread *me = &rg_this;
     while (me->fresh_bytes) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
@@ -233,8 +219,7 @@ static void cut_up_rest(void)
 }
 
 /* bytes: a multiple of 64, far smaller than a chunk */
-static void *cut(size_t bytes)
-{
+static void *cut(size_t bytes) {
     rg_thread *me = &rg_this;
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
@@ -250,8 +235,7 @@ static void *cut(size_t bytes)
     return p;
 }
 
-static void *small_alloc(int c, size_t size)
-{
+static void *small_alloc(int c, size_t size) {
     rg_free_list *list = &rg_this.small[c];
     rg_free_block *b = list->first;
     if (!b && (b = take_batch(list, c))) list->count = b->count;
@@ -269,8 +253,7 @@ static void *small_alloc(int c, size_t size)
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-void *rg_alloc(size_t bytes, rg_class cls)
-{
+void *rg_alloc(size_t bytes, rg_class cls) {
     rg_thread *me = rg_thread_get();
     void *p = NULL;
     size_t size = bytes;
@@ -296,8 +279,7 @@ void *rg_alloc(size_t bytes, rg_class cls)
     return p;
 }
 
-void rg_free(void *block, size_t bytes, rg_class cls)
-{
+void rg_free(void *block, size_t bytes, rg_class cls) {
     rg_thread *me = rg_thread_get();
     rg_free_block *b = block;
     size_t size;
@@ -319,8 +301,7 @@ void rg_free(void *block, size_t bytes, rg_class cls)
     rg_count_bytes(me, cls, -(long)size);
 }
 
-bool rg_grow(void **block, size_t *capacity, size_t want, size_t item)
-{
+bool rg_grow(void **block, size_t *capacity, size_t want, size_t item) {
     if (want <= *capacity) return true;
     size_t room = RG_MAX(want, *capacity * 2);
     room = RG_MAX(room, 64);
@@ -335,8 +316,7 @@ bool rg_grow(void **block, size_t *capacity, size_t want, size_t item)
     return true;
 }
 
-void rg_memory_trim(void)
-{
+void rg_memory_trim(void) {
     rg_thread *me = rg_thread_get();
     for (int c = 0; c < RG_LARGE_CLASSES; c++)
         while (me->large[c]) {
@@ -349,8 +329,7 @@ void rg_memory_trim(void)
 
 /* ---- statistics --------------------------------------------------------------------- */
 
-static rg_thread *sum_counts(rg_thread *sum)
-{
+static rg_thread *sum_counts(rg_thread *sum) {
     rg_thread_start();
     pthread_mutex_lock(&threads_lock);
     fold_counts(sum, &ended);
@@ -359,8 +338,7 @@ static rg_thread *sum_counts(rg_thread *sum)
     return sum;
 }
 
-rg_memory rg_memory_stats(void)
-{
+rg_memory rg_memory_stats(void) {
     rg_thread *sum = sum_counts(&(rg_thread){ 0 });
     rg_memory m = {
         .headers = count_of(&sum->bytes[RG_MEM_HEADER]), .storages = count_of(&sum->bytes[RG_MEM_STORAGE]),
@@ -374,8 +352,7 @@ rg_memory rg_memory_stats(void)
 
 int64_t rg_live_tensors(void) { return count_of(&sum_counts(&(rg_thread){ 0 })->bytes[RG_MEM_HEADER]) / RG_HEADER_BYTES; }
 
-void rg_memory_reset_peak(void)
-{
+void rg_memory_reset_peak(void) {
     rg_thread_start();
     pthread_mutex_lock(&threads_lock);
     ended.peak = 0;

@@ -38,8 +38,7 @@ typedef struct parser {
 
 /* Notes a fault unless one further left is noted. */
 __attribute__((format(printf, 4, 5)))
-static bool parse_fault(parser *s, const char *at, rg_code code, const char *format, ...)
-{
+static bool parse_fault(parser *s, const char *at, rg_code code, const char *format, ...) {
     if (s->code != RG_OK && s->fault_at <= at) return false;
     s->fault_at = at;
     s->code = code;
@@ -51,8 +50,7 @@ static bool parse_fault(parser *s, const char *at, rg_code code, const char *for
 }
 
 /* What isn't a text at all comes before any fault in shape. */
-static bool parse_garbage(parser *s, const char *expected)
-{
+static bool parse_garbage(parser *s, const char *expected) {
     s->code = RG_OK;
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR, "the text is summarised: '...' stands for elements it leaves out");
@@ -64,15 +62,13 @@ static bool parse_garbage(parser *s, const char *expected)
 
 static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static bool parse_space(parser *s)
-{
+static bool parse_space(parser *s) {
     const char *from = s->at;
     while (parse_is_space(*s->at)) s->at++;
     return s->at > from;
 }
 
-static bool parse_take(parser *s, const char *word)
-{
+static bool parse_take(parser *s, const char *word) {
     size_t n = strlen(word);
     if (strncmp(s->at, word, n) != 0) return false;
     s->at += n;
@@ -84,8 +80,7 @@ static bool parse_take(parser *s, const char *word)
 typedef struct number { double f; uint64_t u; int kind; bool wide; } number;
 
 /* true, False, nan, math.inf, INFINITY */
-static bool parse_named(parser *s, number *v)
-{
+static bool parse_named(parser *s, number *v) {
     static const struct { const char *name; number value; } names[] = {
         { "true",     { .kind = RG_BOOL, .f = 1, .u = 1 } },
         { "false",    { .kind = RG_BOOL } },
@@ -106,8 +101,7 @@ static bool parse_named(parser *s, number *v)
 }
 
 /* 12, 0x1F, 3LL, .5, 1., 2e-3f, 0x1.8p3 */
-static bool parse_digits(parser *s, number *v)
-{
+static bool parse_digits(parser *s, number *v) {
     const char *from = s->at;
     char *end;
     bool hex = from[0] == '0' && (from[1] | 32) == 'x';
@@ -130,15 +124,13 @@ static bool parse_digits(parser *s, number *v)
     return true;
 }
 
-static bool parse_signs(parser *s)
-{
+static bool parse_signs(parser *s) {
     bool negative = false;
     while (*s->at == '-' || *s->at == '+') negative ^= *s->at++ == '-';
     return negative;
 }
 
-static bool parse_number(parser *s, int depth)
-{
+static bool parse_number(parser *s, int depth) {
     const char *from = s->at;
     bool negative = parse_signs(s), sign = s->at > from;
     bool cast = parse_take(s, "float(");                /* as Python writes -float('inf'), float('-inf') */
@@ -181,8 +173,7 @@ static bool parse_number(parser *s, int depth)
 
 /* ---- lists ------------------------------------------------------------------------ */
 
-static bool parse_value(parser *s, int depth)
-{
+static bool parse_value(parser *s, int depth) {
     const char *open = s->at;
     char close = *open == '[' ? ']' : *open == '{' ? '}' : 0;
     if (!close) return parse_number(s, depth);
@@ -220,8 +211,7 @@ static bool parse_value(parser *s, int depth)
 
 /* ---- what stands around them --------------------------------------------------------- */
 
-static bool parse_dtype_name(parser *s)
-{
+static bool parse_dtype_name(parser *s) {
     static const struct { const char *name; rg_dtype dtype; } names[] = {
         { "float32", RG_FLOAT32 }, { "float64", RG_FLOAT64 }, { "int64", RG_INT64 }, { "bool", RG_BOOL },
     };
@@ -232,8 +222,7 @@ static bool parse_dtype_name(parser *s)
 }
 
 /* (2, 3) */
-static bool parse_shape(parser *s)
-{
+static bool parse_shape(parser *s) {
     s->named.n = 0;
     if (!parse_take(s, "(")) return parse_garbage(s, "a shape");
     for (;;) {
@@ -248,8 +237,7 @@ static bool parse_shape(parser *s)
     }
 }
 
-static bool parse_setting(parser *s)
-{
+static bool parse_setting(parser *s) {
     if (parse_take(s, "dtype=")) return parse_dtype_name(s);
     if (parse_take(s, "size=") || parse_take(s, "shape=")) return parse_shape(s);
     if (parse_take(s, "requires_grad=True") || parse_take(s, "requires_grad=False")) return true;
@@ -259,8 +247,7 @@ static bool parse_setting(parser *s)
     return true;
 }
 
-static bool parse_text(parser *s)
-{
+static bool parse_text(parser *s) {
     static const char *const names[] = { "torch.tensor(", "tensor(", "tf.Tensor(", "np.array(", "array(" };
     bool named = false;
     parse_space(s);
@@ -281,8 +268,7 @@ static bool parse_text(parser *s)
 /* ---- the tensor -------------------------------------------------------------------------- */
 
 /* The shape that the text names, if it names one, must hold the elements that it has. */
-static bool parse_sizes(parser *s, rg_dims *shape)
-{
+static bool parse_sizes(parser *s, rg_dims *shape) {
     shape->n = s->ndim;
     for (int i = 0; i < s->ndim; i++) shape->v[i] = s->size[i];
     if (s->named.n < 0) return true;
@@ -298,23 +284,20 @@ static bool parse_sizes(parser *s, rg_dims *shape)
 }
 
 /* Faults that depend on the dtype. */
-static bool parse_fits(parser *s, rg_dtype dtype)
-{
+static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rg_is_float(dtype);
     if (dtype == RG_INT64 && s->wide_int)
         parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (dtype == RG_INT64 && s->wide_float)
         parse_fault(s, s->wide_float, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
-    if (!whole && s->huge)
-        parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
+    if (!whole && s->huge) parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
     if (s->stray)
         parse_fault(s, s->stray, RG_TYPE_ERROR, whole ? "'list' object cannot be interpreted as an integer"
                                                       : "must be real number, not list");
     return s->code == RG_OK;
 }
 
-static rg_tensor *parse_tensor(const char *text, int dtype)
-{
+static rg_tensor *parse_tensor(const char *text, int dtype) {
     if (!text && rg_error_code() == RG_OK) rg_fail(RG_TYPE_ERROR, "parse", "expected a text but got NULL");
     if (!text) return NULL;
     parser s = { .at = text, .ndim = -1, .dtype = -1, .named.n = -1, .code = RG_OK };
@@ -340,8 +323,7 @@ static rg_tensor *parse_tensor(const char *text, int dtype)
 
 rg_tensor *rg_parse(const char *text) { return parse_tensor(text, -1); }
 
-rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype)
-{
+rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype) {
     if ((int)dtype < RG_BOOL || dtype > RG_FLOAT64)
         return rg_fail(RG_TYPE_ERROR, "parse", "there is no dtype %d", (int)dtype);
     return parse_tensor(text, (int)dtype);

@@ -18,8 +18,7 @@ static rg_printoptions print_options = { 4, 1000, 3, 80, -1 };
 
 rg_printoptions rg_get_printoptions(void) { return print_options; }
 
-void rg_set_printoptions(rg_printoptions o)
-{
+void rg_set_printoptions(rg_printoptions o) {
     print_options = (rg_printoptions){
         .precision = RG_MIN(RG_MAX(o.precision, 0), PRINT_PRECISION_MAX),
         .threshold = RG_MAX(o.threshold, 0),
@@ -32,16 +31,14 @@ void rg_set_printoptions(rg_printoptions o)
 /* ---- numbers as text --------------------------------------------------------------
  * They look the same whatever LC_NUMERIC the program has set. */
 
-static locale_t c_locale(void)
-{
+static locale_t c_locale(void) {
     static _Atomic(locale_t) made;
     locale_t c = made;
     if (!c) made = c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     return c;
 }
 
-double rg_read_double(const char *text, char **end)
-{
+double rg_read_double(const char *text, char **end) {
     locale_t before = uselocale(c_locale());
     double v = strtod(text, end);
     uselocale(before);
@@ -49,8 +46,7 @@ double rg_read_double(const char *text, char **end)
 }
 
 /* Python's '{:.4f}' and '{:.4e}' */
-static int print_number(char *to, char form, int precision, double v)
-{
+static int print_number(char *to, char form, int precision, double v) {
     if (!isfinite(v)) return sprintf(to, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
     locale_t before = uselocale(c_locale());
     int n = form == 'e' ? snprintf(to, PRINT_WORD, "%.*e", precision, v)
@@ -62,8 +58,7 @@ static int print_number(char *to, char form, int precision, double v)
 typedef struct digits { char d[24]; int n, exponent; } digits;  /* d[0].d[1]d[2].. * 10^exponent */
 
 /* from the text of "%.*e", without trailing zeros */
-static digits digits_read(const char *text)
-{
+static digits digits_read(const char *text) {
     digits s = { .n = 0 };
     for (; *text != 'e'; text++)
         if (*text != '.') s.d[s.n++] = *text;
@@ -73,8 +68,7 @@ static digits digits_read(const char *text)
 }
 
 /* The number with one more in its last digit; false if that would carry all the way. */
-static bool digits_raise(char *text)
-{
+static bool digits_raise(char *text) {
     char *c = strchr(text, 'e') - 1;
     while (c > text && (*c == '9' || *c == '.')) {
         if (*c == '9') *c = '0';
@@ -83,16 +77,14 @@ static bool digits_raise(char *text)
     return *c != '9' && (*c)++;
 }
 
-static bool digits_read_back(const char *text, double v, bool single)
-{
+static bool digits_read_back(const char *text, double v, bool single) {
     return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
 }
 
 /* The fewest digits that read back as v >= 0, and of those the closest to it. At
  * a power of two the gap above is twice the one below, so there the digits next
  * above may read back where the closest ones don't. */
-static digits digits_shortest(double v, bool single)
-{
+static digits digits_shortest(double v, bool single) {
     char text[PRINT_WORD];
     int exponent, p = v < (single ? FLT_MIN : DBL_MIN) ? 1 : single ? FLT_DIG : DBL_DIG;
     bool power = frexp(v, &exponent) == 0.5, found = false;
@@ -107,8 +99,7 @@ static digits digits_shortest(double v, bool single)
 }
 
 /* 12.5, 0.01, 3. */
-static int print_positional(char *to, bool negative, const digits *s)
-{
+static int print_positional(char *to, bool negative, const digits *s) {
     int n = 0;
     if (negative) to[n++] = '-';
     if (s->exponent < 0) to[n++] = '0';
@@ -121,8 +112,7 @@ static int print_positional(char *to, bool negative, const digits *s)
 }
 
 /* 1.25e+01 with at least so many digits after the point and in the exponent */
-static int print_scientific(char *to, bool negative, const digits *s, int fraction, int wide)
-{
+static int print_scientific(char *to, bool negative, const digits *s, int fraction, int wide) {
     int n = 0;
     if (negative) to[n++] = '-';
     to[n++] = s->d[0];
@@ -132,8 +122,7 @@ static int print_scientific(char *to, bool negative, const digits *s, int fracti
 }
 
 /* One number on its own: Python's repr of a double, and NumPy's of a float. */
-static int print_alone(char *to, double v, bool single)
-{
+static int print_alone(char *to, double v, bool single) {
     if (!isfinite(v)) return print_number(to, 'f', 0, v);
     digits s = digits_shortest(fabs(v), single);
     double a = fabs(v);
@@ -166,8 +155,7 @@ typedef struct printer {
     char   word[PRINT_WORD];
 } printer;
 
-static void print_put(printer *p, const char *s, size_t n)
-{
+static void print_put(printer *p, const char *s, size_t n) {
     p->failed = p->failed || !rg_grow((void **)&p->text, &p->room, p->used + n, 1);
     if (p->failed) return;
     memcpy(p->text + p->used, s, n);
@@ -176,14 +164,12 @@ static void print_put(printer *p, const char *s, size_t n)
 
 static void print_text(printer *p, const char *s) { print_put(p, s, strlen(s)); }
 
-static void print_repeat(printer *p, const char *c, int64_t n)
-{
+static void print_repeat(printer *p, const char *c, int64_t n) {
     while (n-- > 0) print_put(p, c, 1);
 }
 
 /* what was written, as a string of the scope's */
-static const char *print_finish(printer *p, const char *before, const char *after)
-{
+static const char *print_finish(printer *p, const char *before, const char *after) {
     size_t head = strlen(before), tail = strlen(after);
     char *s = p->failed ? NULL : rg_own_string(head + p->used + tail + 1);
     if (s) {
@@ -195,8 +181,7 @@ static const char *print_finish(printer *p, const char *before, const char *afte
     return s;
 }
 
-static void print_visit(printer *p, int dim, const char *at, void (*visit)(printer *, const char *))
-{
+static void print_visit(printer *p, int dim, const char *at, void (*visit)(printer *, const char *)) {
     const rg_tensor *t = p->t;
     if (dim == t->ndim) {
         visit(p, at);
@@ -210,8 +195,7 @@ static void print_visit(printer *p, int dim, const char *at, void (*visit)(print
     }
 }
 
-static void print_scan(printer *p, const char *at)
-{
+static void print_scan(printer *p, const char *at) {
     double v = rg_load_f64(at, p->t->dtype), a = fabs(v);
     p->nonfinite = p->nonfinite || !isfinite(v);
     p->minus_inf = p->minus_inf || (isinf(v) && v < 0);
@@ -221,16 +205,14 @@ static void print_scan(printer *p, const char *at)
     p->fraction = p->fraction || v != ceil(v);
 }
 
-static int print_whole(char *to, const char *at, rg_dtype dtype)
-{
+static int print_whole(char *to, const char *at, rg_dtype dtype) {
     if (dtype == RG_BOOL) return sprintf(to, "%s", *(const bool *)at ? "True" : "False");
     return sprintf(to, "%lld", (long long)*(const int64_t *)at);
 }
 
 /* ---- torch's numbers -------------------------------------------------------------------- */
 
-static int print_torch_word(printer *p, const char *at)
-{
+static int print_torch_word(printer *p, const char *at) {
     if (!rg_is_float(p->t->dtype)) return print_whole(p->word, at, p->t->dtype);
     double v = rg_load_f64(at, p->t->dtype);
     if (p->sci || p->fraction) return print_number(p->word, p->sci ? 'e' : 'f', p->precision, v);
@@ -240,15 +222,13 @@ static int print_torch_word(printer *p, const char *at)
 }
 
 /* Only numbers that are finite and not 0 count for the width of floats. */
-static void print_torch_measure(printer *p, const char *at)
-{
+static void print_torch_measure(printer *p, const char *at) {
     double v = rg_load_f64(at, p->t->dtype);
     if (rg_is_float(p->t->dtype) && (!isfinite(v) || v == 0)) return;
     p->width = RG_MAX(p->width, print_torch_word(p, at));
 }
 
-static void print_torch_look(printer *p)
-{
+static void print_torch_look(printer *p) {
     if (rg_is_float(p->t->dtype)) print_visit(p, 0, p->t->data, print_scan);
     if (p->most) {
         int asked = print_options.sci_mode;
@@ -263,8 +243,7 @@ static void print_torch_look(printer *p)
 
 enum { NUMPY_PRECISION = 8 };
 
-static digits numpy_digits(const printer *p, double v)
-{
+static digits numpy_digits(const printer *p, double v) {
     bool single = p->t->dtype == RG_FLOAT32;
     digits s = digits_shortest(fabs(v), single);
     int least = p->sci ? p->right + 1 : 1, most = NUMPY_PRECISION + 1 + (p->sci ? 0 : s.exponent);
@@ -274,8 +253,7 @@ static digits numpy_digits(const printer *p, double v)
     return digits_read(text);
 }
 
-static void numpy_measure(printer *p, const char *at)
-{
+static void numpy_measure(printer *p, const char *at) {
     double v = rg_load_f64(at, p->t->dtype);
     if (!rg_is_float(p->t->dtype)) {
         p->width = RG_MAX(p->width, print_whole(p->word, at, p->t->dtype));
@@ -288,8 +266,7 @@ static void numpy_measure(printer *p, const char *at)
     }
 }
 
-static void numpy_look(printer *p)
-{
+static void numpy_look(printer *p) {
     if (rg_is_float(p->t->dtype)) print_visit(p, 0, p->t->data, print_scan);
     bool single = p->t->dtype == RG_FLOAT32;
     if (p->most) {                      /* compared as NumPy does, in the array's own precision */
@@ -304,8 +281,7 @@ static void numpy_look(printer *p)
     p->width = p->left + after;
 }
 
-static int numpy_word(printer *p, const char *at)
-{
+static int numpy_word(printer *p, const char *at) {
     double v = rg_load_f64(at, p->t->dtype);
     if (!rg_is_float(p->t->dtype)) return print_whole(p->word, at, p->t->dtype);
     if (!isfinite(v)) return print_number(p->word, 'f', 0, v);
@@ -319,16 +295,14 @@ static int numpy_word(printer *p, const char *at)
 
 /* ---- brackets and lines --------------------------------------------------------------------- */
 
-static void print_break(printer *p, int lines, int indent)
-{
+static void print_break(printer *p, int lines, int indent) {
     if (!p->numpy) print_put(p, ",", 1);
     print_repeat(p, "\n", lines);
     print_repeat(p, " ", indent);
     p->column = indent;
 }
 
-static void print_word(printer *p, const char *at)
-{
+static void print_word(printer *p, const char *at) {
     int n = p->numpy ? numpy_word(p, at) : print_torch_word(p, at);
     print_repeat(p, " ", p->width - n);
     print_put(p, p->word, (size_t)n);
@@ -336,8 +310,7 @@ static void print_word(printer *p, const char *at)
 
 /* The k-th item of a row; at NULL stands for those left out. torch puts the same
  * number on every line, NumPy as many as fit. */
-static void print_item(printer *p, const char *at, int64_t k, int dim)
-{
+static void print_item(printer *p, const char *at, int64_t k, int dim) {
     int indent = p->indent + dim;
     if (p->numpy) {
         int wide = at ? p->width : 3;
@@ -356,8 +329,7 @@ static void print_item(printer *p, const char *at, int64_t k, int dim)
     else print_text(p, p->numpy || p->edge == 0 ? "..." : " ...");
 }
 
-static void print_block(printer *p, int dim, const char *at)
-{
+static void print_block(printer *p, int dim, const char *at) {
     const rg_tensor *t = p->t;
     int64_t n = t->size[dim], step = t->stride[dim] * (int64_t)rg_sizeof(t->dtype);
     bool gap = p->cut && n > 2 * (int64_t)p->edge, row = dim == t->ndim - 1;
@@ -378,8 +350,7 @@ static void print_block(printer *p, int dim, const char *at)
     print_put(p, "]", 1);
 }
 
-static void print_contents(printer *p)
-{
+static void print_contents(printer *p) {
     if (p->t->numel == 0) {
         print_put(p, "[]", 2);
         return;
@@ -391,8 +362,7 @@ static void print_contents(printer *p)
 }
 
 /* Python's tuple: (2, 3), (3,), () */
-static const char *print_tuple(const rg_tensor *t, char buf[192])
-{
+static const char *print_tuple(const rg_tensor *t, char buf[192]) {
     rg_shape_text(t->ndim, t->size, buf);
     size_t n = strlen(buf);
     buf[0] = '(';
@@ -403,8 +373,7 @@ static const char *print_tuple(const rg_tensor *t, char buf[192])
 /* ---- torch's text ------------------------------------------------------------------------------ */
 
 /* Goes behind the text, or below it where the line (counted one longer than it is) gets too long. */
-static void print_suffix(printer *p, const char *key, const char *value, const char *end, size_t *line)
-{
+static void print_suffix(printer *p, const char *key, const char *value, const char *end, size_t *line) {
     size_t n = strlen(key) + strlen(value) + strlen(end);
     bool fits = *line + n + 2 <= (size_t)print_options.linewidth;
     print_text(p, fits ? ", " : ",\n       ");
@@ -414,8 +383,7 @@ static void print_suffix(printer *p, const char *key, const char *value, const c
     print_text(p, end);
 }
 
-const char *rg_repr(rg_tensor *t)
-{
+const char *rg_repr(rg_tensor *t) {
     if (!rg_check(t, "repr")) return NULL;
     rg_printoptions o = print_options;
     printer p = { .t = t, .cut = t->numel > o.threshold, .edge = o.edgeitems, .linewidth = o.linewidth,
@@ -436,15 +404,13 @@ const char *rg_repr(rg_tensor *t)
     return print_finish(&p, "", ")");
 }
 
-void rg_print(rg_tensor *t)
-{
+void rg_print(rg_tensor *t) {
     RG_SCOPE();
     const char *s = rg_repr(t);
     if (s) puts(s);
 }
 
-const char *rg_str(rg_tensor *t)
-{
+const char *rg_str(rg_tensor *t) {
     if (!rg_check(t, "str")) return NULL;
     if (t->ndim) return rg_repr(t);
     char word[PRINT_WORD];
@@ -454,8 +420,7 @@ const char *rg_str(rg_tensor *t)
     return s ? memcpy(s, word, (size_t)n + 1) : NULL;
 }
 
-const char *rg_repr_shape(rg_tensor *t)
-{
+const char *rg_repr_shape(rg_tensor *t) {
     if (!rg_check(t, "repr_shape")) return NULL;
     char shape[192];
     printer p = { .t = t };
@@ -466,8 +431,7 @@ const char *rg_repr_shape(rg_tensor *t)
 /* ---- NumPy's and TensorFlow's -------------------------------------------------------------------- */
 
 /* NumPy 2.4's str(); an array without dims is its number */
-static void print_numpy(printer *p, const rg_tensor *t)
-{
+static void print_numpy(printer *p, const rg_tensor *t) {
     *p = (printer){ .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1 };
     if (t->ndim || !rg_is_float(t->dtype)) {
         print_contents(p);
@@ -477,16 +441,14 @@ static void print_numpy(printer *p, const rg_tensor *t)
     }
 }
 
-const char *rg_repr_numpy(rg_tensor *t)
-{
+const char *rg_repr_numpy(rg_tensor *t) {
     if (!rg_check(t, "repr_numpy")) return NULL;
     printer p;
     print_numpy(&p, t);
     return print_finish(&p, "", "");
 }
 
-const char *rg_repr_tf(rg_tensor *t)
-{
+const char *rg_repr_tf(rg_tensor *t) {
     if (!rg_check(t, "repr_tf")) return NULL;
     printer p;
     print_numpy(&p, t);

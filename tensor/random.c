@@ -27,21 +27,18 @@ static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER, .se
 
 /* ---- hot loops ----------------------------------------------------------------------- */
 
-static inline uint32_t mt_twist(uint32_t a, uint32_t b)
-{
+static inline uint32_t mt_twist(uint32_t a, uint32_t b) {
     return ((a & 0x80000000u) | (b & 0x7fffffffu)) >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-RG_WIDE(mt_next_block, (uint32_t *s), (s))
-{
+RG_WIDE(mt_next_block, (uint32_t *s), (s)) {
     int i = 0;
     for (; i < MT_WORDS - MT_SHIFT; i++) s[i] = s[i + MT_SHIFT] ^ mt_twist(s[i], s[i + 1]);
     for (; i < MT_WORDS - 1; i++)        s[i] = s[i + MT_SHIFT - MT_WORDS] ^ mt_twist(s[i], s[i + 1]);
     s[i] = s[i + MT_SHIFT - MT_WORDS] ^ mt_twist(s[i], s[0]);
 }
 
-RG_WIDE(mt_temper, (const uint32_t *from, uint32_t *to, int n), (from, to, n))
-{
+RG_WIDE(mt_temper, (const uint32_t *from, uint32_t *to, int n), (from, to, n)) {
     for (int i = 0; i < n; i++) {
         uint32_t y = from[i];
         y ^= y >> 11;
@@ -51,15 +48,13 @@ RG_WIDE(mt_temper, (const uint32_t *from, uint32_t *to, int n), (from, to, n))
     }
 }
 
-RG_WIDE(mt_unit_floats, (const uint32_t *from, float *to, int n), (from, to, n))
-{
+RG_WIDE(mt_unit_floats, (const uint32_t *from, float *to, int n), (from, to, n)) {
     for (int i = 0; i < n; i++) to[i] = (float)(int32_t)(from[i] & 0xffffff) * 0x1p-24f;
 }
 
 /* Box and Muller, sixteen by sixteen: eight u and eight v in [0, 1) become sqrt(-2 log(1 - u)) times
  * the cosines and the sines of 2 pi v. The polynomials are minimax fits, good to 1e-8. */
-RG_WIDE(mt_normals_f32, (float *y, int n), (y, n))
-{
+RG_WIDE(mt_normals_f32, (float *y, int n), (y, n)) {
     for (int block = 0; block < n; block += 16)
         for (int i = block; i < block + 8; i++) {
             union { float f; int32_t i; } m = { .f = 1 - y[i] };
@@ -90,8 +85,7 @@ RG_WIDE(mt_normals_f32, (float *y, int n), (y, n))
         }
 }
 
-static void mt_normals_f64(double *y, int n)
-{
+static void mt_normals_f64(double *y, int n) {
     for (int block = 0; block < n; block += 16)
         for (int i = block; i < block + 8; i++) {
             double radius = sqrt(-2 * log(1 - y[i])), theta = 2 * M_PI * y[i + 8];
@@ -102,8 +96,7 @@ static void mt_normals_f64(double *y, int n)
 
 /* ---- words -------------------------------------------------------------------------- */
 
-static void mt_seed(rg_generator *g, uint64_t seed)
-{
+static void mt_seed(rg_generator *g, uint64_t seed) {
     g->seed = seed;
     g->word[0] = (uint32_t)seed;
     for (uint32_t i = 1; i < MT_WORDS; i++)
@@ -113,8 +106,7 @@ static void mt_seed(rg_generator *g, uint64_t seed)
     g->has_normal = false;
 }
 
-static void mt_words(rg_generator *g, uint32_t *to, int n)
-{
+static void mt_words(rg_generator *g, uint32_t *to, int n) {
     while (n > 0) {
         if (g->left == 1) {
             mt_next_block(g->word);
@@ -132,23 +124,20 @@ static void mt_words(rg_generator *g, uint32_t *to, int n)
 
 enum { RANDOM_CHUNK = 512 };    /* elements at a time: they stay in the first cache */
 
-static void draw_u64(rg_generator *g, uint64_t *to, int n)
-{
+static void draw_u64(rg_generator *g, uint64_t *to, int n) {
     uint32_t w[2 * RANDOM_CHUNK];
     mt_words(g, w, 2 * n);
     for (int i = 0; i < n; i++) to[i] = (uint64_t)w[2 * i] << 32 | w[2 * i + 1];
 }
 
 /* Uniform in [0, 1): the low 24 bits of a word, the low 53 of two. */
-static void draw_f32(rg_generator *g, float *to, int n)
-{
+static void draw_f32(rg_generator *g, float *to, int n) {
     uint32_t w[RANDOM_CHUNK];
     mt_words(g, w, n);
     mt_unit_floats(w, to, n);
 }
 
-static void draw_f64(rg_generator *g, double *to, int n)
-{
+static void draw_f64(rg_generator *g, double *to, int n) {
     uint64_t w[RANDOM_CHUNK];
     draw_u64(g, w, n);
     for (int i = 0; i < n; i++) to[i] = (double)(int64_t)(w[i] & 0x1fffffffffffff) * 0x1p-53;
@@ -156,8 +145,7 @@ static void draw_f64(rg_generator *g, double *to, int n)
 
 /* ---- generators ------------------------------------------------------------------------ */
 
-static bool generator_lock(rg_generator *g, const char *op)
-{
+static bool generator_lock(rg_generator *g, const char *op) {
     if (!g) return rg_error_code() == RG_OK && rg_fail(RG_TYPE_ERROR, op, "expected a generator but got NULL");
     pthread_mutex_lock(&g->lock);
     if (!g->left) mt_seed(g, g->seed);
@@ -170,16 +158,14 @@ rg_generator *rg_default_generator(void) { return &default_generator; }
 
 void rg_manual_seed(uint64_t seed) { rg_generator_seed(&default_generator, seed); }
 
-uint64_t rg_initial_seed(void)
-{
+uint64_t rg_initial_seed(void) {
     generator_lock(&default_generator, "initial_seed");
     uint64_t seed = default_generator.seed;
     generator_unlock(&default_generator);
     return seed;
 }
 
-rg_generator *rg_generator_new(uint64_t seed)
-{
+rg_generator *rg_generator_new(uint64_t seed) {
     rg_generator *g = rg_alloc(sizeof *g, RG_MEM_OTHER);
     if (!g) return NULL;
     pthread_mutex_init(&g->lock, NULL);
@@ -187,15 +173,13 @@ rg_generator *rg_generator_new(uint64_t seed)
     return g;
 }
 
-void rg_generator_free(rg_generator *g)
-{
+void rg_generator_free(rg_generator *g) {
     if (!g || g == &default_generator) return;
     pthread_mutex_destroy(&g->lock);
     rg_free(g, sizeof *g, RG_MEM_OTHER);
 }
 
-bool rg_generator_seed(rg_generator *g, uint64_t seed)
-{
+bool rg_generator_seed(rg_generator *g, uint64_t seed) {
     if (!generator_lock(g, "manual_seed")) return false;
     mt_seed(g, seed);
     generator_unlock(g);
@@ -212,8 +196,7 @@ typedef struct generator_image {
     int64_t  float_normal;                              /* torch's CPU has no use for it: 0 */
 } generator_image;
 
-rg_tensor *rg_generator_state(rg_generator *g)
-{
+rg_tensor *rg_generator_state(rg_generator *g) {
     if (!generator_lock(g, "get_state")) return NULL;
     generator_image image = { .seed = g->seed, .left = g->left, .seeded = 1, .next = (uint64_t)g->next,
                               .normal = g->has_normal ? g->normal : 0, .has_normal = g->has_normal };
@@ -222,8 +205,7 @@ rg_tensor *rg_generator_state(rg_generator *g)
     return rg_from_dims(&image, RG_INT64, RG_DIMS(sizeof image / 8));
 }
 
-bool rg_generator_set_state(rg_generator *g, rg_tensor *state)
-{
+bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     generator_image image;
     if (!rg_check(state, "set_state")) return false;
     if (state->dtype != RG_INT64)
@@ -277,8 +259,7 @@ DRAW_FLOATS(32, float, __builtin_fmaf)
 DRAW_FLOATS(64, double, __builtin_fma)
 
 /* Float64, whatever the tensor's dtype; the second of each pair waits in the generator. */
-static void draw_normal(rg_generator *g, void *to, int n, const void *how)
-{
+static void draw_normal(rg_generator *g, void *to, int n, const void *how) {
     const double *p = how;
     for (int i = 0; i < n; i++) {
         double u[2], z = g->normal;
@@ -293,15 +274,13 @@ static void draw_normal(rg_generator *g, void *to, int n, const void *how)
     }
 }
 
-static void draw_exponential(rg_generator *g, void *to, int n, const void *how)
-{
+static void draw_exponential(rg_generator *g, void *to, int n, const void *how) {
     double *y = to, scale = -1 / *(const double *)how;
     draw_f64(g, y, n);
     for (int i = 0; i < n; i++) y[i] = scale * log1p(-y[i]);
 }
 
-static void draw_bernoulli(rg_generator *g, void *to, int n, const void *how)
-{
+static void draw_bernoulli(rg_generator *g, void *to, int n, const void *how) {
     double u[RANDOM_CHUNK], p = *(const double *)how;
     draw_f64(g, u, n);
     for (int i = 0; i < n; i++) ((bool *)to)[i] = u[i] < p;
@@ -310,8 +289,7 @@ static void draw_bernoulli(rg_generator *g, void *to, int n, const void *how)
 typedef struct random_range { uint64_t range; int64_t base; } random_range;
 
 /* base + a word (from 2^28 on: two of them) modulo range. */
-static void draw_integer(rg_generator *g, void *to, int n, const void *how)
-{
+static void draw_integer(rg_generator *g, void *to, int n, const void *how) {
     const random_range *r = how;
     int64_t *y = to;
     if (r->range >= 1u << 28) {
@@ -336,8 +314,7 @@ typedef struct random_source {
     bool          blocks;               /* of sixteen: only where all is one row */
 } random_source;
 
-static void random_inner(char *const p[], const int64_t step[], int64_t n, const void *context)
-{
+static void random_inner(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     int64_t drawn = (int64_t)rg_sizeof(s->drawn), rest = s->blocks ? n % 16 : 0;
     bool direct = s->drawn == s->dtype && step[0] == drawn;
@@ -357,8 +334,7 @@ static void random_inner(char *const p[], const int64_t step[], int64_t n, const
 
 /* The same elements as they lie in memory, which is the order in which torch visits them: of a
  * transposed tensor column by column. True if that is their own order. */
-static bool random_order(const rg_tensor *t, rg_tensor *sorted)
-{
+static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
     bool same = rg_memory_order(t, order);
     *sorted = (rg_tensor){ .state = RG_ALIVE, .dtype = t->dtype, .ndim = t->ndim, .data = t->data };
@@ -370,8 +346,7 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted)
     return same;
 }
 
-static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn, const void *how)
-{
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn, const void *how) {
     rg_tensor sorted;
     if (!generator_lock(g, op)) return false;
     random_source source = { g, draw, how, drawn, t->dtype, rg_copy_loop(t->dtype, drawn),
@@ -386,13 +361,11 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 
 typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
-static bool random_no_kernel(const char *op, const char *kernel, rg_dtype dtype)
-{
+static bool random_no_kernel(const char *op, const char *kernel, rg_dtype dtype) {
     return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(dtype));
 }
 
-static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op)
-{
+static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     if (!rg_is_float(t->dtype)) return random_no_kernel(op, "check_uniform_bounds", t->dtype);
     bool single = t->dtype == RG_FLOAT32;
     double low = p[0], high = p[1], max = single ? FLT_MAX : DBL_MAX;
@@ -410,16 +383,14 @@ static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const 
 }
 
 /* In blocks where a tensor of sixteen or more elements is contiguous, else one by one. */
-static bool fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op)
-{
+static bool fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     if (!(p[1] >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", p[1]);
     if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
     if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS)) return fill_with(t, g, op, draw_normal, RG_FLOAT64, p);
     return fill_with(t, g, op, t->dtype == RG_FLOAT32 ? draw_blocks_f32 : draw_blocks_f64, t->dtype, p);
 }
 
-static bool fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op)
-{
+static bool fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     if (!(p[0] > 0))
         return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
     if (t->numel && !rg_is_float(t->dtype))
@@ -428,8 +399,7 @@ static bool fill_exponential(rg_tensor *t, const double p[], rg_generator *g, co
     return fill_with(t, g, op, draw_exponential, RG_FLOAT64, p);
 }
 
-static bool fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op)
-{
+static bool fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     if (!(p[0] >= 0 && p[0] <= 1))
         return rg_fail(RG_RUNTIME_ERROR, op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p[0]);
     return fill_with(t, g, op, draw_bernoulli, RG_BOOL, p);
@@ -466,8 +436,7 @@ TRUNC_ACCEPT(trunc_accept_f64, double, log)
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
 /* p: mean, std, low, high */
-static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op)
-{
+static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     trunc_rule r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     if (r.std == 0) return rg_fail(RG_RUNTIME_ERROR, op, "division by zero");
     double mode = r.high < r.mean ? r.high : r.mean;
@@ -499,65 +468,54 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-static rg_tensor *random_in_place(rg_tensor *t, random_fill *fill, const double p[], rg_generator *g, const char *op)
-{
+static rg_tensor *random_in_place(rg_tensor *t, random_fill *fill, const double p[], rg_generator *g, const char *op) {
     if (!rg_may_write(t, op, false) || !fill(t, p, g, op)) return NULL;
     rg_wrote(t, op);
     return t;
 }
 
-rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g)
-{
+rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g) {
     return random_in_place(t, fill_uniform, (double[]){ low, high }, g, "uniform_");
 }
 
-rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g)
-{
+rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g) {
     return random_in_place(t, fill_normal, (double[]){ mean, std }, g, "normal_");
 }
 
-rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high, rg_generator *g)
-{
+rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high, rg_generator *g) {
     return random_in_place(t, fill_trunc_normal, (double[]){ mean, std, low, high }, g, "trunc_normal_");
 }
 
-rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g)
-{
+rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g) {
     return random_in_place(t, fill_exponential, &rate, g, "exponential_");
 }
 
-rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g)
-{
+rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
     return random_in_place(t, fill_bernoulli, &p, g, "bernoulli_");
 }
 
 /* ---- new tensors ---------------------------------------------------------------------------- */
 
-static rg_tensor *random_own(rg_tensor *t, bool filled)
-{
+static rg_tensor *random_own(rg_tensor *t, bool filled) {
     if (filled) return rg_own(t);
     rg_release(t);
     return NULL;
 }
 
 /* The standard one of a distribution: from 0 to 1, or of mean 0 and std 1. */
-static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op)
-{
+static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     return random_own(t, t && fill(t, (double[]){ 0, 1 }, g, op));
 }
 
-rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
-{
+rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
     return random_made(rg_new_dims("rand", &shape, (int)dtype), fill_uniform, g, "rand");
 }
 
-rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g)
-{
+rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
     return random_made(rg_new_dims("randn", &shape, (int)dtype), fill_normal, g, "randn");
 }
 
-static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op)
-{
+static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op) {
     return rg_check(x, op) ? random_made(rg_new_dense_like(x, x->dtype), fill, &default_generator, op) : NULL;
 }
 
@@ -566,8 +524,7 @@ rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, fill_normal, "ran
 
 /* Where the dtype's rounding carries v, which is inside, to the wrong side of limit: the next number
  * that it has, going up (sign 1) or down; else limit itself. */
-static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign)
-{
+static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double room;
     rg_store_i64(&room, dtype, v);
     int64_t rounded = rg_load_i64(&room, dtype);
@@ -577,8 +534,7 @@ static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, in
     return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
 }
 
-rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g)
-{
+rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g) {
     const char *op = "randint", *casted = "";
     rg_tensor *t = rg_new_dims(op, &shape, (int)dtype);
     if (!t) return NULL;
@@ -596,8 +552,7 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
 }
 
 /* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */
-static void random_permute(rg_generator *g, int64_t *y, int64_t n)
-{
+static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
     uint32_t w[RANDOM_CHUNK];
     uint64_t w2[RANDOM_CHUNK];
     if (n >= UINT32_MAX / 20) {
@@ -619,8 +574,7 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n)
     }
 }
 
-rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
-{
+rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
     rg_tensor *t = rg_new_dims("randperm", &RG_DIMS(n), RG_INT64);
     bool ok = t && generator_lock(g, "randperm");
     if (ok) {
@@ -633,8 +587,7 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g)
 /* ---- drawing with given probabilities ---------------------------------------------------- */
 
 /* A float32 probability meets a float32 uniform. */
-rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
-{
+rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rg_check(p, op)) return NULL;
     if (p->numel && !rg_is_float(p->dtype)) return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
@@ -656,8 +609,7 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g)
 /* torch computes in the weights' dtype: here in float64, rounded after every step. */
 static double draw_rounded(double v, rg_dtype dtype) { return dtype == RG_FLOAT32 ? (double)(float)v : v; }
 
-static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op)
-{
+static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op) {
     const char *wrong = NULL;
     bool zero = false;
     double sum = 0;
@@ -676,8 +628,7 @@ static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op
 
 /* In each row the categories with the largest weight / exponential, in that order. */
 static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int64_t n, rg_generator *g,
-                          const char *op)
-{
+                          const char *op) {
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
     rg_tensor *exponentials = rg_new_dense_like(weights, weights->dtype), *e = NULL;
     k_ranked *rank = rg_alloc((size_t)n * sizeof *rank, RG_MEM_OTHER);
@@ -704,8 +655,7 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int
 }
 
 /* In each row the first category whose cumulative share is not below a uniform float64. */
-static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n, rg_generator *g, const char *op)
-{
+static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n, rg_generator *g, const char *op) {
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
     double *share = rg_alloc((size_t)n * sizeof *share, RG_MEM_OTHER), u[RANDOM_CHUNK];
     bool ok = share && generator_lock(g, op);
@@ -730,8 +680,7 @@ static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n,
     return ok;
 }
 
-rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g)
-{
+rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g) {
     const char *op = "multinomial", *wrong = NULL;
     if (!rg_check(weights, op)) return NULL;
     if (weights->ndim < 1 || weights->ndim > 2)

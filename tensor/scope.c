@@ -9,13 +9,11 @@
 #include <stdio.h>
 
 /* The root scope has no mark of its own: it begins at 0. */
-static size_t innermost(void)
-{
+static size_t innermost(void) {
     return rg_this.scopes ? rg_this.marks[rg_this.scopes - 1] : 0;
 }
 
-size_t rg_scope_begin(void)
-{
+size_t rg_scope_begin(void) {
     rg_thread *me = rg_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
         int64_t fail_at = me->fail_at;                  /* a mark is not a request of the user's: */
@@ -28,24 +26,21 @@ size_t rg_scope_begin(void)
     return me->scopes++;
 }
 
-static inline void drop_to(rg_thread *me, size_t mark)
-{
+static inline void drop_to(rg_thread *me, size_t mark) {
     while (me->depth > mark) {
         rg_tensor *t = me->stack[--me->depth];
         if (t) rg_release(t);
     }
 }
 
-void rg_scope_end(size_t mark)
-{
+void rg_scope_end(size_t mark) {
     rg_thread *me = rg_thread_get();
     if (mark >= me->scopes) return;
     drop_to(me, me->marks[mark]);
     me->scopes = mark;
 }
 
-void rg_scope_end_root(void)
-{
+void rg_scope_end_root(void) {
     rg_this.scopes = 0;
     drop_to(rg_thread_get(), 0);
 }
@@ -54,8 +49,7 @@ rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), 
 
 void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
 
-bool rg_scope_restart(rg_scope_guard *guard)
-{
+bool rg_scope_restart(rg_scope_guard *guard) {
     rg_thread *me = &rg_this;
     if (guard->mark < me->scopes) {
         drop_to(me, me->marks[guard->mark]);
@@ -67,13 +61,11 @@ bool rg_scope_restart(rg_scope_guard *guard)
 /* ---- ownership -------------------------------------------------------------------- */
 
 /* Several threads may lend one tensor: the hint is the last one's. */
-static void put_slot(rg_tensor *t, size_t at)
-{
+static void put_slot(rg_tensor *t, size_t at) {
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }
 
-rg_tensor *rg_own_slowly(rg_tensor *t)
-{
+rg_tensor *rg_own_slowly(rg_tensor *t) {
     rg_thread *me = rg_thread_get();
     if (!t || t == RG_NONE) return t;
     if (!rg_grow((void **)&me->stack, &me->room, me->depth + 1, sizeof *me->stack)) {
@@ -83,21 +75,18 @@ rg_tensor *rg_own_slowly(rg_tensor *t)
     return rg_own(t);
 }
 
-rg_tensor *rg_lend(rg_tensor *t)
-{
+rg_tensor *rg_lend(rg_tensor *t) {
     if (!t || t == RG_NONE) return t;
     rg_retain(t);
     return rg_own(t);
 }
 
-char *rg_own_string(size_t bytes)
-{
+char *rg_own_string(size_t bytes) {
     rg_tensor *t = rg_own(rg_new(RG_BOOL, 1, (int64_t[]){ (int64_t)bytes }));
     return t ? t->data : NULL;
 }
 
-void rg_text_add(rg_text *t, const char *format, ...)
-{
+void rg_text_add(rg_text *t, const char *format, ...) {
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
@@ -110,8 +99,7 @@ void rg_text_add(rg_text *t, const char *format, ...)
 
 void rg_text_free(rg_text *t) { rg_free(t->v, t->room, RG_MEM_OTHER); }
 
-char *rg_text_own(rg_text *t)
-{
+char *rg_text_own(rg_text *t) {
     char *own = t->failed ? NULL : rg_own_string(t->n + 1);
     if (own) memcpy(own, t->v, t->n + 1);
     rg_text_free(t);
@@ -119,8 +107,7 @@ char *rg_text_own(rg_text *t)
 }
 
 /* Where on the stack, from the mark up, is t? Its hint is usually right. */
-static bool find(const rg_tensor *t, size_t mark, size_t *at)
-{
+static bool find(const rg_tensor *t, size_t mark, size_t *at) {
     rg_thread *me = rg_thread_get();
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= mark && hint < me->depth && me->stack[hint] == t) return *at = hint, true;
@@ -130,15 +117,13 @@ static bool find(const rg_tensor *t, size_t mark, size_t *at)
 }
 
 /* Holes at the top close, lest a loop that keeps or drops grow the stack. */
-static void take_from_stack(size_t at)
-{
+static void take_from_stack(size_t at) {
     rg_thread *me = rg_thread_get();
     me->stack[at] = NULL;
     for (size_t mark = innermost(); me->depth > mark && !me->stack[me->depth - 1];) me->depth--;
 }
 
-rg_tensor *rg_keep(rg_tensor *t)
-{
+rg_tensor *rg_keep(rg_tensor *t) {
     if (!rg_check(t, "keep")) return NULL;
     size_t at;
     if (find(t, 0, &at)) take_from_stack(at);
@@ -147,8 +132,7 @@ rg_tensor *rg_keep(rg_tensor *t)
     return t;
 }
 
-static bool was_kept(rg_tensor *t)
-{
+static bool was_kept(rg_tensor *t) {
     unsigned kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
     while (kept)
         if (atomic_compare_exchange_weak_explicit(&t->kept, &kept, kept - 1, memory_order_relaxed,
@@ -156,8 +140,7 @@ static bool was_kept(rg_tensor *t)
     return false;
 }
 
-void rg_drop(rg_tensor *t)
-{
+void rg_drop(rg_tensor *t) {
     if (!t || t == RG_NONE || !rg_check(t, "drop")) return;
     size_t at;
     if (was_kept(t)) rg_release(t);
@@ -165,8 +148,7 @@ void rg_drop(rg_tensor *t)
     else rg_fail(RG_RUNTIME_ERROR, "drop", "the tensor is neither kept nor owned by a scope of this thread");
 }
 
-rg_tensor *rg_escape(rg_tensor *t)
-{
+rg_tensor *rg_escape(rg_tensor *t) {
     rg_thread *me = rg_thread_get();
     if (rg_is_none(t)) return t;
     if (!rg_check(t, "escape")) return NULL;

@@ -5,8 +5,7 @@
 
 #include <stdio.h>
 
-bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
-{
+bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
     int n = ndim ? ndim : 1;
     if (dim < -n || dim >= n)
         return rg_fail(RG_INDEX_ERROR, op, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
@@ -15,8 +14,7 @@ bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
     return true;
 }
 
-bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again)
-{
+bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again) {
     *mask = 0;
     for (int i = 0, d; i < dims->n; i++) {
         if (!rg_wrap_dim(op, dims->v[i], ndim, &d)) return false;
@@ -27,14 +25,12 @@ bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const
     return true;
 }
 
-bool rg_check_dims(const char *op, int n)
-{
+bool rg_check_dims(const char *op, int n) {
     if (n >= 0 && n <= RG_MAX_DIMS) return true;
     return rg_fail(RG_RUNTIME_ERROR, op, "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
 }
 
-bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out)
-{
+bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {
     int n = RG_MAX(a->ndim, b->ndim);
     for (int i = n - 1; i >= 0; i--) {
         int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
@@ -48,8 +44,7 @@ bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b,
     return true;
 }
 
-bool rg_expandable(const rg_tensor *from, const rg_tensor *to)
-{
+bool rg_expandable(const rg_tensor *from, const rg_tensor *to) {
     int shift = to->ndim - from->ndim;
     if (shift < 0) return false;
     for (int i = 0; i < from->ndim; i++)
@@ -57,8 +52,7 @@ bool rg_expandable(const rg_tensor *from, const rg_tensor *to)
     return true;
 }
 
-int64_t rg_dims_numel(const char *op, const rg_dims *d)
-{
+int64_t rg_dims_numel(const char *op, const rg_dims *d) {
     int64_t n = 1;
     char buf[192];
     if (!rg_check_dims(op, d->n)) return -1;
@@ -76,8 +70,7 @@ int64_t rg_dims_numel(const char *op, const rg_dims *d)
     return empty ? 0 : n;
 }
 
-const char *rg_shape_text(int n, const int64_t *size, char buf[192])
-{
+const char *rg_shape_text(int n, const int64_t *size, char buf[192]) {
     int at = snprintf(buf, 192, "[");
     for (int i = 0; i < n && at < 170; i++)
         at += snprintf(buf + at, 192 - (size_t)at, "%s%lld", i ? ", " : "", (long long)size[i]);

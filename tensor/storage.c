@@ -11,14 +11,12 @@ enum { STORAGE_HEADER = 64 };
 _Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
-static void storage_release(rg_storage *s)
-{
+static void storage_release(rg_storage *s) {
     if (s && rg_last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
 /* A released header rests before it is used again: a use after the end of its scope meets a dead one. */
-void rg_destroy(rg_tensor *t)
-{
+void rg_destroy(rg_tensor *t) {
     rg_thread *me = &rg_this;
     if (t->history) t->history->cls->release(t->history);
     storage_release(t->storage);
@@ -34,15 +32,13 @@ void rg_destroy(rg_tensor *t)
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
-static int64_t saturating_product(int64_t a, int64_t b)
-{
+static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
 /* torch's: a dim of size 0 counts as 1 for those outside it. */
-void rg_set_strides(rg_tensor *t)
-{
+void rg_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     bool empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
@@ -54,8 +50,7 @@ void rg_set_strides(rg_tensor *t)
     t->flags |= RG_CONTIGUOUS;
 }
 
-void rg_update_flags(rg_tensor *t)
-{
+void rg_update_flags(rg_tensor *t) {
     int64_t numel = 1;
     bool contiguous = true, empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
@@ -68,8 +63,7 @@ void rg_update_flags(rg_tensor *t)
     else t->flags &= (uint8_t)~RG_CONTIGUOUS;
 }
 
-bool rg_allocate(rg_tensor *t)
-{
+bool rg_allocate(rg_tensor *t) {
     char buf[192];
     rg_set_strides(t);
     if (RG_UNLIKELY(t->numel > INT64_MAX / 16))
@@ -87,8 +81,7 @@ bool rg_allocate(rg_tensor *t)
     return true;
 }
 
-rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size)
-{
+rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_tensor *t = rg_header_new();
     if (!t) return NULL;
     t->dtype = dtype;
@@ -99,14 +92,12 @@ rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size)
     return NULL;
 }
 
-rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype)
-{
+rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype) {
     return rg_new(dtype, x->ndim, x->size);
 }
 
 /* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is outside. */
-bool rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS])
-{
+bool rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
     int n = t->ndim, last = -1;
     for (int d = 0; d < n; d++) order[d] = d;
     for (int d = n - 2; d >= 0; d--)
@@ -127,8 +118,7 @@ bool rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS])
     return true;
 }
 
-rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype)
-{
+rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
     int order[RG_MAX_DIMS];
     rg_tensor *t = rg_new_like(x, dtype);
     if (!t || t->numel == 0 || rg_memory_order(x, order)) return t;
@@ -141,8 +131,7 @@ rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype)
     return t;
 }
 
-rg_tensor *rg_alias(rg_tensor *t)
-{
+rg_tensor *rg_alias(rg_tensor *t) {
     rg_tensor *a = rg_header_new();
     if (!a) return NULL;
     atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
@@ -160,8 +149,7 @@ rg_tensor *rg_alias(rg_tensor *t)
 
 bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
-bool rg_may_write(rg_tensor *t, const char *op, bool recorded)
-{
+bool rg_may_write(rg_tensor *t, const char *op, bool recorded) {
     if (!rg_check(t, op)) return false;
     if (rg_overlaps_itself(t))
         return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
@@ -169,8 +157,7 @@ bool rg_may_write(rg_tensor *t, const char *op, bool recorded)
     return !rg_write_guard || rg_write_guard(t, op, recorded);
 }
 
-void rg_wrote(rg_tensor *t, const char *op)
-{
+void rg_wrote(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;
 }

@@ -12,8 +12,7 @@
 /* A 0-d tensor's element, both ways, since float64 can't hold every int64. */
 typedef struct making_number { rg_dtype dtype; double d; int64_t i; } making_number;
 
-static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out)
-{
+static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out) {
     if (!rg_check(t, op)) return false;
     if (t->ndim) return rg_fail(RG_TYPE_ERROR, op, "argument '%s' must be Number, not Tensor", argument);
     *out = (making_number){ t->dtype, rg_load_f64(t->data, t->dtype), rg_load_i64(t->data, t->dtype) };
@@ -23,16 +22,14 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
 /* What a Python number becomes where no dtype is given. */
 static rg_dtype number_dtype(making_number v) { return rg_is_float(v.dtype) ? rg_default_dtype() : v.dtype; }
 
-static bool number_fits(const char *op, double v, rg_dtype dtype)
-{
+static bool number_fits(const char *op, double v, rg_dtype dtype) {
     bool fits = dtype == RG_INT64   ? v >= -0x1p63 && v < 0x1p63
               : dtype == RG_FLOAT32 ? !(fabs(v) > FLT_MAX) || isinf(v) : true;
     return fits || rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type %s without overflow",
                            dtype == RG_INT64 ? "int64_t" : "float");
 }
 
-static rg_tensor *wrapped(rg_dtype dtype, const void *number)
-{
+static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
     rg_tensor *t = rg_new(dtype, 0, NULL);
     if (!t) return NULL;
     memcpy(t->data, number, rg_sizeof(dtype));
@@ -44,8 +41,7 @@ rg_tensor *rg_wrap_float(double x)  { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *rg_wrap_int(int64_t x)   { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x)     { return wrapped(RG_BOOL, &x); }
 
-rg_tensor *(rg_scalar)(rg_tensor *number)
-{
+rg_tensor *(rg_scalar)(rg_tensor *number) {
     making_number v;
     if (!number_of("scalar", "number", number, &v)) return NULL;
     rg_tensor *t = rg_new(number->flags & RG_WEAK ? number_dtype(v) : v.dtype, 0, NULL);
@@ -53,8 +49,7 @@ rg_tensor *(rg_scalar)(rg_tensor *number)
     return rg_own(t);
 }
 
-rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype)
-{
+rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
     if (!rg_check_dtype("scalar", dtype) || (dtype == RG_INT64 && !number_fits("scalar", number, dtype))) return NULL;
     rg_tensor *t = rg_new(dtype, 0, NULL);
     if (t) rg_store_f64(t->data, dtype, number);
@@ -63,20 +58,17 @@ rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype)
 
 /* ---- constant tensors --------------------------------------------------------------- */
 
-rg_tensor *rg_new_dims(const char *op, const rg_dims *shape, int dtype)
-{
+rg_tensor *rg_new_dims(const char *op, const rg_dims *shape, int dtype) {
     if (!rg_check_dtype(op, dtype) || rg_dims_numel(op, shape) < 0) return NULL;
     return rg_new((rg_dtype)dtype, shape->n, shape->v);
 }
 
-static rg_tensor *making_zeros(rg_tensor *t)
-{
+static rg_tensor *making_zeros(rg_tensor *t) {
     if (t) rg_fill_zero(t);
     return rg_own(t);
 }
 
-static rg_tensor *making_full(rg_tensor *t, double d, int64_t i)
-{
+static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     if (t) rg_fill_number(t, d, i);
     return rg_own(t);
 }
@@ -86,19 +78,16 @@ static rg_tensor *making_any(rg_tensor *t) { return t && t->dtype == RG_BOOL ? m
 
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return making_any(rg_new_dims("empty", &shape, dtype)); }
 
-rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype)
-{
+rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     return making_zeros(rg_new_dims("zeros", &shape, dtype));
 }
 
-rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)
-{
+rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype) {
     return making_full(rg_new_dims("ones", &shape, dtype), 1, 1);
 }
 
 /* A new tensor filled with a number; dtype -1: the number's. */
-static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype)
-{
+static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype) {
     making_number v;
     if (!number_of(op, "fill_value", value, &v)) return NULL;
     if (dtype == -1) dtype = (int)number_dtype(v);
@@ -107,8 +96,7 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
     return making_full(rg_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
 }
 
-rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype)
-{
+rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype) {
     return rg_check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
 }
 
@@ -120,15 +108,13 @@ rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(like("empty_like", x)
 rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(like("zeros_like", x)); }
 rg_tensor *rg_ones_like(rg_tensor *x)  { return making_full(like("ones_like", x), 1, 1); }
 
-rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value)
-{
+rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     if (!rg_check(x, "full_like")) return NULL;
     rg_dims shape = rg_shape(x);
     return full_of("full_like", &shape, value, x->dtype);
 }
 
-rg_tensor *rg_eye(int64_t n, int64_t m)
-{
+rg_tensor *rg_eye(int64_t n, int64_t m) {
     if (n < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
     if (m < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
     rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
@@ -154,14 +140,12 @@ rg_tensor *rg_eye(int64_t n, int64_t m)
         for (; i < n; i++) to[i] = (T)fma(step, (double)i, start);                                  \
     } while (0)
 
-RG_WIDE(arange_values, (rg_tensor *t, double start, double step), (t, start, step))
-{
+RG_WIDE(arange_values, (rg_tensor *t, double start, double step), (t, start, step)) {
     if (t->dtype == RG_FLOAT32) ARANGE(float);
     else ARANGE(double);
 }
 
-rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
-{
+rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
     making_number a, b, s;
     if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
         || !number_of("arange", "step", step, &s)) return NULL;
@@ -189,16 +173,14 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step)
     return rg_own(t);
 }
 
-rg_tensor *(rg_arange)(rg_tensor *end)
-{
+rg_tensor *(rg_arange)(rg_tensor *end) {
     rg_tensor zero = { .state = RG_ALIVE, .dtype = RG_INT64, .numel = 1, .data = (char *)&(int64_t){ 0 } };
     rg_tensor one = { .state = RG_ALIVE, .dtype = RG_INT64, .numel = 1, .data = (char *)&(int64_t){ 1 } };
     return (rg_arange_step)(&zero, end, &one);
 }
 
 /* Is it a range that takes these arguments? One step takes any dtype, none takes all. */
-static bool spaced_check(const char *op, double start, double end, int64_t steps, rg_dtype dtype)
-{
+static bool spaced_check(const char *op, double start, double end, int64_t steps, rg_dtype dtype) {
     if (!rg_check_dtype(op, dtype)) return false;
     if (steps < 0) return rg_fail(RG_RUNTIME_ERROR, op, "number of steps must be non-negative");
     if (steps > 1 && dtype == RG_BOOL)
@@ -216,15 +198,13 @@ static bool spaced_check(const char *op, double start, double end, int64_t steps
         for (int64_t i = half; i < n; i++) to[i] = (T)fma_(-step, (S)(n - 1 - i), b);               \
     } while (0)
 
-RG_WIDE(linspace_values, (rg_tensor *t, double start, double end), (t, start, end))
-{
+RG_WIDE(linspace_values, (rg_tensor *t, double start, double end), (t, start, end)) {
     if (t->dtype == RG_FLOAT32) LINSPACE(float, float, fmaf);
     else if (t->dtype == RG_FLOAT64) LINSPACE(double, double, fma);
     else LINSPACE(int64_t, double, fma);
 }
 
-rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
-{
+rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) {
     if (!spaced_check("linspace", start, end, steps, dtype)) return NULL;
     if (steps == 1 && !number_fits("linspace", start, dtype)) return NULL;
     rg_tensor *t = rg_new_dims("linspace", &RG_DIMS(steps), dtype);
@@ -234,8 +214,7 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype)
     return rg_own(t);
 }
 
-rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype)
-{
+rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
     if (!spaced_check("logspace", start, end, steps, dtype)) return NULL;
     if (steps == 1 && dtype == RG_INT64 && !number_fits("logspace", pow(base, start), dtype)) return NULL;
     rg_tensor *t = rg_new_dims("logspace", &RG_DIMS(steps), dtype);
@@ -253,16 +232,14 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 
 /* ---- from memory ------------------------------------------------------------------------ */
 
-static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape)
-{
+static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
     rg_tensor *t = rg_new_dims("from", shape, dtype);
     if (!t || data || !t->numel) return t;
     rg_release(t);
     return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
 }
 
-rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape)
-{
+rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
     rg_tensor *t = making_room_for(data, dtype, &shape);
     if (!t) return NULL;
     if (dtype == RG_BOOL)                               /* whatever the bytes, only 0 and 1 go in */
@@ -271,8 +248,7 @@ rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape)
     return rg_own(t);
 }
 
-rg_tensor *rg_from_int(const int *data, rg_dims shape)
-{
+rg_tensor *rg_from_int(const int *data, rg_dims shape) {
     rg_tensor *t = making_room_for(data, RG_INT64, &shape);
     for (int64_t i = 0; t && i < t->numel; i++) ((int64_t *)t->data)[i] = data[i];
     return rg_own(t);
@@ -293,8 +269,7 @@ int64_t rg_version(rg_tensor *t)  { return rg_check(t, "version") ? (int64_t)t->
 bool    rg_is_contiguous(rg_tensor *t)     { return rg_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS; }
 bool    rg_is_floating_point(rg_tensor *t) { return rg_check(t, "is_floating_point") && rg_is_float(t->dtype); }
 
-static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim)
-{
+static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
     if (!rg_check(t, op)) return -1;
     if (!t->ndim) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim), -1;
@@ -304,8 +279,7 @@ static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, in
 int64_t rg_size(rg_tensor *t, int dim)   { return one_of_dims("size", t, t ? t->size : NULL, dim); }
 int64_t rg_stride(rg_tensor *t, int dim) { return one_of_dims("stride", t, t ? t->stride : NULL, dim); }
 
-rg_dims rg_shape(rg_tensor *t)
-{
+rg_dims rg_shape(rg_tensor *t) {
     rg_dims d = { .n = -1 };
     if (!rg_check(t, "shape")) return d;
     d.n = t->ndim;
@@ -313,8 +287,7 @@ rg_dims rg_shape(rg_tensor *t)
     return d;
 }
 
-static bool is_one_element(const char *op, int64_t numel)
-{
+static bool is_one_element(const char *op, int64_t numel) {
     return numel == 1 || rg_fail(RG_RUNTIME_ERROR, op, "a Tensor with %lld elements cannot be converted to Scalar",
                                  (long long)numel);
 }
@@ -323,8 +296,7 @@ static bool has_one_element(const char *op, rg_tensor *t) { return rg_check(t, o
 
 double rg_item(rg_tensor *t) { return has_one_element("item", t) ? rg_load_f64(t->data, t->dtype) : NAN; }
 
-int64_t rg_item_int(rg_tensor *t)
-{
+int64_t rg_item_int(rg_tensor *t) {
     if (!has_one_element("item", t)) return -1;
     if (rg_is_float(t->dtype)) {
         double v = rg_load_f64(t->data, t->dtype);
@@ -335,8 +307,7 @@ int64_t rg_item_int(rg_tensor *t)
     return rg_load_i64(t->data, t->dtype);
 }
 
-double rg_at_dims(rg_tensor *t, rg_dims index)
-{
+double rg_at_dims(rg_tensor *t, rg_dims index) {
     if (!rg_check(t, "at")) return NAN;
     if (index.n > 0 && t->ndim == 0)
         return rg_fail(RG_INDEX_ERROR, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
@@ -359,8 +330,7 @@ double rg_at_dims(rg_tensor *t, rg_dims index)
     return rg_load_f64(t->data + offset * (int64_t)rg_sizeof(t->dtype), t->dtype);
 }
 
-bool rg_copy_out(rg_tensor *t, void *to, size_t bytes)
-{
+bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
     if (!rg_check(t, "copy_out")) return false;
     size_t need;
     if (__builtin_mul_overflow((size_t)t->numel, rg_sizeof(t->dtype), &need)) need = SIZE_MAX;
@@ -400,8 +370,7 @@ COMPARE(close_f, float,   a == b || (isfinite(a - b) && fabsf(a - b) <= atol + f
 COMPARE(close_d, double,  a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b)))
 
 /* Both as dtype, over the shape that they broadcast to. */
-static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, rg_loop *inner, const double tol[2])
-{
+static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, rg_loop *inner, const double tol[2]) {
     bool all = true;
     rg_tensor answer = { .state = RG_ALIVE, .dtype = RG_BOOL, .data = (char *)&all };   /* all strides 0 */
     if (!rg_broadcast_shapes(op, a, b, &answer)) return false;
@@ -414,16 +383,14 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
     return all;
 }
 
-bool rg_equal(rg_tensor *a, rg_tensor *b)
-{
+bool rg_equal(rg_tensor *a, rg_tensor *b) {
     static rg_loop *const equal[] = { equal_b, equal_i, equal_f, equal_d };
     if (!rg_check(a, "equal") || !rg_check(b, "equal")) return false;
     rg_dtype dtype = (rg_dtype)rg_promote_types((rg_dtype)a->dtype, (rg_dtype)b->dtype);
     return rg_same_shape(a, b) && compare_all("equal", a, b, dtype, equal[dtype], (double[]){ 0, 0 });
 }
 
-bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol)
-{
+bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
     if (!rg_check(a, "allclose") || !rg_check(b, "allclose")) return false;
     if (a->dtype != b->dtype)
         return rg_fail(RG_RUNTIME_ERROR, "allclose", "%s did not match %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
@@ -440,8 +407,7 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol)
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-bool rg_rename(char **place, const char *name)
-{
+bool rg_rename(char **place, const char *name) {
     char *copy = name ? rg_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
     if (name && !copy) return false;
     if (copy) strcpy(copy, name);
@@ -450,8 +416,7 @@ bool rg_rename(char **place, const char *name)
     return true;
 }
 
-rg_tensor *rg_set_name(rg_tensor *t, const char *name)
-{
+rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
     if (!rg_check(t, "set_name")) return NULL;
     return rg_rename(&t->name, name) && (!t->history || rg_rename(&t->history->name, name)) ? t : NULL;
 }

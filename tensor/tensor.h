@@ -302,8 +302,7 @@ static inline rg_tensor *rg_wrap_null(const void *t) { (void)t; return (rg_tenso
 #ifdef __cplusplus
 }
 
-template <typename... T> static inline rg_dims rg_dims_of(T... v)
-{
+template <typename... T> static inline rg_dims rg_dims_of(T... v) {
     return rg_dims{ (int)sizeof...(v), { (int64_t)v... } };
 }
 #define RG_DIMS(...) rg_dims_of(__VA_ARGS__)

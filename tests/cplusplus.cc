@@ -11,8 +11,7 @@ static int checks, failures;
 #define CHECK(x) (checks++, (x) ? (void)0 : (failures++, (void)std::printf("tests/cplusplus.cc:%d: %s: %s\n", \
                                                                            __LINE__, #x, rg_error())))
 
-static void numbers()
-{
+static void numbers() {
     RG_SCOPE();
     CHECK(rg_dtype_of(rg_scalar(1)) == RG_INT64 && rg_dtype_of(rg_scalar(true)) == RG_BOOL);
     CHECK(rg_dtype_of(rg_scalar(1.5)) == RG_FLOAT32 && rg_dtype_of(rg_scalar(1.5f)) == RG_FLOAT32);
@@ -30,8 +29,7 @@ static void numbers()
     CHECK(rg_numel(rg_arange_step(0, 1, 0.25)) == 4 && rg_numel(rg_arange(5)) == 5);
 }
 
-static void shapes()
-{
+static void shapes() {
     RG_SCOPE();
     int n = 2;
     size_t m = 3;
@@ -53,16 +51,14 @@ static void shapes()
 struct options { double eps RG_DEFAULT(1e-6); int n RG_DEFAULT(3); const char *text RG_DEFAULT("none"); };
 #define OPTIONS(...) RG_KEYWORDS(options, (.eps = 1e-6, .n = 3, .text = "none"), __VA_ARGS__)
 
-static void keywords()
-{
+static void keywords() {
     options a = OPTIONS(), b = OPTIONS(.n = 4), c = OPTIONS(.eps = 1, .text = "some");
     CHECK(a.eps == 1e-6 && a.n == 3 && !std::strcmp(a.text, "none"));
     CHECK(b.eps == 1e-6 && b.n == 4);
     CHECK(c.eps == 1 && c.n == 3 && !std::strcmp(c.text, "some"));
 }
 
-static void scopes()
-{
+static void scopes() {
     int64_t before = rg_live_tensors();
     try {
         RG_SCOPE();
@@ -83,8 +79,7 @@ static void scopes()
 }
 
 static int handled;
-static void errors()
-{
+static void errors() {
     rg_on_error([](rg_code, const char *) { handled++; });
     CHECK(!rg_zeros(-1) && rg_error_code() == RG_RUNTIME_ERROR && handled == 1);
     rg_on_error(nullptr);
@@ -92,8 +87,7 @@ static void errors()
     rg_error_clear();
 }
 
-static void gradients()
-{
+static void gradients() {
     RG_SCOPE();
     rg_tensor *x = rg_requires_grad_(rg_from_double((const double[]){ 1, 2, 3 }, RG_DIMS(3)), true);
     rg_tensor *y = rg_sum(rg_mul(rg_mul(x, x), 2));
@@ -101,8 +95,7 @@ static void gradients()
     CHECK(rg_backward(y) && rg_at(rg_grad_of(x), 2) == 24);
 }
 
-static void lists()
-{
+static void lists() {
     RG_SCOPE();
     rg_tensor *a = rg_ones(2, 3), *b = rg_ones(3, 4);
     CHECK(rg_size(rg_cat(RG_LIST(a, a), 0), 0) == 4);
@@ -111,8 +104,7 @@ static void lists()
     CHECK(rg_item(rg_mse_loss(a, rg_zeros(2, 3), .reduction = RG_SUM)) == 6);
 }
 
-int main()
-{
+int main() {
     for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists }) f();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;

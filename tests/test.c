@@ -4,8 +4,7 @@
 
 #include <stdio.h>
 
-int rg_run_tests(const char *name, size_t n, const TTest *const cases[])
-{
+int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
     setvbuf(stdout, NULL, _IOLBF, 0);       /* a child that dies keeps nothing back */
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);

@@ -32,8 +32,7 @@ struct activation_attr { const char *node; double k[3]; };
 
 /* ---- relu: max(x, 0); gx = g where y > 0 -------------------------------------------- */
 
-static bool relu_shape(rg_call *c)
-{
+static bool relu_shape(rg_call *c) {
     if (c->in[0]->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "relu", "Boolean inputs not supported for relu");
     return rg_shape_same(c);
 }
@@ -44,8 +43,7 @@ INPLACE_1(relu)
 
 /* ---- hardtanh: min(max(x, k0), k1); gx = g where k0 < x < k1 --------------------------- */
 
-static bool hardtanh_shape(rg_call *c)
-{
+static bool hardtanh_shape(rg_call *c) {
     if (c->in[0]->dtype == RG_BOOL)
         return rg_fail(RG_RUNTIME_ERROR, "hardtanh", "Bool inputs not supported for hardtanh");
     return rg_shape_same(c);
@@ -54,8 +52,7 @@ static bool hardtanh_shape(rg_call *c)
 WITH_NUMBERS(hardtanh, "min(max(x, k0), k1)", rg_where(rg_logical_and(rg_gt(x, k[0]), rg_lt(x, k[1])), g, 0),
              SAMPLES_1("z", HARDTANH(-0.5, 0.5)));
 
-rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max)
-{
+rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
     if (min > max) return rg_fail(RG_VALUE_ERROR, "hardtanh", "min_val cannot be greater than max_val");
     return RG_APPLY(hardtanh, HARDTANH(min, max), x);
 }
@@ -73,8 +70,7 @@ rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope) { return RG_APPLY(
 
 /* ---- elu and its kind: x > 0 ? k0 x : k1 (e^(k2 x) - 1); gx = x > 0 ? k0 g : k1 k2 e^(k2 x) g ---- */
 
-static rg_tensor *elu_gradient(rg_tensor *g, rg_tensor *x, const double *k)
-{
+static rg_tensor *elu_gradient(rg_tensor *g, rg_tensor *x, const double *k) {
     rg_tensor *below = rg_mul(rg_exp(rg_mul(rg_relu(rg_neg(x)), -k[2])), k[1] * k[2]);
     return rg_where(rg_le(x, 0), rg_mul(g, below), rg_mul(g, k[0]));
 }
@@ -88,16 +84,14 @@ rg_tensor *rg_elu(rg_tensor *x, double alpha) { return RG_APPLY(elu, ACTIVATION_
 rg_tensor *rg_selu(rg_tensor *x) { return RG_APPLY(elu, SELU("EluBackward0"), x); }
 IN_PLACE_AS(selu_, elu, SELU("EluBackward1"))
 
-rg_tensor *rg_celu(rg_tensor *x, double alpha)
-{
+rg_tensor *rg_celu(rg_tensor *x, double alpha) {
     if (alpha == 0) return rg_fail(RG_RUNTIME_ERROR, "celu", "ZeroDivisionError: alpha cannot be 0 for CELU");
     return RG_APPLY(elu, ACTIVATION_A("CeluBackward0", 1, alpha, 1 / alpha), x);
 }
 
 /* ---- gelu: x P(x), with P the normal distribution's; gx = g (P(x) + x P'(x)) --------------- */
 
-static rg_tensor *gelu_slope(rg_tensor *x)
-{
+static rg_tensor *gelu_slope(rg_tensor *x) {
     rg_tensor *below = rg_mul(rg_add(rg_erf(rg_mul(x, M_SQRT1_2)), 1), 0.5);
     return rg_add(below, rg_mul(x, rg_mul(rg_exp(rg_mul(rg_square(x), -0.5)), M_SQRT1_2 * M_2_SQRTPI / 2)));
 }
@@ -106,8 +100,7 @@ ACTIVATION(gelu, "Gelu", "x (1 + erf(x / sqrt 2)) / 2", "GeluKernelImpl", rg_mul
 /* ---- gelu_tanh: x (1 + t) / 2, t = tanh(c (x + 0.044715 x^3)), c = sqrt(2 / pi) --------------
  * its slope: (1 + t + x (1 - t^2) c (1 + 3 * 0.044715 x^2)) / 2 */
 
-static rg_tensor *gelu_tanh_slope(rg_tensor *x)
-{
+static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
     const double c = M_SQRT1_2 * M_2_SQRTPI, cube = 0.044715;
     rg_tensor *xx = rg_square(x), *t = rg_tanh(rg_mul(x, rg_add(rg_mul(xx, c * cube), c)));
     rg_tensor *inner = rg_add(rg_mul(xx, 3 * c * cube), c);
@@ -118,8 +111,7 @@ ACTIVATION(gelu_tanh, "Gelu", "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2",
 
 /* ---- silu: x s, s = sigmoid(x); gx = g s (1 + x (1 - s)) -------------------------------------- */
 
-static rg_tensor *silu_slope(rg_tensor *x)
-{
+static rg_tensor *silu_slope(rg_tensor *x) {
     rg_tensor *s = rg_sigmoid(x);
     return rg_mul(s, rg_add(rg_mul(x, rg_sub(1, s)), 1));
 }
@@ -128,8 +120,7 @@ INPLACE_1(silu)
 
 /* ---- mish: x t, t = tanh(softplus(x)); gx = g (t + x sigmoid(x) (1 - t^2)) ------------------------ */
 
-static rg_tensor *mish_slope(rg_tensor *x)
-{
+static rg_tensor *mish_slope(rg_tensor *x) {
     rg_tensor *t = rg_tanh(rg_softplus(x, 1, 20));
     return rg_add(t, rg_mul(rg_mul(x, rg_sigmoid(x)), rg_sub(1, rg_square(t))));
 }
@@ -138,8 +129,7 @@ INPLACE_1(mish)
 
 /* ---- softplus: ln(1 + e^(k0 x)) / k0, x where k0 x > k1; gx = g sigmoid(k0 x), g there ------------- */
 
-static rg_tensor *softplus_gradient(rg_tensor *g, rg_tensor *bx, double threshold)
-{
+static rg_tensor *softplus_gradient(rg_tensor *g, rg_tensor *bx, double threshold) {
     return rg_where(rg_gt(bx, threshold), g, rg_mul(g, rg_sigmoid(rg_hardtanh(bx, -INFINITY, threshold))));
 }
 
@@ -148,8 +138,7 @@ OF_FLOATS(softplus, "softplus_cpu")
 WITH_NUMBERS(softplus, "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", softplus_gradient(g, rg_mul(x, k[0]), k[1]),
              SAMPLES_1("", SOFTPLUS(2, 20)));
 
-rg_tensor *rg_softplus(rg_tensor *x, double beta, double threshold)
-{
+rg_tensor *rg_softplus(rg_tensor *x, double beta, double threshold) {
     return RG_APPLY(softplus, SOFTPLUS(beta, threshold), x);
 }
 
@@ -159,8 +148,7 @@ rg_tensor *rg_softsign(rg_tensor *x) { return RG_COMPOSITE(rg_div(x, rg_add(rg_a
 
 /* ---- hardswish: x min(max(x + 3, 0), 6) / 6; gx = g (x / 3 + 1/2) between -3 and 3, 0 below, g above ---- */
 
-static rg_tensor *hardswish_gradient(rg_tensor *g, rg_tensor *x)
-{
+static rg_tensor *hardswish_gradient(rg_tensor *g, rg_tensor *x) {
     rg_tensor *middle = rg_mul(g, rg_add(rg_div(rg_clamp(x, -3, 3), 3), 0.5));
     return rg_masked_fill(rg_where(rg_lt(x, 3), middle, g), rg_le(x, -3), 0);
 }

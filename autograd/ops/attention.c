@@ -10,31 +10,26 @@
 
 struct attention_attr { k_attention how; };
 
-static bool attention_shape(rg_call *c)
-{
+static bool attention_shape(rg_call *c) {
     rg_copy_shape(c->out[0], c->in[0]);
     c->out[0]->size[3] = c->in[2]->size[3];
     return true;
 }
 
-static bool attention_forward(rg_call *c)
-{
+static bool attention_forward(rg_call *c) {
     return k_attend(&RG_ATTR(c, attention)->how, c->out[0], NULL, NULL, c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
 }
 
-static rg_tensor *attention_causal(const rg_tensor *scores)
-{
+static rg_tensor *attention_causal(const rg_tensor *scores) {
     return rg_tril(rg_ones_dims(RG_DIMS(scores->size[scores->ndim - 2], scores->size[scores->ndim - 1]), RG_BOOL), 0);
 }
 
 /* A bool mask as what is added. */
-static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype)
-{
+static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-static rg_tensor *attention_p(const rg_step *s)
-{
+static rg_tensor *attention_p(const rg_step *s) {
     const k_attention *how = &RG_ATTR(s, attention)->how;
     rg_tensor *q = rg_saved(s, 0), *mask = rg_saved(s, 3), *scores = rg_matmul(rg_mul(q, how->scale), rg_mT(rg_saved(s, 1)));
     if (!scores || !mask) return NULL;
@@ -44,8 +39,7 @@ static rg_tensor *attention_p(const rg_step *s)
 }
 
 /* s: the gradient of the scores, scaled */
-static rg_tensor *attention_s(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *attention_s(const rg_step *s, rg_tensor *g) {
     rg_tensor *p = attention_p(s), *gp = rg_mul(rg_matmul(g, rg_mT(rg_saved(s, 2))), p);
     return rg_mul(rg_sub(gp, rg_mul(p, rg_sum_dim(gp, -1, true))), RG_ATTR(s, attention)->how.scale);
 }
@@ -54,8 +48,7 @@ static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) { return rg_m
 static rg_tensor *attention_rule_k(const rg_step *s, rg_tensor *g) { return rg_matmul(rg_mT(attention_s(s, g)), rg_saved(s, 0)); }
 static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) { return rg_matmul(rg_mT(attention_p(s)), g); }
 
-static bool attention_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *in[] = { rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
     if (!in[0] || !in[1] || !in[2] || !in[3]) return false;
     for (int i = 0; i < 3; i++)
@@ -79,8 +72,7 @@ RG_OP(attention, .attr_size = sizeof(struct attention_attr), .doc = "softmax(sca
 /* ---- the public function: that op where torch has one, too, else what it is made of ------------------------- */
 
 /* q, k and v are of four dims, alike but for their lengths; the mask is a constant of two dims or four. */
-static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v, const rg_attention_options *o)
-{
+static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v, const rg_attention_options *o) {
     const rg_tensor *const all[] = { q, k, v };
     const rg_tensor *mask = o->attn_mask;
     for (int i = 0; i < 3; i++)
@@ -94,8 +86,7 @@ static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_
 
 #define ATTENTION_FAIL(code, ...) rg_fail(code, "scaled_dot_product_attention", __VA_ARGS__)
 
-static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_attention_options *o)
-{
+static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_attention_options *o) {
     rg_tensor *const all[] = { q, k, v, o->attn_mask };
     for (int i = 0; i < 4; i++)
         if (!(i < 3 ? rg_check : rg_check_optional)(all[i], "scaled_dot_product_attention")) return false;
@@ -118,8 +109,7 @@ static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_a
 }
 
 /* k or v with each head as often as q has heads for it. */
-static rg_tensor *attention_heads(rg_tensor *t, int64_t heads)
-{
+static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
     int64_t times = t->size[dim] ? heads / t->size[dim] : 0;
     rg_dims wide = rg_shape(t), shape = wide;
@@ -131,8 +121,7 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads)
     return rg_reshape_dims(rg_expand_dims(rg_unsqueeze(t, dim + 1), wide), shape);
 }
 
-rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_attention_options o)
-{
+rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_attention_options o) {
     if (!attention_check(q, k, v, &o)) return NULL;
     RG_SCOPE();
     if (o.enable_gqa) {

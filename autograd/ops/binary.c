@@ -21,8 +21,7 @@ INPLACE_2(add)
 
 BINARY(sub, "Sub", "a - b", RG_PROMOTED, g, g, g, rg_neg(g), "", "");
 
-static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b)
-{
+static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, op) || !rg_check(b, op)) return false;
     if (RG_LIKELY(a->dtype != RG_BOOL && b->dtype != RG_BOOL)) return true;
     if (a->dtype == b->dtype)
@@ -32,13 +31,11 @@ static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b)
                    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
-rg_tensor *(rg_sub)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_sub)(rg_tensor *a, rg_tensor *b) {
     return sub_allows("sub", a, b) ? RG_APPLY(sub, RG_NO_ATTR, a, b) : NULL;
 }
 
-rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b)
-{
+rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b) {
     return sub_allows("sub_", x, b) ? RG_APPLY_(sub, RG_NO_ATTR, x, b) : NULL;
 }
 
@@ -46,8 +43,7 @@ rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b)
 
 struct add_alpha_attr { const char *node; double alpha; int64_t integer; rg_dtype dtype; };    /* dtype: of alpha */
 
-static bool add_alpha_forward(rg_call *c)
-{
+static bool add_alpha_forward(rg_call *c) {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
     rg_dtype result = c->in[0]->dtype;
     if (a->dtype == RG_BOOL && result != RG_BOOL)
@@ -66,8 +62,7 @@ RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, NAMED(add_alpha), .typing = RG
       .shape = rg_shape_broadcast, .forward = add_alpha_forward, .grad = { RULED(add_rule_a), RULED(add_alpha_rule_b) },
       SAMPLES_2("", "", RG_A(add_alpha, "AddBackward0", 2.5, 2, RG_FLOAT64)));
 
-static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *alpha, bool minus, bool inplace)
-{
+static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *alpha, bool minus, bool inplace) {
     if (!rg_check(alpha, op)) return NULL;
     if (alpha->numel != 1 || alpha->history)
         return rg_fail(RG_TYPE_ERROR, op, "argument 'alpha' must be Number, not Tensor");
@@ -78,18 +73,15 @@ static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_te
     return inplace ? RG_APPLY_(add_alpha, &attr, a, b) : RG_APPLY(add_alpha, &attr, a, b);
 }
 
-rg_tensor *(rg_add_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha)
-{
+rg_tensor *(rg_add_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return add_multiple("add", a, b, alpha, false, false);
 }
 
-rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha)
-{
+rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return sub_allows("sub", a, b) ? add_multiple("sub", a, b, alpha, true, false) : NULL;
 }
 
-rg_tensor *(rg_add_alpha_)(rg_tensor *x, rg_tensor *b, rg_tensor *alpha)
-{
+rg_tensor *(rg_add_alpha_)(rg_tensor *x, rg_tensor *b, rg_tensor *alpha) {
     return add_multiple("add_", x, b, alpha, false, true);
 }
 
@@ -110,8 +102,7 @@ RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOA
 /* ---- with rounding: zero gradients, or none ---------------------------------------------------------- */
 
 /* Not of bool, and no division of integers by 0. */
-static bool divided_forward(rg_call *c, rg_kernel *kernel)
-{
+static bool divided_forward(rg_call *c, rg_kernel *kernel) {
     if (c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]))
         return rg_fail(RG_RUNTIME_ERROR, c->op->name, "ZeroDivisionError");
     kernel(c->out[0], c->in);
@@ -146,8 +137,7 @@ INPLACE_2(floor_divide)
 enum form { BY_NUMBER, OF_TENSORS, OF_NUMBER };
 struct formed_attr { const char *node; enum form form; double number; };       /* number: b, if it is one */
 
-static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, const rg_tensor *b)
-{
+static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, const rg_tensor *b) {
     enum form form = elementwise_number(b) ? BY_NUMBER : elementwise_number(a) ? OF_NUMBER : OF_TENSORS;
     return (struct formed_attr){ nodes[form], form, form == BY_NUMBER ? rg_load_f64(b->data, b->dtype) : 0 };
 }
@@ -168,8 +158,7 @@ static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, 
 
 /* ---- remainder: a - b floor(a / b), fmod: a - b trunc(a / b); ga = g, gb = -g (that quotient) ------------ */
 
-static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
     if (RG_ATTR(s, formed)->form == OF_NUMBER)
         return rg_fail(RG_NOT_IMPLEMENTED, "remainder", "the derivative is not implemented: torch has none for a "
                        "number's remainder");
@@ -187,8 +176,7 @@ FORMED_FUNCTIONS(fmod, "FmodBackward0", "FmodBackward1", "FmodBackward1")
 
 /* ---- pow: a^b; ga = g b a^(b-1), gb = g y ln a; 0 where b == 0, and where a == 0 and b >= 0 ------------------ */
 
-static bool pow_shape(rg_call *c)
-{
+static bool pow_shape(rg_call *c) {
     const struct formed_attr *f = RG_ATTR(c, formed);
     if (!elementwise_broadcast(c, f->form == BY_NUMBER ? NULL : "pow")) return false;
     if (c->in[0]->dtype == RG_INT64 && f->form == BY_NUMBER && f->number < 0)
@@ -196,8 +184,7 @@ static bool pow_shape(rg_call *c)
     return true;
 }
 
-static bool pow_forward(rg_call *c)
-{
+static bool pow_forward(rg_call *c) {
     static const struct { double exponent; rg_kernel *kernel; } short_ways[] = { { 2, k_square }, { 3, k_cube },
         { 0.5, k_sqrt }, { -0.5, k_rsqrt }, { -1, k_reciprocal }, { -2, k_reciprocal_square } };
     const struct formed_attr *f = RG_ATTR(c, formed);
@@ -208,8 +195,7 @@ static bool pow_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g) {
     const struct formed_attr *f = RG_ATTR(s, formed);
     rg_tensor *a = rg_saved(s, 0), *b = f->form == BY_NUMBER ? RG_NONE : rg_saved(s, 1);
     if (b != RG_NONE) return rg_where(rg_eq(b, 0), 0, rg_mul(g, rg_mul(rg_pow(a, rg_sub(b, 1)), b)));
@@ -226,8 +212,7 @@ FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
 
 /* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------- */
 
-static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b)
-{
+static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
     rg_tensor *r = rg_add(rg_square(a), rg_square(b));
     return rg_mul(part, rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
 }
@@ -239,8 +224,7 @@ INPLACE_2(atan2)
 
 /* ---- maximum, minimum: NaN if either is; g to the one chosen, half to each of two that are equal ------------------ */
 
-static rg_tensor *shared(rg_tensor *g, rg_tensor *equal, rg_tensor *not_chosen)
-{
+static rg_tensor *shared(rg_tensor *g, rg_tensor *equal, rg_tensor *not_chosen) {
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), not_chosen, 0);
 }
 

@@ -6,8 +6,7 @@
 
 /* ---- of one tensor ------------------------------------------------------------------- */
 
-static bool test_shape(rg_call *c)
-{
+static bool test_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
     return rg_shape_same(c);
 }
@@ -45,8 +44,7 @@ COMPARISON(logical_and, "LogicalAnd", "a and b")
 COMPARISON(logical_or, "LogicalOr", "a or b")
 COMPARISON(logical_xor, "LogicalXor", "a or b, not both")
 
-rg_tensor *rg_logical_not_(rg_tensor *x)
-{
+rg_tensor *rg_logical_not_(rg_tensor *x) {
     RG_SCOPE();
     return rg_replace_("logical_not_", "LogicalNotBackward0", x, rg_logical_not(x));
 }

@@ -9,20 +9,17 @@
 
 struct to_attr { rg_dtype dtype; const char *node; };    /* node: torch's name, if it isn't this op's */
 
-static const char *to_node(const void *attr)
-{
+static const char *to_node(const void *attr) {
     const char *node = ((const struct to_attr *)attr)->node;
     return node ? node : "ToCopyBackward0";
 }
 
-static bool to_shape(rg_call *c)
-{
+static bool to_shape(rg_call *c) {
     c->out[0]->dtype = RG_ATTR(c, to)->dtype;
     return rg_shape_same(c);
 }
 
-static bool to_forward(rg_call *c)
-{
+static bool to_forward(rg_call *c) {
     rg_copy_elements(c->out[0], c->in[0]);
     return true;
 }
@@ -32,15 +29,13 @@ RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .nod
       RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64, NULL) }, { "()", RG_A(to, RG_FLOAT64, NULL) },
                  { "(0,2)", RG_A(to, RG_FLOAT64, NULL) }));
 
-rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype)
-{
+rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype) {
     if (!rg_check(x, "to")) return NULL;
     if ((unsigned)dtype > RG_FLOAT64) return rg_fail(RG_TYPE_ERROR, "to", "%d is no dtype", (int)dtype);
     return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype, node }), x);
 }
 
-rg_tensor *rg_copied(rg_tensor *x)
-{
+rg_tensor *rg_copied(rg_tensor *x) {
     return RG_APPLY(to, (&(struct to_attr){ (rg_dtype)x->dtype, "CopyBackwards" }), x);
 }
 
@@ -52,8 +47,7 @@ RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0"
 
 rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
 
-rg_tensor *rg_contiguous(rg_tensor *x)
-{
+rg_tensor *rg_contiguous(rg_tensor *x) {
     return !rg_check(x, "contiguous") ? NULL : x->flags & RG_CONTIGUOUS ? rg_lend(x) : rg_clone(x);
 }
 
@@ -64,8 +58,7 @@ struct cat_attr { int dim; int64_t start[RG_MAX_INPUTS]; };     /* only as many 
 /* torch skips 1-d tensors without elements, whatever the shape of the others. */
 static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] == 0; }
 
-static bool cat_shape(rg_call *c)
-{
+static bool cat_shape(rg_call *c) {
     int dim = RG_ATTR(c, cat)->dim;
     const rg_tensor *first = NULL;
     rg_tensor *y = c->out[0];
@@ -92,8 +85,7 @@ static bool cat_shape(rg_call *c)
     return true;
 }
 
-static bool cat_forward(rg_call *c)
-{
+static bool cat_forward(rg_call *c) {
     int dim = RG_ATTR(c, cat)->dim;
     int64_t at = 0;
     for (int i = 0; i < c->n_in; i++) {
@@ -105,8 +97,7 @@ static bool cat_forward(rg_call *c)
 }
 
 /* Each input's gradient is its slice of g. */
-static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g) {
     const struct cat_attr *a = RG_ATTR(s, cat);
     rg_dims mine = rg_input_dims(s, s->input);
     return mine.n == 1 && mine.v[0] == 0 ? RG_NONE : rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
@@ -119,8 +110,7 @@ RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along di
 
 typedef rg_tensor *list_function(rg_list tensors, int dim);
 
-static bool list_check(const char *op, rg_list tensors, rg_code code, const char *sentence)
-{
+static bool list_check(const char *op, rg_list tensors, rg_code code, const char *sentence) {
     if (tensors.n < 0 || (tensors.n && !tensors.v)) return rg_check(NULL, op);       /* failed already */
     if (tensors.n == 0) return rg_fail(code, op, sentence, op);
     for (int i = 0; i < tensors.n; i++)
@@ -131,8 +121,7 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
 static rg_tensor **list_room(int n) { return (void *)rg_own_string((size_t)n * sizeof(rg_tensor *)); }
 
 /* Every so many tensors by themselves, then what comes of that. */
-static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, list_function *outer)
-{
+static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, list_function *outer) {
     int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
     RG_SCOPE();
     rg_tensor **part = list_room(groups);
@@ -145,8 +134,7 @@ static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner, 
 
 static const char list_empty[] = "%s expects a non-empty TensorList";
 
-rg_tensor *rg_cat(rg_list tensors, int dim)
-{
+rg_tensor *rg_cat(rg_list tensors, int dim) {
     struct cat_attr a;
     int64_t at = 0;
     if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors"))
@@ -173,8 +161,7 @@ rg_tensor *rg_cat(rg_list tensors, int dim)
 
 struct stack_attr { int dim; };
 
-static bool stack_shape(rg_call *c)
-{
+static bool stack_shape(rg_call *c) {
     rg_tensor *y = c->out[0];
     int dim = RG_ATTR(c, stack)->dim;
     const rg_tensor *x = c->in[0];
@@ -187,8 +174,7 @@ static bool stack_shape(rg_call *c)
     return true;
 }
 
-static bool stack_forward(rg_call *c)
-{
+static bool stack_forward(rg_call *c) {
     for (int i = 0; i < c->n_in; i++) {
         rg_tensor part = *c->out[0];
         rg_take_part(&part, &(rg_part){ RG_PART_INDEX(RG_ATTR(c, stack)->dim, i) });
@@ -197,8 +183,7 @@ static bool stack_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) {
     return rg_select(g, RG_ATTR(s, stack)->dim, s->input);
 }
 
@@ -208,8 +193,7 @@ RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined alon
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(stack, 0) }, { "(2,3) (2,3) (2,3)", RG_A(stack, 1) },
                  { "(2,3)", RG_A(stack, 2) }, { "() ()", RG_A(stack, 0) }, { "(0) (0)", RG_A(stack, 0) }));
 
-rg_tensor *rg_stack(rg_list tensors, int dim)
-{
+rg_tensor *rg_stack(rg_list tensors, int dim) {
     struct stack_attr a;
     if (!list_check("stack", tensors, RG_RUNTIME_ERROR, list_empty)) return NULL;
     int ndim = tensors.v[0]->ndim + 1;
@@ -219,8 +203,7 @@ rg_tensor *rg_stack(rg_list tensors, int dim)
 }
 
 /* Joined along dim, each with at least so many dims; hstack joins vectors along their only one. */
-static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim)
-{
+static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim) {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty)) return NULL;
     RG_SCOPE();
     rg_tensor **v = list_room(tensors.n);
@@ -239,8 +222,7 @@ rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", tensors, 2
 
 struct repeat_attr { rg_dims times; };
 
-static bool repeat_shape(rg_call *c)
-{
+static bool repeat_shape(rg_call *c) {
     const rg_dims *times = &RG_ATTR(c, repeat)->times;
     const rg_tensor *x = c->in[0];
     rg_dims shape = *times;
@@ -253,8 +235,7 @@ static bool repeat_shape(rg_call *c)
 }
 
 /* y[i] = y[i - filled] along dim, of a block that grows to its whole size */
-static bool repeat_forward(rg_call *c)
-{
+static bool repeat_forward(rg_call *c) {
     const rg_tensor *y = c->out[0], *x = c->in[0];
     int shift = y->ndim - x->ndim;
     if (y->numel == 0) return true;
@@ -273,8 +254,7 @@ static bool repeat_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *times = &RG_ATTR(s, repeat)->times;
     rg_dims shape = rg_input_dims(s, 0);
     int64_t before = 1, after = g->numel;
@@ -295,8 +275,7 @@ RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, 
                  { "()", RG_A(repeat, RG_D(3)) }, { "()", RG_A(repeat, RG_D()) },
                  { "(2,3)", RG_A(repeat, RG_D(0, 1)) }, { "(0,3)", RG_A(repeat, RG_D(2, 2)) }));
 
-rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats)
-{
+rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats) {
     if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
     if (repeats.n < x->ndim)
         return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than "
@@ -304,8 +283,7 @@ rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats)
     return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
 }
 
-rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats)
-{
+rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
     if (!rg_check(x, "tile") || !rg_check_dims("tile", repeats.n)) return NULL;
     rg_dims times = { .n = RG_MAX(repeats.n, x->ndim) };
     int first = times.n - repeats.n;
@@ -317,8 +295,7 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats)
 
 struct flip_attr { uint32_t dims; };
 
-static bool flip_forward(rg_call *c)
-{
+static bool flip_forward(rg_call *c) {
     rg_tensor x = *c->in[0];
     for (int d = 0; d < x.ndim && x.numel; d++) {
         if (!(RG_ATTR(c, flip)->dims >> d & 1)) continue;
@@ -337,8 +314,7 @@ RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along som
       RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
                  { "(0,3)", RG_A(flip, 3) }));
 
-rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims)
-{
+rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
     struct flip_attr a;
     return rg_check(x, "flip") && rg_check_dims("flip", dims.n)
         && rg_wrap_dims("flip", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")
@@ -349,8 +325,7 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims)
 
 struct roll_attr { bool flat; int64_t shift[RG_MAX_DIMS]; };        /* in [0, n); flat: of the flattened tensor */
 
-static bool roll_forward(rg_call *c)
-{
+static bool roll_forward(rg_call *c) {
     const struct roll_attr *a = RG_ATTR(c, roll);
     rg_tensor y = *c->out[0], *whole = a->flat ? rg_contiguous_copy(c->in[0], (rg_dtype)y.dtype) : c->in[0];
     if (!whole) return false;
@@ -374,8 +349,7 @@ static bool roll_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g) {
     struct roll_attr a = *RG_ATTR(s, roll);
     for (int d = 0; d < (a.flat ? 1 : g->ndim); d++)
         if (a.shift[d]) a.shift[d] = (a.flat ? g->numel : g->size[d]) - a.shift[d];
@@ -389,8 +363,7 @@ RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] 
                  { "(2,3)", RG_A(roll, true, { 4 }) }, { "()", RG_A(roll, true, { 0 }) },
                  { "(0,3)", RG_A(roll, false, { 0, 1 }) }));
 
-rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
-{
+rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
     if (!rg_check(x, "roll") || !rg_check_dims("roll", dims.n) || !rg_check_dims("roll", shifts.n)) return NULL;
     if (shifts.n == 0) return rg_fail(RG_RUNTIME_ERROR, "roll", "`shifts` required");
@@ -411,8 +384,7 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims)
     return RG_APPLY(roll, &a, x);
 }
 
-rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim)
-{
+rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) {
     return rg_roll_dims(x, (rg_dims){ 1, { shift } }, (rg_dims){ 1, { dim } });
 }
 
@@ -421,23 +393,20 @@ rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim)
 struct tril_attr { int64_t diagonal; };
 #define triu_attr tril_attr
 
-static bool tril_shape(rg_call *c)
-{
+static bool tril_shape(rg_call *c) {
     if (c->in[0]->ndim < 2)
         return rg_fail(RG_RUNTIME_ERROR, c->op->name, "%s: input tensor must have at least 2 dimensions",
                        c->op->name);
     return rg_shape_same(c);
 }
 
-static bool tril_forward(rg_call *c)
-{
+static bool tril_forward(rg_call *c) {
     rg_copy_elements(c->out[0], c->in[0]);
     k_clear_triangle(c->out[0], RG_ATTR(c, tril)->diagonal, RG_IS(c->op, tril));
     return true;
 }
 
-static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
     return rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g);
 }
 
@@ -460,23 +429,20 @@ rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(st
 struct pad_attr { rg_dims padding; rg_pad_mode mode; double value; };
 
 /* What is added along dim d at its beginning, or its end. */
-static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end)
-{
+static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
     int at = 2 * (ndim - 1 - d) + end;
     return at < a->padding.n ? a->padding.v[at] : 0;
 }
 
 /* "H: 3, W: 4": the last n sizes, as torch calls them. */
-static const char *pad_text(const rg_tensor *t, int n, const char *between, char text[96])
-{
+static const char *pad_text(const rg_tensor *t, int n, const char *between, char text[96]) {
     for (int i = n, used = 0; i > 0; i--)
         used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : between, "DHW"[3 - i],
                          (long long)t->size[t->ndim - i]);
     return text;
 }
 
-static bool pad_shape(rg_call *c)
-{
+static bool pad_shape(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0], *x = c->in[0];
     int n = a->padding.n / 2;
@@ -516,8 +482,7 @@ static bool pad_shape(rg_call *c)
 }
 
 /* For each place of the output along a dim of size n, the place in x. */
-static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n)
-{
+static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n) {
     int64_t left = pad_at(a, ndim, d, false), right = pad_at(a, ndim, d, true);
     int64_t size = n + left + right, crop = RG_MAX(-left, 0), kept = n - crop - RG_MAX(-right, 0);
     rg_tensor *index = rg_new(RG_INT64, 1, &size);
@@ -531,8 +496,7 @@ static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t
     return index;
 }
 
-static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a)
-{
+static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a) {
     rg_tensor to = *y, from = *whole;
     int64_t integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value : INT64_MIN;
     rg_fill_number(y, a->value, y->dtype == RG_BOOL ? a->value != 0 : integer);
@@ -546,8 +510,7 @@ static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_
     return true;
 }
 
-static bool pad_forward(rg_call *c)
-{
+static bool pad_forward(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0], *x = c->in[0];
     if (a->mode == RG_CONSTANT) return pad_constant(y, x, a);
@@ -564,8 +527,7 @@ static bool pad_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rg_input_dims(s, 0), back = a->padding;
     for (int i = 0; i < back.n; i++) back.v[i] = -back.v[i];
@@ -580,8 +542,7 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g)
     return g;
 }
 
-static const char *pad_node(const void *attr)
-{
+static const char *pad_node(const void *attr) {
     static const char *const mirrored[2][3] = {
         { "ReflectionPad1DBackward0", "ReflectionPad2DBackward0", "ReflectionPad3DBackward0" },
         { "ReplicationPad1DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0" },
@@ -603,8 +564,7 @@ RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, element
                  { "(2,3,4)", RG_A(pad, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) },
                  { "(0,2,3)", RG_A(pad, RG_D(1, 1), RG_REFLECT, 0) }));
 
-rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value)
-{
+rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
     int n = padding.n / 2;
     if (!rg_check(x, "pad") || !rg_check_dims("pad", padding.n)) return NULL;
     if (padding.n % 2) return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length must be divisible by 2");

@@ -5,22 +5,19 @@
 
 struct cumsum_attr { int dim; bool reverse; };
 
-static bool cumulate_shape(rg_call *c)
-{
+static bool cumulate_shape(rg_call *c) {
     if (!rg_is_float(c->in[0]->dtype)) c->out[0]->dtype = RG_INT64;
     return rg_shape_same(c);
 }
 
-static bool cumulate_forward(rg_call *c)
-{
+static bool cumulate_forward(rg_call *c) {
     const struct cumsum_attr *a = c->attr;
     k_running what = RG_IS(c->op, cumsum) ? K_CUMSUM : RG_IS(c->op, cumprod) ? K_CUMPROD : K_RECUR;
     k_cumulate(c->out[0], c->in[0], c->in[c->n_in - 1], a->dim, a->reverse, what);
     return true;
 }
 
-static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
-{
+static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse) {
     struct cumsum_attr a = { .reverse = reverse };
     if (!rg_check(x, op->name) || !rg_wrap_dim(op->name, dim, x->ndim, &a.dim)) return NULL;
     return rg_apply(op, &a, sizeof a, 1, &x);
@@ -30,8 +27,7 @@ rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, 
 rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
 
 /* x moved one place on along dim (back, if reverse), with the number that fills the gap. */
-static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill)
-{
+static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rg_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0) return x;
     rg_dims gap = rg_shape(x);
     gap.v[dim] = 1;
@@ -41,8 +37,7 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
 
 /* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end --------------------- */
 
-static rg_tensor *cumsum_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *cumsum_rule(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     return cumulate(&rg_op_cumsum, g, a->dim, !a->reverse);
 }
@@ -59,15 +54,13 @@ RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBack
 /* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------------------
  * gb is a recurrence of g from the other end: h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1). */
 
-static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *next = cumulate_shift(rg_saved(s, 0), a->dim, !a->reverse, 0);
     return RG_APPLY(recurrence, RG_A(cumsum, a->dim, !a->reverse), next, g);
 }
 
-static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *y = rg_saved_output(s);
     if (!y || y->ndim == 0) return y ? RG_NONE : NULL;
@@ -84,13 +77,11 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
  * Where there are zeros: gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1). */
 
 /* The product of the elements before each one; after it, if reverse. */
-rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse)
-{
+rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse) {
     return cumulate(&rg_op_cumprod, cumulate_shift(x, dim, reverse, 1), dim, reverse);
 }
 
-static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y || x->ndim == 0) return x && y ? g : NULL;

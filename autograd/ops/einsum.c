@@ -20,8 +20,7 @@ static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + la
 #define EINSUM_FAIL(...) rg_fail(RG_RUNTIME_ERROR, "einsum", "einsum(): " __VA_ARGS__)
 
 /* The labels from *at to the next comma, arrow or end. Operand -1 is the output. Those beyond the room are only counted. */
-static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o)
-{
+static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o) {
     char where[32];
     snprintf(where, sizeof where, operand < 0 ? "output" : "operand %d", operand);
     for (;; ++*at) {
@@ -46,8 +45,7 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
 }
 
 /* The dims of `covered` labels in place of an ellipsis: the last of `all`. */
-static bool einsum_spread(einsum_operand *o, int covered, int all)
-{
+static bool einsum_spread(einsum_operand *o, int covered, int all) {
     for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
         int l = o->given[i], times = l == EINSUM_ELLIPSIS ? covered : 1;
         if (!rg_check_dims("einsum", o->dims.n + times)) return false;
@@ -58,8 +56,7 @@ static bool einsum_spread(einsum_operand *o, int covered, int all)
 }
 
 /* The operands' labels, and behind the n operands the output's. */
-static bool einsum_parse(const char *equation, einsum_operand *o, int n)
-{
+static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     int at = 0, all = 0, count[EINSUM_LABELS] = { 0 };         /* all: dims that ellipses cover */
     einsum_operand *out = o + n;
     for (int i = 0; i < n; i++, at++) {
@@ -98,22 +95,19 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n)
     return einsum_spread(out, all, all);
 }
 
-static int einsum_find(const einsum_dims *d, int label)
-{
+static int einsum_find(const einsum_dims *d, int label) {
     for (int i = 0; i < d->n; i++)
         if (d->label[i] == label) return i;
     return -1;
 }
 
-static void einsum_remove(einsum_dims *d, int at)
-{
+static void einsum_remove(einsum_dims *d, int at) {
     d->n--;
     for (int i = at; i < d->n; i++) d->label[i] = d->label[i + 1];
 }
 
 /* Checks an operand's sizes against those seen so far; a repeated label becomes a diagonal. */
-static bool einsum_diagonals(einsum_operand *o, int operand, int64_t seen[])
-{
+static bool einsum_diagonals(einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d], first = einsum_find(&o->dims, label);
         int64_t size = o->t->size[d];
@@ -142,8 +136,7 @@ static bool einsum_diagonals(einsum_operand *o, int operand, int64_t seen[])
 }
 
 /* o without the labels that are not wanted, whose dims are summed over. */
-static bool einsum_sum(einsum_operand *o, const bool wanted[])
-{
+static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 };
     for (int d = o->dims.n - 1; d >= 0; d--)
         if (!wanted[o->dims.label[d]]) {
@@ -155,8 +148,7 @@ static bool einsum_sum(einsum_operand *o, const bool wanted[])
 }
 
 /* o's dims in the order of `labels`, then of what is left, which has size 1; as that shape. */
-static rg_tensor *einsum_arrange(const einsum_operand *o, const einsum_dims *labels, rg_dims shape)
-{
+static rg_tensor *einsum_arrange(const einsum_operand *o, const einsum_dims *labels, rg_dims shape) {
     rg_dims order = { 0 };
     for (int i = 0; i < labels->n; i++) {
         int d = einsum_find(&o->dims, labels->label[i]);
@@ -167,15 +159,13 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, const einsum_dims *lab
     return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
-static int64_t einsum_size(const einsum_operand *o, int label)
-{
+static int64_t einsum_size(const einsum_operand *o, int label) {
     int d = einsum_find(&o->dims, label);
     return d < 0 ? 1 : o->t->size[d];
 }
 
 /* a with b; wanted: the labels that the output or an operand to come has; last: what is to come out, or NULL. */
-static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[], const einsum_dims *last)
-{
+static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[], const einsum_dims *last) {
     einsum_dims batch = { 0 }, left = { 0 }, right = { 0 }, both = { 0 }, all = { 0 };
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts = false;
     int kept = 0;
@@ -222,14 +212,12 @@ static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[
     return a->t != NULL;
 }
 
-static void einsum_want(bool wanted[], const einsum_dims *dims)
-{
+static void einsum_want(bool wanted[], const einsum_dims *dims) {
     for (int d = 0; d < dims->n; d++) wanted[dims->label[d]] = true;
 }
 
 /* The n operands' sum of products; what comes out is described behind them. */
-static rg_tensor *einsum_run(einsum_operand *o, int n)
-{
+static rg_tensor *einsum_run(einsum_operand *o, int n) {
     const einsum_dims *out = &o[n].dims, *dims = &o[0].dims;
     int64_t seen[EINSUM_LABELS];
     for (int l = 0; l < EINSUM_LABELS; l++) seen[l] = 1;
@@ -252,8 +240,7 @@ static rg_tensor *einsum_run(einsum_operand *o, int n)
     return y && over.n ? rg_sum_dims(y, over, false) : y;
 }
 
-rg_tensor *rg_einsum_list(const char *equation, rg_list operands)
-{
+rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     int n = operands.n;
     if (n < 1 || !operands.v)
         return rg_fail(RG_VALUE_ERROR, "einsum", "einsum(): must specify the equation string and at least one operand, or at least "

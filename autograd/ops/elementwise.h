@@ -20,8 +20,7 @@
                { "(3) (2,1) " c "(2,3)", attr }, { "() () " c "()", attr }, { "(0,3) (3) " c "(1)", attr })
 
 /* The shape of in[0], which must be of this dtype or a higher one; cpu: torch's kernel. */
-static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu)
-{
+static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu) {
     if (c->in[0]->dtype < least)
         return rg_fail(RG_NOT_IMPLEMENTED, c->op->name, "\"%s\" not implemented for '%s'", cpu,
                        rg_scalar_name(c->in[0]->dtype));
@@ -29,8 +28,7 @@ static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu
 }
 
 /* The shape as they broadcast, not of bool; cpu: torch's kernel, NULL: of bool, too. */
-static inline bool elementwise_broadcast(rg_call *c, const char *cpu)
-{
+static inline bool elementwise_broadcast(rg_call *c, const char *cpu) {
     if (!rg_shape_broadcast(c)) return false;
     if (c->in[0]->dtype != RG_BOOL || !cpu) return true;
     return rg_fail(RG_NOT_IMPLEMENTED, c->op->name, "\"%s\" not implemented for 'Bool'", cpu);
@@ -83,8 +81,7 @@ static inline const char *elementwise_node(const void *attr) { return *(const ch
 
 /* The gradient in one pass, from g and what the rule reads. */
 static inline bool elementwise_fused(rg_tensor *gin[], rg_kernel_with *kernel, rg_tensor *g, rg_tensor *v,
-                                     const double *k)
-{
+                                     const double *k) {
     if (!g || !v || !(gin[0] = rg_new_like(v, v->dtype))) return false;
     kernel(gin[0], (rg_tensor *[]){ g, v }, k);
     return true;

@@ -4,8 +4,7 @@
 #include "reduce.h"
 
 /* An extreme of nothing has no value. dims: as they were given; none of them: all. */
-static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code)
-{
+static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rg_check(x, name)) return false;
     if (x->numel) return true;
     if (dims->n == 0)
@@ -22,8 +21,7 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
 
 /* gx = g [x == y] / (how many of them). Where y is NaN: max and min share g among the
  * NaNs, amax and amin give NaN, as torch does. */
-static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y) return NULL;
@@ -45,8 +43,7 @@ EXTREME(min, K_MIN, "MinBackward1", .doc = "min(x) of everything");
 RG_REDUCE(amax, RG_EVERY_DIM, extreme_check("amax", x, dims, RG_RUNTIME_ERROR))
 RG_REDUCE(amin, RG_EVERY_DIM, extreme_check("amin", x, dims, RG_RUNTIME_ERROR))
 
-static rg_tensor *extreme_all(const rg_op *op, rg_tensor *x)
-{
+static rg_tensor *extreme_all(const rg_op *op, rg_tensor *x) {
     if (!extreme_check(op->name, x, &rg_no_dims, RG_RUNTIME_ERROR)) return NULL;
     return rg_reduce(op, x, &rg_no_dims, RG_UNNAMED, false, 0);
 }
@@ -59,8 +56,7 @@ rg_tensor *rg_min(rg_tensor *x) { return extreme_all(&rg_op_min, x); }
 /* The one dim of the mask; of the flattened tensor, which argmax alone knows: its only one. */
 static int extreme_dim(const void *attr) { return __builtin_ctz(((const struct reduce_attr *)attr)->dims); }
 
-static bool max_dim_shape(rg_call *c)
-{
+static bool max_dim_shape(rg_call *c) {
     rg_reduce_sizes(c->out[1], c->in[0], c->attr);
     c->out[1]->dtype = RG_INT64;
     return rg_reduce_shape(c) && extreme_check(RG_IS(c->op, min_dim) ? "min" : "max", c->in[0],
@@ -68,8 +64,7 @@ static bool max_dim_shape(rg_call *c)
 }
 
 /* gx = g * (position along dim == index) */
-static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g) {
     int dim = extreme_dim(s->attr);
     rg_dims shape = rg_input_dims(s, 0);
     rg_tensor *index = rg_saved_output_at(s, 1), *zeros = rg_zeros_dims(shape, rg_input_dtype(s, 0));
@@ -77,8 +72,7 @@ static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g)
     return rg_scatter(zeros, dim, rg_unsqueeze(index, dim), rg_unsqueeze(g, dim));
 }
 
-static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool keepdim)
-{
+static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool keepdim) {
     rg_tensor *out[2] = { NULL, NULL };
     struct reduce_attr a = { .keepdim = keepdim };
     if (rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &dim)) {
@@ -102,15 +96,13 @@ MAX_DIM(min_dim, "min", true, .doc = "min(x) along dim, and where", .node = "Min
 
 /* ---- argmax, argmin: only where; without a dim, in the flattened tensor ----------------------- */
 
-static bool argmax_shape(rg_call *c)
-{
+static bool argmax_shape(rg_call *c) {
     rg_dims dim = RG_DIMS(extreme_dim(c->attr));
     dim.n = ((const struct reduce_attr *)c->attr)->dims != RG_UNNAMED;
     return rg_reduce_shape_int64(c) && extreme_check(c->op->name, c->in[0], &dim, RG_INDEX_ERROR);
 }
 
-static bool argmax_run(rg_tensor *y, rg_tensor *x, const struct reduce_attr *a, bool smallest)
-{
+static bool argmax_run(rg_tensor *y, rg_tensor *x, const struct reduce_attr *a, bool smallest) {
     rg_tensor *values = rg_new_like(y, x->dtype);
     if (values && (x = rg_contiguous_copy(x, x->dtype))) {
         rg_tensor flat = *x;
@@ -122,8 +114,7 @@ static bool argmax_run(rg_tensor *y, rg_tensor *x, const struct reduce_attr *a, 
     return values && x;
 }
 
-static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims, bool keepdim)
-{
+static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims, bool keepdim) {
     if (!rg_check(x, op->name)) return NULL;
     if (x->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): does not support bool input", op->name);
     return rg_reduce(op, x, dims, RG_UNNAMED, keepdim, 0);

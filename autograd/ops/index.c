@@ -7,14 +7,12 @@
 static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
 static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
 
-static bool index_is_int64(const char *what, const rg_tensor *index)
-{
+static bool index_is_int64(const char *what, const rg_tensor *index) {
     if (index->dtype == RG_INT64) return true;
     return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): Expected dtype int32/int64 for index", what);
 }
 
-static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim)
-{
+static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
     int64_t bad, size = index_size(x, dim);
     if (k_index_within(index, 0, size, &bad)) return true;
     return rg_fail(RG_RUNTIME_ERROR, NULL, "index %lld is out of bounds for dimension %d with size %lld",
@@ -22,8 +20,7 @@ static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim)
 }
 
 /* What index ops along a dim ask of their arguments. */
-static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, int *wrapped)
-{
+static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, int *wrapped) {
     for (int i = 0; i < n; i++)
         if (!rg_check(in[i], op)) return false;
     return rg_wrap_dim(op, dim, in[0]->ndim, wrapped);
@@ -39,8 +36,7 @@ struct index_along_attr { int dim; bool number, scaled; };  /* number: the sourc
 #define index_add_attr    index_along_attr
 
 static bool index_along(const rg_op *op, const void *attr, k_index_how how, rg_tensor *row, const rg_tensor *t,
-                        const rg_tensor *index)
-{
+                        const rg_tensor *index) {
     bool slices = RG_IS(op, index_select) || RG_IS(op, index_add);
     int dim = ((const struct index_along_attr *)attr)->dim;
     if (index) (slices ? k_index_slices : k_index_along)(how, row, t, dim, index);
@@ -49,21 +45,18 @@ static bool index_along(const rg_op *op, const void *attr, k_index_how how, rg_t
 
 static bool take_forward(rg_call *c) { return index_along(c->op, c->attr, K_GET, c->out[0], c->in[0], c->in[1]); }
 
-static rg_tensor *take_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *take_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
     int dim = RG_ATTR(s, index_along)->dim;
     return RG_IS(s->op, gather) ? rg_scatter_add(zeros, dim, rg_saved(s, 1), g)
                                   : rg_index_add(zeros, dim, rg_saved(s, 1), g, 1);
 }
 
-static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
-{
+static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     return index_along(s->op, s->attr, K_ADD, g, buffer, rg_saved(s, 1));
 }
 
-static bool put_forward(rg_call *c)
-{
+static bool put_forward(rg_call *c) {
     rg_tensor *y = c->out[0], source = *c->in[2];
     if (y != c->in[0]) rg_copy_elements(y, c->in[0]);
     if (RG_ATTR(c, index_along)->number) {
@@ -83,8 +76,7 @@ static bool put_forward(rg_call *c)
 
 /* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
 
-static bool gather_shape(rg_call *c)
-{
+static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, gather)->dim;
     if (!index_is_int64("gather", index)) return false;
@@ -105,16 +97,14 @@ RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape =
                  { "(2,3,4) i3(2,5,3)", RG_A(gather, .dim = 1) }, { "() i1()", RG_A(gather, .dim = 0) },
                  { "() i1(3)", RG_A(gather, .dim = 0) }, { "(2,3) i1(0)", RG_A(gather, .dim = 0) }));
 
-rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index)
-{
+rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
     struct gather_attr a = { 0 };
     rg_tensor *in[] = { x, index };
     return index_begin("gather", 2, in, dim, &a.dim) ? rg_apply(&rg_op_gather, &a, sizeof a, 2, in) : NULL;
 }
 
 /* torch takes indices here as the remainder by the size. */
-rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
-{
+rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
     static const char op[] = "take_along_dim";
     int d;
     if (!rg_check(x, op) || !rg_check(index, op)) return NULL;
@@ -144,8 +134,7 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim)
 
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there -------------- */
 
-static bool scatter_shape(rg_call *c)
-{
+static bool scatter_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     const struct scatter_attr *a = RG_ATTR(c, scatter);
     if (!index_is_int64("scatter", index)) return false;
@@ -174,14 +163,12 @@ static bool scatter_shape(rg_call *c)
     return index_in_range(index, x, a->dim);
 }
 
-static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_scatter(g, RG_ATTR(s, scatter)->dim, rg_saved(s, 1), 0);
 }
 
 /* g at the index; zeros where the source is larger than it */
-static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_attr *a = RG_ATTR(s, scatter);
     rg_tensor *index = rg_saved(s, 1);
     if (!index || a->number) return index ? RG_NONE : NULL;
@@ -196,8 +183,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g)
     return g;
 }
 
-static const char *scatter_node(const void *attr)
-{
+static const char *scatter_node(const void *attr) {
     return ((const struct scatter_attr *)attr)->number ? "ScatterBackward1" : "ScatterBackward0";
 }
 
@@ -215,8 +201,7 @@ RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "Sca
 
 /* in place: a name of its own, else NULL; alpha times the source, in its own dtype, as x will take it. */
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim, rg_tensor *index,
-                                rg_tensor *source, double alpha)
-{
+                                rg_tensor *source, double alpha) {
     struct scatter_attr a = { .scaled = alpha != 1 };
     rg_tensor *in[] = { x, index, source };
     if (!index_begin(in_place ? in_place : op->name, 3, in, dim, &a.dim)) return NULL;
@@ -240,20 +225,17 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
 SCATTER_FUNCTIONS(scatter)
 SCATTER_FUNCTIONS(scatter_add)
 
-rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
-{
+rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
     return scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha);
 }
 
-rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha)
-{
+rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
     return scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha);
 }
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
 
-static bool index_select_shape(rg_call *c)
-{
+static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_select)->dim;
     int64_t bad;
@@ -282,8 +264,7 @@ RG_OP(index_select, .doc = "the slices of x at the indices along dim", .node = "
                  { "(2,3) i3()", RG_A(index_select, .dim = 1) }, { "() i1(1)", RG_A(index_select, .dim = 0) },
                  { "(3,2) i1(0)", RG_A(index_select, .dim = 0) }, { "(3,0) i3(2)", RG_A(index_select, .dim = 0) }));
 
-rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
-{
+rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
     struct index_select_attr a = { 0 };
     rg_tensor *in[] = { x, index };
     return index_begin("index_select", 2, in, dim, &a.dim)
@@ -292,8 +273,7 @@ rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index)
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
 
-static bool index_add_shape(rg_call *c)
-{
+static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     int dim = RG_ATTR(c, index_add)->dim;
     int64_t bad;
@@ -327,8 +307,7 @@ static bool index_add_shape(rg_call *c)
         || rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
 }
 
-static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g) {
     return rg_index_select(g, RG_ATTR(s, index_add)->dim, rg_saved(s, 1));
 }
 
@@ -340,8 +319,7 @@ RG_OP(index_add, .doc = "x with slices of the source added at the indices along 
 
 /* ---- one_hot: y[..][c] = index[..] == c --------------------------------------------------------------- */
 
-rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
-{
+rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     int64_t bad;
     if (!rg_check(index, "one_hot")) return NULL;
     if (index->dtype != RG_INT64)
@@ -373,8 +351,7 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes)
 
 struct embedding_attr { int64_t padding_idx; };         /* negative: none */
 
-static bool embedding_shape(rg_call *c)
-{
+static bool embedding_shape(rg_call *c) {
     const rg_tensor *index = c->in[0], *weight = c->in[1];
     rg_tensor *y = c->out[0];
     int64_t bad;
@@ -386,14 +363,12 @@ static bool embedding_shape(rg_call *c)
     return true;
 }
 
-static bool embedding_forward(rg_call *c)
-{
+static bool embedding_forward(rg_call *c) {
     k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
     return true;
 }
 
-static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     rg_dims table = rg_input_dims(s, 1);
     rg_tensor *index = rg_saved(s, 0);
     if (!index) return NULL;
@@ -403,8 +378,7 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g)
     return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
 }
 
-static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
-{
+static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rg_saved(s, 0);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx, width = buffer->size[1];
     if (!index) return false;
@@ -426,8 +400,7 @@ RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of
                  { "i3() (3,2)", RG_A(embedding, -1) }, { "i1(0,2) (3,2)", RG_A(embedding, -1) },
                  { "i3(4) (3,0)", RG_A(embedding, -1) }));
 
-rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o)
-{
+rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o) {
     static const char op[] = "embedding";
     if (!rg_check(index, op) || !rg_check(weight, op)) return NULL;
     struct embedding_attr a = { -1 };

@@ -3,8 +3,7 @@
  */
 #include "autograd/op.h"
 
-static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
-{
+static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     if (!rg_check(x, name) || !rg_check(t, name) || !rg_check_optional(o->weight, name) || !rg_check_optional(o->pos_weight, name))
         return false;
     if (o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"))
@@ -15,15 +14,13 @@ static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_lo
 }
 
 /* torch has no gradient for the weights of most losses. */
-static bool loss_constant(const char *name, const char *function, const char *what, const rg_tensor *t)
-{
+static bool loss_constant(const char *name, const char *function, const char *what, const rg_tensor *t) {
     if (rg_is_none(t) || !t->history || !rg_is_grad_enabled()) return true;
     return rg_fail(RG_RUNTIME_ERROR, name, "The function '%s' is not differentiable with respect to argument '%s'. "
                    "This input cannot have requires_grad True.", function, what);
 }
 
-static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how)
-{
+static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how) {
     return how == RG_MEAN ? rg_mean(each) : how == RG_SUM ? rg_sum(each) : each;
 }
 
@@ -34,14 +31,12 @@ static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how)
 
 struct loss_attr { rg_reduction reduction; double c; };         /* c: beta, delta, or the least denominator */
 
-static k_loss_kind loss_kind(const rg_op *op)
-{
+static k_loss_kind loss_kind(const rg_op *op) {
     return RG_IS(op, mse_loss) ? K_MSE : RG_IS(op, smooth_l1_loss) ? K_SMOOTH_L1 : RG_IS(op, huber_loss) ? K_HUBER
            : RG_IS(op, binary_cross_entropy) ? K_BCE : K_BCE_LOGITS;
 }
 
-static bool loss_shape(rg_call *c)
-{
+static bool loss_shape(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], y)) return false;
     for (int i = c->n_in - 1; i >= 2; i--) {
@@ -58,8 +53,7 @@ static bool loss_shape(rg_call *c)
 
 static const rg_tensor *loss_optional(int n, rg_tensor *const in[], int i) { return i < n && !rg_is_none(in[i]) ? in[i] : NULL; }
 
-static bool loss_forward(rg_call *c)
-{
+static bool loss_forward(rg_call *c) {
     const struct loss_attr *a = RG_ATTR(c, loss);
     rg_tensor *y = c->out[0], *each = y, wide;
     if (a->reduction != RG_EACH && !(rg_broadcast_shapes(c->op->name, c->in[0], c->in[1], &wide)
@@ -72,8 +66,7 @@ static bool loss_forward(rg_call *c)
 }
 
 /* By how much g counts: over n for the mean. */
-static double loss_scale(const struct loss_attr *a, const rg_tensor *x, const rg_tensor *t)
-{
+static double loss_scale(const struct loss_attr *a, const rg_tensor *x, const rg_tensor *t) {
     rg_tensor wide;
     double n = 1;
     if (a->reduction != RG_MEAN || !rg_broadcast_shapes("loss", x, t, &wide)) return 1;
@@ -81,8 +74,7 @@ static double loss_scale(const struct loss_attr *a, const rg_tensor *x, const rg
     return 1 / n;
 }
 
-static rg_tensor *loss_times(const rg_step *s, rg_tensor *slope, rg_tensor *g)
-{
+static rg_tensor *loss_times(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *w = s->n_in > 2 ? rg_saved(s, 2) : RG_NONE;
     if (!x || !t || !w) return NULL;
     double scale = loss_scale(RG_ATTR(s, loss), x, t);
@@ -92,8 +84,7 @@ static rg_tensor *loss_times(const rg_step *s, rg_tensor *slope, rg_tensor *g)
 
 /* d / max((1 - x) x, c). torch's derivatives of that are not its own: by x (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2,
  * by t -1 / max((1 - x) x, e), with e = 1e-12. */
-static rg_tensor *loss_bce_slope(rg_tensor *x, rg_tensor *t, double c)
-{
+static rg_tensor *loss_bce_slope(rg_tensor *x, rg_tensor *t, double c) {
     rg_tensor *x0 = rg_detach(x), *t0 = rg_detach(t), *rest = rg_sub(1, x0), *between = rg_mul(rest, x0);
     rg_tensor *top = rg_add(rg_sub(rg_square(x0), rg_mul(rg_mul(x0, t0), 2)), t0);
     rg_tensor *by_x = rg_div(top, rg_square(rg_mul(rg_add(x0, 1e-12), rg_add(rest, 1e-12))));
@@ -104,8 +95,7 @@ static rg_tensor *loss_bce_slope(rg_tensor *x, rg_tensor *t, double c)
 
 static rg_tensor *loss_sign(rg_tensor *d) { return rg_where(rg_isnan(d), rg_detach(d), rg_sign(d)); }   /* NaN stays */
 
-static rg_tensor *loss_rule_x(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *loss_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *d = rg_sub(x, t), *slope, *w;
     double c = RG_ATTR(s, loss)->c;
     switch (loss_kind(s->op)) {
@@ -121,8 +111,7 @@ static rg_tensor *loss_rule_x(const rg_step *s, rg_tensor *g)
     return loss_times(s, slope, g);
 }
 
-static rg_tensor *loss_rule_t(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *loss_rule_t(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *w;
     switch (loss_kind(s->op)) {
     case K_BCE: return loss_times(s, rg_sub(rg_log(rg_sub(1, x)), rg_log(x)), g);
@@ -133,8 +122,7 @@ static rg_tensor *loss_rule_t(const rg_step *s, rg_tensor *g)
     }
 }
 
-static bool loss_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool loss_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct loss_attr *a = RG_ATTR(s, loss);
     rg_tensor *in[4], wide;
     if (!rg_wants(s, 0)) return true;
@@ -167,8 +155,7 @@ RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(
       RG_SAMPLES({ "(2,3) u(2,3) - -", RG_A(loss, RG_MEAN, 0) }, { "(2,1,3) u(2,1,3) - -", RG_A(loss, RG_EACH, 0) },
                  { "() u() - -", RG_A(loss, RG_SUM, 0) }, { "(0,3) u(0,3) - -", RG_A(loss, RG_SUM, 0) }));
 
-static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c)
-{
+static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c) {
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ x, t });
     static const char *const kernel[] = { "mse_cpu", "smooth_l1_cpu", "huber_cpu" };
     if (!rg_is_float(dtype))
@@ -177,29 +164,25 @@ static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_red
 }
 
 /* Losses weighted element by element; the mean is over the weights' sum, or over the elements. */
-static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight, rg_reduction reduction, bool by_weight)
-{
+static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight, rg_reduction reduction, bool by_weight) {
     if (!each || rg_is_none(weight)) return loss_reduce(each, reduction);
     if (!rg_same_shape(each, weight)) return rg_fail(RG_VALUE_ERROR, name, "Weights and input must have the same size.");
     each = rg_mul(each, weight);
     return reduction == RG_MEAN && by_weight ? rg_div(rg_sum(each), rg_sum(weight)) : loss_reduce(each, reduction);
 }
 
-rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("mse_loss", x, target, &o)) return NULL;
     if (rg_is_none(o.weight)) return loss_apply(&rg_op_mse_loss, x, target, o.reduction, 0);
     return RG_COMPOSITE(loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2), o.weight, o.reduction, true));
 }
 
-rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("l1_loss", x, target, &o)) return NULL;
     return RG_COMPOSITE(loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight, o.reduction, true));
 }
 
-rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("smooth_l1_loss", x, target, &o)) return NULL;
     if (!rg_is_none(o.weight))
         return rg_fail(RG_TYPE_ERROR, "smooth_l1_loss", "smooth_l1_loss() got an unexpected keyword argument 'weight'");
@@ -208,8 +191,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
     return loss_apply(&rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
 }
 
-rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("huber_loss", x, target, &o)) return NULL;
     if (!(o.delta > 0)) return rg_fail(RG_RUNTIME_ERROR, "huber_loss", "huber_loss does not support non-positive values for delta.");
     if (!rg_is_float(x->dtype) && rg_is_float(target->dtype))
@@ -224,8 +206,7 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
 }
 
 /* Is every element in [0, 1]? */
-static bool loss_within_unit(rg_tensor *t, const char *what)
-{
+static bool loss_within_unit(rg_tensor *t, const char *what) {
     RG_SCOPE();
     rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));
     if (!inside) return false;
@@ -233,8 +214,7 @@ static bool loss_within_unit(rg_tensor *t, const char *what)
         || rg_fail(RG_RUNTIME_ERROR, "binary_cross_entropy", "all elements of %s should be between 0 and 1", what);
 }
 
-rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy";
     if (!loss_check(name, p, target, &o)) return NULL;
     if (!rg_same_shape(p, target))
@@ -259,8 +239,7 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
 }
 
 /* In torch the result is written over 1 - target, so that the target's dtype is the result's. */
-rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy_with_logits";
     if (!loss_check(name, x, target, &o)) return NULL;
     if (!rg_same_shape(x, target))
@@ -285,8 +264,7 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *tar
 
 /* ---- kl_div: t (ln t - x), where 0 ln 0 = 0; log_target: e^t (t - x) ----------------------------------- */
 
-rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("kl_div", x, target, &o)) return NULL;
     if (!rg_is_float(x->dtype) || !rg_is_float(target->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "kl_div", "kl_div: Integral inputs not supported.");
@@ -305,23 +283,20 @@ struct nll_loss_attr { int64_t classes, inner, ignore; rg_reduction reduction; c
 
 static const char *nll_loss_node(const void *attr) { return ((const struct nll_loss_attr *)attr)->node; }
 
-static bool nll_loss_shape(rg_call *c)
-{
+static bool nll_loss_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1) rg_copy_shape(c->out[0], c->in[1]);
     return true;
 }
 
 /* What the kernels work on; *scale is what g counts. */
-static bool nll_loss_begin(k_nll_targets *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight, double *scale)
-{
+static bool nll_loss_begin(k_nll_targets *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight, double *scale) {
     if (!target || !weight || !(target = rg_own(rg_contiguous_copy(target, RG_INT64)))) return false;
     *z = (k_nll_targets){ target, rg_is_none(weight) ? NULL : weight, a->classes, a->inner, a->ignore };
     *scale = a->reduction == RG_MEAN ? 1 / k_nll_total(z) : 1;
     return true;
 }
 
-static bool nll_loss_forward(rg_call *c)
-{
+static bool nll_loss_forward(rg_call *c) {
     const struct nll_loss_attr *a = RG_ATTR(c, nll_loss);
     rg_tensor *y = c->out[0], *each = y;
     k_nll_targets z;
@@ -342,8 +317,7 @@ static bool nll_loss_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g) {
     const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
     rg_dims shape = rg_input_dims(s, 0);
     rg_tensor *t = rg_saved(s, 1), *weight = rg_saved(s, 2), *ignored;
@@ -360,8 +334,7 @@ static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g)
     return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), dim, t, g);
 }
 
-static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_dims shape = rg_input_dims(s, 0);
     k_nll_targets z;
     double scale;
@@ -382,8 +355,7 @@ RG_OP(nll_loss, .attr_size = sizeof(struct nll_loss_attr), .doc = "-weight[t] x[
 
 #define NLL_FAIL(code, ...) rg_fail(code, "nll_loss", __VA_ARGS__)
 
-static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight)
-{
+static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
     const char *type = rg_scalar_name(x->dtype);
     if (x->ndim == 0) return NLL_FAIL(RG_VALUE_ERROR, "Expected 1 or more dimensions (got 0)");
     int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
@@ -416,8 +388,7 @@ static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight)
         || NLL_FAIL(RG_RUNTIME_ERROR, "expected scalar type %s but found %s", type, rg_scalar_name(weight->dtype));
 }
 
-rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("nll_loss", x, target, &o) || !nll_loss_check(x, target, o.weight)) return NULL;
     bool viewed = o.reduction == RG_EACH && x->ndim > 2 && x->ndim != 4;
     struct nll_loss_attr a = { .classes = x->size[x->ndim > 1], .inner = 1, .ignore = o.ignore_index, .reduction = o.reduction,
@@ -428,23 +399,20 @@ rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
 
 /* ---- cross_entropy: nll_loss of log_softmax; or -sum(t log_softmax(x)) for probabilities ------------------- */
 
-static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes)
-{
+static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes) {
     if (rg_is_none(weight) || (weight->ndim == 1 && weight->size[0] == classes)) return true;
     return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or "
                    "no classes but got weight tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
 }
 
 /* The weights along dim 1, to multiply with. */
-static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x)
-{
+static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
     rg_dims shape = { .n = x->ndim };
     for (int d = 0; d < x->ndim; d++) shape.v[d] = d == (x->ndim > 1) ? weight->size[0] : 1;
     return rg_reshape_dims(weight, shape);
 }
 
-static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
-{
+static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     int dim = x->ndim > 1;
     int64_t classes = x->size[dim];
     if (o->label_smoothing > 0)
@@ -457,8 +425,7 @@ static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const 
 }
 
 /* (1 - s) nll + s / classes * what a uniform target costs */
-static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_loss_options *o)
-{
+static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     int dim = x->ndim > 1;
     double s = o->label_smoothing, classes = (double)x->size[dim];
     rg_tensor *p = rg_log_softmax(x, dim), *nll = rg_nll_loss_with(p, t, *o);
@@ -475,8 +442,7 @@ static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_lo
     return rg_add(rg_mul(nll, 1 - s), rg_mul(smooth, s / classes));
 }
 
-rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_options o)
-{
+rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("cross_entropy", x, target, &o)) return NULL;
     int dim = x->ndim > 1;
     bool probabilities = rg_same_shape(x, target);

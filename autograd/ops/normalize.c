@@ -13,16 +13,14 @@
 /* x is batch rows for each group; a row is `channels` weights, each for `per` elements. */
 struct norm_attr { int64_t batch, groups, channels, per; double eps; };
 
-static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a)
-{
+static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a) {
     return (k_norm_rows){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
                      .centred = !RG_IS(op, rms_norm) };
 }
 
 static rg_tensor *norm_contiguous(rg_tensor *t) { return rg_is_none(t) ? NULL : rg_contiguous_copy(t, (rg_dtype)t->dtype); }
 
-static bool norm_forward(rg_call *c)
-{
+static bool norm_forward(rg_call *c) {
     rg_tensor *t[3] = { NULL, NULL, NULL };
     bool ok = true;
     for (int i = 0; i < c->n_in; i++) ok &= (t[i] = norm_contiguous(c->in[i])) || rg_is_none(c->in[i]);
@@ -33,23 +31,20 @@ static bool norm_forward(rg_call *c)
 }
 
 /* t as (batch, groups, row) */
-static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t)
-{
+static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
 }
 
 /* h, as rows; and rstd */
-static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd)
-{
+static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
     rg_tensor *x = norm_rows(s, rg_saved(s, 0));
     if (!RG_IS(s->op, rms_norm)) x = rg_sub(x, rg_mean_dim(x, 2, true));
     *rstd = rg_rsqrt(rg_add(rg_mean_dim(rg_square(x), 2, true), ((const struct norm_attr *)s->attr)->eps));
     return rg_mul(x, *rstd);
 }
 
-static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g) {
     const struct norm_attr *a = s->attr;
     rg_tensor *rstd, *h = norm_unit(s, &rstd), *w = rg_saved(s, 1);
     g = norm_rows(s, g);
@@ -63,23 +58,20 @@ static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g)
 }
 
 /* The sum of what each weight serves. */
-static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t)
-{
+static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     t = rg_sum_dims(rg_reshape(t, a->batch, a->groups, a->channels, a->per), RG_DIMS(0, 3), false);
     return rg_reshape_dims(t, rg_input_dims(s, s->input));
 }
 
-static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g) {
     rg_tensor *rstd;
     return norm_gather(s, rg_mul(norm_rows(s, g), norm_unit(s, &rstd)));
 }
 
 static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_gather(s, g); }
 
-static bool norm_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct norm_attr *a = s->attr;
     if (!rg_wants(s, 0) && !rg_wants(s, 1)) return true;
     rg_tensor *x = rg_saved(s, 0), *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
@@ -126,8 +118,7 @@ RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims", .
                  { "(2,40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(0,3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
 
 /* Wraps around for what has no elements and absurd sizes. */
-static int64_t norm_product(const rg_tensor *x, int from, int to)
-{
+static int64_t norm_product(const rg_tensor *x, int from, int to) {
     uint64_t n = 1;
     for (int d = from; d < to; d++) n *= (uint64_t)x->size[d];
     return (int64_t)n;
@@ -137,8 +128,7 @@ static int64_t norm_product(const rg_tensor *x, int from, int to)
 
 /* Is x's shape [*, normalized_shape], and the weight's (and bias's) normalized_shape? */
 static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
-                       struct norm_attr *a)
-{
+                       struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };
     if (!rg_check(x, op) || !rg_check_dims(op, shape->n)) return false;
     for (int i = 0; i < n; i++)
@@ -163,8 +153,7 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
     return true;
 }
 
-static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
-{
+static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     if (!rg_is_float(x->dtype))
         return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(x->dtype));
     if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
@@ -172,16 +161,14 @@ static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, 
                                                                         : "all inputs must share same datatype.");
 }
 
-rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps)
-{
+rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps) {
     struct norm_attr a = { .eps = eps };
     if (!norm_check("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2, &a)
         || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias)) return NULL;
     return RG_APPLY(layer_norm, &a, x, weight, bias);
 }
 
-rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps)
-{
+rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
     if (eps < 0 && x) a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
     if (!norm_check("rms_norm", "", x, &normalized_shape, &weight, 1, &a) || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
@@ -192,8 +179,7 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
 
 #define GROUP_FAIL(...) NORM_FAIL("group_norm", __VA_ARGS__)
 
-rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps)
-{
+rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps) {
     if (!rg_check(x, "group_norm") || !rg_check_optional(weight, "group_norm") || !rg_check_optional(bias, "group_norm")) return NULL;
     if (x->ndim < 2) return GROUP_FAIL("Expected at least 2 dimensions for input tensor but received %d", x->ndim);
     if (groups <= 0) return GROUP_FAIL("Expected num groups to be greater than 0, got %lld", (long long)groups);
@@ -221,8 +207,7 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
 
 /* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------------------------- */
 
-rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps)
-{
+rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     if (!rg_check(x, "normalize")) return NULL;
     if (!rg_is_float(x->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "normalize", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
@@ -233,14 +218,12 @@ rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps)
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim -------------------- */
 
 /* t over its norm, which is raised to eps without the gradient's knowing. */
-static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps)
-{
+static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
     rg_tensor *norm = rg_norm_dim(t, 2, dim, true), *value = norm ? rg_detach(norm) : NULL;
     return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
 }
 
-rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
-{
+rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps) {
     rg_tensor wide = { 0 };
     if (!rg_check(a, "cosine_similarity") || !rg_check(b, "cosine_similarity")) return NULL;
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ a, b });
@@ -262,8 +245,7 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
 /* ---- dropout: x times a mask of 0 and 1 / (1 - p) ------------------------------------------------------ */
 
 /* Like x, and laid out as x is: the mask is drawn in memory order. */
-static rg_tensor *dropout_mask(rg_tensor *x)
-{
+static rg_tensor *dropout_mask(rg_tensor *x) {
     int order[RG_MAX_DIMS];
     rg_dims sizes = { .n = x->ndim }, back = sizes;
     if (rg_memory_order(x, order)) return rg_empty_like(x);
@@ -271,8 +253,7 @@ static rg_tensor *dropout_mask(rg_tensor *x)
     return rg_permute_dims(rg_empty_dims(sizes, x->dtype), back);
 }
 
-rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g)
-{
+rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rg_check(x, "dropout")) return NULL;
     if (!(p >= 0 && p <= 1))
         return rg_fail(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, "dropout", "dropout probability has to be between 0 and 1, but got %s", rg_str(rg_scalar_dtype(p, RG_FLOAT64)));

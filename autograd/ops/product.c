@@ -5,36 +5,31 @@
 
 #define PRODUCT_FAIL(...) rg_fail(RG_RUNTIME_ERROR, __VA_ARGS__)
 
-static bool product_mismatch(const char *op, int64_t n, int64_t k, int64_t k2, int64_t m)
-{
+static bool product_mismatch(const char *op, int64_t n, int64_t k, int64_t k2, int64_t m) {
     return PRODUCT_FAIL(op, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
                         (long long)n, (long long)k, (long long)k2, (long long)m);
 }
 
-static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int64_t batch2, int64_t k2)
-{
+static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int64_t batch2, int64_t k2) {
     return PRODUCT_FAIL(op, "Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] but got: [%lld, %lld].",
                         (long long)batch, (long long)k, (long long)batch2, (long long)k2);
 }
 
 /* t with a dim of size 1 more at `at`: a vector as a matrix. */
-static rg_tensor product_raise(rg_tensor t, int at)
-{
+static rg_tensor product_raise(rg_tensor t, int at) {
     rg_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
     return t;
 }
 
 /* How many vectors t consists of, if they lie along `dim`. */
-static int64_t product_vectors(const rg_tensor *t, int dim)
-{
+static int64_t product_vectors(const rg_tensor *t, int dim) {
     int64_t n = 1;
     for (int d = 0; d < t->ndim; d++) n *= d == dim ? 1 : t->size[d];
     return n;
 }
 
 /* Contiguous batches of matrices as one matrix with all the rows. */
-static rg_tensor product_folded(const rg_tensor *t)
-{
+static rg_tensor product_folded(const rg_tensor *t) {
     rg_tensor y = *t;
     y.ndim = 2;
     y.size[0] = product_vectors(t, t->ndim - 1);
@@ -44,8 +39,7 @@ static rg_tensor product_folded(const rg_tensor *t)
 }
 
 /* y's shape: the batches broadcast; a vector has no rows or columns. */
-static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b)
-{
+static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b) {
     rg_tensor batch_a = *a, batch_b = *b;
     batch_a.ndim = (uint8_t)RG_MAX(a->ndim - 2, 0);
     batch_b.ndim = (uint8_t)RG_MAX(b->ndim - 2, 0);
@@ -57,8 +51,7 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
 
 /* Makes *gin a^T b or a b or a b^T, of matrices; with folding, of all their rows, which is left to the rule if they
  * aren't contiguous. */
-static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, bool fold)
-{
+static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, bool fold) {
     rg_tensor l = *a, r = *b, y = { 0 };
     if (fold && !(a->flags & b->flags & RG_CONTIGUOUS)) return true;
     if (fold) l = product_folded(&l), r = product_folded(&r);
@@ -77,8 +70,7 @@ struct matmul_attr { const char *name, *node; matmul_kind kind; bool swapped; };
 
 static const char *matmul_node(const void *attr) { return ((const struct matmul_attr *)attr)->node; }
 
-static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, const rg_tensor *b, const rg_tensor *y)
-{
+static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, const rg_tensor *b, const rg_tensor *y) {
     const char *name = how->name;
     if (a->size[a->ndim - 1] == b->size[b->ndim == 1 ? 0 : b->ndim - 2] && a->dtype == b->dtype && a->dtype != RG_BOOL) return true;
     rg_tensor row = a->ndim == 1 ? product_raise(*a, 0) : *a, column = b->ndim == 1 ? product_raise(*b, 1) : *b;
@@ -116,8 +108,7 @@ static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, cons
     return a->dtype != RG_BOOL || empty || rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for 'Bool'", unready[how->kind]);
 }
 
-static bool matmul_shape(rg_call *c)
-{
+static bool matmul_shape(rg_call *c) {
     const struct matmul_attr *how = RG_ATTR(c, matmul);
     const rg_tensor *a = c->in[0], *b = c->in[1];
     if (a->ndim == 0 || b->ndim == 0)
@@ -125,8 +116,7 @@ static bool matmul_shape(rg_call *c)
     return product_shape(how->name, c->out[0], a, b) && matmul_check(how, a, b, c->out[0]);
 }
 
-static bool matmul_forward(rg_call *c)
-{
+static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0], *b = c->in[1];
     rg_tensor y = *c->out[0], row, column;
     if (a->ndim == 1) {
@@ -143,8 +133,7 @@ static bool matmul_forward(rg_call *c)
 }
 
 /* Vectors become matrices, and g one of their shape. */
-static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rg_saved(s, 1);
     bool row = rg_input_dims(s, 0).n == 1;
     if (b && b->ndim == 1) b = rg_unsqueeze(b, -1), g = rg_unsqueeze(g, -1);
@@ -152,8 +141,7 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g)
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }
 
-static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rg_saved(s, 0);
     int ndim = rg_input_dims(s, 1).n;
     if (ndim == 1) g = rg_unsqueeze(g, -1);
@@ -168,8 +156,7 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g)
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-static bool matmul_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *b = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
     if (!a || !b) return false;
     if (!rg_is_none(b) && b->ndim > 1 && rg_input_dims(s, 0).n > 1 && !product_gradient(&gin[0], g, false, b, true, false))
@@ -188,8 +175,7 @@ RG_OP(matmul, .attr_size = sizeof(struct matmul_attr), .doc = "a b, on the last 
                  MATMUL("(3)", "(2,3,2)"), MATMUL("(2,2,3)", "(2,3,1)"), MATMUL("(0,3)", "(3,2)"), MATMUL("(2,0)", "(0,2)"),
                  MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"), MATMUL("(0,2,3)", "(3,2)")));
 
-rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
     struct matmul_attr how = { "matmul", "UnsafeViewBackward0", MATMUL_BMM, false };
     if (!rg_check(a, "matmul") || !rg_check(b, "matmul")) return NULL;
     if (a->ndim == 0 || b->ndim == 0) return RG_APPLY(matmul, &how, a, b);      /* which fails */
@@ -209,16 +195,14 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b)
     return RG_APPLY(matmul, &how, a, b);
 }
 
-rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "dot") || !rg_check(b, "dot")) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
         return PRODUCT_FAIL("dot", "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
 }
 
-rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
     if (a->ndim == 0) return rg_fail(RG_INDEX_ERROR, "mv", "Dimension specified as 0 but tensor has no dimensions");
     if (a->ndim != 2 || b->ndim != 1)
@@ -226,23 +210,20 @@ rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b)
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
 }
 
-rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "mm") || !rg_check(b, "mm")) return NULL;
     if (a->ndim != 2 || b->ndim != 2)
         return PRODUCT_FAIL("mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2");
     return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
 }
 
-static bool bmm_check(const char *op, const rg_tensor *a, const rg_tensor *b)
-{
+static bool bmm_check(const char *op, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim != 3 || b->ndim != 3) return PRODUCT_FAIL(op, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
     return (a->size[0] == b->size[0] && a->size[2] == b->size[1])
         || product_batch_mismatch(op, a->size[0], a->size[2], b->size[0], b->size[1]);
 }
 
-rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "bmm") || !rg_check(b, "bmm") || !bmm_check("bmm", a, b)) return NULL;
     return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
 }
@@ -251,21 +232,18 @@ rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b)
 
 struct addmm_attr { double beta, alpha; bool batched; };
 
-static const char *addmm_node(const void *attr)
-{
+static const char *addmm_node(const void *attr) {
     return ((const struct addmm_attr *)attr)->batched ? "BaddbmmBackward0" : "AddmmBackward0";
 }
 
-static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b)
-{
+static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
     const char *const name[] = { rg_scalar_name(c->dtype), rg_scalar_name(a->dtype), rg_scalar_name(b->dtype) };
     if (c->dtype != b->dtype) return PRODUCT_FAIL(op, "self and mat2 must have the same dtype, but got %s and %s", name[0], name[2]);
     if (a->dtype != b->dtype) return PRODUCT_FAIL(op, "mat1 and mat2 must have the same dtype, but got %s and %s", name[1], name[2]);
     return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, op, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
-static bool baddbmm_same_dtype(const rg_tensor *c, const rg_tensor *a, const rg_tensor *b)
-{
+static bool baddbmm_same_dtype(const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
     if (a->dtype != b->dtype)
         return PRODUCT_FAIL("baddbmm", "expected scalar type %s but found %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
     if (c->dtype != a->dtype)
@@ -274,8 +252,7 @@ static bool baddbmm_same_dtype(const rg_tensor *c, const rg_tensor *a, const rg_
     return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, "baddbmm", "\"baddbmm\" not implemented for 'Bool'");
 }
 
-static bool addmm_shape(rg_call *c)
-{
+static bool addmm_shape(rg_call *c) {
     const struct addmm_attr *attr = RG_ATTR(c, addmm);
     const char *op = attr->batched ? "baddbmm" : "addmm";
     const rg_tensor *bias = c->in[0], *a = c->in[1], *b = c->in[2];
@@ -291,8 +268,7 @@ static bool addmm_shape(rg_call *c)
     return rg_is_float(a->dtype) || fits || PRODUCT_FAIL(op, "value cannot be converted to type int64_t without overflow");
 }
 
-static bool addmm_forward(rg_call *c)
-{
+static bool addmm_forward(rg_call *c) {
     const struct addmm_attr *attr = RG_ATTR(c, addmm);
     if (attr->beta != 0) rg_copy_elements(c->out[0], c->in[0]);
     return k_addmatmul(c->out[0], c->in[1], c->in[2], attr->alpha, attr->beta);
@@ -301,13 +277,11 @@ static bool addmm_forward(rg_call *c)
 static rg_tensor *addmm_scaled(rg_tensor *g, double by) { return by == 1 ? g : rg_mul(g, by); }
 static rg_tensor *addmm_rule_c(const rg_step *s, rg_tensor *g) { return addmm_scaled(g, RG_ATTR(s, addmm)->beta); }
 
-static rg_tensor *addmm_rule_a(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *addmm_rule_a(const rg_step *s, rg_tensor *g) {
     return addmm_scaled(rg_matmul(g, rg_mT(rg_saved(s, 2))), RG_ATTR(s, addmm)->alpha);
 }
 
-static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g) {
     return addmm_scaled(rg_matmul(rg_mT(rg_saved(s, 1)), g), RG_ATTR(s, addmm)->alpha);
 }
 
@@ -319,13 +293,11 @@ RG_OP(addmm, .attr_size = sizeof(struct addmm_attr), .doc = "beta c + alpha a b"
                  { "(3) (0,2) (2,3)", RG_A(addmm, 1, 1, false) }, { "(2,1,4) (2,3,2) (2,2,4)", RG_A(addmm, 2, 0.5, true) },
                  { "(3,4) (0,3,2) (0,2,4)", RG_A(addmm, 1, 1, true) }));
 
-rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha)
-{
+rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
     return RG_APPLY(addmm, RG_A(addmm, beta, alpha, false), c, a, b);
 }
 
-rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha)
-{
+rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
     return RG_APPLY(addmm, RG_A(addmm, beta, alpha, true), c, a, b);
 }
 
@@ -335,8 +307,7 @@ struct linear_attr { const char *node; };
 
 static const char *linear_node(const void *attr) { return ((const struct linear_attr *)attr)->node; }
 
-static bool linear_shape(rg_call *c)
-{
+static bool linear_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *w = c->in[1], *bias = c->in[2];
     rg_dims rows = { 2, { product_vectors(x, x->ndim - 1), w->size[0] } };
     rg_tensor *y = c->out[0];
@@ -349,8 +320,7 @@ static bool linear_shape(rg_call *c)
     return rg_may_expand("linear", bias, rows) && addmm_same_dtype("linear", bias, x, w);
 }
 
-static bool linear_forward(rg_call *c)
-{
+static bool linear_forward(rg_call *c) {
     rg_tensor y = *c->out[0], x = *c->in[0], w = k_turned(c->in[1]);
     bool biased = !rg_is_none(c->in[2]);
     if (biased) rg_copy_elements(&y, c->in[2]);
@@ -360,8 +330,7 @@ static bool linear_forward(rg_call *c)
 
 static rg_tensor *linear_rule_x(const rg_step *s, rg_tensor *g) { return rg_matmul(g, rg_saved(s, 1)); }
 
-static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0);
     if (!x) return NULL;
     int64_t rows = product_vectors(x, x->ndim - 1);
@@ -370,8 +339,7 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g)
 
 static rg_tensor *linear_rule_bias(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
-static bool linear_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
     if (!x || !w) return false;
     return g->ndim < 2 || ((rg_is_none(w) || product_gradient(&gin[0], g, false, w, false, false))
@@ -387,8 +355,7 @@ RG_OP(linear, .attr_size = sizeof(struct linear_attr), .doc = "x w^T + bias", .n
                  { "(2,3) (4,3) (1)", RG_A(linear, "") }, { "(0,3) (2,3) (2)", RG_A(linear, "") },
                  { "(2,0) (2,0) (2)", RG_A(linear, "") }));
 
-rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
-{
+rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     if (!rg_check(x, "linear") || !rg_check(weight, "linear") || !rg_check_optional(bias, "linear")) return NULL;
     if (x->ndim == 0 || weight->ndim == 0)
         return PRODUCT_FAIL("linear", "both arguments to linear need to be at least 1D, but they are %dD and %dD",
@@ -416,8 +383,7 @@ rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias)
 
 /* ---- what is made of them ------------------------------------------------------------------------ */
 
-rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "outer") || !rg_check(b, "outer")) return NULL;
     if (a->ndim != 1 || b->ndim != 1)
         return PRODUCT_FAIL("outer", "outer: Expected 1-D argument %s, but got %d-D", a->ndim != 1 ? "self" : "vec2",
@@ -425,8 +391,7 @@ rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b)
     return RG_COMPOSITE(rg_mul(rg_unsqueeze(a, 1), b));
 }
 
-rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "inner") || !rg_check(b, "inner")) return NULL;
     if (a->ndim == 0 || b->ndim == 0) return rg_mul(a, b);
     if (a->size[a->ndim - 1] != b->size[b->ndim - 1])
@@ -436,8 +401,7 @@ rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b)
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
 
-rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n)
-{
+rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n) {
     rg_dims in_a = { .n = n }, in_b = { .n = n };
     if (!rg_check(a, "tensordot") || !rg_check(b, "tensordot")) return NULL;
     if (n < 0) return PRODUCT_FAIL("tensordot", "tensordot expects dims >= 0, but got dims=%d", n);
@@ -448,8 +412,7 @@ rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n)
 }
 
 /* t as a matrix, its named dims last or first; shape gets the others' sizes. */
-static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first, rg_dims *shape)
-{
+static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first, rg_dims *shape) {
     uint32_t mask = 0;
     int others = t->ndim - named->n, at = named_first ? named->n : 0, last = named_first ? 0 : others;
     int64_t n = 1, k = 1;
@@ -469,8 +432,7 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
     return named_first ? rg_reshape(t, k, n) : rg_reshape(t, n, k);
 }
 
-rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b)
-{
+rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b) {
     rg_dims shape = { 0 };
     if (!rg_check(a, "tensordot") || !rg_check(b, "tensordot") || !rg_check_dims("tensordot", in_a.n)
         || !rg_check_dims("tensordot", in_b.n)) return NULL;

@@ -5,8 +5,7 @@
 
 #include <math.h>
 
-rg_tensor *rg_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none, bool keepdim, double p)
-{
+rg_tensor *rg_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none, bool keepdim, double p) {
     struct reduce_attr a = { .dims = dims->n ? 0 : none, .keepdim = keepdim, .p = p };
     if (!rg_check(x, op->name) || !rg_check_dims(op->name, dims->n)) return NULL;
     for (int i = 0, d; i < dims->n; i++) {
@@ -18,8 +17,7 @@ rg_tensor *rg_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_
     return rg_apply(op, &a, sizeof a, 1, &x);
 }
 
-void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a)
-{
+void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a) {
     int n = 0;
     for (int d = 0; d < x->ndim; d++) {
         if (!(a->dims >> d & 1)) y->size[n++] = x->size[d];
@@ -28,25 +26,21 @@ void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr 
     y->ndim = (uint8_t)n;
 }
 
-bool rg_reduce_shape(rg_call *c)
-{
+bool rg_reduce_shape(rg_call *c) {
     rg_reduce_sizes(c->out[0], c->in[0], c->attr);
     return true;
 }
 
-bool rg_reduce_shape_int64(rg_call *c)
-{
+bool rg_reduce_shape_int64(rg_call *c) {
     c->out[0]->dtype = RG_INT64;
     return rg_reduce_shape(c);
 }
 
-static bool reduce_shape_sum(rg_call *c)
-{
+static bool reduce_shape_sum(rg_call *c) {
     return rg_is_float(c->in[0]->dtype) ? rg_reduce_shape(c) : rg_reduce_shape_int64(c);
 }
 
-rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a)
-{
+rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a) {
     rg_dims shape = { .n = ndim };
     if (a->keepdim || !rg_check(g, "reduce") || g->ndim == 0) return g;
     for (int d = 0, k = 0; d < ndim; d++) shape.v[d] = a->dims >> d & 1 ? 1 : g->size[k++];
@@ -54,16 +48,14 @@ rg_tensor *rg_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a
 }
 
 /* How many elements make one. */
-static double reduce_count(const rg_dims *shape, const struct reduce_attr *a)
-{
+static double reduce_count(const rg_dims *shape, const struct reduce_attr *a) {
     double n = 1;
     for (int d = 0; d < shape->n; d++)
         if (a->dims >> d & 1) n *= (double)shape->v[d];
     return n;
 }
 
-rg_tensor *rg_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr *a, bool nan_too)
-{
+rg_tensor *rg_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr *a, bool nan_too) {
     if (!rg_check(x, "reduce") || !rg_check(y, "reduce")) return NULL;
     y = rg_reduce_restore(y, x->ndim, a);
     rg_tensor *same = rg_eq(x, y);
@@ -73,8 +65,7 @@ rg_tensor *rg_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr 
 }
 
 /* g where it came from: gx = g, expanded. */
-static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rg_input_dims(s, 0);
     return rg_expand_dims(rg_reduce_restore(g, shape.n, s->attr), shape);
 }
@@ -93,8 +84,7 @@ static bool reduce_named(const void *attr) { return ((const struct reduce_attr *
 static const char *sum_node(const void *attr) { return reduce_named(attr) ? "SumBackward1" : "SumBackward0"; }
 
 /* Of few elements that make one: g written out, since what comes next walks that faster. */
-static bool sum_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_dims shape = rg_input_dims(s, 0);
     const rg_tensor *g = s->g[0];
     if (g->numel != 1 || reduce_count(&shape, s->attr) > 4096) return true;
@@ -114,8 +104,7 @@ RG_REDUCE(sum, RG_EVERY_DIM, true)
 
 /* ---- nansum: the same without NaNs; gx = g where x is a number ----------------------------- */
 
-static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0);
     return rg_mul(reduce_expand(s, g), rg_eq(x, x));
 }
@@ -129,8 +118,7 @@ RG_REDUCE(nansum, RG_EVERY_DIM, true)
 
 static const char *mean_node(const void *attr) { return reduce_named(attr) ? "MeanBackward1" : "MeanBackward0"; }
 
-static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rg_input_dims(s, 0);
     return rg_div(reduce_expand(s, g), reduce_count(&shape, s->attr));
 }
@@ -138,8 +126,7 @@ static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g)
 RG_REDUCTION(mean, (k_mean(y, x, a->dims), true), .doc = "sum(x) / n over dims", .node_of = mean_node,
              .shape = rg_reduce_shape, .grad = { RG_RULE(0, mean_rule) }, REDUCE_SAMPLES);
 
-static bool mean_check(rg_tensor *x)
-{
+static bool mean_check(rg_tensor *x) {
     if (!rg_check(x, "mean")) return false;
     if (rg_is_float(x->dtype)) return true;
     return rg_fail(RG_RUNTIME_ERROR, NULL, "mean(): could not infer output dtype. Input dtype must be either a "
@@ -152,8 +139,7 @@ RG_REDUCE(mean, RG_EVERY_DIM, mean_check(x))
 
 static const char *prod_node(const void *attr) { return reduce_named(attr) ? "ProdBackward1" : "ProdBackward0"; }
 
-static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y) return NULL;
@@ -176,15 +162,13 @@ RG_REDUCTION(prod, (k_reduce(K_PROD, y, x, a->dims), true), .doc = "the product 
                         { "(3,0)", RG_REDUCE_ATTR(2) }));
 
 rg_tensor *rg_prod(rg_tensor *x) { return rg_reduce(&rg_op_prod, x, &rg_no_dims, RG_UNNAMED, false, 0); }
-rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim)
-{
+rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim) {
     return rg_reduce(&rg_op_prod, x, &RG_DIMS(dim), 0, keepdim, 0);
 }
 
 /* ---- any, all, count_nonzero: what is not 0, NaN included ----------------------------------- */
 
-static bool any_shape(rg_call *c)
-{
+static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
     return rg_reduce_shape(c);
 }
@@ -200,13 +184,11 @@ RG_REDUCE(all, 0, true)
 RG_REDUCTION(count_nonzero, (k_reduce(K_COUNT, y, x, a->dims), true), .doc = "how many x over dims are not 0",
              .shape = rg_reduce_shape_int64, REDUCE_SAMPLES);
 
-rg_tensor *rg_count_nonzero(rg_tensor *x)
-{
+rg_tensor *rg_count_nonzero(rg_tensor *x) {
     return rg_reduce(&rg_op_count_nonzero, x, &rg_no_dims, RG_UNNAMED, false, 0);
 }
 
-rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims)
-{
+rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {
     return rg_reduce(&rg_op_count_nonzero, x, &dims, RG_EVERY_DIM, false, 0);
 }
 
@@ -214,8 +196,7 @@ rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) { return rg_count_nonzero
 
 /* ---- var: sum((x - mean)^2) / max(0, n - correction); std: its root -------------------------- */
 
-static bool var_shape(rg_call *c)
-{
+static bool var_shape(rg_call *c) {
     if (!rg_is_float(c->in[0]->dtype))
         return rg_fail(RG_RUNTIME_ERROR, c->op->name, "std and var only support floating point and complex "
                        "dtypes");
@@ -224,8 +205,7 @@ static bool var_shape(rg_call *c)
 
 /* gx = g 2 (x - mean) / (n - correction). Where that divisor isn't positive, torch gives
  * infinity, or NaN at the mean, if no dim was named, and the formula's value else. */
-static rg_tensor *var_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0);
     if (!x) return NULL;
@@ -237,8 +217,7 @@ static rg_tensor *var_rule(const rg_step *s, rg_tensor *g)
 }
 
 /* g / (2 y), 0 where y is 0, is the g of var */
-static rg_tensor *std_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *std_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rg_saved_output(s);
     return var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq(y, 0), 0));
 }
@@ -271,8 +250,7 @@ REDUCE_VAR(std)
 
 /* gx = g x |x|^(p-2) / y^(p-1), in torch's form for each p: 0 where the norm is 0, and
  * below 1 also where x is. */
-static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     double p = a->p;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
@@ -305,8 +283,7 @@ RG_REDUCTION(norm, k_norm(y, x, a->dims, a->p), .doc = "sum(|x|^p)^(1/p) over di
                         NORM_SAMPLE("(0,3)", 2, 2), NORM_SAMPLE("(3,0)", 3, 2)));
 
 /* Nothing has no largest or smallest. dims: as they were given. */
-static bool norm_check(rg_tensor *x, double p, const rg_dims *dims)
-{
+static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rg_check(x, "norm")) return false;
     if (!rg_is_float(x->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "norm", "linalg.vector_norm: Expected a floating point or complex tensor "
@@ -323,8 +300,7 @@ static bool norm_check(rg_tensor *x, double p, const rg_dims *dims)
     return true;
 }
 
-static rg_tensor *norm_over(rg_tensor *x, double p, const rg_dims *dims, bool keepdim)
-{
+static rg_tensor *norm_over(rg_tensor *x, double p, const rg_dims *dims, bool keepdim) {
     return norm_check(x, p, dims) ? rg_reduce(&rg_op_norm, x, dims, RG_EVERY_DIM, keepdim, p) : NULL;
 }
 
@@ -335,8 +311,7 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) { retur
 
 /* ---- logsumexp: ln sum(e^x); gx = g e^(x - y) ---------------------------------------------------- */
 
-static rg_tensor *logsumexp_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *logsumexp_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y) return NULL;
     y = rg_reduce_restore(y, x->ndim, s->attr);
@@ -347,8 +322,7 @@ RG_REDUCTION(logsumexp, k_logsumexp(y, x, a->dims), .doc = "ln sum(e^x) over dim
              .typing = RG_FLOATED, .shape = rg_reduce_shape,
              .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, logsumexp_rule) }, REDUCE_SAMPLES);
 
-rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim)
-{
+rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     rg_dims ones = { .n = RG_MAX_DIMS, .v = { 1, 1, 1, 1, 1, 1, 1, 1 } };
     char text[192];
     if (!rg_check(x, "logsumexp")) return NULL;

@@ -5,13 +5,11 @@
 
 struct softmax_attr { int dim; };
 
-static k_softmax_kind softmax_kind(const rg_op *op)
-{
+static k_softmax_kind softmax_kind(const rg_op *op) {
     return RG_IS(op, softmax) ? K_SOFTMAX_PLAIN : RG_IS(op, log_softmax) ? K_LOG_SOFTMAX : K_SAFE_SOFTMAX;
 }
 
-static bool softmax_shape(rg_call *c)
-{
+static bool softmax_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     const char *name = RG_IS(c->op, log_softmax) ? "log_softmax" : "softmax";
     if (!rg_is_float(x->dtype))
@@ -20,14 +18,12 @@ static bool softmax_shape(rg_call *c)
     return rg_shape_same(c);
 }
 
-static bool softmax_forward(rg_call *c)
-{
+static bool softmax_forward(rg_call *c) {
     k_softmax(c->out[0], c->in[0], RG_ATTR(c, softmax)->dim, softmax_kind(c->op));
     return true;
 }
 
-static bool softmax_fused(const rg_step *s, rg_tensor *gx[])
-{
+static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
     rg_tensor *y = rg_saved_output(s), *g = y ? rg_contiguous_copy(s->g[0], (rg_dtype)y->dtype) : NULL;    /* a sum's is expanded */
     if (g && (gx[0] = rg_new_like(y, y->dtype))) k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim, softmax_kind(s->op));
     rg_release(g);
@@ -42,8 +38,7 @@ static bool softmax_fused(const rg_step *s, rg_tensor *gx[])
 
 /* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) -------------------------------- */
 
-static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rg_saved_output(s);
     return rg_mul(y, rg_sub(g, rg_sum_dim(rg_mul(g, y), RG_ATTR(s, softmax)->dim, true)));
 }
@@ -53,8 +48,7 @@ RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", SO
 /* The same, with 0 for a row that is -inf throughout, which attention masks out. */
 RG_OP(safe_softmax, .doc = "softmax, with 0 for rows of -inf", .node = "SafeSoftmaxBackward0", SOFTMAX_ROW(safe_softmax, softmax_rule));
 
-static rg_tensor *softmax_apply(const char *name, const rg_op *op, rg_tensor *x, int dim)
-{
+static rg_tensor *softmax_apply(const char *name, const rg_op *op, rg_tensor *x, int dim) {
     struct softmax_attr a;
     return rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &a.dim) ? rg_apply(op, &a, sizeof a, 1, &x) : NULL;
 }
@@ -64,8 +58,7 @@ rg_tensor *rg_safe_softmax(rg_tensor *x, int dim) { return softmax_apply("softma
 
 /* ---- log_softmax: y = x - ln sum(e^x); gx = g - e^y sum(g) ------------------------------- */
 
-static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g) {
     return rg_sub(g, rg_mul(rg_exp(rg_saved_output(s)), rg_sum_dim(g, RG_ATTR(s, softmax)->dim, true)));
 }
 

@@ -8,8 +8,7 @@
 
 struct sort_attr { int dim; bool descending, sorted; int64_t k; };
 
-static bool sort_shape(rg_call *c)
-{
+static bool sort_shape(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
     rg_shape_same(c);
     for (int i = 0; i < 2 && RG_IS(c->op, topk) && c->in[0]->ndim; i++) c->out[i]->size[a->dim] = a->k;
@@ -17,15 +16,13 @@ static bool sort_shape(rg_call *c)
     return true;
 }
 
-static bool sort_forward(rg_call *c)
-{
+static bool sort_forward(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
     if (RG_IS(c->op, topk)) return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
     return k_sort(c->out[0], c->out[1], c->in[0], a->dim, a->descending);
 }
 
-static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
     return rg_scatter(zeros, RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
 }
@@ -43,27 +40,23 @@ RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackw
                  { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
                  { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
 
-static rg_values_indices sort_apply(const rg_op *op, rg_tensor *x, const struct sort_attr *a)
-{
+static rg_values_indices sort_apply(const rg_op *op, rg_tensor *x, const struct sort_attr *a) {
     rg_tensor *out[2] = { NULL, NULL };
     rg_apply_outputs(op, a, sizeof *a, 1, &x, out);
     return (rg_values_indices){ out[0], out[1] };
 }
 
-rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending)
-{
+rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
     struct sort_attr a = { .descending = descending };
     bool ok = rg_check(x, "sort") && rg_wrap_dim("sort", dim, x->ndim, &a.dim);
     return ok ? sort_apply(&rg_op_sort, x, &a) : (rg_values_indices){ NULL, NULL };
 }
 
-rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending)
-{
+rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
     return rg_check(x, "argsort") ? RG_COMPOSITE(rg_sort(x, dim, descending).indices) : NULL;
 }
 
-static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a)
-{
+static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
     if (!rg_check(x, "topk") || !rg_wrap_dim("topk", dim, x->ndim, &a->dim)) return false;
     if (a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1))
         return rg_fail(RG_RUNTIME_ERROR, "topk", "selected index k out of range");
@@ -71,8 +64,7 @@ static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a)
     return true;
 }
 
-rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted)
-{
+rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted) {
     struct sort_attr a = { .descending = largest, .sorted = sorted, .k = k };
     return topk_check(x, dim, &a) ? sort_apply(&rg_op_topk, x, &a) : (rg_values_indices){ NULL, NULL };
 }
@@ -82,8 +74,7 @@ rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool s
 
 struct unique_attr { int dim; };        /* -1: elements; else slices along dim */
 
-static bool unique_make(rg_call *c)
-{
+static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0], **y = c->out, *first = NULL, *flat = NULL;
     int dim = RG_ATTR(c, unique)->dim;
     int64_t n = dim < 0 ? x->numel : x->size[dim];
@@ -127,8 +118,7 @@ RG_OP(unique_dim, .doc = "the distinct slices along dim, where they are, how oft
       UNIQUE_ROW("unique_dim"),
       RG_SAMPLES({ "(2,3)", RG_A(unique, 1) }, { "(5,3,2)", RG_A(unique, 0) }, { "(0,3)", RG_A(unique, 0) }));
 
-static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim)
-{
+static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim) {
     rg_tensor *out[3] = { NULL, NULL, NULL };
     rg_apply_outputs(op, RG_A(unique, dim), sizeof(struct unique_attr), 1, &x, out);
     return (rg_unique_result){ out[0], out[1], out[2] };
@@ -138,8 +128,7 @@ rg_unique_result rg_unique_full(rg_tensor *x) { return unique_apply(&rg_op_uniqu
 
 rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE(rg_unique_full(x).values); }
 
-static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped)
-{
+static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     int empty = 0;
     if (!rg_check(x, "unique_dim")) return false;
     if (x->ndim == 0)
@@ -156,16 +145,14 @@ static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped)
     return true;
 }
 
-rg_unique_result rg_unique_dim(rg_tensor *x, int dim)
-{
+rg_unique_result rg_unique_dim(rg_tensor *x, int dim) {
     if (!unique_dim_check(x, dim, &dim)) return (rg_unique_result){ NULL, NULL, NULL };
     return unique_apply(&rg_op_unique_dim, x, dim);
 }
 
 /* ---- nonzero: the places of what is not 0, one a row -------------------------------------------- */
 
-static bool nonzero_make(rg_call *c)
-{
+static bool nonzero_make(rg_call *c) {
     rg_tensor *x = c->in[0], *y = c->out[0];
     y->dtype = RG_INT64;
     y->ndim = 2, y->size[0] = k_count(x), y->size[1] = x->ndim;
@@ -183,8 +170,7 @@ rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
 struct searchsorted_attr { bool right; };
 
-static bool searchsorted_shape(rg_call *c)
-{
+static bool searchsorted_shape(rg_call *c) {
     const rg_tensor *sorted = c->in[0], *values = c->in[1];
     char a[192], b[192];
     if (sorted->ndim == 0)
@@ -208,8 +194,7 @@ static bool searchsorted_shape(rg_call *c)
     return true;
 }
 
-static bool searchsorted_forward(rg_call *c)
-{
+static bool searchsorted_forward(rg_call *c) {
     rg_tensor *sorted = rg_contiguous_copy(c->in[0], c->in[0]->dtype);
     rg_tensor *values = rg_contiguous_copy(c->in[1], c->in[1]->dtype);
     if (sorted && values) k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
@@ -223,13 +208,11 @@ RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_i
       RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) }, { "(2,3,4) (2,3,2)", RG_A(searchsorted, true) },
                  { "(4) ()", RG_A(searchsorted, true) }, { "(0) (3)", RG_A(searchsorted, false) }));
 
-rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right)
-{
+rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
-rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right)
-{
+rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right) {
     if (!rg_check(values, "bucketize") || !rg_check(boundaries, "bucketize")) return NULL;
     if (boundaries->ndim != 1)
         return rg_fail(RG_RUNTIME_ERROR, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)",

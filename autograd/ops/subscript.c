@@ -19,8 +19,7 @@ struct index_attr { int dim[RG_MAX_DIMS]; const char *node; };      /* which dim
 typedef struct { rg_tensor t; int at; rg_dims offsets, shape; } index_layout;   /* shape: the result's */
 
 static bool index_find_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
-                              rg_tensor *const index[], index_layout *p)
-{
+                              rg_tensor *const index[], index_layout *p) {
     int64_t from_end[RG_MAX_DIMS];              /* what the index tensors broadcast to, the last size first */
     int n = 0;
     bool neighbours = true, fits = true, nowhere = false, none = false;
@@ -64,8 +63,7 @@ typedef struct { int dim; int64_t at, size; const char *where; } index_bad;
 typedef struct { int dim; int64_t size, stride; index_bad *bad; } index_dim;
 
 /* *p[0] += index * stride, a negative index counted from the end */
-static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context)
-{
+static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_dim *c = context;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = *(const int64_t *)(p[1] + i * s[1]);
@@ -80,8 +78,7 @@ static void index_offsets(char *const p[], const int64_t s[], int64_t n, const v
 
 /* row, of the result's shape, from or to t's elements there */
 static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
-                       const struct index_attr *a, int k, rg_tensor *const index[])
-{
+                       const struct index_attr *a, int k, rg_tensor *const index[]) {
     index_layout p;
     if (row->numel == 0) return true;
     if (!index_find_layout(op, t, a, k, index, &p)) return false;
@@ -100,44 +97,38 @@ static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg
     return true;
 }
 
-static bool index_shape(rg_call *c)
-{
+static bool index_shape(rg_call *c) {
     index_layout p;
     if (!index_find_layout("index", c->in[0], RG_ATTR(c, index), c->n_in - 1, c->in + 1, &p)) return false;
     rg_set_size(c->out[0], &p.shape);
     return true;
 }
 
-static bool index_forward(rg_call *c)
-{
+static bool index_forward(rg_call *c) {
     return index_move(K_GET, "index", c->out[0], c->in[0], RG_ATTR(c, index), c->n_in - 1, c->in + 1);
 }
 
 struct unindex_attr { struct index_attr at; rg_dims shape; };
 
 /* The step's index tensors, behind the first input; false: the error stands. */
-static bool index_saved(const rg_step *s, rg_tensor *in[], int first)
-{
+static bool index_saved(const rg_step *s, rg_tensor *in[], int first) {
     for (int i = first; i < s->n_in; i++)
         if (!(in[i] = rg_saved(s, i))) return false;
     return true;
 }
 
-static rg_tensor *index_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *index_rule(const rg_step *s, rg_tensor *g) {
     struct unindex_attr a = { *RG_ATTR(s, index), rg_input_dims(s, 0) };
     rg_tensor *in[1 + RG_MAX_DIMS] = { g };
     return index_saved(s, in, 1) ? rg_apply(&rg_op_unindex, &a, sizeof a, s->n_in, in) : NULL;
 }
 
-static bool index_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
-{
+static bool index_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *in[1 + RG_MAX_DIMS];
     return index_saved(s, in, 1) && index_move(K_ADD, "index", g, buffer, RG_ATTR(s, index), s->n_in - 1, in + 1);
 }
 
-static const char *index_node(const void *attr)
-{
+static const char *index_node(const void *attr) {
     const char *node = ((const struct index_attr *)attr)->node;
     return node ? node : "IndexBackward0";
 }
@@ -153,20 +144,17 @@ RG_OP(index, .attr_size = sizeof(struct index_attr), .doc = "x at index tensors 
                  { "(3,2) i3()", RG_A(index, .dim = { 0 }) }, { "(3,2) i3(0)", RG_A(index, .dim = { 0 }) },
                  { "(3,0) i3(2)", RG_A(index, .dim = { 0 }) }));
 
-static bool unindex_shape(rg_call *c)
-{
+static bool unindex_shape(rg_call *c) {
     rg_set_size(c->out[0], &RG_ATTR(c, unindex)->shape);
     return true;
 }
 
-static bool unindex_forward(rg_call *c)
-{
+static bool unindex_forward(rg_call *c) {
     rg_fill_zero(c->out[0]);
     return index_move(K_ADD, "index", c->in[0], c->out[0], &RG_ATTR(c, unindex)->at, c->n_in - 1, c->in + 1);
 }
 
-static rg_tensor *unindex_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *unindex_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *in[1 + RG_MAX_DIMS] = { g };
     if (!index_saved(s, in, 1)) return NULL;
     return rg_apply(&rg_op_index, &RG_ATTR(s, unindex)->at, sizeof(struct index_attr), s->n_in, in);
@@ -180,16 +168,14 @@ RG_OP(unindex, .attr_size = sizeof(struct unindex_attr), .doc = "zeros with x ad
                  { "(0,2) i3(0)", RG_A(unindex, { .dim = { 0 } }, RG_D(3, 2)) }));
 
 /* A mask as index tensors, one for each of its dims, which the scope owns. */
-static bool index_of_mask(rg_tensor *mask, rg_tensor *index[])
-{
+static bool index_of_mask(rg_tensor *mask, rg_tensor *index[]) {
     rg_tensor *places = rg_nonzero(mask);
     for (int d = 0; d < mask->ndim && places; d++)
         if (!(index[d] = rg_select(places, 1, d))) return false;
     return places;
 }
 
-rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask)
-{
+rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
     struct index_attr a = { .node = "MaskedSelectBackward0" };
     rg_tensor shape = { 0 }, *in[1 + RG_MAX_DIMS];
     if (!rg_check(x, "masked_select") || !rg_check(mask, "masked_select")) return NULL;
@@ -225,23 +211,20 @@ rg_item_index rg_index_text(const char *text) { return (rg_item_index){ .kind = 
 rg_item_index rg_index_number(int64_t number) { return (rg_item_index){ .kind = RG_INDEX_NUMBER, .start = number }; }
 rg_item_index rg_index_tensor(rg_tensor *t)   { return (rg_item_index){ .kind = RG_INDEX_TENSOR, .tensor = t }; }
 rg_item_index rg_index_bool(bool b)           { return (rg_item_index){ .kind = RG_INDEX_BOOL, .start = b }; }
-rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step)
-{
+rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step) {
     return (rg_item_index){ .kind = RG_INDEX_SLICE, .start = start, .end = end, .step = step };
 }
 
 static void text_skip(const char **p) { while (isspace((unsigned char)**p)) (*p)++; }
 
-static bool text_word(const char **p, const char *word)
-{
+static bool text_word(const char **p, const char *word) {
     size_t n = strlen(word);
     if (strncmp(*p, word, n) || isalnum((unsigned char)(*p)[n]) || (*p)[n] == '_') return false;
     *p += n;
     return true;
 }
 
-static bool text_number(const char **p, int64_t *out)
-{
+static bool text_number(const char **p, int64_t *out) {
     char *end;
     text_skip(p);
     if (!isdigit((unsigned char)**p) && !((**p == '-' || **p == '+') && isdigit((unsigned char)(*p)[1]))) return false;
@@ -251,8 +234,7 @@ static bool text_number(const char **p, int64_t *out)
 }
 
 /* A list in brackets, as a tensor that the scope owns. */
-static rg_tensor *text_list(const char **p)
-{
+static rg_tensor *text_list(const char **p) {
     const char *end = *p;
     int depth = 0;
     do {
@@ -269,8 +251,7 @@ static rg_tensor *text_list(const char **p)
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
-static bool text_item(const char **p, rg_item_index *item)
-{
+static bool text_item(const char **p, rg_item_index *item) {
     int64_t v[3] = { 0, INT64_MAX, 1 };
     text_skip(p);
     if (text_word(p, "None")) *item = rg_index_text(subscript_none);
@@ -295,8 +276,7 @@ static bool text_item(const char **p, rg_item_index *item)
 }
 
 /* Python's text, and what stands between: one list of items. -1: failed. */
-static int subscript_flatten(int n, const rg_item_index *items, rg_item_index flat[MAX_ITEMS])
-{
+static int subscript_flatten(int n, const rg_item_index *items, rg_item_index flat[MAX_ITEMS]) {
     int count = 0;
     for (int i = 0; i < n; i++) {
         const char *p = items[i].kind == RG_INDEX_TEXT ? items[i].text : "", *whole = p;
@@ -320,22 +300,19 @@ static int subscript_flatten(int n, const rg_item_index *items, rg_item_index fl
     return count;
 }
 
-static bool subscript_step(subscript *s, rg_part step)
-{
+static bool subscript_step(subscript *s, rg_part step) {
     if (s->n_steps == MAX_STEPS) return rg_fail(RG_INDEX_ERROR, "index", "too many indices");
     s->step[s->n_steps++] = step;
     rg_take_part(&s->part, &step);
     return true;
 }
 
-static bool subscript_new_dim(subscript *s, int64_t dim, int *d)
-{
+static bool subscript_new_dim(subscript *s, int64_t dim, int *d) {
     return rg_wrap_dim("index", dim, s->part.ndim + 1, d) && rg_check_dims("index", s->part.ndim + 1)
         && subscript_step(s, (rg_part){ RG_PART_NEW(*d) });
 }
 
-static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
-{
+static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item) {
     int64_t size = dim < s->part.ndim ? s->part.size[dim] : 0;
     if (at < -size || at >= size)
         return rg_fail(RG_INDEX_ERROR, "index", "index %lld is out of bounds for dimension %d with size %lld",
@@ -343,8 +320,7 @@ static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item)
     return subscript_step(s, (rg_part){ RG_PART_INDEX((int)dim, at < 0 ? at + size : at) });
 }
 
-static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim, bool only)
-{
+static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim, bool only) {
     rg_part p = { .kind = RG_AT_RANGE, .start = item->start, .step = item->step };
     if (item->step == 0) return rg_fail(RG_VALUE_ERROR, "index", "slice step cannot be zero");
     if (item->step < 0) return rg_fail(RG_VALUE_ERROR, "index", "step must be greater than zero");
@@ -356,8 +332,7 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 }
 
 /* A new dim with this index for it: [0] or none. */
-static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[])
-{
+static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[]) {
     if (!subscript_new_dim(s, dim, &at[s->n_index])) return false;
     rg_tensor *which = rg_own(rg_new(RG_INT64, 1, &(int64_t){ on }));
     if (!which) return false;
@@ -367,8 +342,7 @@ static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[
 }
 
 /* A mask of several dims counts for as many; its shape must be theirs. */
-static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
-{
+static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     for (int d = 0; d < mask->ndim; d++)
         if (dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d])
             return rg_fail(RG_INDEX_ERROR, "index", "The shape of the mask %s at index %d does not match the "
@@ -381,8 +355,7 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim)
 }
 
 /* What the items say about x. */
-static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write, subscript *s)
-{
+static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write, subscript *s) {
     if (n < 0 || (n && !items)) return rg_fail(RG_TYPE_ERROR, "index", "expected %d items but got NULL", n);
     rg_item_index flat[MAX_ITEMS];
     rg_tensor *index[RG_MAX_DIMS];          /* as they stand: masks aren't taken apart yet */
@@ -461,8 +434,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 /* ---- x[items] -------------------------------------------------------------------------------------- */
 
 static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at,
-                                 int n_index, rg_tensor *const index[])
-{
+                                 int n_index, rg_tensor *const index[]) {
     for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, &step[i]);
     if (!x || n_index == 0) return x && n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
     rg_tensor *in[1 + RG_MAX_DIMS] = { x };
@@ -470,8 +442,7 @@ static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step,
     return rg_apply(&rg_op_index, at, sizeof *at, 1 + n_index, in);
 }
 
-rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items)
-{
+rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
     subscript s;
     if (!rg_check(x, "index")) return NULL;
     RG_SCOPE();
@@ -483,8 +454,7 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items)
 
 struct set_item_attr { struct index_attr at; int n_steps; rg_part step[MAX_STEPS]; };
 
-static bool set_item_forward(rg_call *c)
-{
+static bool set_item_forward(rg_call *c) {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
     if (c->out[0] != c->in[0]) rg_copy_elements(c->out[0], c->in[0]);
     rg_tensor part = *c->out[0];
@@ -494,8 +464,7 @@ static bool set_item_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     const struct set_item_attr *a = RG_ATTR(s, set_item);
     rg_tensor *in[2 + RG_MAX_DIMS];
     if (!index_saved(s, in, 2)) return NULL;
@@ -507,8 +476,7 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g)
     return in[1] ? rg_apply(s->op, a, size, s->n_in, in) : NULL;
 }
 
-static const char *set_item_node(const void *attr)
-{
+static const char *set_item_node(const void *attr) {
     const struct set_item_attr *a = attr;
     return a->n_steps ? "CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
 }
@@ -525,8 +493,7 @@ RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = va
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
 /* The value as it goes there: without leading dims of size 1, expanded, converted. */
-static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s)
-{
+static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
     index_layout p;
     int lead = 0;
@@ -554,8 +521,7 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
                    rg_scalar_name(value->dtype));
 }
 
-rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items)
-{
+rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     if (!rg_check(x, "set_item_") || !rg_check(value, "set_item_")) return NULL;
     RG_SCOPE();

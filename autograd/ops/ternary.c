@@ -7,8 +7,7 @@
 #include <float.h>
 
 /* May the one element of t be written in this dtype? */
-static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d)
-{
+static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d) {
     double v = rg_load_f64(t->data, t->dtype);
     bool fits = d == RG_INT64 ? fabs(v) <= 0x1p63 : d != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
     return !rg_is_float(t->dtype) || fits || rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type %s without "
@@ -20,8 +19,7 @@ static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d)
 
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g -------------- */
 
-static bool where_shape(rg_call *c)
-{
+static bool where_shape(rg_call *c) {
     if (c->in[0]->dtype != RG_BOOL)
         return rg_fail(RG_RUNTIME_ERROR, "where", "where expected condition to be a boolean tensor, but got a tensor with "
                        "dtype %s", rg_scalar_name(c->in[0]->dtype));
@@ -37,8 +35,7 @@ RG_OP(where, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3, .t
       RG_SAMPLES({ "b(2,3) (2,3) (2,3)", NULL }, { "b(3) (2,1,3) (4,1)", NULL }, { "b(2,2) () (2)", NULL },
                  { "b() () ()", NULL }, { "b(0,1) (3) (0,3)", NULL }));
 
-rg_tensor *(rg_where)(rg_tensor *condition, rg_tensor *a, rg_tensor *b)
-{
+rg_tensor *(rg_where)(rg_tensor *condition, rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(where, RG_NO_ATTR, condition, a, b);
 }
 
@@ -50,8 +47,7 @@ struct masked_fill_attr { const char *node; bool inplace; };
 #define MASKED_FILL(value, inplace) \
     (&(struct masked_fill_attr){ elementwise_number(value) ? "MaskedFillBackward0" : "MaskedFillBackward1", inplace })
 
-static bool masked_fill_shape(rg_call *c)
-{
+static bool masked_fill_shape(rg_call *c) {
     rg_tensor *mask = c->in[1], *value = c->in[2];
     if (value->ndim)
         return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports a 0-dimensional value tensor, but "
@@ -63,8 +59,7 @@ static bool masked_fill_shape(rg_call *c)
     return rg_broadcast_shapes("masked_fill", inplace ? c->in[0] : mask, inplace ? mask : c->in[0], c->out[0]);
 }
 
-static bool masked_fill_forward(rg_call *c)
-{
+static bool masked_fill_forward(rg_call *c) {
     k_where(c->out[0], (rg_tensor *[]){ c->in[1], c->in[2], c->in[0] });
     return true;
 }
@@ -80,24 +75,21 @@ RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, NAMED(masked_fill), .in
                  { "() b() ()", MASKED_A }, { "(0,3) b(3) ()", MASKED_A }));
 
 /* The value in x's dtype, if it is a single one. */
-static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value)
-{
+static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value) {
     if (!rg_check(x, "masked_fill") || !rg_check(value, "masked_fill")) return NULL;
     if (value->ndim) return value;
     if (!ternary_fits("masked_fill", value, x->dtype)) return NULL;
     return rg_to(rg_is_float(x->dtype) ? value : rg_detach(value), x->dtype);
 }
 
-rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value)
-{
+rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
     rg_tensor *y = RG_APPLY(masked_fill, MASKED_FILL(value, false), x, mask, masked_value(x, value));
     if (y && value->history && rg_is_grad_enabled() && !rg_is_float(x->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
     return y;
 }
 
-rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value)
-{
+rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
     return RG_APPLY_(masked_fill, MASKED_FILL(value, true), x, mask, masked_value(x, value));
 }
 
@@ -107,16 +99,14 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value)
 enum clamp_form { CLAMP, CLAMP_MIN, CLAMP_MAX };
 struct clamp_attr { const char *node; bool number; };       /* the bounds are numbers */
 
-static bool clamp_shape(rg_call *c)
-{
+static bool clamp_shape(rg_call *c) {
     static const char *const cpu[][2] = { { "clamp_cpu", "clamp_scalar_cpu" }, { NULL, "clamp_min_scalar_cpu" },
                                           { NULL, "clamp_max_scalar_cpu" } };
     int form = rg_is_none(c->in[2]) ? CLAMP_MIN : rg_is_none(c->in[1]) ? CLAMP_MAX : CLAMP;
     return elementwise_broadcast(c, cpu[form][RG_ATTR(c, clamp)->number]);
 }
 
-static bool clamp_forward(rg_call *c)
-{
+static bool clamp_forward(rg_call *c) {
     if (rg_is_none(c->in[2])) k_maximum(c->out[0], c->in);
     else if (rg_is_none(c->in[1])) k_minimum(c->out[0], (rg_tensor *[]){ c->in[0], c->in[2] });
     else k_clamp(c->out[0], c->in);
@@ -140,8 +130,7 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, NAMED(clamp), .typing =
                  { "() - ()", CLAMP_A }, { "(0,3) (3) (1)", CLAMP_A }));
 
 /* inplace: its name, or NULL. */
-static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, rg_tensor *high, enum clamp_form form)
-{
+static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, rg_tensor *high, enum clamp_form form) {
     static const char *const nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
         { "ClampMinBackward1", "ClampMinBackward0" }, { "ClampMaxBackward1", "ClampMaxBackward0" } };
     rg_tensor *in[] = { x, low, high }, *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
@@ -169,8 +158,7 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("cl
 
 struct lerp_attr { const char *node, *cpu; };           /* torch's, for whether the weight is a number */
 
-static bool lerp_shape(rg_call *c)
-{
+static bool lerp_shape(rg_call *c) {
     if (!rg_is_float(c->in[0]->dtype))
         return rg_fail(RG_NOT_IMPLEMENTED, "lerp", "\"%s\" not implemented for '%s'", RG_ATTR(c, lerp)->cpu,
                        rg_scalar_name(c->in[0]->dtype));
@@ -185,8 +173,7 @@ RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, NAMED(lerp), .inplace = true
       SAMPLES_3("u", RG_A(lerp, "LerpBackward1", "lerp_kernel_tensor")));
 
 /* All of one dtype, as torch asks; a weight that is 0-d is converted. */
-static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool inplace)
-{
+static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool inplace) {
     if (!rg_check(a, op) || !rg_check(b, op) || !rg_check(weight, op)) return NULL;
     const rg_tensor *odd = a->dtype != b->dtype ? b : weight->ndim && a->dtype != weight->dtype ? weight : NULL;
     if (odd) return rg_fail(RG_RUNTIME_ERROR, op, "expected dtype %s for `%s` but got dtype %s", rg_c_name(a->dtype),
@@ -222,18 +209,15 @@ ADDC(addcmul, "AddcmulBackward0", "x + value a b", addcmul_shape, c, rg_mul(g, r
 ADDC(addcdiv, "AddcdivBackward0", "x + value a / b", rg_shape_broadcast, c, rg_mul(g, rg_div(VALUE, c)),
      bc, rg_mul(rg_neg(g), rg_div(rg_mul(b, VALUE), rg_square(c))), "z");
 
-rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
-{
+rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     return RG_APPLY(addcmul, (&(struct addc_attr){ { value } }), x, a, b);
 }
 
-rg_tensor *rg_addcmul_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
-{
+rg_tensor *rg_addcmul_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     return RG_APPLY_(addcmul, (&(struct addc_attr){ { value } }), x, a, b);
 }
 
-static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor *b)
-{
+static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor *b) {
     if (!rg_check(x, op) || !rg_check(a, op) || !rg_check(b, op)) return false;
     if (rg_is_float(a->dtype) || rg_is_float(b->dtype)) return true;
     return rg_fail(RG_RUNTIME_ERROR, op, "Integer division with addcdiv is no longer supported, and in a future  release "
@@ -243,13 +227,11 @@ static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor
                    "implementation: (input + value * tensor1 / tensor2), for all dtypes.");
 }
 
-rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
-{
+rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     return addcdiv_allows("addcdiv", x, a, b) ? RG_APPLY(addcdiv, (&(struct addc_attr){ { value } }), x, a, b) : NULL;
 }
 
-rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
-{
+rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     return addcdiv_allows("addcdiv_", x, a, b) ? RG_APPLY_(addcdiv, (&(struct addc_attr){ { value } }), x, a, b) : NULL;
 }
 
@@ -257,8 +239,7 @@ rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
 
 struct replace_attr { const char *node; };
 
-static bool replace_shape(rg_call *c)
-{
+static bool replace_shape(rg_call *c) {
     if (!rg_shape_broadcast(c)) return false;
     if (rg_same_shape(c->out[0], c->in[0])) return true;
     char a[192], b[192];
@@ -278,8 +259,7 @@ RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, NAMED(rep
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE_A }, { "(2,4,3) (4,1)", REPLACE_A }, { "(3) ()", REPLACE_A },
                  { "() ()", REPLACE_A }, { "(0,3) (3)", REPLACE_A }));
 
-rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
-{
+rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value) {
     struct replace_attr a = { node };
     return rg_apply_inplace(name, &rg_op_replace, &a, sizeof a, 2, (rg_tensor *[]){ x, value });
 }
@@ -287,8 +267,7 @@ rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tens
 rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) { return rg_replace_("copy_", "CopyBackwards", x, source); }
 
 /* One value for all, which may be written where several elements share a place. */
-static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x, rg_tensor *value)
-{
+static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x, rg_tensor *value) {
     if (rg_is_grad_enabled() && (x->history || value->history)) return rg_replace_(name, node, x, value);
     if (rg_write_guard && !rg_write_guard(x, name, false)) return NULL;
     rg_copy_elements(x, value);
@@ -296,8 +275,7 @@ static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor 
     return x;
 }
 
-rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
-{
+rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value) {
     if (!rg_check(x, "fill_") || !rg_check(value, "fill_")) return NULL;
     if (value->ndim)
         return rg_fail(RG_RUNTIME_ERROR, "fill_", "fill_ only supports 0-dimension value tensor but got tensor with %d "
@@ -307,8 +285,7 @@ rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value)
     return fill_throughout("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
 }
 
-rg_tensor *rg_zero_(rg_tensor *x)
-{
+rg_tensor *rg_zero_(rg_tensor *x) {
     RG_SCOPE();
     rg_tensor *zero = rg_wrap_int(0);
     return rg_check(x, "zero_") && zero ? fill_throughout("zero_", "ZeroBackward0", x, zero) : NULL;

@@ -7,8 +7,7 @@
 
 /* ---- of numbers: integers stay integers -------------------------------------------- */
 
-static bool neg_shape(rg_call *c)
-{
+static bool neg_shape(rg_call *c) {
     if (c->in[0]->dtype == RG_BOOL)
         return rg_fail(RG_RUNTIME_ERROR, "neg", "Negation, the `-` operator, on a bool tensor is not supported. "
                        "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
@@ -44,8 +43,7 @@ RULE(square_rule, x, rg_mul(g, rg_mul(x, 2)))
 RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true, .shape = square_shape,
       .kernel = k_square, .grad = { RULED(square_rule) }, SAMPLES_1("", NULL));
 
-rg_tensor *rg_square(rg_tensor *x)
-{
+rg_tensor *rg_square(rg_tensor *x) {
     if (!rg_check(x, "square")) return NULL;
     return x->dtype == RG_BOOL ? rg_to(x, RG_INT64) : RG_APPLY(square, RG_NO_ATTR, x);
 }
@@ -55,13 +53,11 @@ INPLACE_1(square)
 
 struct round_decimals_attr { int decimals; };
 
-static bool round_decimals_shape(rg_call *c)
-{
+static bool round_decimals_shape(rg_call *c) {
     return elementwise_takes(c, RG_FLOAT32, RG_ATTR(c, round_decimals)->decimals ? "round_cpu" : "round_vml_cpu");
 }
 
-static bool round_decimals_forward(rg_call *c)
-{
+static bool round_decimals_forward(rg_call *c) {
     int decimals = RG_ATTR(c, round_decimals)->decimals;
     double ten[3] = { pow(10, fabs((double)decimals)) };    /* a loop takes three numbers */
     (decimals > 0 ? k_round_up : k_round_down)(c->out[0], c->in, ten);
@@ -75,8 +71,7 @@ RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1",
       RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) },
                  { "z(0,3)", RG_A(round_decimals, 1) }));
 
-rg_tensor *rg_round_decimals(rg_tensor *x, int decimals)
-{
+rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
     return RG_APPLY(round_decimals, (&(struct round_decimals_attr){ decimals }), x);
 }
 

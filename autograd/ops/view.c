@@ -4,8 +4,7 @@
 #include "autograd/op.h"
 
 /* A view whose element count doesn't fit has no use, and would never be walked to its end. */
-static bool view_end(rg_call *c)
-{
+static bool view_end(rg_call *c) {
     rg_view_end(c);
     if (c->out[0]->numel < INT64_MAX) return true;
     return rg_fail(RG_RUNTIME_ERROR, c->op->name, "numel: integer multiplication overflow");
@@ -27,8 +26,7 @@ RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, 
 
 struct expand_attr { rg_dims shape; };
 
-bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape)
-{
+bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     int shift = shape.n - x->ndim;
     if (shift < 0)
         return rg_fail(RG_RUNTIME_ERROR, op, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided "
@@ -47,8 +45,7 @@ bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape)
     return true;
 }
 
-static bool expand_view(rg_call *c)
-{
+static bool expand_view(rg_call *c) {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
     rg_tensor *y, *x = c->in[0];
     int shift = want->n - x->ndim;
@@ -69,13 +66,11 @@ RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0"
                  { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) },
                  { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
 
-rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape)
-{
+rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
     return rg_check_dims("expand", shape.n) ? RG_APPLY(expand, (&(struct expand_attr){ shape }), x) : NULL;
 }
 
-rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other)
-{
+rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
     return rg_check(x, "expand_as") && rg_check(other, "expand_as") ? rg_expand_dims(x, rg_shape(other)) : NULL;
 }
 
@@ -89,13 +84,11 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other)
 #define diagonal_attr  rg_part
 #define unsqueeze_attr rg_part
 
-static void part_drop_dim(rg_tensor *t, int d)
-{
+static void part_drop_dim(rg_tensor *t, int d) {
     for (t->ndim--; d < t->ndim; d++) t->size[d] = t->size[d + 1], t->stride[d] = t->stride[d + 1];
 }
 
-static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
-{
+static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride) {
     for (int d = t->ndim++; d > dim; d--) t->size[d] = t->size[d - 1], t->stride[d] = t->stride[d - 1];
     t->size[dim] = size;
     t->stride[dim] = stride;
@@ -104,8 +97,7 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
 /* Of at most one element, a stride may be anything. */
 static int64_t part_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-void rg_take_part(rg_tensor *t, const rg_part *p)
-{
+void rg_take_part(rg_tensor *t, const rg_part *p) {
     int64_t stride = p->dim < t->ndim ? t->stride[p->dim] : 1, start = part_product(p->start, stride);
     if (p->kind == RG_AT_INDEX) {
         part_drop_dim(t, p->dim);
@@ -126,15 +118,13 @@ void rg_take_part(rg_tensor *t, const rg_part *p)
     rg_update_flags(t);
 }
 
-static bool part_view(rg_call *c)
-{
+static bool part_view(rg_call *c) {
     rg_view_begin(c);
     rg_take_part(c->out[0], RG_ATTR(c, select));
     return true;
 }
 
-static const char *part_node(const void *attr)
-{
+static const char *part_node(const void *attr) {
     const rg_part *p = attr;
     static const char *const nodes[] =
         { "SelectBackward0", "SliceBackward0", "DiagonalBackward0", "UnsqueezeBackward0" };
@@ -143,15 +133,13 @@ static const char *part_node(const void *attr)
 
 struct unslice_attr { rg_part at; rg_dims shape; };
 
-static rg_tensor *part_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
     struct unslice_attr a = { *RG_ATTR(s, select), rg_input_dims(s, 0) };
     a.at.node = NULL;
     return RG_APPLY(unslice, &a, g);
 }
 
-static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer)
-{
+static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor part = *buffer;
     rg_take_part(&part, RG_ATTR(s, select));
     k_add(&part, (rg_tensor *[]){ &part, g });
@@ -179,20 +167,17 @@ RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RU
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, RG_PART_NEW(1)) }, { "()", RG_A(unsqueeze, RG_PART_NEW(0)) },
                  { "(0,2)", RG_A(unsqueeze, RG_PART_NEW(2)) }));
 
-rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p)
-{
+rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p) {
     static const rg_op *const ops[] = { &rg_op_select, &rg_op_slice, &rg_op_diagonal, &rg_op_unsqueeze };
     return rg_apply(ops[p->kind], p, sizeof *p, 1, &x);
 }
 
-static bool unslice_shape(rg_call *c)
-{
+static bool unslice_shape(rg_call *c) {
     rg_set_size(c->out[0], &RG_ATTR(c, unslice)->shape);
     return true;
 }
 
-static bool unslice_forward(rg_call *c)
-{
+static bool unslice_forward(rg_call *c) {
     rg_tensor part = *c->out[0];
     rg_fill_zero(c->out[0]);
     rg_take_part(&part, &RG_ATTR(c, unslice)->at);
@@ -200,8 +185,7 @@ static bool unslice_forward(rg_call *c)
     return true;
 }
 
-static const char *unslice_node(const void *attr)
-{
+static const char *unslice_node(const void *attr) {
     const char *node = ((const struct unslice_attr *)attr)->at.node;
     return node ? node : "UnsliceBackward0";
 }
@@ -216,16 +200,14 @@ RG_OP(unslice, .doc = "zeros with x in the place of a slice", .attr_size = sizeo
                  { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
                  { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
 
-static bool diagonal_copy_shape(rg_call *c)
-{
+static bool diagonal_copy_shape(rg_call *c) {
     rg_tensor part = *c->in[0];
     rg_take_part(&part, RG_ATTR(c, select));
     rg_copy_shape(c->out[0], &part);
     return true;
 }
 
-static bool diagonal_copy_forward(rg_call *c)
-{
+static bool diagonal_copy_forward(rg_call *c) {
     rg_tensor part = *c->in[0];
     rg_take_part(&part, RG_ATTR(c, select));
     rg_copy_elements(c->out[0], &part);
@@ -237,8 +219,7 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr
       PART_GRAD, RG_SAMPLES({ "(3,4)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 1, 3)) },
                             { "(0,4)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
 
-rg_tensor *rg_unsqueeze(rg_tensor *x, int dim)
-{
+rg_tensor *rg_unsqueeze(rg_tensor *x, int dim) {
     rg_part p = { RG_PART_NEW(0) };
     if (!rg_check(x, "unsqueeze") || !rg_wrap_dim("unsqueeze", dim, x->ndim + 1, &p.dim)
         || !rg_check_dims("unsqueeze", x->ndim + 1)) return NULL;
@@ -246,8 +227,7 @@ rg_tensor *rg_unsqueeze(rg_tensor *x, int dim)
 }
 
 /* Neither NULL nor 0-d, and with this dim. */
-static bool part_check(const char *op, rg_code code, const char *sentence, rg_tensor *x, int dim, int *d)
-{
+static bool part_check(const char *op, rg_code code, const char *sentence, rg_tensor *x, int dim, int *d) {
     if (!rg_check(x, op)) return false;
     if (x->ndim == 0) return rg_fail(code, op, sentence, op);
     return rg_wrap_dim(op, dim, x->ndim, d);
@@ -255,8 +235,7 @@ static bool part_check(const char *op, rg_code code, const char *sentence, rg_te
 
 static const char part_no_dims[] = "%s() cannot be applied to a 0-dim tensor.";
 
-rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index)
-{
+rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index) {
     int d;
     if (!part_check("select", RG_INDEX_ERROR, part_no_dims, x, dim, &d)) return NULL;
     if (index < -x->size[d] || index >= x->size[d])
@@ -265,8 +244,7 @@ rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index)
     return rg_part_of(x, &(rg_part){ RG_PART_INDEX(d, index < 0 ? index + x->size[d] : index) });
 }
 
-rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
-{
+rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length) {
     int d;
     if (!rg_check(x, "narrow")) return NULL;
     if (x->ndim && length < 0)
@@ -283,15 +261,13 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length)
     return rg_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, 1) });
 }
 
-int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step)
-{
+int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step) {
     *start = *start < 0 ? RG_MAX(*start + size, 0) : RG_MIN(*start, size);
     end = end < 0 ? end + size : RG_MIN(end, size);
     return end > *start ? (end - *start - 1) / step + 1 : 0;
 }
 
-rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step)
-{
+rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
     int d;
     if (!part_check("slice", RG_INDEX_ERROR, part_no_dims, x, dim, &d)) return NULL;
     if (step <= 0) return rg_fail(RG_RUNTIME_ERROR, "slice", "slice step must be positive");
@@ -299,15 +275,13 @@ rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t s
     return rg_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, step) });
 }
 
-static void diagonal_within(const rg_tensor *x, rg_part *p)
-{
+static void diagonal_within(const rg_tensor *x, rg_part *p) {
     int64_t n = x->size[p->dim], m = x->size[p->dim2];
     p->length = RG_MAX(p->start < 0 ? RG_MIN(n + p->start, m) : RG_MIN(n, m - p->start), 0);
     if (p->length == 0) p->start = 0;
 }
 
-rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2)
-{
+rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2) {
     rg_part p = { .kind = RG_AT_DIAGONAL, .start = offset };
     if (!rg_check(x, "diagonal") || !rg_wrap_dim("diagonal", dim1, x->ndim, &p.dim)
         || !rg_wrap_dim("diagonal", dim2, x->ndim, &p.dim2)) return NULL;
@@ -317,8 +291,7 @@ rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2)
     return rg_part_of(x, &p);
 }
 
-rg_tensor *rg_diag(rg_tensor *x, int64_t offset)
-{
+rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
     if (!rg_check(x, "diag")) return NULL;
     rg_part p = { RG_PART_DIAGONAL(0, 1, offset, x->numel) };
     if (x->ndim == 2) {
@@ -336,8 +309,7 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset)
 
 /* ---- trace: the sum of a matrix's diagonal ------------------------------------------------- */
 
-static bool trace_shape(rg_call *c)
-{
+static bool trace_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     if (x->ndim != 2)
         return rg_fail(RG_RUNTIME_ERROR, NULL, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
@@ -346,8 +318,7 @@ static bool trace_shape(rg_call *c)
     return true;
 }
 
-static bool trace_forward(rg_call *c)
-{
+static bool trace_forward(rg_call *c) {
     rg_tensor part = *c->in[0];
     rg_part p = { .kind = RG_AT_DIAGONAL, .dim2 = 1 };
     diagonal_within(&part, &p);
@@ -356,8 +327,7 @@ static bool trace_forward(rg_call *c)
     return true;
 }
 
-static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rg_input_dims(s, 0);
     struct unslice_attr a = { { RG_PART_DIAGONAL(0, 1, 0, RG_MIN(shape.v[0], shape.v[1])) }, shape };
     g = rg_expand(g, a.at.length);
@@ -379,8 +349,7 @@ static const rg_list list_failed = { -1, no_parts };
 enum { LIST_MOST = 1 << 22 };           /* so many headers are most of a gigabyte */
 
 /* n parts, one after the other: of p's length, but for the last; or of these sizes. */
-static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p, const int64_t *sizes)
-{
+static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p, const int64_t *sizes) {
     if (n > LIST_MOST)
         return rg_fail(RG_RUNTIME_ERROR, op, "%lld parts, but a list has at most %d", (long long)n, LIST_MOST),
                list_failed;
@@ -392,16 +361,14 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
     return part ? (rg_list){ (int)n, part } : list_failed;
 }
 
-static rg_list split_even(const char *op, rg_tensor *x, int64_t size, int dim)
-{
+static rg_list split_even(const char *op, rg_tensor *x, int64_t size, int dim) {
     int64_t n = size ? RG_MAX((x->size[dim] - 1) / size + 1, 1) : 1;
     return list_of_parts(op, x, n, (rg_part){ RG_PART_RANGE(dim, 0, size, 1), .node = "SplitBackward0" }, NULL);
 }
 
 static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor";
 
-rg_list rg_split(rg_tensor *x, int64_t size, int dim)
-{
+rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
     int d;
     if (!part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d)) return list_failed;
     if (size > 0 || (size == 0 && x->size[d] == 0)) return split_even("split", x, size, d);
@@ -412,8 +379,7 @@ rg_list rg_split(rg_tensor *x, int64_t size, int dim)
     return list_failed;
 }
 
-rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim)
-{
+rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     int d;
     if (!part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d)) return list_failed;
     int64_t sum = 0;
@@ -435,8 +401,7 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim)
     return list_failed;
 }
 
-rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim)
-{
+rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
     int d;
     if (!part_check("chunk", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d)) return list_failed;
     if (chunks <= 0)
@@ -447,8 +412,7 @@ rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim)
                          (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, NULL);
 }
 
-rg_list rg_unbind(rg_tensor *x, int dim)
-{
+rg_list rg_unbind(rg_tensor *x, int dim) {
     int d;
     if (!rg_check(x, "unbind") || !rg_wrap_dim("unbind", dim, x->ndim, &d)) return list_failed;
     if (x->ndim == 0)
@@ -464,8 +428,7 @@ struct permute_attr { rg_dims dims; };
 #define transpose_attr permute_attr
 #define t_attr         permute_attr
 
-static bool permute_view(rg_call *c)
-{
+static bool permute_view(rg_call *c) {
     const rg_dims *dims = &RG_ATTR(c, permute)->dims;
     rg_view_begin(c);
     rg_tensor *y = c->out[0], *x = c->in[0];
@@ -474,13 +437,11 @@ static bool permute_view(rg_call *c)
 }
 
 /* No more of the dims is kept than there are. */
-static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, const rg_dims *dims)
-{
+static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, const rg_dims *dims) {
     return rg_apply(op, dims, offsetof(rg_dims, v) + (size_t)dims->n * sizeof dims->v[0], 1, &x);
 }
 
-static rg_tensor *permute_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *permute_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *dims = &RG_ATTR(s, permute)->dims;
     rg_dims back = { .n = dims->n };
     for (int d = 0; d < dims->n; d++) back.v[dims->v[d]] = d;
@@ -496,8 +457,7 @@ RG_OP(permute, .doc = "x with its dims in another order", .node = "PermuteBackwa
 RG_OP(transpose, .doc = "x with two dims exchanged", .node = "TransposeBackward0", PERMUTE_ROW);
 RG_OP(t, .doc = "a matrix with its dims exchanged; a vector as it is", .node = "TBackward0", PERMUTE_ROW);
 
-rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
-{
+rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims) {
     uint32_t mask;
     if (!rg_check(x, "permute")) return NULL;
     if (dims.n != x->ndim)
@@ -508,8 +468,7 @@ rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims)
          ? permute_apply(&rg_op_permute, x, &dims) : NULL;
 }
 
-rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1)
-{
+rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1) {
     int a, b;
     if (!rg_check(x, "transpose") || !rg_wrap_dim("transpose", dim0, x->ndim, &a)
         || !rg_wrap_dim("transpose", dim1, x->ndim, &b)) return NULL;
@@ -519,8 +478,7 @@ rg_tensor *rg_transpose(rg_tensor *x, int dim0, int dim1)
     return permute_apply(&rg_op_transpose, x, &dims);
 }
 
-static rg_tensor *permute_backwards(const rg_op *op, rg_tensor *x)
-{
+static rg_tensor *permute_backwards(const rg_op *op, rg_tensor *x) {
     rg_dims dims;
     dims.n = x->ndim;
     for (int d = 0; d < dims.n; d++) dims.v[d] = dims.n - 1 - d;
@@ -529,8 +487,7 @@ static rg_tensor *permute_backwards(const rg_op *op, rg_tensor *x)
 
 rg_tensor *rg_T(rg_tensor *x) { return rg_check(x, "T") ? permute_backwards(&rg_op_permute, x) : NULL; }
 
-rg_tensor *rg_t(rg_tensor *x)
-{
+rg_tensor *rg_t(rg_tensor *x) {
     if (!rg_check(x, "t")) return NULL;
     if (x->ndim > 2)
         return rg_fail(RG_RUNTIME_ERROR, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD",
@@ -538,8 +495,7 @@ rg_tensor *rg_t(rg_tensor *x)
     return permute_backwards(&rg_op_t, x);
 }
 
-rg_tensor *rg_mT(rg_tensor *x)
-{
+rg_tensor *rg_mT(rg_tensor *x) {
     if (!rg_check(x, "mT")) return NULL;
     if (x->ndim == 0) return rg_lend(x);
     if (x->ndim < 2)
@@ -548,8 +504,7 @@ rg_tensor *rg_mT(rg_tensor *x)
     return rg_transpose(x, -2, -1);
 }
 
-rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination)
-{
+rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination) {
     rg_dims *list[] = { &source, &destination };
     uint32_t mask[2] = { 0 };
     int n = source.n;
@@ -581,8 +536,7 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination)
     return permute_apply(&rg_op_permute, x, &order);
 }
 
-rg_tensor *rg_movedim(rg_tensor *x, int source, int destination)
-{
+rg_tensor *rg_movedim(rg_tensor *x, int source, int destination) {
     return rg_movedim_dims(x, (rg_dims){ 1, { source } }, (rg_dims){ 1, { destination } });
 }
 
@@ -590,8 +544,7 @@ rg_tensor *rg_movedim(rg_tensor *x, int source, int destination)
 
 struct squeeze_attr { uint32_t dims; int form; };           /* form: all, one, or a list of dims */
 
-static bool squeeze_view(rg_call *c)
-{
+static bool squeeze_view(rg_call *c) {
     rg_view_begin(c);
     rg_tensor *y = c->out[0], *x = c->in[0];
     y->ndim = 0;
@@ -603,8 +556,7 @@ static bool squeeze_view(rg_call *c)
     return rg_view_end(c);
 }
 
-static const char *squeeze_node(const void *attr)
-{
+static const char *squeeze_node(const void *attr) {
     static const char *const nodes[] = { "SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2" };
     return nodes[((const struct squeeze_attr *)attr)->form];
 }
@@ -614,20 +566,17 @@ RG_OP(squeeze, .doc = "x without dims of size 1", .node_of = squeeze_node, VIEW_
                  { "(2,3)", RG_A(squeeze, 1, 1) }, { "()", RG_A(squeeze, UINT32_MAX, 0) },
                  { "(1,0)", RG_A(squeeze, 3, 2) }));
 
-rg_tensor *rg_squeeze(rg_tensor *x)
-{
+rg_tensor *rg_squeeze(rg_tensor *x) {
     return rg_check(x, "squeeze") ? RG_APPLY(squeeze, RG_A(squeeze, UINT32_MAX, 0), x) : NULL;
 }
 
-rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim)
-{
+rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim) {
     int d;
     if (!rg_check(x, "squeeze") || !rg_wrap_dim("squeeze", dim, x->ndim, &d)) return NULL;
     return RG_APPLY(squeeze, (&(struct squeeze_attr){ 1u << d, 1 }), x);
 }
 
-rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims)
-{
+rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
     struct squeeze_attr a = { .form = 2 };
     if (!rg_check(x, "squeeze") || !rg_check_dims("squeeze", dims.n)) return NULL;
     return rg_wrap_dims("squeeze", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")
@@ -640,8 +589,7 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims)
 struct reshape_attr { rg_dims shape; enum { RESHAPE_VIEW, RESHAPE_ALIAS, RESHAPE_COPY } form; };
 
 /* The strides that give x another shape without moving an element; false: none do. */
-static bool reshape_strides(const rg_tensor *x, rg_tensor *y)
-{
+static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
     int dx = x->ndim - 1, dy = y->ndim - 1;
     if (x->numel == 0 || x->flags & RG_CONTIGUOUS) {
         rg_set_strides(y);
@@ -661,8 +609,7 @@ static bool reshape_strides(const rg_tensor *x, rg_tensor *y)
     return dy < 0;
 }
 
-static bool reshape_view(rg_call *c)
-{
+static bool reshape_view(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_view_begin(c);
     rg_set_size(y, &RG_ATTR(c, reshape)->shape);
@@ -674,8 +621,7 @@ static bool reshape_view(rg_call *c)
     return rg_view_end(c);
 }
 
-static const char *reshape_node(const void *attr)
-{
+static const char *reshape_node(const void *attr) {
     static const char *const nodes[] = { "ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0" };
     return nodes[((const struct reshape_attr *)attr)->form];
 }
@@ -686,8 +632,7 @@ RG_OP(reshape, .doc = "x in another shape", .node_of = reshape_node, VIEW_ROW(re
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
 /* One -1 is what is left over. */
-static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape)
-{
+static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape) {
     int64_t rest = 1;
     int infer = -1;
     if (!rg_check_dims(op, shape->n)) return false;
@@ -710,18 +655,15 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape)
     return true;
 }
 
-static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, int form)
-{
+static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, int form) {
     return RG_APPLY(reshape, (&(struct reshape_attr){ *shape, form }), x);
 }
 
-rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape)
-{
+rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape) {
     return rg_check(x, "view") && reshape_infer("view", x, &shape) ? reshape_apply(x, &shape, RESHAPE_VIEW) : NULL;
 }
 
-rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape)
-{
+rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
     if (!rg_check(x, "reshape") || !reshape_infer("reshape", x, &shape)) return NULL;
     rg_tensor fits;
     rg_set_size(&fits, &shape);
@@ -730,18 +672,15 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape)
     return RG_COMPOSITE(reshape_apply(rg_contiguous(x), &shape, RESHAPE_COPY));
 }
 
-rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other)
-{
+rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {
     return rg_check(x, "view_as") && rg_check(other, "view_as") ? rg_view_dims(x, rg_shape(other)) : NULL;
 }
 
-rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other)
-{
+rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
     return rg_check(x, "reshape_as") && rg_check(other, "reshape_as") ? rg_reshape_dims(x, rg_shape(other)) : NULL;
 }
 
-rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim)
-{
+rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
     int start, end;
     if (!rg_check(x, "flatten") || !rg_wrap_dim("flatten", start_dim, x->ndim, &start)
         || !rg_wrap_dim("flatten", end_dim, x->ndim, &end)) return NULL;
@@ -758,8 +697,7 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim)
     return rg_reshape_dims(x, shape);
 }
 
-rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes)
-{
+rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes) {
     int at;
     if (!rg_check(x, "unflatten") || !rg_wrap_dim("unflatten", dim, x->ndim, &at)) return NULL;
     if (sizes.n == 0) return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: sizes must be non-empty");

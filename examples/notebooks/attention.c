@@ -5,15 +5,13 @@
 #include "notebook.h"
 
 /* v = torch.stack([*vs]); w = torch.stack([*ws], dim=1); return v@w */
-static rg_tensor *compute_keys(rg_list vs, rg_list ws)
-{
+static rg_tensor *compute_keys(rg_list vs, rg_list ws) {
     rg_tensor *v = rg_stack(vs, 0);
     rg_tensor *w = rg_stack(ws, 1);
     return rg_matmul(v, w);
 }
 
-int main(void)
-{
+int main(void) {
     rg_on_error(stop_on_error);
 
     /* Example 1 */

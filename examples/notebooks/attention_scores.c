@@ -5,13 +5,11 @@
 #include "notebook.h"
 
 /* torch.exp(x) / torch.exp(x).sum(dim=dim) */
-static rg_tensor *softmax_naive(rg_tensor *x, int dim)
-{
+static rg_tensor *softmax_naive(rg_tensor *x, int dim) {
     return rg_div(rg_exp(x), rg_sum_dim(rg_exp(x), dim, false));
 }
 
-int main(void)
-{
+int main(void) {
     rg_on_error(stop_on_error);
 
     rg_manual_seed(123);

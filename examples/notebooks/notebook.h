@@ -7,15 +7,13 @@
 #include <string.h>
 
 /* A notebook stops at its first error. */
-static void stop_on_error(rg_code code, const char *message)
-{
+static void stop_on_error(rg_code code, const char *message) {
     fprintf(stderr, "error %d: %s\n", code, message);
     exit(1);
 }
 
 /* A tuple as the notebook shows one: on a line, or an item a line if one has several. */
-static inline void print_tuple(int n, const char *const items[])
-{
+static inline void print_tuple(int n, const char *const items[]) {
     bool lines = false;
     for (int i = 0; i < n; i++) lines |= strchr(items[i], '\n') != NULL;
     for (int i = 0; i < n; i++) {

@@ -6,16 +6,14 @@
 
 /* Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V */
 static rg_tensor *scaled_dot_product_attention(rg_tensor *Q, rg_tensor *K, rg_tensor *V, double d_k,
-                                               rg_tensor **attention_weights)
-{
+                                               rg_tensor **attention_weights) {
     rg_tensor *QK = rg_matmul(Q, rg_T(K));
     rg_tensor *matmul_scaled = rg_div(QK, sqrt(d_k));
     *attention_weights = rg_softmax(matmul_scaled, -1);
     return rg_matmul(*attention_weights, V);
 }
 
-int main(void)
-{
+int main(void) {
     rg_on_error(stop_on_error);
 
     rg_tensor *temp_k = rg_literal_as(RG_FLOAT32, [[10, 0, 0],

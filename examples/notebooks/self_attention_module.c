@@ -10,8 +10,7 @@ typedef struct {
     int        d_out_kq;
 } SelfAttention;
 
-static SelfAttention self_attention(int d_in, int d_out_kq, int d_out_v)
-{
+static SelfAttention self_attention(int d_in, int d_out_kq, int d_out_v) {
     SelfAttention self = { .d_out_kq = d_out_kq };
     self.w_query = rg_requires_grad_(rg_randn(d_in, d_out_kq), true);
     self.w_key = rg_requires_grad_(rg_randn(d_in, d_out_kq), true);
@@ -19,8 +18,7 @@ static SelfAttention self_attention(int d_in, int d_out_kq, int d_out_v)
     return self;
 }
 
-static rg_tensor *forward(const SelfAttention *self, rg_tensor *x)
-{
+static rg_tensor *forward(const SelfAttention *self, rg_tensor *x) {
     rg_tensor *queries = rg_matmul(x, self->w_query);
     rg_tensor *keyes = rg_matmul(x, self->w_key);
     rg_tensor *values = rg_matmul(x, self->w_value);
@@ -38,8 +36,7 @@ enum { WORDS = 6 };
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static rg_tensor *word_indices(const char *sentence)
-{
+static rg_tensor *word_indices(const char *sentence) {
     char text[64], *words[WORDS], *sorted[WORDS];
     int64_t index[WORDS];
     snprintf(text, sizeof text, "%s", sentence);
@@ -52,8 +49,7 @@ static rg_tensor *word_indices(const char *sentence)
     return rg_from(index, WORDS);
 }
 
-int main(void)
-{
+int main(void) {
     rg_on_error(stop_on_error);
     rg_manual_seed(123);
 

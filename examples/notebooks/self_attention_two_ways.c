@@ -8,14 +8,12 @@
 #define PRINT_UNDER(text, repr) printf(text ": \n %s\n", repr)
 
 /* tf.nn.softmax multiplies by the reciprocal of the sum: e * (1 / sum) */
-static rg_tensor *tf_softmax(rg_tensor *x)
-{
+static rg_tensor *tf_softmax(rg_tensor *x) {
     rg_tensor *e = rg_exp(rg_sub(x, rg_amax_dim(x, -1, true)));
     return rg_mul(e, rg_reciprocal(rg_sum_dim(e, -1, true)));
 }
 
-int main(void)
-{
+int main(void) {
     rg_on_error(stop_on_error);
 
     /* PyTorch */

@@ -7,8 +7,7 @@
 #include <math.h>
 
 /* The matrix of one batch and head; t may have one for all of them. */
-static rg_tensor attention_part(const rg_tensor *t, int64_t batch, int64_t head)
-{
+static rg_tensor attention_part(const rg_tensor *t, int64_t batch, int64_t head) {
     rg_tensor m = *t;
     int n = t->ndim;
     int64_t offset = (n > 3 && t->size[n - 4] != 1 ? batch * t->stride[n - 4] : 0) + (n > 2 && t->size[n - 3] != 1 ? head * t->stride[n - 3] : 0);
@@ -20,8 +19,7 @@ static rg_tensor attention_part(const rg_tensor *t, int64_t batch, int64_t head)
 }
 
 /* p = softmax(scale q k^T + mask), with scores as room. */
-static bool attention_weights(const k_attention *a, rg_tensor *p, rg_tensor *scores, const rg_tensor *q, const rg_tensor *k, rg_tensor *mask)
-{
+static bool attention_weights(const k_attention *a, rg_tensor *p, rg_tensor *scores, const rg_tensor *q, const rg_tensor *k, rg_tensor *mask) {
     rg_tensor kt = k_turned(k);
     if (!k_addmatmul(scores, q, &kt, a->scale, 0)) return false;
     if (mask) k_add(scores, (rg_tensor *[]){ scores, mask });
@@ -33,15 +31,13 @@ static bool attention_weights(const k_attention *a, rg_tensor *p, rg_tensor *sco
 }
 
 /* The part of `to`, unless that is NULL, is scale x y. */
-static bool attention_product(rg_tensor *to, int64_t batch, int64_t head, const rg_tensor *x, const rg_tensor *y, double scale)
-{
+static bool attention_product(rg_tensor *to, int64_t batch, int64_t head, const rg_tensor *x, const rg_tensor *y, double scale) {
     if (!to) return true;
     rg_tensor part = attention_part(to, batch, head);
     return k_addmatmul(&part, x, y, scale, 0);
 }
 
-bool k_attend(const k_attention *a, rg_tensor *y, const rg_tensor *g, rg_tensor *const gin[], rg_tensor *const in[], const rg_tensor *mask)
-{
+bool k_attend(const k_attention *a, rg_tensor *y, const rg_tensor *g, rg_tensor *const gin[], rg_tensor *const in[], const rg_tensor *mask) {
     const rg_tensor *q = in[0], *k = in[1], *v = in[2];
     int64_t size[] = { q->size[2], k->size[2] };
     rg_tensor *p = rg_new(q->dtype, 2, size), *scores = rg_new(q->dtype, 2, size), *s = g ? rg_new(q->dtype, 2, size) : NULL;

@@ -27,19 +27,16 @@ FLOOR_DIVIDE(double)
 /* Of integers, b not 0. INT64_MIN / -1 wraps around. */
 static inline int64_t trunc_divide_ints(int64_t a, int64_t b) { return b == -1 ? k_wrap_sub(0, a) : a / b; }
 static inline int64_t fmod_ints(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
-static inline int64_t remainder_ints(int64_t a, int64_t b)
-{
+static inline int64_t remainder_ints(int64_t a, int64_t b) {
     int64_t rest = fmod_ints(a, b);
     return rest && (b < 0) != (rest < 0) ? rest + b : rest;
 }
-static inline int64_t floor_divide_ints(int64_t a, int64_t b)
-{
+static inline int64_t floor_divide_ints(int64_t a, int64_t b) {
     int64_t rest = fmod_ints(a, b);
     return trunc_divide_ints(a, b) - (rest && (b < 0) != (rest < 0));
 }
 
-static inline int64_t pow_ints(int64_t a, int64_t b)
-{
+static inline int64_t pow_ints(int64_t a, int64_t b) {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
     int64_t y = 1;
     for (; b; b >>= 1, a = k_wrap_mul(a, a))
@@ -78,14 +75,12 @@ LOOP_2(add_alpha_bool, bool, bool, a | (k[0] & b))
 K_NUMBER_LOOPS(2, add_alpha, k_wrap_add(a, k_wrap_mul(*(const int64_t *)context, b)), a + k[0] * b)
 K_KERNEL_WITH(add_alpha, 2, add_alpha_bool, add_alpha_int64, add_alpha_float, add_alpha_double)
 
-static void any_zero(char *const p[], const int64_t s[], int64_t n, const void *context)
-{
+static void any_zero(char *const p[], const int64_t s[], int64_t n, const void *context) {
     for (int64_t i = 0; i < n; i++)
         if (*(const int64_t *)(p[0] + i * s[0]) == 0) *(bool *)context = true;
 }
 
-bool k_has_zero(const rg_tensor *integers)
-{
+bool k_has_zero(const rg_tensor *integers) {
     bool found = false;
     rg_each(1, (rg_tensor *[]){ (rg_tensor *)integers }, any_zero, &found);
     return found;

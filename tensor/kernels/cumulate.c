@@ -45,8 +45,7 @@ K_CUMULATE_KIND(cumsum, 0, a + v)
 K_CUMULATE_KIND(cumprod, 1, a * v)
 K_CUMULATE_KIND(recur, 0, w + v * a)
 
-void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse, k_running what)
-{
+void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse, k_running what) {
     static rg_loop *const loops[3][4] = {
         { cumsum_bool, cumsum_int64, cumsum_float, cumsum_double },
         { cumprod_bool, cumprod_int64, cumprod_float, cumprod_double },

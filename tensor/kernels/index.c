@@ -3,8 +3,7 @@
  */
 #include "kernels.h"
 
-void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start)
-{
+void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start) {
     rg_tensor part = *y;
     part.size[dim] = x->size[dim];
     part.data += start * y->stride[dim] * (int64_t)rg_sizeof(y->dtype);
@@ -12,8 +11,7 @@ void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start)
     rg_copy_elements(&part, x);
 }
 
-void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above)
-{
+void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     if (y->numel == 0) return;
     int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1], bytes = (int64_t)rg_sizeof(y->dtype);
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
@@ -75,14 +73,12 @@ static rg_loop *const index_loops[][4] = {              /* by k_index_how and dt
     { index_add_b, index_add_i, index_add_f, index_add_d },
 };
 
-void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step)
-{
+void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step) {
     step *= (int64_t)rg_sizeof(row->dtype);
     rg_each(3, (rg_tensor *[]){ row, base, (rg_tensor *)index }, index_loops[how][row->dtype], &step);
 }
 
-void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index)
-{
+void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index) {
     rg_tensor part = *row, base = *t;
     int64_t step = t->ndim ? t->stride[dim] : 0;
     rg_copy_shape(&part, index);                        /* the row may be larger */
@@ -94,8 +90,7 @@ void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     k_index(how, &part, &base, index, step);
 }
 
-void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index)
-{
+void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index) {
     rg_tensor base = *t, along = *index;
     int n = row->ndim - t->ndim + 1;                    /* so many dims of the row are the index's */
     rg_copy_shape(&base, row);
@@ -112,8 +107,7 @@ void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
 
 typedef struct { int64_t low, high; int64_t *bad; bool *ok; } index_bounds;
 
-static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context)
-{
+static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
     int64_t outside = 0;
@@ -127,8 +121,7 @@ static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, con
     }
 }
 
-bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad)
-{
+bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad) {
     bool ok = true;
     rg_each(1, (rg_tensor *[]){ (rg_tensor *)index }, index_bounds_loop, &(index_bounds){ low, high, bad, &ok });
     return ok;

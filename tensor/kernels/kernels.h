@@ -101,8 +101,7 @@ void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);     
  * shows. A key grows with a float, NaN above all, or falls with it if descending. */
 typedef struct k_ranked { int64_t key, index; } k_ranked;
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
-static inline int64_t k_rank(double v, bool descending)
-{
+static inline int64_t k_rank(double v, bool descending) {
     union { double d; int64_t i; } bits = { .d = v == 0 ? 0 : v };
     int64_t key = v != v ? INT64_MAX : bits.i < 0 ? INT64_MIN - bits.i : bits.i;
     return descending ? ~key : key;

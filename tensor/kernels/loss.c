@@ -37,8 +37,7 @@ K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (log1p(EXP(-fabs(x))) + LOSS_AB
 static rg_loop *const loss_loops[][2][2] = { LOSS_LOOPS(mse), LOSS_LOOPS(smooth), LOSS_LOOPS(huber), LOSS_LOOPS(bce), LOSS_LOOPS(logits) };
 
 /* t, or a 1 that stands for it. */
-static rg_tensor *loss_or_one(const rg_tensor *t, const rg_tensor *like, rg_tensor *one)
-{
+static rg_tensor *loss_or_one(const rg_tensor *t, const rg_tensor *like, rg_tensor *one) {
     static const double one_double = 1;
     static const float one_float = 1;
     *one = (rg_tensor){ .state = RG_ALIVE, .dtype = like->dtype, .numel = 1, .flags = RG_CONTIGUOUS,
@@ -47,8 +46,7 @@ static rg_tensor *loss_or_one(const rg_tensor *t, const rg_tensor *like, rg_tens
 }
 
 void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, const rg_tensor *by,
-            double c, double scale)
-{
+            double c, double scale) {
     rg_tensor one, other;
     rg_tensor *all[] = { y, x, t, loss_or_one(weight, y, &one), loss_or_one(by, y, &other) };
     rg_each(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64], &(loss_context){ c, scale });
@@ -56,37 +54,32 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
 
 /* ---- negative log likelihood: x (batch, classes, inner), target (batch, inner), contiguous ---------- */
 
-static double nll_weight(const k_nll_targets *z, int64_t i)
-{
+static double nll_weight(const k_nll_targets *z, int64_t i) {
     int64_t class = ((const int64_t *)z->target->data)[i];
     if (class == z->ignore || !z->weight) return class != z->ignore;
     return rg_load_f64(z->weight->data + class * z->weight->stride[0] * (int64_t)rg_sizeof(z->weight->dtype), z->weight->dtype);
 }
 
 /* Where target i's class is in x; NULL: it is ignored. */
-static void *nll_place(const k_nll_targets *z, const rg_tensor *x, int64_t i)
-{
+static void *nll_place(const k_nll_targets *z, const rg_tensor *x, int64_t i) {
     int64_t class = ((const int64_t *)z->target->data)[i], at = (i / z->inner * z->classes + class) * z->inner + i % z->inner;
     return class == z->ignore ? NULL : x->data + at * (int64_t)rg_sizeof(x->dtype);
 }
 
-double k_nll_total(const k_nll_targets *z)
-{
+double k_nll_total(const k_nll_targets *z) {
     double total = 0;
     for (int64_t i = 0; i < z->target->numel; i++) total += nll_weight(z, i);
     return total;
 }
 
-void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x)
-{
+void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x) {
     for (int64_t i = 0; i < z->target->numel; i++) {
         const void *from = nll_place(z, x, i);
         rg_store_f64(y->data + i * (int64_t)rg_sizeof(y->dtype), y->dtype, from ? -rg_load_f64(from, x->dtype) * nll_weight(z, i) : 0);
     }
 }
 
-void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale)
-{
+void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale) {
     int64_t step = g->ndim ? (int64_t)rg_sizeof(g->dtype) : 0;
     rg_fill_zero(gx);
     for (int64_t i = 0; i < z->target->numel; i++) {

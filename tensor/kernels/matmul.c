@@ -100,8 +100,7 @@ static const matmul_table matmul_avx2 = { { NULL, tile_product_i64, tile_product
 static const matmul_table matmul_avx512 = { { NULL, tile_product_i64_avx512, tile_product_f32_avx512, tile_product_f64_avx512 } };
 #endif
 
-static const matmul_table *matmul_best(void)
-{
+static const matmul_table *matmul_best(void) {
     static _Atomic(const matmul_table *) best;
     const matmul_table *t = atomic_load_explicit(&best, memory_order_relaxed);
     if (RG_LIKELY(t != NULL)) return t;
@@ -115,8 +114,7 @@ static const matmul_table *matmul_best(void)
     return t;
 }
 
-rg_tensor k_turned(const rg_tensor *t)
-{
+rg_tensor k_turned(const rg_tensor *t) {
     rg_tensor y = *t;
     int r = t->ndim - 2, c = t->ndim - 1;
     y.size[r] = t->size[c], y.stride[r] = t->stride[c];
@@ -126,16 +124,14 @@ rg_tensor k_turned(const rg_tensor *t)
 }
 
 /* Which of `strides` elements further the batch lies whose place in y is at[]. */
-static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, const int64_t at[])
-{
+static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     for (int d = y_dims - batch_dims, i = 0; i < batch_dims; d++, i++)
         if (t->size[i] != 1) offset += at[d] * t->stride[i];
     return offset * (int64_t)rg_sizeof(t->dtype);
 }
 
-bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta)
-{
+bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta) {
     int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
     matmul_sizes z = {
         .m = a->size[na], .n = b->size[nb + 1], .k = a->size[na + 1], .y_row = y->stride[ny], .y_col = y->stride[ny + 1],

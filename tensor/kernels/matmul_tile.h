@@ -17,8 +17,7 @@
 typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 
 /* y = alpha a b + beta y for few rows, or a few thousand steps in all: in place. */
-static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T alpha, T beta)
-{
+static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T alpha, T beta) {
     for (int64_t i = 0; i < z->m; i++) {
         T *row = y + i * z->y_row;
         if (beta == 0) for (int64_t j = 0; j < z->n; j++) row[j * z->y_col] = 0;
@@ -51,8 +50,7 @@ static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T al
 }
 
 /* Panels of `width` rows, each panel step by step along k; zeros beyond the last row. */
-static void NAME(pack)(T *to, int width, const T *from, int64_t rows, int64_t k, int64_t row, int64_t col)
-{
+static void NAME(pack)(T *to, int width, const T *from, int64_t rows, int64_t k, int64_t row, int64_t col) {
     for (int64_t r = 0; r < rows; r += width, to += width * k, from += width * row) {
         int64_t n = RG_MIN(rows - r, width);
         if (n < width) memset(to, 0, (size_t)(width * k) * sizeof(T));
@@ -66,8 +64,7 @@ static void NAME(pack)(T *to, int width, const T *from, int64_t rows, int64_t k,
 }
 
 static inline __attribute__((always_inline))
-void NAME(tile)(int64_t k, const T *a, const T *b, T *y, int64_t y_row, int64_t m, int64_t n, T alpha, T beta, const int vectors)
-{
+void NAME(tile)(int64_t k, const T *a, const T *b, T *y, int64_t y_row, int64_t m, int64_t n, T alpha, T beta, const int vectors) {
     V sum[MR][2] = { { { 0 } } };
     for (int64_t l = 0; l < k; l++, a += MR, b += NR)
         for (int i = 0; i < MR; i++)
@@ -88,8 +85,7 @@ void NAME(tile)(int64_t k, const T *a, const T *b, T *y, int64_t y_row, int64_t 
 }
 
 /* room: for MATMUL_KC steps of MATMUL_MC rows of a and MATMUL_NC columns of b, both packed. */
-static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const void *b_, double alpha_, double beta_, void *room)
-{
+static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const void *b_, double alpha_, double beta_, void *room) {
     T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta_first = MATMUL_NUMBER(beta_);
     const T *a = a_, *b = b_;
     if (!room) {

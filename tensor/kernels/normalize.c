@@ -75,8 +75,7 @@ K_NORM(double)
 
 #define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
 
-void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias)
-{
+void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     if (y->numel == 0) return;
     if (y->dtype == RG_FLOAT32)
         norm_float(z, (float *)y->data, (const float *)x->data, NORM_DATA(weight), NORM_DATA(bias));
@@ -85,8 +84,7 @@ void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const r
 }
 
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
-                          const rg_tensor *x, const rg_tensor *weight)
-{
+                          const rg_tensor *x, const rg_tensor *weight) {
     if (x->numel == 0) return;
     if (x->dtype == RG_FLOAT32)
         norm_backward_float(z, NORM_DATA(gx), gweight, gbias, (const float *)g->data, (const float *)x->data, NORM_DATA(weight));

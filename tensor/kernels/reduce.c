@@ -15,8 +15,7 @@ enum { REDUCE_LARGE = 1 << 15, REDUCE_BLOCK = 8192 };   /* elements; bytes of su
 /* Reduced dims come first, as x lies in memory; then the kept ones, as y lies, or,
  * where there is much to read, as x. In this order the sums of few numbers are
  * added in torch's order, too. */
-static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop, const void *context)
-{
+static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop, const void *context) {
     struct { int64_t size, x, y; } d[RG_MAX_DIMS + 2], t;
     int64_t bytes = (int64_t)rg_sizeof(x->dtype), step = (int64_t)rg_sizeof(y->dtype), at[RG_MAX_DIMS + 2] = { 0 };
     int n = 1, merged = 0;
@@ -95,8 +94,7 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
  * those one of the next level, up to four levels, so the error hardly grows with
  * the count. A row is 32 bytes times 4 where numbers lie side by side, else 4 of
  * them. This is torch's order, on one thread, and gives its bits. */
-static int sum_power(int64_t rows)
-{
+static int sum_power(int64_t rows) {
     int log2 = rows <= 2 ? 1 : 64 - __builtin_clzll((uint64_t)rows - 1);
     return RG_MAX(4, log2 / 4);
 }
@@ -270,16 +268,14 @@ static const struct { double unit; int64_t integer; reduce_loop *loop[4]; } redu
     [K_NORM_MIN] = { INFINITY, 0, { NULL, NULL, norm_min_float, norm_min_double } },
 };
 
-void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
+void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     int64_t integer = reductions[how].integer;
     if (reductions[how].unit == 0) rg_fill_zero(y);
     else rg_fill_number(y, reductions[how].unit, y->dtype == RG_BOOL ? integer > 0 : integer);
     reduce_run(y, x, dims, reductions[how].loop[x->dtype], NULL);
 }
 
-int64_t k_count(const rg_tensor *x)
-{
+int64_t k_count(const rg_tensor *x) {
     int64_t n;
     rg_tensor y = { .dtype = RG_INT64, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&n };
     k_reduce(K_COUNT, &y, x, UINT32_MAX);
@@ -293,15 +289,13 @@ int64_t k_count(const rg_tensor *x)
         else { double *at = (double *)(y)->data + i, v = *at; *at = (of_double); }              \
     }
 
-void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
+void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     double n = (double)x->numel / (double)y->numel;
     k_reduce(K_SUM, y, x, dims);
     REDUCE_EACH(y, v / (float)n, v / n);
 }
 
-bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all)
-{
+bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all) {
     rg_tensor *count = rg_new_like(y, RG_INT64);
     if (!count) return false;
     k_reduce(K_COUNT, count, x, dims);
@@ -375,8 +369,7 @@ K_PLACE(int64, int64_t, int64_t)
 K_PLACE(float, float, uint32_t)         /* a dim of 2^32 floats or more, not side by side, is too much */
 K_PLACE(double, double, int64_t)
 
-void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest)
-{
+void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
     static reduce_loop *const loops[] = { place_bool, place_int64, place_float, place_double };
     place_context c = { values->data, (int64_t *)indices->data, smallest };
     reduce_run(values, x, 1u << dim, loops[x->dtype], &c);
@@ -385,8 +378,7 @@ void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
 /* ---- sums of what is made of the elements and of another number for each sum -------------------- */
 
 /* y with x's dims, the reduced ones at 1: to walk along with x. */
-static rg_tensor reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
+static rg_tensor reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     rg_tensor kept = *y;
     kept.ndim = x->ndim;
     for (int d = 0; d < x->ndim; d++) kept.size[d] = dims >> d & 1 ? 1 : x->size[d];
@@ -419,8 +411,7 @@ static rg_tensor reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t di
 K_SPREAD(float)
 K_SPREAD(double)
 
-bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root)
-{
+bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root) {
     rg_tensor *mean = rg_new_like(y, RG_FLOAT64), *m2 = rg_new_like(y, RG_FLOAT64);
     if (mean && m2) {
         bool narrow = x->dtype == RG_FLOAT32;
@@ -450,8 +441,7 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
 K_NORM_POWER(float, powf, fabsf)
 K_NORM_POWER(double, pow, fabs)
 
-bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p)
-{
+bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
     k_reduction how = p == 0 ? K_NORM_0 : p == 1 ? K_NORM_1 : p == 2 ? K_NORM_2
                     : p == INFINITY ? K_NORM_MAX : p == -INFINITY ? K_NORM_MIN : K_SUM;
     rg_tensor *powers = how == K_SUM ? rg_new_like(x, x->dtype) : NULL;
@@ -466,8 +456,7 @@ bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p)
 }
 
 /* With the largest subtracted, unless that is infinite. */
-bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims)
-{
+bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     rg_tensor *most = rg_new_like(y, y->dtype), *powers = rg_new_like(x, x->dtype);
     if (most && powers) {
         k_reduce(K_MAX, most, x, dims);

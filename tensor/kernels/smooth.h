@@ -18,8 +18,7 @@ static inline float k_from_bits(int32_t i) { float x; memcpy(&x, &i, sizeof x); 
 static inline float k_power_of_2(int32_t n) { return k_from_bits((int32_t)((uint32_t)(n + 127) << 23)); }
 
 /* x = n ln 2 + r with |r| <= ln(2) / 2; e^r by a polynomial; 2^n in two factors, either of which fits. */
-static inline float k_expf(float x)
-{
+static inline float k_expf(float x) {
     const float magic = 12582912;                       /* 3 * 2^22: adding it rounds to integers */
     float t = x > 89 ? 89 : x;
     t = t < -104 ? -104 : t;
@@ -31,8 +30,7 @@ static inline float k_expf(float x)
 }
 
 /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2) */
-static inline float k_logf(float x)
-{
+static inline float k_logf(float x) {
     float scaled = x < 1.17549435e-38f ? x * 8388608 : x;       /* subnormal numbers, too */
     int32_t bits = (int32_t)((uint32_t)k_bits(scaled) - 0x3f3504f3u), n = bits >> 23;
     float r = k_from_bits((bits & 0x7fffff) + 0x3f3504f3) - 1, e = (float)n - (x < 1.17549435e-38f ? 23 : 0);
@@ -44,8 +42,7 @@ static inline float k_logf(float x)
     return x >= 0 ? y : NAN;
 }
 
-static inline float k_tanhf(float x)
-{
+static inline float k_tanhf(float x) {
     float z = x * x;
     float small = x + x * z * (-0.333332833f + z * (0.133314744f + z * (-0.0537419955f + z * (0.0206454189f
                   - z * 0.00571099807f))));
@@ -53,8 +50,7 @@ static inline float k_tanhf(float x)
     return copysignf(fabsf(x) < 0.625f ? small : large, x);
 }
 
-static inline float k_erff(float x)
-{
+static inline float k_erff(float x) {
     float a = fabsf(x), z = x * x, t = a > 4 ? 4 : a;
     float small = x * (1.12837917f + z * (-0.376126258f + z * (0.112835819f + z * (-0.0268535717f + z * (0.00518767656f
                   + z * (-0.000800279217f + z * 7.82397128e-05f))))));
@@ -64,8 +60,7 @@ static inline float k_erff(float x)
 }
 
 /* ln(1 + x): what 1 + x rounds off is put back. */
-static inline float k_log1pf(float x)
-{
+static inline float k_log1pf(float x) {
     float u = 1 + x, y = k_logf(u), lost = x - (u - 1);
     y = ((u > 0) & (u < INFINITY)) ? y + lost / u : y;
     return fabsf(x) < 1e-4f ? x - 0.5f * x * x : y;

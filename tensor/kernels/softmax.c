@@ -94,8 +94,7 @@ K_SOFTMAX(float)
 K_SOFTMAX(double)
 
 /* t without dim, whose step it gives: what remains are the rows. */
-static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step)
-{
+static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step) {
     rg_tensor rows = *t;
     *step = 1;
     if (t->ndim) {
@@ -106,15 +105,13 @@ static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step)
     return rows;
 }
 
-void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind)
-{
+void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = x->ndim ? x->size[dim] : 1, .kind = kind, .last = dim >= x->ndim - 1 };
     rg_tensor ry = softmax_rows(y, dim, &c.y_step), rx = softmax_rows(x, dim, &c.x_step);
     if (x->numel) rg_each(2, (rg_tensor *[]){ &ry, &rx }, x->dtype == RG_FLOAT32 ? softmax_float : softmax_double, &c);
 }
 
-void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind)
-{
+void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .kind = kind };
     rg_tensor rx = softmax_rows(gx, dim, &c.y_step), rg = softmax_rows(g, dim, &c.g_step), ry = softmax_rows(y, dim, &c.x_step);
     if (y->numel) rg_each(3, (rg_tensor *[]){ &rx, &rg, &ry },

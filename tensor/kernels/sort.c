@@ -35,8 +35,7 @@
 K_MERGE_SORT(sort_merge, SORT_BY_KEY)
 
 /* The same for many items: byte after byte of the key, from the least; bytes that all keys share are skipped. */
-static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n)
-{
+static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
     if (n < 512) return sort_merge(q, aside, n, NULL);
     int64_t count[8][256] = { { 0 } };
     for (int64_t i = 0; i < n; i++)
@@ -53,8 +52,7 @@ static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n)
     return q;
 }
 
-static void sort_load(k_ranked *q, const char *x, int64_t step, int64_t n, rg_dtype dtype, bool descending)
-{
+static void sort_load(k_ranked *q, const char *x, int64_t step, int64_t n, rg_dtype dtype, bool descending) {
     for (int64_t i = 0; i < n; i++, x += step) {
         int64_t key = dtype == RG_FLOAT32 ? k_rank(*(const float *)x, descending)
                     : dtype == RG_FLOAT64 ? k_rank(*(const double *)x, descending) : rg_load_i64(x, dtype);
@@ -67,8 +65,7 @@ static void sort_load(k_ranked *q, const char *x, int64_t step, int64_t n, rg_dt
 typedef struct { k_ranked *q; int64_t n, k, step[3]; rg_dtype dtype; bool descending, sorted, top; } sort_context;
 
 /* p: values, indices, x */
-static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const void *context)
-{
+static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     const sort_context *c = context;
     size_t bytes = rg_sizeof(c->dtype);
     for (int64_t j = 0; j < lines; j++) {
@@ -84,8 +81,7 @@ static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const 
     }
 }
 
-static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, sort_context c)
-{
+static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, sort_context c) {
     rg_tensor first[3] = { *values, *indices, *x };
     c.n = x->ndim ? x->size[dim] : 1;
     c.k = x->ndim ? values->size[dim] : 1;
@@ -103,13 +99,11 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
     return true;
 }
 
-bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending)
-{
+bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending) {
     return sort_run(values, indices, x, dim, (sort_context){ .descending = descending });
 }
 
-bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted)
-{
+bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted) {
     return sort_run(values, indices, x, dim, (sort_context){ .descending = largest, .sorted = sorted, .top = 1 });
 }
 
@@ -120,8 +114,7 @@ bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 typedef struct { const char *data; int64_t numbers; rg_dtype dtype; } sort_rows;
 
 /* The first difference decides. A NaN is one if we ask for equals, but none for the order, as torch has it. */
-static int sort_compare_rows(const sort_rows *s, int64_t a, int64_t b, bool equals)
-{
+static int sort_compare_rows(const sort_rows *s, int64_t a, int64_t b, bool equals) {
     int64_t bytes = (int64_t)rg_sizeof(s->dtype);
     const char *p = s->data + a * s->numbers * bytes, *r = s->data + b * s->numbers * bytes;
     for (int64_t i = 0; i < s->numbers; i++, p += bytes, r += bytes) {
@@ -138,8 +131,7 @@ static int sort_compare_rows(const sort_rows *s, int64_t a, int64_t b, bool equa
 #define SORT_BY_ROW(a, b) (sort_compare_rows(context, (a).index, (b).index, false) < 0)
 K_MERGE_SORT(sort_by_row, SORT_BY_ROW)
 
-int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group)
-{
+int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group) {
     int64_t n = dim < 0 ? x->numel : x->size[dim], groups = 0;
     size_t room = 2 * (size_t)n * sizeof(k_ranked);
     rg_tensor moved = *x;
@@ -188,8 +180,7 @@ K_SEARCH(double)
 
 /* Contiguous tensors of one dtype, not bool; rows of `sorted` go with rows of `values`, or
  * there is one row for all. */
-void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right)
-{
+void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right) {
     int64_t per_row = sorted->ndim == 1 ? INT64_MAX : values->size[values->ndim - 1];
     int64_t n = sorted->size[sorted->ndim - 1];
     (values->dtype == RG_FLOAT32 ? search_float : values->dtype == RG_FLOAT64 ? search_double : search_int64_t)
@@ -205,8 +196,7 @@ void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
             if (last >= 0) *to++ = i;                                   \
         }
 
-void k_nonzero(rg_tensor *y, const rg_tensor *x)
-{
+void k_nonzero(rg_tensor *y, const rg_tensor *x) {
     int last = x->ndim - 1;
     int64_t at[RG_MAX_DIMS] = { 0 }, *to = (int64_t *)y->data, bytes = (int64_t)rg_sizeof(x->dtype);
     int64_t n = last < 0 ? 1 : x->size[last], step = last < 0 ? 0 : x->stride[last] * bytes;

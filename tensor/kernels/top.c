@@ -5,16 +5,14 @@
  */
 #include "kernels.h"
 
-static inline void top_swap(k_ranked *a, k_ranked *b)
-{
+static inline void top_swap(k_ranked *a, k_ranked *b) {
     k_ranked t = *a;
     *a = *b;
     *b = t;
 }
 
 /* Fills the hole at i: down to a leaf by the later child, then up to where v belongs. */
-static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v)
-{
+static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v) {
     int64_t top = i, child;
     for (; (child = 2 * i + 2) <= n; i = child) {
         if (child == n || q[child].key < q[child - 1].key) child--;
@@ -25,8 +23,7 @@ static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v)
 }
 
 /* The k first of n, as a heap with the last of them on top. */
-static void top_heap(k_ranked *q, int64_t n, int64_t k)
-{
+static void top_heap(k_ranked *q, int64_t n, int64_t k) {
     for (int64_t i = k / 2; i-- > 0;) top_sift(q, k, i, q[i]);
     for (int64_t i = k; i < n; i++) {
         if (q[i].key >= q[0].key) continue;
@@ -36,8 +33,7 @@ static void top_heap(k_ranked *q, int64_t n, int64_t k)
     }
 }
 
-static void top_sort_heap(k_ranked *q, int64_t n)
-{
+static void top_sort_heap(k_ranked *q, int64_t n) {
     while (n-- > 1) {
         k_ranked v = q[n];
         q[n] = q[0];
@@ -45,8 +41,7 @@ static void top_sort_heap(k_ranked *q, int64_t n)
     }
 }
 
-static void top_insertion_sort(k_ranked *q, int64_t n)
-{
+static void top_insertion_sort(k_ranked *q, int64_t n) {
     for (int64_t i = 1, at; i < n; i++) {
         k_ranked v = q[i];
         for (at = i; at > 0 && v.key < q[at - 1].key; at--) q[at] = q[at - 1];
@@ -55,8 +50,7 @@ static void top_insertion_sort(k_ranked *q, int64_t n)
 }
 
 /* Around the median of the second, the middle and the last; the first of the upper part. */
-static int64_t top_partition(k_ranked *q, int64_t n)
-{
+static int64_t top_partition(k_ranked *q, int64_t n) {
     k_ranked *a = q + 1, *b = q + n / 2, *c = q + n - 1;
     bool ab = a->key < b->key, bc = b->key < c->key, ac = a->key < c->key;
     top_swap(q, ab ? (bc ? b : ac ? c : a) : (ac ? a : bc ? c : b));
@@ -72,8 +66,7 @@ static int64_t top_partition(k_ranked *q, int64_t n)
 static int top_depth(int64_t n) { return 2 * (63 - __builtin_clzll((uint64_t)n)); }
 
 /* The k-th to its place, smaller ones before it. */
-static void top_select(k_ranked *q, int64_t n, int64_t k)
-{
+static void top_select(k_ranked *q, int64_t n, int64_t k) {
     for (int depth = top_depth(n); n > 3; depth--) {
         if (depth == 0) {
             top_heap(q, n, k);
@@ -93,8 +86,7 @@ static void top_select(k_ranked *q, int64_t n, int64_t k)
 }
 
 /* All but the last steps of quicksort; runs of up to sixteen stay as they are. */
-static void top_quicksort(k_ranked *q, int64_t n, int depth)
-{
+static void top_quicksort(k_ranked *q, int64_t n, int depth) {
     for (; n > 16; depth--) {
         if (depth == 0) {
             top_heap(q, n, n);
@@ -107,8 +99,7 @@ static void top_quicksort(k_ranked *q, int64_t n, int depth)
     }
 }
 
-void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted)
-{
+void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted) {
     if (k <= 0) return;
     if (k <= n / 64) {
         top_heap(q, n, k);

@@ -11,8 +11,7 @@
 long derive_checks;
 bool derive_quiet;
 
-static int fault(const rg_op *op, const rg_sample *s, const char *check, const char *what)
-{
+static int fault(const rg_op *op, const rg_sample *s, const char *check, const char *what) {
     if (!derive_quiet) printf("%s %s: %s: %s\n", op->name, s->inputs, check, what);
     return 1;
 }
@@ -25,14 +24,12 @@ static double uniform(uint64_t *state)                  /* in (0, 1) */
     return ((double)(*state >> 12) + 0.5) / 4503599627370496.0;
 }
 
-static double normal(uint64_t *state)
-{
+static double normal(uint64_t *state) {
     double radius = sqrt(-2 * log(uniform(state)));
     return radius * cos(6.283185307179586 * uniform(state));
 }
 
-static double draw(char kind, uint64_t *state, int64_t i, int64_t n)
-{
+static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
     double u;
     switch (kind) {
     case 'p': return 0.1 + 2 * uniform(state);
@@ -45,8 +42,7 @@ static double draw(char kind, uint64_t *state, int64_t i, int64_t n)
     }
 }
 
-int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS])
-{
+int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]) {
     uint64_t state = 88172645463325252u;
     int n = 0;
     for (const char *p = text; *p;) {
@@ -87,8 +83,7 @@ typedef struct { const rg_op *op; const rg_sample *sample; int n, output; layout
 
 /* x with its elements elsewhere: through a larger tensor whose dims stand in the
  * other order, or as an expanded one (of x's first part along each dim). */
-static rg_tensor *laid_out(rg_tensor *x, layout how)
-{
+static rg_tensor *laid_out(rg_tensor *x, layout how) {
     if (how == AS_IS || x == RG_NONE) return x;
     rg_dims shape = rg_shape(x);
     if (how == EXPANDED) {
@@ -105,8 +100,7 @@ static rg_tensor *laid_out(rg_tensor *x, layout how)
     return spread;
 }
 
-static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[])
-{
+static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[]) {
     rg_tensor *in[RG_MAX_INPUTS];
     for (int i = 0; i < a->n; i++)
         if (!(in[i] = laid_out(inputs[i], inputs[i]->dtype == RG_BOOL || rg_is_float(inputs[i]->dtype)
@@ -114,8 +108,7 @@ static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor
     return rg_apply_outputs(a->op, a->sample->attr, a->sample->attr ? a->op->attr_size : 0, a->n, in, out);
 }
 
-static rg_tensor *apply_one(rg_tensor *const inputs[], void *context)
-{
+static rg_tensor *apply_one(rg_tensor *const inputs[], void *context) {
     const application *a = context;
     rg_tensor *out[RG_MAX_OUTPUTS];
     return apply_all(a, inputs, out) ? out[a->output] : NULL;
@@ -124,8 +117,7 @@ static rg_tensor *apply_one(rg_tensor *const inputs[], void *context)
 static int outputs_of(const rg_op *op) { return op->n_out ? op->n_out : 1; }
 
 /* Is output k one that a gradient can come from? */
-static bool differentiable(const application *a, rg_tensor *const in[], int k)
-{
+static bool differentiable(const application *a, rg_tensor *const in[], int k) {
     application one = *a;
     one.output = k;
     rg_tensor *y = apply_one(in, &one);
@@ -136,8 +128,7 @@ static bool differentiable(const application *a, rg_tensor *const in[], int k)
 
 static const rg_gradcheck_options tight = { .eps = 1e-5, .atol = 2e-8, .rtol = 1e-7 };
 
-static int check_order(const rg_op *op, const rg_sample *s, int order)
-{
+static int check_order(const rg_op *op, const rg_sample *s, int order) {
     int faults = 0;
     for (layout how = AS_IS; how < (op->some_strides ? STRIDED : LAYOUTS); how++) {
         for (int k = 0; k < outputs_of(op); k++) {
@@ -164,8 +155,7 @@ int derive_second_order(const rg_op *op, const rg_sample *s) { return check_orde
 /* ---- values ----------------------------------------------------------------------------------- */
 
 /* The largest difference as a part of the largest value; infinity where shapes, NaN or infinities differ. */
-static double distance(rg_tensor *a, rg_tensor *b)
-{
+static double distance(rg_tensor *a, rg_tensor *b) {
     if (a == RG_NONE || b == RG_NONE) return a == b ? 0 : INFINITY;
     if (!a || !b || !rg_same_shape(a, b)) return INFINITY;
     a = rg_contiguous(rg_to(rg_detach(a), RG_FLOAT64));
@@ -183,8 +173,7 @@ static double distance(rg_tensor *a, rg_tensor *b)
 
 /* Values and gradients of an application: outputs, then the gradient of each input
  * for a cotangent of 0.5, 0.6, .. of every floating output. false: it failed. */
-static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[], int *n)
-{
+static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[], int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
     int outs = outputs_of(a->op), m = 0, k = 0;
     if (!apply_all(a, in, out)) return false;
@@ -204,8 +193,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
     return rg_grad_many(k, y, v, m, x, value + outs, (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
 
-static int compare_runs(const char *check, const application *a, const application *b, rg_dtype other, bool graph, double tolerance)
-{
+static int compare_runs(const char *check, const application *a, const application *b, rg_dtype other, bool graph, double tolerance) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *in2[RG_MAX_INPUTS], *one[RG_MAX_INPUTS], *two[RG_MAX_INPUTS];
     int n1 = 0, n2 = 0, faults = 0;
@@ -232,8 +220,7 @@ static int compare_runs(const char *check, const application *a, const applicati
     return faults;
 }
 
-int derive_layouts(const rg_op *op, const rg_sample *s)
-{
+int derive_layouts(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s, .layout = STRIDED }, b = { .op = op, .sample = s };
     if (op->some_strides) return 0;
     int faults = compare_runs("strided", &a, &b, RG_FLOAT64, false, 1e-13);
@@ -241,23 +228,20 @@ int derive_layouts(const rg_op *op, const rg_sample *s)
     return faults + compare_runs("expanded", &a, &b, RG_FLOAT64, false, 1e-13);
 }
 
-int derive_float32(const rg_op *op, const rg_sample *s)
-{
+int derive_float32(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
     return compare_runs("float32", &a, &a, RG_FLOAT32, false, 1e-5);
 }
 
 /* Without create_graph the fused derivative and `into` run, with it the rules do. */
-int derive_fused(const rg_op *op, const rg_sample *s)
-{
+int derive_fused(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
     return compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
 }
 
 /* ---- failing well --------------------------------------------------------------------------------- */
 
-int derive_null(const rg_op *op, const rg_sample *s)
-{
+int derive_null(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
     application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
@@ -276,8 +260,7 @@ int derive_null(const rg_op *op, const rg_sample *s)
     return faults;
 }
 
-int derive_leaves_nothing(const rg_op *op, const rg_sample *s)
-{
+int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
     int64_t before = rg_live_tensors();
     {
         RG_SCOPE();
@@ -294,8 +277,7 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s)
     return rg_live_tensors() == before ? 0 : fault(op, s, "scope", "tensors are alive after it");
 }
 
-int derive_no_gradient(const rg_op *op, const rg_sample *s)
-{
+int derive_no_gradient(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
     application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
@@ -311,8 +293,7 @@ int derive_no_gradient(const rg_op *op, const rg_sample *s)
 
 /* Written over its first input, an op gives what it gives elsewhere; recorded, it
  * has the same gradients. */
-int derive_inplace(const rg_op *op, const rg_sample *s)
-{
+int derive_inplace(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int recorded = 0; op->inplace && recorded < 2; recorded++) {
         RG_SCOPE();
@@ -342,8 +323,7 @@ int derive_inplace(const rg_op *op, const rg_sample *s)
 }
 
 /* The first request for memory fails, then the second, and so on, until none does. */
-int derive_out_of_memory(const rg_op *op, const rg_sample *s)
-{
+int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
     for (int64_t fail = 1;; fail++) {
         int64_t before = rg_live_tensors(), bytes = rg_memory_stats().nodes;
         bool done;

@@ -55,30 +55,26 @@ typedef struct golden_file { char path[512], *text, *at; int line; } golden_file
 
 /* ---- words ---------------------------------------------------------------------- */
 
-static char *golden_word(char **at)
-{
+static char *golden_word(char **at) {
     char *p = *at + strspn(*at, " ");
     *at = p + strcspn(p, " ");
     if (**at) *(*at)++ = '\0';
     return p;
 }
 
-static rg_dims golden_dims(char *word)
-{
+static rg_dims golden_dims(char *word) {
     rg_dims d = { 0 };
     if (*word == '.') return d;
     for (char *p = word; *p && d.n < RG_MAX_DIMS; p += *p == ',') d.v[d.n++] = strtoll(p, &p, 10);
     return d;
 }
 
-static rg_dtype golden_dtype(const char *word)
-{
+static rg_dtype golden_dtype(const char *word) {
     return *word == 'b' ? RG_BOOL : *word == 'i' ? RG_INT64 : word[1] == '3' ? RG_FLOAT32 : RG_FLOAT64;
 }
 
 /* The file's text, to be cut up in place; false: there is none. */
-static bool golden_open(golden_file *f, const char *directory, const char *function)
-{
+static bool golden_open(golden_file *f, const char *directory, const char *function) {
     snprintf(f->path, sizeof f->path, "%s/%s.txt", directory, function);
     FILE *file = fopen(f->path, "r");
     if (!file) return false;
@@ -92,8 +88,7 @@ static bool golden_open(golden_file *f, const char *directory, const char *funct
     return true;
 }
 
-static char *golden_line(golden_file *f)
-{
+static char *golden_line(golden_file *f) {
     char *line = f->at;
     if (!*line) return NULL;
     f->at += strcspn(line, "\n");
@@ -108,14 +103,12 @@ static char *golden_line(golden_file *f)
 typedef struct golden_numbers { uint32_t state; } golden_numbers;
 static golden_numbers golden_numbers_begin(unsigned k) { return (golden_numbers){ k * 7919 + 12345 }; }
 
-static double golden_numbers_next(golden_numbers *r)
-{
+static double golden_numbers_next(golden_numbers *r) {
     r->state = r->state * 1664525 + 1013904223;
     return ((r->state >> 22) - 511.5) / 512;
 }
 
-static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like)
-{
+static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like) {
     rg_tensor *t = rg_zeros_dims(rg_shape(like), (rg_dtype)rg_dtype_of(like));
     golden_numbers r = golden_numbers_begin(k);
     int64_t n = rg_numel(t);
@@ -128,8 +121,7 @@ static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like)
 }
 
 /* Zeros with these strides: narrowed, transposed and expanded from a whole. */
-static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype)
-{
+static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
     int order[RG_MAX_DIMS], n = 0;      /* the dims of the whole, by falling stride; then those of one place */
     for (int d = 0; d < shape.n; d++)
         if (stride.v[d] && shape.v[d] != 1) {
@@ -157,8 +149,7 @@ static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype)
 }
 
 /* values: numbers, or "r 3" for the third numbers that are made by rule. */
-static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values)
-{
+static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values) {
     golden_numbers r = golden_numbers_begin((unsigned)(ruled ? atoi(values) : 0));
     rg_dims shape = rg_shape(t);
     int64_t n = rg_numel(t);
@@ -182,8 +173,7 @@ static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values)
     }
 }
 
-static rg_tensor *golden_argument_tensor(golden_case *c, char *rest)
-{
+static rg_tensor *golden_argument_tensor(golden_case *c, char *rest) {
     rg_dtype dtype = golden_dtype(golden_word(&rest));
     bool grad = *golden_word(&rest) == 'g';
     c->single |= dtype == RG_FLOAT32;
@@ -197,8 +187,7 @@ static rg_tensor *golden_argument_tensor(golden_case *c, char *rest)
     return t;
 }
 
-static rg_tensor *golden_number(golden_case *c, char *rest)
-{
+static rg_tensor *golden_number(golden_case *c, char *rest) {
     char kind = *golden_word(&rest);
     if (kind == 'b') return rg_wrap_bool(*rest == '1');
     if (kind == 'i') return rg_wrap_int(strtoll(rest, NULL, 10));
@@ -208,8 +197,7 @@ static rg_tensor *golden_number(golden_case *c, char *rest)
 }
 
 /* "2,3 : 0.5 1 .." */
-static void golden_expected(golden_tensor *e, char *rest)
-{
+static void golden_expected(golden_tensor *e, char *rest) {
     char *word = golden_word(&rest);
     e->none = *word == '-';
     if (e->none) return;
@@ -225,14 +213,12 @@ static void golden_expected(golden_tensor *e, char *rest)
 
 /* ---- cases ------------------------------------------------------------------------ */
 
-static rg_tensor *golden_any(golden_case *c, char kind, char *rest)
-{
+static rg_tensor *golden_any(golden_case *c, char kind, char *rest) {
     return kind == 't' ? golden_argument_tensor(c, rest) : kind == 'n' ? golden_number(c, rest) : RG_NONE;
 }
 
 /* The next case of the file, its tensors made in the innermost scope; false: no more. */
-static bool golden_next(golden_file *f, golden_case *c)
-{
+static bool golden_next(golden_file *f, golden_case *c) {
     char *line = golden_line(f);
     if (!line) return false;
     memset(c, 0, sizeof *c);

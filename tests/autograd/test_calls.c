@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-START_TEST(test_arguments_are_evaluated_in_order)
-{
+START_TEST(test_arguments_are_evaluated_in_order) {
     rg_manual_seed(1);
     rg_tensor *a = rg_rand(3, 2), *b = rg_randn(2, 3), *c = rg_rand(3);
     rg_manual_seed(1);
@@ -28,8 +27,7 @@ START_TEST(test_arguments_are_evaluated_in_order)
 END_TEST
 
 /* The chunks of a product that failed are NULL, as the product is: one check at the end. */
-START_TEST(test_a_failed_list_can_be_looked_into)
-{
+START_TEST(test_a_failed_list_can_be_looked_into) {
     rg_error_clear();
     rg_list qkv = rg_chunk(rg_matmul(rg_ones(2, 3), rg_ones(2, 3)), 3, -1);
     ck_assert_int_eq(qkv.n, -1);
@@ -40,8 +38,7 @@ START_TEST(test_a_failed_list_can_be_looked_into)
 }
 END_TEST
 
-START_TEST(test_guards_on_one_line)
-{
+START_TEST(test_guards_on_one_line) {
     RG_NO_GRAD(); RG_ENABLE_GRAD(); RG_SCOPE(); RG_SCOPE();
     ck_assert(rg_is_grad_enabled());
     RG_FOR (int i = 0; i < 2; i++) RG_FOR (int k = 0; k < 2; k++) ck_assert(rg_ones(1));

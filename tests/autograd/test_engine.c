@@ -10,22 +10,19 @@
 
 static rg_tensor *leaf(double value) { return rg_requires_grad_(rg_scalar_dtype(value, RG_FLOAT64), true); }
 
-static rg_tensor *leaf_vector(int64_t n)
-{
+static rg_tensor *leaf_vector(int64_t n) {
     rg_tensor *x = rg_zeros_dims(RG_DIMS(n), RG_FLOAT64);
     for (int64_t i = 0; i < n; i++) ((double *)rg_data(x))[i] = (double)(i + 1);
     return rg_requires_grad_(x, true);
 }
 
-static double grad_at(rg_tensor *t, int64_t i)
-{
+static double grad_at(rg_tensor *t, int64_t i) {
     rg_tensor *g = rg_grad_of(t);
     ck_assert(g && g != RG_NONE);
     return rg_ndim(g) ? rg_at(g, i) : rg_item(g);
 }
 
-START_TEST(test_accumulates_and_zeroes)
-{
+START_TEST(test_accumulates_and_zeroes) {
     rg_tensor *x = leaf(3);
     ck_assert(rg_grad_of(x) == RG_NONE);
     for (int i = 1; i <= 3; i++) {
@@ -37,8 +34,7 @@ START_TEST(test_accumulates_and_zeroes)
 }
 END_TEST
 
-START_TEST(test_one_value_used_many_times)
-{
+START_TEST(test_one_value_used_many_times) {
     rg_tensor *x = leaf(2), *y = x;
     for (int i = 0; i < 10; i++) y = rg_add(y, y);      /* 1024 x, through 2^10 paths */
     ck_ok(rg_backward(y));
@@ -47,8 +43,7 @@ START_TEST(test_one_value_used_many_times)
 END_TEST
 
 /* A node must wait for all that depends on it, even where a longer path leads there. */
-START_TEST(test_paths_of_different_lengths)
-{
+START_TEST(test_paths_of_different_lengths) {
     rg_tensor *x = leaf(2), *a = rg_mul(x, 3), *b = a;
     for (int i = 0; i < 50; i++) b = rg_add(b, a);
     ck_ok(rg_backward(rg_mul(b, a)));                   /* 51 * 9 x^2 */
@@ -56,8 +51,7 @@ START_TEST(test_paths_of_different_lengths)
 }
 END_TEST
 
-START_TEST(test_wide_graphs_are_sorted)
-{
+START_TEST(test_wide_graphs_are_sorted) {
     rg_tensor *x = leaf(1), *sums[100], *total = rg_mul(x, 0);
     for (int i = 0; i < 100; i++) sums[i] = rg_mul(x, i);
     for (int i = 0; i < 100; i++) total = rg_add(total, rg_mul(sums[(i * 37) % 100], sums[(i * 61) % 100]));
@@ -68,8 +62,7 @@ START_TEST(test_wide_graphs_are_sorted)
 }
 END_TEST
 
-START_TEST(test_second_and_third_order)
-{
+START_TEST(test_second_and_third_order) {
     rg_tensor *x = leaf(2), *y = rg_mul(rg_mul(x, x), rg_mul(x, x));
     rg_tensor *g1 = rg_grad(y, x, .create_graph = true);
     rg_tensor *g2 = rg_grad(g1, x, .create_graph = true), *g3 = rg_grad(g2, x);
@@ -80,16 +73,14 @@ START_TEST(test_second_and_third_order)
 }
 END_TEST
 
-START_TEST(test_grad_leaves_leaves_alone)
-{
+START_TEST(test_grad_leaves_leaves_alone) {
     rg_tensor *x = leaf(2), *w = leaf(5), *y = rg_mul(x, w);
     ck_assert_double_eq(rg_item(rg_grad(y, x)), 5);
     ck_assert(rg_grad_of(x) == RG_NONE && rg_grad_of(w) == RG_NONE);
 }
 END_TEST
 
-START_TEST(test_grad_of_inner_tensors)
-{
+START_TEST(test_grad_of_inner_tensors) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h), *g[2];
     ck_ok(rg_grad_many(1, &y, NULL, 2, (rg_tensor *[]){ h, x }, g, (rg_backward_options){ .retain_graph = true }));
     ck_assert_double_eq(rg_item(g[0]), 12);
@@ -98,8 +89,7 @@ START_TEST(test_grad_of_inner_tensors)
 }
 END_TEST
 
-START_TEST(test_unused_inputs)
-{
+START_TEST(test_unused_inputs) {
     rg_tensor *x = leaf(2), *z = leaf(1), *y = rg_mul(x, x);
     ck_fails(rg_grad(y, z, .retain_graph = true), RG_RUNTIME_ERROR, "appears to not have been used in the graph");
     ck_assert(rg_grad(y, z, .allow_unused = true, .retain_graph = true) == RG_NONE);
@@ -111,8 +101,7 @@ START_TEST(test_unused_inputs)
 }
 END_TEST
 
-START_TEST(test_a_graph_is_freed_as_it_goes)
-{
+START_TEST(test_a_graph_is_freed_as_it_goes) {
     rg_tensor *x = leaf(2), *y = rg_mul(x, x);
     ck_ok(rg_backward(y, .retain_graph = true));
     ck_ok(rg_backward(y));
@@ -126,8 +115,7 @@ END_TEST
 
 /* ---- modes ----------------------------------------------------------------------------- */
 
-START_TEST(test_modes)
-{
+START_TEST(test_modes) {
     rg_tensor *x = leaf(2);
     {
         RG_NO_GRAD();
@@ -156,8 +144,7 @@ static rg_tensor *times(rg_tensor *g, void *factor) { return rg_mul(g, *(double 
 static rg_tensor *count(rg_tensor *g, void *n) { (void)g; ++*(int *)n; return RG_NONE; }
 static rg_tensor *refuse(rg_tensor *g, void *context) { (void)context; return rg_reshape(g, 7, 7); }
 
-START_TEST(test_hooks)
-{
+START_TEST(test_hooks) {
     double ten = 10;
     int seen = 0;
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h);
@@ -180,8 +167,7 @@ START_TEST(test_hooks)
 }
 END_TEST
 
-START_TEST(test_a_failed_run_leaves_grads_alone)
-{
+START_TEST(test_a_failed_run_leaves_grads_alone) {
     rg_tensor *x = leaf(2), *w = leaf(3), *h = rg_mul(x, w);
     ck_ok(rg_backward(rg_mul(w, w)));
     rg_register_hook(h, refuse, NULL);
@@ -197,8 +183,7 @@ END_TEST
 
 static rg_tensor *nested(rg_tensor *g, void *y) { return rg_backward((rg_tensor *)y) ? g : NULL; }
 
-START_TEST(test_a_run_inside_a_run)
-{
+START_TEST(test_a_run_inside_a_run) {
     rg_tensor *x = leaf(2), *other = rg_mul(x, x), *h = rg_mul(x, 1), *y = rg_mul(h, h);
     rg_register_hook(h, nested, other);
     ck_ok(rg_backward(y, .retain_graph = true));        /* another graph: fine */
@@ -208,8 +193,7 @@ START_TEST(test_a_run_inside_a_run)
 }
 END_TEST
 
-static rg_tensor *leaves(rg_tensor *grad, void *context)
-{
+static rg_tensor *leaves(rg_tensor *grad, void *context) {
     (void)grad;
     struct { rg_tensor *t; int id; } *self = context;
     ck_ok(rg_remove_hook(self->t, self->id));
@@ -217,8 +201,7 @@ static rg_tensor *leaves(rg_tensor *grad, void *context)
     return RG_NONE;
 }
 
-START_TEST(test_a_hook_takes_itself_away)
-{
+START_TEST(test_a_hook_takes_itself_away) {
     int seen = 0;
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3);
     struct { rg_tensor *t; int id; } self = { h, rg_register_hook(h, leaves, &self) };
@@ -229,8 +212,7 @@ START_TEST(test_a_hook_takes_itself_away)
 END_TEST
 
 /* Retained gradients add up, and none is a tensor that is someone else's. */
-START_TEST(test_gradients_are_copies)
-{
+START_TEST(test_gradients_are_copies) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, x), *v = rg_full(RG_DIMS(), 1.0);
     rg_retain_grad(h);
     for (int i = 1; i <= 2; i++) {
@@ -248,8 +230,7 @@ START_TEST(test_gradients_are_copies)
 }
 END_TEST
 
-START_TEST(test_what_is_missing_is_refused)
-{
+START_TEST(test_what_is_missing_is_refused) {
     rg_tensor *x = leaf(2), *y = rg_mul(x, x), *g;
     rg_backward_options o = { .gradient = RG_NONE };
     ck_fails(rg_grad_many(1, &y, NULL, 0, &x, &g, o), RG_RUNTIME_ERROR, "cannot be empty");
@@ -263,8 +244,7 @@ END_TEST
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-START_TEST(test_recorded_gradients_make_no_cycle)
-{
+START_TEST(test_recorded_gradients_make_no_cycle) {
     int64_t tensors = rg_live_tensors(), nodes = rg_memory_stats().nodes;
     {
         RG_SCOPE();
@@ -287,8 +267,7 @@ START_TEST(test_recorded_gradients_make_no_cycle)
 }
 END_TEST
 
-START_TEST(test_ending_a_scope_keeps_the_graph)
-{
+START_TEST(test_ending_a_scope_keeps_the_graph) {
     rg_tensor *x = leaf(2), *y;
     {
         RG_SCOPE();
@@ -301,8 +280,7 @@ START_TEST(test_ending_a_scope_keeps_the_graph)
 END_TEST
 
 /* On the smallest usual stack, in linear time. */
-static double chain(int n)
-{
+static double chain(int n) {
     RG_SCOPE();
     rg_tensor *x = leaf(1), *y = rg_keep(rg_mul(x, 1));
     RG_FOR (int i = 1; i < n; i++) {
@@ -316,8 +294,7 @@ static double chain(int n)
     return g;
 }
 
-START_TEST(test_a_chain_of_a_million)
-{
+START_TEST(test_a_chain_of_a_million) {
     struct rlimit stack;
     getrlimit(RLIMIT_STACK, &stack);
     ck_assert(stack.rlim_cur == RLIM_INFINITY || stack.rlim_cur <= 64 << 20);
@@ -339,8 +316,7 @@ START_TEST(test_a_chain_of_a_million)
 }
 END_TEST
 
-START_TEST(test_slices_share_one_buffer)
-{
+START_TEST(test_slices_share_one_buffer) {
     enum { N = 2000 };
     RG_SCOPE();
     rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true), *y = rg_sum(rg_select(x, 0, 0));
@@ -355,8 +331,7 @@ END_TEST
 
 /* ---- in place, and views ------------------------------------------------------------------------ */
 
-START_TEST(test_in_place_is_recorded)
-{
+START_TEST(test_in_place_is_recorded) {
     rg_tensor *x = leaf_vector(3), *y = rg_mul(x, 2);
     rg_tensor *same = rg_add_(y, x);
     ck_assert(same == y);
@@ -367,8 +342,7 @@ START_TEST(test_in_place_is_recorded)
 }
 END_TEST
 
-START_TEST(test_in_place_is_refused)
-{
+START_TEST(test_in_place_is_refused) {
     rg_tensor *x = leaf_vector(3), *v = rg_select(x, 0, 1), *y = rg_mul(x, 2), *w = rg_select(y, 0, 0);
     ck_fails(rg_add_(x, 1), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation");
     ck_fails(rg_uniform_(x, 0, 1), RG_RUNTIME_ERROR, "uniform_: a leaf Variable that requires grad is being used in");
@@ -387,8 +361,7 @@ START_TEST(test_in_place_is_refused)
 }
 END_TEST
 
-START_TEST(test_a_mutated_saved_value_is_named)
-{
+START_TEST(test_a_mutated_saved_value_is_named) {
     rg_tensor *x = rg_set_name(leaf_vector(3), "W"), *y = rg_mul(x, x);
     {
         RG_NO_GRAD();
@@ -403,8 +376,7 @@ START_TEST(test_a_mutated_saved_value_is_named)
 END_TEST
 
 /* A view taken before its base was changed in place knows nothing of the change. */
-START_TEST(test_a_stale_view_is_refused)
-{
+START_TEST(test_a_stale_view_is_refused) {
     rg_tensor *x = leaf_vector(3), *y = rg_mul(x, 2), *v = rg_select(y, 0, 0);
     rg_mul_(y, 3);
     ck_fails(rg_mul(v, 1), RG_RUNTIME_ERROR, "a view is used after its base was modified by mul_");
@@ -417,8 +389,7 @@ END_TEST
 
 typedef struct { rg_tensor *w; double input; bool ok; } job;
 
-static void *train(void *context)
-{
+static void *train(void *context) {
     job *j = context;
     j->ok = true;
     RG_FOR (int i = 0; i < 200; i++)
@@ -426,8 +397,7 @@ static void *train(void *context)
     return NULL;
 }
 
-START_TEST(test_threads_share_parameters)
-{
+START_TEST(test_threads_share_parameters) {
     rg_tensor *w = leaf(2);
     job jobs[4];
     pthread_t threads[4];

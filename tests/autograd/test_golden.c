@@ -30,37 +30,31 @@ typedef struct golden_call { const char *name; golden_result (*call)(const golde
 
 static golden_result golden_one(rg_tensor *t) { return (golden_result){ t ? 1 : -1, { t } }; }
 
-static golden_result golden_pair(rg_values_indices r)
-{
+static golden_result golden_pair(rg_values_indices r) {
     return (golden_result){ r.values && r.indices ? 2 : -1, { r.values, r.indices } };
 }
 
-static golden_result golden_three(rg_unique_result r)
-{
+static golden_result golden_three(rg_unique_result r) {
     return (golden_result){ r.values && r.inverse && r.counts ? 3 : -1, { r.values, r.inverse, r.counts } };
 }
 
-static golden_result golden_many(rg_list list)
-{
+static golden_result golden_many(rg_list list) {
     golden_result r = { .n = list.n };
     for (int i = 0; i < list.n && i < GOLDEN_OUTS; i++) r.t[i] = list.v[i];
     return r;
 }
 
-static golden_result golden_whole(int64_t number)
-{
+static golden_result golden_whole(int64_t number) {
     return rg_error_code() ? golden_one(NULL) : golden_one(rg_scalar_dtype((double)number, RG_INT64));
 }
 
-static int golden_count_items(const golden_arg *a)
-{
+static int golden_count_items(const golden_arg *a) {
     int n = 0;
     while (a[n].kind) n++;
     return n;
 }
 
-static const rg_item_index *golden_items(const golden_arg *a)
-{
+static const rg_item_index *golden_items(const golden_arg *a) {
     static rg_item_index items[GOLDEN_ARGS];
     for (int i = 0; a[i].kind; i++)
         items[i] = a[i].kind == 's' ? rg_index_text(a[i].s) : a[i].kind == 'B' ? rg_index_bool(a[i].i != 0)
@@ -97,8 +91,7 @@ static const char *file_path;
 static const golden_case *current;
 
 __attribute__((format(printf, 1, 2)))
-static bool complain(const char *format, ...)
-{
+static bool complain(const char *format, ...) {
     va_list list;
     count->failures++;
     static int said;
@@ -113,8 +106,7 @@ static bool complain(const char *format, ...)
     return false;
 }
 
-static const char *shape_of(rg_dims d)
-{
+static const char *shape_of(rg_dims d) {
     static char text[4][128];
     static int turn;
     char *p = text[turn++ % 4], *at = p + sprintf(p, "(");
@@ -123,21 +115,18 @@ static const char *shape_of(rg_dims d)
     return p;
 }
 
-static double value_at(const void *data, int dtype, int64_t i)
-{
+static double value_at(const void *data, int dtype, int64_t i) {
     return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
 /* Under valgrind, whose multiply-add gives -0 where a processor's gives 0. */
-static bool emulated(void)
-{
+static bool emulated(void) {
     const char *preload = getenv("LD_PRELOAD");
     return preload && strstr(preload, "vgpreload");
 }
 
 /* Within the tolerance of the largest value involved; integers and an output's sign of zero exactly. */
-static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e)
-{
+static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e) {
     int dtype = rg_dtype_of(t);
     int64_t n = rg_numel(t);
     bool whole = dtype == RG_INT64 || dtype == RG_BOOL, ok = true;
@@ -171,14 +160,12 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
     return ok;
 }
 
-static bool same_shape(rg_dims a, rg_dims b)
-{
+static bool same_shape(rg_dims a, rg_dims b) {
     return a.n == b.n && memcmp(a.v, b.v, (size_t)a.n * sizeof a.v[0]) == 0;
 }
 
 /* Do the elements of t lie among those of x? */
-static bool lies_in(rg_tensor *t, rg_tensor *x)
-{
+static bool lies_in(rg_tensor *t, rg_tensor *x) {
     static const size_t bytes[] = { 1, 8, 4, 8 };
     int64_t last = 0;
     for (int d = 0; d < rg_ndim(x); d++) last += (rg_size(x, d) - 1) * rg_stride(x, d);
@@ -186,8 +173,7 @@ static bool lies_in(rg_tensor *t, rg_tensor *x)
     return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
 }
 
-static void check_output(int k, rg_tensor *t, const golden_tensor *e)
-{
+static void check_output(int k, rg_tensor *t, const golden_tensor *e) {
     const char *node = !rg_requires_grad(t) ? "-" : rg_is_leaf(t) ? "leaf" : rg_grad_fn(t);
     count->checks += 3;
     if (rg_dtype_of(t) != (int)golden_dtype(e->dtype))
@@ -204,8 +190,7 @@ static void check_output(int k, rg_tensor *t, const golden_tensor *e)
 }
 
 /* None and zeros are the same gradient. */
-static void check_gradient(const char *what, int k, rg_tensor *t, const golden_tensor *e)
-{
+static void check_gradient(const char *what, int k, rg_tensor *t, const golden_tensor *e) {
     golden_tensor zeros = { .shape = rg_shape(current->leaf[k]), .step = 1 };
     char nothing[1] = "";
     zeros.values = nothing;
@@ -221,8 +206,7 @@ static void check_gradient(const char *what, int k, rg_tensor *t, const golden_t
 }
 
 /* Blanks and line feeds count as one blank. */
-static void squeeze(char *to, size_t room, const char *from)
-{
+static void squeeze(char *to, size_t room, const char *from) {
     size_t n = 0;
     for (; *from && n + 1 < room; from++)
         if (!isspace((unsigned char)*from)) to[n++] = *from;
@@ -230,8 +214,7 @@ static void squeeze(char *to, size_t room, const char *from)
     to[n] = '\0';
 }
 
-static void check_error(const char *when, const golden_error *e)
-{
+static void check_error(const char *when, const golden_error *e) {
     static const struct { const char *kind; rg_code code; } codes[] = {
         { "RuntimeError", RG_RUNTIME_ERROR }, { "IndexError", RG_INDEX_ERROR }, { "ValueError", RG_VALUE_ERROR },
         { "TypeError", RG_TYPE_ERROR }, { "NotImplementedError", RG_NOT_IMPLEMENTED },
@@ -248,8 +231,7 @@ static void check_error(const char *when, const golden_error *e)
 
 /* ---- a case ---------------------------------------------------------------------------- */
 
-static void check_backward(golden_result r)
-{
+static void check_backward(golden_result r) {
     const golden_case *c = current;
     rg_tensor *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *first[GOLDEN_LIST], *second[GOLDEN_LIST];
     int n = 0;
@@ -293,8 +275,7 @@ static void check_backward(golden_result r)
     for (int k = 0; k < c->n_second; k++) check_gradient("second gradient", k, second[k], &c->second[k]);
 }
 
-static void check_case(golden_case *c, const golden_call *f)
-{
+static void check_case(golden_case *c, const golden_call *f) {
     size_t length = strlen(c->function);
     if (c->function[length - 1] == '_' && !c->direct) c->arg[0].t = rg_clone(c->arg[0].t);
     for (int i = 0; i < c->n_args; i++)
@@ -320,8 +301,7 @@ static void check_case(golden_case *c, const golden_call *f)
     }
 }
 
-static void check_function(const golden_call *f, const char *directory)
-{
+static void check_function(const golden_call *f, const char *directory) {
     golden_file file;
     static golden_case c;
     file_path = file.path;
@@ -342,8 +322,7 @@ static void check_function(const golden_call *f, const char *directory)
     free(file.text);
 }
 
-static void check_named(const char *name)
-{
+static void check_named(const char *name) {
     golden_file file;
     bool called = false;
     for (size_t i = 0; i < sizeof golden_calls / sizeof golden_calls[0]; i++) called |= strcmp(golden_calls[i].name, name) == 0;
@@ -356,8 +335,7 @@ static void check_named(const char *name)
 }
 
 /* Every function of ops.h has its cases; where one is new and has none, that is said. */
-static void check_declared(void)
-{
+static void check_declared(void) {
     static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_", "rg_values_indices rg_", "rg_unique_result rg_" };
     char line[512], name[64];
     FILE *file = fopen("autograd/ops.h", "r");
@@ -378,8 +356,7 @@ static void check_declared(void)
 /* ---- out of memory --------------------------------------------------------------------- */
 
 /* What a failed call must leave as it was: elements, version, place in the graph. */
-static uint64_t print_of(rg_tensor *t)
-{
+static uint64_t print_of(rg_tensor *t) {
     char data[1024] = { 0 };
     uint64_t print = 14695981039346656037u;
     if (!t || t == RG_NONE || rg_numel(t) > (int64_t)sizeof data / 8 || !rg_copy_out(t, data, sizeof data)) return 0;
@@ -387,8 +364,7 @@ static uint64_t print_of(rg_tensor *t)
     return print + (uint64_t)rg_version(t) * 31 + (uintptr_t)rg_grad_fn(t) + rg_requires_grad(t);
 }
 
-static uint64_t print_of_arguments(const golden_case *c)
-{
+static uint64_t print_of_arguments(const golden_case *c) {
     uint64_t print = 0;
     for (int i = 0; i < c->n_args; i++) {
         print = print * 31 + print_of(c->arg[i].t);
@@ -398,8 +374,7 @@ static uint64_t print_of_arguments(const golden_case *c)
 }
 
 /* One try, of which one request fails; true: none did. */
-static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fail, bool graph)
-{
+static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fail, bool graph) {
     RG_SCOPE();
     rg_tensor *first[GOLDEN_LIST], *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *over = c->arg[0].t;
     bool inplace = f->name[strlen(f->name) - 1] == '_';
@@ -436,8 +411,7 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
 }
 
 /* The first request for memory fails, then the second, and so on, until none is left. */
-static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph)
-{
+static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {        /* what fails may have another way */
@@ -454,8 +428,7 @@ static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph
 }
 
 /* A few cases of each function: the first ones, small. */
-static void check_memory(const golden_call *f, const char *directory)
-{
+static void check_memory(const golden_call *f, const char *directory) {
     enum { CASES = 5, ELEMENTS = 64 };
     golden_file file;
     static golden_case c;
@@ -478,8 +451,7 @@ static size_t n_named;
 static char **named;
 static const char *directory;
 
-START_TEST(test_function)
-{
+START_TEST(test_function) {
     const golden_call *f = &golden_calls[_i];
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
@@ -487,8 +459,7 @@ START_TEST(test_function)
 }
 END_TEST
 
-START_TEST(test_without_memory)
-{
+START_TEST(test_without_memory) {
     const golden_call *f = &golden_calls[_i];
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
@@ -497,8 +468,7 @@ START_TEST(test_without_memory)
 END_TEST
 
 /* Each of these changes is noticed. */
-START_TEST(test_rejects)
-{
+START_TEST(test_rejects) {
     static const char right[] =
         "= mul # planted\n"
         "t f64 g 2 c : 2 3\n"
@@ -544,14 +514,12 @@ START_TEST(test_rejects)
 }
 END_TEST
 
-START_TEST(test_declared)
-{
+START_TEST(test_declared) {
     if (!n_named) check_declared();
 }
 END_TEST
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     n_named = (size_t)argc - 1;
     named = argv + 1;
     verbose = argc > 1;

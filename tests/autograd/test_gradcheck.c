@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static rg_tensor *input(int64_t n, int64_t m)
-{
+static rg_tensor *input(int64_t n, int64_t m) {
     rg_tensor *x = rg_zeros_dims(RG_DIMS(n, m), RG_FLOAT64);
     for (int64_t i = 0; i < n * m; i++) ((double *)rg_data(x))[i] = 0.3 * (double)i - 0.7;
     return rg_requires_grad_(x, true);
@@ -18,8 +17,7 @@ static rg_tensor *input(int64_t n, int64_t m)
 typedef enum { HONEST, FLIPPED, SCALED, WRONG_DIM, WRONG_SECOND, NOT_SUMMED } planted;
 static planted plant;
 
-static rg_tensor *square_times_rule_x(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *square_times_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *w = rg_saved(s, 1);
     if (plant == WRONG_SECOND) x = rg_detach(x);
     rg_tensor *gx = rg_mul(rg_mul(rg_mul(g, x), w), 2);
@@ -27,15 +25,13 @@ static rg_tensor *square_times_rule_x(const rg_step *s, rg_tensor *g)
     return plant == SCALED ? rg_mul(gx, 1.001) : gx;
 }
 
-static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *gw = rg_mul(rg_mul(g, x), x);
     if (plant == WRONG_DIM) return rg_sum_dim(gw, 1, false);
     return plant == NOT_SUMMED ? rg_select(gw, 0, 0) : gw;      /* the un-broadcast dropped: one row for all */
 }
 
-static bool square_times_forward(rg_call *c)
-{
+static bool square_times_forward(rg_call *c) {
     k_mul(c->out[0], (rg_tensor *[]){ c->in[0], c->in[0] });
     k_mul(c->out[0], (rg_tensor *[]){ c->out[0], c->in[1] });
     return true;
@@ -44,14 +40,12 @@ static bool square_times_forward(rg_call *c)
 static RG_OP(square_times, .doc = "x x w", .node = "SquareTimesBackward0", .n_in = 2, .shape = rg_shape_same, .forward = square_times_forward,
              .grad = { RG_RULE(RG_IN(0) | RG_IN(1), square_times_rule_x), RG_RULE(RG_IN(0), square_times_rule_w) });
 
-static rg_tensor *square_times(rg_tensor *const in[], void *context)
-{
+static rg_tensor *square_times(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_apply(&rg_op_square_times, NULL, 0, 2, in);
 }
 
-START_TEST(test_planted_faults_are_rejected)
-{
+START_TEST(test_planted_faults_are_rejected) {
     for (plant = HONEST; plant <= NOT_SUMMED; plant++) {
         RG_SCOPE();
         rg_tensor *x = input(3, 3), *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
@@ -65,8 +59,7 @@ START_TEST(test_planted_faults_are_rejected)
 }
 END_TEST
 
-START_TEST(test_the_report_names_the_worst_element)
-{
+START_TEST(test_the_report_names_the_worst_element) {
     rg_tensor *x = input(3, 3), *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
     plant = FLIPPED;
     ck_assert(!rg_gradcheck(square_times, NULL, 2, ((rg_tensor *[]){ x, w })));
@@ -80,8 +73,7 @@ static rg_tensor *constant(rg_tensor *const in[], void *context) { (void)in; ret
 static rg_tensor *hidden(rg_tensor *const in[], void *context) { (void)context; return rg_mul(rg_detach(in[0]), 2); }
 static rg_tensor *fails(rg_tensor *const in[], void *context) { (void)context; return rg_matmul(in[0], in[0]); }
 
-START_TEST(test_what_gradcheck_asks_for)
-{
+START_TEST(test_what_gradcheck_asks_for) {
     rg_tensor *x = input(2, 3), *plain = rg_detach(x), *single = rg_requires_grad_(rg_zeros(2), true);
     ck_fails(rg_gradcheck(constant, x, 1, &plain), RG_VALUE_ERROR, "at least one input tensor to require gradient");
     ck_fails(rg_gradcheck(constant, x, 1, &single), RG_VALUE_ERROR, "not a float64 tensor");
@@ -98,8 +90,7 @@ END_TEST
 
 /* ---- anomaly mode ------------------------------------------------------------------------- */
 
-START_TEST(test_anomaly_forward)
-{
+START_TEST(test_anomaly_forward) {
     rg_tensor *big = rg_requires_grad_(rg_full_dims(RG_DIMS(2, 3), 1e200, RG_FLOAT64), true);
     ck_assert(!rg_set_detect_anomaly(true));
     rg_tensor *fine = rg_mul(big, 2);
@@ -114,8 +105,7 @@ START_TEST(test_anomaly_forward)
 }
 END_TEST
 
-START_TEST(test_anomaly_backward)
-{
+START_TEST(test_anomaly_backward) {
     rg_tensor *x = rg_requires_grad_(rg_scalar_dtype(1e-200, RG_FLOAT64), true), *w = rg_scalar_dtype(1e200, RG_FLOAT64);
     rg_set_detect_anomaly(true);
     rg_tensor *y = rg_mul(rg_mul(rg_mul(x, w), 1e-10), w);      /* finite, but its gradient is 1e390 */
@@ -129,8 +119,7 @@ END_TEST
 
 /* ---- drawing ---------------------------------------------------------------------------------- */
 
-START_TEST(test_graph_dot)
-{
+START_TEST(test_graph_dot) {
     rg_tensor *x = rg_set_name(input(2, 3), "x"), *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     rg_set_name(w, "a \"quoted\" name");
     rg_tensor *y = rg_sum(rg_mul(rg_add(x, w), x));

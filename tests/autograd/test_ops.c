@@ -14,8 +14,7 @@ static const struct { const char *name; derive_check *check; } checks[] = {
     { "out of memory", derive_out_of_memory },
 };
 
-START_TEST(test_every_op)
-{
+START_TEST(test_every_op) {
     int faults = 0, samples = 0;
     for (int i = 0; i < rg_n_ops; i++)
         for (const rg_sample *s = rg_ops[i]->samples; s && s->inputs; s++) {
@@ -29,8 +28,7 @@ END_TEST
 
 /* Samples that would let a mistake pass: each row needs one without elements, one
  * with three dims or more, and, where it takes one, one without dims. */
-START_TEST(test_rows_are_complete)
-{
+START_TEST(test_rows_are_complete) {
     int faults = 0;
     for (int i = 0; i < rg_n_ops; i++) {
         const rg_op *op = rg_ops[i];
@@ -75,8 +73,7 @@ static int falsified;                   /* the input whose rule lies */
 static planted lie;
 static double largest;                  /* what the honest rule gave at most */
 
-static double magnitude(rg_tensor *t)
-{
+static double magnitude(rg_tensor *t) {
     double most = 0;
     if (!t || t == RG_NONE) return 0;
     rg_tensor *c = rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64));
@@ -85,8 +82,7 @@ static double magnitude(rg_tensor *t)
 }
 
 /* Neighbours along the last dim that has any: a sum over the wrong dim, an index off by one. */
-static rg_tensor *shifted(rg_tensor *t)
-{
+static rg_tensor *shifted(rg_tensor *t) {
     for (int d = t->ndim - 1; d >= 0; d--) {
         int64_t n = t->size[d];
         if (n > 1) return rg_cat(RG_LIST(rg_narrow(t, d, 1, n - 1), rg_narrow(t, d, 0, 1)), d);
@@ -94,8 +90,7 @@ static rg_tensor *shifted(rg_tensor *t)
     return t;
 }
 
-static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g)
-{
+static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *t = rg_gradient_of(honest, s->input)->rule(s, g);
     if (s->input != falsified || !t || t == RG_NONE) return t;
     rg_tensor *moved = lie == OTHER_ELEMENTS ? rg_sub(t, shifted(t)) : t;
@@ -110,8 +105,7 @@ static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g)
 }
 
 /* The largest second derivative that a sample has for the falsified input, for DETACHED. */
-START_TEST(test_falsified_rules_are_rejected)
-{
+START_TEST(test_falsified_rules_are_rejected) {
     int missed = 0, caught = 0, without = 0;
     derive_quiet = true;
     for (int i = 0; i < rg_n_ops; i++) {
@@ -142,8 +136,7 @@ END_TEST
 
 /* The same for derivatives of derivatives: a rule cut off from the graph. An op that
  * is linear in its inputs has none to lose. */
-START_TEST(test_wrong_second_derivatives_are_rejected)
-{
+START_TEST(test_wrong_second_derivatives_are_rejected) {
     int missed = 0, caught = 0;
     derive_quiet = true;
     lie = DETACHED;
@@ -166,8 +159,7 @@ START_TEST(test_wrong_second_derivatives_are_rejected)
 }
 END_TEST
 
-static bool lying_fused(const rg_step *s, rg_tensor *gin[])
-{
+static bool lying_fused(const rg_step *s, rg_tensor *gin[]) {
     if (!honest->fused(s, gin)) return false;
     rg_tensor *scale = rg_wrap_float(1.001);
     if (gin[falsified]) {
@@ -177,8 +169,7 @@ static bool lying_fused(const rg_step *s, rg_tensor *gin[])
     return true;
 }
 
-START_TEST(test_wrong_fused_derivatives_are_rejected)
-{
+START_TEST(test_wrong_fused_derivatives_are_rejected) {
     int missed = 0;
     derive_quiet = true;
     for (int i = 0; i < rg_n_ops; i++) {

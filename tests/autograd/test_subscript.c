@@ -6,20 +6,17 @@
 
 #include <string.h>
 
-static rg_tensor *counting(int64_t n, int64_t m)
-{
+static rg_tensor *counting(int64_t n, int64_t m) {
     return rg_reshape(rg_to(rg_arange(n * m), RG_FLOAT64), n, m);
 }
 
-static void holds(rg_tensor *t, const char *text)
-{
+static void holds(rg_tensor *t, const char *text) {
     ck_assert_msg(t != NULL, "%s", rg_error());
     const char *got = rg_str(rg_reshape(rg_to(t, RG_INT64), -1));
     ck_assert_str_eq(got, text);
 }
 
-START_TEST(test_items)
-{
+START_TEST(test_items) {
     rg_tensor *x = counting(3, 4);
     bool yes = true;
     char text[] = "1:, ::2";
@@ -43,8 +40,7 @@ END_TEST
 static int64_t calls;
 static int64_t next_call(void) { return calls++; }
 
-START_TEST(test_arguments_once_in_order)
-{
+START_TEST(test_arguments_once_in_order) {
     rg_tensor *x = rg_reshape(rg_arange(24), 2, 3, 4);
     calls = 0;
     holds(rg_index(x, next_call(), next_call(), next_call()), "tensor([6])");
@@ -56,8 +52,7 @@ START_TEST(test_arguments_once_in_order)
 }
 END_TEST
 
-START_TEST(test_views_share)
-{
+START_TEST(test_views_share) {
     rg_tensor *x = counting(3, 4), *row = rg_index(x, 1);
     rg_set_item_(row, -1, 0);
     rg_set_item_(x, rg_literal([7, 8, 9]), ":, 3");
@@ -72,8 +67,7 @@ START_TEST(test_views_share)
 }
 END_TEST
 
-START_TEST(test_set_item_gradients)
-{
+START_TEST(test_set_item_gradients) {
     rg_tensor *x = rg_requires_grad_(counting(3, 2), true), *v = rg_requires_grad_(rg_to(rg_literal([5, 6]), RG_FLOAT64), true);
     rg_tensor *y = rg_mul(x, 2);
     ck_ok(rg_set_item_(y, v, 1));
@@ -91,8 +85,7 @@ START_TEST(test_set_item_gradients)
 }
 END_TEST
 
-START_TEST(test_set_item_refusals)
-{
+START_TEST(test_set_item_refusals) {
     rg_tensor *x = rg_requires_grad_(counting(2, 2), true);
     ck_fails(rg_set_item_(x, 1, 0), RG_RUNTIME_ERROR, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     ck_fails(rg_set_item_(x, 1, "..."), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation.");
@@ -114,8 +107,7 @@ START_TEST(test_set_item_refusals)
 }
 END_TEST
 
-START_TEST(test_bad_text)
-{
+START_TEST(test_bad_text) {
     rg_tensor *x = counting(2, 3), *null = NULL;
     static const char *const bad[] = { "", ",", "a", "1 2", "0,,1", "1:2:3:4", "[0", "[0]]", "0 :x", "1.5", "Nonesuch", "--1", "(0, 1)" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_fails(rg_index(x, bad[i]), RG_VALUE_ERROR, "");
@@ -136,8 +128,7 @@ START_TEST(test_bad_text)
 }
 END_TEST
 
-START_TEST(test_out_of_memory)
-{
+START_TEST(test_out_of_memory) {
     rg_tensor *x = rg_requires_grad_(counting(3, 4), true), *mask = rg_gt(x, 5);
     for (int call = 0; call < 2; call++)
         for (int64_t n = 1, failed = 1; failed; n++) {
@@ -158,8 +149,7 @@ START_TEST(test_out_of_memory)
 END_TEST
 
 /* A large tensor in n slices: each adds into the one gradient, none makes a copy of it. */
-START_TEST(test_slices_share_a_gradient)
-{
+START_TEST(test_slices_share_a_gradient) {
     rg_tensor *x = rg_requires_grad_(rg_zeros(2000, 500), true);
     rg_list parts = rg_unbind(x, 0);
     ck_assert_int_eq(parts.n, 2000);

@@ -13,8 +13,7 @@ static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;
 static rg_tensor *same(rg_tensor *g, void *context) { return (void)context, rg_mul(g, 1); }
 
 /* Hands t to whoever comes next to this place, and releases what lay there. */
-static void pass_on(rg_tensor *t, size_t place)
-{
+static void pass_on(rg_tensor *t, size_t place) {
     pthread_mutex_lock(&passing);
     rg_tensor *before = passed[place];
     passed[place] = t ? rg_keep(t) : NULL;
@@ -22,8 +21,7 @@ static void pass_on(rg_tensor *t, size_t place)
     if (before) rg_drop(before);
 }
 
-static bool one_step(rg_generator *g, int i)
-{
+static bool one_step(rg_generator *g, int i) {
     rg_tensor *w = parameter[i % PARAMETERS], *x = rg_randn_dims(RG_DIMS(5, 4), RG_FLOAT64, g);
     rg_tensor *h = rg_layer_norm(rg_gelu(rg_matmul(x, w)), RG_DIMS(4), RG_NONE, RG_NONE, 1e-5);
     h = rg_scaled_dot_product_attention(h, h, rg_softmax(h, -1));
@@ -39,8 +37,7 @@ static bool one_step(rg_generator *g, int i)
     return ok;
 }
 
-static void *work(void *seed)
-{
+static void *work(void *seed) {
     rg_generator *g = rg_generator_new((uint64_t)(uintptr_t)seed);
     bool ok = true;
     RG_FOR (int i = 0; i < STEPS; i++) ok = one_step(g, i) && ok;
@@ -48,16 +45,14 @@ static void *work(void *seed)
     return ok ? parameter : NULL;
 }
 
-static void make_parameters(void)
-{
+static void make_parameters(void) {
     rg_generator *g = rg_generator_new(7);
     for (int i = 0; i < PARAMETERS; i++)
         parameter[i] = rg_requires_grad_(rg_randn_dims(RG_DIMS(4, 4), RG_FLOAT64, g), true);
     rg_generator_free(g);
 }
 
-START_TEST(test_threads_give_what_one_gives)
-{
+START_TEST(test_threads_give_what_one_gives) {
     int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes;
     {
         RG_SCOPE();

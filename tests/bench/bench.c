@@ -11,15 +11,13 @@
 
 enum { REPEATS = 15 };
 
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static int by_size(const void *a, const void *b)
-{
+static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -28,8 +26,7 @@ static int by_size(const void *a, const void *b)
 
 static rg_tensor *a, *b, *x, *w, *s;
 
-static void make_inputs(bool grad)
-{
+static void make_inputs(bool grad) {
     a = rg_requires_grad_(rg_keep(rg_ones(3, 3)), grad);
     b = rg_requires_grad_(rg_keep(rg_ones(3, 3)), grad);
     x = rg_requires_grad_(rg_keep(rg_ones(6, 3)), grad);
@@ -40,8 +37,7 @@ static void make_inputs(bool grad)
 static void with_grad(void)    { make_inputs(true); }
 static void without_grad(void) { make_inputs(false); }
 
-static void four_by_four(void)
-{
+static void four_by_four(void) {
     a = rg_requires_grad_(rg_keep(rg_ones(4, 4)), true);
     b = rg_requires_grad_(rg_keep(rg_ones(4, 4)), true);
 }
@@ -66,8 +62,7 @@ static const struct { const char *name; void (*setup)(void), (*run)(void); } row
 
 static void repeat(void (*run)(void), long n) { RG_FOR (long i = 0; i < n; i++) run(); }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *wanted = argc > 1 ? argv[1] : "";
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         if (strncmp(rows[r].name, wanted, strlen(wanted))) continue;

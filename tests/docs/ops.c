@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-int main(void)
-{
+int main(void) {
     printf("# Ops\n\nEvery op of the graph, from its row. The functions that users call are in autograd/ops.h.\n\n"
            "| op | formula | inputs | in place | derivative |\n| --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < rg_n_ops; i++) {

@@ -47,20 +47,17 @@ static uint64_t any(uint64_t n)                         /* in [0, n) */
     return (state >> 33) % n;
 }
 
-static int64_t odd_integer(void)
-{
+static int64_t odd_integer(void) {
     static const int64_t extremes[] = { INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, (int64_t)1 << 40, -100 };
     return any(24) == 0 ? extremes[any(sizeof extremes / sizeof extremes[0])] : (int64_t)any(8) - 2;
 }
 
-static double odd_number(void)
-{
+static double odd_number(void) {
     static const double odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0, 1e308, -1e-320 };
     return any(6) == 0 ? odd[any(sizeof odd / sizeof odd[0])] : (double)any(400) / 100 - 2;
 }
 
-static rg_dims odd_dims(void)
-{
+static rg_dims odd_dims(void) {
     bool array = strcmp(calling, "split_sizes") == 0;   /* takes its numbers from memory */
     rg_dims d = { .n = any(40) == 0 && !array ? (int)odd_integer() : (int)any(4) };
     for (int i = 0; i < RG_MAX_DIMS; i++) d.v[i] = odd_integer();
@@ -68,8 +65,7 @@ static rg_dims odd_dims(void)
 }
 
 /* A new tensor for the pool: small, of any dtype and layout. */
-static rg_tensor *odd_tensor(void)
-{
+static rg_tensor *odd_tensor(void) {
     rg_dims shape = { .n = (int)any(4) };
     for (int d = 0; d < shape.n; d++) shape.v[d] = (int64_t)any(4) + (any(8) != 0);
     rg_tensor *t = rg_empty_dims(shape, any(3) ? RG_FLOAT64 - any(2) : any(2) ? RG_INT64 : RG_BOOL);
@@ -87,28 +83,24 @@ static rg_tensor *odd_tensor(void)
     return t;
 }
 
-static rg_tensor *tensor(void)
-{
+static rg_tensor *tensor(void) {
     uint64_t kind = any(60);
     return kind == 0 ? NULL : kind == 1 ? RG_NONE : kind == 2 ? RELEASED : kind < 8 ? rg_wrap_float(odd_number())
            : kind < 12 ? rg_wrap_int(odd_integer()) : pool[any(POOL)];
 }
 
-static rg_list list(void)
-{
+static rg_list list(void) {
     static rg_tensor *v[LISTED];
     int n = any(30) == 0 ? (int)odd_integer() % (LISTED + 1) : (int)any(LISTED + 1);
     for (int i = 0; i < n; i++) v[i] = tensor();
     return (rg_list){ n, v };
 }
 
-static rg_dims small_dims(void)
-{
+static rg_dims small_dims(void) {
     return (rg_dims){ .n = (int)any(3), .v = { (int64_t)any(4), (int64_t)any(4) } };
 }
 
-static const char *text(void)
-{
+static const char *text(void) {
     static const char *const texts[] = { "ij,jk->ik", "ii->i", "...i,i...->...", "i,j", "ij->ji", "->", "", "i,,j", "ijj", "%s",
                                          "1:3, None", "::2", "...", "-1", ":,0", "0:-1:0", "[", "9999999999999999999",
                                          "[[1, 2], [3, 4.5]]", "tensor([nan, -inf])", "[[1], [2, 3]]", "[True, 1e400]" };
@@ -132,8 +124,7 @@ static const char *text(void)
 #define OPTIONS (rg_backward_options){ any(3) ? RG_NONE : tensor(), any(2), any(3) == 0, any(2) }
 
 static int n_items;
-static const rg_item_index *items(void)
-{
+static const rg_item_index *items(void) {
     static rg_item_index v[5];
     for (int i = 0; i < n_items; i++) {
         switch (any(5)) {
@@ -153,20 +144,17 @@ static const rg_item_index *items(void)
 static rg_tensor *first_of(rg_list l) { return l.n < 0 ? NULL : l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)]; }
 static rg_tensor *call_any(void);
 
-static rg_tensor *does_grad_of(void)
-{
+static rg_tensor *does_grad_of(void) {
     rg_tensor *g = rg_grad_of(tensor());
     return g && g != RG_NONE ? rg_clone(g) : g;         /* lest the pool hold what a backward adds to */
 }
 
-static rg_tensor *does_grad_many(void)
-{
+static rg_tensor *does_grad_many(void) {
     rg_tensor *y[LISTED], *v[LISTED], *x[LISTED], *found[LISTED];
     for (int i = 0; i < LISTED; i++) y[i] = tensor(), v[i] = any(2) ? RG_NONE : tensor(), x[i] = tensor();
     int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED, m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
     rg_error_clear();
-    if (any(2))
-        return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
+    if (any(2)) return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
     if (!rg_grad_many(n, any(20) ? y : NULL, any(2) ? v : NULL, m, any(20) ? x : NULL, any(20) ? found : NULL, OPTIONS)) return NULL;
     return m > 0 ? found[any((uint64_t)m)] : RG_NONE;
 }
@@ -174,8 +162,7 @@ static rg_tensor *does_grad_many(void)
 static rg_tensor *hooked;               /* the last; it may be gone */
 
 /* A hook that does what hooks should not. */
-static rg_tensor *odd_hook(rg_tensor *grad, void *context)
-{
+static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
     (void)context;
     nested = true;
     switch (any(9)) {
@@ -191,14 +178,12 @@ static rg_tensor *odd_hook(rg_tensor *grad, void *context)
     }
 }
 
-static rg_tensor *does_register_hook(void)
-{
+static rg_tensor *does_register_hook(void) {
     hooked = tensor();
     return rg_register_hook(hooked, any(10) ? odd_hook : NULL, NULL) >= 0 ? RG_NONE : NULL;
 }
 
-static rg_tensor *odd_function(rg_tensor *const inputs[], void *context)
-{
+static rg_tensor *odd_function(rg_tensor *const inputs[], void *context) {
     (void)context;
     nested = true;
     rg_tensor *x = inputs ? inputs[0] : NULL;
@@ -210,8 +195,7 @@ static rg_tensor *odd_function(rg_tensor *const inputs[], void *context)
     }
 }
 
-static rg_tensor *does_gradcheck(void)
-{
+static rg_tensor *does_gradcheck(void) {
     rg_tensor *x[LISTED];
     for (int i = 0; i < LISTED; i++) x[i] = tensor();
     int n = any(20) ? 1 : (int)odd_integer() % LISTED;
@@ -224,8 +208,7 @@ static rg_tensor *does_gradcheck(void)
 }
 
 /* To the third order. */
-static rg_tensor *does_orders(void)
-{
+static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
     if (!rg_requires_grad(x)) return RG_NONE;
     for (int i = 0; i < 3 && y; i++) {
@@ -237,16 +220,14 @@ static rg_tensor *does_orders(void)
     return y;
 }
 
-static rg_tensor *does_keep(void)
-{
+static rg_tensor *does_keep(void) {
     rg_tensor *t = rg_keep(tensor());
     if (t) rg_drop(t);
     return t && rg_error_code() == RG_OK ? RG_NONE : NULL;
 }
 
 /* Scopes begun and ended out of order, and results handed out of them. */
-static rg_tensor *does_scopes(void)
-{
+static rg_tensor *does_scopes(void) {
     RG_SCOPE();
     size_t mark[4];
     rg_tensor *y = RG_NONE;
@@ -262,8 +243,7 @@ static rg_tensor *does_scopes(void)
     return rg_error_code() == RG_OK ? RG_NONE : NULL;
 }
 
-static rg_tensor *does_options(void)
-{
+static rg_tensor *does_options(void) {
     rg_printoptions o = { (int)odd_integer(), (int)odd_integer(), (int)odd_integer(), (int)odd_integer(), (int)odd_integer() };
     rg_printoptions before = rg_get_printoptions();
     rg_set_printoptions(o);
@@ -274,8 +254,7 @@ static rg_tensor *does_options(void)
 }
 
 /* What is printed is read again. */
-static rg_tensor *does_parsed_back(void)
-{
+static rg_tensor *does_parsed_back(void) {
     rg_tensor *t = pool[any(POOL)], *back;
     int64_t n = rg_numel(t);
     const char *s = any(2) ? rg_repr(t) : rg_repr_numpy(t);
@@ -307,23 +286,20 @@ enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 /* ---- what must hold ------------------------------------------------------------------ */
 
-static void require(bool truth, const char *name, const char *what)
-{
+static void require(bool truth, const char *name, const char *what) {
     if (truth) return;
     fprintf(stderr, "%s: %s: '%s'\n", name, what, rg_error());
     abort();
 }
 
-static void too_slow(int signal)
-{
+static void too_slow(int signal) {
     (void)signal;
     fprintf(stderr, "%s: takes longer than 20 s\n", calling);
     abort();
 }
 
 /* "op: sentence" or "op(): sentence", in one line */
-static bool well_formed(const char *message)
-{
+static bool well_formed(const char *message) {
     size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");
     if (strncmp(message, "out of memory", 13) == 0) n = 13;
     else if (n && message[n] == '(') n += 2;
@@ -332,8 +308,7 @@ static bool well_formed(const char *message)
 
 /* What a call that doesn't write leaves alone: elements and version. */
 static uint64_t prints[POOL];
-static uint64_t print_of(rg_tensor *t)
-{
+static uint64_t print_of(rg_tensor *t) {
     static uint64_t data[LARGEST];
     uint64_t print = 14695981039346656037u;
     size_t words = ((size_t)rg_numel(t) * 8 + 7) / 8;
@@ -345,8 +320,7 @@ static uint64_t print_of(rg_tensor *t)
 
 static uint64_t history_of(rg_tensor *t) { return (uintptr_t)rg_grad_fn(t) * 2 + rg_requires_grad(t); }
 
-static void take_prints(bool compare, bool failed)
-{
+static void take_prints(bool compare, bool failed) {
     static uint64_t history[POOL];
     for (int i = 0; i < POOL; i++) {
         uint64_t print = print_of(pool[i]), past = history_of(pool[i]);
@@ -357,8 +331,7 @@ static void take_prints(bool compare, bool failed)
     }
 }
 
-static void replace(int slot, rg_tensor *t)
-{
+static void replace(int slot, rg_tensor *t) {
     if (!t || t == RG_NONE || t == pool[slot] || rg_numel(t) > LARGEST) return;
     rg_keep(t);
     if (pool[slot]) rg_drop(pool[slot]);
@@ -367,8 +340,7 @@ static void replace(int slot, rg_tensor *t)
 
 /* ---- calling ----------------------------------------------------------------------------- */
 
-static rg_tensor *call_any(void)
-{
+static rg_tensor *call_any(void) {
     const char *outer = calling;
     nested = true;
     size_t f = any(FUNCTIONS);
@@ -381,8 +353,7 @@ static rg_tensor *call_any(void)
     return y;
 }
 
-static void one_call(void)
-{
+static void one_call(void) {
     RG_SCOPE();
     size_t f = any(FUNCTIONS);
     bool no_grad = any(10) == 0, writes = functions[f].name[strlen(functions[f].name) - 1] == '_';
@@ -416,8 +387,7 @@ static void one_call(void)
     replace((int)any(POOL), any(8) ? y : odd_tensor());
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     limit_memory();

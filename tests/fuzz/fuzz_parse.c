@@ -15,15 +15,13 @@
 
 static long fuzz_read;                                  /* how many texts were read */
 
-static void fuzz_require(bool truth, const char *what, const char *text)
-{
+static void fuzz_require(bool truth, const char *what, const char *text) {
     if (truth) return;
     fprintf(stderr, "%s: '%s'\n%s\n", what, text, rg_error());
     abort();
 }
 
-static void fuzz_parse(const char *text)
-{
+static void fuzz_parse(const char *text) {
     RG_SCOPE();
     rg_error_clear();
     rg_tensor *t = rg_parse(text);
@@ -45,8 +43,7 @@ static void fuzz_parse(const char *text)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1);
     if (!text) return 0;
     memcpy(text, data, size);
@@ -59,8 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef RG_LIBFUZZER
 static uint64_t fuzz_state;
 
-static uint32_t fuzz_below(uint32_t n)
-{
+static uint32_t fuzz_below(uint32_t n) {
     fuzz_state = fuzz_state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)((fuzz_state >> 33) % n);
 }
@@ -81,8 +77,7 @@ static const char *const fuzz_words[] = {
 };
 
 /* Takes out, doubles, overwrites or puts in a little, a few times. */
-static size_t fuzz_mutate(char *text, size_t n, size_t room)
-{
+static size_t fuzz_mutate(char *text, size_t n, size_t room) {
     for (uint32_t times = 1 + fuzz_below(1 + fuzz_below(5)); times--;) {
         size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
         if (some > n - at) some = n - at;
@@ -111,8 +106,7 @@ static size_t fuzz_mutate(char *text, size_t n, size_t room)
     return n;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     long iterations = argc > 1 ? atol(argv[1]) : 100000;
     fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     char text[512];

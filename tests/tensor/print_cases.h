@@ -24,8 +24,7 @@ typedef struct print_case {
 /* A past that knows only its name, or is a leaf's. */
 typedef struct named_history { rg_history base; char name[128]; } named_history;
 
-static const char *named_history_name(const rg_history *h)
-{
+static const char *named_history_name(const rg_history *h) {
     const char *name = ((const named_history *)h)->name;
     return strcmp(name, "leaf") == 0 ? NULL : name;
 }
@@ -34,21 +33,18 @@ static void named_history_release(rg_history *h) { free(h); }
 
 static const rg_history_class named_history_class = { named_history_name, named_history_release };
 
-static rg_history *named_history_new(const char *name)
-{
+static rg_history *named_history_new(const char *name) {
     named_history *h = malloc(sizeof *h);
     h->base.cls = &named_history_class;
     snprintf(h->name, sizeof h->name, "%s", name);
     return &h->base;
 }
 
-static rg_dtype print_case_dtype(const char *name)
-{
+static rg_dtype print_case_dtype(const char *name) {
     return name[0] == 'b' ? RG_BOOL : name[0] == 'i' ? RG_INT64 : name[1] == '3' ? RG_FLOAT32 : RG_FLOAT64;
 }
 
-static void print_case_fill(rg_tensor *t, char *bits)
-{
+static void print_case_fill(rg_tensor *t, char *bits) {
     size_t item = rg_sizeof(t->dtype);
     int64_t n = 0;
     for (char *end; n < t->numel; bits = end, n++) {
@@ -60,8 +56,7 @@ static void print_case_fill(rg_tensor *t, char *bits)
         memcpy(t->data + (size_t)i * item, t->data + (size_t)(i - n) * item, item);
 }
 
-static rg_tensor *print_case_tensor(rg_dtype dtype, char *shape, const char *flags, char *bits)
-{
+static rg_tensor *print_case_tensor(rg_dtype dtype, char *shape, const char *flags, char *bits) {
     int64_t size[RG_MAX_DIMS];
     int ndim = 0;
     if (*shape != '.')
@@ -78,8 +73,7 @@ static rg_tensor *print_case_tensor(rg_dtype dtype, char *shape, const char *fla
 }
 
 /* The next case of the file, or false; its tensor belongs to the caller's scope. */
-static bool print_case_next(FILE *f, print_case *c)
-{
+static bool print_case_next(FILE *f, print_case *c) {
     static char line[1 << 16];
     static int at;
     if (ftell(f) == 0) at = 0;
@@ -111,14 +105,12 @@ static bool print_case_next(FILE *f, print_case *c)
     return true;
 }
 
-static void print_reset(void)
-{
+static void print_reset(void) {
     rg_set_printoptions(print_standard);
     rg_set_default_dtype(RG_FLOAT32);
 }
 
-static FILE *print_cases_open(void)
-{
+static FILE *print_cases_open(void) {
     const char *path = getenv("REGARD_PRINT_CASES");
     FILE *f = fopen(path ? path : "tests/golden/print.txt", "r");
     ck_assert_msg(f != NULL, "no cases of tests/golden/print.py: run the tests from the top folder");

@@ -6,15 +6,13 @@
 #include "tests/golden/core.h"
 
 /* The operands of PROMOTED: four with dims, four 0-d, and Python's bool, int and float. */
-static rg_tensor *operand(int k)
-{
+static rg_tensor *operand(int k) {
     if (k < 4) return rg_ones_dims(RG_DIMS(2), (rg_dtype)k);
     if (k < 8) return rg_scalar_dtype(1, (rg_dtype)(k - 4));
     return k == 8 ? rg_wrap_bool(true) : k == 9 ? rg_wrap_int(2) : rg_wrap_float(2.5);
 }
 
-START_TEST(test_result_type)
-{
+START_TEST(test_result_type) {
     for (int d = 0; d < 2; d++) {
         ck_assert(rg_set_default_dtype(d ? RG_FLOAT64 : RG_FLOAT32));
         for (int a = 0; a < 11; a++)
@@ -30,8 +28,7 @@ START_TEST(test_result_type)
 END_TEST
 
 /* With three operands the order must not matter: dims before 0-d before wrapped. */
-START_TEST(test_three_operands)
-{
+START_TEST(test_three_operands) {
     RG_SCOPE();
     rg_tensor *bools = operand(0), *ints = operand(1), *d0 = operand(7), *number = operand(10);
     ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ bools, ints, d0 }), RG_FLOAT64);
@@ -41,8 +38,7 @@ START_TEST(test_three_operands)
 }
 END_TEST
 
-START_TEST(test_names_and_types)
-{
+START_TEST(test_names_and_types) {
     ck_assert_str_eq(rg_dtype_name(RG_BOOL), "torch.bool");
     ck_assert_str_eq(rg_dtype_name(RG_INT64), "torch.int64");
     ck_assert_str_eq(rg_dtype_name(RG_FLOAT32), "torch.float32");
@@ -55,8 +51,7 @@ START_TEST(test_names_and_types)
 }
 END_TEST
 
-START_TEST(test_default_dtype)
-{
+START_TEST(test_default_dtype) {
     ck_fails(rg_set_default_dtype(RG_INT64), RG_TYPE_ERROR,
              "set_default_dtype: only floating-point types are supported as the default type");
     ck_assert(rg_set_default_dtype(RG_FLOAT64));

@@ -5,8 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-START_TEST(test_message_and_code)
-{
+START_TEST(test_message_and_code) {
     ck_assert_str_eq(rg_error(), "");
     ck_assert_int_eq(rg_error_code(), RG_OK);
     ck_assert_ptr_null(rg_fail(RG_INDEX_ERROR, "op", "size %d", 3));
@@ -22,8 +21,7 @@ START_TEST(test_message_and_code)
 }
 END_TEST
 
-START_TEST(test_long_messages_are_cut)
-{
+START_TEST(test_long_messages_are_cut) {
     char big[5000];
     memset(big, 'x', sizeof big - 1);
     big[sizeof big - 1] = 0;
@@ -35,8 +33,7 @@ START_TEST(test_long_messages_are_cut)
 }
 END_TEST
 
-START_TEST(test_null_is_silent)
-{
+START_TEST(test_null_is_silent) {
     ck_fails(rg_zeros(-1), RG_RUNTIME_ERROR, "zeros: Trying to create tensor with negative dimension -1: [-1]");
     rg_tensor *failed = rg_zeros(2, -1);
     ck_assert_ptr_null(failed);
@@ -51,15 +48,13 @@ END_TEST
 static int handled;
 static rg_code handled_code;
 static char handled_text[100];
-static void handler(rg_code code, const char *message)
-{
+static void handler(rg_code code, const char *message) {
     handled++;
     handled_code = code;
     snprintf(handled_text, sizeof handled_text, "%s", message);
 }
 
-START_TEST(test_handler)
-{
+START_TEST(test_handler) {
     ck_assert(rg_on_error(handler) == NULL);
     rg_zeros_like(rg_zeros(-2));
     ck_assert_int_eq(handled, 1);
@@ -71,15 +66,13 @@ START_TEST(test_handler)
 }
 END_TEST
 
-static void *fail_elsewhere(void *text)
-{
+static void *fail_elsewhere(void *text) {
     ck_assert_str_eq(rg_error(), "");
     rg_fail(RG_IO_ERROR, NULL, "elsewhere");
     return strcpy(text, rg_error());
 }
 
-START_TEST(test_errors_belong_to_the_thread)
-{
+START_TEST(test_errors_belong_to_the_thread) {
     char text[100] = "";
     pthread_t thread;
     rg_fail(RG_VALUE_ERROR, NULL, "here");

@@ -7,8 +7,7 @@
 #include "tests/golden/core.h"
 
 /* A view of one 4096-element buffer: any sizes and strides. */
-static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset)
-{
+static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset) {
     rg_tensor *t = rg_alias(base);
     t->ndim = (uint8_t)size.n;
     for (int d = 0; d < size.n; d++) t->size[d] = size.v[d], t->stride[d] = stride.v[d];
@@ -17,8 +16,7 @@ static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t
     return rg_own(t);
 }
 
-static rg_tensor *numbered(rg_dtype dtype)
-{
+static rg_tensor *numbered(rg_dtype dtype) {
     rg_tensor *t = rg_empty_dims(RG_DIMS(4096), dtype);
     for (int64_t i = 0; i < 4096; i++) rg_store_i64(t->data + i * (int64_t)rg_sizeof(dtype), dtype, i);
     return t;
@@ -26,8 +24,7 @@ static rg_tensor *numbered(rg_dtype dtype)
 
 struct visits { int n, count; int64_t at[4096][RG_MAX_OPERANDS]; rg_tensor *const *t; };
 
-static void record(char *const p[], const int64_t step[], int64_t n, const void *context)
-{
+static void record(char *const p[], const int64_t step[], int64_t n, const void *context) {
     struct visits *v = (struct visits *)context;
     for (int64_t i = 0; i < n; i++, v->count++)
         for (int k = 0; k < v->n; k++)
@@ -35,8 +32,7 @@ static void record(char *const p[], const int64_t step[], int64_t n, const void 
 }
 
 /* Where element i (counted row by row) of to's shape lies in t, in bytes from its storage. */
-static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i)
-{
+static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i) {
     int64_t offset = t->data - (char *)t->storage->data;
     for (int d = to->ndim - 1; d >= 0; i /= to->size[d--]) {
         int dt = d - (to->ndim - t->ndim);
@@ -45,8 +41,7 @@ static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i)
     return offset;
 }
 
-static void check_visits(int n, rg_tensor *const t[])
-{
+static void check_visits(int n, rg_tensor *const t[]) {
     static struct visits v;
     for (int way = 0; way < 2; way++) {
         v.n = n, v.t = t, v.count = 0;
@@ -63,8 +58,7 @@ static void check_visits(int n, rg_tensor *const t[])
     }
 }
 
-START_TEST(test_walks)
-{
+START_TEST(test_walks) {
     RG_SCOPE();
     rg_tensor *f = numbered(RG_FLOAT32), *d = numbered(RG_FLOAT64), *b = numbered(RG_BOOL);
     rg_tensor *row = strided(f, RG_DIMS(4), RG_DIMS(1), 3), *column = strided(d, RG_DIMS(3, 1), RG_DIMS(1, 1), 0);
@@ -89,8 +83,7 @@ START_TEST(test_walks)
 }
 END_TEST
 
-START_TEST(test_neighbouring_dims_merge)
-{
+START_TEST(test_neighbouring_dims_merge) {
     RG_SCOPE();
     rg_tensor *f = numbered(RG_FLOAT32), *cube = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(12, 4, 1), 0);
     rg_tensor *every2 = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(24, 8, 2), 0), *row = strided(f, RG_DIMS(4), RG_DIMS(1), 0);
@@ -107,8 +100,7 @@ START_TEST(test_neighbouring_dims_merge)
 END_TEST
 
 /* An element of the golden table: the bits of a float64, or an int64. */
-static void put(rg_tensor *t, int64_t i, uint64_t bits)
-{
+static void put(rg_tensor *t, int64_t i, uint64_t bits) {
     double d;
     int64_t integer;
     memcpy(&d, &bits, 8);
@@ -118,8 +110,7 @@ static void put(rg_tensor *t, int64_t i, uint64_t bits)
     else rg_store_i64(p, t->dtype, integer);
 }
 
-static void check_element(const char *p, rg_dtype dtype, uint64_t want, int from, int i)
-{
+static void check_element(const char *p, rg_dtype dtype, uint64_t want, int from, int i) {
     uint64_t got;
     double d = rg_load_f64(p, dtype);
     int64_t integer = rg_is_float(dtype) ? 0 : rg_load_i64(p, dtype);
@@ -131,8 +122,7 @@ static void check_element(const char *p, rg_dtype dtype, uint64_t want, int from
                   (unsigned long long)got, (unsigned long long)want);
 }
 
-START_TEST(test_conversions)
-{
+START_TEST(test_conversions) {
     for (int from = 0; from < 4; from++)
         for (int to = 0; to < 4; to++)
             for (int step = 1; step <= 3; step++) {
@@ -154,8 +144,7 @@ START_TEST(test_conversions)
 }
 END_TEST
 
-START_TEST(test_copy_broadcasts)
-{
+START_TEST(test_copy_broadcasts) {
     RG_SCOPE();
     rg_tensor *to = rg_zeros(2, 3), *T = strided(to, RG_DIMS(3, 2), RG_DIMS(1, 3), 0);
     rg_copy_elements(T, rg_from(((int[]){ 7, 8, 9 }), 3, 1));
@@ -168,8 +157,7 @@ START_TEST(test_copy_broadcasts)
 }
 END_TEST
 
-START_TEST(test_contiguous_copy)
-{
+START_TEST(test_contiguous_copy) {
     RG_SCOPE();
     rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4, 5, 6 }), 2, 3), *T = strided(m, RG_DIMS(3, 2), RG_DIMS(1, 3), 0);
     rg_tensor *same = rg_own(rg_contiguous_copy(m, RG_INT64)), *copy = rg_own(rg_contiguous_copy(T, RG_FLOAT32));
@@ -179,8 +167,7 @@ START_TEST(test_contiguous_copy)
 }
 END_TEST
 
-START_TEST(test_overlap)
-{
+START_TEST(test_overlap) {
     RG_SCOPE();
     rg_tensor *f = numbered(RG_FLOAT32);
     ck_assert(!rg_overlaps_itself(f));
@@ -194,8 +181,7 @@ START_TEST(test_overlap)
 }
 END_TEST
 
-START_TEST(test_sizes_saturate)
-{
+START_TEST(test_sizes_saturate) {
     RG_SCOPE();
     int64_t before = rg_live_tensors(), big = (int64_t)1 << 40;
     ck_assert_ptr_null(rg_new(RG_FLOAT32, 2, (int64_t[]){ big, big }));

@@ -6,8 +6,7 @@
 #include <math.h>
 
 /* rows x columns of small whole numbers; `layout`: as it is, transposed, every second element, or one row for all */
-static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout, uint32_t seed)
-{
+static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout, uint32_t seed) {
     bool turned = layout == 1;
     int64_t step = layout == 2 ? 2 : 1, size[] = { turned ? columns : rows, (turned ? rows : columns) * step };
     rg_tensor *t = rg_own(rg_new(dtype, 2, size));
@@ -22,13 +21,11 @@ static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout
     return t;
 }
 
-static int64_t at(const rg_tensor *t, int64_t i, int64_t j)
-{
+static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
     return rg_load_i64(t->data + (i * t->stride[0] + j * t->stride[1]) * (int64_t)rg_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-static void check_product(rg_dtype dtype, int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha, double beta)
-{
+static void check_product(rg_dtype dtype, int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha, double beta) {
     RG_SCOPE();
     rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2), *y = grid(dtype, m, n, 0, 3), *c = grid(dtype, m, n, 0, 3);
     if (beta == 0 && rg_is_float(dtype)) rg_fill_number(y, NAN, 0);             /* is not to be read */
@@ -44,8 +41,7 @@ static void check_product(rg_dtype dtype, int64_t m, int64_t n, int64_t k, int l
         }
 }
 
-START_TEST(test_products)
-{
+START_TEST(test_products) {
     static const int64_t sizes[][3] = {                 /* m, n, k */
         { 1, 1, 1 }, { 2, 3, 4 }, { 1, 40, 70 }, { 40, 1, 70 }, { 4, 33, 65 }, { 5, 33, 65 }, { 17, 31, 64 }, { 16, 100, 130 },
         { 7, 15, 16 }, { 8, 16, 9 }, { 9, 17, 33 }, { 97, 65, 20 }, { 6, 48, 257 }, { 193, 5, 31 }, { 13, 1540, 3 }, { 200, 33, 300 },
@@ -60,8 +56,7 @@ START_TEST(test_products)
 END_TEST
 
 /* Batches, one of which both operands may share; b without a batch makes one matrix of a's rows. */
-START_TEST(test_batches)
-{
+START_TEST(test_batches) {
     static const int64_t cases[][4] = {                 /* batches of a, of b */
         { 3, 4, 3, 4 }, { 3, 1, 1, 4 }, { 1, 1, 3, 4 }, { 3, 4, 1, 1 }, { 1, 4, 3, 1 },
     };

@@ -15,8 +15,7 @@ static void work(void)                                  /* blocks of many sizes,
     }
 }
 
-START_TEST(test_nothing_is_asked_for_twice)
-{
+START_TEST(test_nothing_is_asked_for_twice) {
     if (rg_pool_bypassed()) return;
     for (int i = 0; i < 3; i++) work();
     int64_t before = rg_memory_stats().system_calls;
@@ -28,8 +27,7 @@ START_TEST(test_nothing_is_asked_for_twice)
 }
 END_TEST
 
-START_TEST(test_statistics)
-{
+START_TEST(test_statistics) {
     rg_zeros(1);                                        /* the stack of the scope is there now */
     rg_memory a = rg_memory_stats();
     int64_t live = rg_live_tensors();
@@ -54,8 +52,7 @@ START_TEST(test_statistics)
 }
 END_TEST
 
-START_TEST(test_peak)
-{
+START_TEST(test_peak) {
     rg_memory_reset_peak();
     rg_memory a = rg_memory_stats();
     ck_assert_int_eq(a.peak, a.now);
@@ -69,8 +66,7 @@ START_TEST(test_peak)
 }
 END_TEST
 
-START_TEST(test_blocks_are_aligned_and_apart)
-{
+START_TEST(test_blocks_are_aligned_and_apart) {
     char *block[400];
     size_t size[400];
     for (int round = 0; round < 2; round++) {           /* new ones, then reused ones */
@@ -91,8 +87,7 @@ START_TEST(test_blocks_are_aligned_and_apart)
 }
 END_TEST
 
-START_TEST(test_absurd_requests)
-{
+START_TEST(test_absurd_requests) {
     rg_memory before = rg_memory_stats();
     for (size_t bytes = (size_t)1 << 45; bytes; bytes *= 2) {
         ck_assert_ptr_null(rg_alloc(bytes, RG_MEM_OTHER));
@@ -105,8 +100,7 @@ START_TEST(test_absurd_requests)
 END_TEST
 
 /* The short way and the long way are one allocator: a block may come by one and go by the other. */
-START_TEST(test_short_way)
-{
+START_TEST(test_short_way) {
     static const size_t size[] = { 0, 1, 63, 64, 65, 4095, 4096, 4097, 100000 };
     rg_memory before = rg_memory_stats();
     for (int round = 0; round < 16; round++)
@@ -122,8 +116,7 @@ START_TEST(test_short_way)
 }
 END_TEST
 
-START_TEST(test_grow)
-{
+START_TEST(test_grow) {
     int *list = NULL;
     size_t room = 0;
     for (size_t n = 1; n <= 1000; n++) {
@@ -142,8 +135,7 @@ START_TEST(test_grow)
 }
 END_TEST
 
-static rg_tensor *make_all(rg_tensor *x)
-{
+static rg_tensor *make_all(rg_tensor *x) {
     RG_SCOPE();
     rg_tensor *t = rg_full_like(rg_zeros_like(rg_ones_like(rg_empty_like(x))), 2);
     t = rg_scalar(rg_full(RG_DIMS(), rg_arange_step(0, 3.5, 5) && t ? rg_scalar_dtype(2, RG_INT64) : NULL));
@@ -155,8 +147,7 @@ static rg_tensor *make_all(rg_tensor *x)
 }
 
 /* The first request fails, then the second, and so on: each time a clean failure. */
-START_TEST(test_each_request_fails)
-{
+START_TEST(test_each_request_fails) {
     rg_tensor *x = rg_ones(3, 4);
     work();
     int64_t live = rg_live_tensors(), now = rg_memory_stats().now, failures = 0;
@@ -178,8 +169,7 @@ START_TEST(test_each_request_fails)
 }
 END_TEST
 
-static void *leaves_much_behind(void *unused)
-{
+static void *leaves_much_behind(void *unused) {
     rg_scope_begin();
     for (int i = 0; i < 1000; i++) rg_set_name(rg_zeros(i), "left");
     rg_scope_begin();
@@ -187,8 +177,7 @@ static void *leaves_much_behind(void *unused)
     return unused;
 }
 
-START_TEST(test_thread_exit)
-{
+START_TEST(test_thread_exit) {
     work();
     rg_memory before = rg_memory_stats();
     int64_t live = rg_live_tensors(), calls = 0;
@@ -209,15 +198,13 @@ START_TEST(test_thread_exit)
 END_TEST
 
 static rg_tensor *made[3000];
-static void *make_for_others(void *size)
-{
+static void *make_for_others(void *size) {
     for (int i = 0; i < 3000; i++) made[i] = rg_keep(rg_zeros(*(int64_t *)size));
     return NULL;
 }
 
 /* One thread makes, another releases: the free headers find their way back, and the peak is the truth. */
-START_TEST(test_made_here_released_there)
-{
+START_TEST(test_made_here_released_there) {
     int64_t size = 100, calls = 0;
     rg_memory_reset_peak();
     rg_memory before = rg_memory_stats();
@@ -237,8 +224,7 @@ START_TEST(test_made_here_released_there)
 END_TEST
 
 static rg_tensor *shared;
-static void *hammer(void *seed)
-{
+static void *hammer(void *seed) {
     for (int i = 0; i < 2000; i++) {
         RG_SCOPE();
         rg_tensor *t = rg_lend(shared), *u = rg_full_like(t, (int)(intptr_t)seed);
@@ -250,8 +236,7 @@ static void *hammer(void *seed)
     }
     return NULL;
 }
-static void *watch(void *unused)
-{
+static void *watch(void *unused) {
     for (int i = 0; i < 300; i++) {
         ck_assert_int_ge(rg_live_tensors(), 0);
         ck_assert_int_ge(rg_memory_stats().system_calls, 0);
@@ -260,8 +245,7 @@ static void *watch(void *unused)
     return unused;
 }
 
-START_TEST(test_threads_share)
-{
+START_TEST(test_threads_share) {
     pthread_t thread[4], watcher;
     shared = rg_keep(rg_ones(10));
     int64_t live = rg_live_tensors();
@@ -276,8 +260,7 @@ START_TEST(test_threads_share)
 }
 END_TEST
 
-START_TEST(test_pool_can_be_bypassed)
-{
+START_TEST(test_pool_can_be_bypassed) {
     const char *fork = getenv("CK_FORK");
     if (fork && strcmp(fork, "no") == 0) return;        /* the library has started already */
     setenv("REGARD_POOL", "0", 1);

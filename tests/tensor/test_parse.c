@@ -6,8 +6,7 @@
 
 static const rg_printoptions exact = { 17, INT_MAX, 3, 80, 1 };
 
-static bool same_bits(const rg_tensor *a, rg_tensor *b)
-{
+static bool same_bits(const rg_tensor *a, rg_tensor *b) {
     if (a->dtype != b->dtype || !rg_same_shape(a, b)) return false;
     rg_tensor *flat = rg_contiguous_copy(b, b->dtype);
     bool same = true;
@@ -20,8 +19,7 @@ static bool same_bits(const rg_tensor *a, rg_tensor *b)
     return same;
 }
 
-static rg_code code_named(const char *line, const char **sentence)
-{
+static rg_code code_named(const char *line, const char **sentence) {
     static const struct { const char *name; rg_code code; } names[] = {
         { "! ValueError ", RG_VALUE_ERROR },
         { "! TypeError ", RG_TYPE_ERROR },
@@ -36,8 +34,7 @@ static rg_code code_named(const char *line, const char **sentence)
 }
 
 /* What a literal gives, in the form of tests/golden/parse.txt. */
-static bool literal_agrees(const char *dtype, const char *literal, const char *expected)
-{
+static bool literal_agrees(const char *dtype, const char *literal, const char *expected) {
     RG_SCOPE();
     rg_error_clear();
     rg_tensor *t = *dtype == '-' ? rg_parse(literal) : rg_parse_dtype(literal, print_case_dtype(dtype));
@@ -49,8 +46,7 @@ static bool literal_agrees(const char *dtype, const char *literal, const char *e
     return named && rg_error_code() == code && strcmp(rg_error() + 7, sentence) == 0;
 }
 
-START_TEST(test_golden)
-{
+START_TEST(test_golden) {
     static char literal[1 << 16], expected[1 << 17];
     char dtype[8];
     int n = 0, wrong = 0;
@@ -82,8 +78,7 @@ END_TEST
 
 /* Every tensor of the printing cases comes back: from an exact text to the bit, from
  * torch's and NumPy's own with dtype (where the text tells it), shape and near values. */
-START_TEST(test_round_trips)
-{
+START_TEST(test_round_trips) {
     static print_case c;
     int n = 0;
     FILE *f = print_cases_open();
@@ -121,14 +116,12 @@ START_TEST(test_round_trips)
 }
 END_TEST
 
-static const char *read(const char *text)
-{
+static const char *read(const char *text) {
     rg_tensor *t = rg_parse(text);
     return t ? rg_repr(t) : rg_error();
 }
 
-START_TEST(test_forms)
-{
+START_TEST(test_forms) {
     print_reset();
     ck_assert_str_eq(rg_repr(rg_literal([[1, 0, 1, 0], [0, 2, 0, 2]])),
                      "tensor([[1, 0, 1, 0],\n        [0, 2, 0, 2]])");
@@ -166,8 +159,7 @@ START_TEST(test_forms)
 }
 END_TEST
 
-START_TEST(test_garbage)
-{
+START_TEST(test_garbage) {
     static const struct { const char *text, *sentence; } bad[] = {
         { "", "expected a number but the text ends" },
         { "[", "expected a number but the text ends" },
@@ -221,8 +213,7 @@ START_TEST(test_garbage)
 }
 END_TEST
 
-START_TEST(test_deep_brackets)
-{
+START_TEST(test_deep_brackets) {
     static char text[1 << 20];
     memset(text, '[', sizeof text - 1);
     ck_fails(rg_parse(text), RG_VALUE_ERROR, "parse: too many dimensions");
@@ -233,8 +224,7 @@ START_TEST(test_deep_brackets)
 }
 END_TEST
 
-START_TEST(test_out_of_memory)
-{
+START_TEST(test_out_of_memory) {
     static char text[4096] = "[";
     for (int i = 0; i < 300; i++) sprintf(text + strlen(text), "%d., ", i);
     strcat(text, "]");

@@ -5,8 +5,7 @@
 #include <locale.h>
 #include <unistd.h>
 
-static const char *text_of(const print_case *c)
-{
+static const char *text_of(const print_case *c) {
     switch (c->kind[0]) {
     case 'r': return rg_repr(c->t);
     case 's': return rg_str(c->t);
@@ -15,8 +14,7 @@ static const char *text_of(const print_case *c)
     }
 }
 
-START_TEST(test_golden)
-{
+START_TEST(test_golden) {
     static print_case c;
     int n = 0, wrong = 0;
     FILE *f = print_cases_open();
@@ -36,16 +34,14 @@ START_TEST(test_golden)
 }
 END_TEST
 
-START_TEST(test_shape)
-{
+START_TEST(test_shape) {
     ck_assert_str_eq(rg_repr_shape(rg_zeros(6, 3)), "torch.Size([6, 3])");
     ck_assert_str_eq(rg_repr_shape(rg_zeros(3)), "torch.Size([3])");
     ck_assert_str_eq(rg_repr_shape(rg_scalar(1)), "torch.Size([])");
 }
 END_TEST
 
-START_TEST(test_options_are_clamped)
-{
+START_TEST(test_options_are_clamped) {
     rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MIN, INT_MIN, INT_MIN, 7 });
     rg_printoptions o = rg_get_printoptions();
     ck_assert(o.precision == 1000 && o.threshold == 0 && o.edgeitems == 0);
@@ -60,8 +56,7 @@ START_TEST(test_options_are_clamped)
 END_TEST
 
 /* Speaks German: a locale of the system's, or else one made for the purpose. */
-static bool decimal_comma(void)
-{
+static bool decimal_comma(void) {
     char make[128], folder[] = "/tmp/regard-locale-XXXXXX";
     if (!setlocale(LC_ALL, "de_DE.UTF-8") && mkdtemp(folder)) {
         snprintf(make, sizeof make, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
@@ -75,8 +70,7 @@ static bool decimal_comma(void)
 }
 
 /* A program that has a decimal comma writes and reads tensors with a point. */
-START_TEST(test_locale)
-{
+START_TEST(test_locale) {
     print_reset();
     bool comma = decimal_comma();
     if (!comma) fprintf(stderr, "test_locale: no locale with a decimal comma here, so this proves little\n");
@@ -91,8 +85,7 @@ START_TEST(test_locale)
 }
 END_TEST
 
-START_TEST(test_bad_arguments)
-{
+START_TEST(test_bad_arguments) {
     ck_fails(rg_repr(NULL), RG_TYPE_ERROR, "repr: expected a tensor but got NULL");
     ck_fails(rg_repr(RG_NONE), RG_TYPE_ERROR, "repr: expected a tensor but got RG_NONE");
     ck_fails(rg_str(NULL), RG_TYPE_ERROR, "str: ");
@@ -104,8 +97,7 @@ START_TEST(test_bad_arguments)
 }
 END_TEST
 
-START_TEST(test_out_of_memory)
-{
+START_TEST(test_out_of_memory) {
     print_reset();
     const char *(*const forms[])(rg_tensor *) = { rg_repr, rg_repr_numpy, rg_repr_tf, rg_repr_shape, rg_str };
     rg_tensor *t = rg_full_dims(RG_DIMS(20, 30), 0.1, RG_FLOAT64);
@@ -132,8 +124,7 @@ START_TEST(test_out_of_memory)
 }
 END_TEST
 
-START_TEST(test_print)
-{
+START_TEST(test_print) {
     print_reset();
     char path[] = "/tmp/regard-print-XXXXXX", text[128] = "";
     int file = mkstemp(path), out = dup(1);

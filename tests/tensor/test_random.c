@@ -26,22 +26,19 @@ static const golden rows[] = {
 #include "tests/golden/random.inc"
 };
 
-static uint64_t fnv(const void *data, size_t n)
-{
+static uint64_t fnv(const void *data, size_t n) {
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)data)[i]) * 0x100000001b3;
     return h;
 }
 
-static uint64_t state_of(rg_generator *g)
-{
+static uint64_t state_of(rg_generator *g) {
     RG_SCOPE();
     rg_tensor *t = rg_generator_state(g);
     return fnv(t->data, (size_t)t->numel * 8);
 }
 
-static rg_tensor *placed(const golden *r)
-{
+static rg_tensor *placed(const golden *r) {
     int64_t room = 1;
     for (int d = 0; d < r->ndim; d++) room += (RG_MAX(r->size[d], 1) - 1) * r->stride[d];
     rg_tensor *t = rg_zeros_dims(RG_DIMS(room), r->dtype);
@@ -54,16 +51,14 @@ static rg_tensor *placed(const golden *r)
     return t;
 }
 
-static rg_tensor *chances(const golden *r)
-{
+static rg_tensor *chances(const golden *r) {
     rg_tensor *t = placed(r), *flat = rg_new(RG_FLOAT64, r->ndim, r->size);
     for (int64_t i = 0; i < flat->numel; i++) ((double *)flat->data)[i] = (double)(i * 7919 % 101 + 1) / 102;
     rg_copy_elements(t, rg_own(flat));
     return t;
 }
 
-static rg_tensor *called(const golden *r, rg_generator *g)
-{
+static rg_tensor *called(const golden *r, rg_generator *g) {
     rg_dims shape = { .n = r->ndim };
     memcpy(shape.v, r->size, sizeof r->size);
     switch (r->kind) {
@@ -86,8 +81,7 @@ static rg_tensor *called(const golden *r, rg_generator *g)
 /* torch's float32 normals come from vector code that trades a few last digits for speed, and ours from other
  * polynomials: both are within 1e-6 of the truth for values up to 6. Float64, and what is computed in it, comes from
  * the C library's functions, whose last digit may depend on its version. */
-static void compare(const golden *r, int row, rg_tensor *t)
-{
+static void compare(const golden *r, int row, rg_tensor *t) {
     ck_assert_msg(t != NULL, "row %d: %s", row, rg_error());
     rg_tensor *c = rg_own(rg_contiguous_copy(t, (rg_dtype)t->dtype)), *v = rg_own(rg_contiguous_copy(t, RG_FLOAT64));
     const double *x = (const double *)v->data;
@@ -112,8 +106,7 @@ static void compare(const golden *r, int row, rg_tensor *t)
                       row, sum[i], r->sum[i]);
 }
 
-START_TEST(test_torch_streams)
-{
+START_TEST(test_torch_streams) {
     for (int i = 0; i < RG_COUNT(rows); i++) {
         RG_SCOPE();
         if (rows[i].kind == SEED) {
@@ -129,8 +122,7 @@ END_TEST
 
 static float first(rg_tensor *t) { return *(float *)t->data; }
 
-START_TEST(test_generators_are_apart)
-{
+START_TEST(test_generators_are_apart) {
     RG_SCOPE();
     rg_generator *a = rg_generator_new(123), *b = rg_generator_new(7);
     uint64_t before = state_of(rg_default_generator());
@@ -149,8 +141,7 @@ START_TEST(test_generators_are_apart)
 }
 END_TEST
 
-START_TEST(test_first_use_is_torchs_default_seed)
-{
+START_TEST(test_first_use_is_torchs_default_seed) {
     RG_SCOPE();
     ck_assert_uint_eq(rg_initial_seed(), 67280421310721);
     float x = first(rg_rand(1));
@@ -159,8 +150,7 @@ START_TEST(test_first_use_is_torchs_default_seed)
 }
 END_TEST
 
-START_TEST(test_state_restores)
-{
+START_TEST(test_state_restores) {
     RG_SCOPE();
     rg_manual_seed(11);
     rg_generator *g = rg_default_generator(), *other = rg_generator_new(0);
@@ -180,8 +170,7 @@ START_TEST(test_state_restores)
 }
 END_TEST
 
-START_TEST(test_bad_states)
-{
+START_TEST(test_bad_states) {
     RG_SCOPE();
     rg_generator *g = rg_default_generator();
     rg_tensor *state = rg_generator_state(g);
@@ -208,8 +197,7 @@ START_TEST(test_bad_states)
 }
 END_TEST
 
-START_TEST(test_errors)
-{
+START_TEST(test_errors) {
     RG_SCOPE();
     rg_tensor *x = rg_zeros(3), *i = rg_zeros_dims(RG_DIMS(3), RG_INT64), *b = rg_zeros_dims(RG_DIMS(3), RG_BOOL);
     rg_tensor *d = rg_zeros_dims(RG_DIMS(3), RG_FLOAT64);
@@ -266,8 +254,7 @@ START_TEST(test_errors)
 }
 END_TEST
 
-START_TEST(test_multinomial_errors)
-{
+START_TEST(test_multinomial_errors) {
     RG_SCOPE();
     rg_tensor *w = rg_literal([1.0, 2.0]), *negative = rg_literal([1.0, -2.0]);
     rg_tensor *nan = rg_full(RG_DIMS(2), NAN), *infinite = rg_full(RG_DIMS(2), INFINITY), *zero = rg_zeros(2, 2);
@@ -298,13 +285,11 @@ START_TEST(test_multinomial_errors)
 }
 END_TEST
 
-static bool refuse(rg_tensor *t, const char *op, bool recorded)
-{
+static bool refuse(rg_tensor *t, const char *op, bool recorded) {
     return recorded || !t->name || rg_fail(RG_RUNTIME_ERROR, op, "%s may not be written to", t->name);
 }
 
-START_TEST(test_writes)
-{
+START_TEST(test_writes) {
     RG_SCOPE();
     rg_tensor *x = rg_zeros(3), *wide = rg_zeros(1);
     ck_assert_ptr_eq(rg_uniform_(x, 0, 1), x);
@@ -335,8 +320,7 @@ START_TEST(test_writes)
 }
 END_TEST
 
-START_TEST(test_large_permutation)
-{
+START_TEST(test_large_permutation) {
     if (!getenv("REGARD_LARGE")) return;                        /* 1.7 GB */
     RG_SCOPE();
     static const int64_t torchs[] = { 50815193, 116864026, 18612126, 8421410, 157113196, 174023950 };
@@ -347,8 +331,7 @@ START_TEST(test_large_permutation)
 END_TEST
 
 /* The first request for memory fails, then the second, and so on, until the call succeeds. */
-START_TEST(test_out_of_memory)
-{
+START_TEST(test_out_of_memory) {
     static const int kinds[] = { RAND, RANDN, RANDINT, RANDPERM, BERNOULLI, MULTINOMIAL, TRUNC_NORMAL_ };
     rg_generator *g = rg_default_generator();
     golden r = { .dtype = RG_FLOAT32, .ndim = 2, .size = { 5, 4 }, .stride = { 1, 7 } };
@@ -376,8 +359,7 @@ START_TEST(test_out_of_memory)
 }
 END_TEST
 
-static void *draw_many(void *sum)
-{
+static void *draw_many(void *sum) {
     for (int i = 0; i < 2000; i++) {
         RG_SCOPE();
         rg_tensor *t = rg_randint(0, 1 << 20, 3);
@@ -387,8 +369,7 @@ static void *draw_many(void *sum)
 }
 
 /* Whoever draws, each word is drawn once. */
-START_TEST(test_threads_share_the_stream)
-{
+START_TEST(test_threads_share_the_stream) {
     RG_SCOPE();
     pthread_t thread[3];
     int64_t sum[3] = { 0 }, alone = 0;

@@ -15,14 +15,12 @@ static const struct golden_sum {
 #include "tests/golden/sums.inc"
 };
 
-static double next(uint64_t *s)
-{
+static double next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     return (double)(*s >> 40) / 2097152 - 4;
 }
 
-START_TEST(test_sums_have_torchs_bits)
-{
+START_TEST(test_sums_have_torchs_bits) {
     for (int r = 0; r < RG_COUNT(sums); r++) {
         RG_SCOPE();
         const struct golden_sum *row = &sums[r];
@@ -49,8 +47,7 @@ START_TEST(test_sums_have_torchs_bits)
 END_TEST
 
 /* A NaN is found wherever it stands, by every path; without one, the first of the largest. */
-START_TEST(test_extremes_see_every_place)
-{
+START_TEST(test_extremes_see_every_place) {
     enum { N = 150, M = 9 };
     for (int64_t at = 0; at < N; at++)
         for (int kind = 0; kind < 8; kind++) {
@@ -73,8 +70,7 @@ START_TEST(test_extremes_see_every_place)
 }
 END_TEST
 
-START_TEST(test_sorting_is_stable)
-{
+START_TEST(test_sorting_is_stable) {
     for (int64_t n = 1; n < 3000; n = n * 3 / 2 + 1)
         for (int kind = 0; kind < 8; kind++) {
             RG_SCOPE();

@@ -4,15 +4,13 @@
 
 static rg_tensor *three(void) { return rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ 3 })); }
 
-static rg_tensor *escaping(void)
-{
+static rg_tensor *escaping(void) {
     RG_SCOPE();
     three();
     return rg_escape(three());
 }
 
-START_TEST(test_scope_ends)
-{
+START_TEST(test_scope_ends) {
     int64_t before = rg_live_tensors();
     {
         RG_SCOPE();
@@ -24,8 +22,7 @@ START_TEST(test_scope_ends)
 }
 END_TEST
 
-START_TEST(test_escape)
-{
+START_TEST(test_escape) {
     int64_t before = rg_live_tensors();
     RG_SCOPE();
     rg_tensor *t = escaping();
@@ -36,8 +33,7 @@ START_TEST(test_escape)
 }
 END_TEST
 
-START_TEST(test_for_releases_each_iteration)
-{
+START_TEST(test_for_releases_each_iteration) {
     int64_t before = rg_live_tensors();
     RG_FOR (int i = 0; i < 10; i++) {
         three();
@@ -49,8 +45,7 @@ START_TEST(test_for_releases_each_iteration)
 }
 END_TEST
 
-START_TEST(test_keep_and_drop)
-{
+START_TEST(test_keep_and_drop) {
     int64_t before = rg_live_tensors();
     rg_tensor *t;
     {
@@ -63,8 +58,7 @@ START_TEST(test_keep_and_drop)
 }
 END_TEST
 
-START_TEST(test_use_after_scope_is_named)
-{
+START_TEST(test_use_after_scope_is_named) {
     rg_tensor *t;
     {
         RG_SCOPE();
@@ -76,8 +70,7 @@ START_TEST(test_use_after_scope_is_named)
 }
 END_TEST
 
-START_TEST(test_nesting)
-{
+START_TEST(test_nesting) {
     int64_t before = rg_live_tensors();
     RG_SCOPE();
     rg_tensor *outer = three();
@@ -97,8 +90,7 @@ START_TEST(test_nesting)
 END_TEST
 
 /* Ending a scope ends those inside it; ending one of those later does nothing. */
-START_TEST(test_out_of_order)
-{
+START_TEST(test_out_of_order) {
     int64_t before = rg_live_tensors();
     size_t a = rg_scope_begin();
     three();
@@ -120,8 +112,7 @@ START_TEST(test_out_of_order)
 }
 END_TEST
 
-static rg_tensor *deep(int levels)
-{
+static rg_tensor *deep(int levels) {
     RG_SCOPE();
     for (int i = 0; i < levels % 4; i++) three();
     rg_tensor *t = rg_escape(levels ? deep(levels - 1) : three());
@@ -129,8 +120,7 @@ static rg_tensor *deep(int levels)
     return t;
 }
 
-START_TEST(test_escape_many_levels)
-{
+START_TEST(test_escape_many_levels) {
     int64_t before = rg_live_tensors();
     RG_SCOPE();
     rg_tensor *one = deep(100), *two = deep(7);
@@ -139,8 +129,7 @@ START_TEST(test_escape_many_levels)
 }
 END_TEST
 
-START_TEST(test_escape_what_is_outside)
-{
+START_TEST(test_escape_what_is_outside) {
     int64_t before = rg_live_tensors();
     {
         RG_SCOPE();
@@ -165,8 +154,7 @@ START_TEST(test_escape_what_is_outside)
 END_TEST
 
 /* Whoever escapes twice moves it once: the outer scope still ends it. */
-START_TEST(test_escape_twice)
-{
+START_TEST(test_escape_twice) {
     int64_t before = rg_live_tensors();
     {
         RG_SCOPE();
@@ -182,8 +170,7 @@ START_TEST(test_escape_twice)
 }
 END_TEST
 
-START_TEST(test_keep_twice)
-{
+START_TEST(test_keep_twice) {
     int64_t before = rg_live_tensors();
     rg_tensor *t;
     {
@@ -198,8 +185,7 @@ START_TEST(test_keep_twice)
 }
 END_TEST
 
-START_TEST(test_drop_errors)
-{
+START_TEST(test_drop_errors) {
     RG_SCOPE();
     rg_drop(NULL);
     rg_drop(RG_NONE);
@@ -221,8 +207,7 @@ START_TEST(test_drop_errors)
 END_TEST
 
 /* Two references of one tensor are two entries. */
-START_TEST(test_lending)
-{
+START_TEST(test_lending) {
     RG_SCOPE();
     rg_tensor *t = three();
     {
@@ -238,8 +223,7 @@ START_TEST(test_lending)
 }
 END_TEST
 
-static int return_from_a_loop(void)
-{
+static int return_from_a_loop(void) {
     RG_FOR (int i = 0; i < 10; i++) {
         three();
         RG_FOR (int j = 0; j < 10; j++) {
@@ -251,8 +235,7 @@ static int return_from_a_loop(void)
     return -1;
 }
 
-START_TEST(test_return_from_a_loop)
-{
+START_TEST(test_return_from_a_loop) {
     int64_t before = rg_live_tensors();
     size_t scopes = rg_this.scopes;
     ck_assert_int_eq(return_from_a_loop(), 3);
@@ -261,8 +244,7 @@ START_TEST(test_return_from_a_loop)
 }
 END_TEST
 
-START_TEST(test_deep_stacks)
-{
+START_TEST(test_deep_stacks) {
     int64_t before = rg_live_tensors();
     static rg_tensor *kept[200];
     size_t mark = rg_scope_begin();
@@ -280,8 +262,7 @@ START_TEST(test_deep_stacks)
 }
 END_TEST
 
-START_TEST(test_stack_does_not_grow)
-{
+START_TEST(test_stack_does_not_grow) {
     three();
     size_t depth = rg_this.depth;
     for (int i = 0; i < 1000; i++) {
@@ -295,8 +276,7 @@ START_TEST(test_stack_does_not_grow)
 END_TEST
 
 /* With headers that aren't reused, however much is made in between. */
-START_TEST(test_misuse_is_named_with_certainty)
-{
+START_TEST(test_misuse_is_named_with_certainty) {
     if (!rg_pool_bypassed()) return;
     rg_tensor *t[100];
     {
@@ -311,8 +291,7 @@ START_TEST(test_misuse_is_named_with_certainty)
 }
 END_TEST
 
-START_TEST(test_strings)
-{
+START_TEST(test_strings) {
     int64_t before = rg_live_tensors();
     {
         RG_SCOPE();
@@ -324,8 +303,7 @@ START_TEST(test_strings)
 END_TEST
 
 /* The next header made isn't the one just released: a number that is wrapped, say. */
-START_TEST(test_use_after_scope_is_named_though_others_are_made)
-{
+START_TEST(test_use_after_scope_is_named_though_others_are_made) {
     rg_tensor *t;
     rg_error_clear();
     {

@@ -17,14 +17,12 @@ static rg_tensor *transposed(rg_tensor *m)              /* a view of a matrix */
     return rg_own(t);
 }
 
-static bool has_shape(rg_tensor *t, rg_dims want)
-{
+static bool has_shape(rg_tensor *t, rg_dims want) {
     rg_dims got = rg_shape(t);
     return got.n == want.n && !memcmp(got.v, want.v, (size_t)got.n * sizeof got.v[0]);
 }
 
-START_TEST(test_ranges_are_torchs)
-{
+START_TEST(test_ranges_are_torchs) {
     for (int k = 0; k < RG_COUNT(RANGES); k++) {
         RG_SCOPE();
         double start = RANGES[k].start, end = RANGES[k].end, third = RANGES[k].third;
@@ -56,8 +54,7 @@ START_TEST(test_ranges_are_torchs)
 }
 END_TEST
 
-START_TEST(test_range_dtypes)
-{
+START_TEST(test_range_dtypes) {
     ck_assert_int_eq(rg_dtype_of(rg_arange(3)), RG_INT64);
     ck_assert_int_eq(rg_dtype_of(rg_arange(3.0)), RG_FLOAT32);
     ck_assert_int_eq(rg_dtype_of(rg_arange((bool)true)), RG_INT64);
@@ -75,8 +72,7 @@ START_TEST(test_range_dtypes)
 }
 END_TEST
 
-START_TEST(test_range_errors)
-{
+START_TEST(test_range_errors) {
     ck_fails(rg_arange_step(0, 1, 0), RG_RUNTIME_ERROR, "arange: step must be nonzero");
     ck_fails(rg_arange_step(0, 1, NAN), RG_RUNTIME_ERROR, "arange: step must be nonzero");
     ck_fails(rg_arange(-1), RG_RUNTIME_ERROR, "arange: upper bound and lower bound inconsistent with step sign");
@@ -106,8 +102,7 @@ START_TEST(test_range_errors)
 }
 END_TEST
 
-START_TEST(test_constants)
-{
+START_TEST(test_constants) {
     rg_tensor *t = rg_full(RG_DIMS(2, 3), 7);
     ck_assert(has_shape(t, RG_DIMS(2, 3)) && rg_dtype_of(t) == RG_INT64);
     for (int i = 0; i < 6; i++) ck_assert(rg_at(t, i / 3, i % 3) == 7);
@@ -137,8 +132,7 @@ START_TEST(test_constants)
 }
 END_TEST
 
-START_TEST(test_constant_errors)
-{
+START_TEST(test_constant_errors) {
     int64_t big = (int64_t)1 << 40;
     ck_fails(rg_empty(-1), RG_RUNTIME_ERROR, "empty: Trying to create tensor with negative dimension -1: [-1]");
     ck_fails(rg_ones(2, -3, 4), RG_RUNTIME_ERROR, "ones: Trying to create tensor with negative dimension -3: [2, -3, 4]");
@@ -164,8 +158,7 @@ START_TEST(test_constant_errors)
 }
 END_TEST
 
-START_TEST(test_numbers)
-{
+START_TEST(test_numbers) {
     rg_tensor *f = rg_wrap_float(0.1), *i = rg_wrap_int(INT64_MIN), *b = rg_wrap_bool(true);
     ck_assert(f->flags & RG_WEAK && i->flags & RG_WEAK && b->flags & RG_WEAK);
     ck_assert(rg_dtype_of(f) == RG_FLOAT64 && rg_ndim(f) == 0 && rg_item(f) == 0.1);
@@ -190,8 +183,7 @@ START_TEST(test_numbers)
 }
 END_TEST
 
-START_TEST(test_from_memory)
-{
+START_TEST(test_from_memory) {
     float f[] = { 1, 2.5f, -3, 4, 5, 6 };
     const int64_t l[] = { INT64_MIN, INT64_MAX };
     rg_tensor *t = rg_from(f, 2, 3);
@@ -208,8 +200,7 @@ START_TEST(test_from_memory)
 }
 END_TEST
 
-START_TEST(test_looking)
-{
+START_TEST(test_looking) {
     rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4, 5, 6 }), 2, 3), *t = transposed(m);
     ck_assert(rg_ndim(t) == 2 && rg_numel(t) == 6 && rg_size(t, 0) == 3 && rg_size(t, -1) == 2);
     ck_assert(rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3 && !rg_is_contiguous(t) && rg_is_contiguous(m));
@@ -236,8 +227,7 @@ START_TEST(test_looking)
 }
 END_TEST
 
-START_TEST(test_looking_errors)
-{
+START_TEST(test_looking_errors) {
     rg_tensor *m = rg_zeros(2, 3), *s = rg_scalar(1.5);
     ck_fails(!isnan(rg_item(m)), RG_RUNTIME_ERROR, "item: a Tensor with 6 elements cannot be converted to Scalar");
     ck_fails(rg_item_int(rg_zeros(0)) != -1, RG_RUNTIME_ERROR, "item: a Tensor with 0 elements cannot be converted to Scalar");
@@ -290,8 +280,7 @@ END_TEST
 static rg_tensor *floats(double a, double b)  { return rg_from(((float[]){ (float)a, (float)b }), 2); }
 static rg_tensor *doubles(double a, double b) { return rg_from(((double[]){ a, b }), 2); }
 
-START_TEST(test_equal)
-{
+START_TEST(test_equal) {
     rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4 }), 2, 2);
     ck_assert(rg_equal(m, m) && !rg_equal(m, transposed(m)) && rg_equal(m, transposed(transposed(m))));
     ck_assert(rg_equal(rg_zeros(0), rg_zeros(0)) && !rg_equal(rg_zeros(0), rg_zeros(0, 1)));
@@ -304,8 +293,7 @@ START_TEST(test_equal)
 }
 END_TEST
 
-START_TEST(test_allclose)
-{
+START_TEST(test_allclose) {
     ck_assert(rg_allclose(doubles(1, 2), doubles(1 + 1e-6, 2), 1e-5, 0) && !rg_allclose(doubles(1, 2), doubles(1 + 1e-4, 2), 1e-5, 0));
     ck_assert(rg_allclose(doubles(1, 1), doubles(2, 2), .5, 0) && !rg_allclose(doubles(2, 2), doubles(1, 1), .5, 0));
     ck_assert(!rg_allclose(floats(NAN, 1), floats(NAN, 1), 1, 1));

@@ -13,8 +13,7 @@ static const struct golden_top {
 #include "tests/golden/top.inc"
 };
 
-START_TEST(test_ties_are_torchs)
-{
+START_TEST(test_ties_are_torchs) {
     static k_ranked q[3000];
     for (int r = 0; r < RG_COUNT(rows); r++) {
         const struct golden_top *row = &rows[r];
@@ -32,8 +31,7 @@ START_TEST(test_ties_are_torchs)
 }
 END_TEST
 
-START_TEST(test_ranks)
-{
+START_TEST(test_ranks) {
     const double rising[] = { -INFINITY, -1e300, -1, -1e-310, 0, 1e-310, 1, 1e300, INFINITY, NAN };
     for (int i = 0; i + 1 < RG_COUNT(rising); i++) {
         ck_assert(k_rank(rising[i], false) < k_rank(rising[i + 1], false));
