@@ -4,4 +4,5 @@
 #include "tensor/tensor.h"
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
+#include "nn/nn.h"
 #endif

@@ -24,6 +24,7 @@ bool       rg_requires_grad(rg_tensor *t);              /* false on failure */
 bool       rg_is_leaf(rg_tensor *t);                    /* false on failure */
 rg_tensor *rg_detach(rg_tensor *t);                     /* the same storage, no history */
 rg_tensor *rg_detach_(rg_tensor *t);
+bool        rg_set_data(rg_tensor *t, rg_tensor *data); /* t.data = data: the same leaf, other storage (and dtype) */
 const char *rg_grad_fn(rg_tensor *t);                   /* "MulBackward0"; "" for a leaf */
 
 bool rg_is_grad_enabled(void);

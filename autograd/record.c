@@ -531,6 +531,30 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return t;
 }
 
+/* A leaf keeps its identity, and takes over data of its shape. */
+bool rg_set_data(rg_tensor *t, rg_tensor *data) {
+    if (!rg_check(t, "set_data") || !rg_check(data, "set_data")) return false;
+    rg_node *n = rg_node_of(t);
+    if ((n && n->op) || t->flags & RG_VIEW || !rg_same_shape(t, data) || (n && !rg_is_float(data->dtype)))
+        return rg_fail(RG_RUNTIME_ERROR, "set_data", "expects a leaf that is no view, and data of its shape and kind");
+    rg_tensor *alias = rg_alias(data);
+    if (!alias) return false;
+    rg_storage *before = t->storage;
+    t->storage = alias->storage;
+    alias->storage = before;                            /* goes with the alias */
+    t->data = data->data;
+    t->dtype = data->dtype;
+    memcpy(t->stride, data->stride, sizeof t->stride);
+    rg_update_flags(t);
+    if (n && n->meta[0].dtype != data->dtype) {
+        n->meta[0].dtype = data->dtype;
+        rg_release(n->grad);
+        n->grad = NULL;
+    }
+    rg_release(alias);
+    return true;
+}
+
 /* ---- in a rule -------------------------------------------------------------------------------------- */
 
 rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output) {

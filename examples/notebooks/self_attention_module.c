@@ -1,24 +1,17 @@
 /*
  * self_attention_module.c: the notebook that embeds a sentence, computes attention
- * with learned weights, and puts them in a class. Read it beside the original; until
- * there are modules, the class is a plain struct, and the embedding its table.
+ * with learned weights, and makes a module of it. Read it beside the original.
  */
 #include "notebook.h"
 
 typedef struct {
+    rg_module  base;
     rg_tensor *w_query, *w_key, *w_value;
     int        d_out_kq;
 } SelfAttention;
 
-static SelfAttention self_attention(int d_in, int d_out_kq, int d_out_v) {
-    SelfAttention self = { .d_out_kq = d_out_kq };
-    self.w_query = rg_requires_grad_(rg_randn(d_in, d_out_kq), true);
-    self.w_key = rg_requires_grad_(rg_randn(d_in, d_out_kq), true);
-    self.w_value = rg_requires_grad_(rg_randn(d_in, d_out_v), true);
-    return self;
-}
-
-static rg_tensor *forward(const SelfAttention *self, rg_tensor *x) {
+static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) {
+    SelfAttention *self = (SelfAttention *)m;
     rg_tensor *queries = rg_matmul(x, self->w_query);
     rg_tensor *keyes = rg_matmul(x, self->w_key);
     rg_tensor *values = rg_matmul(x, self->w_value);
@@ -28,6 +21,17 @@ static rg_tensor *forward(const SelfAttention *self, rg_tensor *x) {
     rg_tensor *attn_weights = rg_softmax(rg_div(attn_scores, sqrt(self->d_out_kq)), -1);
 
     return rg_matmul(attn_weights, values);
+}
+
+static const rg_module_class self_attention_class = { .name = "SelfAttention", .forward = self_attention_forward };
+
+static SelfAttention *self_attention(int d_in, int d_out_kq, int d_out_v) {
+    SelfAttention *self = RG_MODULE(SelfAttention, &self_attention_class);
+    self->d_out_kq = d_out_kq;
+    RG_PARAMETER(self, w_query, rg_randn(d_in, d_out_kq));
+    RG_PARAMETER(self, w_key, rg_randn(d_in, d_out_kq));
+    RG_PARAMETER(self, w_value, rg_randn(d_in, d_out_v));
+    return RG_READY(self);
 }
 
 /* ---- the words of a sentence: word_to_idx = {w: idx for idx, w in enumerate(sorted(words))} */
@@ -58,8 +62,8 @@ int main(void) {
     rg_tensor *sentence_int = word_indices(sentence);
 
     int vocab_size = 50000;
-    rg_tensor *embed = rg_requires_grad_(rg_randn(vocab_size, 3), true);
-    rg_tensor *embedded_sentence = rg_embedding(sentence_int, embed);
+    rg_embedding_module *embed = rg_nn_embedding(vocab_size, 3);
+    rg_tensor *embedded_sentence = rg_call(embed, sentence_int);
     rg_print(embedded_sentence);
     puts(rg_repr_shape(embedded_sentence));
 
@@ -84,7 +88,10 @@ int main(void) {
     puts(rg_repr_shape(context_vector_1));
 
     /* Self Attention */
-    SelfAttention self_attn = self_attention(3, 2, 4);
-    rg_tensor *sa_out = forward(&self_attn, embedded_sentence);
+    SelfAttention *self_attn = self_attention(3, 2, 4);
+    rg_tensor *sa_out = rg_call(self_attn, embedded_sentence);
     puts(rg_repr_shape(sa_out));
+
+    rg_module_free(self_attn);
+    rg_module_free(embed);
 }

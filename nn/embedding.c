@@ -1,0 +1,36 @@
+/*
+ * embedding.c: Embedding: a table whose rows are looked up.
+ */
+#include "nn.h"
+#include "tensor/internal.h"
+
+#include <stdio.h>
+
+static rg_tensor *embedding_module_forward(rg_module *m, rg_tensor *index) {
+    rg_embedding_module *self = (rg_embedding_module *)m;
+    return rg_embedding(index, self->weight, .padding_idx = self->padding_idx);
+}
+
+static void embedding_module_repr(rg_module *m, char *text, size_t room) {
+    rg_embedding_module *self = (rg_embedding_module *)m;
+    int at = snprintf(text, room, "%lld, %lld", (long long)self->num_embeddings, (long long)self->embedding_dim);
+    if (self->padding_idx != INT64_MIN) snprintf(text + at, room - (size_t)at, ", padding_idx=%lld", (long long)self->padding_idx);
+}
+
+static const rg_module_class embedding_module_class = {
+    .name = "Embedding", .forward = embedding_module_forward, .extra_repr = embedding_module_repr,
+};
+
+/* torch draws the table from N(0, 1), and then clears the row of the padding. */
+rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim, rg_embedding_options o) {
+    RG_SCOPE();
+    rg_embedding_module *self = RG_MODULE(rg_embedding_module, &embedding_module_class);
+    if (!self) return NULL;
+    self->num_embeddings = num_embeddings;
+    self->embedding_dim = embedding_dim;
+    self->padding_idx = o.padding_idx < 0 && o.padding_idx != INT64_MIN ? o.padding_idx + num_embeddings : o.padding_idx;
+    rg_tensor *table = rg_randn(num_embeddings, embedding_dim);
+    if (o.padding_idx != INT64_MIN && !rg_zero_(rg_select(table, 0, self->padding_idx))) table = NULL;
+    RG_PARAMETER(self, weight, table);
+    return RG_READY(self);
+}

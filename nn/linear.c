@@ -1,0 +1,36 @@
+/*
+ * linear.c: Linear: y = x weight^T + bias.
+ */
+#include "nn.h"
+#include "tensor/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static rg_tensor *linear_module_forward(rg_module *m, rg_tensor *x) {
+    rg_linear_module *self = (rg_linear_module *)m;
+    return rg_linear(x, self->weight, self->bias);
+}
+
+static void linear_module_repr(rg_module *m, char *text, size_t room) {
+    rg_linear_module *self = (rg_linear_module *)m;
+    snprintf(text, room, "in_features=%lld, out_features=%lld, bias=%s", (long long)self->in_features,
+             (long long)self->out_features, self->bias == RG_NONE ? "False" : "True");
+}
+
+static const rg_module_class linear_module_class = {
+    .name = "Linear", .forward = linear_module_forward, .extra_repr = linear_module_repr,
+};
+
+/* torch draws both from U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
+rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, rg_linear_options o) {
+    RG_SCOPE();
+    double bound = in_features > 0 ? 1 / sqrt((double)in_features) : 0;
+    rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class);
+    if (!self) return NULL;
+    self->in_features = in_features;
+    self->out_features = out_features;
+    RG_PARAMETER(self, weight, rg_uniform_(rg_empty(out_features, in_features), -bound, bound));
+    RG_PARAMETER(self, bias, o.bias ? rg_uniform_(rg_empty(out_features), -bound, bound) : RG_NONE);
+    return RG_READY(self);
+}
