@@ -150,7 +150,7 @@ static bool accumulate(run *r, rg_tensor **to, rg_tensor *g) {
         return true;
     }
     if (!r->create_graph && sole_owner(*to) && rg_same_shape(*to, g)) {
-        k_add(*to, (rg_tensor *[]){ *to, g });
+        k_run(k_add, *to, *to, g);
         return true;
     }
     rg_tensor *sum = rg_add(*to, g);
@@ -404,7 +404,7 @@ static void leaves_commit(run *r) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad || !rg_node_has_headers(s->leaf)) continue;
         if (s->leaf->grad && !r->create_graph) {
-            k_add(s->leaf->grad, (rg_tensor *[]){ s->leaf->grad, s->grad });
+            k_run(k_add, s->leaf->grad, s->leaf->grad, s->grad);
             rg_wrote(s->leaf->grad, "backward");
         } else {
             rg_release(s->leaf->grad);

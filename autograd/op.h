@@ -88,7 +88,7 @@ struct rg_op {
     bool      (*view)(rg_call *c);      /* or: makes out[0] a view, after rg_view_begin */
     bool        some_strides;           /* a view that not every input's strides allow */
     bool      (*forward)(rg_call *c);   /* false: failed, the error stands */
-    void      (*kernel)(rg_tensor *y, rg_tensor *const in[]);   /* the same, for what has no attributes */
+    const rg_kernel *kernel;            /* or: the loops, for what has no attributes */
     rg_gradient grad[RG_MAX_RULES];     /* by input; of any number of inputs, the first one serves all */
     /* The gradients of every input that is wanted (rg_wants), into gin[], NULL on entry, at
      * once and without recording; those it leaves at NULL go to their rule. A

@@ -284,8 +284,19 @@ static bool record(const rg_call *c, size_t attr_size) {
 /* ---- applying -------------------------------------------------------------------------------- */
 
 /* Makes c->out from c->in; `over`: write into this instead of a new out[0]. */
-static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over) {
+/* alike: all inputs are contiguous and of one shape. */
+static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
+    if (alike && op->kernel && (!over || op->inplace) && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same)) {
+        if (over) rg_retain(c->out[0] = over);
+        else if (!(c->out[0] = rg_new_beside(c->in[0]))) return false;
+        rg_tensor *y = c->out[0];
+        char *p[RG_MAX_OPERANDS] = { y->data };
+        int64_t size = (int64_t)rg_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size, size, size, size };
+        for (int i = 0; i < c->n_in; i++) p[i + 1] = c->in[i]->data;
+        if (y->numel) op->kernel->by_dtype[y->dtype](p, steps, y->numel, NULL);
+        return true;
+    }
     for (int k = 0; k < c->n_out; k++) {
         if (!(c->out[k] = rg_header_new())) return false;
         c->out[k]->dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
@@ -300,13 +311,13 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     for (int k = 0; k < c->n_out; k++)
         if (c->out[k] != over && !rg_allocate(c->out[k])) return false;
     if (!op->kernel) return op->forward(c);
-    op->kernel(c->out[0], c->in);
+    k_run_with(op->kernel, c->out[0], c->in, NULL);
     return true;
 }
 
-static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over) {
+static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over, bool alike) {
     bool any_float = false;
-    if (!compute(c, wants_grad ? NULL : over)) return false;
+    if (!compute(c, wants_grad ? NULL : over, alike)) return false;
     if (!wants_grad) return RG_LIKELY(!rg_watching) || rg_watch_forward(c, NULL);
     for (int k = 0; k < c->n_out; k++) any_float |= rg_is_float(c->out[k]->dtype);
     return !any_float || record(c, attr_size);
@@ -331,7 +342,7 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
     }
     c->in = in;
     ok = ok && (c->op->typing == RG_AS_GIVEN || convert_inputs(c->op, n, in, converted, in + 2 * n))
-         && finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over);
+         && finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over, false);
     for (int i = 0; i < n; i++)
         if (converted[i]) rg_release(converted[i]);
     if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
@@ -341,7 +352,7 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
 static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
                   rg_tensor *out[], rg_tensor *over) {
     rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1, .in = in };
-    bool plain = n <= RG_MAX_RULES, wants_grad = false;
+    bool plain = n <= RG_MAX_RULES, wants_grad = false, alike = true;
     for (int i = 0; i < n && plain; i++) {
         const rg_tensor *t = in[i];
         plain = t && t->state == RG_ALIVE && t != RG_NONE
@@ -349,11 +360,12 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
                     || (!(t->flags & RG_WEAK) && t->rebased == t->storage->rebased))
                 && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
         wants_grad |= plain && t->history;
+        alike = alike && plain && t->flags & RG_CONTIGUOUS && t->dtype == in[0]->dtype && (i == 0 || rg_same_shape(t, in[0]));
     }
     if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
     const char *outer = rg_applying;
     rg_applying = op->name;
-    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over) : apply_prepared(&c, attr_size, over);
+    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike) : apply_prepared(&c, attr_size, over);
     rg_applying = outer;
     out[0] = c.out[0];                                  /* nearly always the only one */
     for (int k = 1; k < c.n_out; k++) out[k] = c.out[k];

@@ -273,9 +273,10 @@ enum { RG_DRIFT_MAX = 256 << 10 };                      /* bytes that it keeps f
 enum { RG_SMALL_BATCH = 16 << 14 };                     /* 64 bytes each: what a list of small blocks holds on to */
 enum { RG_HEADER_BATCH = 512 };                         /* headers that threads hand to each other at once */
 
-static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes) {
+/* others: bytes of other classes, counted there already. */
+static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes, long others) {
     rg_count_to(&me->bytes[cls], bytes);
-    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed) + bytes;
+    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed) + bytes + others;
     atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
     if (RG_UNLIKELY(drift > atomic_load_explicit(&me->watermark, memory_order_relaxed) || drift < -RG_DRIFT_MAX)) rg_drifted(me);
 }
@@ -290,8 +291,21 @@ static inline void *rg_alloc_fast(size_t bytes, rg_class cls) {
     rg_free_block *b = me->small[c].first;
     me->small[c].first = b->next;
     me->small[c].count--;
-    rg_count_bytes(me, cls, (long)(bytes + 63) / 64 * 64);
+    rg_count_bytes(me, cls, (long)(bytes + 63) / 64 * 64, 0);
     return b;
+}
+
+enum { RG_STORAGE_HEADER = 64 };                        /* the data follow at a multiple of 64 */
+_Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "it fits");
+
+/* t's own new storage. */
+static inline void rg_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) {
+    memset(s, 0, sizeof *s);
+    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    s->bytes = bytes;
+    s->data = (char *)s + RG_STORAGE_HEADER;
+    t->storage = s;
+    t->data = s->data;
 }
 
 static inline rg_tensor *rg_header_new(void) {
@@ -300,6 +314,31 @@ static inline rg_tensor *rg_header_new(void) {
     memset(t, 0, offsetof(rg_tensor, size));
     t->state = RG_ALIVE;
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+/* Of x's shape and dtype, as rg_new_like(x, x->dtype), where x is contiguous: both blocks at once. */
+static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
+    rg_thread *me = &rg_this;
+    size_t bytes = (size_t)x->numel * rg_sizeof(x->dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    rg_free_block *header = me->small[0].first, *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
+    if (RG_UNLIKELY(!header || !block || me->fail_at)) return rg_new_like(x, x->dtype);
+    me->small[0].first = header->next;
+    me->small[0].count--;
+    me->small[c].first = block->next;
+    me->small[c].count--;
+    rg_count_to(&me->bytes[RG_MEM_HEADER], RG_HEADER_BYTES);
+    rg_count_bytes(me, RG_MEM_STORAGE, (long)c * 64, RG_HEADER_BYTES);
+    rg_tensor *t = (rg_tensor *)header;
+    memset(t, 0, offsetof(rg_tensor, size));
+    t->state = RG_ALIVE;
+    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    t->dtype = x->dtype;
+    t->ndim = x->ndim;
+    t->flags = RG_CONTIGUOUS;
+    t->numel = x->numel;
+    memcpy(t->size, x->size, sizeof t->size + sizeof t->stride);
+    rg_storage_begin(t, (rg_storage *)block, bytes);
     return t;
 }
 
@@ -322,7 +361,7 @@ static inline void rg_free_fast(void *block, size_t bytes, rg_class cls) {
     b->next = me->small[c].first;
     me->small[c].first = b;
     me->small[c].count++;
-    rg_count_bytes(me, cls, -(long)((bytes + 63) / 64 * 64));
+    rg_count_bytes(me, cls, -(long)((bytes + 63) / 64 * 64), 0);
 }
 
 #endif

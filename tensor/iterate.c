@@ -3,7 +3,7 @@
  * dims that every operand steps through evenly are merged, so that a kernel
  * sees the longest rows there are.
  */
-#include "internal.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 
@@ -69,6 +69,12 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     rg_walk w;
     rg_walk_make(&w, n, t);
     rg_walk_run(&w, inner, context);
+}
+
+void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
+    rg_tensor *t[RG_MAX_OPERANDS] = { y };
+    for (int i = 0; i < k->n; i++) t[i + 1] = in[i];
+    rg_each(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype], numbers);
 }
 
 /* ---- copying and converting ------------------------------------------------------- */

@@ -275,7 +275,7 @@ void *rg_alloc(size_t bytes, rg_class cls) {
         }
     }
     if (RG_UNLIKELY(!p)) return rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
-    rg_count_bytes(me, cls, (long)size);
+    rg_count_bytes(me, cls, (long)size, 0);
     return p;
 }
 
@@ -298,7 +298,7 @@ void rg_free(void *block, size_t bytes, rg_class cls) {
         me->large[c - RG_SMALL_CLASSES] = b;
         me->cached += (int64_t)size;
     }
-    rg_count_bytes(me, cls, -(long)size);
+    rg_count_bytes(me, cls, -(long)size, 0);
 }
 
 bool rg_grow(void **block, size_t *capacity, size_t want, size_t item) {

@@ -7,12 +7,10 @@
 
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
-enum { STORAGE_HEADER = 64 };
-_Static_assert(sizeof(rg_storage) <= STORAGE_HEADER, "the data follow at a multiple of 64");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
 static void storage_release(rg_storage *s) {
-    if (s && rg_last_reference(&s->refs)) rg_free_fast(s, STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+    if (s && rg_last_reference(&s->refs)) rg_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
 /* A released header rests before it is used again: a use after the end of its scope meets a dead one. */
@@ -28,7 +26,7 @@ void rg_destroy(rg_tensor *t) {
         t = rested;
     }
     if (t) rg_free_fast(t, sizeof *t, RG_MEM_HEADER);
-    else rg_count_bytes(me, RG_MEM_HEADER, -(long)RG_HEADER_BYTES);
+    else rg_count_bytes(me, RG_MEM_HEADER, -(long)RG_HEADER_BYTES, 0);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
@@ -70,14 +68,9 @@ bool rg_allocate(rg_tensor *t) {
         return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s",
                        rg_shape_text(t->ndim, t->size, buf));
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
-    rg_storage *s = rg_alloc_fast(STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    rg_storage *s = rg_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s) return false;
-    memset(s, 0, sizeof *s);
-    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
-    s->bytes = bytes;
-    s->data = (char *)s + STORAGE_HEADER;
-    t->storage = s;
-    t->data = s->data;
+    rg_storage_begin(t, s, bytes);
     return true;
 }
 

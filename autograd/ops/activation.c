@@ -22,7 +22,7 @@ struct activation_attr { const char *node; double k[3]; };
 #define NEEDS_xk RG_IN(0)
 #define BIND_xk  rg_tensor *x = rg_saved(s, 0); const double *k = NUMBERS_OF(s);
 #define WITH_NUMBERS(ident, formula, gradient, ...)                                             \
-    static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, NUMBERS_OF(c)), true; } \
+    static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, NUMBERS_OF(c)), true; } \
     FUSED(ident, rg_saved(s, 0), NUMBERS_OF(s))                                                 \
     RULE(ident##_rule, xk, gradient)                                                            \
     RG_OP(ident, .doc = formula, .n_in = 1, NAMED(activation), .inplace = true, .shape = ident##_shape, \

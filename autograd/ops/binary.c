@@ -8,7 +8,7 @@
     RULE(ident##_rule_a, of_a, ga)                                                              \
     RULE(ident##_rule_b, of_b, gb)                                                              \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 2, .typing = typing_, .inplace = true, \
-          .shape = rg_shape_broadcast, .kernel = k_##ident,                                     \
+          .shape = rg_shape_broadcast, .kernel = &k_##ident,                                     \
           .grad = { RULED(ident##_rule_a), RULED(ident##_rule_b) }, SAMPLES_2(kind_a, kind_b, NULL))
 
 /* ---- add: a + b ---------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ static bool add_alpha_forward(rg_call *c) {
                        "point number.");
     double numbers[3] = { a->alpha };
     if (result == RG_INT64) memcpy(numbers, &a->integer, sizeof a->integer);
-    k_add_alpha(c->out[0], c->in, numbers);
+    k_run_with(&k_add_alpha, c->out[0], c->in, numbers);
     return true;
 }
 
@@ -96,23 +96,23 @@ FUNCTION_2(div)
 INPLACE_2(div)
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, .inplace = true,
-      .shape = rg_shape_broadcast, .kernel = k_div, .grad = { RULED(div_rule_a), RULED(div_rule_b) },
+      .shape = rg_shape_broadcast, .kernel = &k_div, .grad = { RULED(div_rule_a), RULED(div_rule_b) },
       SAMPLES_2("", "z", NULL));                        /* as torch's own code divides by a number */
 
 /* ---- with rounding: zero gradients, or none ---------------------------------------------------------- */
 
 /* Not of bool, and no division of integers by 0. */
-static bool divided_forward(rg_call *c, rg_kernel *kernel) {
+static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
     if (c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]))
         return rg_fail(RG_RUNTIME_ERROR, c->op->name, "ZeroDivisionError");
-    kernel(c->out[0], c->in);
+    k_run_with(kernel, c->out[0], c->in, NULL);
     return true;
 }
 
 /* cpu: torch's kernel. */
 #define DIVIDED(ident, kernel, formula, cpu, ...)                                               \
     static bool ident##_shape(rg_call *c)   { return elementwise_broadcast(c, cpu); }           \
-    static bool ident##_forward(rg_call *c) { return divided_forward(c, kernel); }              \
+    static bool ident##_forward(rg_call *c) { return divided_forward(c, &kernel); }              \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .inplace = true, .shape = ident##_shape, \
           .forward = ident##_forward, __VA_ARGS__)
 
@@ -185,13 +185,13 @@ static bool pow_shape(rg_call *c) {
 }
 
 static bool pow_forward(rg_call *c) {
-    static const struct { double exponent; rg_kernel *kernel; } short_ways[] = { { 2, k_square }, { 3, k_cube },
-        { 0.5, k_sqrt }, { -0.5, k_rsqrt }, { -1, k_reciprocal }, { -2, k_reciprocal_square } };
+    static const struct { double exponent; const rg_kernel *kernel; } short_ways[] = { { 2, &k_square }, { 3, &k_cube },
+        { 0.5, &k_sqrt }, { -0.5, &k_rsqrt }, { -1, &k_reciprocal }, { -2, &k_reciprocal_square } };
     const struct formed_attr *f = RG_ATTR(c, formed);
-    rg_kernel *kernel = k_pow;
+    const rg_kernel *kernel = &k_pow;
     for (int i = 0; i < RG_COUNT(short_ways) && f->form == BY_NUMBER && rg_is_float(c->out[0]->dtype); i++)
         if (f->number == short_ways[i].exponent) kernel = short_ways[i].kernel;
-    kernel(c->out[0], c->in);
+    k_run_with(kernel, c->out[0], c->in, NULL);
     return true;
 }
 

@@ -12,7 +12,7 @@ static bool test_shape(rg_call *c) {
 }
 
 #define TEST(ident, formula)                                                                    \
-    RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = k_##ident, SAMPLES_1("", NULL)); \
+    RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = &k_##ident, SAMPLES_1("", NULL)); \
     FUNCTION_1(ident)
 
 TEST(isnan,       "is x NaN?")
@@ -25,7 +25,7 @@ TEST(logical_not, "is x 0?")
 /* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
 #define COMPARISON(ident, Node, formula)                                                        \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, \
-          .kernel = k_##ident, SAMPLES_2("", "", NULL));                                        \
+          .kernel = &k_##ident, SAMPLES_2("", "", NULL));                                        \
     FUNCTION_2(ident)                                                                           \
     rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
     {                                                                                           \

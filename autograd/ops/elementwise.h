@@ -76,20 +76,20 @@ static inline const char *elementwise_node(const void *attr) { return *(const ch
 #define ELEMENTWISE(ident, Node, formula, typing_, shape_, of, gradient, ...)                   \
     RULE(ident##_rule, of, gradient)                                                            \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, .typing = typing_, .inplace = true, \
-          .shape = shape_, .kernel = k_##ident, .grad = { RULED(ident##_rule) }, __VA_ARGS__);  \
+          .shape = shape_, .kernel = &k_##ident, .grad = { RULED(ident##_rule) }, __VA_ARGS__);  \
     FUNCTION_1(ident)
 
 /* The gradient in one pass, from g and what the rule reads. */
-static inline bool elementwise_fused(rg_tensor *gin[], rg_kernel_with *kernel, rg_tensor *g, rg_tensor *v,
+static inline bool elementwise_fused(rg_tensor *gin[], const rg_kernel *kernel, rg_tensor *g, rg_tensor *v,
                                      const double *k) {
     if (!g || !v || !(gin[0] = rg_new_like(v, v->dtype))) return false;
-    kernel(gin[0], (rg_tensor *[]){ g, v }, k);
+    k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
     return true;
 }
 #define FUSED(ident, value, numbers)                                                            \
     static bool ident##_fused(const rg_step *s, rg_tensor *gin[])                               \
     {                                                                                           \
-        return elementwise_fused(gin, k_##ident##_grad, rg_step_g(s, 0), value, numbers);       \
+        return elementwise_fused(gin, &k_##ident##_grad, rg_step_g(s, 0), value, numbers);       \
     }
 
 #endif

@@ -30,7 +30,7 @@ static bool where_shape(rg_call *c) {
 RULE(where_rule_a, condition, rg_where(condition, g, 0))
 RULE(where_rule_b, condition, rg_where(condition, 0, g))
 RG_OP(where, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3, .typing = RG_PROMOTED,
-      .typed = RG_IN(1) | RG_IN(2), .shape = where_shape, .kernel = k_where,
+      .typed = RG_IN(1) | RG_IN(2), .shape = where_shape, .kernel = &k_where,
       .grad = { RG_NO_RULE, RULED(where_rule_a), RULED(where_rule_b) },
       RG_SAMPLES({ "b(2,3) (2,3) (2,3)", NULL }, { "b(3) (2,1,3) (4,1)", NULL }, { "b(2,2) () (2)", NULL },
                  { "b() () ()", NULL }, { "b(0,1) (3) (0,3)", NULL }));
@@ -60,7 +60,7 @@ static bool masked_fill_shape(rg_call *c) {
 }
 
 static bool masked_fill_forward(rg_call *c) {
-    k_where(c->out[0], (rg_tensor *[]){ c->in[1], c->in[2], c->in[0] });
+    k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]);
     return true;
 }
 
@@ -107,9 +107,9 @@ static bool clamp_shape(rg_call *c) {
 }
 
 static bool clamp_forward(rg_call *c) {
-    if (rg_is_none(c->in[2])) k_maximum(c->out[0], c->in);
-    else if (rg_is_none(c->in[1])) k_minimum(c->out[0], (rg_tensor *[]){ c->in[0], c->in[2] });
-    else k_clamp(c->out[0], c->in);
+    if (rg_is_none(c->in[2])) k_run_with(&k_maximum, c->out[0], c->in, NULL);
+    else if (rg_is_none(c->in[1])) k_run(k_minimum, c->out[0], c->in[0], c->in[2]);
+    else k_run_with(&k_clamp, c->out[0], c->in, NULL);
     return true;
 }
 
@@ -168,7 +168,7 @@ static bool lerp_shape(rg_call *c) {
 RULE(lerp_rule_a, c, rg_mul(g, rg_sub(1, c)))
 RULE(lerp_rule_b, c, rg_mul(g, c))
 RULE(lerp_rule_weight, ab, rg_mul(g, rg_sub(b, a)))
-RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, NAMED(lerp), .inplace = true, .shape = lerp_shape, .kernel = k_lerp,
+RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, NAMED(lerp), .inplace = true, .shape = lerp_shape, .kernel = &k_lerp,
       .grad = { RULED(lerp_rule_a), RULED(lerp_rule_b), RULED(lerp_rule_weight) },
       SAMPLES_3("u", RG_A(lerp, "LerpBackward1", "lerp_kernel_tensor")));
 
@@ -193,7 +193,7 @@ struct addc_attr { double k[3]; };                      /* as a loop takes them 
 
 #define VALUE (RG_ATTR(s, addc)->k[0])
 #define ADDC(ident, Node, formula, shape_, of_b, gb, of_c, gc, kind)                            \
-    static bool ident##_forward(rg_call *c) { return k_##ident(c->out[0], c->in, RG_ATTR(c, addc)->k), true; } \
+    static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, RG_ATTR(c, addc)->k), true; } \
     RULE(ident##_rule_x, g, g)                                                                  \
     RULE(ident##_rule_b, of_b, gb)                                                              \
     RULE(ident##_rule_c, of_c, gc)                                                              \

@@ -41,7 +41,7 @@ static bool square_shape(rg_call *c)                    /* rg_square makes an in
 
 RULE(square_rule, x, rg_mul(g, rg_mul(x, 2)))
 RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true, .shape = square_shape,
-      .kernel = k_square, .grad = { RULED(square_rule) }, SAMPLES_1("", NULL));
+      .kernel = &k_square, .grad = { RULED(square_rule) }, SAMPLES_1("", NULL));
 
 rg_tensor *rg_square(rg_tensor *x) {
     if (!rg_check(x, "square")) return NULL;
@@ -60,7 +60,7 @@ static bool round_decimals_shape(rg_call *c) {
 static bool round_decimals_forward(rg_call *c) {
     int decimals = RG_ATTR(c, round_decimals)->decimals;
     double ten[3] = { pow(10, fabs((double)decimals)) };    /* a loop takes three numbers */
-    (decimals > 0 ? k_round_up : k_round_down)(c->out[0], c->in, ten);
+    k_run_with(decimals > 0 ? &k_round_up : &k_round_down, c->out[0], c->in, ten);
     return true;
 }
 

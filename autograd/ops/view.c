@@ -142,7 +142,7 @@ static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
 static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor part = *buffer;
     rg_take_part(&part, RG_ATTR(s, select));
-    k_add(&part, (rg_tensor *[]){ &part, g });
+    k_run(k_add, &part, &part, g);
     return true;
 }
 

@@ -22,7 +22,7 @@ static rg_tensor attention_part(const rg_tensor *t, int64_t batch, int64_t head)
 static bool attention_weights(const k_attention *a, rg_tensor *p, rg_tensor *scores, const rg_tensor *q, const rg_tensor *k, rg_tensor *mask) {
     rg_tensor kt = k_turned(k);
     if (!k_addmatmul(scores, q, &kt, a->scale, 0)) return false;
-    if (mask) k_add(scores, (rg_tensor *[]){ scores, mask });
+    if (mask) k_run(k_add, scores, scores, (rg_tensor *)mask);
     for (int64_t i = 0; a->causal && i < scores->size[0]; i++)
         for (int64_t j = i + 1; j < scores->size[1]; j++)
             rg_store_f64(scores->data + (i * scores->size[1] + j) * (int64_t)rg_sizeof(scores->dtype), scores->dtype, -INFINITY);

@@ -73,7 +73,7 @@ COMPARE(logical_xor, !a != !b)
 /* a + alpha b, in one pass; for integers, the bits of the first number are those of alpha as one */
 LOOP_2(add_alpha_bool, bool, bool, a | (k[0] & b))
 K_NUMBER_LOOPS(2, add_alpha, k_wrap_add(a, k_wrap_mul(*(const int64_t *)context, b)), a + k[0] * b)
-K_KERNEL_WITH(add_alpha, 2, add_alpha_bool, add_alpha_int64, add_alpha_float, add_alpha_double)
+K_KERNEL(add_alpha, 2, add_alpha_bool, add_alpha_int64, add_alpha_float, add_alpha_double)
 
 static void any_zero(char *const p[], const int64_t s[], int64_t n, const void *context) {
     for (int64_t i = 0; i < n; i++)

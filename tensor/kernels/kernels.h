@@ -7,30 +7,29 @@
 
 #include "tensor/internal.h"
 
-/* What FORWARD of an op without attributes is: y from in[0], in[1], .. */
-typedef void rg_kernel(rg_tensor *y, rg_tensor *const in[]);
+/* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one. */
+typedef struct rg_kernel { int n; rg_loop *by_dtype[4]; } rg_kernel;
+void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);    /* up to three; NULL: none */
+#define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
-/* What takes up to three numbers besides; NULL: none. */
-typedef void rg_kernel_with(rg_tensor *y, rg_tensor *const in[], const double *numbers);
-
-/* unary.c; the gradients take g and x, but for tanh, sigmoid and relu g and y */
-rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
+/* unary.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
+extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
     k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh,
     k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc, k_sigmoid, k_isnan, k_isinf, k_isfinite, k_logical_not,
     k_relu, k_gelu, k_gelu_tanh, k_silu, k_mish, k_hardswish, k_hardsigmoid, k_logsigmoid;
-rg_kernel_with k_round_up, k_round_down, k_hardtanh, k_leaky_relu, k_elu, k_softplus;
-rg_kernel_with k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_gelu_grad,
+extern const rg_kernel k_round_up, k_round_down, k_hardtanh, k_leaky_relu, k_elu, k_softplus;
+extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_gelu_grad,
     k_gelu_tanh_grad, k_silu_grad, k_mish_grad, k_softplus_grad, k_hardswish_grad, k_hardsigmoid_grad, k_logsigmoid_grad;
 
 /* binary.c */
-rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_atan2, k_maximum, k_minimum,
+extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_atan2, k_maximum, k_minimum,
     k_fmax, k_fmin, k_eq, k_ne, k_lt, k_le, k_gt, k_ge, k_logical_and, k_logical_or, k_logical_xor;
-rg_kernel_with k_add_alpha;             /* of integers: the bits of an integer as the first number */
+extern const rg_kernel k_add_alpha;     /* takes a number; of integers: the bits of an integer as the first number */
 bool k_has_zero(const rg_tensor *integers);
 
 /* ternary.c */
-rg_kernel k_where, k_clamp, k_lerp;
-rg_kernel_with k_addcmul, k_addcdiv;
+extern const rg_kernel k_where, k_clamp, k_lerp;
+extern const rg_kernel k_addcmul, k_addcdiv;
 
 /* reduce.c: over the dims of a mask; y has the shape of x without them, or with them at 1 */
 typedef enum k_reduction {

@@ -118,19 +118,8 @@ enum { K_LANES = 16 };
     }
 #define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
 
-/* A kernel on n operands: a loop for each dtype that the last of them may have; and one that takes numbers. */
-#define K_KERNEL(op, n, ...)      K_DEFINE(k_##op(rg_tensor *y, rg_tensor *const in[]), n, NULL, __VA_ARGS__)
-#define K_KERNEL_WITH(op, n, ...) \
-    K_DEFINE(k_##op(rg_tensor *y, rg_tensor *const in[], const double *numbers), n, numbers, __VA_ARGS__)
-#define K_DEFINE(declaration, n, numbers, ...)                                                  \
-    void declaration                                                                            \
-    {                                                                                           \
-        static rg_loop *const by_dtype[] = { __VA_ARGS__ };                                     \
-        rg_each(n + 1, (rg_tensor *[]){ y, K_IN_##n }, by_dtype[in[n - 1]->dtype], numbers);    \
-    }
-#define K_IN_1 in[0]
-#define K_IN_2 in[0], in[1]
-#define K_IN_3 in[0], in[1], in[2]
+/* A kernel on n operands: a loop for each dtype that the last of them may have. */
+#define K_KERNEL(op, n, ...) const rg_kernel k_##op = { n, { __VA_ARGS__ } };
 
 #define K_FLOAT_LOOPS(n, op, on_float)                                                          \
     LOOP_##n(op##_float, float, float, on_float)                                                \
@@ -143,15 +132,9 @@ enum { K_LANES = 16 };
 #define K_FLOATS(n, op, on_float)                                                               \
     K_FLOAT_LOOPS(n, op, on_float)                                                              \
     K_KERNEL(op, n, NULL, NULL, op##_float, op##_double)
-#define K_FLOATS_WITH(n, op, on_float)                                                          \
-    K_FLOAT_LOOPS(n, op, on_float)                                                              \
-    K_KERNEL_WITH(op, n, NULL, NULL, op##_float, op##_double)
 #define K_NUMBERS(n, op, on_int, on_float)                                                      \
     K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
     K_KERNEL(op, n, NULL, op##_int64, op##_float, op##_double)
-#define K_NUMBERS_WITH(n, op, on_int, on_float)                                                 \
-    K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
-    K_KERNEL_WITH(op, n, NULL, op##_int64, op##_float, op##_double)
 #define K_ALL(n, op, on_bool, on_int, on_float)                                                 \
     LOOP_##n(op##_bool, bool, bool, on_bool)                                                    \
     K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \

@@ -462,8 +462,8 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
         k_reduce(K_MAX, most, x, dims);
         REDUCE_EACH(most, isinf(v) ? 0 : v, isinf(v) ? 0 : v);
         rg_tensor kept = reduce_kept(most, x, dims);
-        k_sub(powers, (rg_tensor *[]){ (rg_tensor *)x, &kept });
-        k_exp(powers, (rg_tensor *[]){ powers });
+        k_run(k_sub, powers, (rg_tensor *)x, &kept);
+        k_run(k_exp, powers, powers);
         k_reduce(K_SUM, y, powers, dims);
         REDUCE_EACH(y, logf(v) + ((float *)most->data)[i], log(v) + ((double *)most->data)[i]);
     }

@@ -17,5 +17,5 @@ K_ALL(3, clamp, K_CLAMPED, K_CLAMPED, K_CLAMPED)
 /* From the nearer end, so that weight 1 gives b exactly. */
 K_FLOATS(3, lerp, fabs(c) < (real)0.5 ? a + c * (b - a) : b - (b - a) * (1 - c))
 
-K_NUMBERS_WITH(3, addcmul, k_wrap_add(a, k_wrap_mul(k[0], k_wrap_mul(b, c))), a + k[0] * b * c)
-K_FLOATS_WITH(3, addcdiv, a + k[0] * b / c)
+K_NUMBERS(3, addcmul, k_wrap_add(a, k_wrap_mul(k[0], k_wrap_mul(b, c))), a + k[0] * b * c)
+K_FLOATS(3, addcdiv, a + k[0] * b / c)

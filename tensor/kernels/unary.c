@@ -13,8 +13,8 @@ K_NUMBERS(1, ceil, x, CEIL(x))
 K_NUMBERS(1, round, x, RINT(x))
 K_NUMBERS(1, trunc, x, TRUNC(x))
 K_FLOATS(1, frac, x - TRUNC(x))
-K_FLOATS_WITH(1, round_up, RINT(x * k[0]) / k[0])          /* decimals > 0: k[0] = 10^decimals */
-K_FLOATS_WITH(1, round_down, RINT(x / k[0]) * k[0])        /* decimals < 0: k[0] = 10^-decimals */
+K_FLOATS(1, round_up, RINT(x * k[0]) / k[0])          /* decimals > 0: k[0] = 10^decimals */
+K_FLOATS(1, round_down, RINT(x / k[0]) * k[0])        /* decimals < 0: k[0] = 10^-decimals */
 
 K_FLOATS(1, exp, EXP(x))
 K_FLOATS(1, exp2, exp2(x))
@@ -48,7 +48,7 @@ K_TEST(1, logical_not, !x, x == 0)
 
 /* ---- activations: f(x), and g f'(x) from g and x (b is x, or y where it says so) ---- */
 
-#define GRADIENT(op, expression) K_FLOATS_WITH(2, op##_grad, expression)
+#define GRADIENT(op, expression) K_FLOATS(2, op##_grad, expression)
 
 #define SQRT_HALF  ((real)0.70710678118654752440)
 #define SQRT_2_PI  ((real)0.79788456080286535588)       /* sqrt(2 / pi) */
@@ -65,13 +65,13 @@ K_NUMBERS(1, relu, x < 0 ? 0 : x, x < 0 ? 0 : x)
 GRADIENT(relu, b <= 0 ? 0 : a)
 
 /* of x */
-K_NUMBERS_WITH(1, hardtanh, x < k[0] ? k[0] : x > k[1] ? k[1] : x, x < k[0] ? k[0] : x > k[1] ? k[1] : x)
+K_NUMBERS(1, hardtanh, x < k[0] ? k[0] : x > k[1] ? k[1] : x, x < k[0] ? k[0] : x > k[1] ? k[1] : x)
 GRADIENT(hardtanh, b > k[0] && b < k[1] ? a : 0)
-K_FLOATS_WITH(1, leaky_relu, x > 0 ? x : x * k[0])
+K_FLOATS(1, leaky_relu, x > 0 ? x : x * k[0])
 GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 
 /* elu and its kind: k[0] above, k[1] below, k[2] inside the exponent */
-K_FLOATS_WITH(1, elu, x < 0 ? k[1] * expm1(x * k[2]) : x * k[0])
+K_FLOATS(1, elu, x < 0 ? k[1] * expm1(x * k[2]) : x * k[0])
 GRADIENT(elu, b <= 0 ? a * k[1] * k[2] * EXP(b * k[2]) : a * k[0])
 
 K_FLOATS(1, gelu, x * HALF * (1 + ERF(x * SQRT_HALF)))
@@ -83,7 +83,7 @@ K_FLOATS(1, silu, x / (1 + EXP(-x)))
 GRADIENT(silu, a * SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 K_FLOATS(1, mish, x * TANH(LOG1P(EXP(x))))
 GRADIENT(mish, a * (TANH(LOG1P(EXP(b))) + b * SIGMOID(b) * (1 - TANH(LOG1P(EXP(b))) * TANH(LOG1P(EXP(b))))))
-K_FLOATS_WITH(1, softplus, x * k[0] > k[1] ? x : LOG1P(EXP(x * k[0])) / k[0])
+K_FLOATS(1, softplus, x * k[0] > k[1] ? x : LOG1P(EXP(x * k[0])) / k[0])
 GRADIENT(softplus, b * k[0] > k[1] ? a : a * SIGMOID(b * k[0]))
 K_FLOATS(1, hardswish, x * fmin(fmax(x + 3, (real)0), (real)6) / 6)
 GRADIENT(hardswish, b <= -3 ? 0 : b < 3 ? a * (b / 3 + HALF) : a)

@@ -32,8 +32,8 @@ static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g) {
 }
 
 static bool square_times_forward(rg_call *c) {
-    k_mul(c->out[0], (rg_tensor *[]){ c->in[0], c->in[0] });
-    k_mul(c->out[0], (rg_tensor *[]){ c->out[0], c->in[1] });
+    k_run(k_mul, c->out[0], c->in[0], c->in[0]);
+    k_run(k_mul, c->out[0], c->out[0], c->in[1]);
     return true;
 }
 

@@ -164,7 +164,7 @@ static bool lying_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *scale = rg_wrap_float(1.001);
     if (gin[falsified]) {
         largest = RG_MAX(largest, magnitude(gin[falsified]));
-        k_mul(gin[falsified], (rg_tensor *[]){ gin[falsified], rg_to(scale, gin[falsified]->dtype) });
+        k_run(k_mul, gin[falsified], gin[falsified], rg_to(scale, gin[falsified]->dtype));
     }
     return true;
 }
