@@ -42,10 +42,10 @@ static rg_tensor *value_of(const check *c) {
     RG_SCOPE();
     rg_tensor *y = c->f(c->inputs, c->context);
     if (!rg_check(y, "gradcheck")) return NULL;
-    if (!rg_is_float(y->dtype))
-        return rg_fail(RG_VALUE_ERROR, "gradcheck", "expects a function whose result is floating point");
+    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_is_float(y->dtype), "gradcheck", "expects a function whose result is "
+                 "floating point");
     y = rg_own(rg_contiguous_copy(y, RG_FLOAT64));
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(y);
 }
 
 /* Column (input, at) of the Jacobian, measured. */
@@ -62,7 +62,7 @@ static rg_tensor *numeric_column(const check *c, int input, int64_t at) {
     for (int64_t i = 0; column && i < column->numel; i++)
         slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
     *x = before;
-    return column ? rg_escape(column) : NULL;
+    return rg_escape(column);
 }
 
 /* Rows of the Jacobian, computed: rows[i][out * numel + at] for each input i that has them. */
@@ -116,7 +116,7 @@ static bool compare(const check *c, rg_tensor *y, double *rows[]) {
 }
 
 static bool takes_arguments(const char *op, rg_function *f, int n, int most, rg_tensor *const inputs[]) {
-    if (!f || (n > 0 && !inputs)) return rg_fail(RG_TYPE_ERROR, op, "expected a function and its inputs but got NULL");
+    RG_REFUSE_AS(RG_TYPE_ERROR, !f || (n > 0 && !inputs), op, "expected a function and its inputs but got NULL");
     return (n >= 0 && n <= most) || rg_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
@@ -130,16 +130,15 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
         if (!rg_is_none(inputs[i]) && !rg_check(inputs[i], "gradcheck")) return false;
         if (!inputs[i]->history) continue;
         checked++;
-        if (inputs[i]->dtype != RG_FLOAT64)
-            return rg_fail(RG_VALUE_ERROR, "gradcheck", "input %d requires gradient and is not a float64 tensor", i);
-        if (rg_overlaps_itself(inputs[i]))
-            return rg_fail(RG_RUNTIME_ERROR, "gradcheck", "The %dth input has a dimension with stride 0. gradcheck only "
-                           "supports inputs that are non-overlapping to be able to compute the numerical gradients correctly. "
-                           "You should call .contiguous on the input before passing it to gradcheck.", i);
+        RG_REFUSE_AS(RG_VALUE_ERROR, inputs[i]->dtype != RG_FLOAT64, "gradcheck", "input %d requires "
+                     "gradient and is not a float64 tensor", i);
+        RG_REFUSE(rg_overlaps_itself(inputs[i]), "gradcheck", "The %dth input has a dimension with stride 0. "
+                  "gradcheck only supports inputs that are non-overlapping to be able to compute the "
+                  "numerical gradients correctly. You should call .contiguous on the input before passing it "
+                  "to gradcheck.", i);
     }
-    if (!checked)
-        return rg_fail(RG_VALUE_ERROR, "gradcheck", "expects at least one input tensor to require gradient, but none of "
-                       "the them have requires_grad=True.");
+    RG_REFUSE_AS(RG_VALUE_ERROR, !checked, "gradcheck", "expects at least one input tensor to require "
+                 "gradient, but none of the them have requires_grad=True.");
     rg_tensor *y = f(inputs, context);
     if (!rg_check(y, "gradcheck")) return false;
     double *rows[RG_MAX_INPUTS];

@@ -61,8 +61,7 @@ const char *rg_graph_dot(rg_tensor *y) {
     rg_text d = { 0 };
     rg_node_list nodes;
     if (!rg_check(y, "graph_dot")) return NULL;
-    if (!y->history)
-        return rg_fail(RG_RUNTIME_ERROR, "graph_dot", "the tensor does not require grad: there is no graph behind it");
+    RG_REFUSE(!y->history, "graph_dot", "the tensor does not require grad: there is no graph behind it");
     if (!rg_nodes_of(y, &nodes)) return NULL;
     graph_of(&d, &nodes, rg_node_of(y));
     rg_node_list_free(&nodes);

@@ -178,7 +178,7 @@ rg_tensor *rg_safe_softmax(rg_tensor *x, int dim);          /* 0 for rows of -in
 
 /* Composite functions: a scope around the intermediates. */
 #define RG_COMPOSITE(expression) \
-    __extension__({ RG_SCOPE(); rg_tensor *rg_result = (expression); rg_result ? rg_escape(rg_result) : NULL; })
+    __extension__({ RG_SCOPE(); rg_escape(expression); })
 
 /* ---- nodes (record.c, engine.c) ---------------------------------------------------- */
 typedef struct rg_edge { rg_node *node; uint32_t output; } rg_edge;     /* node NULL: no gradient wanted */

@@ -33,7 +33,7 @@ struct activation_attr { const char *node; double k[3]; };
 /* ---- relu: max(x, 0); gx = g where y > 0 -------------------------------------------- */
 
 static bool relu_shape(rg_call *c) {
-    if (c->in[0]->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "relu", "Boolean inputs not supported for relu");
+    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "relu", "Boolean inputs not supported for relu");
     return rg_shape_same(c);
 }
 FUSED(relu, rg_saved_output(s), NULL)
@@ -44,8 +44,7 @@ INPLACE_1(relu)
 /* ---- hardtanh: min(max(x, k0), k1); gx = g where k0 < x < k1 --------------------------- */
 
 static bool hardtanh_shape(rg_call *c) {
-    if (c->in[0]->dtype == RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "hardtanh", "Bool inputs not supported for hardtanh");
+    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "hardtanh", "Bool inputs not supported for hardtanh");
     return rg_shape_same(c);
 }
 #define HARDTANH(min, max) ACTIVATION_A("HardtanhBackward0", min, max)
@@ -53,7 +52,7 @@ WITH_NUMBERS(hardtanh, "min(max(x, k0), k1)", rg_where(rg_logical_and(rg_gt(x, k
              SAMPLES_1("z", HARDTANH(-0.5, 0.5)));
 
 rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
-    if (min > max) return rg_fail(RG_VALUE_ERROR, "hardtanh", "min_val cannot be greater than max_val");
+    RG_REFUSE_AS(RG_VALUE_ERROR, min > max, "hardtanh", "min_val cannot be greater than max_val");
     return RG_APPLY(hardtanh, HARDTANH(min, max), x);
 }
 
@@ -85,7 +84,7 @@ rg_tensor *rg_selu(rg_tensor *x) { return RG_APPLY(elu, SELU("EluBackward0"), x)
 IN_PLACE_AS(selu_, elu, SELU("EluBackward1"))
 
 rg_tensor *rg_celu(rg_tensor *x, double alpha) {
-    if (alpha == 0) return rg_fail(RG_RUNTIME_ERROR, "celu", "ZeroDivisionError: alpha cannot be 0 for CELU");
+    RG_REFUSE(alpha == 0, "celu", "ZeroDivisionError: alpha cannot be 0 for CELU");
     return RG_APPLY(elu, ACTIVATION_A("CeluBackward0", 1, alpha, 1 / alpha), x);
 }
 

@@ -84,27 +84,27 @@ static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_
     return (mask->ndim == 2 || mask->ndim == 4) && !mask->history && rg_expandable(mask, &scores);
 }
 
-#define ATTENTION_FAIL(code, ...) rg_fail(code, "scaled_dot_product_attention", __VA_ARGS__)
+#define ATTENTION "scaled_dot_product_attention"
 
 static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_attention_options *o) {
     rg_tensor *const all[] = { q, k, v, o->attn_mask };
     for (int i = 0; i < 4; i++)
-        if (!(i < 3 ? rg_check : rg_check_optional)(all[i], "scaled_dot_product_attention")) return false;
-    if (q->dtype != k->dtype || k->dtype != v->dtype)
-        return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: "
-                              "%s and value.dtype: %s instead.", rg_c_name(q->dtype), rg_c_name(k->dtype), rg_c_name(v->dtype));
-    if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
-        return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-                              "%d key.dim: %d and value.dim: %d instead.", q->ndim, k->ndim, v->ndim);
+        if (!(i < 3 ? rg_check : rg_check_optional)(all[i], ATTENTION)) return false;
+    RG_REFUSE(q->dtype != k->dtype || k->dtype != v->dtype, ATTENTION, "Expected query, key, and value to "
+              "have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.",
+              rg_c_name(q->dtype), rg_c_name(k->dtype), rg_c_name(v->dtype));
+    RG_REFUSE(q->ndim < 2 || k->ndim < 2 || v->ndim < 2, ATTENTION, "Expected query, key, and value to all "
+              "be  at least 2 dimensional, but got query.dim: %d key.dim: %d and value.dim: %d instead.",
+              q->ndim, k->ndim, v->ndim);
     if (!rg_is_none(o->attn_mask)) {
-        if (o->attn_mask->dtype != RG_BOOL && o->attn_mask->dtype != RG_FLOAT32 && o->attn_mask->dtype != q->dtype)
-            return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-                                  "attn_mask.dtype: %s and  query.dtype: %s instead.", rg_c_name(o->attn_mask->dtype), rg_c_name(q->dtype));
-        if (o->is_causal)
-            return ATTENTION_FAIL(RG_RUNTIME_ERROR, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+        RG_REFUSE(o->attn_mask->dtype != RG_BOOL && o->attn_mask->dtype != RG_FLOAT32 && o->attn_mask->dtype != q->dtype,
+                  ATTENTION, "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s "
+                  "and  query.dtype: %s instead.", rg_c_name(o->attn_mask->dtype), rg_c_name(q->dtype));
+        RG_REFUSE(o->is_causal, ATTENTION, "_scaled_dot_product_attention: Explicit attn_mask should not be "
+                  "set when is_causal=True");
     }
-    if (!rg_is_float(q->dtype))
-        return ATTENTION_FAIL(RG_RUNTIME_ERROR, "expected scalar type Float but found %s", rg_scalar_name(q->dtype));
+    RG_REFUSE(!rg_is_float(q->dtype), ATTENTION, "expected scalar type Float but found %s",
+              rg_scalar_name(q->dtype));
     return true;
 }
 
@@ -126,11 +126,11 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     RG_SCOPE();
     if (o.enable_gqa) {
         int least = RG_MIN(q->ndim, RG_MIN(k->ndim, v->ndim));
-        if (least < 3)
-            return ATTENTION_FAIL(RG_INDEX_ERROR, "Dimension out of range (expected to be in range of [-2, 1], but got -3)");
+        RG_REFUSE_AS(RG_INDEX_ERROR, least < 3, ATTENTION, "Dimension out of range (expected to be in range "
+                     "of [-2, 1], but got -3)");
         int64_t heads = q->size[q->ndim - 3], of_k = k->size[k->ndim - 3], of_v = v->size[v->ndim - 3];
-        if (of_k == 0 || of_v == 0 || heads % of_k || heads % of_v)
-            return ATTENTION_FAIL(RG_RUNTIME_ERROR, "Number of heads in key and value must divide the number of heads in ");
+        RG_REFUSE(of_k == 0 || of_v == 0 || heads % of_k || heads % of_v, ATTENTION, "Number of heads in key "
+                  "and value must divide the number of heads in ");
         k = attention_heads(k, heads);
         v = attention_heads(v, heads);
     }
@@ -141,7 +141,7 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     if (attention_is_plain(q, k, v, &o)) {
         rg_tensor *y = RG_APPLY(attention, RG_A(attention, { scale, o.is_causal }), q, k, v,
                                 rg_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype));
-        return y ? rg_escape(y) : NULL;
+        return rg_escape(y);
     }
     /* Half of the scale for each, so that neither grows too large. */
     double half = sqrt(fabs(scale));
@@ -151,6 +151,5 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     if (!rg_is_none(o.attn_mask)) scores = rg_add(scores, o.attn_mask);
     rg_tensor *weights = rg_safe_softmax(scores, -1);
     if (o.dropout_p > 0) weights = rg_dropout(weights, o.dropout_p, true);
-    rg_tensor *y = rg_matmul(weights, v);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(rg_matmul(weights, v));
 }

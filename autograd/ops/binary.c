@@ -24,9 +24,8 @@ BINARY(sub, "Sub", "a - b", RG_PROMOTED, g, g, g, rg_neg(g), "", "");
 static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, op) || !rg_check(b, op)) return false;
     if (RG_LIKELY(a->dtype != RG_BOOL && b->dtype != RG_BOOL)) return true;
-    if (a->dtype == b->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Subtraction, the `-` operator, with two bool tensors is not supported. "
-                       "Use the `^` or `logical_xor()` operator instead.");
+    RG_REFUSE(a->dtype == b->dtype, op, "Subtraction, the `-` operator, with two bool tensors is not "
+              "supported. Use the `^` or `logical_xor()` operator instead.");
     return rg_fail(RG_RUNTIME_ERROR, op, "Subtraction, the `-` operator, with a bool tensor is not supported. "
                    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
@@ -46,11 +45,10 @@ struct add_alpha_attr { const char *node; double alpha; int64_t integer; rg_dtyp
 static bool add_alpha_forward(rg_call *c) {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
     rg_dtype result = c->in[0]->dtype;
-    if (a->dtype == RG_BOOL && result != RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "add", "Boolean alpha only supported for Boolean results.");
-    if (rg_is_float(a->dtype) && !rg_is_float(result))
-        return rg_fail(RG_RUNTIME_ERROR, "add", "For integral input tensors, argument alpha must not be a floating "
-                       "point number.");
+    RG_REFUSE(a->dtype == RG_BOOL && result != RG_BOOL, "add", "Boolean alpha only supported for Boolean "
+              "results.");
+    RG_REFUSE(rg_is_float(a->dtype) && !rg_is_float(result), "add", "For integral input tensors, argument "
+              "alpha must not be a floating point number.");
     double numbers[3] = { a->alpha };
     if (result == RG_INT64) memcpy(numbers, &a->integer, sizeof a->integer);
     k_run_with(&k_add_alpha, c->out[0], c->in, numbers);
@@ -64,8 +62,8 @@ RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, NAMED(add_alpha), .typing = RG
 
 static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *alpha, bool minus, bool inplace) {
     if (!rg_check(alpha, op)) return NULL;
-    if (alpha->numel != 1 || alpha->history)
-        return rg_fail(RG_TYPE_ERROR, op, "argument 'alpha' must be Number, not Tensor");
+    RG_REFUSE_AS(RG_TYPE_ERROR, alpha->numel != 1 || alpha->history, op, "argument 'alpha' must be Number, "
+                 "not Tensor");
     double v = rg_load_f64(alpha->data, alpha->dtype);
     uint64_t i = (uint64_t)rg_load_i64(alpha->data, alpha->dtype);
     const struct add_alpha_attr attr = { minus ? "SubBackward0" : "AddBackward0", minus ? -v : v,
@@ -103,8 +101,8 @@ RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOA
 
 /* Not of bool, and no division of integers by 0. */
 static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
-    if (c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]))
-        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "ZeroDivisionError");
+    RG_REFUSE(c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]), c->op->name,
+              "ZeroDivisionError");
     k_run_with(kernel, c->out[0], c->in, NULL);
     return true;
 }
@@ -159,9 +157,8 @@ static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, 
 /* ---- remainder: a - b floor(a / b), fmod: a - b trunc(a / b); ga = g, gb = -g (that quotient) ------------ */
 
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
-    if (RG_ATTR(s, formed)->form == OF_NUMBER)
-        return rg_fail(RG_NOT_IMPLEMENTED, "remainder", "the derivative is not implemented: torch has none for a "
-                       "number's remainder");
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, RG_ATTR(s, formed)->form == OF_NUMBER, "remainder", "the derivative is "
+                 "not implemented: torch has none for a number's remainder");
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
 
@@ -179,8 +176,8 @@ FORMED_FUNCTIONS(fmod, "FmodBackward0", "FmodBackward1", "FmodBackward1")
 static bool pow_shape(rg_call *c) {
     const struct formed_attr *f = RG_ATTR(c, formed);
     if (!elementwise_broadcast(c, f->form == BY_NUMBER ? NULL : "pow")) return false;
-    if (c->in[0]->dtype == RG_INT64 && f->form == BY_NUMBER && f->number < 0)
-        return rg_fail(RG_RUNTIME_ERROR, "pow", "Integers to negative integer powers are not allowed.");
+    RG_REFUSE(c->in[0]->dtype == RG_INT64 && f->form == BY_NUMBER && f->number < 0, "pow", "Integers to "
+              "negative integer powers are not allowed.");
     return true;
 }
 

@@ -31,7 +31,7 @@ RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .nod
 
 rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype) {
     if (!rg_check(x, "to")) return NULL;
-    if ((unsigned)dtype > RG_FLOAT64) return rg_fail(RG_TYPE_ERROR, "to", "%d is no dtype", (int)dtype);
+    RG_REFUSE_AS(RG_TYPE_ERROR, (unsigned)dtype > RG_FLOAT64, "to", "%d is no dtype", (int)dtype);
     return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype, node }), x);
 }
 
@@ -70,16 +70,14 @@ static bool cat_shape(rg_call *c) {
             rg_copy_shape(y, x);
             continue;
         }
-        if (x->ndim != first->ndim)
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "Tensors must have same number of dimensions: got %d and %d",
-                           first->ndim, x->ndim);
+        RG_REFUSE(x->ndim != first->ndim, NULL, "Tensors must have same number of dimensions: got %d and %d",
+                  first->ndim, x->ndim);
         for (int d = 0; d < x->ndim; d++)
-            if (d != dim && x->size[d] != first->size[d])
-                return rg_fail(RG_RUNTIME_ERROR, NULL, "Sizes of tensors must match except in dimension %d. "
-                               "Expected size %lld but got size %lld for tensor number %d in the list.", dim,
-                               (long long)first->size[d], (long long)x->size[d], i);
-        if (__builtin_add_overflow(y->size[dim], x->size[dim], &y->size[dim]))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "numel: integer multiplication overflow");
+            RG_REFUSE(d != dim && x->size[d] != first->size[d], NULL, "Sizes of tensors must match except in "
+                      "dimension %d. Expected size %lld but got size %lld for tensor number %d in the list.",
+                      dim, (long long)first->size[d], (long long)x->size[d], i);
+        RG_REFUSE(__builtin_add_overflow(y->size[dim], x->size[dim], &y->size[dim]), NULL, "numel: integer "
+                  "multiplication overflow");
     }
     if (!first) rg_copy_shape(y, c->in[0]);
     return true;
@@ -112,7 +110,7 @@ typedef rg_tensor *list_function(rg_list tensors, int dim);
 
 static bool list_check(const char *op, rg_list tensors, rg_code code, const char *sentence) {
     if (tensors.n < 0 || (tensors.n && !tensors.v)) return rg_check(NULL, op);       /* failed already */
-    if (tensors.n == 0) return rg_fail(code, op, sentence, op);
+    RG_REFUSE_AS(code, tensors.n == 0, op, sentence, op);
     for (int i = 0; i < tensors.n; i++)
         if (!rg_check(tensors.v[i], op)) return false;
     return true;
@@ -140,9 +138,8 @@ rg_tensor *rg_cat(rg_list tensors, int dim) {
     if (!list_check("cat", tensors, RG_VALUE_ERROR, "torch.cat(): expected a non-empty list of Tensors"))
         return NULL;
     for (int i = 0; i < tensors.n; i++)
-        if (tensors.v[i]->ndim == 0)
-            return rg_fail(RG_RUNTIME_ERROR, "cat",
-                           "zero-dimensional tensor (at position %d) cannot be concatenated", i);
+        RG_REFUSE(tensors.v[i]->ndim == 0, "cat", "zero-dimensional tensor (at position %d) cannot be "
+                  "concatenated", i);
     const rg_tensor *first = tensors.v[0];
     for (int i = 1; i < tensors.n && cat_skips(first); i++) first = tensors.v[i];
     if (!rg_wrap_dim("cat", dim, first->ndim, &a.dim)) return NULL;
@@ -166,9 +163,8 @@ static bool stack_shape(rg_call *c) {
     int dim = RG_ATTR(c, stack)->dim;
     const rg_tensor *x = c->in[0];
     for (int i = 1; i < c->n_in; i++)
-        if (!rg_same_shape(x, c->in[i]))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "stack expects each tensor to be equal size, but got %s at "
-                           "entry 0 and %s at entry %d", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(c->in[i]), i);
+        RG_REFUSE(!rg_same_shape(x, c->in[i]), NULL, "stack expects each tensor to be equal size, but got %s "
+                  "at entry 0 and %s at entry %d", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(c->in[i]), i);
     y->ndim = x->ndim + 1;
     for (int d = 0; d < y->ndim; d++) y->size[d] = d == dim ? c->n_in : x->size[d - (d > dim)];
     return true;
@@ -277,9 +273,8 @@ RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, 
 
 rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats) {
     if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
-    if (repeats.n < x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "repeat", "Number of dimensions of repeat dims can not be smaller than "
-                       "number of dimensions of tensor");
+    RG_REFUSE(repeats.n < x->ndim, "repeat", "Number of dimensions of repeat dims can not be smaller than "
+              "number of dimensions of tensor");
     return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
 }
 
@@ -366,15 +361,13 @@ RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] 
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
     if (!rg_check(x, "roll") || !rg_check_dims("roll", dims.n) || !rg_check_dims("roll", shifts.n)) return NULL;
-    if (shifts.n == 0) return rg_fail(RG_RUNTIME_ERROR, "roll", "`shifts` required");
-    if (shifts.n != dims.n && !a.flat)
-        return rg_fail(RG_RUNTIME_ERROR, "roll", "shifts and dimensions must align. shifts: %d, dims:%d", shifts.n,
-                       dims.n);
+    RG_REFUSE(shifts.n == 0, "roll", "`shifts` required");
+    RG_REFUSE(shifts.n != dims.n && !a.flat, "roll", "shifts and dimensions must align. shifts: %d, dims:%d",
+              shifts.n, dims.n);
     if (x->numel == 0 && dims.n == 1) return RG_APPLY(roll, &a, x);      /* whatever the dim */
     for (int i = 0, d = 0; i < shifts.n; i++) {
-        if (x->ndim == 0 && dims.n)
-            return rg_fail(RG_INDEX_ERROR, "roll", "Dimension specified as %lld but tensor has no dimensions",
-                           (long long)dims.v[i]);
+        RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0 && dims.n, "roll", "Dimension specified as %lld but tensor "
+                     "has no dimensions", (long long)dims.v[i]);
         if (dims.n && !rg_wrap_dim("roll", dims.v[i], x->ndim, &d)) return NULL;
         int64_t n = a.flat ? x->numel : x->size[d];
         int64_t shift = n ? shifts.v[i] % n : 0, *all = &a.shift[d];
@@ -394,9 +387,8 @@ struct tril_attr { int64_t diagonal; };
 #define triu_attr tril_attr
 
 static bool tril_shape(rg_call *c) {
-    if (c->in[0]->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "%s: input tensor must have at least 2 dimensions",
-                       c->op->name);
+    RG_REFUSE(c->in[0]->ndim < 2, c->op->name, "%s: input tensor must have at least 2 dimensions",
+              c->op->name);
     return rg_shape_same(c);
 }
 
@@ -449,34 +441,29 @@ static bool pad_shape(rg_call *c) {
     bool empty = false, small = n > 0, mirrors = a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
     rg_copy_shape(y, x);
     for (int d = x->ndim == n + 2; d < x->ndim; d++) empty = empty || x->size[d] == 0;
-    if (mirrors && empty)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "Expected %dD or %dD (batch mode) tensor with possibly 0 batch "
-                       "size and other non-zero dimensions for input, but got: %s", n + 1, n + 2,
-                       RG_SHAPE_TEXT(x));
+    RG_REFUSE(mirrors && empty, NULL, "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size "
+              "and other non-zero dimensions for input, but got: %s", n + 1, n + 2, RG_SHAPE_TEXT(x));
     for (int d = x->ndim - 1; d >= x->ndim - n; d--) {
         int64_t left = pad_at(a, x->ndim, d, false), right = pad_at(a, x->ndim, d, true), size = x->size[d];
         int64_t *sum = &y->size[d];
-        if (__builtin_add_overflow(size, left, sum) || __builtin_add_overflow(*sum, right, sum))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "The input size %lld, plus negative padding %lld and %lld "
-                           "resulted in a negative output size, which is invalid. Check dimension %d of your "
-                           "input.", (long long)size, (long long)left, (long long)right, d);
-        if (a->mode == RG_REFLECT && (left >= size || right >= size))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "Argument #%d: Padding size should be less than the "
-                           "corresponding input dimension, but got: padding (%lld, %lld) at dimension %d of input "
-                           "%s", 4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d,
-                           RG_SHAPE_TEXT(x));
-        if (a->mode == RG_CIRCULAR && (left > size || right > size))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "Padding value causes wrapping around more than once.");
+        RG_REFUSE(__builtin_add_overflow(size, left, sum) || __builtin_add_overflow(*sum, right, sum), NULL,
+                  "The input size %lld, plus negative padding %lld and %lld resulted in a negative output "
+                  "size, which is invalid. Check dimension %d of your input.", (long long)size,
+                  (long long)left, (long long)right, d);
+        RG_REFUSE(a->mode == RG_REFLECT && (left >= size || right >= size), NULL, "Argument #%d: Padding "
+                  "size should be less than the corresponding input dimension, but got: padding (%lld, %lld) "
+                  "at dimension %d of input %s", 4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right,
+                  d, RG_SHAPE_TEXT(x));
+        RG_REFUSE(a->mode == RG_CIRCULAR && (left > size || right > size), NULL, "Padding value causes "
+                  "wrapping around more than once.");
         int64_t kept = size + RG_MIN(left, 0) + RG_MIN(right, 0);
-        if (a->mode == RG_CIRCULAR && (y->size[d] < 0 || (kept <= 0 && y->size[d] > 0)))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "Negative padding value is resulting in an empty dimension");
-        if (a->mode == RG_CONSTANT && kept < 0)
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "narrow(): length must be non-negative.");
+        RG_REFUSE(a->mode == RG_CIRCULAR && (y->size[d] < 0 || (kept <= 0 && y->size[d] > 0)), NULL,
+                  "Negative padding value is resulting in an empty dimension");
+        RG_REFUSE(a->mode == RG_CONSTANT && kept < 0, NULL, "narrow(): length must be non-negative.");
         small = small && y->size[d] < 1;                  /* torch asks for one dim that is not */
     }
-    if (mirrors && small)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "input (%s) is too small. Calculated output %s",
-                       pad_text(x, n, n == 2 ? ", " : " ", (char[96]){ 0 }), pad_text(y, n, " ", (char[96]){ 0 }));
+    RG_REFUSE(mirrors && small, NULL, "input (%s) is too small. Calculated output %s",
+              pad_text(x, n, n == 2 ? ", " : " ", (char[96]){ 0 }), pad_text(y, n, " ", (char[96]){ 0 }));
     rg_dims size = rg_shape(y);
     return rg_dims_numel(NULL, &size) >= 0;
 }
@@ -567,18 +554,17 @@ RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, element
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
     int n = padding.n / 2;
     if (!rg_check(x, "pad") || !rg_check_dims("pad", padding.n)) return NULL;
-    if (padding.n % 2) return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length must be divisible by 2");
-    if (n > x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "pad", "Padding length should be less than or equal to two times the "
-                       "input dimension but got padding length %d and input of dimension %d", padding.n, x->ndim);
-    if ((unsigned)mode > RG_CIRCULAR)
-        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Unrecognised padding mode %d", (int)mode);
-    if (mode != RG_CONSTANT && (n < 1 || n > 3 || (x->ndim != n + 1 && x->ndim != n + 2)))
-        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "Padding size %d is not supported for %dD input tensor. "
-                       "Supported combinations for non-constant padding: - 2D or 3D input: padding size = 2 (pads "
-                       "last dimension) - 3D or 4D input: padding size = 4 (pads last 2 dimensions) - 4D or 5D "
-                       "input: padding size = 6 (pads last 3 dimensions)", padding.n, x->ndim);
-    if (mode == RG_REPLICATE && x->dtype == RG_BOOL)
-        return rg_fail(RG_NOT_IMPLEMENTED, "pad", "\"replication_pad%dd\" not implemented for 'Bool'", n);
+    RG_REFUSE(padding.n % 2, "pad", "Padding length must be divisible by 2");
+    RG_REFUSE(n > x->ndim, "pad", "Padding length should be less than or equal to two times the input "
+              "dimension but got padding length %d and input of dimension %d", padding.n, x->ndim);
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, (unsigned)mode > RG_CIRCULAR, "pad", "Unrecognised padding mode %d",
+                 (int)mode);
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, mode != RG_CONSTANT && (n < 1 || n > 3 || (x->ndim != n + 1 && x->ndim != n + 2)),
+                 "pad", "Padding size %d is not supported for %dD input tensor. Supported combinations for non-constant "
+                 "padding: - 2D or 3D input: padding size = 2 (pads last dimension) - 3D or 4D input: padding size = 4 "
+                 "(pads last 2 dimensions) - 4D or 5D input: padding size = 6 (pads last 3 dimensions)", padding.n,
+                 x->ndim);
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, mode == RG_REPLICATE && x->dtype == RG_BOOL, "pad",
+                 "\"replication_pad%dd\" not implemented for 'Bool'", n);
     return RG_APPLY(pad, (&(struct pad_attr){ padding, mode, value }), x);
 }

@@ -17,7 +17,7 @@ typedef struct { rg_tensor *t; einsum_dims dims; int n, given[64]; bool ellipsis
 static int einsum_label(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
 static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + label - 26; }
 
-#define EINSUM_FAIL(...) rg_fail(RG_RUNTIME_ERROR, "einsum", "einsum(): " __VA_ARGS__)
+#define EINSUM_REFUSE(condition, ...) RG_REFUSE(condition, "einsum", "einsum(): " __VA_ARGS__)
 
 /* The labels from *at to the next comma, arrow or end. Operand -1 is the output. Those beyond the room are only counted. */
 static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o) {
@@ -29,16 +29,16 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
         if (*c == '\0' || (operand >= 0 && (*c == ',' || (c[0] == '-' && c[1] == '>')))) return true;
         if (*c == ' ') continue;
         if (*c == '.') {
-            if (o->ellipsis && operand >= 0) return EINSUM_FAIL("found '.' for %s for which an ellipsis was already found", where);
-            if (o->ellipsis) return EINSUM_FAIL("found '.' for output but an ellipsis (...) was already found");
-            if (c[1] != '.' || c[2] != '.')
-                return EINSUM_FAIL("found '.' for %s that is not part of any ellipsis%s", where, operand < 0 ? " (...)" : "");
+            EINSUM_REFUSE(o->ellipsis && operand >= 0, "found '.' for %s for which an ellipsis was already found", where);
+            EINSUM_REFUSE(o->ellipsis, "found '.' for output but an ellipsis (...) was already found");
+            EINSUM_REFUSE(c[1] != '.' || c[2] != '.', "found '.' for %s that is not part of any ellipsis%s",
+                          where, operand < 0 ? " (...)" : "");
             o->ellipsis = true;
             *at += 2;
             found = EINSUM_ELLIPSIS;
         }
-        if (found < 0)
-            return EINSUM_FAIL("invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", *at);
+        EINSUM_REFUSE(found < 0, "invalid subscript given at index %d in the equation string, subscripts "
+                      "must be in [a-zA-Z]", *at);
         if (o->n < RG_COUNT(o->given)) o->given[o->n] = found;
         o->n++;
     }
@@ -64,15 +64,15 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
         for (int k = 0; k < RG_MIN(o[i].n, RG_COUNT(o->given)); k++)
             if (o[i].given[k] != EINSUM_ELLIPSIS) count[o[i].given[k]]++;
         if (o[i].ellipsis) all = RG_MAX(all, o[i].t->ndim - (o[i].n - 1));
-        if (equation[at] == ',' && i + 1 == n) return EINSUM_FAIL("fewer operands were provided than specified in the equation");
-        if (equation[at] != ',' && i + 1 < n) return EINSUM_FAIL("more operands were provided than specified in the equation");
+        EINSUM_REFUSE(equation[at] == ',' && i + 1 == n, "fewer operands were provided than specified in the equation");
+        EINSUM_REFUSE(equation[at] != ',' && i + 1 < n, "more operands were provided than specified in the equation");
     }
     for (int i = 0; i < n; i++) {
         int labels = o[i].n - o[i].ellipsis, ndim = o[i].t->ndim;
-        if (o[i].ellipsis ? labels > ndim : labels != ndim)
-            return EINSUM_FAIL("the number of subscripts in the equation (%d%s (%d) for operand %d%s", labels,
-                               o[i].ellipsis ? ") is more than the number of dimensions" : ") does not match the number of dimensions",
-                               ndim, i, o[i].ellipsis ? "" : " and no ellipsis was given");
+        EINSUM_REFUSE(o[i].ellipsis ? labels > ndim : labels != ndim, "the number of subscripts in the "
+                      "equation (%d%s (%d) for operand %d%s", labels,
+                      o[i].ellipsis ? ") is more than the number of dimensions" : ") does not match the number of dimensions",
+                      ndim, i, o[i].ellipsis ? "" : " and no ellipsis was given");
     }
     if (equation[--at] == '-') {
         at += 2;
@@ -81,9 +81,9 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
             int l = out->given[k];
             if (l == EINSUM_ELLIPSIS) continue;
             for (int j = 0; j < k; j++)
-                if (out->given[j] == l) return EINSUM_FAIL("output subscript %c appears more than once in the output", einsum_letter(l));
-            if (!count[l])
-                return EINSUM_FAIL("output subscript %c does not appear in the equation for any input operand", einsum_letter(l));
+                EINSUM_REFUSE(out->given[j] == l, "output subscript %c appears more than once in the output", einsum_letter(l));
+            EINSUM_REFUSE(!count[l], "output subscript %c does not appear in the equation for any input "
+                          "operand", einsum_letter(l));
         }
     } else {
         out->given[out->n++] = EINSUM_ELLIPSIS;
@@ -111,16 +111,16 @@ static bool einsum_diagonals(einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d], first = einsum_find(&o->dims, label);
         int64_t size = o->t->size[d];
-        if (first < d && o->t->size[first] != size)
-            return EINSUM_FAIL("subscript %c is repeated for operand %d but the sizes don't match, %lld != %lld",
-                               einsum_letter(label), operand, (long long)size, (long long)o->t->size[first]);
-        if (seen[label] != 1 && size != 1 && seen[label] != size && label >= EINSUM_LETTERS)
-            return EINSUM_FAIL("dimension %d covered by ellipsis in operand %dhas size %lld which does not broadcast with "
-                               "previously seen ellipsis with size %lld for the respective dimension",
-                               d, operand, (long long)size, (long long)seen[label]);
-        if (seen[label] != 1 && size != 1 && seen[label] != size)
-            return EINSUM_FAIL("subscript %c has size %lld for operand %d which does not broadcast with previously seen size %lld",
-                               einsum_letter(label), (long long)size, operand, (long long)seen[label]);
+        EINSUM_REFUSE(first < d && o->t->size[first] != size, "subscript %c is repeated for operand %d but "
+                      "the sizes don't match, %lld != %lld", einsum_letter(label), operand, (long long)size,
+                      (long long)o->t->size[first]);
+        EINSUM_REFUSE(seen[label] != 1 && size != 1 && seen[label] != size && label >= EINSUM_LETTERS,
+                      "dimension %d covered by ellipsis in operand %dhas size %lld which does not broadcast "
+                      "with previously seen ellipsis with size %lld for the respective dimension", d, operand,
+                      (long long)size, (long long)seen[label]);
+        EINSUM_REFUSE(seen[label] != 1 && size != 1 && seen[label] != size, "subscript %c has size %lld for "
+                      "operand %d which does not broadcast with previously seen size %lld",
+                      einsum_letter(label), (long long)size, operand, (long long)seen[label]);
         if (size != 1) seen[label] = size;
     }
     for (int d = 0; d < o->dims.n; d++) {
@@ -242,10 +242,9 @@ static rg_tensor *einsum_run(einsum_operand *o, int n) {
 
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     int n = operands.n;
-    if (n < 1 || !operands.v)
-        return rg_fail(RG_VALUE_ERROR, "einsum", "einsum(): must specify the equation string and at least one operand, or at least "
-                       "one operand and its subscripts list");
-    if (!equation) return rg_fail(RG_TYPE_ERROR, "einsum", "the equation must be a string");
+    RG_REFUSE_AS(RG_VALUE_ERROR, n < 1 || !operands.v, "einsum", "einsum(): must specify the equation string "
+                 "and at least one operand, or at least one operand and its subscripts list");
+    RG_REFUSE_AS(RG_TYPE_ERROR, !equation, "einsum", "the equation must be a string");
     for (int i = 0; i < n; i++)
         if (!rg_check(operands.v[i], "einsum")) return NULL;
     RG_SCOPE();
@@ -256,5 +255,5 @@ rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     for (int i = 0; i < n; i++) o[i].t = operands.v[i];
     rg_tensor *y = einsum_parse(equation, o, n) ? einsum_run(o, n) : NULL;
     rg_free(o, bytes, RG_MEM_OTHER);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(y);
 }

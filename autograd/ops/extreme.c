@@ -7,13 +7,12 @@
 static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rg_check(x, name)) return false;
     if (x->numel) return true;
-    if (dims->n == 0)
-        return rg_fail(code, NULL, "%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name,
-                       code == RG_RUNTIME_ERROR ? " Specify the reduction dim with the 'dim' argument." : "");
+    RG_REFUSE_AS(code, dims->n == 0, NULL, "%s(): Expected reduction dim to be specified for input.numel() "
+                 "== 0.%s", name,
+                 code == RG_RUNTIME_ERROR ? " Specify the reduction dim with the 'dim' argument." : "");
     for (int i = 0, d; i < RG_MIN(dims->n, RG_MAX_DIMS); i++)
-        if (rg_wrap_dim(name, dims->v[i], x->ndim, &d) && x->size[d] == 0)
-            return rg_fail(RG_INDEX_ERROR, NULL, "%s(): Expected reduction dim %lld to have non-zero size.", name,
-                           (long long)dims->v[i]);
+        RG_REFUSE_AS(RG_INDEX_ERROR, rg_wrap_dim(name, dims->v[i], x->ndim, &d) && x->size[d] == 0, NULL,
+                     "%s(): Expected reduction dim %lld to have non-zero size.", name, (long long)dims->v[i]);
     return true;
 }
 
@@ -116,7 +115,7 @@ static bool argmax_run(rg_tensor *y, rg_tensor *x, const struct reduce_attr *a, 
 
 static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims, bool keepdim) {
     if (!rg_check(x, op->name)) return NULL;
-    if (x->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): does not support bool input", op->name);
+    RG_REFUSE(x->dtype == RG_BOOL, NULL, "%s(): does not support bool input", op->name);
     return rg_reduce(op, x, dims, RG_UNNAMED, keepdim, 0);
 }
 

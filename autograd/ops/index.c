@@ -80,14 +80,12 @@ static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, gather)->dim;
     if (!index_is_int64("gather", index)) return false;
-    if (index->numel && index_ndim(x) != index_ndim(index))
-        return rg_fail(RG_RUNTIME_ERROR, NULL,
-                       "Index tensor must have the same number of dimensions as input tensor");
+    RG_REFUSE(index->numel && index_ndim(x) != index_ndim(index), NULL, "Index tensor must have the same "
+              "number of dimensions as input tensor");
     for (int d = 0; d < index_ndim(index) && index->numel; d++)
-        if (d != dim && index_size(index, d) > index_size(x, d))
-            return rg_fail(RG_RUNTIME_ERROR, NULL, "Size does not match at dimension %d expected index %s to be "
-                           "no larger than self %s apart from dimension %d", d, RG_SHAPE_TEXT(index),
-                           RG_SHAPE_TEXT(x), dim);
+        RG_REFUSE(d != dim && index_size(index, d) > index_size(x, d), NULL, "Size does not match at "
+                  "dimension %d expected index %s to be no larger than self %s apart from dimension %d", d,
+                  RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim);
     rg_copy_shape(c->out[0], index);
     return index_in_range(index, x, dim);
 }
@@ -108,15 +106,13 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
     static const char op[] = "take_along_dim";
     int d;
     if (!rg_check(x, op) || !rg_check(index, op)) return NULL;
-    if (x->ndim != index->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): input and indices should have the same "
-                       "number of dimensions, but got %d dimensions for input, and %d dimensions for indices",
-                       x->ndim, index->ndim);
-    if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, op, "torch.take_along_dim(): dtype of indices should be Long but got %s",
-                       rg_scalar_name(index->dtype));
-    if (x->ndim == 0)
-        return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
+    RG_REFUSE(x->ndim != index->ndim, op, "torch.take_along_dim(): input and indices should have the same "
+              "number of dimensions, but got %d dimensions for input, and %d dimensions for indices", x->ndim,
+              index->ndim);
+    RG_REFUSE(index->dtype != RG_INT64, op, "torch.take_along_dim(): dtype of indices should be Long but got "
+              "%s", rg_scalar_name(index->dtype));
+    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0, op, "Dimension specified as %d but tensor has no dimensions",
+                 dim);
     if (!rg_wrap_dim(op, dim, x->ndim, &d)) return NULL;
     rg_tensor rest = *index, shape = { 0 };
     rest.size[d] = 1;
@@ -138,28 +134,23 @@ static bool scatter_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     const struct scatter_attr *a = RG_ATTR(c, scatter);
     if (!index_is_int64("scatter", index)) return false;
-    if (x->dtype != source->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "scatter(): Expected self.dtype to be equal to src.dtype");
+    RG_REFUSE(x->dtype != source->dtype, NULL, "scatter(): Expected self.dtype to be equal to src.dtype");
     rg_copy_shape(c->out[0], x);
     if (index->numel == 0) return true;
     int n = index_ndim(index);
-    if (n != index_ndim(x))
-        return rg_fail(RG_RUNTIME_ERROR, NULL,
-                       "Index tensor must have the same number of dimensions as self tensor");
+    RG_REFUSE(n != index_ndim(x), NULL, "Index tensor must have the same number of dimensions as self "
+              "tensor");
     bool fits = true;
     for (int d = 0; d < n; d++) fits = fits && (d == a->dim || index_size(index, d) <= index_size(x, d));
     for (int d = 0, in; d < n && fits && !a->number; d++) {
         if (source->ndim && !rg_wrap_dim(NULL, d, source->ndim, &in)) return false;
         fits = index_size(index, d) <= index_size(source, d);
     }
-    if (!a->number && index_ndim(source) != n)
-        return rg_fail(RG_RUNTIME_ERROR, NULL,
-                       "Index tensor must have the same number of dimensions as src tensor");
-    if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "Expected index %s to be no larger than self %s apart from "
-                       "dimension %d%s%s", RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim,
-                       a->number ? "" : " and to be no larger size than src ",
-                       a->number ? "" : RG_SHAPE_TEXT(source));
+    RG_REFUSE(!a->number && index_ndim(source) != n, NULL, "Index tensor must have the same number of "
+              "dimensions as src tensor");
+    RG_REFUSE(!fits, NULL, "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
+              RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim,
+              a->number ? "" : " and to be no larger size than src ", a->number ? "" : RG_SHAPE_TEXT(source));
     return index_in_range(index, x, a->dim);
 }
 
@@ -239,17 +230,14 @@ static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_select)->dim;
     int64_t bad;
-    if (index->ndim > 1)
-        return rg_fail(RG_INDEX_ERROR, NULL, "index_select(): Index is supposed to be a vector");
-    if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_select(): Expected dtype int32 or int64 for index");
-    if (x->ndim == 0 && index->numel != 1)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_select(): Index to scalar can have only 1 value, got "
-                       "%lld value(s)", (long long)index->numel);
-    if (x->ndim && x->size[dim] == 0 && index->numel)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_select(): self indexing axis dim should be positive");
+    RG_REFUSE_AS(RG_INDEX_ERROR, index->ndim > 1, NULL, "index_select(): Index is supposed to be a vector");
+    RG_REFUSE(index->dtype != RG_INT64, NULL, "index_select(): Expected dtype int32 or int64 for index");
+    RG_REFUSE(x->ndim == 0 && index->numel != 1, NULL, "index_select(): Index to scalar can have only 1 "
+              "value, got %lld value(s)", (long long)index->numel);
+    RG_REFUSE(x->ndim && x->size[dim] == 0 && index->numel, NULL, "index_select(): self indexing axis dim "
+              "should be positive");
     if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
-        if (x->ndim < 2 || dim == 0) return rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
+        RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim < 2 || dim == 0, NULL, "index out of range in self");
         return rg_fail(RG_RUNTIME_ERROR, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
                        (long long)bad, (long long)x->size[dim]);
     }
@@ -277,29 +265,22 @@ static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     int dim = RG_ATTR(c, index_add)->dim;
     int64_t bad;
-    if (index->ndim > 1)
-        return rg_fail(RG_INDEX_ERROR, NULL, "index_add_(): Index is supposed to be a vector, but got dim: %d "
-                       "with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
-                       RG_SHAPE_TEXT(index));
-    if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): Expected dtype int32/int64 for index but got: %s",
-                       rg_scalar_name(index->dtype));
-    if (x->dtype != source->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): self (%s) and source (%s) must have the same scalar "
-                       "type", rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
-    if (source->ndim && dim >= source->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): Indexing dim %d is out of bounds of the source "
-                       "tensor with dim %d", dim, source->ndim);
+    RG_REFUSE_AS(RG_INDEX_ERROR, index->ndim > 1, NULL, "index_add_(): Index is supposed to be a vector, but "
+                 "got dim: %d with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
+                 RG_SHAPE_TEXT(index));
+    RG_REFUSE(index->dtype != RG_INT64, NULL, "index_add_(): Expected dtype int32/int64 for index but got: "
+              "%s", rg_scalar_name(index->dtype));
+    RG_REFUSE(x->dtype != source->dtype, NULL, "index_add_(): self (%s) and source (%s) must have the same "
+              "scalar type", rg_scalar_name(x->dtype), rg_scalar_name(source->dtype));
+    RG_REFUSE(source->ndim && dim >= source->ndim, NULL, "index_add_(): Indexing dim %d is out of bounds of "
+              "the source tensor with dim %d", dim, source->ndim);
     int64_t count = index_size(source, dim);
-    if (count != index->numel)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "index_add_(): Number of indices (%lld) should be equal to "
-                       "source.size(dim): (%lld), for dim: %d", (long long)index->numel, (long long)count, dim);
+    RG_REFUSE(count != index->numel, NULL, "index_add_(): Number of indices (%lld) should be equal to "
+              "source.size(dim): (%lld), for dim: %d", (long long)index->numel, (long long)count, dim);
     bool fits = x->ndim == source->ndim;
     for (int d = 0; d < x->ndim && fits; d++) fits = d == dim || x->size[d] == source->size[d];
-    if (!fits)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "source tensor shape must match self tensor shape, excluding the "
-                       "specified dimension. Got self.shape = %s source.shape = %s", RG_SHAPE_TEXT(x),
-                       RG_SHAPE_TEXT(source));
+    RG_REFUSE(!fits, NULL, "source tensor shape must match self tensor shape, excluding the specified "
+              "dimension. Got self.shape = %s source.shape = %s", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rg_copy_shape(c->out[0], x);
     if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_add)->scaled)
         return index_in_range(index, x, dim);          /* torch scatters here, and says so */
@@ -322,14 +303,12 @@ RG_OP(index_add, .doc = "x with slices of the source added at the indices along 
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     int64_t bad;
     if (!rg_check(index, "one_hot")) return NULL;
-    if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, "one_hot",
-                       "one_hot is only applicable to index tensor of type LongTensor.");
+    RG_REFUSE(index->dtype != RG_INT64, "one_hot", "one_hot is only applicable to index tensor of type "
+              "LongTensor.");
     if (!rg_check_dims("one_hot", index->ndim + 1)) return NULL;
-    if (index->numel == 0 && classes <= 0)
-        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Can not infer total number of classes from empty tensor.");
-    if (!k_index_within(index, 0, INT64_MAX, &bad))
-        return rg_fail(RG_RUNTIME_ERROR, "one_hot", "Class values must be non-negative.");
+    RG_REFUSE(index->numel == 0 && classes <= 0, "one_hot", "Can not infer total number of classes from "
+              "empty tensor.");
+    RG_REFUSE(!k_index_within(index, 0, INT64_MAX, &bad), "one_hot", "Class values must be non-negative.");
     RG_SCOPE();
     if (classes == -1) {
         rg_tensor *largest = rg_max(index);
@@ -355,8 +334,8 @@ static bool embedding_shape(rg_call *c) {
     const rg_tensor *index = c->in[0], *weight = c->in[1];
     rg_tensor *y = c->out[0];
     int64_t bad;
-    if (!k_index_within(index, 0, weight->size[0], &bad))
-        return rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
+    RG_REFUSE_AS(RG_INDEX_ERROR, !k_index_within(index, 0, weight->size[0], &bad), NULL, "index out of range "
+                 "in self");
     y->dtype = weight->dtype;
     rg_copy_shape(y, index);
     y->size[y->ndim++] = weight->size[1];
@@ -406,16 +385,15 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
     struct embedding_attr a = { -1 };
     if (o.padding_idx != INT64_MIN && weight->ndim) {
         int64_t rows = weight->size[0];
-        if (o.padding_idx >= rows || o.padding_idx < -rows)
-            return rg_fail(RG_VALUE_ERROR, op, "Padding_idx must be within num_embeddings");
+        RG_REFUSE_AS(RG_VALUE_ERROR, o.padding_idx >= rows || o.padding_idx < -rows, op, "Padding_idx must "
+                     "be within num_embeddings");
         a.padding_idx = o.padding_idx < 0 ? o.padding_idx + rows : o.padding_idx;
     }
-    if (weight->ndim != 2) return rg_fail(RG_RUNTIME_ERROR, op, "'weight' must be 2-D");
-    if (index->dtype != RG_INT64)
-        return rg_fail(RG_RUNTIME_ERROR, op, "Expected tensor for argument #1 'indices' to have one of the "
-                       "following scalar types: Long, Int; but got %s instead (while checking arguments for "
-                       "embedding)", index->dtype == RG_BOOL ? "CPUBoolType" : index->dtype == RG_FLOAT32
-                       ? "torch.FloatTensor" : "torch.DoubleTensor");
+    RG_REFUSE(weight->ndim != 2, op, "'weight' must be 2-D");
+    RG_REFUSE(index->dtype != RG_INT64, op, "Expected tensor for argument #1 'indices' to have one of the "
+              "following scalar types: Long, Int; but got %s instead (while checking arguments for "
+              "embedding)",
+              index->dtype == RG_BOOL ? "CPUBoolType" : index->dtype == RG_FLOAT32 ? "torch.FloatTensor" : "torch.DoubleTensor");
     if (!rg_check_dims(op, index->ndim + 1)) return NULL;
     return RG_APPLY(embedding, &a, index, weight);
 }

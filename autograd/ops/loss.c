@@ -6,10 +6,10 @@
 static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     if (!rg_check(x, name) || !rg_check(t, name) || !rg_check_optional(o->weight, name) || !rg_check_optional(o->pos_weight, name))
         return false;
-    if (o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"))
-        return rg_fail(RG_VALUE_ERROR, name, "batchmean is not a valid value for reduction");
-    if (o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN)
-        return rg_fail(RG_VALUE_ERROR, name, "%d is not a valid value for reduction", (int)o->reduction);
+    RG_REFUSE_AS(RG_VALUE_ERROR, o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"), name, "batchmean is "
+                 "not a valid value for reduction");
+    RG_REFUSE_AS(RG_VALUE_ERROR, o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN, name, "%d is not a "
+                 "valid value for reduction", (int)o->reduction);
     return true;
 }
 
@@ -43,9 +43,8 @@ static bool loss_shape(rg_call *c) {
         rg_tensor *w = c->in[i], wide;
         if (rg_is_none(w) || rg_same_shape(w, y)) continue;
         if (!rg_broadcast_shapes(c->op->name, i == 2 ? y : w, i == 2 ? w : y, &wide)) return false;
-        if (!rg_same_shape(&wide, y))
-            return rg_fail(RG_RUNTIME_ERROR, c->op->name, "output with shape %s doesn't match the broadcast shape %s",
-                           RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
+        RG_REFUSE(!rg_same_shape(&wide, y), c->op->name, "output with shape %s doesn't match the broadcast "
+                  "shape %s", RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
     }
     if (RG_ATTR(c, loss)->reduction != RG_EACH) y->ndim = 0;
     return true;
@@ -158,15 +157,15 @@ RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(
 static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c) {
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ x, t });
     static const char *const kernel[] = { "mse_cpu", "smooth_l1_cpu", "huber_cpu" };
-    if (!rg_is_float(dtype))
-        return rg_fail(RG_NOT_IMPLEMENTED, op->name, "\"%s\" not implemented for '%s'", kernel[loss_kind(op)], rg_scalar_name(dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(dtype), op->name, "\"%s\" not implemented for '%s'",
+                 kernel[loss_kind(op)], rg_scalar_name(dtype));
     return rg_apply(op, RG_A(loss, reduction, c), sizeof(struct loss_attr), 2, (rg_tensor *[]){ x, t });
 }
 
 /* Losses weighted element by element; the mean is over the weights' sum, or over the elements. */
 static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight, rg_reduction reduction, bool by_weight) {
     if (!each || rg_is_none(weight)) return loss_reduce(each, reduction);
-    if (!rg_same_shape(each, weight)) return rg_fail(RG_VALUE_ERROR, name, "Weights and input must have the same size.");
+    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_same_shape(each, weight), name, "Weights and input must have the same size.");
     each = rg_mul(each, weight);
     return reduction == RG_MEAN && by_weight ? rg_div(rg_sum(each), rg_sum(weight)) : loss_reduce(each, reduction);
 }
@@ -184,25 +183,24 @@ rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
 
 rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("smooth_l1_loss", x, target, &o)) return NULL;
-    if (!rg_is_none(o.weight))
-        return rg_fail(RG_TYPE_ERROR, "smooth_l1_loss", "smooth_l1_loss() got an unexpected keyword argument 'weight'");
-    if (!(o.beta >= 0)) return rg_fail(RG_RUNTIME_ERROR, "smooth_l1_loss", "smooth_l1_loss does not support negative values for beta.");
+    RG_REFUSE_AS(RG_TYPE_ERROR, !rg_is_none(o.weight), "smooth_l1_loss", "smooth_l1_loss() got an unexpected "
+                 "keyword argument 'weight'");
+    RG_REFUSE(!(o.beta >= 0), "smooth_l1_loss", "smooth_l1_loss does not support negative values for beta.");
     if (o.beta == 0) return rg_l1_loss_with(x, target, o);
     return loss_apply(&rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
 }
 
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("huber_loss", x, target, &o)) return NULL;
-    if (!(o.delta > 0)) return rg_fail(RG_RUNTIME_ERROR, "huber_loss", "huber_loss does not support non-positive values for delta.");
-    if (!rg_is_float(x->dtype) && rg_is_float(target->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "huber_loss", "result type %s can't be cast to the desired output type %s",
-                       rg_scalar_name(target->dtype), rg_scalar_name(x->dtype));
+    RG_REFUSE(!(o.delta > 0), "huber_loss", "huber_loss does not support non-positive values for delta.");
+    RG_REFUSE(!rg_is_float(x->dtype) && rg_is_float(target->dtype), "huber_loss", "result type %s can't be "
+              "cast to the desired output type %s", rg_scalar_name(target->dtype), rg_scalar_name(x->dtype));
     RG_SCOPE();
     bool weighted = !rg_is_none(o.weight);
     if (rg_is_float(x->dtype) && !(target = rg_to(target, x->dtype))) return NULL;
     rg_tensor *y = loss_apply(&rg_op_huber_loss, x, target, weighted ? RG_EACH : o.reduction, o.delta);
     if (weighted) y = loss_weighted("huber_loss", y, o.weight, o.reduction, false);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(y);
 }
 
 /* Is every element in [0, 1]? */
@@ -217,22 +215,22 @@ static bool loss_within_unit(rg_tensor *t, const char *what) {
 rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy";
     if (!loss_check(name, p, target, &o)) return NULL;
-    if (!rg_same_shape(p, target))
-        return rg_fail(RG_VALUE_ERROR, name, "Using a target size (torch.Size(%s)) that is different to the input size (torch.Size(%s)) "
-                       "is deprecated. Please ensure they have the same size.", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
+    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_same_shape(p, target), name, "Using a target size (torch.Size(%s)) that "
+                 "is different to the input size (torch.Size(%s)) is deprecated. Please ensure they have the "
+                 "same size.", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
     if (!rg_is_none(o.weight)) {
         rg_tensor *w = o.weight, wide;
         for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++)
-            if (w->size[w->ndim - d] != 1 && w->size[w->ndim - d] != p->size[p->ndim - d] && p->size[p->ndim - d] != 1)
-                return rg_fail(RG_RUNTIME_ERROR, name, "Attempting to broadcast a dimension of length %lld at %d! Mismatching argument "
-                               "at index 1 had torch.Size(%s); but expected shape should be broadcastable to %s",
-                               (long long)w->size[w->ndim - d], -d, RG_SHAPE_TEXT(w), RG_SHAPE_TEXT(p));
+            RG_REFUSE(w->size[w->ndim - d] != 1 && w->size[w->ndim - d] != p->size[p->ndim - d] && p->size[p->ndim - d] != 1,
+                      name, "Attempting to broadcast a dimension of length %lld at %d! Mismatching argument at index 1 had "
+                      "torch.Size(%s); but expected shape should be broadcastable to %s", (long long)w->size[w->ndim - d], -d,
+                      RG_SHAPE_TEXT(w), RG_SHAPE_TEXT(p));
         if (!rg_broadcast_shapes(name, p, w, &wide)) return NULL;
     }
     if (!loss_constant(name, name, "weight", o.weight)) return NULL;
-    if (p->dtype != target->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, name, "Found dtype %s but expected %s", rg_scalar_name(target->dtype), rg_scalar_name(p->dtype));
-    if (!rg_is_float(p->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for '%s'", name, rg_scalar_name(p->dtype));
+    RG_REFUSE(p->dtype != target->dtype, name, "Found dtype %s but expected %s",
+              rg_scalar_name(target->dtype), rg_scalar_name(p->dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(p->dtype), name, "\"%s\" not implemented for '%s'", name, rg_scalar_name(p->dtype));
     if (!loss_within_unit(p, "input") || !loss_within_unit(target, "target")) return NULL;
     return RG_COMPOSITE(RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target,
                                  rg_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype)));
@@ -242,38 +240,36 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy_with_logits";
     if (!loss_check(name, x, target, &o)) return NULL;
-    if (!rg_same_shape(x, target))
-        return rg_fail(RG_VALUE_ERROR, name, "Target size (torch.Size(%s)) must be the same as input size (torch.Size(%s))",
-                       RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
+    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_same_shape(x, target), name, "Target size (torch.Size(%s)) must be the "
+                 "same as input size (torch.Size(%s))", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
     if (!loss_constant(name, name, "weight", o.weight) || !loss_constant(name, name, "pos_weight", o.pos_weight)) return NULL;
-    if (!rg_is_float(x->dtype)) return rg_fail(RG_NOT_IMPLEMENTED, name, "\"log_sigmoid_cpu\" not implemented for '%s'", rg_scalar_name(x->dtype));
-    if (target->dtype == RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, name, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-                       "`logical_xor()` operator instead.");
-    if (!rg_is_float(target->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, name, "result type %s can't be cast to the desired output type Long", rg_scalar_name(x->dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), name, "\"log_sigmoid_cpu\" not implemented for '%s'",
+                 rg_scalar_name(x->dtype));
+    RG_REFUSE(target->dtype == RG_BOOL, name, "Subtraction, the `-` operator, with two bool tensors is not "
+              "supported. Use the `^` or `logical_xor()` operator instead.");
+    RG_REFUSE(!rg_is_float(target->dtype), name, "result type %s can't be cast to the desired output type "
+              "Long", rg_scalar_name(x->dtype));
     rg_tensor *const given[] = { o.weight, o.pos_weight };
     rg_tensor *in[4] = { x, target };
     RG_SCOPE();
     if (x->dtype != target->dtype) in[0] = rg_to(x, target->dtype);
     for (int i = 0; i < 2; i++)
         in[2 + i] = rg_is_none(given[i]) || given[i]->dtype == target->dtype ? given[i] : rg_to(given[i], target->dtype);
-    rg_tensor *y = rg_apply(&rg_op_binary_cross_entropy_with_logits, RG_A(loss, o.reduction, 0), sizeof(struct loss_attr), 4, in);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(rg_apply(&rg_op_binary_cross_entropy_with_logits, RG_A(loss, o.reduction, 0), sizeof(struct loss_attr), 4, in));
 }
 
 /* ---- kl_div: t (ln t - x), where 0 ln 0 = 0; log_target: e^t (t - x) ----------------------------------- */
 
 rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("kl_div", x, target, &o)) return NULL;
-    if (!rg_is_float(x->dtype) || !rg_is_float(target->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "kl_div", "kl_div: Integral inputs not supported.");
+    RG_REFUSE(!rg_is_float(x->dtype) || !rg_is_float(target->dtype), "kl_div", "kl_div: Integral inputs not "
+              "supported.");
     RG_SCOPE();
     rg_tensor *y = o.log_target ? rg_mul(rg_exp(target), rg_sub(target, x))
         : rg_sub(rg_masked_fill(rg_mul(target, rg_log(target)), rg_eq(target, 0), 0), rg_mul(target, x));
     if (o.reduction != RG_BATCHMEAN) y = loss_reduce(y, o.reduction);
     else y = x->ndim ? rg_div(rg_sum(y), x->size[0]) : rg_sum(y);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(y);
 }
 
 /* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean is over the sum of the
@@ -306,8 +302,8 @@ static bool nll_loss_forward(rg_call *c) {
     if (!x || !t) return false;
     for (int64_t i = 0; i < t->numel; i++) {
         int64_t class = ((const int64_t *)t->data)[i];
-        if (class != a->ignore && (class < 0 || class >= a->classes))
-            return rg_fail(RG_INDEX_ERROR, "nll_loss", "Target %lld is out of bounds.", (long long)class);
+        RG_REFUSE_AS(RG_INDEX_ERROR, class != a->ignore && (class < 0 || class >= a->classes), "nll_loss",
+                     "Target %lld is out of bounds.", (long long)class);
     }
     if (!nll_loss_begin(&z, a, t, c->in[2], &scale)) return false;
     if (a->reduction != RG_EACH && !(each = rg_own(rg_new(y->dtype, 1, &t->numel)))) return false;
@@ -353,39 +349,36 @@ RG_OP(nll_loss, .attr_size = sizeof(struct nll_loss_attr), .doc = "-weight[t] x[
                  { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, 3, 4, -100, RG_EACH, "") }, { "(4) i4() -", RG_A(nll_loss, 4, 1, -100, RG_SUM, "") },
                  { "(2,3,2) i3(2,2) -", RG_A(nll_loss, 3, 2, 0, RG_SUM, "") }, { "(0,3) i3(0) -", RG_A(nll_loss, 3, 1, -100, RG_SUM, "") }));
 
-#define NLL_FAIL(code, ...) rg_fail(code, "nll_loss", __VA_ARGS__)
-
 static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
     const char *type = rg_scalar_name(x->dtype);
-    if (x->ndim == 0) return NLL_FAIL(RG_VALUE_ERROR, "Expected 1 or more dimensions (got 0)");
+    RG_REFUSE_AS(RG_VALUE_ERROR, x->ndim == 0, "nll_loss", "Expected 1 or more dimensions (got 0)");
     int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
-    if (x->ndim != 1 && x->size[0] != batch)
-        return NLL_FAIL(RG_VALUE_ERROR, "Expected input batch_size (%lld) to match target batch_size (%lld).",
-                        (long long)x->size[0], (long long)batch);
-    if (x->ndim <= 2 && t->ndim > 1) return NLL_FAIL(RG_RUNTIME_ERROR, "0D or 1D target tensor expected, multi-target not supported");
-    if (x->ndim == 1 && t->ndim == 1 && batch != 1)
-        return NLL_FAIL(RG_VALUE_ERROR, "For 1D input, 1D target must have size 1, but got target size: %lld", (long long)batch);
-    if (x->ndim == 4 && t->ndim != 3)
-        return NLL_FAIL(RG_RUNTIME_ERROR, "only batches of spatial targets supported (3D tensors) but got targets of dimension: %d", t->ndim);
+    RG_REFUSE_AS(RG_VALUE_ERROR, x->ndim != 1 && x->size[0] != batch, "nll_loss", "Expected input batch_size "
+                 "(%lld) to match target batch_size (%lld).", (long long)x->size[0], (long long)batch);
+    RG_REFUSE(x->ndim <= 2 && t->ndim > 1, "nll_loss", "0D or 1D target tensor expected, multi-target not supported");
+    RG_REFUSE_AS(RG_VALUE_ERROR, x->ndim == 1 && t->ndim == 1 && batch != 1, "nll_loss", "For 1D input, 1D "
+                 "target must have size 1, but got target size: %lld", (long long)batch);
+    RG_REFUSE(x->ndim == 4 && t->ndim != 3, "nll_loss", "only batches of spatial targets supported (3D "
+              "tensors) but got targets of dimension: %d", t->ndim);
     rg_tensor fitting = { .ndim = (uint8_t)(x->ndim - 1) };     /* x without its classes */
     for (int d = 0; d < fitting.ndim; d++) fitting.size[d] = x->size[d + (d > 0)];
     if (x->ndim > 2 && !rg_same_shape(t, &fitting)) {
-        if (x->ndim == 4)
-            return NLL_FAIL(RG_RUNTIME_ERROR, "size mismatch (got input: %s , target: %s", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(t));
-        return NLL_FAIL(RG_RUNTIME_ERROR, "Expected target size %s, got %s", RG_SHAPE_TEXT(&fitting), RG_SHAPE_TEXT(t));
+        RG_REFUSE(x->ndim == 4, "nll_loss", "size mismatch (got input: %s , target: %s", RG_SHAPE_TEXT(x),
+                  RG_SHAPE_TEXT(t));
+        return rg_fail(RG_RUNTIME_ERROR, "nll_loss", "Expected target size %s, got %s", RG_SHAPE_TEXT(&fitting), RG_SHAPE_TEXT(t));
     }
     if (!loss_constant("nll_loss", x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward", "weight", weight)) return false;
     if (!rg_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes)) {
-        if (x->ndim > 2) return NLL_FAIL(RG_RUNTIME_ERROR, "weight tensor should be defined either for all or no classes");
-        return NLL_FAIL(RG_RUNTIME_ERROR, "weight tensor should be defined either for all %lld classes or no classes but got weight "
+        RG_REFUSE(x->ndim > 2, "nll_loss", "weight tensor should be defined either for all or no classes");
+        return rg_fail(RG_RUNTIME_ERROR, "nll_loss", "weight tensor should be defined either for all %lld classes or no classes but got weight "
                         "tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
     }
-    if (t->dtype != RG_INT64)
-        return NLL_FAIL(RG_RUNTIME_ERROR, "expected target dtype to be Long or Byte, but got %s", rg_scalar_name(t->dtype));
-    if (!rg_is_float(x->dtype))
-        return NLL_FAIL(RG_NOT_IMPLEMENTED, "\"nll_loss%s_out_frame\" not implemented for '%s'", x->ndim > 2 ? "2d_forward" : "", type);
+    RG_REFUSE(t->dtype != RG_INT64, "nll_loss", "expected target dtype to be Long or Byte, but got %s",
+              rg_scalar_name(t->dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), "nll_loss", "\"nll_loss%s_out_frame\" not "
+                 "implemented for '%s'", x->ndim > 2 ? "2d_forward" : "", type);
     return rg_is_none(weight) || weight->dtype == x->dtype
-        || NLL_FAIL(RG_RUNTIME_ERROR, "expected scalar type %s but found %s", type, rg_scalar_name(weight->dtype));
+        || rg_fail(RG_RUNTIME_ERROR, "nll_loss", "expected scalar type %s but found %s", type, rg_scalar_name(weight->dtype));
 }
 
 rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
@@ -446,15 +439,14 @@ rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_option
     if (!loss_check("cross_entropy", x, target, &o)) return NULL;
     int dim = x->ndim > 1;
     bool probabilities = rg_same_shape(x, target);
-    if (probabilities && !rg_is_float(target->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "Expected floating point type for target with class probabilities, got %s",
-                       rg_scalar_name(target->dtype));
-    if (probabilities && o.ignore_index >= 0)
-        return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "ignore_index is not supported for floating point target");
-    if (o.label_smoothing > 1)
-        return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "label_smoothing must be between 0.0 and 1.0. Got: %g", o.label_smoothing);
-    if (x->ndim == 0)
-        return rg_fail(RG_INDEX_ERROR, "cross_entropy", "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    RG_REFUSE(probabilities && !rg_is_float(target->dtype), "cross_entropy", "Expected floating point type "
+              "for target with class probabilities, got %s", rg_scalar_name(target->dtype));
+    RG_REFUSE(probabilities && o.ignore_index >= 0, "cross_entropy", "ignore_index is not supported for "
+              "floating point target");
+    RG_REFUSE(o.label_smoothing > 1, "cross_entropy", "label_smoothing must be between 0.0 and 1.0. Got: %g",
+              o.label_smoothing);
+    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0, "cross_entropy", "Dimension out of range (expected to be in "
+                 "range of [-1, 0], but got 1)");
     if (probabilities && !cross_entropy_weight(o.weight, x->size[dim])) return NULL;
     if (probabilities) return RG_COMPOSITE(cross_entropy_probabilities(x, target, &o));
     if (o.label_smoothing > 0) return RG_COMPOSITE(cross_entropy_smoothed(x, target, &o));

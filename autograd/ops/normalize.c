@@ -124,8 +124,6 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
     return (int64_t)n;
 }
 
-#define NORM_FAIL(...) rg_fail(RG_RUNTIME_ERROR, __VA_ARGS__)
-
 /* Is x's shape [*, normalized_shape], and the weight's (and bias's) normalized_shape? */
 static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
                        struct norm_attr *a) {
@@ -135,18 +133,17 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
         if (!rg_check_optional(affine[i], op)) return false;
     int first = x->ndim - shape->n;
     size_t bytes = (size_t)shape->n * sizeof(int64_t);
-    if (shape->n == 0)
-        return NORM_FAIL(op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-                         "but got normalized_shape = []");
+    RG_REFUSE(shape->n == 0, op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing "
+              "at least one element, but got normalized_shape = []");
     for (int i = 0; i < n; i++)
-        if (!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)))
-            return NORM_FAIL(op, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
-                             names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
-    if (first < 0 && n == 1)
-        return rg_fail(RG_VALUE_ERROR, op, "Input tensor must have at least %d dimensions, but got %d", shape->n, x->ndim);
-    if (first < 0 || memcmp(x->size + first, shape->v, bytes))
-        return NORM_FAIL(op, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s",
-                         RG_DIMS_TEXT(shape), star, RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
+        RG_REFUSE(!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)), op,
+                  "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+                  names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
+    RG_REFUSE_AS(RG_VALUE_ERROR, first < 0 && n == 1, op, "Input tensor must have at least %d dimensions, "
+                 "but got %d", shape->n, x->ndim);
+    RG_REFUSE(first < 0 || memcmp(x->size + first, shape->v, bytes), op, "Given normalized_shape=%s, "
+              "expected input with shape [*%s%s, but got input of size%s", RG_DIMS_TEXT(shape), star,
+              RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
     a->groups = a->per = 1;
     a->batch = norm_product(x, 0, first);
     a->channels = norm_product(x, first, x->ndim);
@@ -154,10 +151,10 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
 }
 
 static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    if (!rg_is_float(x->dtype))
-        return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(x->dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), op, "\"%s\" not implemented for '%s'", kernel,
+                 rg_scalar_name(x->dtype));
     if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
-    return NORM_FAIL(op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
+    return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
                                                                         : "all inputs must share same datatype.");
 }
 
@@ -177,12 +174,10 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
     return RG_COMPOSITE(RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
 }
 
-#define GROUP_FAIL(...) NORM_FAIL("group_norm", __VA_ARGS__)
-
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps) {
     if (!rg_check(x, "group_norm") || !rg_check_optional(weight, "group_norm") || !rg_check_optional(bias, "group_norm")) return NULL;
-    if (x->ndim < 2) return GROUP_FAIL("Expected at least 2 dimensions for input tensor but received %d", x->ndim);
-    if (groups <= 0) return GROUP_FAIL("Expected num groups to be greater than 0, got %lld", (long long)groups);
+    RG_REFUSE(x->ndim < 2, "group_norm", "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
+    RG_REFUSE(groups <= 0, "group_norm", "Expected num groups to be greater than 0, got %lld", (long long)groups);
     int64_t channels = x->size[1];
     struct norm_attr a = { x->size[0], groups, channels / groups, norm_product(x, 2, x->ndim), eps };
     if (x->numel && x->size[0] * channels / groups * a.per == 1) {
@@ -191,14 +186,14 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
         return rg_fail(RG_VALUE_ERROR, "group_norm", "Expected more than 1 value per channel when training, got input size %s",
                        RG_DIMS_TEXT(&values));
     }
-    if (channels % groups)
-        return GROUP_FAIL("Expected number of channels in input to be divisible by num_groups, but got input of shape %s and "
-                          "num_groups=%lld", RG_SHAPE_TEXT(x), (long long)groups);
+    RG_REFUSE(channels % groups, "group_norm", "Expected number of channels in input to be divisible by "
+              "num_groups, but got input of shape %s and num_groups=%lld", RG_SHAPE_TEXT(x),
+              (long long)groups);
     for (int i = 0; i < 2; i++) {
         const rg_tensor *t = i ? bias : weight;
         const char *name = i ? "bias" : "weight";
         if (rg_is_none(t) || (t->ndim == 1 && t->size[0] == channels)) continue;
-        return GROUP_FAIL("Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and "
+        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and "
                           "input of shape %s", name, name,                 /* the weight's shape for the bias, too: as torch */
                           rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));
     }
@@ -209,9 +204,8 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
 
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     if (!rg_check(x, "normalize")) return NULL;
-    if (!rg_is_float(x->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "normalize", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
-                       rg_scalar_name(x->dtype));
+    RG_REFUSE(!rg_is_float(x->dtype), "normalize", "linalg.vector_norm: Expected a floating point or complex "
+              "tensor as input. Got %s", rg_scalar_name(x->dtype));
     return RG_COMPOSITE(rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
 }
 
@@ -227,9 +221,8 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
     rg_tensor wide = { 0 };
     if (!rg_check(a, "cosine_similarity") || !rg_check(b, "cosine_similarity")) return NULL;
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ a, b });
-    if (!rg_is_float(dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "cosine_similarity", "expected common dtype to be floating point, yet common dtype is %s",
-                       rg_scalar_name(dtype));
+    RG_REFUSE(!rg_is_float(dtype), "cosine_similarity", "expected common dtype to be floating point, yet "
+              "common dtype is %s", rg_scalar_name(dtype));
     if (!rg_broadcast_shapes("cosine_similarity", a, b, &wide)) return NULL;
     rg_dims shape = { .n = wide.ndim };
     memcpy(shape.v, wide.size, sizeof shape.v);
@@ -238,8 +231,7 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
     if (!rg_is_float(b->dtype)) b = rg_to(b, dtype);
     if (a && !rg_same_shape(a, &wide)) a = rg_expand_dims(a, shape);
     if (b && !rg_same_shape(b, &wide)) b = rg_expand_dims(b, shape);
-    rg_tensor *y = rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false));
 }
 
 /* ---- dropout: x times a mask of 0 and 1 / (1 - p) ------------------------------------------------------ */
@@ -255,11 +247,11 @@ static rg_tensor *dropout_mask(rg_tensor *x) {
 
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rg_check(x, "dropout")) return NULL;
-    if (!(p >= 0 && p <= 1))
-        return rg_fail(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, "dropout", "dropout probability has to be between 0 and 1, but got %s", rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
+    RG_REFUSE_AS(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, !(p >= 0 && p <= 1), "dropout", "dropout "
+                 "probability has to be between 0 and 1, but got %s", rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
     if (p == 0 || !training || x->numel == 0) return rg_lend(x);
     if (p == 1) return RG_COMPOSITE(rg_mul(x, rg_zeros_like(x)));
-    if (!rg_is_float(x->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "dropout", "result type Float can't be cast to the desired output type %s", rg_scalar_name(x->dtype));
+    RG_REFUSE(!rg_is_float(x->dtype), "dropout", "result type Float can't be cast to the desired output type "
+              "%s", rg_scalar_name(x->dtype));
     return RG_COMPOSITE(rg_mul(x, rg_div_(rg_bernoulli_with_(dropout_mask(x), 1 - p, g), 1 - p)));
 }

@@ -84,25 +84,23 @@ static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, cons
     bool same = l->dtype == r->dtype;
     switch (how->kind) {
     case MATMUL_DOT:
-        if (!same) return PRODUCT_FAIL(name, "dot : expected both vectors to have same dtype, but found %s and %s", type_l, type_r);
-        if (k != k2)
-            return PRODUCT_FAIL(name, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have the same number of "
-                                "elements, but got %lld and %lld elements respectively", k, k2, k, k2);
+        RG_REFUSE(!same, name, "dot : expected both vectors to have same dtype, but found %s and %s", type_l, type_r);
+        RG_REFUSE(k != k2, name, "inconsistent tensor size, expected tensor [%lld] and src [%lld] to have "
+                  "the same number of elements, but got %lld and %lld elements respectively", k, k2, k, k2);
         break;
     case MATMUL_MV:
-        if (k != k2) return PRODUCT_FAIL(name, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", n, n, k, k2);
-        if (!same)
-            return PRODUCT_FAIL(name, "addmv input tensors must have the same dtype, but got %s, %s, and %s", type_r, type_l, type_r);
+        RG_REFUSE(k != k2, name, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)", n, n, k, k2);
+        RG_REFUSE(!same, name, "addmv input tensors must have the same dtype, but got %s, %s, and %s", type_r,
+                  type_l, type_r);
         break;
     case MATMUL_MM:
         if (k != k2) return product_mismatch(name, n, k, k2, m);
-        if (!same)
-            return PRODUCT_FAIL(name, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-                                rg_c_name(l->dtype), rg_c_name(r->dtype));
+        RG_REFUSE(!same, name, "expected m1 and m2 to have the same dtype, but got: %s != %s",
+                  rg_c_name(l->dtype), rg_c_name(r->dtype));
         break;
     default:
         if (k != k2) return product_batch_mismatch(name, batches, k, batches, k2);
-        if (!same && a->dtype != RG_BOOL) return PRODUCT_FAIL(name, "expected scalar type %s but found %s", type_l, type_r);
+        RG_REFUSE(!same && a->dtype != RG_BOOL, name, "expected scalar type %s but found %s", type_l, type_r);
     }
     bool empty = how->kind != MATMUL_DOT && (n == 0 || product_vectors(r, r->ndim - 2) == 0);
     return a->dtype != RG_BOOL || empty || rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s\" not implemented for 'Bool'", unready[how->kind]);
@@ -111,8 +109,8 @@ static bool matmul_check(const struct matmul_attr *how, const rg_tensor *a, cons
 static bool matmul_shape(rg_call *c) {
     const struct matmul_attr *how = RG_ATTR(c, matmul);
     const rg_tensor *a = c->in[0], *b = c->in[1];
-    if (a->ndim == 0 || b->ndim == 0)
-        return PRODUCT_FAIL(how->name, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", a->ndim, b->ndim);
+    RG_REFUSE(a->ndim == 0 || b->ndim == 0, how->name, "both arguments to matmul need to be at least 1D, but "
+              "they are %dD and %dD", a->ndim, b->ndim);
     return product_shape(how->name, c->out[0], a, b) && matmul_check(how, a, b, c->out[0]);
 }
 
@@ -197,28 +195,27 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
 
 rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "dot") || !rg_check(b, "dot")) return NULL;
-    if (a->ndim != 1 || b->ndim != 1)
-        return PRODUCT_FAIL("dot", "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
+    RG_REFUSE(a->ndim != 1 || b->ndim != 1, "dot", "1D tensors expected, but got %dD and %dD tensors",
+              a->ndim, b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
 }
 
 rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
-    if (a->ndim == 0) return rg_fail(RG_INDEX_ERROR, "mv", "Dimension specified as 0 but tensor has no dimensions");
-    if (a->ndim != 2 || b->ndim != 1)
-        return PRODUCT_FAIL("mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim);
+    RG_REFUSE_AS(RG_INDEX_ERROR, a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
+    RG_REFUSE(a->ndim != 2 || b->ndim != 1, "mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim,
+              b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
 }
 
 rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "mm") || !rg_check(b, "mm")) return NULL;
-    if (a->ndim != 2 || b->ndim != 2)
-        return PRODUCT_FAIL("mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2");
+    RG_REFUSE(a->ndim != 2 || b->ndim != 2, "mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2");
     return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
 }
 
 static bool bmm_check(const char *op, const rg_tensor *a, const rg_tensor *b) {
-    if (a->ndim != 3 || b->ndim != 3) return PRODUCT_FAIL(op, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
+    RG_REFUSE(a->ndim != 3 || b->ndim != 3, op, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
     return (a->size[0] == b->size[0] && a->size[2] == b->size[1])
         || product_batch_mismatch(op, a->size[0], a->size[2], b->size[0], b->size[1]);
 }
@@ -238,17 +235,16 @@ static const char *addmm_node(const void *attr) {
 
 static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
     const char *const name[] = { rg_scalar_name(c->dtype), rg_scalar_name(a->dtype), rg_scalar_name(b->dtype) };
-    if (c->dtype != b->dtype) return PRODUCT_FAIL(op, "self and mat2 must have the same dtype, but got %s and %s", name[0], name[2]);
-    if (a->dtype != b->dtype) return PRODUCT_FAIL(op, "mat1 and mat2 must have the same dtype, but got %s and %s", name[1], name[2]);
+    RG_REFUSE(c->dtype != b->dtype, op, "self and mat2 must have the same dtype, but got %s and %s", name[0], name[2]);
+    RG_REFUSE(a->dtype != b->dtype, op, "mat1 and mat2 must have the same dtype, but got %s and %s", name[1], name[2]);
     return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, op, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
 static bool baddbmm_same_dtype(const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
-    if (a->dtype != b->dtype)
-        return PRODUCT_FAIL("baddbmm", "expected scalar type %s but found %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
-    if (c->dtype != a->dtype)
-        return PRODUCT_FAIL("baddbmm", "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
-                            rg_c_name(c->dtype), rg_c_name(a->dtype), rg_c_name(b->dtype));
+    RG_REFUSE(a->dtype != b->dtype, "baddbmm", "expected scalar type %s but found %s",
+              rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
+    RG_REFUSE(c->dtype != a->dtype, "baddbmm", "Input dtypes must be the same, got: input %s, batch1: %s, "
+              "batch2: %s", rg_c_name(c->dtype), rg_c_name(a->dtype), rg_c_name(b->dtype));
     return a->dtype != RG_BOOL || rg_fail(RG_NOT_IMPLEMENTED, "baddbmm", "\"baddbmm\" not implemented for 'Bool'");
 }
 
@@ -257,8 +253,8 @@ static bool addmm_shape(rg_call *c) {
     const char *op = attr->batched ? "baddbmm" : "addmm";
     const rg_tensor *bias = c->in[0], *a = c->in[1], *b = c->in[2];
     if (attr->batched && !bmm_check(op, a, b)) return false;
-    if (!attr->batched && (a->ndim != 2 || b->ndim != 2))
-        return PRODUCT_FAIL(op, "mat%d must be a matrix, got %d-D tensor", a->ndim != 2 ? 1 : 2, a->ndim != 2 ? a->ndim : b->ndim);
+    RG_REFUSE(!attr->batched && (a->ndim != 2 || b->ndim != 2), op, "mat%d must be a matrix, got %d-D tensor",
+              a->ndim != 2 ? 1 : 2, a->ndim != 2 ? a->ndim : b->ndim);
     if (!attr->batched && a->size[1] != b->size[0]) return product_mismatch(op, a->size[0], a->size[1], b->size[0], b->size[1]);
     rg_copy_shape(c->out[0], a);
     c->out[0]->size[a->ndim - 1] = b->size[a->ndim - 1];
@@ -357,13 +353,12 @@ RG_OP(linear, .attr_size = sizeof(struct linear_attr), .doc = "x w^T + bias", .n
 
 rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     if (!rg_check(x, "linear") || !rg_check(weight, "linear") || !rg_check_optional(bias, "linear")) return NULL;
-    if (x->ndim == 0 || weight->ndim == 0)
-        return PRODUCT_FAIL("linear", "both arguments to linear need to be at least 1D, but they are %dD and %dD",
-                       x->ndim, weight->ndim);
-    if (weight->ndim > 2)
-        return PRODUCT_FAIL("linear", "t() expects a tensor with <= 2 dimensions, but self is %dD", weight->ndim);
-    if (weight->ndim == 1 && x->ndim > 1 && !rg_is_none(bias))
-        return PRODUCT_FAIL("linear", "mat2 must be a matrix, got 1-D tensor");
+    RG_REFUSE(x->ndim == 0 || weight->ndim == 0, "linear", "both arguments to linear need to be at least 1D, "
+              "but they are %dD and %dD", x->ndim, weight->ndim);
+    RG_REFUSE(weight->ndim > 2, "linear", "t() expects a tensor with <= 2 dimensions, but self is %dD",
+              weight->ndim);
+    RG_REFUSE(weight->ndim == 1 && x->ndim > 1 && !rg_is_none(bias), "linear", "mat2 must be a matrix, got "
+              "1-D tensor");
     bool fused = weight->ndim == 2 && (rg_is_none(bias) || bias->ndim == 1 || x->ndim == 2);
     const char *node = rg_is_none(bias) ? x->ndim == 1 ? "SqueezeBackward4" : x->ndim == 2 ? "MmBackward0" : "UnsafeViewBackward0"
                                         : x->ndim == 2 ? "AddmmBackward0"
@@ -373,30 +368,27 @@ rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
     rg_tensor *y = weight->ndim == 1 ? rg_matmul(x, weight) : rg_linear(x, weight, RG_NONE), wide;
     if (y && !rg_is_none(bias)) {
         if (!rg_broadcast_shapes("linear", y, bias, &wide)) return NULL;
-        if (!rg_same_shape(&wide, y))
-            return PRODUCT_FAIL("linear", "output with shape %s doesn't match the broadcast shape %s",
-                                RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
+        RG_REFUSE(!rg_same_shape(&wide, y), "linear", "output with shape %s doesn't match the broadcast "
+                  "shape %s", RG_SHAPE_TEXT(y), RG_SHAPE_TEXT(&wide));
         y = rg_add(y, bias);
     }
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(y);
 }
 
 /* ---- what is made of them ------------------------------------------------------------------------ */
 
 rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "outer") || !rg_check(b, "outer")) return NULL;
-    if (a->ndim != 1 || b->ndim != 1)
-        return PRODUCT_FAIL("outer", "outer: Expected 1-D argument %s, but got %d-D", a->ndim != 1 ? "self" : "vec2",
-                       a->ndim != 1 ? a->ndim : b->ndim);
+    RG_REFUSE(a->ndim != 1 || b->ndim != 1, "outer", "outer: Expected 1-D argument %s, but got %d-D",
+              a->ndim != 1 ? "self" : "vec2", a->ndim != 1 ? a->ndim : b->ndim);
     return RG_COMPOSITE(rg_mul(rg_unsqueeze(a, 1), b));
 }
 
 rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "inner") || !rg_check(b, "inner")) return NULL;
     if (a->ndim == 0 || b->ndim == 0) return rg_mul(a, b);
-    if (a->size[a->ndim - 1] != b->size[b->ndim - 1])
-        return PRODUCT_FAIL("inner", "inner() the last dimension must match on both input tensors but got shapes "
-                       "%s and %s", RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
+    RG_REFUSE(a->size[a->ndim - 1] != b->size[b->ndim - 1], "inner", "inner() the last dimension must match "
+              "on both input tensors but got shapes %s and %s", RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
     if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1) return RG_COMPOSITE(rg_reshape_dims(rg_dot(a, b), (rg_dims){ 0 }));
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
@@ -404,9 +396,9 @@ rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
 rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n) {
     rg_dims in_a = { .n = n }, in_b = { .n = n };
     if (!rg_check(a, "tensordot") || !rg_check(b, "tensordot")) return NULL;
-    if (n < 0) return PRODUCT_FAIL("tensordot", "tensordot expects dims >= 0, but got dims=%d", n);
-    if (n > RG_MIN(a->ndim, b->ndim))
-        return PRODUCT_FAIL("tensordot", "tensordot expects dims < ndim_a or ndim_b, but got dims=%d", n);
+    RG_REFUSE(n < 0, "tensordot", "tensordot expects dims >= 0, but got dims=%d", n);
+    RG_REFUSE(n > RG_MIN(a->ndim, b->ndim), "tensordot", "tensordot expects dims < ndim_a or ndim_b, but got "
+              "dims=%d", n);
     for (int d = 0; d < n; d++) in_a.v[d] = d - n, in_b.v[d] = d;
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
@@ -420,8 +412,8 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
     for (int i = 0; i < named->n; i++) {
         int d;
         if (!rg_wrap_dim("tensordot", named->v[i], t->ndim, &d)) return NULL;
-        if (mask >> d & 1) return PRODUCT_FAIL("tensordot", "dim %d appears multiple times in the list of dims", d);
-        if (t->ndim == 0) return rg_fail(RG_INDEX_ERROR, "tensordot", "Dimension specified as %d but tensor has no dimensions", d);
+        RG_REFUSE(mask >> d & 1, "tensordot", "dim %d appears multiple times in the list of dims", d);
+        RG_REFUSE_AS(RG_INDEX_ERROR, t->ndim == 0, "tensordot", "Dimension specified as %d but tensor has no dimensions", d);
         mask |= 1u << d;
         order.v[last + i] = d;
         k *= t->size[d];
@@ -436,22 +428,21 @@ rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims i
     rg_dims shape = { 0 };
     if (!rg_check(a, "tensordot") || !rg_check(b, "tensordot") || !rg_check_dims("tensordot", in_a.n)
         || !rg_check_dims("tensordot", in_b.n)) return NULL;
-    if (in_a.n != in_b.n) return PRODUCT_FAIL("tensordot", "both dimension lists should have same length");
-    if (a->dtype != b->dtype) return PRODUCT_FAIL("tensordot", "both inputs should have same dtype");
+    RG_REFUSE(in_a.n != in_b.n, "tensordot", "both dimension lists should have same length");
+    RG_REFUSE(a->dtype != b->dtype, "tensordot", "both inputs should have same dtype");
     if (!rg_check_dims("tensordot", a->ndim + b->ndim - 2 * in_a.n)) return NULL;
     RG_SCOPE();
     for (int i = 0; i < in_a.n && a && b; i++) {        /* a dim of size 1 against a larger one: that one's sum */
         int da, db;
         if (!rg_wrap_dim("tensordot", in_a.v[i], a->ndim, &da) || !rg_wrap_dim("tensordot", in_b.v[i], b->ndim, &db)) return NULL;
         int64_t sa = a->ndim ? a->size[da] : 1, sb = b->ndim ? b->size[db] : 1;
-        if (sa != sb && sa != 1 && sb != 1)
-            return PRODUCT_FAIL("tensordot", "contracted dimensions need to match, but first has size %lld in dim %lld and second has "
-                                "size %lld in dim %lld", (long long)sa, (long long)in_a.v[i], (long long)sb, (long long)in_b.v[i]);
+        RG_REFUSE(sa != sb && sa != 1 && sb != 1, "tensordot", "contracted dimensions need to match, but "
+                  "first has size %lld in dim %lld and second has size %lld in dim %lld", (long long)sa,
+                  (long long)in_a.v[i], (long long)sb, (long long)in_b.v[i]);
         if (sa == sb || a->ndim == 0 || b->ndim == 0) continue;
         if (sa == 1) b = rg_sum_dim(b, db, true);
         else a = rg_sum_dim(a, da, true);
     }
     if (!a || !b || !(a = tensordot_matrix(a, &in_a, false, &shape)) || !(b = tensordot_matrix(b, &in_b, true, &shape))) return NULL;
-    rg_tensor *y = rg_reshape_dims(rg_mm(a, b), shape);
-    return y ? rg_escape(y) : NULL;
+    return rg_escape(rg_reshape_dims(rg_mm(a, b), shape));
 }

@@ -10,8 +10,7 @@ rg_tensor *rg_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_
     if (!rg_check(x, op->name) || !rg_check_dims(op->name, dims->n)) return NULL;
     for (int i = 0, d; i < dims->n; i++) {
         if (!rg_wrap_dim(op->name, dims->v[i], x->ndim, &d)) return NULL;
-        if (a.dims >> d & 1)
-            return rg_fail(RG_RUNTIME_ERROR, op->name, "dim %d appears multiple times in the list of dims", d);
+        RG_REFUSE(a.dims >> d & 1, op->name, "dim %d appears multiple times in the list of dims", d);
         a.dims |= 1u << d;
     }
     return rg_apply(op, &a, sizeof a, 1, &x);
@@ -197,9 +196,8 @@ rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) { return rg_count_nonzero
 /* ---- var: sum((x - mean)^2) / max(0, n - correction); std: its root -------------------------- */
 
 static bool var_shape(rg_call *c) {
-    if (!rg_is_float(c->in[0]->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, c->op->name, "std and var only support floating point and complex "
-                       "dtypes");
+    RG_REFUSE(!rg_is_float(c->in[0]->dtype), c->op->name, "std and var only support floating point and "
+              "complex dtypes");
     return rg_reduce_shape(c);
 }
 
@@ -285,18 +283,15 @@ RG_REDUCTION(norm, k_norm(y, x, a->dims, a->p), .doc = "sum(|x|^p)^(1/p) over di
 /* Nothing has no largest or smallest. dims: as they were given. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rg_check(x, "norm")) return false;
-    if (!rg_is_float(x->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "norm", "linalg.vector_norm: Expected a floating point or complex tensor "
-                       "as input. Got %s", rg_scalar_name(x->dtype));
+    RG_REFUSE(!rg_is_float(x->dtype), "norm", "linalg.vector_norm: Expected a floating point or complex "
+              "tensor as input. Got %s", rg_scalar_name(x->dtype));
     if (x->numel || !(p < 0 || p == INFINITY)) return true;
-    if (dims->n == 0)
-        return rg_fail(RG_RUNTIME_ERROR, "norm", "linalg.vector_norm cannot compute the %g norm on an empty "
-                       "tensor because the operation does not have an identity", p);
+    RG_REFUSE(dims->n == 0, "norm", "linalg.vector_norm cannot compute the %g norm on an empty tensor "
+              "because the operation does not have an identity", p);
     for (int i = 0, d; i < RG_MIN(dims->n, RG_MAX_DIMS); i++)
-        if (rg_wrap_dim("norm", dims->v[i], x->ndim, &d) && x->size[d] == 0)
-            return rg_fail(RG_RUNTIME_ERROR, "norm", "linalg.vector_norm cannot compute the %g norm on the "
-                           "dimension %lldbecause this dimension is empty and the operation does not have an "
-                           "identity", p, (long long)dims->v[i]);
+        RG_REFUSE(rg_wrap_dim("norm", dims->v[i], x->ndim, &d) && x->size[d] == 0, "norm",
+                  "linalg.vector_norm cannot compute the %g norm on the dimension %lldbecause this dimension "
+                  "is empty and the operation does not have an identity", p, (long long)dims->v[i]);
     return true;
 }
 

@@ -12,9 +12,9 @@ static k_softmax_kind softmax_kind(const rg_op *op) {
 static bool softmax_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     const char *name = RG_IS(c->op, log_softmax) ? "log_softmax" : "softmax";
-    if (!rg_is_float(x->dtype))
-        return rg_fail(RG_NOT_IMPLEMENTED, name, "\"%s_%skernel_impl\" not implemented for '%s'", name,
-                       RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "", rg_scalar_name(x->dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), name, "\"%s_%skernel_impl\" not implemented for "
+                 "'%s'", name, RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "",
+                 rg_scalar_name(x->dtype));
     return rg_shape_same(c);
 }
 

@@ -58,9 +58,8 @@ rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
 
 static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
     if (!rg_check(x, "topk") || !rg_wrap_dim("topk", dim, x->ndim, &a->dim)) return false;
-    if (a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1))
-        return rg_fail(RG_RUNTIME_ERROR, "topk", "selected index k out of range");
-    if (x->dtype == RG_BOOL) return rg_fail(RG_RUNTIME_ERROR, "topk", "topk does not support bool dtypes on CPU");
+    RG_REFUSE(a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1), "topk", "selected index k out of range");
+    RG_REFUSE(x->dtype == RG_BOOL, "topk", "topk does not support bool dtypes on CPU");
     return true;
 }
 
@@ -131,17 +130,14 @@ rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE(rg_unique_full(x).value
 static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     int empty = 0;
     if (!rg_check(x, "unique_dim")) return false;
-    if (x->ndim == 0)
-        return rg_fail(RG_INDEX_ERROR, "unique_dim", "Dimension specified as %d but tensor has no "
-                       "dimensions", dim);
+    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0, "unique_dim", "Dimension specified as %d but tensor has no "
+                 "dimensions", dim);
     if (!rg_wrap_dim("unique_dim", dim, x->ndim, wrapped)) return false;
     for (int d = 0; d < x->ndim; d++) empty += x->size[d] == 0;
-    if (x->size[*wrapped] == 0 && empty > 1)
-        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "Number of zero sized dimensions is more than one, so "
-                       "unique cannot be applied ");
-    if (x->size[*wrapped] && empty)
-        return rg_fail(RG_RUNTIME_ERROR, "unique_dim", "There are 0 sized dimensions, and they aren't selected, "
-                       "so unique cannot be applied");
+    RG_REFUSE(x->size[*wrapped] == 0 && empty > 1, "unique_dim", "Number of zero sized dimensions is more "
+              "than one, so unique cannot be applied ");
+    RG_REFUSE(x->size[*wrapped] && empty, "unique_dim", "There are 0 sized dimensions, and they aren't "
+              "selected, so unique cannot be applied");
     return true;
 }
 
@@ -173,22 +169,19 @@ struct searchsorted_attr { bool right; };
 static bool searchsorted_shape(rg_call *c) {
     const rg_tensor *sorted = c->in[0], *values = c->in[1];
     char a[192], b[192];
-    if (sorted->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should have positive "
-                       "dimension, but got 0 dimension");
-    if (values->ndim == 0 && sorted->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): input value can be a scalar only when "
-                       "boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and input value's "
-                       "dim(0) numel(1)", sorted->ndim);
+    RG_REFUSE(sorted->ndim == 0, NULL, "torch.searchsorted(): boundaries tensor should have positive "
+              "dimension, but got 0 dimension");
+    RG_REFUSE(values->ndim == 0 && sorted->ndim != 1, NULL, "torch.searchsorted(): input value can be a "
+              "scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and "
+              "input value's dim(0) numel(1)", sorted->ndim);
     bool matched = sorted->ndim == 1 || sorted->ndim == values->ndim;
     for (int d = 0; d < sorted->ndim - 1 && matched; d++) matched = sorted->size[d] == values->size[d];
-    if (!matched)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "torch.searchsorted(): boundaries tensor should be 1 dimension or "
-                       "the first N-1 dimensions of boundaries tensor and input value tensor must match, but we "
-                       "got boundaries tensor %s and input value tensor %s",
-                       rg_shape_text(sorted->ndim, sorted->size, a), rg_shape_text(values->ndim, values->size, b));
-    if (sorted->dtype == RG_BOOL && values->numel)
-        return rg_fail(RG_NOT_IMPLEMENTED, "searchsorted", "\"searchsorted_out_cpu\" not implemented for 'Bool'");
+    RG_REFUSE(!matched, NULL, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
+              "N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
+              "tensor %s and input value tensor %s", rg_shape_text(sorted->ndim, sorted->size, a),
+              rg_shape_text(values->ndim, values->size, b));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, sorted->dtype == RG_BOOL && values->numel, "searchsorted",
+                 "\"searchsorted_out_cpu\" not implemented for 'Bool'");
     rg_copy_shape(c->out[0], values);
     c->out[0]->dtype = RG_INT64;
     return true;
@@ -214,8 +207,7 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
 
 rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right) {
     if (!rg_check(values, "bucketize") || !rg_check(boundaries, "bucketize")) return NULL;
-    if (boundaries->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)",
-                       boundaries->ndim);
+    RG_REFUSE(boundaries->ndim != 1, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)",
+              boundaries->ndim);
     return (rg_searchsorted)(boundaries, values, right);
 }

@@ -20,9 +20,8 @@ static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d) {
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g -------------- */
 
 static bool where_shape(rg_call *c) {
-    if (c->in[0]->dtype != RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "where", "where expected condition to be a boolean tensor, but got a tensor with "
-                       "dtype %s", rg_scalar_name(c->in[0]->dtype));
+    RG_REFUSE(c->in[0]->dtype != RG_BOOL, "where", "where expected condition to be a boolean tensor, but got "
+              "a tensor with dtype %s", rg_scalar_name(c->in[0]->dtype));
     c->out[0]->dtype = c->in[1]->dtype;
     return rg_shape_broadcast(c);
 }
@@ -49,12 +48,10 @@ struct masked_fill_attr { const char *node; bool inplace; };
 
 static bool masked_fill_shape(rg_call *c) {
     rg_tensor *mask = c->in[1], *value = c->in[2];
-    if (value->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports a 0-dimensional value tensor, but "
-                       "got tensor with %d dimension(s).", value->ndim);
-    if (mask->dtype != RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with "
-                       "dtype %s", rg_c_name(mask->dtype));
+    RG_REFUSE(value->ndim, "masked_fill", "masked_fill_ only supports a 0-dimensional value tensor, but got "
+              "tensor with %d dimension(s).", value->ndim);
+    RG_REFUSE(mask->dtype != RG_BOOL, "masked_fill", "masked_fill_ only supports boolean masks, but got mask "
+              "with dtype %s", rg_c_name(mask->dtype));
     bool inplace = RG_ATTR(c, masked_fill)->inplace;    /* which torch names first */
     return rg_broadcast_shapes("masked_fill", inplace ? c->in[0] : mask, inplace ? mask : c->in[0], c->out[0]);
 }
@@ -84,8 +81,8 @@ static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value) {
 
 rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
     rg_tensor *y = RG_APPLY(masked_fill, MASKED_FILL(value, false), x, mask, masked_value(x, value));
-    if (y && value->history && rg_is_grad_enabled() && !rg_is_float(x->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "masked_fill", "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
+    RG_REFUSE(y && value->history && rg_is_grad_enabled() && !rg_is_float(x->dtype), "masked_fill",
+              "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
     return y;
 }
 
@@ -134,8 +131,8 @@ static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, 
     static const char *const nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
         { "ClampMinBackward1", "ClampMinBackward0" }, { "ClampMaxBackward1", "ClampMaxBackward0" } };
     rg_tensor *in[] = { x, low, high }, *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
-    if (low == RG_NONE && high == RG_NONE)
-        return rg_fail(RG_RUNTIME_ERROR, "clamp", "torch.clamp: At least one of 'min' or 'max' must not be None");
+    RG_REFUSE(low == RG_NONE && high == RG_NONE, "clamp", "torch.clamp: At least one of 'min' or 'max' must "
+              "not be None");
     for (int i = 0; i < 3; i++)
         if (!rg_check(given[i], "clamp")) return NULL;
     bool number = elementwise_number(given[1]) || elementwise_number(given[2]);
@@ -159,9 +156,8 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("cl
 struct lerp_attr { const char *node, *cpu; };           /* torch's, for whether the weight is a number */
 
 static bool lerp_shape(rg_call *c) {
-    if (!rg_is_float(c->in[0]->dtype))
-        return rg_fail(RG_NOT_IMPLEMENTED, "lerp", "\"%s\" not implemented for '%s'", RG_ATTR(c, lerp)->cpu,
-                       rg_scalar_name(c->in[0]->dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(c->in[0]->dtype), "lerp", "\"%s\" not implemented for '%s'",
+                 RG_ATTR(c, lerp)->cpu, rg_scalar_name(c->in[0]->dtype));
     return rg_shape_broadcast(c);
 }
 
@@ -176,8 +172,8 @@ RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, NAMED(lerp), .inplace = true
 static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool inplace) {
     if (!rg_check(a, op) || !rg_check(b, op) || !rg_check(weight, op)) return NULL;
     const rg_tensor *odd = a->dtype != b->dtype ? b : weight->ndim && a->dtype != weight->dtype ? weight : NULL;
-    if (odd) return rg_fail(RG_RUNTIME_ERROR, op, "expected dtype %s for `%s` but got dtype %s", rg_c_name(a->dtype),
-                            odd == b ? "end" : "weight", rg_c_name(odd->dtype));
+    RG_REFUSE(odd, op, "expected dtype %s for `%s` but got dtype %s", rg_c_name(a->dtype),
+              odd == b ? "end" : "weight", rg_c_name(odd->dtype));
     struct lerp_attr attr = { "LerpBackward1", "lerp_kernel_tensor" };
     if (elementwise_number(weight)) attr = (struct lerp_attr){ "LerpBackward0", "lerp_kernel_scalar" };
     rg_tensor *w = weight->ndim ? weight : rg_to(weight, a->dtype);
@@ -277,9 +273,8 @@ static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor 
 
 rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value) {
     if (!rg_check(x, "fill_") || !rg_check(value, "fill_")) return NULL;
-    if (value->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "fill_", "fill_ only supports 0-dimension value tensor but got tensor with %d "
-                       "dimensions.", value->ndim);
+    RG_REFUSE(value->ndim, "fill_", "fill_ only supports 0-dimension value tensor but got tensor with %d "
+              "dimensions.", value->ndim);
     bool number = elementwise_number(value);
     if (number && !ternary_fits("fill_", value, x->dtype)) return NULL;
     return fill_throughout("fill_", number ? "FillBackward2" : "FillBackward3", x, value);

@@ -8,9 +8,9 @@
 /* ---- of numbers: integers stay integers -------------------------------------------- */
 
 static bool neg_shape(rg_call *c) {
-    if (c->in[0]->dtype == RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "neg", "Negation, the `-` operator, on a bool tensor is not supported. "
-                       "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "neg", "Negation, the `-` operator, on a bool tensor is not "
+              "supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator "
+              "instead.");
     return rg_shape_same(c);
 }
 
@@ -34,8 +34,8 @@ NUMBERS(frac,  "Frac",  "x - trunc(x)",           RG_FLOAT32, "frac_cpu",      g
 
 static bool square_shape(rg_call *c)                    /* rg_square makes an integer of a bool; rg_square_ can't */
 {
-    if (c->in[0]->dtype == RG_BOOL)
-        return rg_fail(RG_RUNTIME_ERROR, "square_", "result type Long can't be cast to the desired output type Bool");
+    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "square_", "result type Long can't be cast to the desired output "
+              "type Bool");
     return rg_shape_same(c);
 }
 

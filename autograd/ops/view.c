@@ -28,19 +28,17 @@ struct expand_attr { rg_dims shape; };
 
 bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     int shift = shape.n - x->ndim;
-    if (shift < 0)
-        return rg_fail(RG_RUNTIME_ERROR, op, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided "
-                       "(%d) must be greater or equal to the number of dimensions in the tensor (%d)",
-                       rg_scalar_name(x->dtype), RG_SHAPE_TEXT(x), RG_DIMS_TEXT(&shape), shape.n, x->ndim);
+    RG_REFUSE(shift < 0, op, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be "
+              "greater or equal to the number of dimensions in the tensor (%d)", rg_scalar_name(x->dtype),
+              RG_SHAPE_TEXT(x), RG_DIMS_TEXT(&shape), shape.n, x->ndim);
     for (int d = shape.n - 1; d >= 0; d--) {
         int64_t size = shape.v[d], from = d < shift ? 1 : x->size[d - shift];
-        if (size < 0 && d < shift)
-            return rg_fail(RG_RUNTIME_ERROR, op, "The expanded size of the tensor (%lld) isn't allowed in a "
-                           "leading, non-existing dimension %d", (long long)size, d);
-        if (size < -1 || (from != 1 && size != -1 && from != size))
-            return rg_fail(RG_RUNTIME_ERROR, op, "The expanded size of the tensor (%lld) must match the existing "
-                           "size (%lld) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
-                           (long long)size, (long long)from, d, RG_DIMS_TEXT(&shape), RG_SHAPE_TEXT(x));
+        RG_REFUSE(size < 0 && d < shift, op, "The expanded size of the tensor (%lld) isn't allowed in a "
+                  "leading, non-existing dimension %d", (long long)size, d);
+        RG_REFUSE(size < -1 || (from != 1 && size != -1 && from != size), op, "The expanded size of the "
+                  "tensor (%lld) must match the existing size (%lld) at non-singleton dimension %d.  Target "
+                  "sizes: %s.  Tensor sizes: %s", (long long)size, (long long)from, d, RG_DIMS_TEXT(&shape),
+                  RG_SHAPE_TEXT(x));
     }
     return true;
 }
@@ -229,7 +227,7 @@ rg_tensor *rg_unsqueeze(rg_tensor *x, int dim) {
 /* Neither NULL nor 0-d, and with this dim. */
 static bool part_check(const char *op, rg_code code, const char *sentence, rg_tensor *x, int dim, int *d) {
     if (!rg_check(x, op)) return false;
-    if (x->ndim == 0) return rg_fail(code, op, sentence, op);
+    RG_REFUSE_AS(code, x->ndim == 0, op, sentence, op);
     return rg_wrap_dim(op, dim, x->ndim, d);
 }
 
@@ -238,26 +236,23 @@ static const char part_no_dims[] = "%s() cannot be applied to a 0-dim tensor.";
 rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index) {
     int d;
     if (!part_check("select", RG_INDEX_ERROR, part_no_dims, x, dim, &d)) return NULL;
-    if (index < -x->size[d] || index >= x->size[d])
-        return rg_fail(RG_INDEX_ERROR, "select", "select(): index %lld out of range for tensor of size %s at "
-                       "dimension %d", (long long)index, RG_SHAPE_TEXT(x), d);
+    RG_REFUSE_AS(RG_INDEX_ERROR, index < -x->size[d] || index >= x->size[d], "select", "select(): index %lld "
+                 "out of range for tensor of size %s at dimension %d", (long long)index, RG_SHAPE_TEXT(x), d);
     return rg_part_of(x, &(rg_part){ RG_PART_INDEX(d, index < 0 ? index + x->size[d] : index) });
 }
 
 rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length) {
     int d;
     if (!rg_check(x, "narrow")) return NULL;
-    if (x->ndim && length < 0)
-        return rg_fail(RG_RUNTIME_ERROR, "narrow", "narrow(): length must be non-negative.");
+    RG_REFUSE(x->ndim && length < 0, "narrow", "narrow(): length must be non-negative.");
     if (!part_check("narrow", RG_RUNTIME_ERROR, part_no_dims, x, dim, &d)) return NULL;
     int64_t size = x->size[d];
-    if (start < -size || start > size)
-        return rg_fail(RG_INDEX_ERROR, "narrow", "start out of range (expected to be in range of [%lld, %lld], "
-                       "but got %lld)", (long long)-size, (long long)size, (long long)start);
+    RG_REFUSE_AS(RG_INDEX_ERROR, start < -size || start > size, "narrow", "start out of range (expected to "
+                 "be in range of [%lld, %lld], but got %lld)", (long long)-size, (long long)size,
+                 (long long)start);
     if (start < 0) start += size;
-    if (length > size - start)
-        return rg_fail(RG_RUNTIME_ERROR, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).",
-                       (long long)start, (long long)length, (long long)size);
+    RG_REFUSE(length > size - start, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).",
+              (long long)start, (long long)length, (long long)size);
     return rg_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, 1) });
 }
 
@@ -270,7 +265,7 @@ int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step)
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
     int d;
     if (!part_check("slice", RG_INDEX_ERROR, part_no_dims, x, dim, &d)) return NULL;
-    if (step <= 0) return rg_fail(RG_RUNTIME_ERROR, "slice", "slice step must be positive");
+    RG_REFUSE(step <= 0, "slice", "slice step must be positive");
     int64_t length = rg_slice_length(x->size[d], &start, end, step);
     return rg_part_of(x, &(rg_part){ RG_PART_RANGE(d, start, length, step) });
 }
@@ -285,8 +280,7 @@ rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2) {
     rg_part p = { .kind = RG_AT_DIAGONAL, .start = offset };
     if (!rg_check(x, "diagonal") || !rg_wrap_dim("diagonal", dim1, x->ndim, &p.dim)
         || !rg_wrap_dim("diagonal", dim2, x->ndim, &p.dim2)) return NULL;
-    if (p.dim == p.dim2)
-        return rg_fail(RG_RUNTIME_ERROR, "diagonal", "diagonal dimensions cannot be identical %d, %d", dim1, dim2);
+    RG_REFUSE(p.dim == p.dim2, "diagonal", "diagonal dimensions cannot be identical %d, %d", dim1, dim2);
     diagonal_within(x, &p);
     return rg_part_of(x, &p);
 }
@@ -298,8 +292,7 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
         diagonal_within(x, &p);
         return RG_APPLY(diagonal_copy, &p, x);
     }
-    if (x->ndim != 1)
-        return rg_fail(RG_RUNTIME_ERROR, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
+    RG_REFUSE(x->ndim != 1, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
     int64_t size;
     if (offset == INT64_MIN || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size))
         size = INT64_MAX;
@@ -311,9 +304,8 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
 
 static bool trace_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
-    if (x->ndim != 2)
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
-    if (x->dtype == RG_BOOL) return rg_fail(RG_NOT_IMPLEMENTED, NULL, "\"trace\" not implemented for 'Bool'");
+    RG_REFUSE(x->ndim != 2, NULL, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, x->dtype == RG_BOOL, NULL, "\"trace\" not implemented for 'Bool'");
     c->out[0]->ndim = 0;
     return true;
 }
@@ -460,10 +452,9 @@ RG_OP(t, .doc = "a matrix with its dims exchanged; a vector as it is", .node = "
 rg_tensor *rg_permute_dims(rg_tensor *x, rg_dims dims) {
     uint32_t mask;
     if (!rg_check(x, "permute")) return NULL;
-    if (dims.n != x->ndim)
-        return rg_fail(RG_RUNTIME_ERROR, "permute", "permute(sparse_coo): number of dimensions in the tensor "
-                       "input does not match the length of the desired ordering of dimensions i.e. input.dim() = "
-                       "%d is not equal to len(dims) = %d", x->ndim, dims.n);
+    RG_REFUSE(dims.n != x->ndim, "permute", "permute(sparse_coo): number of dimensions in the tensor input "
+              "does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not "
+              "equal to len(dims) = %d", x->ndim, dims.n);
     return rg_wrap_dims("permute", &dims, x->ndim, &mask, "permute(): duplicate dims are not allowed.")
          ? permute_apply(&rg_op_permute, x, &dims) : NULL;
 }
@@ -489,18 +480,15 @@ rg_tensor *rg_T(rg_tensor *x) { return rg_check(x, "T") ? permute_backwards(&rg_
 
 rg_tensor *rg_t(rg_tensor *x) {
     if (!rg_check(x, "t")) return NULL;
-    if (x->ndim > 2)
-        return rg_fail(RG_RUNTIME_ERROR, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD",
-                       x->ndim);
+    RG_REFUSE(x->ndim > 2, "t", "t() expects a tensor with <= 2 dimensions, but self is %dD", x->ndim);
     return permute_backwards(&rg_op_t, x);
 }
 
 rg_tensor *rg_mT(rg_tensor *x) {
     if (!rg_check(x, "mT")) return NULL;
     if (x->ndim == 0) return rg_lend(x);
-    if (x->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, "mT", "tensor.mT is only supported on matrices or batches of matrices. "
-                       "Got %d-D tensor.", x->ndim);
+    RG_REFUSE(x->ndim < 2, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got %d-D "
+              "tensor.", x->ndim);
     return rg_transpose(x, -2, -1);
 }
 
@@ -511,18 +499,16 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination) {
     if (!rg_check(x, "movedim") || !rg_check_dims("movedim", n) || !rg_check_dims("movedim", destination.n))
         return NULL;
     const char *text[] = { RG_DIMS_TEXT(&source), RG_DIMS_TEXT(&destination) };
-    if (n != destination.n)
-        return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: Invalid source or destination dims: source (%s "
-                       "dims) should contain the same number of dims as destination (%s dims)", text[0], text[1]);
+    RG_REFUSE(n != destination.n, "movedim", "movedim: Invalid source or destination dims: source (%s dims) "
+              "should contain the same number of dims as destination (%s dims)", text[0], text[1]);
     for (int i = 0, d; i < 2 * n; i++) {
         if (!rg_wrap_dim("movedim", list[i / n]->v[i % n], x->ndim, &d)) return NULL;
         list[i / n]->v[i % n] = d;
     }
     for (int i = 0; i < 2 * n; i++) {
         uint32_t bit = 1u << list[i / n]->v[i % n];
-        if (mask[i / n] & bit)
-            return rg_fail(RG_RUNTIME_ERROR, "movedim", "movedim: repeated dim in `%s` (%s)",
-                           i < n ? "source" : "destination", text[i / n]);
+        RG_REFUSE(mask[i / n] & bit, "movedim", "movedim: repeated dim in `%s` (%s)",
+                  i < n ? "source" : "destination", text[i / n]);
         mask[i / n] |= bit;
     }
     if (x->ndim == 0) return RG_APPLY(alias, RG_NO_ATTR, x);
@@ -613,10 +599,9 @@ static bool reshape_view(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_view_begin(c);
     rg_set_size(y, &RG_ATTR(c, reshape)->shape);
-    if (!reshape_strides(c->in[0], y))
-        return rg_fail(RG_RUNTIME_ERROR, "view", "view size is not compatible with input tensor's size and stride "
-                       "(at least one dimension spans across two contiguous subspaces). Use .reshape(...) "
-                       "instead.");
+    RG_REFUSE(!reshape_strides(c->in[0], y), "view", "view size is not compatible with input tensor's size "
+              "and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) "
+              "instead.");
     if (RG_ATTR(c, reshape)->form == RESHAPE_COPY) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
@@ -637,20 +622,17 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape) {
     int infer = -1;
     if (!rg_check_dims(op, shape->n)) return false;
     for (int d = 0; d < shape->n; d++) {
-        if (shape->v[d] == -1 && infer >= 0)
-            return rg_fail(RG_RUNTIME_ERROR, op, "only one dimension can be inferred");
-        if (shape->v[d] < -1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "invalid shape dimension %lld at index %d of shape %s",
-                           (long long)shape->v[d], d, RG_DIMS_TEXT(shape));
+        RG_REFUSE(shape->v[d] == -1 && infer >= 0, op, "only one dimension can be inferred");
+        RG_REFUSE(shape->v[d] < -1, op, "invalid shape dimension %lld at index %d of shape %s",
+                  (long long)shape->v[d], d, RG_DIMS_TEXT(shape));
         if (shape->v[d] == -1) infer = d;
         else if (__builtin_mul_overflow(rest, shape->v[d], &rest)) rest = -1, d = shape->n;
     }
-    if (infer >= 0 && rest == 0 && x->numel == 0)
-        return rg_fail(RG_RUNTIME_ERROR, op, "cannot reshape tensor of 0 elements into shape %s because the "
-                       "unspecified dimension size -1 can be any value and is ambiguous", RG_DIMS_TEXT(shape));
-    if (infer >= 0 ? rest <= 0 || x->numel % rest : rest != x->numel)
-        return rg_fail(RG_RUNTIME_ERROR, op, "shape '%s' is invalid for input of size %lld", RG_DIMS_TEXT(shape),
-                       (long long)x->numel);
+    RG_REFUSE(infer >= 0 && rest == 0 && x->numel == 0, op, "cannot reshape tensor of 0 elements into shape "
+              "%s because the unspecified dimension size -1 can be any value and is ambiguous",
+              RG_DIMS_TEXT(shape));
+    RG_REFUSE(infer >= 0 ? rest <= 0 || x->numel % rest : rest != x->numel, op, "shape '%s' is invalid for "
+              "input of size %lld", RG_DIMS_TEXT(shape), (long long)x->numel);
     if (infer >= 0) shape->v[infer] = x->numel / rest;
     return true;
 }
@@ -684,9 +666,7 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
     int start, end;
     if (!rg_check(x, "flatten") || !rg_wrap_dim("flatten", start_dim, x->ndim, &start)
         || !rg_wrap_dim("flatten", end_dim, x->ndim, &end)) return NULL;
-    if (start > end)
-        return rg_fail(RG_RUNTIME_ERROR, "flatten",
-                       "flatten() has invalid args: start_dim cannot come after end_dim");
+    RG_REFUSE(start > end, "flatten", "flatten() has invalid args: start_dim cannot come after end_dim");
     if (x->ndim == 0) return rg_reshape(x, 1);
     if (start == end) return rg_lend(x);
     rg_dims shape = { .n = x->ndim - (end - start) };
@@ -700,10 +680,8 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
 rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes) {
     int at;
     if (!rg_check(x, "unflatten") || !rg_wrap_dim("unflatten", dim, x->ndim, &at)) return NULL;
-    if (sizes.n == 0) return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: sizes must be non-empty");
-    if (x->ndim == 0)
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "Dimension specified as %d but tensor has no dimensions",
-                       at);
+    RG_REFUSE(sizes.n == 0, "unflatten", "unflatten: sizes must be non-empty");
+    RG_REFUSE(x->ndim == 0, "unflatten", "Dimension specified as %d but tensor has no dimensions", at);
     if (!rg_check_dims("unflatten", sizes.n) || !rg_check_dims("unflatten", x->ndim - 1 + sizes.n)) return NULL;
     int64_t product = 1, whole = x->size[at];
     int inferred = 0;
@@ -713,9 +691,9 @@ rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes) {
         else sound = sound && sizes.v[i] >= 0 && !__builtin_mul_overflow(product, sizes.v[i], &product);
     }
     sound = sound && inferred <= 1 && !(inferred && product == 0 && whole == 0);
-    if (sound && (inferred ? product == 0 || whole % product : product != whole))
-        return rg_fail(RG_RUNTIME_ERROR, "unflatten", "unflatten: Provided sizes %s don't multiply up to the size "
-                       "of dim %d (%lld) in the input tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
+    RG_REFUSE(sound && (inferred ? product == 0 || whole % product : product != whole), "unflatten",
+              "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in the input "
+              "tensor", RG_DIMS_TEXT(&sizes), at, (long long)whole);
     rg_tensor part = { .ndim = 1, .numel = whole, .size = { whole } };
     if (!reshape_infer("unflatten", &part, &sizes)) return NULL;
     rg_dims shape = { .n = x->ndim - 1 + sizes.n };
