@@ -76,8 +76,8 @@ typedef struct rg_sample { const char *inputs; const void *attr; } rg_sample;
 
 struct rg_op {
     const char *name, *doc;
-    const char *node;                   /* torch's name in grad_fn=<...>; default NameBackward0 */
-    const char *(*node_of)(const void *attr);   /* where that depends on the attributes */
+    const char *node;                   /* torch's name in grad_fn=<...> */
+    const char *(*node_of)(const void *attr);   /* where that depends on the attributes; NULL: the above */
     uint8_t     n_in;                   /* 0: any number of them */
     uint8_t     n_out;                  /* 0: one */
     uint8_t     typing;
@@ -115,6 +115,9 @@ extern const int rg_n_ops;
 #define RG_A(ident, ...)    &(const struct ident##_attr){ __VA_ARGS__ }
 #define RG_D(...)           { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } }    /* dims in RG_A */
 #define RG_ATTR(s, ident)   ((const struct ident##_attr *)(s)->attr)
+/* In a row: attributes that begin with torch's name of the node, or NULL. */
+#define RG_NAMED(ident)     .node_of = rg_named, .attr_size = sizeof(struct ident##_attr)
+static inline const char *rg_named(const void *attr) { return *(const char *const *)attr; }
 struct rg_no_attr { char none[0]; };
 #define RG_IS(op, ident)    ((op)->name == rg_op_##ident.name)  /* of a copy of the row, too, as tests make */
 #define RG_NO_ATTR          ((const struct rg_no_attr *)NULL)
@@ -144,10 +147,10 @@ bool rg_view_end(rg_call *c);           /* count and flag it */
 bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape);     /* -1: that dim as it is */
 /* A part of a tensor. */
 typedef struct rg_part {
+    const char *node;                   /* torch's name, if it isn't the op's */
     enum { RG_AT_INDEX, RG_AT_RANGE, RG_AT_DIAGONAL, RG_AT_NEW } kind;  /* the last: x with a dim of size 1 more */
     int         dim, dim2;
     int64_t     start, length, step;    /* start: the index; the diagonal's offset */
-    const char *node;                   /* torch's name, if it isn't the op's */
 } rg_part;
 #define RG_PART_NEW(dim_)                    .kind = RG_AT_NEW, .dim = dim_
 #define RG_PART_INDEX(dim_, at)              .kind = RG_AT_INDEX, .dim = dim_, .start = at

@@ -61,8 +61,8 @@ static void node_history_release(rg_history *h) {
 static const rg_history_class node_class = { node_history_name, node_history_release };
 
 const char *rg_node_name(const rg_node *n) {
-    if (!n->op) return "AccumulateGrad";
-    return n->op->node_of ? n->op->node_of(n->attr) : n->op->node;
+    const char *name = n->op && n->op->node_of ? n->op->node_of(n->attr) : NULL;
+    return name ? name : n->op ? n->op->node : "AccumulateGrad";
 }
 
 rg_node *rg_node_of(const rg_tensor *t) { return (rg_node *)t->history; }

@@ -25,7 +25,7 @@ struct activation_attr { const char *node; double k[3]; };
     static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, NUMBERS_OF(c)), true; } \
     FUSED(ident, rg_saved(s, 0), NUMBERS_OF(s))                                                 \
     RULE(ident##_rule, xk, gradient)                                                            \
-    RG_OP(ident, .doc = formula, .n_in = 1, NAMED(activation), .inplace = true, .shape = ident##_shape, \
+    RG_OP(ident, .doc = formula, .n_in = 1, RG_NAMED(activation), .inplace = true, .shape = ident##_shape, \
           .forward = ident##_forward, .fused = ident##_fused, .grad = { RULED(ident##_rule) }, __VA_ARGS__)
 #define IN_PLACE_AS(ident, op, attr) \
     rg_tensor *rg_##ident(rg_tensor *x) { return rg_apply_inplace(#ident, &rg_op_##op, attr, sizeof *(attr), 1, &x); }

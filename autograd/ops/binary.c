@@ -56,7 +56,7 @@ static bool add_alpha_forward(rg_call *c) {
 }
 
 RULE(add_alpha_rule_b, g, rg_mul(g, RG_ATTR(s, add_alpha)->alpha))
-RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, NAMED(add_alpha), .typing = RG_PROMOTED, .inplace = true,
+RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED, .inplace = true,
       .shape = rg_shape_broadcast, .forward = add_alpha_forward, .grad = { RULED(add_rule_a), RULED(add_alpha_rule_b) },
       SAMPLES_2("", "", RG_A(add_alpha, "AddBackward0", 2.5, 2, RG_FLOAT64)));
 
@@ -162,12 +162,12 @@ static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
 
-DIVIDED(remainder, k_remainder, "a - b floor(a / b)", "remainder_cpu", NAMED(formed),
+DIVIDED(remainder, k_remainder, "a - b floor(a / b)", "remainder_cpu", RG_NAMED(formed),
         .grad = { RULED(add_rule_a), RG_RULE(NEEDS_ab, remainder_rule_b) }, SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
 FORMED_FUNCTIONS(remainder, "RemainderBackward0", "RemainderBackward1", "NotImplemented")
 
 RULE(fmod_rule_b, ab, rg_mul(rg_neg(g), rg_div_trunc(a, b)))
-DIVIDED(fmod, k_fmod, "a - b trunc(a / b)", "fmod_cpu", NAMED(formed),
+DIVIDED(fmod, k_fmod, "a - b trunc(a / b)", "fmod_cpu", RG_NAMED(formed),
         .grad = { RULED(add_rule_a), RULED(fmod_rule_b) }, SAMPLES_2("z", "z", FORMED_A("FmodBackward1")));
 FORMED_FUNCTIONS(fmod, "FmodBackward0", "FmodBackward1", "FmodBackward1")
 
@@ -203,7 +203,7 @@ static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g) {
 #define NEEDS_aby (NEEDS_ab | NEEDS_y)
 #define BIND_aby  BIND_ab BIND_y
 RULE(pow_rule_b, aby, rg_where(rg_logical_and(rg_eq(a, 0), rg_ge(b, 0)), 0, rg_mul(g, rg_mul(y, rg_log(a)))))
-RG_OP(pow, .doc = "a^b", .n_in = 2, NAMED(formed), .typing = RG_PROMOTED, .inplace = true, .shape = pow_shape,
+RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .inplace = true, .shape = pow_shape,
       .forward = pow_forward, .grad = { RG_RULE(NEEDS_ab, pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
 FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
 

@@ -7,12 +7,7 @@
 
 /* ---- to: another dtype ------------------------------------------------------------ */
 
-struct to_attr { rg_dtype dtype; const char *node; };    /* node: torch's name, if it isn't this op's */
-
-static const char *to_node(const void *attr) {
-    const char *node = ((const struct to_attr *)attr)->node;
-    return node ? node : "ToCopyBackward0";
-}
+struct to_attr { const char *node; rg_dtype dtype; };    /* node: torch's name, if it isn't this op's */
 
 static bool to_shape(rg_call *c) {
     c->out[0]->dtype = RG_ATTR(c, to)->dtype;
@@ -24,19 +19,19 @@ static bool to_forward(rg_call *c) {
     return true;
 }
 
-RG_OP(to, .attr_size = sizeof(struct to_attr), .doc = "x in another dtype", .node_of = to_node, .n_in = 1,
+RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
       .shape = to_shape, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
-      RG_SAMPLES({ "(2,3)", RG_A(to, RG_FLOAT64, NULL) }, { "()", RG_A(to, RG_FLOAT64, NULL) },
-                 { "(0,2)", RG_A(to, RG_FLOAT64, NULL) }));
+      RG_SAMPLES({ "(2,3)", RG_A(to, NULL, RG_FLOAT64) }, { "()", RG_A(to, NULL, RG_FLOAT64) },
+                 { "(0,2)", RG_A(to, NULL, RG_FLOAT64) }));
 
 rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype) {
     if (!rg_check(x, "to")) return NULL;
     RG_REFUSE_AS(RG_TYPE_ERROR, (unsigned)dtype > RG_FLOAT64, "to", "%d is no dtype", (int)dtype);
-    return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ dtype, node }), x);
+    return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ node, dtype }), x);
 }
 
 rg_tensor *rg_copied(rg_tensor *x) {
-    return RG_APPLY(to, (&(struct to_attr){ (rg_dtype)x->dtype, "CopyBackwards" }), x);
+    return RG_APPLY(to, (&(struct to_attr){ "CopyBackwards", (rg_dtype)x->dtype }), x);
 }
 
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype); }
@@ -418,7 +413,7 @@ rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(st
  * Constant ones, or along each dim those of x at indices that go back (reflect), stay at
  * the end (replicate), or start again (circular). */
 
-struct pad_attr { rg_dims padding; rg_pad_mode mode; double value; };
+struct pad_attr { const char *node; rg_dims padding; rg_pad_mode mode; double value; };
 
 /* What is added along dim d at its beginning, or its end. */
 static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
@@ -529,29 +524,23 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     return g;
 }
 
-static const char *pad_node(const void *attr) {
-    static const char *const mirrored[2][3] = {
-        { "ReflectionPad1DBackward0", "ReflectionPad2DBackward0", "ReflectionPad3DBackward0" },
-        { "ReplicationPad1DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0" },
-    };
-    const struct pad_attr *a = attr;
-    if (a->mode == RG_CONSTANT) return "ConstantPadNdBackward0";
-    return a->mode == RG_CIRCULAR ? "CopySlices" : mirrored[a->mode == RG_REPLICATE][a->padding.n / 2 - 1];
-}
-
-RG_OP(pad, .attr_size = sizeof(struct pad_attr), .doc = "more, or fewer, elements at the ends of the last dims",
-      .node_of = pad_node, .n_in = 1, .shape = pad_shape, .forward = pad_forward, .grad = { RG_RULE(0, pad_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(pad, RG_D(1, 2), RG_CONSTANT, 0.5) },
-                 { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },
-                 { "()", RG_A(pad, RG_D(), RG_CONSTANT, 0) }, { "(2,0)", RG_A(pad, RG_D(1, 1), RG_CONSTANT, 0) },
-                 { "(2,4)", RG_A(pad, RG_D(3, 2), RG_REFLECT, 0) },
-                 { "(2,3,4)", RG_A(pad, RG_D(-1, 2, 1, -1), RG_REFLECT, 0) },
-                 { "(2,3,2,3)", RG_A(pad, RG_D(1, 2, 1, 1, 2, 1), RG_REPLICATE, 0) },
-                 { "(2,3)", RG_A(pad, RG_D(-2, 3), RG_REPLICATE, 0) },
-                 { "(2,3,4)", RG_A(pad, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) },
-                 { "(0,2,3)", RG_A(pad, RG_D(1, 1), RG_REFLECT, 0) }));
+RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
+      .node = "ConstantPadNdBackward0", .n_in = 1, .shape = pad_shape, .forward = pad_forward,
+      .grad = { RG_RULE(0, pad_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(pad, NULL, RG_D(1, 2), RG_CONSTANT, 0.5) },
+                 { "(2,3,4)", RG_A(pad, NULL, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },
+                 { "()", RG_A(pad, NULL, RG_D(), RG_CONSTANT, 0) }, { "(2,0)", RG_A(pad, NULL, RG_D(1, 1), RG_CONSTANT, 0) },
+                 { "(2,4)", RG_A(pad, NULL, RG_D(3, 2), RG_REFLECT, 0) },
+                 { "(2,3,4)", RG_A(pad, NULL, RG_D(-1, 2, 1, -1), RG_REFLECT, 0) },
+                 { "(2,3,2,3)", RG_A(pad, NULL, RG_D(1, 2, 1, 1, 2, 1), RG_REPLICATE, 0) },
+                 { "(2,3)", RG_A(pad, NULL, RG_D(-2, 3), RG_REPLICATE, 0) },
+                 { "(2,3,4)", RG_A(pad, NULL, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) },
+                 { "(0,2,3)", RG_A(pad, NULL, RG_D(1, 1), RG_REFLECT, 0) }));
 
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
+    static const char *const nodes[4][4] = { [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },
+        [RG_REFLECT] = { NULL, "ReflectionPad1DBackward0", "ReflectionPad2DBackward0", "ReflectionPad3DBackward0" },
+        [RG_REPLICATE] = { NULL, "ReplicationPad1DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0" } };
     int n = padding.n / 2;
     if (!rg_check(x, "pad") || !rg_check_dims("pad", padding.n)) return NULL;
     RG_REFUSE(padding.n % 2, "pad", "Padding length must be divisible by 2");
@@ -566,5 +555,5 @@ rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double v
                  x->ndim);
     RG_REFUSE_AS(RG_NOT_IMPLEMENTED, mode == RG_REPLICATE && x->dtype == RG_BOOL, "pad",
                  "\"replication_pad%dd\" not implemented for 'Bool'", n);
-    return RG_APPLY(pad, (&(struct pad_attr){ padding, mode, value }), x);
+    return RG_APPLY(pad, (&(struct pad_attr){ mode ? nodes[mode][n] : NULL, padding, mode, value }), x);
 }

@@ -36,10 +36,6 @@ static inline bool elementwise_broadcast(rg_call *c, const char *cpu) {
 /* Did a number stand for the tensor? */
 static inline bool elementwise_number(const rg_tensor *t) { return t && t->state == RG_ALIVE && t->flags & RG_WEAK; }
 
-/* In a row: attributes that begin with torch's name of the node. */
-static inline const char *elementwise_node(const void *attr) { return *(const char *const *)attr; }
-#define NAMED(ident) .node_of = elementwise_node, .attr_size = sizeof(struct ident##_attr)
-
 /* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
  * tensor x and y, of more a, b, c. RULED puts it in a row. */
 #define NEEDS_g  0

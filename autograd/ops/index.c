@@ -28,7 +28,8 @@ static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, i
 
 /* ---- along dim: an index stands for one element (gather, scatter) or for a slice (index_select, index_add) */
 
-struct index_along_attr { int dim; bool number, scaled; };  /* number: the source was one; scaled: alpha isn't 1 */
+/* number: the source was one; scaled: alpha isn't 1 */
+struct index_along_attr { const char *node; int dim; bool number, scaled; };
 #define gather_attr       index_along_attr
 #define scatter_attr      index_along_attr
 #define scatter_add_attr  index_along_attr
@@ -67,10 +68,10 @@ static bool put_forward(rg_call *c) {
 }
 
 #define TAKE_ROW                                                                                        \
-    .attr_size = sizeof(struct index_along_attr), .n_in = 2, .forward = take_forward,                   \
+    RG_NAMED(index_along), .n_in = 2, .forward = take_forward,                   \
     .grad = { RG_RULE_INTO(RG_IN(1), take_rule, take_into) }
 #define PUT_ROW(x_rule, source_rule)                                                                    \
-    .attr_size = sizeof(struct index_along_attr), .n_in = 3, .inplace = true, .forward = put_forward,   \
+    RG_NAMED(index_along), .n_in = 3, .inplace = true, .forward = put_forward,   \
     .grad = { x_rule, RG_NO_RULE, RG_RULE(RG_IN(1), source_rule) }
 #define PUT_ADDED RG_RULE(0, rg_rule_same)
 
@@ -174,11 +175,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     return g;
 }
 
-static const char *scatter_node(const void *attr) {
-    return ((const struct scatter_attr *)attr)->number ? "ScatterBackward1" : "ScatterBackward0";
-}
-
-RG_OP(scatter, .doc = "x with source at index along dim", .node_of = scatter_node, .shape = scatter_shape,
+RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0", .shape = scatter_shape,
       PUT_ROW(RG_RULE(RG_IN(1), scatter_rule_x), scatter_rule_source),
       RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, .dim = 0) }, { "() i1() ()", RG_A(scatter, .dim = 0) },
                  { "(1,3,2) i1(1,2,2) (2,2,3)", RG_A(scatter, .dim = 0) },
@@ -197,7 +194,7 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
     rg_tensor *in[] = { x, index, source };
     if (!index_begin(in_place ? in_place : op->name, 3, in, dim, &a.dim)) return NULL;
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
-        a.number = true;
+        a.number = true, a.node = "ScatterBackward1";
         in[2] = rg_to(source, x->dtype);
     } else if (a.scaled) {
         in[2] = rg_is_float(source->dtype) ? rg_mul(source, alpha)

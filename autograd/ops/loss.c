@@ -275,9 +275,7 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
 /* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean is over the sum of the
  *      weights. gx = -weight[t] g at t, 0 elsewhere --------------------------------------------------------------- */
 
-struct nll_loss_attr { int64_t classes, inner, ignore; rg_reduction reduction; const char *node; };
-
-static const char *nll_loss_node(const void *attr) { return ((const struct nll_loss_attr *)attr)->node; }
+struct nll_loss_attr { const char *node; int64_t classes, inner, ignore; rg_reduction reduction; };
 
 static bool nll_loss_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1) rg_copy_shape(c->out[0], c->in[1]);
@@ -342,12 +340,12 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     return true;
 }
 
-RG_OP(nll_loss, .attr_size = sizeof(struct nll_loss_attr), .doc = "-weight[t] x[t]", .node_of = nll_loss_node, .n_in = 3,
+RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
       .optional = RG_IN(2), .shape = nll_loss_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
       .grad = { RG_RULE(RG_IN(1) | RG_IN(2), nll_loss_rule), RG_NO_RULE, RG_NO_RULE },
-      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, 4, 1, -100, RG_MEAN, "") }, { "(3,4) i4(3) -", RG_A(nll_loss, 4, 1, 1, RG_EACH, "") },
-                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, 3, 4, -100, RG_EACH, "") }, { "(4) i4() -", RG_A(nll_loss, 4, 1, -100, RG_SUM, "") },
-                 { "(2,3,2) i3(2,2) -", RG_A(nll_loss, 3, 2, 0, RG_SUM, "") }, { "(0,3) i3(0) -", RG_A(nll_loss, 3, 1, -100, RG_SUM, "") }));
+      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) }, { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
+                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, NULL, 3, 4, -100, RG_EACH) }, { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_SUM) },
+                 { "(2,3,2) i3(2,2) -", RG_A(nll_loss, NULL, 3, 2, 0, RG_SUM) }, { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
 
 static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
     const char *type = rg_scalar_name(x->dtype);
@@ -385,7 +383,7 @@ rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
     if (!loss_check("nll_loss", x, target, &o) || !nll_loss_check(x, target, o.weight)) return NULL;
     bool viewed = o.reduction == RG_EACH && x->ndim > 2 && x->ndim != 4;
     struct nll_loss_attr a = { .classes = x->size[x->ndim > 1], .inner = 1, .ignore = o.ignore_index, .reduction = o.reduction,
-                               .node = viewed ? "ViewBackward0" : x->ndim > 2 ? "NllLoss2DBackward0" : "NllLossBackward0" };
+                               .node = viewed ? "ViewBackward0" : x->ndim > 2 ? "NllLoss2DBackward0" : NULL };
     for (int d = 2; d < x->ndim; d++) a.inner = (int64_t)((uint64_t)a.inner * (uint64_t)x->size[d]);
     return RG_APPLY(nll_loss, &a, x, target, o.weight);
 }

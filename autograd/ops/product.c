@@ -227,11 +227,7 @@ rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g ----- */
 
-struct addmm_attr { double beta, alpha; bool batched; };
-
-static const char *addmm_node(const void *attr) {
-    return ((const struct addmm_attr *)attr)->batched ? "BaddbmmBackward0" : "AddmmBackward0";
-}
+struct addmm_attr { const char *node; double beta, alpha; bool batched; };
 
 static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
     const char *const name[] = { rg_scalar_name(c->dtype), rg_scalar_name(a->dtype), rg_scalar_name(b->dtype) };
@@ -281,27 +277,25 @@ static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g) {
     return addmm_scaled(rg_matmul(rg_mT(rg_saved(s, 1)), g), RG_ATTR(s, addmm)->alpha);
 }
 
-RG_OP(addmm, .attr_size = sizeof(struct addmm_attr), .doc = "beta c + alpha a b", .node_of = addmm_node, .n_in = 3,
+RG_OP(addmm, RG_NAMED(addmm), .doc = "beta c + alpha a b", .node = "AddmmBackward0", .n_in = 3,
       .shape = addmm_shape, .forward = addmm_forward,
       .grad = { RG_RULE(0, addmm_rule_c), RG_RULE(RG_IN(2), addmm_rule_a), RG_RULE(RG_IN(1), addmm_rule_b) },
-      RG_SAMPLES({ "(2,4) (2,3) (3,4)", RG_A(addmm, 1, 1, false) }, { "(4) (2,3) (3,4)", RG_A(addmm, 0.5, 2, false) },
-                 { "() (2,3) (3,4)", RG_A(addmm, 0, -1, false) }, { "(2,1) (2,0) (0,4)", RG_A(addmm, 3, 1, false) },
-                 { "(3) (0,2) (2,3)", RG_A(addmm, 1, 1, false) }, { "(2,1,4) (2,3,2) (2,2,4)", RG_A(addmm, 2, 0.5, true) },
-                 { "(3,4) (0,3,2) (0,2,4)", RG_A(addmm, 1, 1, true) }));
+      RG_SAMPLES({ "(2,4) (2,3) (3,4)", RG_A(addmm, NULL, 1, 1, false) }, { "(4) (2,3) (3,4)", RG_A(addmm, NULL, 0.5, 2, false) },
+                 { "() (2,3) (3,4)", RG_A(addmm, NULL, 0, -1, false) }, { "(2,1) (2,0) (0,4)", RG_A(addmm, NULL, 3, 1, false) },
+                 { "(3) (0,2) (2,3)", RG_A(addmm, NULL, 1, 1, false) }, { "(2,1,4) (2,3,2) (2,2,4)", RG_A(addmm, NULL, 2, 0.5, true) },
+                 { "(3,4) (0,3,2) (0,2,4)", RG_A(addmm, NULL, 1, 1, true) }));
 
 rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
-    return RG_APPLY(addmm, RG_A(addmm, beta, alpha, false), c, a, b);
+    return RG_APPLY(addmm, RG_A(addmm, NULL, beta, alpha, false), c, a, b);
 }
 
 rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
-    return RG_APPLY(addmm, RG_A(addmm, beta, alpha, true), c, a, b);
+    return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
 }
 
 /* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x, gbias = g, summed over all but the last dim ----- */
 
 struct linear_attr { const char *node; };
-
-static const char *linear_node(const void *attr) { return ((const struct linear_attr *)attr)->node; }
 
 static bool linear_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *w = c->in[1], *bias = c->in[2];
@@ -342,7 +336,7 @@ static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
                            && (rg_is_none(x) || product_gradient(&gin[1], g, true, x, false, true)));
 }
 
-RG_OP(linear, .attr_size = sizeof(struct linear_attr), .doc = "x w^T + bias", .node_of = linear_node, .n_in = 3,
+RG_OP(linear, RG_NAMED(linear), .doc = "x w^T + bias", .n_in = 3,
       .optional = RG_IN(2), .shape = linear_shape, .forward = linear_forward,
       .grad = { RG_RULE(RG_IN(1), linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w), RG_RULE(0, linear_rule_bias) },
       .fused = linear_fused,

@@ -13,7 +13,7 @@
  * The index tensors broadcast to one shape, which stands in the place of their dims if these
  * are neighbours, else in front. An index may come again: gradients add up, in order. */
 
-struct index_attr { int dim[RG_MAX_DIMS]; const char *node; };      /* which dim each index tensor is for */
+struct index_attr { const char *node; int dim[RG_MAX_DIMS]; };      /* which dim each index tensor is for */
 
 /* t with one dim, which offsets lead through, in place of the indexed ones. */
 typedef struct { rg_tensor t; int at; rg_dims offsets, shape; } index_layout;   /* shape: the result's */
@@ -127,15 +127,10 @@ static bool index_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     return index_saved(s, in, 1) && index_move(K_ADD, "index", g, buffer, RG_ATTR(s, index), s->n_in - 1, in + 1);
 }
 
-static const char *index_node(const void *attr) {
-    const char *node = ((const struct index_attr *)attr)->node;
-    return node ? node : "IndexBackward0";
-}
-
 #define INDEX_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_IN(4) | RG_IN(5) | RG_IN(6) | RG_IN(7) | RG_IN(8))
 
-RG_OP(index, .attr_size = sizeof(struct index_attr), .doc = "x at index tensors for some of its dims",
-      .node_of = index_node, .shape = index_shape, .forward = index_forward,
+RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims", .node = "IndexBackward0",
+      .shape = index_shape, .forward = index_forward,
       .grad = { RG_RULE_INTO(INDEX_NEEDS, index_rule, index_into) },
       RG_SAMPLES({ "(5,3) i5(4)", RG_A(index, .dim = { 0 }) },
                  { "(2,3,4) i2(2,1) i4(3)", RG_A(index, .dim = { 0, 2 }) },
@@ -471,12 +466,7 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     return in[1] ? rg_apply(s->op, a, size, s->n_in, in) : NULL;
 }
 
-static const char *set_item_node(const void *attr) {
-    const struct set_item_attr *a = attr;
-    return a->n_steps ? "CopySlices" : a->at.node ? a->at.node : "CopyBackwards";
-}
-
-RG_OP(set_item, .attr_size = sizeof(struct set_item_attr), .doc = "x[items] = value", .node_of = set_item_node,
+RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards",
       .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
       RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { RG_PART_INDEX(0, 1) } }) },
@@ -531,7 +521,7 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
         if (!in[2 + i]) return NULL;
     }
     a.at = s.at;
-    a.at.node = s.n_index ? "IndexPutBackward0" : value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
+    a.at.node = s.n_steps ? "CopySlices" : s.n_index ? "IndexPutBackward0" : value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
     a.n_steps = s.n_steps;
     memcpy(a.step, s.step, (size_t)s.n_steps * sizeof a.step[0]);
     size_t size = offsetof(struct set_item_attr, step) + (size_t)s.n_steps * sizeof a.step[0];

@@ -66,7 +66,7 @@ static bool masked_fill_forward(rg_call *c) {
 RULE(masked_fill_rule_x, mask, rg_masked_fill(g, mask, 0))
 RULE(masked_fill_rule_value, mask, rg_sum(rg_where(mask, g, 0)))
 #define MASKED_A RG_A(masked_fill, "MaskedFillBackward1", false)
-RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, NAMED(masked_fill), .inplace = true, .shape = masked_fill_shape,
+RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), .inplace = true, .shape = masked_fill_shape,
       .forward = masked_fill_forward, .grad = { RULED(masked_fill_rule_x), RG_NO_RULE, RULED(masked_fill_rule_value) },
       RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_A }, { "(2,1,3) b(4,1) ()", MASKED_A }, { "(3) b(2,3) ()", MASKED_A },
                  { "() b() ()", MASKED_A }, { "(0,3) b(3) ()", MASKED_A }));
@@ -120,7 +120,7 @@ RULE(clamp_rule_high, bounds, rg_where(low == RG_NONE ? rg_gt(x, high)
                                        : rg_logical_or(rg_gt(x, high), rg_lt(high, low)), g, 0))
 
 #define CLAMP_A RG_A(clamp, "ClampBackward1", false)
-RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, NAMED(clamp), .typing = RG_PROMOTED,
+RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typing = RG_PROMOTED,
       .optional = RG_IN(1) | RG_IN(2), .inplace = true, .shape = clamp_shape, .forward = clamp_forward,
       .grad = { RULED(clamp_rule_x), RULED(clamp_rule_low), RULED(clamp_rule_high) },
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
@@ -164,7 +164,7 @@ static bool lerp_shape(rg_call *c) {
 RULE(lerp_rule_a, c, rg_mul(g, rg_sub(1, c)))
 RULE(lerp_rule_b, c, rg_mul(g, c))
 RULE(lerp_rule_weight, ab, rg_mul(g, rg_sub(b, a)))
-RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, NAMED(lerp), .inplace = true, .shape = lerp_shape, .kernel = &k_lerp,
+RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), .inplace = true, .shape = lerp_shape, .kernel = &k_lerp,
       .grad = { RULED(lerp_rule_a), RULED(lerp_rule_b), RULED(lerp_rule_weight) },
       SAMPLES_3("u", RG_A(lerp, "LerpBackward1", "lerp_kernel_tensor")));
 
@@ -249,7 +249,7 @@ static bool replace_forward(rg_call *c) { return rg_copy_elements(c->out[0], c->
 RULE(replace_rule_x, g, rg_zeros_like(g))
 RULE(replace_rule_source, g, g)
 #define REPLACE_A RG_A(replace, "CopyBackwards")
-RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, NAMED(replace), .inplace = true,
+RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, RG_NAMED(replace), .inplace = true,
       .shape = replace_shape, .forward = replace_forward,
       .grad = { RULED(replace_rule_x), RULED(replace_rule_source) },
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE_A }, { "(2,4,3) (4,1)", REPLACE_A }, { "(3) ()", REPLACE_A },

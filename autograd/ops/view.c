@@ -122,13 +122,6 @@ static bool part_view(rg_call *c) {
     return true;
 }
 
-static const char *part_node(const void *attr) {
-    const rg_part *p = attr;
-    static const char *const nodes[] =
-        { "SelectBackward0", "SliceBackward0", "DiagonalBackward0", "UnsqueezeBackward0" };
-    return p->node ? p->node : nodes[p->kind];
-}
-
 struct unslice_attr { rg_part at; rg_dims shape; };
 
 static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
@@ -144,24 +137,24 @@ static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     return true;
 }
 
-#define PART_ROW .attr_size = sizeof(rg_part), .node_of = part_node, .n_in = 1, .view = part_view
+#define PART_ROW(name) .node = name, .node_of = rg_named, .attr_size = sizeof(rg_part), .n_in = 1, .view = part_view
 #define PART_GRAD .grad = { RG_RULE_INTO(0, part_rule, part_into) }
 
-RG_OP(select, .doc = "x at one index of dim", PART_ROW, PART_GRAD,
+RG_OP(select, .doc = "x at one index of dim", PART_ROW("SelectBackward0"), PART_GRAD,
       RG_SAMPLES({ "(2,3)", RG_A(select, RG_PART_INDEX(0, 1)) }, { "(2,3,4)", RG_A(select, RG_PART_INDEX(1, 0)) },
                  { "(3)", RG_A(select, RG_PART_INDEX(0, 2)) }, { "(2,0)", RG_A(select, RG_PART_INDEX(0, 1)) }));
-RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW, PART_GRAD,
+RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW("SliceBackward0"), PART_GRAD,
       RG_SAMPLES({ "(2,3)", RG_A(slice, RG_PART_RANGE(1, 1, 2, 1)) },
                  { "(7,2)", RG_A(slice, RG_PART_RANGE(0, 1, 3, 2)) },
                  { "(3)", RG_A(slice, RG_PART_RANGE(0, 3, 0, 1)) },
                  { "(2,0,3)", RG_A(slice, RG_PART_RANGE(2, 0, 2, 2)) }));
-RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW, PART_GRAD,
+RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW("DiagonalBackward0"), PART_GRAD,
       RG_SAMPLES({ "(3,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 3)) },
                  { "(2,3,4)", RG_A(diagonal, RG_PART_DIAGONAL(2, 0, 1, 1)) },
                  { "(4,2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 2, -2, 2)) },
                  { "(2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 5, 0)) },
                  { "(0,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
-RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW, .grad = { RG_RULE(0, view_rule) },
+RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackward0"), .grad = { RG_RULE(0, view_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, RG_PART_NEW(1)) }, { "()", RG_A(unsqueeze, RG_PART_NEW(0)) },
                  { "(0,2)", RG_A(unsqueeze, RG_PART_NEW(2)) }));
 
@@ -183,16 +176,10 @@ static bool unslice_forward(rg_call *c) {
     return true;
 }
 
-static const char *unslice_node(const void *attr) {
-    const char *node = ((const struct unslice_attr *)attr)->at.node;
-    return node ? node : "UnsliceBackward0";
-}
-
 static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) { return rg_part_of(g, &RG_ATTR(s, unslice)->at); }
 
-RG_OP(unslice, .doc = "zeros with x in the place of a slice", .attr_size = sizeof(struct unslice_attr),
-      .node_of = unslice_node, .n_in = 1, .shape = unslice_shape, .forward = unslice_forward,
-      .grad = { RG_RULE(0, unslice_rule) },
+RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBackward0", RG_NAMED(unslice),
+      .n_in = 1, .shape = unslice_shape, .forward = unslice_forward, .grad = { RG_RULE(0, unslice_rule) },
       RG_SAMPLES({ "(3)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 3)) },
                  { "(2,2)", RG_A(unslice, { RG_PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
                  { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
@@ -528,7 +515,7 @@ rg_tensor *rg_movedim(rg_tensor *x, int source, int destination) {
 
 /* ---- squeeze: without dims of size 1 ---------------------------------------------------------- */
 
-struct squeeze_attr { uint32_t dims; int form; };           /* form: all, one, or a list of dims */
+struct squeeze_attr { const char *node; uint32_t dims; };
 
 static bool squeeze_view(rg_call *c) {
     rg_view_begin(c);
@@ -542,28 +529,21 @@ static bool squeeze_view(rg_call *c) {
     return rg_view_end(c);
 }
 
-static const char *squeeze_node(const void *attr) {
-    static const char *const nodes[] = { "SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2" };
-    return nodes[((const struct squeeze_attr *)attr)->form];
-}
+RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .node_of = rg_named, VIEW_ROW(squeeze, view_rule),
+      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, NULL, UINT32_MAX) }, { "(2,1,3,1)", RG_A(squeeze, NULL, 2) },
+                 { "(2,3)", RG_A(squeeze, NULL, 1) }, { "()", RG_A(squeeze, NULL, UINT32_MAX) },
+                 { "(1,0)", RG_A(squeeze, NULL, 3) }));
 
-RG_OP(squeeze, .doc = "x without dims of size 1", .node_of = squeeze_node, VIEW_ROW(squeeze, view_rule),
-      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, UINT32_MAX, 0) }, { "(2,1,3,1)", RG_A(squeeze, 2, 1) },
-                 { "(2,3)", RG_A(squeeze, 1, 1) }, { "()", RG_A(squeeze, UINT32_MAX, 0) },
-                 { "(1,0)", RG_A(squeeze, 3, 2) }));
-
-rg_tensor *rg_squeeze(rg_tensor *x) {
-    return rg_check(x, "squeeze") ? RG_APPLY(squeeze, RG_A(squeeze, UINT32_MAX, 0), x) : NULL;
-}
+rg_tensor *rg_squeeze(rg_tensor *x) { return RG_APPLY(squeeze, RG_A(squeeze, NULL, UINT32_MAX), x); }
 
 rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim) {
     int d;
     if (!rg_check(x, "squeeze") || !rg_wrap_dim("squeeze", dim, x->ndim, &d)) return NULL;
-    return RG_APPLY(squeeze, (&(struct squeeze_attr){ 1u << d, 1 }), x);
+    return RG_APPLY(squeeze, RG_A(squeeze, "SqueezeBackward1", 1u << d), x);
 }
 
 rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
-    struct squeeze_attr a = { .form = 2 };
+    struct squeeze_attr a = { .node = "SqueezeBackward2" };
     if (!rg_check(x, "squeeze") || !rg_check_dims("squeeze", dims.n)) return NULL;
     return rg_wrap_dims("squeeze", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")
          ? RG_APPLY(squeeze, &a, x) : NULL;
@@ -571,8 +551,7 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- reshape: a view where the strides allow it, else a copy ----------------------------------- */
 
-/* COPY: x is one that nobody else sees */
-struct reshape_attr { rg_dims shape; enum { RESHAPE_VIEW, RESHAPE_ALIAS, RESHAPE_COPY } form; };
+struct reshape_attr { const char *node; rg_dims shape; bool own; };     /* own: nobody else sees x */
 
 /* The strides that give x another shape without moving an element; false: none do. */
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
@@ -602,16 +581,11 @@ static bool reshape_view(rg_call *c) {
     RG_REFUSE(!reshape_strides(c->in[0], y), "view", "view size is not compatible with input tensor's size "
               "and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) "
               "instead.");
-    if (RG_ATTR(c, reshape)->form == RESHAPE_COPY) y->flags &= (uint8_t)~RG_VIEW;
+    if (RG_ATTR(c, reshape)->own) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
 
-static const char *reshape_node(const void *attr) {
-    static const char *const nodes[] = { "ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0" };
-    return nodes[((const struct reshape_attr *)attr)->form];
-}
-
-RG_OP(reshape, .doc = "x in another shape", .node_of = reshape_node, VIEW_ROW(reshape, view_rule),
+RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = rg_named, VIEW_ROW(reshape, view_rule),
       .some_strides = true,
       RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
@@ -637,12 +611,12 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape) {
     return true;
 }
 
-static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, int form) {
-    return RG_APPLY(reshape, (&(struct reshape_attr){ *shape, form }), x);
+static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, const char *node, bool own) {
+    return RG_APPLY(reshape, (&(struct reshape_attr){ node, *shape, own }), x);
 }
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape) {
-    return rg_check(x, "view") && reshape_infer("view", x, &shape) ? reshape_apply(x, &shape, RESHAPE_VIEW) : NULL;
+    return rg_check(x, "view") && reshape_infer("view", x, &shape) ? reshape_apply(x, &shape, NULL, false) : NULL;
 }
 
 rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
@@ -650,8 +624,8 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
     rg_tensor fits;
     rg_set_size(&fits, &shape);
     if (reshape_strides(x, &fits))
-        return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? RESHAPE_VIEW : RESHAPE_ALIAS);
-    return RG_COMPOSITE(reshape_apply(rg_contiguous(x), &shape, RESHAPE_COPY));
+        return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? NULL : "ReshapeAliasBackward0", false);
+    return RG_COMPOSITE(reshape_apply(rg_contiguous(x), &shape, "UnsafeViewBackward0", true));
 }
 
 rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {
