@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 # IEEE arithmetic: these flags let GCC vectorise and change no result.
 NUMBERS  := -fno-math-errno -fno-trapping-math -ffp-contract=off
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
-STB      := $(shell pkg-config --cflags stb 2>/dev/null)
+STB      := $(patsubst -I%,-isystem %,$(or $(shell pkg-config --cflags stb 2>/dev/null),-I/usr/include/stb))
 override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread -I. $(STB)
 LIBS := -lm -ldl -pthread
 
@@ -37,7 +37,7 @@ CXX         := $(if $(findstring clang,$(CC)),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-.PHONY: all demo notebooks test-notebooks test asan tsan fuzz valgrind bench docs size fmt install clean deps help
+.PHONY: all demo notebooks test-notebooks test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -96,6 +96,11 @@ endif
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# The string map inside nn/text.c is a header of libstb-dev.
+$(BUILD)/nn/text.o: | stb
+stb:
+	@echo '#include <stb_ds.h>' | $(CC) $(STB) -E -xc - >/dev/null 2>&1 || tests/deps libstb-dev
 
 define archive
 $(BUILD)/libregard-$(1).a: $(call objects,$(1))
@@ -180,6 +185,7 @@ install: all
 	install -m 644 regard.h $(DESTDIR)$(PREFIX)/include/regard
 	install -m 644 tensor/tensor.h $(DESTDIR)$(PREFIX)/include/regard/tensor
 	install -m 644 autograd/autograd.h autograd/ops.h $(DESTDIR)$(PREFIX)/include/regard/autograd
+	install -m 644 $(wildcard nn/*.h) $(DESTDIR)$(PREFIX)/include/regard/nn
 	install -m 644 $(STATIC) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib
 

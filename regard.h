@@ -5,4 +5,5 @@
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
 #include "nn/nn.h"
+#include "nn/text.h"
 #endif

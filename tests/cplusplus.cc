@@ -104,8 +104,18 @@ static void lists() {
     CHECK(rg_item(rg_mse_loss(a, rg_zeros(2, 3), .reduction = RG_SUM)) == 6);
 }
 
+static void texts() {
+    RG_SCOPE();
+    rg_vocabulary *words = rg_vocabulary_new("Life is short"), *signs = rg_vocabulary_new("ab a", .characters = true, .unknown = "?");
+    CHECK(words && words->n == 3 && rg_equal(rg_encode(words, "short Life"), rg_literal([2, 0])));
+    CHECK(signs && signs->n == 4 && !std::strcmp(rg_decode(signs, rg_encode(signs, "a b!")), "a b?"));
+    CHECK(rg_numel(rg_get_batch(rg_arange(9), 2, 3).second) == 6);
+    rg_vocabulary_free(words);
+    rg_vocabulary_free(signs);
+}
+
 int main() {
-    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists }) f();
+    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts }) f();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

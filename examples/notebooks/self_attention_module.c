@@ -34,32 +34,14 @@ static SelfAttention *self_attention(int d_in, int d_out_kq, int d_out_v) {
     return RG_READY(self);
 }
 
-/* ---- the words of a sentence: word_to_idx = {w: idx for idx, w in enumerate(sorted(words))} */
-
-enum { WORDS = 6 };
-
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-static rg_tensor *word_indices(const char *sentence) {
-    char text[64], *words[WORDS], *sorted[WORDS];
-    int64_t index[WORDS];
-    snprintf(text, sizeof text, "%s", sentence);
-    char *word = strtok(text, " ,");
-    for (int i = 0; i < WORDS; i++, word = strtok(NULL, " ,")) sorted[i] = words[i] = word;
-    qsort(sorted, WORDS, sizeof *sorted, by_bytes);
-    for (int i = 0; i < WORDS; i++)
-        for (int k = 0; k < WORDS; k++)
-            if (words[i] == sorted[k]) index[i] = k;
-    return rg_from(index, WORDS);
-}
-
 int main(void) {
     rg_on_error(stop_on_error);
     rg_manual_seed(123);
 
     /* Embedding an input sentence */
     const char *sentence = "Life is short, eat dessert first";
-    rg_tensor *sentence_int = word_indices(sentence);
+    rg_vocabulary *word_to_idx = rg_vocabulary_new(sentence);
+    rg_tensor *sentence_int = rg_encode(word_to_idx, sentence);
 
     int vocab_size = 50000;
     rg_embedding_module *embed = rg_nn_embedding(vocab_size, 3);
@@ -94,4 +76,5 @@ int main(void) {
 
     rg_module_free(self_attn);
     rg_module_free(embed);
+    rg_vocabulary_free(word_to_idx);
 }

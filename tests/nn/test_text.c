@@ -1,0 +1,169 @@
+/* Vocabularies and batches: as Python's dict, split and slices make them. */
+#include "tests/test.h"
+#include "tests/golden/text.h"
+#include "nn/text.h"
+#include "autograd/ops.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static void matches(rg_vocabulary *v, const char *text, const char *joined, int64_t n, const char *const tokens[],
+                    int64_t length, const int64_t codes[]) {
+    ck_ok(v);
+    ck_assert_int_eq(v->n, n);
+    for (int64_t i = 0; i < n; i++) {
+        ck_assert_str_eq(v->tokens[i], tokens[i]);
+        ck_assert_int_eq(rg_vocabulary_index(v, tokens[i]), i);
+    }
+    rg_tensor *t = rg_encode(v, text);
+    ck_ok(t);
+    ck_assert(rg_dtype_of(t) == RG_INT64 && rg_ndim(t) == 1 && rg_numel(t) == length);
+    ck_assert(rg_equal(t, rg_from(codes, length)));
+    ck_assert_str_eq(rg_decode(v, t), joined);
+    rg_vocabulary_free(v);
+}
+
+START_TEST(test_words) {
+    for (size_t i = 0; i < COUNT(WORDS); i++)
+        matches(rg_vocabulary_new(WORDS[i].text), WORDS[i].text, WORDS[i].joined, WORDS[i].n, WORDS[i].tokens,
+                WORDS[i].length, WORDS[i].codes);
+}
+END_TEST
+
+START_TEST(test_characters) {
+    for (size_t i = 0; i < COUNT(CHARACTERS); i++)
+        matches(rg_vocabulary_new(CHARACTERS[i].text, .characters = true), CHARACTERS[i].text, CHARACTERS[i].joined,
+                CHARACTERS[i].n, CHARACTERS[i].tokens, CHARACTERS[i].length, CHARACTERS[i].codes);
+    const char broken[] = "\x80\xc3(\xf0\x9f\xf0\x9f\x99\x82\x82\xe4";   /* no UTF-8: comes back as it was all the same */
+    rg_vocabulary *v = rg_vocabulary_new(broken, .characters = true);
+    ck_assert_str_eq(rg_decode(v, rg_encode(v, broken)), broken);
+    rg_vocabulary_free(v);
+}
+END_TEST
+
+START_TEST(test_unknown_words) {
+    rg_vocabulary *v = rg_vocabulary_new("to be or not to be");
+    ck_fails(rg_encode(v, "to see"), RG_INDEX_ERROR, "KeyError: 'see'");
+    ck_assert_int_eq(rg_vocabulary_index(v, "see"), -1);
+    ck_fails(rg_decode(v, rg_literal([0, 4])), RG_INDEX_ERROR, "index 4 is none of 4 tokens");
+    ck_fails(rg_decode(v, rg_literal([-1])), RG_INDEX_ERROR, "index -1");
+    rg_vocabulary_free(v);
+
+    v = rg_vocabulary_new("to be or not to be", .unknown = "<unk>");        /* known ones keep their numbers */
+    ck_assert_int_eq(v->n, 5);
+    ck_assert(rg_equal(rg_encode(v, "to see or not"), rg_literal([3, 4, 2, 1])));
+    ck_assert_str_eq(rg_decode(v, rg_literal([[3, 4], [2, 0]])), "to <unk> or be");
+    rg_vocabulary_free(v);
+
+    v = rg_vocabulary_new("a <unk> b", .unknown = "<unk>");                 /* the text has it already */
+    ck_assert(v->n == 3 && rg_vocabulary_index(v, "c") == 0 && rg_vocabulary_index(v, "a") == 1);
+    rg_vocabulary_free(v);
+
+    v = rg_vocabulary_new("Life is short; eat, (dessert) first!", .drop = ",;!()");
+    ck_assert_str_eq(rg_decode(v, rg_arange(v->n)), "Life dessert eat first is short");
+    rg_vocabulary_free(v);
+}
+END_TEST
+
+START_TEST(test_batches) {
+    for (size_t i = 0; i < COUNT(BATCHES); i++) {
+        rg_tensor *data = rg_remainder(rg_mul(rg_arange(BATCHES[i].length), 3), 1009);
+        rg_generator *g = rg_generator_new(BATCHES[i].seed);
+        rg_manual_seed(BATCHES[i].seed);
+        for (int k = 0; k < 2; k++) {
+            rg_pair b = rg_get_batch(data, BATCHES[i].batch, BATCHES[i].block);
+            rg_pair own = rg_get_batch_with(data, BATCHES[i].batch, BATCHES[i].block, g);
+            ck_ok(b.first);
+            ck_assert(rg_equal(b.first, rg_from(BATCHES[i].x[k], BATCHES[i].batch, BATCHES[i].block)));
+            ck_assert(rg_equal(b.second, rg_from(BATCHES[i].y[k], BATCHES[i].batch, BATCHES[i].block)));
+            ck_assert(rg_equal(b.first, own.first) && rg_equal(b.second, own.second));
+        }
+        rg_generator_free(g);
+    }
+    rg_tensor *five = rg_arange(5);
+    ck_fails(rg_get_batch(five, 2, 5).first, RG_RUNTIME_ERROR, "random_ expects 'from' to be less than 'to'");
+    ck_fails(rg_get_batch(five, -1, 2).first, RG_RUNTIME_ERROR, "negative dimension");
+    ck_fails(rg_get_batch(five, 1, INT64_MAX).first, RG_RUNTIME_ERROR, "");
+    ck_fails(rg_get_batch(five, 1, -3).first, RG_RUNTIME_ERROR, "");
+}
+END_TEST
+
+START_TEST(test_train_and_validation) {
+    for (size_t i = 0; i < COUNT(TRAIN); i++) {
+        rg_tensor *data = rg_arange(TRAIN[i][0]);
+        rg_pair p = rg_split_text(data, 0.9);
+        ck_ok(p.first);
+        ck_assert_int_eq(rg_numel(p.first), TRAIN[i][1]);
+        ck_assert(rg_equal(rg_cat(RG_LIST(p.first, p.second), 0), data));
+    }
+    rg_tensor *ten = rg_arange(10);
+    ck_assert(rg_numel(rg_split_text(ten, 0).first) == 0 && rg_numel(rg_split_text(ten, 1).second) == 0);
+    double wrong[] = { -0.1, 1.5, 0.0 / 0.0, 1e300 };
+    for (size_t i = 0; i < COUNT(wrong); i++) ck_fails(rg_split_text(ten, wrong[i]).first, RG_RUNTIME_ERROR, "narrow");
+}
+END_TEST
+
+START_TEST(test_nothing_in_nothing_out) {
+    rg_vocabulary *v = rg_vocabulary_new("a b");
+    rg_tensor *null = NULL;
+    ck_assert(!rg_vocabulary_new(NULL) && !rg_encode(NULL, "a") && !rg_encode(v, NULL) && !rg_decode(NULL, rg_arange(2)));
+    ck_assert(!rg_decode(v, null) && rg_vocabulary_index(NULL, "a") == -1 && rg_vocabulary_index(v, NULL) == -1);
+    ck_assert(!rg_split_text(null, 0.5).first && !rg_get_batch(null, 1, 1).first);
+    ck_fails(rg_decode(v, RG_NONE), RG_TYPE_ERROR, "");
+    ck_fails(rg_get_batch(RG_NONE, 1, 1).first, RG_TYPE_ERROR, "");
+    rg_vocabulary_free(NULL);
+    rg_vocabulary_free(v);
+}
+END_TEST
+
+START_TEST(test_out_of_memory) {
+    char text[4000] = "";
+    for (int i = 0; i < 300; i++) sprintf(text + strlen(text), "w%d ", i * 7 % 200);
+    int64_t other = -1, live = rg_live_tensors();       /* other: once the thread's lists have grown */
+    for (int64_t n = 1, failed = 1; failed; n++) {
+        {
+            RG_SCOPE();
+            rg_memory_fail_at(n);
+            rg_vocabulary *v = rg_vocabulary_new(text, .unknown = "?");
+            rg_tensor *t = rg_encode(v, text);
+            rg_pair parts = rg_split_text(t, 0.5), b = rg_get_batch(parts.first, 3, 4);
+            const char *again = rg_decode(v, b.second);
+            rg_memory_fail_at(0);
+            failed = !v || !t || !parts.first || !parts.second || !b.first || !b.second || !again;
+            ck_assert_int_eq(rg_error_code(), failed ? RG_OUT_OF_MEMORY : RG_OK);
+            rg_error_clear();
+            rg_vocabulary_free(v);
+        }
+        ck_assert_int_eq(rg_live_tensors(), live);
+        if (other < 0) other = rg_memory_stats().other;
+        ck_assert_int_eq(rg_memory_stats().other, other);
+        ck_assert_int_lt(n, 1000);
+    }
+}
+END_TEST
+
+/* Threads make and read vocabularies at once. */
+static void *reader(void *shared) {
+    for (int i = 0; i < 50; i++) {
+        RG_SCOPE();
+        rg_vocabulary *own = rg_vocabulary_new(WORDS[0].text);
+        ck_assert(own && rg_equal(rg_encode(own, WORDS[0].text), rg_encode(shared, WORDS[0].text)));
+        rg_vocabulary_free(own);
+    }
+    return NULL;
+}
+
+START_TEST(test_threads) {
+    rg_vocabulary *v = rg_vocabulary_new(WORDS[0].text);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, reader, v);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    rg_vocabulary_free(v);
+}
+END_TEST
+
+RG_TESTS(text, test_words, test_characters, test_unknown_words, test_batches, test_train_and_validation,
+         test_nothing_in_nothing_out, test_out_of_memory, test_threads)
