@@ -6,4 +6,5 @@
 #include "autograd/ops.h"
 #include "nn/nn.h"
 #include "nn/text.h"
+#include "nn/transformer.h"
 #endif

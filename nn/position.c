@@ -1,0 +1,62 @@
+/*
+ * position.c: where in the sequence a row stands: learned, sinusoidal and rotary.
+ */
+#include "transformer.h"
+#include "tensor/internal.h"
+
+#include <math.h>
+
+rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
+    if (!self || !rg_check(x, "positions")) return NULL;
+    if (x->ndim < 2)
+        return rg_fail(RG_RUNTIME_ERROR, "positions", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
+    RG_SCOPE();
+    rg_tensor *y = NULL, *table = self->weight ? self->weight : self->pe, *cos = self->cos;
+    int64_t length = x->size[x->ndim - 2], half = x->size[x->ndim - 1] / 2;
+    if (table) {
+        y = rg_add(x, rg_narrow(table, 0, start, length));
+    } else {
+        rg_tensor *turned = rg_cat(RG_LIST(rg_neg(rg_narrow(x, -1, half, half)), rg_narrow(x, -1, 0, half)), -1);
+        y = rg_add(rg_mul(x, rg_narrow(cos, 0, start, length)), rg_mul(turned, rg_narrow(self->sin, 0, start, length)));
+    }
+    return y ? rg_escape(y) : NULL;
+}
+
+static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) { return rg_positions_forward((rg_positions *)m, x, 0); }
+
+static const rg_module_class learned_class    = { .name = "LearnedPositions", .forward = positions_forward };
+static const rg_module_class sinusoidal_class = { .name = "SinusoidalPositions", .forward = positions_forward };
+static const rg_module_class rotary_class     = { .name = "RotaryPositions", .forward = positions_forward };
+
+/* position / base^(2i/dim), of (max_len, dim/2 rounded up) */
+static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
+    rg_dtype dtype = rg_default_dtype();
+    rg_tensor *inverse = rg_exp(rg_mul(rg_to(rg_arange_step(0, dim, 2), dtype), -log(base) / (double)dim));
+    return rg_outer(rg_to(rg_arange(max_len), dtype), inverse);
+}
+
+rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
+    RG_SCOPE();
+    rg_positions *self = RG_MODULE(rg_positions, &learned_class);
+    RG_PARAMETER(self, weight, rg_randn(max_len, dim));
+    return RG_READY(self);
+}
+
+rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
+    RG_SCOPE();
+    rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
+    rg_tensor *angles = position_angles(max_len, dim, 10000);
+    rg_tensor *both = rg_flatten(rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1), 1, 2);
+    RG_BUFFER(self, pe, rg_contiguous(rg_narrow(both, 1, 0, dim)));
+    return RG_READY(self);
+}
+
+rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base) {
+    RG_SCOPE();
+    if (dim % 2) return rg_fail(RG_VALUE_ERROR, "rotary_positions", "dim must be even, but got %lld", (long long)dim);
+    rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
+    rg_tensor *angles = position_angles(max_len, dim, base), *both = rg_cat(RG_LIST(angles, angles), 1);
+    RG_BUFFER(self, cos, rg_cos(both));
+    RG_BUFFER(self, sin, rg_sin(both));
+    return RG_READY(self);
+}

@@ -1,0 +1,72 @@
+/*
+ * transformer.h: attention, positions, and the models made of them.
+ */
+#ifndef RG_TRANSFORMER_H
+#define RG_TRANSFORMER_H
+
+#include "nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* ---- attention.c -------------------------------------------------------------------
+ * The notebook's: softmax(q k^T / sqrt(d_out_kq)) v with q = x w_query and so on. */
+typedef struct rg_self_attention { rg_module base; rg_tensor *w_query, *w_key, *w_value; int64_t d_out_kq; } rg_self_attention;
+rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
+rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);           /* the softmax alone */
+
+/* torch.nn.MultiheadAttention. rg_call(m, x) is the output of x with itself. */
+typedef struct rg_multihead_attention {
+    rg_module  base;
+    rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight, *in_proj_bias, *bias_k, *bias_v;
+    rg_linear_module *out_proj;
+    int64_t    embed_dim, num_heads;
+    double     dropout;
+    bool       add_zero_attn, batch_first;
+} rg_multihead_attention;
+typedef struct rg_multihead_attention_options {
+    double  dropout       RG_DEFAULT(0);
+    bool    bias          RG_DEFAULT(true);
+    bool    add_bias_kv   RG_DEFAULT(false);
+    bool    add_zero_attn RG_DEFAULT(false);
+    int64_t kdim          RG_DEFAULT(0);                /* 0: embed_dim */
+    int64_t vdim          RG_DEFAULT(0);
+    bool    batch_first   RG_DEFAULT(false);            /* (N, L, E) in place of (L, N, E) */
+} rg_multihead_attention_options;
+rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads, rg_multihead_attention_options o);
+#define rg_nn_multihead_attention(embed_dim, num_heads, ...) rg_nn_multihead_attention_with(embed_dim, num_heads, \
+    RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
+
+typedef struct rg_multihead_options {
+    rg_tensor *key_padding_mask     RG_DEFAULT(RG_NONE);    /* (N, S); bool: true is left out; or floats to be added */
+    bool       need_weights         RG_DEFAULT(true);
+    rg_tensor *attn_mask            RG_DEFAULT(RG_NONE);    /* (L, S) or (N num_heads, L, S), likewise */
+    bool       average_attn_weights RG_DEFAULT(true);
+    bool       is_causal            RG_DEFAULT(false);      /* a hint that attn_mask, which must be given, is */
+} rg_multihead_options;
+typedef struct rg_attended { rg_tensor *output, *weights; } rg_attended;    /* weights RG_NONE: not asked for; NULL, NULL: failed */
+rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_tensor *query, rg_tensor *key, rg_tensor *value,
+                                                rg_multihead_options o);
+#define RG_MULTIHEAD_(...) RG_KEYWORDS(rg_multihead_options, (.key_padding_mask = RG_NONE, .need_weights = true, \
+                               .attn_mask = RG_NONE, .average_attn_weights = true), __VA_ARGS__)
+#define rg_multihead_attention_forward(m, query, key, value, ...) \
+    rg_multihead_attention_forward_with(m, query, key, value, RG_MULTIHEAD_(__VA_ARGS__))
+rg_tensor *rg_generate_square_subsequent_mask(int64_t n);                   /* -inf above the diagonal, else 0 */
+
+/* ---- position.c: modules for x of (..., length, dim) ------------------------------------
+ * Learned and sinusoidal positions are added to x; rotary ones turn it: with halves
+ * x = (a, b), (a cos - b sin, b cos + a sin), as Hugging Face's LLaMA has it. Angles are
+ * position / base^(2i/dim). */
+typedef struct rg_positions { rg_module base; rg_tensor *weight, *pe, *cos, *sin; } rg_positions;
+rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);        /* drawn as Embedding's weight */
+rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);     /* pe: sin and cos in turn */
+rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
+rg_tensor    *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);   /* rg_call: from 0 */
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,179 @@
+"""Writes attention.h, transformer.h and gpt.h: what PyTorch makes of attention, positions, encoder layers and a GPT.
+
+    for part in attention transformer gpt; do python3 tests/golden/transformer.py $part > tests/golden/$part.h; done
+
+A case draws its module after torch.manual_seed(1) and its inputs after torch.manual_seed(2), in float64; what follows in
+its name is the output (y), the weights (w), and every gradient, one behind the other (g), of the sum of y times a draw.
+"""
+import math
+import sys
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+warnings.simplefilter("ignore")
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+out, pool = [], []
+
+
+def put(name, *tensors):
+    values = [v for t in tensors for v in t.detach().double().flatten().tolist()]
+    out.append((name, len(pool), len(values)))
+    pool.extend(values)
+
+
+def drawn(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def run(name, module, inputs, f=None, train=False):
+    """f: of the module and the inputs, else the module itself."""
+    module.train(train)
+    torch.manual_seed(3)
+    y = f(module, *inputs) if f else module(*inputs)
+    y = y if isinstance(y, tuple) else (y,)
+    y = [t for t in y if t is not None]
+    put(name + ".y", *y)
+    torch.manual_seed(4)
+    loss = sum((t * torch.randn(t.shape)).sum() for t in y)
+    leaves = [x for x in inputs if x.is_floating_point()] + list(module.parameters())
+    put(name + ".g", *torch.autograd.grad(loss, leaves))
+
+
+def name_state(name, module):
+    out.append((name + ".keys", " ".join(module.state_dict()), -1))
+
+
+# ---- attention ----------------------------------------------------------------------------------------------
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, d_in, d_out_kq, d_out_v):
+        super().__init__()
+        self.d_out_kq = d_out_kq
+        self.w_query = nn.Parameter(torch.randn(d_in, d_out_kq))
+        self.w_key = nn.Parameter(torch.randn(d_in, d_out_kq))
+        self.w_value = nn.Parameter(torch.randn(d_in, d_out_v))
+
+    def forward(self, x):
+        queries, keys, values = x @ self.w_query, x @ self.w_key, x @ self.w_value
+        return torch.softmax(queries @ keys.mT / self.d_out_kq**0.5, dim=-1) @ values
+
+
+def masks(q, k, heads, attn, padding):
+    """The masks of a case; no row is left out altogether."""
+    length, keys, batch = q, k, 2
+    torch.manual_seed(5)
+    shape = (length, keys) if attn[-1:] == "2" else (batch * heads, length, keys)
+    a = p = None
+    if attn[:1] == "b":
+        a = torch.rand(shape) < 0.4
+        a[..., 0] = False
+    elif attn[:1] == "f":
+        a = torch.randn(shape)
+    elif attn == "causal2":
+        a = nn.Transformer.generate_square_subsequent_mask(length)
+    if padding == "b":
+        p = torch.tensor([[False] * keys, [False] * (keys - 1) + [True]])
+    elif padding == "f":
+        p = torch.randn(batch, keys)
+    return a, p
+
+
+def multihead(name, how, attn="", padding="", **call):
+    """Self-attention where kdim isn't given, else of a key and a value."""
+    train = how.pop("train", False)
+    cross = how.pop("cross", False)
+    torch.manual_seed(1)
+    m = nn.MultiheadAttention(4, 2, **how)
+    first = how.get("batch_first", False)
+    torch.manual_seed(2)
+    sides = [(3, 4)] + [(5, how.get("kdim") or 4), (5, how.get("vdim") or 4)] * cross
+    x = [drawn(2, n, d) if first else drawn(n, 2, d) for n, d in sides]
+    a, p = masks(3, 5 if cross else 3, 2, attn, padding)
+    options = dict(attn_mask=a, key_padding_mask=p, **call)
+    run(name, m, x, lambda m, q, k=None, v=None: m(q, q if k is None else k, q if v is None else v, **options), train)
+    name_state(name, m)
+
+
+def attention():
+    torch.manual_seed(1)
+    m = SelfAttention(3, 2, 4)
+    torch.manual_seed(2)
+    run("self", m, [drawn(6, 3)])
+    torch.manual_seed(2)
+    run("self_batched", m, [drawn(2, 5, 3)])
+    name_state("self", m)
+
+    no = dict(need_weights=False)
+    multihead("plain", {})
+    multihead("plain_fast", {}, **no)
+    multihead("each_head", {}, average_attn_weights=False)
+    multihead("no_bias", dict(bias=False), **no)
+    multihead("batch_first", dict(batch_first=True))
+    multihead("cross", dict(cross=True))
+    multihead("dims", dict(cross=True, kdim=5, vdim=6))
+    multihead("dims_fast", dict(cross=True, kdim=5, vdim=6, batch_first=True, bias=False), **no)
+    multihead("bool2", {}, "b2")
+    multihead("bool3", {}, "b3", **no)
+    multihead("float2", dict(cross=True), "f2", **no)
+    multihead("float3", {}, "f3")
+    multihead("padding", {}, "", "b")
+    multihead("padding_fast", dict(cross=True, batch_first=True), "", "f", **no)
+    multihead("both", {}, "b3", "b")
+    multihead("both_fast", {}, "f2", "f", **no)
+    multihead("causal", {}, "causal2", "", is_causal=True)
+    multihead("causal_fast", {}, "causal2", "", is_causal=True, **no)
+    multihead("causal_padding", {}, "causal2", "b", is_causal=True, **no)
+    multihead("extra", dict(cross=True, add_bias_kv=True, add_zero_attn=True), "b2", "b")
+    multihead("extra_fast", dict(add_bias_kv=True, add_zero_attn=True), "f3", **no)
+    multihead("dropout", dict(dropout=0.3, train=True))
+    multihead("dropout_fast", dict(dropout=0.3, train=True, batch_first=True), **no)
+
+    torch.manual_seed(1)
+    m = nn.MultiheadAttention(4, 2)
+    torch.manual_seed(2)
+    x, pad = [drawn(3, 4)], torch.tensor([False, False, True])
+    run("unbatched", m, x, lambda m, q: m(q, q, q, key_padding_mask=pad))
+
+    torch.manual_seed(2)
+    x, at = torch.randn(2, 6, 4), torch.arange(20.0)[:, None]
+    angle = at / 10000 ** (torch.arange(0, 4, 2) / 4)
+    pe = torch.zeros(20, 4)
+    pe[:, 0::2], pe[:, 1::2] = angle.sin(), angle.cos()
+    put("sinusoidal.y", x + pe[3:9])
+    cos, sin = torch.cat([angle, angle], -1).cos()[3:9], torch.cat([angle, angle], -1).sin()[3:9]
+    put("rotary.y", x * cos + torch.cat([-x[..., 2:], x[..., :2]], -1) * sin)
+    torch.manual_seed(1)
+    put("learned.y", x + nn.Embedding(20, 4).weight[3:9])
+
+
+# ---- writing ------------------------------------------------------------------------------------------------
+
+
+def main(part):
+    globals()[part]()
+    print("/* %s.h: made by transformer.py with PyTorch %s. */" % (part, torch.__version__.split("+")[0]))
+    print("static const struct { const char *name; int at, n; } GOLDEN[] = {")
+    for name, at, n in out:
+        if n >= 0:
+            print('    { "%s", %d, %d },' % (name, at, n))
+    print("};\nstatic const struct { const char *name, *keys; } GOLDEN_KEYS[] = {")
+    for name, keys, n in out:
+        if n < 0:
+            print('    { "%s", "%s" },' % (name, keys))
+    print("};\nstatic const double GOLDEN_VALUES[] = {")
+    line = "   "
+    for v in pool:
+        text = " %s," % (repr(v) if math.isfinite(v) else "-INFINITY" if v < 0 else "INFINITY" if v > 0 else "NAN")
+        if len(line) + len(text) > 116:
+            print(line)
+            line = "   "
+        line += text
+    print(line + "\n};")
+
+
+main(sys.argv[1])
