@@ -103,7 +103,7 @@ static void sort_nodes(run *r) {
     size_t sorted = 1;
     while (sorted < r->n && r->node[sorted]->order < r->node[sorted - 1]->order) sorted++;
     if (sorted >= r->n) return;
-    for (size_t gap = r->n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+    for (size_t gap = r->n > FEW ? r->n / 2 : 1; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
         for (size_t i = gap; i < r->n; i++) {
             rg_node *n = r->node[i];
             size_t j = i;

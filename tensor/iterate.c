@@ -58,9 +58,11 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     char *p[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS];
     int k = 0;
-    for (; k < n && t[k]->flags & RG_CONTIGUOUS && t[k]->numel == t[0]->numel; k++) {   /* it has all of t[0]'s dims */
+    for (; k < n && t[k]->flags & RG_CONTIGUOUS; k++) {
         p[k] = t[k]->data;
-        step[k] = (int64_t)rg_sizeof(t[k]->dtype);
+        if (t[k]->numel == t[0]->numel) step[k] = (int64_t)rg_sizeof(t[k]->dtype);      /* it has all of t[0]'s dims */
+        else if (t[k]->numel == 1) step[k] = 0;
+        else break;
     }
     if (RG_LIKELY(k == n)) {
         if (t[0]->numel) inner(p, step, t[0]->numel, context);

@@ -32,6 +32,7 @@ bool rg_check_dims(const char *op, int n) {
 
 bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {
     int n = RG_MAX(a->ndim, b->ndim);
+    if (rg_same_shape(a, b)) return rg_copy_shape(out, a), true;
     for (int i = n - 1; i >= 0; i--) {
         int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
         int64_t sa = ia < 0 ? 1 : a->size[ia], sb = ib < 0 ? 1 : b->size[ib];

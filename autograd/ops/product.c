@@ -40,6 +40,10 @@ static rg_tensor product_folded(const rg_tensor *t) {
 
 /* y's shape: the batches broadcast; a vector has no rows or columns. */
 static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b) {
+    if (a->ndim == 2 && b->ndim == 2) {
+        y->ndim = 2, y->size[0] = a->size[0], y->size[1] = b->size[1];
+        return true;
+    }
     rg_tensor batch_a = *a, batch_b = *b;
     batch_a.ndim = (uint8_t)RG_MAX(a->ndim - 2, 0);
     batch_b.ndim = (uint8_t)RG_MAX(b->ndim - 2, 0);
@@ -52,6 +56,10 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
 /* Makes *gin a^T b or a b or a b^T, of matrices; with folding, of all their rows, which is left to the rule if they
  * aren't contiguous. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, bool fold) {
+    if (a->ndim == 2 && b->ndim == 2) {
+        *gin = rg_new(a->dtype, 2, (int64_t[]){ a->size[turn_a], b->size[!turn_b] });
+        return *gin && k_matmul_with(*gin, a, turn_a, b, turn_b, 1, 0);
+    }
     rg_tensor l = *a, r = *b, y = { 0 };
     if (fold && !(a->flags & b->flags & RG_CONTIGUOUS)) return true;
     if (fold) l = product_folded(&l), r = product_folded(&r);
@@ -116,6 +124,7 @@ static bool matmul_shape(rg_call *c) {
 
 static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0], *b = c->in[1];
+    if (RG_LIKELY(a->ndim > 1 && b->ndim > 1)) return k_matmul(c->out[0], a, b);
     rg_tensor y = *c->out[0], row, column;
     if (a->ndim == 1) {
         row = product_raise(*a, 0);

@@ -91,6 +91,13 @@ void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
 }
 
 void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index) {
+    if (dim == 0 && t->ndim && index->numel && row->flags & t->flags & index->flags & RG_CONTIGUOUS) {      /* whole slices */
+        int64_t n = row->numel / index->numel, bytes = (int64_t)rg_sizeof(t->dtype), step = t->stride[0] * bytes;
+        char *p[] = { row->data, t->data, index->data };
+        for (int64_t i = 0; i < index->numel; i++, p[0] += n * bytes, p[2] += sizeof(int64_t))
+            index_loops[how][row->dtype](p, (int64_t[]){ bytes, bytes, 0 }, n, &step);
+        return;
+    }
     rg_tensor base = *t, along = *index;
     int n = row->ndim - t->ndim + 1;                    /* so many dims of the row are the index's */
     rg_copy_shape(&base, row);

@@ -79,8 +79,10 @@ void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, d
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 rg_tensor k_turned(const rg_tensor *t);                  /* t with its last two dims exchanged */
-bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
-bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta);  /* y = alpha a b + beta y */
+/* y = alpha a b + beta y; turn: with a's or b's last two dims exchanged. false: out of memory */
+bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta);
+#define k_addmatmul(y, a, b, alpha, beta) k_matmul_with(y, a, false, b, false, alpha, beta)
+#define k_matmul(y, a, b)                 k_addmatmul(y, a, b, 1, 0)
 
 /* attention.c: y, and with g the gradients gin[], each of which may be NULL; in[]: q, k, v of (batch, heads, n, size); mask of
  * q's dtype or NULL */

@@ -48,6 +48,9 @@ K_ROUNDING(double, 0x1p52)
 enum { K_LANES = 16 };
 #define K_PLUS(a, b)    ((a) + (b))
 #define K_GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))      /* NaN is the greatest */
+#define K_FOLD_LANES(lane, fold)                                                                \
+    for (int half_ = K_LANES / 2; half_; half_ /= 2)                                            \
+        for (int l = 0; l < half_; l++) lane[l] = fold(lane[l], lane[l + half_]);
 #define K_FOLD(result, n, first, fold, value) do {                                              \
         __typeof__(result) lane_[K_LANES];                                                      \
         int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
@@ -55,8 +58,7 @@ enum { K_LANES = 16 };
         for (int64_t j = 0; j < whole_; j += K_LANES)                                           \
             for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = fold(lane_[l], value); } \
         for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] = fold(lane_[i - whole_], value); \
-        for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
-            for (int l = 0; l < half_; l++) lane_[l] = fold(lane_[l], lane_[l + half_]);        \
+        K_FOLD_LANES(lane_, fold)                                                               \
         result = lane_[0];                                                                      \
     } while (0)
 

@@ -12,6 +12,7 @@ typedef uint64_t matmul_wrapping;                       /* integers wrap around 
 
 /* Steps along k that stay in cache: of MC packed rows of a, and NC packed columns of b. */
 enum { MATMUL_KC = 256, MATMUL_MC = 192, MATMUL_NC = 1536 };
+enum { MATMUL_TINY_K = 16 };
 
 /* Rows or columns to make room for: whole panels of any instruction set. */
 static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? limit : (n + 95) / 96 * 96; }
@@ -23,19 +24,20 @@ static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? lim
 
 #define BYTES 16
 #define MR 4
-#define FMA FMA_PLAIN
 #define T float
 #define SUFFIX f32
+#define FMA FMA_PLAIN
 #include "matmul_tile.h"
 #define T double
 #define SUFFIX f64
+#define FMA FMA_PLAIN
 #include "matmul_tile.h"
 #define T matmul_wrapping
 #define SUFFIX i64
+#define FMA FMA_PLAIN
 #include "matmul_tile.h"
 #undef BYTES
 #undef MR
-#undef FMA
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -52,12 +54,10 @@ static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? lim
 #define SUFFIX f32_avx2
 #define FMA _mm256_fmadd_ps
 #include "matmul_tile.h"
-#undef FMA
 #define T double
 #define SUFFIX f64_avx2
 #define FMA _mm256_fmadd_pd
 #include "matmul_tile.h"
-#undef FMA
 #undef BYTES
 #undef MR
 #ifdef __clang__
@@ -71,18 +71,19 @@ static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? lim
 #define T float
 #define SUFFIX f32_avx512
 #define FMA _mm512_fmadd_ps
+#define MASK_LOAD _mm512_maskz_loadu_ps
+#define MASK_STORE _mm512_mask_storeu_ps
 #include "matmul_tile.h"
-#undef FMA
 #define T double
 #define SUFFIX f64_avx512
 #define FMA _mm512_fmadd_pd
+#define MASK_LOAD _mm512_maskz_loadu_pd
+#define MASK_STORE _mm512_mask_storeu_pd
 #include "matmul_tile.h"
-#undef FMA
 #define T matmul_wrapping
 #define SUFFIX i64_avx512
 #define FMA FMA_PLAIN
 #include "matmul_tile.h"
-#undef FMA
 #undef BYTES
 #undef MR
 #ifdef __clang__
@@ -131,11 +132,12 @@ static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, con
     return offset * (int64_t)rg_sizeof(t->dtype);
 }
 
-bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double alpha, double beta) {
+bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
     int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
     matmul_sizes z = {
-        .m = a->size[na], .n = b->size[nb + 1], .k = a->size[na + 1], .y_row = y->stride[ny], .y_col = y->stride[ny + 1],
-        .a_row = a->stride[na], .a_col = a->stride[na + 1], .b_row = b->stride[nb], .b_col = b->stride[nb + 1],
+        .m = a->size[na + turn_a], .n = b->size[nb + !turn_b], .k = a->size[na + !turn_a],
+        .y_row = y->stride[ny], .y_col = y->stride[ny + 1], .a_row = a->stride[na + turn_a],
+        .a_col = a->stride[na + !turn_a], .b_row = b->stride[nb + turn_b], .b_col = b->stride[nb + !turn_b],
     };
     if (y->numel == 0) return true;
     for (; nb == 0 && ny > 0 && ny == na; ny--, na--) { /* one b for all: rows that go on evenly are one matrix */
@@ -153,12 +155,13 @@ bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double al
         b = t, nb = n;
     }
     void *room = NULL;
+    matmul_product *product = matmul_best()->by_dtype[y->dtype];
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = z.k == 0 || z.m <= (dots ? 16 : 4) || z.y_col != 1 || z.m * z.n <= 1000 / RG_MAX(z.k, 1);
+    bool in_place = (double)z.m * (double)z.n * (double)z.k <= 1000 || z.m <= (dots ? 16 : 4) || z.y_col != 1;
+    if (in_place && ny == 0) return product(&z, y->data, a->data, b->data, alpha, beta, room), true;
     size_t bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (matmul_panels(z.m, MATMUL_MC) + matmul_panels(z.n, MATMUL_NC)))
                    * rg_sizeof(y->dtype);
     if (!in_place && !(room = rg_alloc(bytes, RG_MEM_OTHER))) return false;
-    matmul_product *product = matmul_best()->by_dtype[y->dtype];
     int64_t batches = 1, at[RG_MAX_DIMS] = { 0 };
     for (int d = 0; d < ny; d++) batches *= y->size[d];
     for (int64_t batch = 0; batch < batches; batch++) {
@@ -170,4 +173,3 @@ bool k_addmatmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double al
     return true;
 }
 
-bool k_matmul(rg_tensor *y, const rg_tensor *a, const rg_tensor *b) { return k_addmatmul(y, a, b, 1, 0); }

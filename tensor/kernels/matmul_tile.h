@@ -5,6 +5,7 @@
  *   T, SUFFIX     the type, and what to put behind the functions' names
  *   BYTES         of a vector; FMA(a, b, c) = a b + c on vectors
  *   MR            rows of a register tile, which is two vectors wide
+ *   MASK_LOAD, MASK_STORE    of the first few elements of a vector, if there are such instructions
  *
  * Every element is a sum over k in rising order (of vectors and then their
  * elements in a dot product), whatever the sizes of the rest.
@@ -49,6 +50,35 @@ static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T al
         }
 }
 
+/* n <= W elements, `step` apart, as a vector that is filled up with zeros. */
+static inline V NAME(load)(const T *p, int64_t n, int64_t step) {
+#ifdef MASK_LOAD
+    if (step == 1) return (V)MASK_LOAD((1u << n) - 1, p);
+#endif
+    T v[W] = { 0 };
+    for (int64_t j = 0; j < n; j++) v[j] = p[j * step];
+    return *(V *)v;
+}
+
+static inline void NAME(store)(T *p, int64_t n, V v) {
+#ifdef MASK_STORE
+    MASK_STORE((void *)p, (1u << n) - 1, v);
+#else
+    for (int64_t j = 0; j < n; j++) p[j] = v[j];
+#endif
+}
+
+/* y = a b, with a row of y in one register. */
+static void NAME(tiny)(const matmul_sizes *z, T *y, const T *a, const T *b) {
+    V rows[MATMUL_TINY_K];
+    for (int64_t l = 0; l < z->k; l++) rows[l] = NAME(load)(b + l * z->b_row, z->n, z->b_col);
+    for (int64_t i = 0; i < z->m; i++) {
+        V sum = { 0 };
+        for (int64_t l = 0; l < z->k; l++) sum += a[i * z->a_row + l * z->a_col] * rows[l];
+        NAME(store)(y + i * z->y_row, z->n, sum);
+    }
+}
+
 /* Panels of `width` rows, each panel step by step along k; zeros beyond the last row. */
 static void NAME(pack)(T *to, int width, const T *from, int64_t rows, int64_t k, int64_t row, int64_t col) {
     for (int64_t r = 0; r < rows; r += width, to += width * k, from += width * row) {
@@ -89,7 +119,8 @@ static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const
     T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta_first = MATMUL_NUMBER(beta_);
     const T *a = a_, *b = b_;
     if (!room) {
-        NAME(thin)(z, y, a, b, alpha, beta_first);
+        if (z->n <= W && z->k <= MATMUL_TINY_K && z->y_col == 1 && alpha == 1 && beta_first == 0) NAME(tiny)(z, y, a, b);
+        else NAME(thin)(z, y, a, b, alpha, beta_first);
         return;
     }
     T *pa = room, *pb = pa + RG_MIN(z->k, MATMUL_KC) * matmul_panels(z->m, MATMUL_MC);
@@ -118,3 +149,6 @@ static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const
 #undef NR
 #undef T
 #undef SUFFIX
+#undef FMA
+#undef MASK_LOAD
+#undef MASK_STORE

@@ -6,7 +6,7 @@
 #include "loops.h"
 
 /* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
-typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last; } softmax_context;
+typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last, short_rows; } softmax_context;
 
 enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
 
@@ -55,6 +55,22 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             for (int64_t i = 0; i < c->n; i++) y[i] *= total;                                   \
         }                                                                                       \
     }                                                                                           \
+    /* The same for many rows, each shorter than the lanes are many: one loop for all exponentials. */ \
+    static void softmax_short_##T(int64_t n, int64_t rows, T *restrict y, const T *restrict x)  \
+    {                                                                                           \
+        for (int64_t r = 0; r < rows; r++) {                                                    \
+            T max = x[r * n];                                                                   \
+            for (int64_t i = r * n + 1; i < r * n + n; i++) max = K_GREATER(max, x[i]);         \
+            for (int64_t i = r * n; i < r * n + n; i++) y[i] = x[i] - max;                      \
+        }                                                                                       \
+        for (int64_t i = 0; i < rows * n; i++) y[i] = EXP(y[i]);                                \
+        for (int64_t r = 0; r < rows; r++) {                                                    \
+            T lane[K_LANES] = { 0 }, *row = y + r * n;                                          \
+            for (int64_t i = 0; i < n; i++) lane[i] = row[i];                                   \
+            K_FOLD_LANES(lane, K_PLUS);                                                         \
+            for (int64_t i = 0; i < n; i++) row[i] *= 1 / lane[0];                              \
+        }                                                                                       \
+    }                                                                                           \
     static void softmax_##T(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
@@ -63,7 +79,8 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             const T *x = (const T *)(p[1] + r * s[1]);                                          \
             T *y = (T *)(p[0] + r * s[0]);                                                      \
             R = side ? RG_MIN(rows - r, SOFTMAX_SIDE) : 1;                                      \
-            if (c->last && c->y_step == 1 && c->x_step == 1) softmax_row_##T(c, y, x);          \
+            if (c->short_rows) softmax_short_##T(c->n, R = RG_MIN(rows - r, SOFTMAX_SIDE), y, x); \
+            else if (c->last && c->y_step == 1 && c->x_step == 1) softmax_row_##T(c, y, x);     \
             else softmax_side_##T(c, R, y, x);                                                  \
         }                                                                                       \
     }                                                                                           \
@@ -107,13 +124,27 @@ static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step) {
 
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = x->ndim ? x->size[dim] : 1, .kind = kind, .last = dim >= x->ndim - 1 };
+    rg_loop *loop = x->dtype == RG_FLOAT32 ? softmax_float : softmax_double;
+    if (c.last && x->numel && x->flags & y->flags & RG_CONTIGUOUS) {
+        int64_t row = c.n * (int64_t)rg_sizeof(x->dtype);
+        c.y_step = c.x_step = 1;
+        c.short_rows = c.n <= K_LANES && kind == K_SOFTMAX_PLAIN;
+        loop((char *[]){ y->data, x->data }, (int64_t[]){ row, row }, x->numel / c.n, &c);
+        return;
+    }
     rg_tensor ry = softmax_rows(y, dim, &c.y_step), rx = softmax_rows(x, dim, &c.x_step);
-    if (x->numel) rg_each(2, (rg_tensor *[]){ &ry, &rx }, x->dtype == RG_FLOAT32 ? softmax_float : softmax_double, &c);
+    if (x->numel) rg_each(2, (rg_tensor *[]){ &ry, &rx }, loop, &c);
 }
 
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .kind = kind };
+    rg_loop *loop = y->dtype == RG_FLOAT32 ? softmax_backward_float : softmax_backward_double;
+    if (dim >= y->ndim - 1 && y->numel && gx->flags & g->flags & y->flags & RG_CONTIGUOUS) {
+        int64_t row = c.n * (int64_t)rg_sizeof(y->dtype);
+        c.y_step = c.x_step = c.g_step = 1;
+        loop((char *[]){ gx->data, g->data, y->data }, (int64_t[]){ row, row, row }, y->numel / c.n, &c);
+        return;
+    }
     rg_tensor rx = softmax_rows(gx, dim, &c.y_step), rg = softmax_rows(g, dim, &c.g_step), ry = softmax_rows(y, dim, &c.x_step);
-    if (y->numel) rg_each(3, (rg_tensor *[]){ &rx, &rg, &ry },
-                          y->dtype == RG_FLOAT32 ? softmax_backward_float : softmax_backward_double, &c);
+    if (y->numel) rg_each(3, (rg_tensor *[]){ &rx, &rg, &ry }, loop, &c);
 }
