@@ -5,6 +5,7 @@
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
 #include "nn/nn.h"
+#include "nn/init.h"
 #include "nn/text.h"
 #include "nn/transformer.h"
 #endif

@@ -9,10 +9,11 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <math.h>
+#include <stdio.h>
 
 enum { TRACE_DEPTH = 24 };
 
-typedef struct { int n; void *address[TRACE_DEPTH]; } trace;
+typedef struct { int n; void *address[TRACE_DEPTH]; char module[128]; } trace;
 
 static _Atomic bool anomaly_on;
 
@@ -46,6 +47,7 @@ static double odd_element(rg_tensor *t) {
 /* ---- saying where ---------------------------------------------------------------------- */
 
 static void add_trace(rg_text *text, const trace *t) {
+    if (t && *t->module) rg_text_add(text, ", in module %s", t->module);
     rg_text_add(text, "; forward call: %s", t ? "" : "not recorded");
     for (int i = 0, shown = 0; t && i < t->n && shown < 8; i++) {
         Dl_info at;
@@ -74,6 +76,7 @@ bool rg_watch_forward(const rg_call *c, rg_node *n) {
     if (!anomaly_on) return true;
     trace here;
     here.n = backtrace(here.address, TRACE_DEPTH);
+    snprintf(here.module, sizeof here.module, "%s", rg_inside ? rg_inside : "");
     if (n && (n->trace = rg_alloc(sizeof here, RG_MEM_OTHER))) memcpy(n->trace, &here, sizeof here);
     if (n && !n->trace) return false;
     if (c->op->view) return true;                       /* the same numbers, and maybe far more often */

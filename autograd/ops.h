@@ -335,8 +335,9 @@ typedef struct rg_loss_options {
     double       delta        RG_DEFAULT(1);            /* huber */
     bool         log_target   RG_DEFAULT(false);        /* kl_div */
 } rg_loss_options;
-#define RG_LOSS_(f, x, t, ...) RG_IN_ORDER_2(f, __COUNTER__, x, t, RG_KEYWORDS(rg_loss_options, (.weight = RG_NONE, .pos_weight = RG_NONE, \
-                                   .ignore_index = -100, .beta = 1, .delta = 1), __VA_ARGS__))
+#define RG_LOSS_OPTIONS_(...) RG_KEYWORDS(rg_loss_options, (.weight = RG_NONE, .pos_weight = RG_NONE, .ignore_index = -100, \
+                                          .beta = 1, .delta = 1), __VA_ARGS__)
+#define RG_LOSS_(f, x, t, ...) RG_IN_ORDER_2(f, __COUNTER__, x, t, RG_LOSS_OPTIONS_(__VA_ARGS__))
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o);            /* (x - t)^2 */
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o);             /* |x - t| */
 rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o);

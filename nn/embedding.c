@@ -22,15 +22,16 @@ static const rg_module_class embedding_module_class = {
 };
 
 /* torch draws the table from N(0, 1), and then clears the row of the padding. */
-rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim, rg_embedding_options o) {
+rg_embedding_module *rg_nn_embedding_with(int64_t n, int64_t dim, rg_embedding_options o) {
     RG_SCOPE();
-    rg_embedding_module *self = RG_MODULE(rg_embedding_module, &embedding_module_class);
-    if (!self) return NULL;
-    self->num_embeddings = num_embeddings;
-    self->embedding_dim = embedding_dim;
-    self->padding_idx = o.padding_idx < 0 && o.padding_idx != INT64_MIN ? o.padding_idx + num_embeddings : o.padding_idx;
-    rg_tensor *table = rg_randn(num_embeddings, embedding_dim);
-    if (o.padding_idx != INT64_MIN && !rg_zero_(rg_select(table, 0, self->padding_idx))) table = NULL;
+    bool padded = o.padding_idx != INT64_MIN;
+    if (padded && (o.padding_idx >= n || o.padding_idx < -n))
+        return rg_fail(RG_VALUE_ERROR, "Embedding", "Padding_idx must be within num_embeddings");
+    if (padded && o.padding_idx < 0) o.padding_idx += n;
+    rg_embedding_module *self = RG_MODULE(rg_embedding_module, &embedding_module_class, .num_embeddings = n,
+                                          .embedding_dim = dim, .padding_idx = o.padding_idx);
+    rg_tensor *table = rg_randn(n, dim);
+    if (padded && !rg_zero_(rg_select(table, 0, o.padding_idx))) table = NULL;
     RG_PARAMETER(self, weight, table);
     return RG_READY(self);
 }

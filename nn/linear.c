@@ -2,7 +2,7 @@
  * linear.c: Linear: y = x weight^T + bias.
  */
 #include "nn.h"
-#include "tensor/internal.h"
+#include "init.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,15 +22,11 @@ static const rg_module_class linear_module_class = {
     .name = "Linear", .forward = linear_module_forward, .extra_repr = linear_module_repr,
 };
 
-/* torch draws both from U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
-rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, rg_linear_options o) {
-    RG_SCOPE();
-    double bound = in_features > 0 ? 1 / sqrt((double)in_features) : 0;
-    rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class);
-    if (!self) return NULL;
-    self->in_features = in_features;
-    self->out_features = out_features;
-    RG_PARAMETER(self, weight, rg_uniform_(rg_empty(out_features, in_features), -bound, bound));
-    RG_PARAMETER(self, bias, o.bias ? rg_uniform_(rg_empty(out_features), -bound, bound) : RG_NONE);
+/* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
+rg_linear_module *rg_nn_linear_with(int64_t in, int64_t out, rg_linear_options o) {
+    double bound = in > 0 ? 1 / sqrt((double)in) : 0;
+    rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class, .in_features = in, .out_features = out);
+    RG_PARAMETER(self, weight, rg_nn_init_kaiming_uniform_(rg_empty(out, in), .a = sqrt(5)));
+    RG_PARAMETER(self, bias, o.bias ? rg_nn_init_uniform_(rg_empty(out), -bound, bound) : RG_NONE);
     return RG_READY(self);
 }

@@ -11,13 +11,15 @@ typedef enum { PARAMETER, BUFFER, CHILD } entry_kind;
 
 typedef struct {
     entry_kind kind;
-    char       name[48];
+    bool       transient;               /* a buffer that state_dict leaves out */
+    char       name[64];
     void     **place;                   /* the field: what stands there is what counts */
 } entry;
 
 typedef struct module_hook {
     struct module_hook *next;
     int              id;
+    bool             before;            /* forward */
     rg_forward_hook *function;
     void            *context;
 } module_hook;
@@ -25,26 +27,28 @@ typedef struct module_hook {
 typedef struct rg_registry {
     size_t       bytes;                 /* of the module's struct */
     int          parents;
+    rg_module   *parent;                /* the first of them, while it lives */
     bool         failed;
     entry       *entries;
     size_t       n, room;
+    int          n_hooks;               /* ever: the next one's id */
     module_hook *hooks;
 } rg_registry;
 
+#define EACH_ENTRY(e, m) entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; e < e##_end; e++
+
 /* ---- making ---------------------------------------------------------------------- */
 
-void *rg_module_new(size_t bytes, const rg_module_class *cls) {
+void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields) {
     rg_module *m = rg_alloc(bytes, RG_MEM_OTHER);
     rg_registry *r = m ? rg_alloc(sizeof *r, RG_MEM_OTHER) : NULL;
     if (!r) {
         rg_free(m, bytes, RG_MEM_OTHER);
         return NULL;
     }
-    memset(m, 0, bytes);
+    memcpy(m, fields, bytes);
     *r = (rg_registry){ .bytes = bytes };
-    m->cls = cls;
-    m->training = true;
-    m->registry = r;
+    *m = (rg_module){ cls, true, r };
     return m;
 }
 
@@ -57,64 +61,87 @@ void *rg_module_ready(void *module) {
 
 void rg_module_free(void *module) {
     rg_module *m = module;
-    if (!m) return;
+    if (!m || m->registry->parents) return;
     rg_registry *r = m->registry;
-    if (r->parents > 1) {                               /* a child that another one shares */
-        r->parents--;
-        return;
-    }
     for (size_t i = r->n; i-- > 0;) {
-        void *v = *r->entries[i].place;
-        if (r->entries[i].kind == CHILD) rg_module_free(v);
-        else rg_drop(v);
+        if (r->entries[i].kind == CHILD) {
+            rg_module *child = *r->entries[i].place;
+            if (child->registry->parent == m) child->registry->parent = NULL;
+            child->registry->parents--;
+            rg_module_free(child);
+        } else rg_drop(*r->entries[i].place);
     }
     if (m->cls->destroy) m->cls->destroy(m);
-    while (r->hooks) {
-        module_hook *h = r->hooks;
-        r->hooks = h->next;
-        rg_free(h, sizeof *h, RG_MEM_OTHER);
-    }
+    while (r->hooks) rg_remove_forward_hook(m, r->hooks->id);
     rg_free(r->entries, r->room * sizeof(entry), RG_MEM_OTHER);
     rg_free(m, r->bytes, RG_MEM_OTHER);
     rg_free(r, sizeof *r, RG_MEM_OTHER);
 }
 
-static bool enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
-    rg_registry *r = m->registry;
-    bool ok = value && rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
-    for (size_t i = 0; i < r->n && ok; i++)
-        if (strcmp(r->entries[i].name, name) == 0) ok = rg_fail(RG_VALUE_ERROR, m->cls->name, "attribute '%s' already exists", name);
-    if (!ok) {
-        r->failed = true;
-        if (kind == CHILD) rg_module_free(value);
-        return false;
-    }
-    entry *e = &r->entries[r->n++];
-    *e = (entry){ .kind = kind, .place = place };
-    snprintf(e->name, sizeof e->name, "%s", name);
-    *place = value;
+static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
+    static const char *const what[] = { "parameter", "buffer", "module" };
+    const char *cls = m->cls->name;
+    if (!*name) return rg_fail(RG_VALUE_ERROR, cls, "%s name can't be empty string \"\"", what[kind]);
+    if (strchr(name, '.')) return rg_fail(RG_VALUE_ERROR, cls, "%s name can't contain \".\"", what[kind]);
+    if (strlen(name) >= sizeof(((entry *)0)->name)) return rg_fail(RG_VALUE_ERROR, cls, "the name '%s' is too long", name);
+    for (EACH_ENTRY(e, m))
+        if (strcmp(e->name, name) == 0) return rg_fail(RG_VALUE_ERROR, cls, "attribute '%s' already exists", name);
     return true;
 }
 
-static bool enter_tensor(rg_module *m, entry_kind kind, const char *name, rg_tensor **place, rg_tensor *value) {
-    if (value && value != RG_NONE) value = rg_keep(value);
-    if (enter(m, kind, name, (void **)place, value)) return true;
-    rg_drop(value);
-    return false;
+/* The value goes to the place only if all is well. */
+static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
+    rg_registry *r = m->registry;
+    if (!value || !may_enter(m, kind, name) || !rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry))) {
+        r->failed = true;
+        return NULL;
+    }
+    entry *e = &r->entries[r->n++];
+    *e = (entry){ .kind = kind, .place = place };
+    strcpy(e->name, name);
+    *place = value;
+    return e;
+}
+
+static entry *enter_tensor(rg_module *m, entry_kind kind, const char *name, rg_tensor **place, rg_tensor *value) {
+    if (!rg_is_none(value)) value = rg_keep(value);
+    entry *e = m ? enter(m, kind, name, (void **)place, value) : NULL;
+    if (!e) rg_drop(value);
+    return e;
 }
 
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {
-    if (value && value != RG_NONE) value = rg_set_name(rg_requires_grad_(value, true), name);
+    if (value && !rg_is_none(value)) {
+        if (!rg_is_leaf(value)) value = rg_detach(value);           /* as nn.Parameter does */
+        value = rg_requires_grad_(value, true);
+        if (value && !*rg_name(value)) value = rg_set_name(value, name);
+    }
     return enter_tensor(m, PARAMETER, name, place, value);
 }
 
-bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {
-    return enter_tensor(m, BUFFER, name, place, value);
+bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, bool persistent) {
+    entry *e = enter_tensor(m, BUFFER, name, place, value);
+    if (e) e->transient = !persistent;
+    return e;
+}
+
+static bool leads_to(rg_module *from, const rg_module *to) {
+    if (from == to) return true;
+    for (EACH_ENTRY(e, from))
+        if (e->kind == CHILD && leads_to(*e->place, to)) return true;
+    return false;
 }
 
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
-    if (!enter(m, CHILD, name, (void **)place, child)) return false;
-    child->registry->parents++;
+    if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, m ? m->cls->name : "call", "the module '%s' is RG_NONE", name);
+    bool fits = m && child && !leads_to(child, m);
+    if (m && child && !fits) rg_fail(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
+    if (m && !fits) m->registry->failed = true;
+    if (!fits || !enter(m, CHILD, name, (void **)place, child)) {
+        if (child != m) rg_module_free(child);
+        return false;
+    }
+    if (!child->registry->parents++) child->registry->parent = m;
     return true;
 }
 
@@ -129,95 +156,155 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
  * In registration order, each module and tensor once; names are joined with dots. */
 
 typedef struct walker {
-    bool   params, buffers, modules, shared;            /* what is asked for; shared: each time */
-    size_t n, text;                                     /* how many, and bytes of names */
-    size_t room, text_room;
-    rg_named *found;                                    /* NULL: only count */
-    char  *names;
+    bool      params, buffers, modules, state;          /* what is asked for; state: what is saved, each time */
+    size_t    n, room;
+    rg_named *found;
+    rg_text   names;
 } walker;
 
-static bool seen(const walker *w, const void *what) {
-    for (size_t i = 0; i < w->n; i++)
+typedef struct trail { const struct trail *above; const char *name; } trail;
+
+static void add_trail(rg_text *text, const trail *t) {
+    if (!t) return;
+    add_trail(text, t->above);
+    rg_text_add(text, "%s%s", t->above ? "." : "", t->name);
+}
+
+static bool note(walker *w, const trail *name, void *what) {
+    for (size_t i = 0; i < w->n && !w->state; i++)
         if (w->found[i].tensor == what) return true;
-    return false;
+    if (!rg_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found)) return false;
+    w->found[w->n++] = (rg_named){ (const char *)w->names.n, what };    /* an offset, while names may move */
+    add_trail(&w->names, name);
+    rg_text_add(&w->names, "%c", 0);
+    return !w->names.failed;
 }
 
-static bool note(walker *w, const char *prefix, const char *name, void *what) {
-    size_t bytes = strlen(prefix) + strlen(name) + 2;
-    if (!w->shared && seen(w, what)) return true;
-    if (!rg_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found)
-        || !rg_grow((void **)&w->names, &w->text_room, w->text + bytes, 1)) return false;
-    w->found[w->n++] = (rg_named){ (const char *)w->text, what };   /* an offset, while names may move */
-    w->text += (size_t)sprintf(w->names + w->text, "%s%s%s", prefix, *prefix && *name ? "." : "", name) + 1;
-    return true;
-}
-
-static bool wander(walker *w, rg_module *m, const char *prefix) {
-    rg_registry *r = m->registry;
-    char below[256];
-    if (w->modules && !note(w, prefix, "", m)) return false;
-    for (entry_kind kind = PARAMETER; kind <= CHILD; kind++)    /* torch's order */
-        for (entry *e = r->entries; e < r->entries + r->n; e++) {
+static bool wander(walker *w, rg_module *m, const trail *above) {
+    if (w->modules && !note(w, above, m)) return false;
+    for (entry_kind kind = PARAMETER; kind <= CHILD; kind++)            /* torch's order */
+        for (EACH_ENTRY(e, m)) {
+            trail here = { above, e->name };
+            bool asked = kind == PARAMETER ? w->params : w->buffers && !(w->state && e->transient);
             if (e->kind != kind || *e->place == RG_NONE) continue;
-            if (kind == CHILD) {
-                snprintf(below, sizeof below, "%s%s%s", prefix, *prefix ? "." : "", e->name);
-                if (!wander(w, *e->place, below)) return false;
-            } else if ((kind == PARAMETER ? w->params : w->buffers) && !note(w, prefix, e->name, *e->place)) return false;
+            if (!(kind == CHILD ? wander(w, *e->place, &here) : !asked || note(w, &here, *e->place))) return false;
         }
     return true;
 }
 
 /* The list in memory that the scope owns. */
-static rg_named_list gather(rg_module *m, walker w) {
+static rg_named_list gather(void *m, walker w) {
     rg_named_list list = { -1, NULL };
     char *own = NULL;
-    if (m && wander(&w, m, "") && (own = rg_own_string(w.n * sizeof *w.found + w.text + 1))) {
+    if (m && wander(&w, m, NULL) && (own = rg_own_string(w.n * sizeof *w.found + w.names.n + 1))) {
         rg_named *v = (rg_named *)own;
         char *names = own + w.n * sizeof *w.found;
-        if (w.n) memcpy(names, w.names, w.text);
+        if (w.n) memcpy(names, w.names.v, w.names.n);
         for (size_t i = 0; i < w.n; i++) v[i] = (rg_named){ names + (size_t)w.found[i].name, w.found[i].tensor };
         list = (rg_named_list){ (int)w.n, v };
     }
     rg_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
-    rg_free(w.names, w.text_room, RG_MEM_OTHER);
+    rg_text_free(&w.names);
     return list;
 }
 
 rg_named_list rg_named_parameters(void *m) { return gather(m, (walker){ .params = true }); }
-rg_named_list rg_named_buffers(void *m)    { return gather(m, (walker){ .buffers = true }); }
-rg_named_list rg_state_dict(void *m)       { return gather(m, (walker){ .params = true, .buffers = true, .shared = true }); }
+rg_named_list rg_named_buffers(void *m) { return gather(m, (walker){ .buffers = true }); }
+rg_named_list rg_state_dict(void *m) { return gather(m, (walker){ .params = true, .buffers = true, .state = true }); }
 
 rg_named_modules_list rg_named_modules(void *m) {
     rg_named_list l = gather(m, (walker){ .modules = true });
     return (rg_named_modules_list){ l.n, (const rg_named_module *)(const void *)l.v };
 }
 
+rg_list rg_parameters(void *m) {
+    rg_named_list l = rg_named_parameters(m);
+    rg_tensor **v = l.n < 0 ? NULL : (rg_tensor **)rg_own_string((size_t)l.n * sizeof *v + 1);
+    for (int i = 0; i < l.n && v; i++) v[i] = l.v[i].tensor;
+    return (rg_list){ v ? l.n : -1, v };
+}
+
 /* ---- using ----------------------------------------------------------------------------- */
 
-rg_tensor *rg_call_module(rg_module *m, rg_tensor *x) {
-    if (!m || !x) return NULL;
-    if (!m->cls->forward)
-        return rg_fail(RG_NOT_IMPLEMENTED, m->cls->name, "Module [%s] is missing the required \"forward\" function",
-                       m->cls->name);
-    RG_SCOPE();
-    rg_tensor *y = m->cls->forward(m, x);
-    for (module_hook *h = m->registry->hooks, *next; h && y; h = next) {
-        next = h->next;
-        rg_tensor *other = h->function(m, x, y, h->context);
+/* "h.0.attn (Attention)", for anomaly mode. */
+static size_t module_path(rg_module *m, char *text, size_t room) {
+    rg_module *above = m->registry->parent;
+    if (!above) return 0;
+    size_t at = module_path(above, text, room);
+    const char *name = "";
+    for (EACH_ENTRY(e, above))
+        if (*e->place == m) name = e->name;
+    return RG_MIN(room - 1, at + (size_t)snprintf(text + at, room - at, "%s%s", at ? "." : "", name));
+}
+
+/* The hook after the one with that id. Looked for by ids: a hook may remove hooks. */
+static module_hook *hook_after(const rg_module *m, int id, bool before) {
+    module_hook *h = m->registry->hooks;
+    while (h && (h->id <= id || h->before != before)) h = h->next;
+    return h;
+}
+
+static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
+    const rg_module_class *c = m->cls;
+    int takes = c->forward3 ? 3 : c->forward2 ? 2 : c->forward ? 1 : 0;
+    if (n == 1 && c->forward) return c->forward(m, x[0]);
+    if (n == 2 && c->forward2) return c->forward2(m, x[0], x[1]);
+    if (n == 3 && c->forward3) return c->forward3(m, x[0], x[1], x[2]);
+    if (!takes)
+        return rg_fail(RG_NOT_IMPLEMENTED, c->name, "Module [%s] is missing the required \"forward\" function", c->name);
+    if (n > takes) return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() takes %d positional arguments but %d were given",
+                                  c->name, takes + 1, n + 1);
+    return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() missing %d required positional argument%s", c->name, takes - n,
+                   takes - n > 1 ? "s" : "");
+}
+
+static rg_tensor *call_hooked(rg_module *m, rg_list in) {
+    rg_tensor *x[3] = { NULL };
+    const module_hook *h;
+    if (in.n < 1 || in.n > 3) return forward_of(m, in.n, x);
+    memcpy(x, in.v, (size_t)in.n * sizeof *x);
+    in.v = x;
+    for (int id = -1; (h = hook_after(m, id, true));) {
+        rg_tensor *other = h->function(m, in, RG_NONE, (id = h->id, h->context));
+        if (!other) return NULL;
+        if (other != RG_NONE) x[0] = other;
+    }
+    rg_tensor *y = forward_of(m, in.n, x);
+    for (int id = -1; y && (h = hook_after(m, id, false));) {
+        rg_tensor *other = h->function(m, in, y, (id = h->id, h->context));
         if (other != RG_NONE) y = other;
     }
+    return y;
+}
+
+rg_tensor *rg_call_list(rg_module *m, rg_list in) {
+    if (!m) return rg_error_code() ? NULL : rg_fail(RG_TYPE_ERROR, "call", "expected a module but got NULL");
+    for (int i = 0; i < in.n; i++)
+        if (in.v[i] != RG_NONE && !rg_check(in.v[i], m->cls->name)) return NULL;
+    RG_SCOPE();
+    const char *outside = rg_inside;
+    char path[128];
+    if (RG_UNLIKELY(rg_is_anomaly_enabled())) {
+        size_t at = module_path(m, path, sizeof path);
+        snprintf(path + at, sizeof path - at, at ? " (%s)" : "%s", m->cls->name);
+        rg_inside = path;
+    }
+    rg_tensor *y = m->registry->hooks ? call_hooked(m, in) : forward_of(m, in.n, in.v);
+    rg_inside = outside;
     return y ? rg_escape(y) : NULL;
 }
 
-int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) {
+static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *context) {
     module_hook *h = m && hook ? rg_alloc(sizeof *h, RG_MEM_OTHER) : NULL, **end;
-    int id = 0;
     if (!h) return -1;
-    for (end = &m->registry->hooks; *end; end = &(*end)->next) id = (*end)->id + 1;
-    *h = (module_hook){ NULL, id, hook, context };
+    for (end = &m->registry->hooks; *end;) end = &(*end)->next;
     *end = h;
-    return id;
+    *h = (module_hook){ NULL, m->registry->n_hooks++, before, hook, context };
+    return h->id;
 }
+
+int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, false, hook, context); }
+int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, true, hook, context); }
 
 bool rg_remove_forward_hook(rg_module *m, int id) {
     module_hook **h = m ? &m->registry->hooks : NULL;
@@ -232,8 +319,8 @@ bool rg_remove_forward_hook(rg_module *m, int id) {
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
     if (!m) return;
-    for (size_t i = 0; i < m->registry->n; i++)
-        if (m->registry->entries[i].kind == CHILD) rg_apply_to_modules(*m->registry->entries[i].place, f, context);
+    for (EACH_ENTRY(e, m))
+        if (e->kind == CHILD) rg_apply_to_modules(*e->place, f, context);
     f(m, context);
 }
 
@@ -250,10 +337,8 @@ bool rg_module_requires_grad_(void *m, bool on) {
 
 static void clear_grads(rg_module *m, void *unused) {
     (void)unused;
-    for (size_t i = 0; i < m->registry->n; i++) {
-        entry *e = &m->registry->entries[i];
+    for (EACH_ENTRY(e, m))
         if (e->kind == PARAMETER && *e->place != RG_NONE) rg_set_grad(*e->place, RG_NONE);
-    }
 }
 
 void rg_zero_grad(void *m) { rg_apply_to_modules(m, clear_grads, NULL); }
@@ -268,6 +353,9 @@ int64_t rg_num_parameters(void *m) {
 
 bool rg_module_to(void *m, rg_dtype dtype) {
     RG_SCOPE();
+    if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
+        return rg_fail(RG_TYPE_ERROR, "module_to", "nn.Module.to only accepts floating point or complex dtypes, but got "
+                       "desired dtype=%s", rg_dtype_name(dtype));
     rg_named_list l = gather(m, (walker){ .params = true, .buffers = true });
     for (int i = 0; i < l.n; i++) {
         rg_tensor *t = l.v[i].tensor;
@@ -287,27 +375,43 @@ static rg_tensor *named(rg_named_list l, const char *name) {
     return NULL;
 }
 
-/* torch's `Missing key(s) in state_dict: "a", "b". ` */
-static void complain_of_keys(rg_text *c, const char *what, rg_named_list these, rg_named_list those) {
-    const char *before = what;
-    for (int i = 0; i < these.n; i++) {
-        if (named(those, these.v[i].name)) continue;
-        rg_text_add(c, "%s\"%s\"", before, these.v[i].name);
-        before = ", ";
-    }
-    if (before != what) rg_text_add(c, ". ");
+/* The module to which torch reports an unexpected key: the last one on its way. */
+static const rg_module *reporter(rg_module *m, const char *key) {
+    const char *dot = strchr(key, '.');
+    for (EACH_ENTRY(e, m))
+        if (dot && e->kind == CHILD && strlen(e->name) == (size_t)(dot - key) && !strncmp(e->name, key, (size_t)(dot - key)))
+            return reporter(*e->place, dot + 1);
+    return m;
 }
 
-bool rg_load_state_dict(void *module, rg_named_list dict, bool strict) {
+/* torch's `Missing key(s) in state_dict: "a", "b". ` */
+static const char *add_key(rg_text *c, const char *before, const char *key) {
+    rg_text_add(c, "%s\"%s\"", before, key);
+    return ", ";
+}
+
+static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_named_list dict) {
+    const char *missing = "\n\tMissing key(s) in state_dict: ", *unexpected = "\n\tUnexpected key(s) in state_dict: ", *before = missing;
+    for (int i = 0; i < own.n; i++)
+        if (!named(dict, own.v[i].name)) before = add_key(c, before, own.v[i].name);
+    if (before != missing) rg_text_add(c, ". ");
+    rg_named_list modules = gather(m, (walker){ .modules = true });
+    before = unexpected;
+    for (int k = 0; k < modules.n; k++)
+        for (int i = 0; i < dict.n; i++)
+            if (!named(own, dict.v[i].name) && (void *)reporter(m, dict.v[i].name) == modules.v[k].tensor)
+                before = add_key(c, before, dict.v[i].name);
+    if (before != unexpected) rg_text_add(c, ". ");
+    c->failed |= modules.n < 0;
+}
+
+bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     RG_SCOPE();
-    rg_module *m = module;
+    RG_NO_GRAD();
     rg_named_list own = rg_state_dict(m);
     rg_text c = { 0 };
     if (own.n < 0 || dict.n < 0) return false;
-    if (strict) {
-        complain_of_keys(&c, "\n\tMissing key(s) in state_dict: ", own, dict);
-        complain_of_keys(&c, "\n\tUnexpected key(s) in state_dict: ", dict, own);
-    }
+    if (strict) complain_of_keys(&c, m, own, dict);
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = named(dict, own.v[i].name);
         if (!from) continue;
@@ -319,9 +423,8 @@ bool rg_load_state_dict(void *module, rg_named_list dict, bool strict) {
     if (c.n || c.failed) {
         const char *text = rg_text_own(&c);
         return text && rg_fail(RG_RUNTIME_ERROR, "load_state_dict", "Error(s) in loading state_dict for %s:%s",
-                               m->cls->name, text);
+                               ((rg_module *)m)->cls->name, text);
     }
-    RG_NO_GRAD();
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = named(dict, own.v[i].name);
         if (from && !rg_copy_(own.v[i].tensor, from)) return false;
@@ -361,9 +464,10 @@ static void repr_children(rg_text *r, rg_module *m, int indent) {
 }
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
+    RG_SCOPE();
     char extra[256] = "";
     bool children = false;
-    for (size_t i = 0; i < m->registry->n; i++) children |= m->registry->entries[i].kind == CHILD;
+    for (EACH_ENTRY(e, m)) children |= e->kind == CHILD;
     if (m->cls->extra_repr) m->cls->extra_repr(m, extra, sizeof extra);
     rg_text_add(r, "%s(", m->cls->name);
     if (*extra && children) rg_text_add(r, "\n%*s", indent + 2, "");
@@ -393,22 +497,21 @@ static void container_destroy(rg_module *m) {
     rg_free(self->v, (size_t)self->n * sizeof *self->v, RG_MEM_OTHER);
 }
 
-static const rg_module_class sequential_class = { .name = "Sequential", .forward = sequential_forward,
-                                                  .destroy = container_destroy };
+static const rg_module_class sequential_class = { .name = "Sequential", .forward = sequential_forward, .destroy = container_destroy };
 static const rg_module_class module_list_class = { .name = "ModuleList", .destroy = container_destroy };
 
+/* Fails as a constructor does: the children are freed, those that come twice once. */
 static rg_sequential *container(const rg_module_class *cls, int n, rg_module *const children[]) {
-    rg_sequential *self = RG_MODULE(rg_sequential, cls);
-    if (self && n && !(self->v = rg_alloc((size_t)n * sizeof *self->v, RG_MEM_OTHER))) {
-        rg_module_free(self);
-        self = NULL;
-    }
-    if (self) self->n = n;
+    rg_module **v = n ? rg_alloc((size_t)n * sizeof *v, RG_MEM_OTHER) : NULL;
+    rg_sequential *self = v || !n ? RG_MODULE(rg_sequential, cls, .n = n, .v = v) : NULL;
+    if (!self) rg_free(v, (size_t)n * sizeof *v, RG_MEM_OTHER);
     for (int i = 0; i < n; i++) {
         char name[16];
+        bool again = false;
         snprintf(name, sizeof name, "%d", i);
-        if (self) rg_register_child(&self->base, name, &self->v[i], children[i]);
-        else rg_module_free(children[i]);
+        for (int k = 0; k < i; k++) again |= children[k] == children[i];
+        if (self && !self->base.registry->failed) rg_register_child(&self->base, name, &v[i], children[i]);
+        else if (!again) rg_module_free(children[i]);
     }
     return RG_READY(self);
 }

@@ -9,6 +9,7 @@
 
 static _Atomic(rg_error_handler *) on_error;
 __thread const char *rg_applying __attribute__((tls_model("initial-exec")));
+__thread const char *rg_inside __attribute__((tls_model("initial-exec")));
 
 void rg_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rg_thread_get();

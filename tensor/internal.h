@@ -47,6 +47,7 @@ static inline void  rg_free_fast(void *block, size_t bytes, rg_class cls);     /
  * rg_fail records "op: sentence" and gives NULL (the compiler can see that it
  * does, hence the macro); op NULL: what is being applied, if anything is. */
 extern __thread const char *rg_applying __attribute__((tls_model("initial-exec")));
+extern __thread const char *rg_inside __attribute__((tls_model("initial-exec")));      /* the module that is called; or NULL */
 void rg_fail_(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 #define rg_fail(...) __extension__({ rg_fail_(__VA_ARGS__); (void *)0; })

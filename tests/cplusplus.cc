@@ -114,8 +114,33 @@ static void texts() {
     rg_vocabulary_free(signs);
 }
 
+struct scale { rg_module base; rg_tensor *weight, *mask; rg_linear_module *child; int n; };
+static rg_tensor *scale_forward(rg_module *m, rg_tensor *x) { return rg_mul(x, ((scale *)m)->weight); }
+
+static void modules() {
+    RG_SCOPE();
+    rg_module_class cls = {};
+    cls.name = "Scale";
+    cls.forward = scale_forward;
+    scale *self = RG_MODULE(scale, &cls);
+    RG_PARAMETER(self, weight, rg_full(RG_DIMS(3), 2));
+    RG_BUFFER(self, mask, rg_ones(1), .persistent = false);
+    RG_CHILD(self, child, rg_nn_linear(2, 3, .bias = false));
+    self = RG_READY(self);
+    CHECK(!self && !std::strncmp(rg_error(), "requires_grad_: only Tensors of floating point", 20));
+    rg_error_clear();
+    rg_sequential *model = rg_nn_sequential(rg_nn_linear(2, 3), rg_nn_gelu(), rg_nn_layer_norm(3, .bias = false));
+    CHECK(rg_num_parameters(model) == 12 && rg_numel(rg_call(model, rg_ones(4, 2))) == 12);
+    rg_loss_module *loss = rg_nn_mse_loss(.reduction = RG_SUM);
+    CHECK(rg_item(rg_call(loss, rg_ones(2), rg_zeros(2))) == 2);
+    rg_tensor *w = rg_nn_init_kaiming_uniform_(rg_empty(2, 3), .a = 1);
+    CHECK(rg_numel(w) == 6 && !std::strcmp(rg_module_repr(rg_nn_module_list()), "ModuleList()"));
+    rg_module_free(model);
+    rg_module_free(loss);
+}
+
 int main() {
-    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts }) f();
+    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules }) f();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

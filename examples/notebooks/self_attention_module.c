@@ -26,8 +26,7 @@ static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) {
 static const rg_module_class self_attention_class = { .name = "SelfAttention", .forward = self_attention_forward };
 
 static SelfAttention *self_attention(int d_in, int d_out_kq, int d_out_v) {
-    SelfAttention *self = RG_MODULE(SelfAttention, &self_attention_class);
-    self->d_out_kq = d_out_kq;
+    SelfAttention *self = RG_MODULE(SelfAttention, &self_attention_class, .d_out_kq = d_out_kq);
     RG_PARAMETER(self, w_query, rg_randn(d_in, d_out_kq));
     RG_PARAMETER(self, w_key, rg_randn(d_in, d_out_kq));
     RG_PARAMETER(self, w_value, rg_randn(d_in, d_out_v));

@@ -1,0 +1,31 @@
+/*
+ * loss.c: modules of two inputs over the losses of ops.h. Their weights are
+ * buffers, as in torch.
+ */
+#include "nn.h"
+#include "tensor/internal.h"
+
+static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
+    rg_loss_module *self = (rg_loss_module *)m;
+    self->o.weight = self->weight;                      /* it may have been converted */
+    self->o.pos_weight = self->pos_weight;
+    return self->f(x, target, self->o);
+}
+
+#define LOSS(ident, Name, function)                                                                                 \
+    static const rg_module_class ident##_class = { .name = Name, .forward2 = loss_module_forward };                 \
+    rg_loss_module *rg_nn_##ident##_with(rg_loss_options o) {                                                       \
+        rg_loss_module *self = RG_MODULE(rg_loss_module, &ident##_class, .o = o, .f = function);                    \
+        RG_BUFFER(self, weight, o.weight);                                                                          \
+        RG_BUFFER(self, pos_weight, o.pos_weight);                                                                  \
+        return RG_READY(self);                                                                                      \
+    }
+LOSS(mse_loss, "MSELoss", rg_mse_loss_with)
+LOSS(l1_loss, "L1Loss", rg_l1_loss_with)
+LOSS(smooth_l1_loss, "SmoothL1Loss", rg_smooth_l1_loss_with)
+LOSS(huber_loss, "HuberLoss", rg_huber_loss_with)
+LOSS(nll_loss, "NLLLoss", rg_nll_loss_with)
+LOSS(cross_entropy_loss, "CrossEntropyLoss", rg_cross_entropy_with)
+LOSS(bce_loss, "BCELoss", rg_binary_cross_entropy_with)
+LOSS(bce_with_logits_loss, "BCEWithLogitsLoss", rg_binary_cross_entropy_with_logits_with)
+LOSS(kl_div_loss, "KLDivLoss", rg_kl_div_with)

@@ -1,0 +1,70 @@
+/*
+ * norm.c: LayerNorm, RMSNorm and GroupNorm: a weight that begins as ones, a bias as zeros.
+ */
+#include "nn.h"
+#include "tensor/internal.h"
+
+#include <stdio.h>
+
+static rg_tensor *layer_norm_module_forward(rg_module *m, rg_tensor *x) {
+    rg_norm_module *self = (rg_norm_module *)m;
+    return rg_layer_norm(x, self->shape, self->weight, self->bias, self->o.eps);
+}
+
+static rg_tensor *rms_norm_module_forward(rg_module *m, rg_tensor *x) {
+    rg_norm_module *self = (rg_norm_module *)m;
+    return rg_rms_norm(x, self->shape, self->weight, self->o.eps);
+}
+
+static rg_tensor *group_norm_module_forward(rg_module *m, rg_tensor *x) {
+    rg_norm_module *self = (rg_norm_module *)m;
+    if (rg_ndim(x) > 1 && rg_size(x, 1) != self->shape.v[1])
+        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected weight to be a vector of size equal to the number of channels "
+                       "in input, but got weight of shape [%lld] and input of shape %s", (long long)self->shape.v[1], RG_SHAPE_TEXT(x));
+    return rg_group_norm(x, self->shape.v[0], self->weight, self->bias, self->o.eps);
+}
+
+/* "(2, 3), eps=1e-05, elementwise_affine=True, bias=True" */
+static void norm_repr(rg_module *m, char *text, size_t room) {
+    rg_norm_module *self = (rg_norm_module *)m;
+    bool rms = m->cls->forward == rms_norm_module_forward, group = m->cls->forward == group_norm_module_forward;
+    size_t at = 0;
+    const char *eps = rms && self->o.eps < 0 ? "None" : rg_str(rg_scalar_dtype(self->o.eps, RG_FLOAT64));
+    for (int d = 0; d < self->shape.n; d++)
+        at += (size_t)snprintf(text + at, room - at, "%s%lld", d ? ", " : group ? "" : "(", (long long)self->shape.v[d]);
+    snprintf(text + at, room - at, "%s, eps=%s, %saffine=%s%s%s", group ? "" : self->shape.n == 1 ? ",)" : self->shape.n ? ")" : "()",
+             eps ? eps : "", group ? "" : "elementwise_", self->o.elementwise_affine ? "True" : "False",
+             rms ? "" : ", bias=", rms ? "" : self->o.bias ? "True" : "False");
+}
+
+#define NORM(ident, Name) \
+    static const rg_module_class ident##_module_class = { .name = Name, .forward = ident##_module_forward, .extra_repr = norm_repr };
+NORM(layer_norm, "LayerNorm")
+NORM(rms_norm, "RMSNorm")
+NORM(group_norm, "GroupNorm")
+
+static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine, rg_norm_options o) {
+    rg_norm_module *self = RG_MODULE(rg_norm_module, cls, .shape = shape, .o = o);
+    bool biased = o.elementwise_affine && o.bias;
+    RG_PARAMETER(self, weight, o.elementwise_affine ? rg_ones_dims(affine, rg_default_dtype()) : RG_NONE);
+    if (cls != &rms_norm_module_class) RG_PARAMETER(self, bias, biased ? rg_zeros_dims(affine, rg_default_dtype()) : RG_NONE);
+    return RG_READY(self);
+}
+
+rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o) {
+    if (o.eps == -1) o.eps = 1e-5;
+    return rg_check_dims("LayerNorm", shape.n) ? norm_new(&layer_norm_module_class, shape, shape, o) : NULL;
+}
+
+rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o) {
+    return rg_check_dims("RMSNorm", shape.n) ? norm_new(&rms_norm_module_class, shape, shape, o) : NULL;
+}
+
+rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o) {
+    if (o.eps == -1) o.eps = 1e-5;
+    if (groups == 0) return rg_fail(RG_VALUE_ERROR, "GroupNorm", "integer modulo by zero");
+    if (channels % groups)
+        return rg_fail(RG_VALUE_ERROR, "GroupNorm", "num_channels (%lld) must be divisible by num_groups (%lld)",
+                       (long long)channels, (long long)groups);
+    return norm_new(&group_norm_module_class, RG_DIMS(groups, channels), RG_DIMS(channels), o);
+}
