@@ -8,4 +8,5 @@
 #include "nn/init.h"
 #include "nn/text.h"
 #include "nn/transformer.h"
+#include "nn/optim.h"
 #endif
