@@ -1,9 +1,9 @@
 /*
- * optim.c: optimizers. One is a row: its options with their defaults, the tensors
+ * optimizer.c: optimizers. One is a row: its options with their defaults, the tensors
  * that it keeps for each parameter, the numbers of a step, and an update that passes
  * once over parameter, gradient and state. float32 rounds where torch does.
  */
-#include "optim_internal.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <tgmath.h>
@@ -30,6 +30,7 @@ typedef struct optim_kind {
 
 typedef struct optim_slot {
     rg_tensor *p, *state[OPTIM_STATES];
+    rg_tensor *grad;                    /* of the step that is being made */
     double     step;
     int        group;
 } optim_slot;
@@ -276,49 +277,44 @@ static void optim_run(char *const p[], const int64_t step[], int64_t n, const vo
     }
 }
 
-static rg_tensor *optim_grad(const optim_slot *s) {
-    rg_node *n = rg_node_of(s->p);
-    rg_tensor *g = !n ? NULL : !n->op ? n->grad : rg_grad_of(s->p);
-    return g == RG_NONE ? NULL : g;
-}
-
 static int optim_variant(const rg_optim *o, const optim_slot *s) {
     const double *v = (double *)&o->groups[s->group];
     const int *options = o->kind->variants;
     return (options[0] && v[options[0]] != 0) + 2 * (options[1] && v[options[1]] != 0);
 }
 
+static bool optim_fits(const rg_tensor *t, const rg_tensor *p) { return t->dtype == p->dtype && rg_same_shape(t, p); }
+
 /* Does the state stand ready? */
 static bool optim_prepare(rg_optim *o, optim_slot *s) {
-    const rg_param_group *g = &o->groups[s->group].o;
+    const double initial = o->groups[s->group].o.initial_accumulator_value;
     int variant = optim_variant(o, s);
+    bool fits = optim_fits(s->grad, s->p);
     if (!(s->p->flags & RG_CONTIGUOUS) && rg_overlaps_itself(s->p))
         return rg_fail(RG_RUNTIME_ERROR, o->kind->name, "unsupported operation: more than one element of the written-to tensor "
                        "refers to a single memory location. Please clone() the tensor before performing the operation.");
     for (int k = 0; k < OPTIM_STATES && o->kind->states[k].name; k++) {
-        rg_tensor *t = s->state[k];
         if (o->kind->states[k].variant & ~variant) continue;
-        if (!t) {
-            if (!(t = rg_new_like(s->p, s->p->dtype))) return false;
-            rg_fill_number(t, rg_is_set(g->initial_accumulator_value) ? g->initial_accumulator_value : 0, 0);
-            s->state[k] = t;
-        } else if (t->dtype != s->p->dtype || !rg_same_shape(t, s->p))
-            return rg_fail(RG_RUNTIME_ERROR, o->kind->name, "a parameter has changed its shape or dtype: its state has shape %s",
-                           RG_SHAPE_TEXT(t));
+        if (!s->state[k]) {
+            if (!(s->state[k] = rg_new_like(s->p, s->p->dtype))) return false;
+            rg_fill_number(s->state[k], rg_is_set(initial) ? initial : 0, 0);
+        }
+        fits &= optim_fits(s->state[k], s->p);
     }
-    return true;
+    return fits || rg_fail(RG_RUNTIME_ERROR, o->kind->name, "a parameter has changed its shape or dtype since its gradient or state was made");
 }
 
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
     if (!o) return false;
-    for (size_t i = 0; i < o->n_slots; i++)
-        if (optim_grad(&o->slots[i]) && !optim_prepare(o, &o->slots[i])) return false;
+    RG_SCOPE();
+    for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)
+        if (!(s->grad = rg_grad_of(s->p)) || (s->grad != RG_NONE && !optim_prepare(o, s))) return false;
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++) {
-        rg_tensor *t[RG_MAX_OPERANDS] = { s->p, optim_grad(s) };
         const rg_param_group *g = &o->groups[s->group].o;
-        if (!t[1]) continue;
+        rg_tensor *t[RG_MAX_OPERANDS] = { s->p, s->grad };
+        if (s->grad == RG_NONE) continue;
         int variant = optim_variant(o, s);
         if (o->kind->counts || variant) s->step++;
         if (!last || last->group != s->group || last->step != s->step) {

@@ -1,9 +1,9 @@
-/* optim_internal.h: what optim.c and schedule.c share. */
+/* internal.h: what optimizer.c and schedule.c share. */
 #ifndef RG_OPTIM_INTERNAL_H
 #define RG_OPTIM_INTERNAL_H
 
-#include "autograd/op.h"
-#include "optim.h"
+#include "nn/optim.h"
+#include "tensor/internal.h"
 
 /* rg_param_group as an array. */
 enum { LR, BETA1, BETA2, MOMENTUM, DAMPENING, ALPHA, LR_DECAY, INITIAL_SUM, EPS, WEIGHT_DECAY, NESTEROV, AMSGRAD, CENTERED,
