@@ -3,6 +3,7 @@
  * as torch has it.
  */
 #include "transformer.h"
+#include "init.h"
 #include "tensor/internal.h"
 
 #include <math.h>
@@ -29,8 +30,7 @@ static const rg_module_class self_attention_class = { .name = "SelfAttention", .
 
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v) {
     RG_SCOPE();
-    rg_self_attention *self = RG_MODULE(rg_self_attention, &self_attention_class);
-    if (self) self->d_out_kq = d_out_kq;
+    rg_self_attention *self = RG_MODULE(rg_self_attention, &self_attention_class, .d_out_kq = d_out_kq);
     RG_PARAMETER(self, w_query, rg_randn(d_in, d_out_kq));
     RG_PARAMETER(self, w_key, rg_randn(d_in, d_out_kq));
     RG_PARAMETER(self, w_value, rg_randn(d_in, d_out_v));
@@ -167,36 +167,25 @@ static rg_tensor *mha_forward(rg_module *m, rg_tensor *x) {
 
 static const rg_module_class mha_class = { .name = "MultiheadAttention", .forward = mha_forward };
 
-static rg_tensor *mha_xavier(int64_t out, int64_t in) {
-    double bound = sqrt(3) * sqrt(2 / ((double)in + (double)out));
-    return rg_uniform_(rg_empty(out, in), -bound, bound);
-}
-
 rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t heads, rg_multihead_attention_options o) {
     RG_SCOPE();
     RG_REFUSE_AS(RG_VALUE_ERROR, embed <= 0 || heads <= 0, "multihead_attention", "embed_dim and num_heads must be greater than 0, "
                  "got embed_dim=%lld and num_heads=%lld instead", (long long)embed, (long long)heads);
     MHA_REFUSE(embed % heads, "embed_dim must be divisible by num_heads");
-    rg_multihead_attention *self = RG_MODULE(rg_multihead_attention, &mha_class);
-    if (!self) return NULL;
-    self->embed_dim = embed;
-    self->num_heads = heads;
-    self->dropout = o.dropout;
-    self->add_zero_attn = o.add_zero_attn;
-    self->batch_first = o.batch_first;
+    rg_multihead_attention *self = RG_MODULE(rg_multihead_attention, &mha_class, .embed_dim = embed, .num_heads = heads,
+        .dropout = o.dropout, .add_zero_attn = o.add_zero_attn, .batch_first = o.batch_first);
     int64_t k = o.kdim ? o.kdim : embed, v = o.vdim ? o.vdim : embed, three = embed < INT64_MAX / 3 ? 3 * embed : INT64_MAX;
     bool packed = k == embed && v == embed;
     rg_linear_module *out = rg_nn_linear(embed, embed, .bias = o.bias);     /* torch draws it first */
-    RG_NO_GRAD();
-    if (o.bias && out) rg_zero_(out->bias);
-    RG_PARAMETER(self, in_proj_weight, packed ? mha_xavier(three, embed) : RG_NONE);
-    RG_PARAMETER(self, q_proj_weight, packed ? RG_NONE : mha_xavier(embed, embed));
-    RG_PARAMETER(self, k_proj_weight, packed ? RG_NONE : mha_xavier(embed, k));
-    RG_PARAMETER(self, v_proj_weight, packed ? RG_NONE : mha_xavier(embed, v));
+    if (o.bias && out) rg_nn_init_zeros_(out->bias);
+    RG_PARAMETER(self, in_proj_weight, packed ? rg_nn_init_xavier_uniform_(rg_empty(three, embed), 1) : RG_NONE);
+    RG_PARAMETER(self, q_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, embed), 1));
+    RG_PARAMETER(self, k_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, k), 1));
+    RG_PARAMETER(self, v_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, v), 1));
     RG_PARAMETER(self, in_proj_bias, o.bias ? rg_zeros(three) : RG_NONE);
     RG_CHILD(self, out_proj, out);
-    RG_PARAMETER(self, bias_k, o.add_bias_kv ? rg_normal_(rg_empty(1, 1, embed), 0, sqrt(1 / (double)embed)) : RG_NONE);
-    RG_PARAMETER(self, bias_v, o.add_bias_kv ? rg_normal_(rg_empty(1, 1, embed), 0, sqrt(1 / (double)embed)) : RG_NONE);
+    RG_PARAMETER(self, bias_k, o.add_bias_kv ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE);
+    RG_PARAMETER(self, bias_v, o.add_bias_kv ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE);
     return RG_READY(self);
 }
 

@@ -47,7 +47,7 @@ rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
     rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
     rg_tensor *angles = position_angles(max_len, dim, 10000);
     rg_tensor *both = rg_flatten(rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1), 1, 2);
-    RG_BUFFER(self, pe, rg_contiguous(rg_narrow(both, 1, 0, dim)));
+    RG_BUFFER(self, pe, rg_contiguous(rg_narrow(both, 1, 0, dim)), .persistent = false);
     return RG_READY(self);
 }
 
@@ -56,7 +56,7 @@ rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base) 
     if (dim % 2) return rg_fail(RG_VALUE_ERROR, "rotary_positions", "dim must be even, but got %lld", (long long)dim);
     rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
     rg_tensor *angles = position_angles(max_len, dim, base), *both = rg_cat(RG_LIST(angles, angles), 1);
-    RG_BUFFER(self, cos, rg_cos(both));
-    RG_BUFFER(self, sin, rg_sin(both));
+    RG_BUFFER(self, cos, rg_cos(both), .persistent = false);
+    RG_BUFFER(self, sin, rg_sin(both), .persistent = false);
     return RG_READY(self);
 }

@@ -65,6 +65,76 @@ rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);     /* p
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
 rg_tensor    *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);   /* rg_call: from 0 */
 
+/* ---- transformer.c: torch.nn.TransformerEncoderLayer -------------------------------------- */
+typedef struct rg_transformer_encoder_layer {
+    rg_module               base;
+    rg_multihead_attention *self_attn;
+    rg_linear_module       *linear1, *linear2;
+    rg_plain_module        *dropout, *dropout1, *dropout2;
+    rg_norm_module         *norm1, *norm2;
+    rg_tensor            *(*activation)(rg_tensor *x);
+    bool                    norm_first;
+} rg_transformer_encoder_layer;
+typedef struct rg_transformer_options {
+    int64_t dim_feedforward              RG_DEFAULT(2048);
+    double  dropout                      RG_DEFAULT(0.1);
+    rg_tensor *(*activation)(rg_tensor *x) RG_DEFAULT(rg_relu);     /* or rg_gelu, or another */
+    double  layer_norm_eps               RG_DEFAULT(1e-5);
+    bool    batch_first                  RG_DEFAULT(false);
+    bool    norm_first                   RG_DEFAULT(false);         /* x + f(norm(x)) in place of norm(x + f(x)) */
+    bool    bias                         RG_DEFAULT(true);
+} rg_transformer_options;
+rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead, rg_transformer_options o);
+#define rg_nn_transformer_encoder_layer(d_model, nhead, ...) rg_nn_transformer_encoder_layer_with(d_model, nhead, \
+    RG_KEYWORDS(rg_transformer_options, (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, .layer_norm_eps = 1e-5, \
+                .bias = true), __VA_ARGS__))
+typedef struct rg_src_options {
+    rg_tensor *src_mask             RG_DEFAULT(RG_NONE);
+    rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
+    bool       is_causal            RG_DEFAULT(false);
+} rg_src_options;
+rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *m, rg_tensor *src, rg_src_options o);
+#define rg_transformer_encoder_layer_forward(m, src, ...) rg_transformer_encoder_layer_forward_with(m, src, \
+    RG_KEYWORDS(rg_src_options, (.src_mask = RG_NONE, .src_key_padding_mask = RG_NONE), __VA_ARGS__))
+
+/* ---- gpt.c: GPT of nanoGPT's shape, names and first weights --------------------------------
+ * rg_call(m, idx) gives the logits after the last of idx (batch, length), as nanoGPT does. */
+typedef struct rg_gpt_options {
+    int64_t block_size RG_DEFAULT(1024);                /* the longest sequence */
+    int64_t vocab_size RG_DEFAULT(50304);
+    int64_t n_layer    RG_DEFAULT(12);
+    int64_t n_head     RG_DEFAULT(12);
+    int64_t n_embd     RG_DEFAULT(768);
+    double  dropout    RG_DEFAULT(0);
+    bool    bias       RG_DEFAULT(true);
+} rg_gpt_options;
+typedef struct rg_gpt {
+    rg_module         base;
+    struct rg_gpt_transformer *transformer;             /* wte, wpe, drop, h, ln_f */
+    rg_linear_module *lm_head;                          /* its weight is wte's */
+    rg_gpt_options    config;
+} rg_gpt;
+rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
+#define rg_nn_gpt(...) rg_nn_gpt_with(RG_KEYWORDS(rg_gpt_options, (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, \
+                                          .n_head = 12, .n_embd = 768, .bias = true), __VA_ARGS__))
+typedef struct rg_logits_loss { rg_tensor *logits, *loss; } rg_logits_loss;     /* NULL, NULL: failed */
+/* With targets (-1: not counted) the logits of all positions and the mean cross-entropy; else (RG_NONE) the last logits. */
+rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
+
+/* Keys and values of what was read, so that it isn't read again: rg_gpt_cached gives the logits
+ * after idx, which begins at this position; positions below it are in the cache. No gradients. */
+rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
+rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
+
+typedef struct rg_generate_options {
+    double        temperature RG_DEFAULT(1);
+    int64_t       top_k       RG_DEFAULT(0);            /* 0: of all tokens */
+    rg_generator *generator   RG_DEFAULT(0);            /* NULL: the default one */
+} rg_generate_options;
+rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens, rg_generate_options o);
+#define rg_gpt_generate(m, idx, max_new_tokens, ...) rg_gpt_generate_with(m, idx, max_new_tokens, \
+    RG_KEYWORDS(rg_generate_options, (.temperature = 1), __VA_ARGS__))     /* idx and what follows it */
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

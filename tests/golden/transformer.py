@@ -151,6 +151,136 @@ def attention():
     put("learned.y", x + nn.Embedding(20, 4).weight[3:9])
 
 
+# ---- encoder layers -----------------------------------------------------------------------------------------
+
+
+def encoder(name, how, src_mask=None, padding=None, train=False, causal=False):
+    torch.manual_seed(1)
+    m = nn.TransformerEncoderLayer(4, 2, dim_feedforward=6, **{"dropout": 0.0, **how})
+    torch.manual_seed(2)
+    x = drawn(2, 3, 4) if how.get("batch_first") else drawn(3, 2, 4)
+    run(name, m, [x], lambda m, x: m(x, src_mask=src_mask, src_key_padding_mask=padding, is_causal=causal), train)
+    name_state(name, m)
+
+
+def transformer():
+    mask, padding = nn.Transformer.generate_square_subsequent_mask(3), torch.tensor([[False] * 3, [False] * 2 + [True]])
+    encoder("post", {}, train=True)
+    encoder("pre", dict(norm_first=True), train=True)
+    encoder("post_gelu", dict(activation="gelu", batch_first=True, layer_norm_eps=1e-3), train=True)
+    encoder("pre_causal", dict(norm_first=True, activation="gelu", bias=False), mask, train=True, causal=True)
+    encoder("post_masked", dict(batch_first=True), mask, padding * -1e3)
+    encoder("pre_padded", dict(norm_first=True), None, padding)
+    encoder("post_dropout", dict(dropout=0.3), train=True)
+    encoder("pre_dropout", dict(dropout=0.3, norm_first=True, batch_first=True, activation="gelu"), mask, train=True)
+
+
+# ---- GPT: nanoGPT's shape and names ---------------------------------------------------------------------------
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.c_attn = nn.Linear(o["n_embd"], 3 * o["n_embd"], bias=o["bias"])
+        self.c_proj = nn.Linear(o["n_embd"], o["n_embd"], bias=o["bias"])
+        self.attn_dropout, self.resid_dropout = nn.Dropout(o["dropout"]), nn.Dropout(o["dropout"])
+        self.n_head, self.dropout = o["n_head"], o["dropout"]
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (p.view(b, t, self.n_head, -1).transpose(1, 2) for p in self.c_attn(x).chunk(3, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0, is_causal=True)
+        return self.resid_dropout(self.c_proj(y.transpose(1, 2).reshape(b, t, c)))
+
+
+class MLP(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.c_fc = nn.Linear(o["n_embd"], 4 * o["n_embd"], bias=o["bias"])
+        self.gelu = nn.GELU()
+        self.c_proj = nn.Linear(4 * o["n_embd"], o["n_embd"], bias=o["bias"])
+        self.dropout = nn.Dropout(o["dropout"])
+
+    def forward(self, x):
+        return self.dropout(self.c_proj(self.gelu(self.c_fc(x))))
+
+
+class Block(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(o["n_embd"], bias=o["bias"])
+        self.attn = CausalSelfAttention(o)
+        self.ln_2 = nn.LayerNorm(o["n_embd"], bias=o["bias"])
+        self.mlp = MLP(o)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, **o):
+        super().__init__()
+        self.o = o = dict(dropout=0.0, bias=True) | o
+        self.transformer = nn.ModuleDict(dict(
+            wte=nn.Embedding(o["vocab_size"], o["n_embd"]),
+            wpe=nn.Embedding(o["block_size"], o["n_embd"]),
+            drop=nn.Dropout(o["dropout"]),
+            h=nn.ModuleList([Block(o) for _ in range(o["n_layer"])]),
+            ln_f=nn.LayerNorm(o["n_embd"], bias=o["bias"])))
+        self.lm_head = nn.Linear(o["n_embd"], o["vocab_size"], bias=False)
+        self.transformer.wte.weight = self.lm_head.weight
+        self.apply(self.first_weights)
+        for name, p in self.named_parameters():
+            if name.endswith("c_proj.weight"):
+                nn.init.normal_(p, mean=0.0, std=0.02 / math.sqrt(2 * o["n_layer"]))
+
+    @staticmethod
+    def first_weights(m):
+        if isinstance(m, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(m.weight, mean=0.0, std=0.02)
+        if isinstance(m, nn.Linear) and m.bias is not None:
+            nn.init.zeros_(m.bias)
+
+    def forward(self, idx, targets=None):
+        t = self.transformer
+        x = t.drop(t.wte(idx) + t.wpe(torch.arange(idx.size(1))))
+        for block in t.h:
+            x = block(x)
+        x = t.ln_f(x)
+        if targets is None:
+            return self.lm_head(x[:, [-1], :]), None
+        logits = self.lm_head(x)
+        return logits, F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
+
+    @torch.no_grad()
+    def generate(self, idx, n, temperature=1.0, top_k=None):
+        for _ in range(n):
+            logits = self(idx[:, -self.o["block_size"]:])[0][:, -1, :] / temperature
+            if top_k is not None:
+                logits[logits < torch.topk(logits, min(top_k, logits.size(-1)))[0][:, [-1]]] = -math.inf
+            idx = torch.cat((idx, torch.multinomial(F.softmax(logits, dim=-1), 1)), dim=1)
+        return idx
+
+
+def gpt():
+    small = dict(block_size=6, vocab_size=11, n_layer=2, n_head=2, n_embd=4)
+    idx, targets = torch.tensor([[1, 2, 3, 10], [0, 5, 5, 9]]), torch.tensor([[2, 3, 10, 4], [5, 5, 9, -1]])
+    for name, how, train in ("gpt", {}, False), ("gpt_plain", dict(bias=False), True), ("gpt_dropout", dict(dropout=0.2), True):
+        torch.manual_seed(1)
+        m = GPT(**small, **how)
+        put(name + ".w", *m.state_dict().values())
+        run(name, m, [idx, targets], None, train)
+        name_state(name, m)
+    torch.manual_seed(1)
+    m = GPT(**small)
+    put("gpt_last.y", m(idx)[0])
+    nn.init.normal_(m.lm_head.weight)
+    for name, how in ("any", {}), ("top", dict(temperature=0.8, top_k=3)):
+        torch.manual_seed(6)
+        put("generate_%s.y" % name, m.generate(idx[:, :3], 12, **how))
+
+
 # ---- writing ------------------------------------------------------------------------------------------------
 
 

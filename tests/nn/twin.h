@@ -58,7 +58,7 @@ static void twin_compare(const char *name, rg_dtype dtype, void *m, int n, rg_te
 }
 
 /* A leaf drawn in float64, of either dtype. */
-static rg_tensor *twin_drawn(rg_dims shape, rg_dtype dtype) {
+static inline rg_tensor *twin_drawn(rg_dims shape, rg_dtype dtype) {
     return rg_requires_grad_(rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype), true);
 }
 
