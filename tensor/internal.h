@@ -15,6 +15,7 @@
 #define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
 #define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
+#define RG_SWAP(a, b)  do { __auto_type swap_ = (a); (a) = (b); (b) = swap_; } while (0)
 
 /* RG_WIDE(name, (parameters), (arguments)) { a loop }: compiled twice, and the copy with longer vectors and a
  * multiply-add instruction is run where the processor has them. The bits are the same: fma rounds once in either. */

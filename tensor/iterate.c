@@ -86,25 +86,24 @@ static inline int64_t from_f64(double v) {
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
 }
 
-#define COPY(name, T, S, convert)                                                             \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)      \
-    {                                                                                         \
-        (void)context;                                                                        \
-        char *to = p[0];                                                                      \
-        const char *from = p[1];                                                              \
-        if (s[0] == sizeof(T) && s[1] == sizeof(S)) {                                         \
+#define COPY(name, T, S, convert)                                                                        \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {               \
+        (void)context;                                                                                   \
+        char *to = p[0];                                                                                 \
+        const char *from = p[1];                                                                         \
+        if (s[0] == sizeof(T) && s[1] == sizeof(S)) {                                                    \
             for (int64_t i = 0; i < n; i++) { S v = ((const S *)from)[i]; ((T *)to)[i] = (T)(convert); } \
-            return;                                                                           \
-        }                                                                                     \
-        if (s[0] == sizeof(T) && s[1] == 0) {                                                 \
-            S v = *(const S *)from;                                                           \
-            for (int64_t i = 0; i < n; i++) ((T *)to)[i] = (T)(convert);                      \
-            return;                                                                           \
-        }                                                                                     \
-        for (int64_t i = 0; i < n; i++, to += s[0], from += s[1]) {                           \
-            S v = *(const S *)from;                                                           \
-            *(T *)to = (T)(convert);                                                          \
-        }                                                                                     \
+            return;                                                                                      \
+        }                                                                                                \
+        if (s[0] == sizeof(T) && s[1] == 0) {                                                            \
+            S v = *(const S *)from;                                                                      \
+            for (int64_t i = 0; i < n; i++) ((T *)to)[i] = (T)(convert);                                 \
+            return;                                                                                      \
+        }                                                                                                \
+        for (int64_t i = 0; i < n; i++, to += s[0], from += s[1]) {                                      \
+            S v = *(const S *)from;                                                                      \
+            *(T *)to = (T)(convert);                                                                     \
+        }                                                                                                \
     }
 
 COPY(copy_bb, bool,    bool,    v)

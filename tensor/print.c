@@ -46,11 +46,10 @@ double rg_read_double(const char *text, char **end) {
 }
 
 /* Python's '{:.4f}' and '{:.4e}' */
-static int print_number(char *to, char form, int precision, double v) {
+static int print_number(char *to, const char *format, int precision, double v) {
     if (!isfinite(v)) return sprintf(to, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
     locale_t before = uselocale(c_locale());
-    int n = form == 'e' ? snprintf(to, PRINT_WORD, "%.*e", precision, v)
-                        : snprintf(to, PRINT_WORD, "%.*f", precision, v);
+    int n = snprintf(to, PRINT_WORD, format, precision, v);
     uselocale(before);
     return n;
 }
@@ -70,10 +69,8 @@ static digits digits_read(const char *text) {
 /* The number with one more in its last digit; false if that would carry all the way. */
 static bool digits_raise(char *text) {
     char *c = strchr(text, 'e') - 1;
-    while (c > text && (*c == '9' || *c == '.')) {
+    for (; c > text && (*c == '9' || *c == '.'); c--)
         if (*c == '9') *c = '0';
-        c--;
-    }
     return *c != '9' && (*c)++;
 }
 
@@ -91,8 +88,7 @@ static digits digits_shortest(double v, bool single) {
     locale_t before = uselocale(c_locale());
     for (; !found; p++) {
         snprintf(text, sizeof text, "%.*e", p - 1, v);
-        found = digits_read_back(text, v, single) ||
-                (power && digits_raise(text) && digits_read_back(text, v, single));
+        found = digits_read_back(text, v, single) || (power && digits_raise(text) && digits_read_back(text, v, single));
     }
     uselocale(before);
     return digits_read(text);
@@ -111,29 +107,24 @@ static int print_positional(char *to, bool negative, const digits *s) {
     return n;
 }
 
-/* 1.25e+01 with at least so many digits after the point and in the exponent */
+/* 1.25e+01 with at least so many digits after the point (-1: none, and no point) and in the exponent */
 static int print_scientific(char *to, bool negative, const digits *s, int fraction, int wide) {
     int n = 0;
     if (negative) to[n++] = '-';
     to[n++] = s->d[0];
-    to[n++] = '.';
+    if (s->n > 1 || fraction >= 0) to[n++] = '.';
     for (int i = 1; i < RG_MAX(s->n, fraction + 1); i++) to[n++] = i < s->n ? s->d[i] : '0';
     return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
 }
 
 /* One number on its own: Python's repr of a double, and NumPy's of a float. */
 static int print_alone(char *to, double v, bool single) {
-    if (!isfinite(v)) return print_number(to, 'f', 0, v);
+    if (!isfinite(v)) return print_number(to, "", 0, v);
     digits s = digits_shortest(fabs(v), single);
-    double a = fabs(v);
-    if (a == 0 || (a >= 1e-4 && a < (single ? 1e6 : 1e16))) {
-        int n = print_positional(to, signbit(v), &s);
-        if (to[n - 1] == '.') to[n++] = '0', to[n] = 0;
-        return n;
-    }
-    int n = print_scientific(to, signbit(v), &s, 0, 2);
-    char *point = strchr(to, '.');
-    if (point[1] == 'e') memmove(point, point + 1, strlen(point)), n--;
+    if (v != 0 && (fabs(v) < 1e-4 || fabs(v) >= (single ? 1e6 : 1e16)))
+        return print_scientific(to, signbit(v), &s, -1, 2);
+    int n = print_positional(to, signbit(v), &s);
+    if (to[n - 1] == '.') to[n++] = '0', to[n] = 0;
     return n;
 }
 
@@ -144,49 +135,29 @@ typedef struct printer {
     bool numpy;                         /* NumPy's layout, else torch's */
     bool cut;                           /* show the edges of each dim only */
     int  edge, linewidth, precision, indent;
+    const char *format;                 /* of torch's floats */
     double least, most;                 /* absolute, of the numbers that are finite and not 0 */
     bool fraction, sci, nonfinite, minus_inf;
     int  width;                         /* of a word; NumPy's floats say it in three: */
     int  left, right, exponent;         /* before the point, after it, in the exponent */
     int  column;                        /* in a row of NumPy's */
-    char  *text;
-    size_t used, room;
-    bool   failed;
-    char   word[PRINT_WORD];
+    rg_text text;
+    char word[PRINT_WORD];
 } printer;
 
-static void print_put(printer *p, const char *s, size_t n) {
-    p->failed = p->failed || !rg_grow((void **)&p->text, &p->room, p->used + n, 1);
-    if (p->failed) return;
-    memcpy(p->text + p->used, s, n);
-    p->used += n;
-}
-
-static void print_text(printer *p, const char *s) { print_put(p, s, strlen(s)); }
-
-static void print_repeat(printer *p, const char *c, int64_t n) {
-    while (n-- > 0) print_put(p, c, 1);
-}
-
-/* what was written, as a string of the scope's */
-static const char *print_finish(printer *p, const char *before, const char *after) {
-    size_t head = strlen(before), tail = strlen(after);
-    char *s = p->failed ? NULL : rg_own_string(head + p->used + tail + 1);
-    if (s) {
-        memcpy(s, before, head);
-        if (p->used) memcpy(s + head, p->text, p->used);
-        memcpy(s + head + p->used, after, tail + 1);
+static void print_put(printer *p, const char *s, int64_t times) {
+    rg_text *t = &p->text;
+    for (size_t n = strlen(s); times > 0; times--) {
+        t->failed = t->failed || !rg_grow((void **)&t->v, &t->room, t->n + n + 1, 1);
+        if (t->failed) return;
+        memcpy(t->v + t->n, s, n + 1);
+        t->n += n;
     }
-    rg_free(p->text, p->room, RG_MEM_OTHER);
-    return s;
 }
 
 static void print_visit(printer *p, int dim, const char *at, void (*visit)(printer *, const char *)) {
     const rg_tensor *t = p->t;
-    if (dim == t->ndim) {
-        visit(p, at);
-        return;
-    }
+    if (dim == t->ndim) return visit(p, at);
     int64_t n = t->size[dim], step = t->stride[dim] * (int64_t)rg_sizeof(t->dtype);
     bool gap = p->cut && n > 2 * (int64_t)p->edge;
     for (int64_t i = 0; i < n; i++) {
@@ -205,128 +176,98 @@ static void print_scan(printer *p, const char *at) {
     p->fraction = p->fraction || v != ceil(v);
 }
 
-static int print_whole(char *to, const char *at, rg_dtype dtype) {
-    if (dtype == RG_BOOL) return sprintf(to, "%s", *(const bool *)at ? "True" : "False");
-    return sprintf(to, "%lld", (long long)*(const int64_t *)at);
-}
-
-/* ---- torch's numbers -------------------------------------------------------------------- */
-
-static int print_torch_word(printer *p, const char *at) {
-    if (!rg_is_float(p->t->dtype)) return print_whole(p->word, at, p->t->dtype);
-    double v = rg_load_f64(at, p->t->dtype);
-    if (p->sci || p->fraction) return print_number(p->word, p->sci ? 'e' : 'f', p->precision, v);
-    int n = print_number(p->word, 'f', 0, v);
-    if (isfinite(v)) p->word[n++] = '.', p->word[n] = 0;
-    return n;
-}
-
-/* Only numbers that are finite and not 0 count for the width of floats. */
-static void print_torch_measure(printer *p, const char *at) {
-    double v = rg_load_f64(at, p->t->dtype);
-    if (rg_is_float(p->t->dtype) && (!isfinite(v) || v == 0)) return;
-    p->width = RG_MAX(p->width, print_torch_word(p, at));
-}
-
-static void print_torch_look(printer *p) {
-    if (rg_is_float(p->t->dtype)) print_visit(p, 0, p->t->data, print_scan);
-    if (p->most) {
-        int asked = print_options.sci_mode;
-        p->sci = asked < 0 ? p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4 : asked;
-    }
-    p->width = 1;
-    print_visit(p, 0, p->t->data, print_torch_measure);
-}
-
-/* ---- NumPy's numbers: the fewest digits, at most eight after the point ----------------------
+/* ---- one element as a word: NumPy's floats have the fewest digits, at most eight after the point ---------
  * In a column of exponents all have as many as the longest, and those are true digits. */
 
 enum { NUMPY_PRECISION = 8 };
 
 static digits numpy_digits(const printer *p, double v) {
-    bool single = p->t->dtype == RG_FLOAT32;
-    digits s = digits_shortest(fabs(v), single);
+    digits s = digits_shortest(fabs(v), p->t->dtype == RG_FLOAT32);
     int least = p->sci ? p->right + 1 : 1, most = NUMPY_PRECISION + 1 + (p->sci ? 0 : s.exponent);
     if (least <= s.n && s.n <= most) return s;
     char text[PRINT_WORD];
-    print_number(text, 'e', RG_MAX(least, RG_MIN(s.n, most)) - 1, fabs(v));
+    print_number(text, "%.*e", RG_MAX(least, RG_MIN(s.n, most)) - 1, fabs(v));
     return digits_read(text);
 }
 
-static void numpy_measure(printer *p, const char *at) {
+static int print_element(printer *p, const char *at) {
     double v = rg_load_f64(at, p->t->dtype);
-    if (!rg_is_float(p->t->dtype)) {
-        p->width = RG_MAX(p->width, print_whole(p->word, at, p->t->dtype));
-    } else if (isfinite(v)) {
-        digits s = numpy_digits(p, v);
-        int left = p->sci ? 1 : RG_MAX(s.exponent + 1, 1);
-        p->left = RG_MAX(p->left, left + !!signbit(v));
-        p->right = RG_MAX(p->right, s.n - 1 - (p->sci ? 0 : s.exponent));
-        p->exponent = RG_MAX(p->exponent, abs(s.exponent) >= 100 ? 3 : 2);
-    }
-}
-
-static void numpy_look(printer *p) {
-    if (rg_is_float(p->t->dtype)) print_visit(p, 0, p->t->data, print_scan);
-    bool single = p->t->dtype == RG_FLOAT32;
-    if (p->most) {                      /* compared as NumPy does, in the array's own precision */
-        double ratio = single ? (float)p->most / (float)p->least : p->most / p->least;
-        p->sci = p->most >= (single ? 1e6 : 1e8) || p->least < (single ? 1e-4f : 1e-4) || ratio > 1000;
-    }
-    p->width = p->t->dtype == RG_BOOL && p->t->ndim ? 5 : 1;
-    print_visit(p, 0, p->t->data, numpy_measure);
-    if (!rg_is_float(p->t->dtype)) return;
-    int after = p->right + 1 + (p->sci ? 2 + p->exponent : 0);
-    if (p->nonfinite) p->left = RG_MAX(p->left, 3 + p->minus_inf - after);
-    p->width = p->left + after;
-}
-
-static int numpy_word(printer *p, const char *at) {
-    double v = rg_load_f64(at, p->t->dtype);
-    if (!rg_is_float(p->t->dtype)) return print_whole(p->word, at, p->t->dtype);
-    if (!isfinite(v)) return print_number(p->word, 'f', 0, v);
+    if (p->t->dtype == RG_BOOL) return sprintf(p->word, "%s", v != 0 ? "True" : "False");
+    if (p->t->dtype == RG_INT64) return sprintf(p->word, "%lld", (long long)*(const int64_t *)at);
+    if (!p->numpy || !isfinite(v)) return print_number(p->word, p->format, p->precision, v);
     digits s = numpy_digits(p, v);
     if (p->sci) return print_scientific(p->word, signbit(v), &s, p->right, p->exponent);
     int n = print_positional(p->word, signbit(v), &s);
-    int wide = (int)(strchr(p->word, '.') - p->word) + 1 + p->right;
-    while (n < wide) p->word[n++] = ' ';
-    return n;
+    return n + sprintf(p->word + n, "%*s", p->right - (n - 1 - (int)(strchr(p->word, '.') - p->word)), "");
+}
+
+/* Of torch's floats only those that are finite and not 0 count. */
+static void print_measure(printer *p, const char *at) {
+    double v = rg_load_f64(at, p->t->dtype);
+    bool floats = rg_is_float(p->t->dtype);
+    if (floats && (!isfinite(v) || (v == 0 && !p->numpy))) return;
+    if (!floats || !p->numpy) {
+        p->width = RG_MAX(p->width, print_element(p, at));
+        return;
+    }
+    digits s = numpy_digits(p, v);
+    p->left = RG_MAX(p->left, (p->sci ? 1 : RG_MAX(s.exponent + 1, 1)) + !!signbit(v));
+    p->right = RG_MAX(p->right, s.n - 1 - (p->sci ? 0 : s.exponent));
+    p->exponent = RG_MAX(p->exponent, abs(s.exponent) >= 100 ? 3 : 2);
+}
+
+static void print_look(printer *p) {
+    bool floats = rg_is_float(p->t->dtype), single = p->t->dtype == RG_FLOAT32;
+    int asked = print_options.sci_mode;
+    if (floats) print_visit(p, 0, p->t->data, print_scan);
+    if (p->most && p->numpy) {          /* compared as NumPy does, in the array's own precision */
+        double ratio = single ? (float)p->most / (float)p->least : p->most / p->least;
+        p->sci = p->most >= (single ? 1e6 : 1e8) || p->least < (single ? 1e-4f : 1e-4) || ratio > 1000;
+    } else if (p->most) {
+        p->sci = asked < 0 ? p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4 : asked;
+    }
+    if (!p->sci && !p->fraction) p->precision = 0;
+    p->format = p->sci ? "%.*e" : p->fraction ? "%.*f" : "%#.*f";
+    p->width = p->numpy && p->t->dtype == RG_BOOL && p->t->ndim ? 5 : 1;
+    print_visit(p, 0, p->t->data, print_measure);
+    if (!p->numpy || !floats) return;
+    int after = p->right + 1 + (p->sci ? 2 + p->exponent : 0);
+    if (p->nonfinite) p->left = RG_MAX(p->left, 3 + p->minus_inf - after);
+    p->width = p->left + after;
 }
 
 /* ---- brackets and lines --------------------------------------------------------------------- */
 
 static void print_break(printer *p, int lines, int indent) {
     if (!p->numpy) print_put(p, ",", 1);
-    print_repeat(p, "\n", lines);
-    print_repeat(p, " ", indent);
+    print_put(p, "\n", lines);
+    print_put(p, " ", indent);
     p->column = indent;
 }
 
 static void print_word(printer *p, const char *at) {
-    int n = p->numpy ? numpy_word(p, at) : print_torch_word(p, at);
-    print_repeat(p, " ", p->width - n);
-    print_put(p, p->word, (size_t)n);
+    print_put(p, " ", p->width - print_element(p, at));
+    print_put(p, p->word, 1);
 }
 
 /* The k-th item of a row; at NULL stands for those left out. torch puts the same
  * number on every line, NumPy as many as fit. */
 static void print_item(printer *p, const char *at, int64_t k, int dim) {
-    int indent = p->indent + dim;
+    int indent = p->indent + dim, wide = at ? p->width : 3;
     if (p->numpy) {
-        int wide = at ? p->width : 3;
         if (k) print_put(p, " ", 1), p->column++;
         if (p->column + wide > p->linewidth - dim - 1 && p->column > indent) {
-            while (p->used && p->text[p->used - 1] == ' ') p->used--;
+            while (p->text.n && p->text.v[p->text.n - 1] == ' ') p->text.n--;
             print_break(p, 1, indent);
         }
         p->column += wide;
     } else if (k) {
         int64_t a_line = ((int64_t)p->linewidth - indent + 1) / (p->width + 2);
         if (k % RG_MAX(a_line, 1) == 0) print_break(p, 1, indent);
-        else print_put(p, ", ", 2);
+        else print_put(p, ", ", 1);
     }
     if (at) print_word(p, at);
-    else print_text(p, p->numpy || p->edge == 0 ? "..." : " ...");
+    else print_put(p, p->numpy || p->edge == 0 ? "..." : " ...", 1);
 }
 
 static void print_block(printer *p, int dim, const char *at) {
@@ -338,25 +279,18 @@ static void print_block(printer *p, int dim, const char *at) {
     for (int64_t i = 0, k = 0; i < n; i++, k++) {
         bool dots = gap && i == p->edge;
         const char *item = dots ? NULL : at + i * step;
-        if (row) {
-            print_item(p, item, k, dim);
-        } else {
-            if (k) print_break(p, t->ndim - 1 - dim, p->indent + dim);
-            if (dots) print_text(p, "...");
-            else print_block(p, dim + 1, item);
-        }
+        if (row) print_item(p, item, k, dim);
+        else if (k) print_break(p, t->ndim - 1 - dim, p->indent + dim);
+        if (!row && dots) print_put(p, "...", 1);
+        else if (!row) print_block(p, dim + 1, item);
         if (dots) i = n - p->edge - 1;
     }
     print_put(p, "]", 1);
 }
 
 static void print_contents(printer *p) {
-    if (p->t->numel == 0) {
-        print_put(p, "[]", 2);
-        return;
-    }
-    if (p->numpy) numpy_look(p);
-    else print_torch_look(p);
+    if (p->t->numel == 0) return print_put(p, "[]", 1);
+    print_look(p);
     if (p->t->ndim) print_block(p, 0, p->t->data);
     else print_word(p, p->t->data);
 }
@@ -369,18 +303,16 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
     strcpy(buf + n - 1, t->ndim == 1 ? ",)" : ")");
     return buf;
 }
+#define PRINT_TUPLE(t) print_tuple(t, (char[192]){ 0 })
 
 /* ---- torch's text ------------------------------------------------------------------------------ */
 
 /* Goes behind the text, or below it where the line (counted one longer than it is) gets too long. */
-static void print_suffix(printer *p, const char *key, const char *value, const char *end, size_t *line) {
+static void print_suffix(printer *p, size_t *line, const char *key, const char *value, const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);
     bool fits = *line + n + 2 <= (size_t)print_options.linewidth;
-    print_text(p, fits ? ", " : ",\n       ");
+    rg_text_add(&p->text, "%s%s%s%s", fits ? ", " : ",\n       ", key, value, end);
     *line = fits ? *line + n + 2 : 7 + n;
-    print_text(p, key);
-    print_text(p, value);
-    print_text(p, end);
 }
 
 const char *rg_repr(rg_tensor *t) {
@@ -388,20 +320,18 @@ const char *rg_repr(rg_tensor *t) {
     rg_printoptions o = print_options;
     printer p = { .t = t, .cut = t->numel > o.threshold, .edge = o.edgeitems, .linewidth = o.linewidth,
                   .precision = o.precision, .indent = 8 };
-    print_text(&p, "tensor(");
+    print_put(&p, "tensor(", 1);
     print_contents(&p);
-
-    char shape[192];
-    const char *newline = p.failed ? NULL : memrchr(p.text, '\n', p.used);
-    size_t line = newline ? (size_t)(p.text + p.used - newline) + 1 : p.used + 2;
-    if (t->numel == 0 ? t->ndim != 1 : o.edgeitems == 0)
-        print_suffix(&p, "size=", print_tuple(t, shape), "", &line);
+    const char *newline = p.text.failed ? NULL : memrchr(p.text.v, '\n', p.text.n);
+    size_t line = newline ? (size_t)(p.text.v + p.text.n - newline) + 1 : p.text.n + 2;
+    if (t->numel == 0 ? t->ndim != 1 : o.edgeitems == 0) print_suffix(&p, &line, "size=", PRINT_TUPLE(t), "");
     if (t->dtype != rg_default_dtype() && (t->numel == 0 || rg_is_float(t->dtype)))
-        print_suffix(&p, "dtype=", rg_dtype_name(t->dtype), "", &line);
+        print_suffix(&p, &line, "dtype=", rg_dtype_name(t->dtype), "");
     const char *grad_fn = t->history ? t->history->cls->name(t->history) : NULL;
-    if (grad_fn) print_suffix(&p, "grad_fn=<", grad_fn, ">", &line);
-    else if (t->history) print_suffix(&p, "requires_grad=True", "", "", &line);
-    return print_finish(&p, "", ")");
+    if (grad_fn) print_suffix(&p, &line, "grad_fn=<", grad_fn, ">");
+    else if (t->history) print_suffix(&p, &line, "requires_grad=True", "", "");
+    print_put(&p, ")", 1);
+    return rg_text_own(&p.text);
 }
 
 void rg_print(rg_tensor *t) {
@@ -413,48 +343,45 @@ void rg_print(rg_tensor *t) {
 const char *rg_str(rg_tensor *t) {
     if (!rg_check(t, "str")) return NULL;
     if (t->ndim) return rg_repr(t);
-    char word[PRINT_WORD];
-    int n = rg_is_float(t->dtype) ? print_alone(word, rg_load_f64(t->data, t->dtype), false)
-                                  : print_whole(word, t->data, t->dtype);
-    char *s = rg_own_string((size_t)n + 1);
-    return s ? memcpy(s, word, (size_t)n + 1) : NULL;
+    printer p = { .t = t };
+    if (rg_is_float(t->dtype)) print_alone(p.word, rg_load_f64(t->data, t->dtype), false);
+    else print_element(&p, t->data);
+    print_put(&p, p.word, 1);
+    return rg_text_own(&p.text);
 }
 
 const char *rg_repr_shape(rg_tensor *t) {
     if (!rg_check(t, "repr_shape")) return NULL;
-    char shape[192];
-    printer p = { .t = t };
-    print_text(&p, rg_shape_text(t->ndim, t->size, shape));
-    return print_finish(&p, "torch.Size(", ")");
+    rg_text text = { 0 };
+    rg_text_add(&text, "torch.Size(%s)", RG_SHAPE_TEXT(t));
+    return rg_text_own(&text);
 }
 
 /* ---- NumPy's and TensorFlow's -------------------------------------------------------------------- */
 
 /* NumPy 2.4's str(); an array without dims is its number */
-static void print_numpy(printer *p, const rg_tensor *t) {
-    *p = (printer){ .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1 };
+static rg_text print_numpy(const rg_tensor *t) {
+    printer p = { .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1 };
     if (t->ndim || !rg_is_float(t->dtype)) {
-        print_contents(p);
+        print_contents(&p);
     } else {
-        int n = print_alone(p->word, rg_load_f64(t->data, t->dtype), t->dtype == RG_FLOAT32);
-        print_put(p, p->word, (size_t)n);
+        print_alone(p.word, rg_load_f64(t->data, t->dtype), t->dtype == RG_FLOAT32);
+        print_put(&p, p.word, 1);
     }
+    return p.text;
 }
 
 const char *rg_repr_numpy(rg_tensor *t) {
     if (!rg_check(t, "repr_numpy")) return NULL;
-    printer p;
-    print_numpy(&p, t);
-    return print_finish(&p, "", "");
+    rg_text text = print_numpy(t);
+    return rg_text_own(&text);
 }
 
 const char *rg_repr_tf(rg_tensor *t) {
     if (!rg_check(t, "repr_tf")) return NULL;
-    printer p;
-    print_numpy(&p, t);
-    char shape[192], after[256];
-    snprintf(after, sizeof after, ", shape=%s, dtype=%s)", print_tuple(t, shape),
-             strchr(rg_dtype_name(t->dtype), '.') + 1);
-    bool lines = !p.failed && memchr(p.text, '\n', p.used);
-    return print_finish(&p, lines ? "tf.Tensor(\n" : "tf.Tensor(", after);
+    rg_text array = print_numpy(t), text = { .failed = array.failed };
+    const char *s = array.failed ? "" : array.v, *dtype = strchr(rg_dtype_name(t->dtype), '.') + 1;
+    rg_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", strchr(s, '\n') ? "\n" : "", s, PRINT_TUPLE(t), dtype);
+    rg_text_free(&array);
+    return rg_text_own(&text);
 }

@@ -60,19 +60,10 @@ RG_WIDE(mt_normals_f32, (float *y, int n), (y, n)) {
             union { float f; int32_t i; } m = { .f = 1 - y[i] };
             int32_t e = (m.i - 0x3f3504f3) >> 23;       /* 1 - u = m 2^e, sqrt(1/2) <= m < sqrt(2) */
             m.i -= e * (1 << 23);
-            float f = m.f - 1, f2 = f * f, p = 0.06915368f;
-            p = p * f - 0.11789808f;
-            p = p * f + 0.11872976f;
-            p = p * f - 0.12384348f;
-            p = p * f + 0.14218658f;
-            p = p * f - 0.16669251f;
-            p = p * f + 0.20002227f;
-            p = p * f - 0.24999987f;
-            p = p * f + 0.3333331f;
-            float log_u = f + (f2 * (p * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
-            float radius = sqrtf(-2 * log_u);
-
-            float theta = 0x1.921fb6p+2f * y[i + 8];
+            float f = m.f - 1, p = -0.12384348f + f * (0.11872976f + f * (-0.11789808f + f * 0.06915368f));
+            p = 0.3333331f + f * (-0.24999987f + f * (0.20002227f + f * (-0.16669251f + f * (0.14218658f + f * p))));
+            float log_u = f + (f * f * (p * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
+            float radius = sqrtf(-2 * log_u), theta = 0x1.921fb6p+2f * y[i + 8];
             int32_t quadrant = (int32_t)(theta * 0x1.45f306p-1f + 0.5f);
             float r = theta - (float)quadrant * 0x1.921fap+0f - (float)quadrant * 0x1.54442ep-20f, r2 = r * r;
             float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
@@ -80,8 +71,7 @@ RG_WIDE(mt_normals_f32, (float *y, int n), (y, n)) {
             union { float f; uint32_t i; } cosine = { .f = quadrant & 1 ? s : c }, sine = { .f = quadrant & 1 ? c : s };
             cosine.i ^= (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
             sine.i ^= (uint32_t)quadrant << 30 & 0x80000000u;
-            y[i] = radius * cosine.f;
-            y[i + 8] = radius * sine.f;
+            y[i] = radius * cosine.f, y[i + 8] = radius * sine.f;
         }
 }
 
@@ -89,8 +79,7 @@ static void mt_normals_f64(double *y, int n) {
     for (int block = 0; block < n; block += 16)
         for (int i = block; i < block + 8; i++) {
             double radius = sqrt(-2 * log(1 - y[i])), theta = 2 * M_PI * y[i + 8];
-            y[i] = radius * cos(theta);
-            y[i + 8] = radius * sin(theta);
+            y[i] = radius * cos(theta), y[i + 8] = radius * sin(theta);
         }
 }
 
@@ -101,24 +90,15 @@ static void mt_seed(rg_generator *g, uint64_t seed) {
     g->word[0] = (uint32_t)seed;
     for (uint32_t i = 1; i < MT_WORDS; i++)
         g->word[i] = 1812433253u * (g->word[i - 1] ^ g->word[i - 1] >> 30) + i;
-    g->left = 1;
-    g->next = 0;
-    g->has_normal = false;
+    g->left = 1, g->next = 0, g->has_normal = false;
 }
 
 static void mt_words(rg_generator *g, uint32_t *to, int n) {
     while (n > 0) {
-        if (g->left == 1) {
-            mt_next_block(g->word);
-            g->left = MT_WORDS + 1;
-            g->next = 0;
-        }
+        if (g->left == 1) mt_next_block(g->word), g->left = MT_WORDS + 1, g->next = 0;
         int m = RG_MIN(n, g->left - 1);
         mt_temper(g->word + g->next, to, m);
-        g->left -= m;
-        g->next += m;
-        to += m;
-        n -= m;
+        g->left -= m, g->next += m, to += m, n -= m;
     }
 }
 
@@ -192,8 +172,7 @@ typedef struct generator_image {
     int32_t  left, seeded;
     uint64_t next, word[MT_WORDS];
     double   normal_x, normal, normal_rho;              /* x and rho: always 0 */
-    int64_t  has_normal;
-    int64_t  float_normal;                              /* torch's CPU has no use for it: 0 */
+    int64_t  has_normal, float_normal;                  /* torch's CPU has no use for the latter: 0 */
 } generator_image;
 
 rg_tensor *rg_generator_state(rg_generator *g) {
@@ -208,21 +187,16 @@ rg_tensor *rg_generator_state(rg_generator *g) {
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     generator_image image;
     if (!rg_check(state, "set_state")) return false;
-    if (state->dtype != RG_INT64)
-        return rg_fail(RG_TYPE_ERROR, "set_state", "RNG state must be a torch.int64 tensor");
+    if (state->dtype != RG_INT64) return rg_fail(RG_TYPE_ERROR, "set_state", "RNG state must be a torch.int64 tensor");
     if (state->ndim != 1 || state->numel != sizeof image / 8)
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Expected a generator state of %zu numbers but found the "
                        "input RNG state size to be %lld", sizeof image / 8, (long long)state->numel);
     rg_copy_out(state, &image, sizeof image);
-    if (!image.seeded || image.left < 1 || image.left > MT_WORDS ||
-        image.next > (uint64_t)(MT_WORDS - image.left + 1))
+    if (!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1))
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Invalid mt19937 state");
     if (!generator_lock(g, "set_state")) return false;
-    g->seed = image.seed;
-    g->left = image.left;
-    g->next = (int)image.next;
-    g->has_normal = image.has_normal & 1;
-    g->normal = image.normal;
+    g->seed = image.seed, g->left = image.left, g->next = (int)image.next;
+    g->has_normal = image.has_normal & 1, g->normal = image.normal;
     for (int i = 0; i < MT_WORDS; i++) g->word[i] = (uint32_t)image.word[i];
     generator_unlock(g);
     return true;
@@ -233,26 +207,23 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
 typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
 
 /* uniform: u (p1 - p0) + p0, rounded once; p1 itself becomes p0. blocks: normals of mean p0 and std p1. */
-#define DRAW_FLOATS(bits, T, fma)                                                                \
-    RG_WIDE(mt_scale_f##bits, (T *y, int n, T scale, T shift), (y, n, scale, shift))                \
-    {                                                                                            \
-        for (int i = 0; i < n; i++) y[i] = fma(y[i], scale, shift);                              \
-    }                                                                                            \
-    static void draw_uniform_f##bits(rg_generator *g, void *to, int n, const void *how)          \
-    {                                                                                            \
-        const double *p = how;                                                                   \
-        T *y = to, low = (T)p[0], high = (T)p[1];                                                \
-        draw_f##bits(g, y, n);                                                                   \
-        if (low == 0 && high == 1) return;                                                       \
-        mt_scale_f##bits(y, n, high - low, low);                                                    \
-        for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];                            \
-    }                                                                                            \
-    static void draw_blocks_f##bits(rg_generator *g, void *to, int n, const void *how)           \
-    {                                                                                            \
-        const double *p = how;                                                                   \
-        draw_f##bits(g, to, n);                                                                  \
-        mt_normals_f##bits(to, n);                                                               \
-        if (p[0] != 0 || p[1] != 1) mt_scale_f##bits(to, n, (T)p[1], (T)p[0]);                      \
+#define DRAW_FLOATS(bits, T, fma)                                                         \
+    RG_WIDE(mt_scale_f##bits, (T *y, int n, T scale, T shift), (y, n, scale, shift)) {    \
+        for (int i = 0; i < n; i++) y[i] = fma(y[i], scale, shift);                       \
+    }                                                                                     \
+    static void draw_uniform_f##bits(rg_generator *g, void *to, int n, const void *how) { \
+        const double *p = how;                                                            \
+        T *y = to, low = (T)p[0], high = (T)p[1];                                         \
+        draw_f##bits(g, y, n);                                                            \
+        if (low == 0 && high == 1) return;                                                \
+        mt_scale_f##bits(y, n, high - low, low);                                          \
+        for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];                     \
+    }                                                                                     \
+    static void draw_blocks_f##bits(rg_generator *g, void *to, int n, const void *how) {  \
+        const double *p = how;                                                            \
+        draw_f##bits(g, to, n);                                                           \
+        mt_normals_f##bits(to, n);                                                        \
+        if (p[0] != 0 || p[1] != 1) mt_scale_f##bits(to, n, (T)p[1], (T)p[0]);            \
     }
 
 DRAW_FLOATS(32, float, __builtin_fmaf)
@@ -369,16 +340,15 @@ static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const 
     if (!rg_is_float(t->dtype)) return random_no_kernel(op, "check_uniform_bounds", t->dtype);
     bool single = t->dtype == RG_FLOAT32;
     double low = p[0], high = p[1], max = single ? FLT_MAX : DBL_MAX;
-    if (!(fabs(low) <= max) || !(fabs(high) <= max))
+    if (!(fabs(low) <= max && fabs(high) <= max))
         return rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for %s", fabs(low) <= max ? "to" : "from",
                        single ? "float" : "double");
     if (low > high)
-        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to return a [from, to) range, but found "
-                       "from=%g > to=%g", low, high);
+        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
+                       low, high);
     if (high - low > max)
-        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but "
-                       "found to=%g and from=%g which result in to-from to exceed the limit",
-                       rg_scalar_name(t->dtype), high, low);
+        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g "
+                       "and from=%g which result in to-from to exceed the limit", rg_scalar_name(t->dtype), high, low);
     return fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, p);
 }
 
@@ -391,8 +361,7 @@ static bool fill_normal(rg_tensor *t, const double p[], rg_generator *g, const c
 }
 
 static bool fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    if (!(p[0] > 0))
-        return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
+    if (!(p[0] > 0)) return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
     if (t->numel && !rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, op, "Exponential distribution is a continuous probability distribution. "
                        "dtype must be a floating point but you specified %s", rg_scalar_name(t->dtype));
@@ -413,21 +382,20 @@ typedef struct trunc_rule { bool normal; double mean, std, low, high, log_peak; 
 
 /* A normal is accepted if it is inside, a uniform candidate with the density at it as the
  * probability. Rounds as torch does: step by step, in the tensor's dtype. True: some are pending. */
-#define TRUNC_ACCEPT(name, T, log)                                                               \
-    static bool name(const trunc_rule *r, rg_tensor *const t[])                                  \
-    {                                                                                            \
-        T *x = (T *)t[0]->data, *candidate = (T *)t[1]->data, *u = (T *)t[2]->data;              \
-        T mean = (T)r->mean, std = (T)r->std, low = (T)r->low, high = (T)r->high;                \
-        bool *pending = (bool *)t[3]->data, any = false;                                         \
-        for (int64_t i = 0; i < t[0]->numel; i++) {                                              \
-            if (!pending[i]) continue;                                                           \
-            x[i] = candidate[i];                                                                 \
-            T z = (x[i] - mean) / std;                                                           \
-            pending[i] = r->normal ? x[i] < low || x[i] > high                                   \
-                                   : log(u[i]) > z * z * (T)-0.5 - (T)r->log_peak;               \
-            any |= pending[i];                                                                   \
-        }                                                                                        \
-        return any;                                                                              \
+#define TRUNC_ACCEPT(name, T, log)                                                  \
+    static bool name(const trunc_rule *r, rg_tensor *const t[]) {                   \
+        T *x = (T *)t[0]->data, *candidate = (T *)t[1]->data, *u = (T *)t[2]->data; \
+        T mean = (T)r->mean, std = (T)r->std, low = (T)r->low, high = (T)r->high;   \
+        bool *pending = (bool *)t[3]->data, any = false;                            \
+        for (int64_t i = 0; i < t[0]->numel; i++) {                                 \
+            if (!pending[i]) continue;                                              \
+            x[i] = candidate[i];                                                    \
+            T z = (x[i] - mean) / std;                                              \
+            pending[i] = r->normal ? x[i] < low || x[i] > high                      \
+                                   : log(u[i]) > z * z * (T)-0.5 - (T)r->log_peak;  \
+            any |= pending[i];                                                      \
+        }                                                                           \
+        return any;                                                                 \
     }
 
 TRUNC_ACCEPT(trunc_accept_f32, float, logf)
@@ -468,31 +436,19 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-static rg_tensor *random_in_place(rg_tensor *t, random_fill *fill, const double p[], rg_generator *g, const char *op) {
-    if (!rg_may_write(t, op, false) || !fill(t, p, g, op)) return NULL;
-    rg_wrote(t, op);
-    return t;
-}
-
-rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g) {
-    return random_in_place(t, fill_uniform, (double[]){ low, high }, g, "uniform_");
-}
-
-rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g) {
-    return random_in_place(t, fill_normal, (double[]){ mean, std }, g, "normal_");
-}
-
-rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high, rg_generator *g) {
-    return random_in_place(t, fill_trunc_normal, (double[]){ mean, std, low, high }, g, "trunc_normal_");
-}
-
-rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g) {
-    return random_in_place(t, fill_exponential, &rate, g, "exponential_");
-}
-
-rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
-    return random_in_place(t, fill_bernoulli, &p, g, "bernoulli_");
-}
+#define RANDOM_FILL_(name, parameters, ...)                                                     \
+    rg_tensor *rg_##name##_with_ parameters {                                                   \
+        if (!rg_may_write(t, #name "_", false)) return NULL;                                    \
+        if (!fill_##name(t, (double[]){ __VA_ARGS__ }, g, #name "_")) return NULL;              \
+        rg_wrote(t, #name "_");                                                                 \
+        return t;                                                                               \
+    }
+RANDOM_FILL_(uniform, (rg_tensor *t, double low, double high, rg_generator *g), low, high)
+RANDOM_FILL_(normal, (rg_tensor *t, double mean, double std, rg_generator *g), mean, std)
+RANDOM_FILL_(trunc_normal, (rg_tensor *t, double mean, double std, double low, double high, rg_generator *g),
+             mean, std, low, high)
+RANDOM_FILL_(exponential, (rg_tensor *t, double rate, rg_generator *g), rate)
+RANDOM_FILL_(bernoulli, (rg_tensor *t, double p, rg_generator *g), p)
 
 /* ---- new tensors ---------------------------------------------------------------------------- */
 
@@ -555,32 +511,22 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
 static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
     uint32_t w[RANDOM_CHUNK];
     uint64_t w2[RANDOM_CHUNK];
-    if (n >= UINT32_MAX / 20) {
-        for (int64_t i = 0; i < n; i++) {
-            if (i % RANDOM_CHUNK == 0) draw_u64(g, w2, (int)RG_MIN(n - i, RANDOM_CHUNK));
-            int64_t z = (int64_t)(w2[i % RANDOM_CHUNK] % (uint64_t)(i + 1));
-            y[i] = i;
-            y[i] = y[z];
-            y[z] = i;
-        }
-        return;
-    }
+    bool within = n >= UINT32_MAX / 20;
+    int64_t steps = within ? n : n - 1;
     for (int64_t i = 0; i < n; i++) y[i] = i;
-    for (int64_t i = 0; i < n - 1; i++) {
-        if (i % RANDOM_CHUNK == 0) mt_words(g, w, (int)RG_MIN(n - 1 - i, RANDOM_CHUNK));
-        int64_t z = i + w[i % RANDOM_CHUNK] % (uint32_t)(n - i), first = y[i];
-        y[i] = y[z];
-        y[z] = first;
+    for (int64_t i = 0, at = 0; i < steps; i++, at = i % RANDOM_CHUNK) {
+        int m = (int)RG_MIN(steps - i, RANDOM_CHUNK);
+        if (at == 0 && within) draw_u64(g, w2, m);
+        else if (at == 0) mt_words(g, w, m);
+        int64_t z = within ? (int64_t)(w2[at] % (uint64_t)(i + 1)) : i + w[at] % (uint32_t)(n - i);
+        RG_SWAP(y[i], y[z]);
     }
 }
 
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
     rg_tensor *t = rg_new_dims("randperm", &RG_DIMS(n), RG_INT64);
     bool ok = t && generator_lock(g, "randperm");
-    if (ok) {
-        random_permute(g, (int64_t *)t->data, n);
-        generator_unlock(g);
-    }
+    if (ok) random_permute(g, (int64_t *)t->data, n), generator_unlock(g);
     return random_own(t, ok);
 }
 
@@ -593,11 +539,10 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     if (p->numel && !rg_is_float(p->dtype)) return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
     rg_tensor *t = rg_new_like(p, p->dtype), *chance = rg_contiguous_copy(p, RG_FLOAT64);
     bool single = p->dtype == RG_FLOAT32, ok = t && chance;
-    const double *c = ok ? (double *)chance->data : NULL, unit[] = { 0, 1 };
-    for (int64_t i = 0; ok && i < p->numel; i++)
-        if (!(c[i] >= 0 && c[i] <= 1))
-            ok = rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-    ok = ok && fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, unit);
+    const double *c = ok ? (double *)chance->data : NULL;
+    for (int64_t i = 0; ok && i < p->numel; i++) ok = c[i] >= 0 && c[i] <= 1;
+    if (t && chance && !ok) rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    ok = ok && fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, (double[]){ 0, 1 });
     for (int64_t i = 0; ok && i < t->numel; i++) {
         if (single) ((float *)t->data)[i] = ((float *)t->data)[i] < c[i];
         else ((double *)t->data)[i] = ((double *)t->data)[i] < c[i];
@@ -627,8 +572,7 @@ static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op
 }
 
 /* In each row the categories with the largest weight / exponential, in that order. */
-static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int64_t n, rg_generator *g,
-                          const char *op) {
+static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int64_t n, rg_generator *g, const char *op) {
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
     rg_tensor *exponentials = rg_new_dense_like(weights, weights->dtype), *e = NULL;
     k_ranked *rank = rg_alloc((size_t)n * sizeof *rank, RG_MEM_OTHER);
@@ -641,12 +585,8 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int
             rank[i] = (k_ranked){ k_rank(q, true), i };
             if (rank[i].key < rank[best].key) best = i;
         }
-        if (draws == 1) {                               /* torch's argmax: of equals the first */
-            y[0] = best;
-            continue;
-        }
-        k_top(rank, n, draws, true);
-        for (int64_t i = 0; i < draws; i++) y[i] = rank[i].index;
+        if (draws > 1) k_top(rank, n, draws, true);
+        for (int64_t i = 0; i < draws; i++) y[i] = draws > 1 ? rank[i].index : best;  /* argmax: of equals the first */
     }
     rg_release(exponentials);
     rg_release(e);
@@ -657,10 +597,10 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int
 /* In each row the first category whose cumulative share is not below a uniform float64. */
 static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n, rg_generator *g, const char *op) {
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
-    double *share = rg_alloc((size_t)n * sizeof *share, RG_MEM_OTHER), u[RANDOM_CHUNK];
+    double *share = rg_alloc((size_t)n * sizeof *share, RG_MEM_OTHER), u[RANDOM_CHUNK], sum;
     bool ok = share && generator_lock(g, op);
     for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
-        double sum = 0;
+        sum = 0;
         for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], dtype);
         for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, dtype);
         share[n - 1] = 1;
@@ -681,22 +621,19 @@ static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n,
 }
 
 rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g) {
-    const char *op = "multinomial", *wrong = NULL;
+    const char *op = "multinomial";
     if (!rg_check(weights, op)) return NULL;
-    if (weights->ndim < 1 || weights->ndim > 2)
-        return rg_fail(RG_RUNTIME_ERROR, op, "prob_dist must be 1 or 2 dim");
+    if (weights->ndim < 1 || weights->ndim > 2) return rg_fail(RG_RUNTIME_ERROR, op, "prob_dist must be 1 or 2 dim");
     if (!rg_is_float(weights->dtype))
         return rg_fail(RG_RUNTIME_ERROR, op, "multinomial only supports floating-point dtypes for input, got: %s",
                        rg_scalar_name(weights->dtype));
-    int64_t n = weights->size[weights->ndim - 1], shape[] = { weights->ndim == 2 ? weights->size[0] : draws, draws };
-    if (draws <= 0) wrong = "cannot sample n_sample <= 0 samples";
-    else if (!replacement && draws > n)
-        wrong = "cannot sample n_sample > prob_dist.size(-1) samples without replacement";
-    else if (n > 1 << 24) wrong = "number of categories cannot exceed 2^24";
-    else if (n == 0 && shape[0] > 0) wrong = "invalid multinomial distribution (sum of probabilities <= 0)";
+    int64_t n = weights->size[weights->ndim - 1], rows = weights->ndim == 2 ? weights->size[0] : 1;
+    const char *wrong = draws <= 0 ? "cannot sample n_sample <= 0 samples"
+                      : !replacement && draws > n ? "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+                      : n > 1 << 24 ? "number of categories cannot exceed 2^24"
+                      : n == 0 && rows > 0 ? "invalid multinomial distribution (sum of probabilities <= 0)" : NULL;
     if (wrong) return rg_fail(RG_RUNTIME_ERROR, op, "%s", wrong);
-
-    rg_tensor *t = rg_new_dims(op, &(rg_dims){ weights->ndim, { shape[0], shape[1] } }, RG_INT64);
+    rg_tensor *t = rg_new_dims(op, &(rg_dims){ weights->ndim, { weights->ndim == 2 ? rows : draws, draws } }, RG_INT64);
     if (!t || t->numel == 0) return rg_own(t);
     bool again = replacement && draws > 1;
     rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);

@@ -347,19 +347,18 @@ bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
 /* ---- comparing -------------------------------------------------------------------------- */
 
 /* Where p[1] and p[2] differ, *(bool *)p[0] becomes false. */
-#define COMPARE(name, T, same)                                                              \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)    \
-    {                                                                                       \
-        const double *tolerance = context;                                                  \
-        T rtol = (T)tolerance[0], atol = (T)tolerance[1];                                   \
-        const char *pa = p[1], *pb = p[2];                                                  \
-        bool all = true;                                                                    \
-        for (int64_t i = 0; i < n; i++, pa += s[1], pb += s[2]) {                           \
-            T a = *(const T *)pa, b = *(const T *)pb;                                       \
-            if (!(same)) all = false;                                                       \
-        }                                                                                   \
-        (void)rtol, (void)atol;                                                             \
-        if (!all) *(bool *)p[0] = false;                                                    \
+#define COMPARE(name, T, same)                                                             \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+        const double *tolerance = context;                                                 \
+        T rtol = (T)tolerance[0], atol = (T)tolerance[1];                                  \
+        const char *pa = p[1], *pb = p[2];                                                 \
+        bool all = true;                                                                   \
+        for (int64_t i = 0; i < n; i++, pa += s[1], pb += s[2]) {                          \
+            T a = *(const T *)pa, b = *(const T *)pb;                                      \
+            if (!(same)) all = false;                                                      \
+        }                                                                                  \
+        (void)rtol, (void)atol;                                                            \
+        if (!all) *(bool *)p[0] = false;                                                   \
     }
 
 COMPARE(equal_b, bool,    a == b)

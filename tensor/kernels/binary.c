@@ -5,20 +5,18 @@
 
 /* Python's // and %: towards minus infinity, and with b's sign. The quotient of
  * floats is corrected so that it agrees with the remainder, which is exact. */
-#define FLOOR_DIVIDE(T)                                                                         \
-    static inline T floor_divide_##T##s(T a, T b)                                               \
-    {                                                                                           \
-        if (b == 0) return a / b;                                                               \
-        T rest = fmod(a, b), q = (a - rest) / b;                                                \
-        if (rest != 0 && (b < 0) != (rest < 0)) q -= 1;                                         \
-        if (q == 0) return copysign((T)0, a / b);                                               \
-        T down = floor(q);                                                                      \
-        return q - down > (T)0.5 ? down + 1 : down;                                             \
-    }                                                                                           \
-    static inline T remainder_##T##s(T a, T b)                                                  \
-    {                                                                                           \
-        T rest = fmod(a, b);                                                                    \
-        return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;                            \
+#define FLOOR_DIVIDE(T)                                              \
+    static inline T floor_divide_##T##s(T a, T b) {                  \
+        if (b == 0) return a / b;                                    \
+        T rest = fmod(a, b), q = (a - rest) / b;                     \
+        if (rest != 0 && (b < 0) != (rest < 0)) q -= 1;              \
+        if (q == 0) return copysign((T)0, a / b);                    \
+        T down = floor(q);                                           \
+        return q - down > (T)0.5 ? down + 1 : down;                  \
+    }                                                                \
+    static inline T remainder_##T##s(T a, T b) {                     \
+        T rest = fmod(a, b);                                         \
+        return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest; \
     }
 FLOOR_DIVIDE(float)
 FLOOR_DIVIDE(double)

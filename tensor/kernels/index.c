@@ -27,30 +27,29 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
  * p[0] steps through the elements that stand in a row, p[1] to where each index starts
  * to count, p[2] through the indices; an index is worth `step` bytes. */
 
-#define K_AT_INDEX(name, T, whole, action)                                                      \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
-    {                                                                                           \
-        int64_t step = *(const int64_t *)context;                                               \
-        char *row = p[0], *base = p[1], *index = p[2];                                          \
-        if (s[2] == 0) {                                /* one index for the whole row */       \
-            base += *(const int64_t *)index * step;                                             \
-            if (s[0] == sizeof(T) && s[1] == sizeof(T)) {                                       \
-                T *restrict a = (T *)row, *restrict b = (T *)base;                              \
-                whole;                                                                          \
-                return;                                                                         \
-            }                                                                                   \
-            step = 0;                                                                           \
-        } else if (s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(int64_t)) {                 \
-            for (int64_t i = 0; i < n; i++) {                                                   \
-                T *a = (T *)row + i, *b = (T *)(base + ((const int64_t *)index)[i] * step);     \
-                action;                                                                         \
-            }                                                                                   \
-            return;                                                                             \
-        }                                                                                       \
-        for (int64_t i = 0; i < n; i++, row += s[0], base += s[1], index += s[2]) {             \
-            T *a = (T *)row, *b = (T *)(base + *(const int64_t *)index * step);                 \
-            action;                                                                             \
-        }                                                                                       \
+#define K_AT_INDEX(name, T, whole, action)                                                  \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {  \
+        int64_t step = *(const int64_t *)context;                                           \
+        char *row = p[0], *base = p[1], *index = p[2];                                      \
+        if (s[2] == 0) {                                /* one index for the whole row */   \
+            base += *(const int64_t *)index * step;                                         \
+            if (s[0] == sizeof(T) && s[1] == sizeof(T)) {                                   \
+                T *restrict a = (T *)row, *restrict b = (T *)base;                          \
+                whole;                                                                      \
+                return;                                                                     \
+            }                                                                               \
+            step = 0;                                                                       \
+        } else if (s[0] == sizeof(T) && s[1] == 0 && s[2] == sizeof(int64_t)) {             \
+            for (int64_t i = 0; i < n; i++) {                                               \
+                T *a = (T *)row + i, *b = (T *)(base + ((const int64_t *)index)[i] * step); \
+                action;                                                                     \
+            }                                                                               \
+            return;                                                                         \
+        }                                                                                   \
+        for (int64_t i = 0; i < n; i++, row += s[0], base += s[1], index += s[2]) {         \
+            T *a = (T *)row, *b = (T *)(base + *(const int64_t *)index * step);             \
+            action;                                                                         \
+        }                                                                                   \
     }
 
 #define INDEX_ADD_ROW(sum) for (int64_t i = 0; i < n; i++) sum

@@ -36,12 +36,11 @@ K_ROUNDING(double, 0x1p52)
 
 #define K_LET(T, name, value) const __attribute__((unused)) T name = value;
 #define K_AT(T, operand)      (*(T *)(p[operand] + i * s[operand]))
-#define K_EACH(to, operands, R, expression)                                                     \
-    {                                                                                           \
-        K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                         \
-            operands                                                                            \
-            to = (R)(expression);                                                               \
-        }                                                                                       \
+#define K_EACH(to, operands, R, expression) {           \
+        K_INDEPENDENT for (int64_t i = 0; i < n; i++) { \
+            operands                                    \
+            to = (R)(expression);                       \
+        }                                               \
     }
 
 /* result = fold(..fold(first, value of i = 0)..) over i < n, in lanes: they vectorise, and lose less than one running sum. */
@@ -62,61 +61,58 @@ enum { K_LANES = 16 };
         result = lane_[0];                                                                      \
     } while (0)
 
-#define LOOP_1(name, T, R, expression)                                                          \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
-    {                                                                                           \
-        typedef T real;                                                                         \
-        K_READ_NUMBERS                                                                          \
-        R *y = (R *)p[0];                                                                       \
-        const T *px = (const T *)p[1];                                                          \
-        if (s[0] == sizeof(R) && s[1] == sizeof(T))                                             \
-            K_EACH(y[i], K_LET(T, x, px[i]), R, expression)                                     \
-        else                                                                                    \
-            K_EACH(K_AT(R, 0), K_LET(T, x, K_AT(const T, 1)), R, expression)                    \
+#define LOOP_1(name, T, R, expression)                                                     \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+        typedef T real;                                                                    \
+        K_READ_NUMBERS                                                                     \
+        R *y = (R *)p[0];                                                                  \
+        const T *px = (const T *)p[1];                                                     \
+        if (s[0] == sizeof(R) && s[1] == sizeof(T))                                        \
+            K_EACH(y[i], K_LET(T, x, px[i]), R, expression)                                \
+        else                                                                               \
+            K_EACH(K_AT(R, 0), K_LET(T, x, K_AT(const T, 1)), R, expression)               \
     }
 
-#define LOOP_2(name, T, R, expression)                                                          \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
-    {                                                                                           \
-        typedef T real;                                                                         \
-        K_READ_NUMBERS                                                                          \
-        R *y = (R *)p[0];                                                                       \
-        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                   \
-        const bool dense = s[0] == sizeof(R);                                                   \
-        if (dense && s[1] == sizeof(T) && s[2] == sizeof(T))                                    \
-            K_EACH(y[i], K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                  \
-        else if (dense && s[1] == sizeof(T) && s[2] == 0) {                                     \
-            K_LET(T, b, *pb)                                                                    \
-            K_EACH(y[i], K_LET(T, a, pa[i]), R, expression)                                     \
-        } else if (dense && s[1] == 0 && s[2] == sizeof(T)) {                                   \
-            K_LET(T, a, *pa)                                                                    \
-            K_EACH(y[i], K_LET(T, b, pb[i]), R, expression)                                     \
-        } else                                                                                  \
+#define LOOP_2(name, T, R, expression)                                                                     \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {                 \
+        typedef T real;                                                                                    \
+        K_READ_NUMBERS                                                                                     \
+        R *y = (R *)p[0];                                                                                  \
+        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                              \
+        const bool dense = s[0] == sizeof(R);                                                              \
+        if (dense && s[1] == sizeof(T) && s[2] == sizeof(T))                                               \
+            K_EACH(y[i], K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                             \
+        else if (dense && s[1] == sizeof(T) && s[2] == 0) {                                                \
+            K_LET(T, b, *pb)                                                                               \
+            K_EACH(y[i], K_LET(T, a, pa[i]), R, expression)                                                \
+        } else if (dense && s[1] == 0 && s[2] == sizeof(T)) {                                              \
+            K_LET(T, a, *pa)                                                                               \
+            K_EACH(y[i], K_LET(T, b, pb[i]), R, expression)                                                \
+        } else                                                                                             \
             K_EACH(K_AT(R, 0), K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, expression) \
     }
 
 /* The first of three may have its own type: a mask's. */
-#define LOOP_3_OF(name, A, T, R, expression)                                                    \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context)        \
-    {                                                                                           \
-        typedef T real;                                                                         \
-        K_READ_NUMBERS                                                                          \
-        R *y = (R *)p[0];                                                                       \
-        const A *pa = (const A *)p[1];                                                          \
-        const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                   \
-        const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A);                              \
-        if (dense && s[2] == sizeof(T) && s[3] == sizeof(T))                                    \
+#define LOOP_3_OF(name, A, T, R, expression)                                                      \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {        \
+        typedef T real;                                                                           \
+        K_READ_NUMBERS                                                                            \
+        R *y = (R *)p[0];                                                                         \
+        const A *pa = (const A *)p[1];                                                            \
+        const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                     \
+        const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A);                                \
+        if (dense && s[2] == sizeof(T) && s[3] == sizeof(T))                                      \
             K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R, expression) \
-        else if (dense && s[2] == sizeof(T) && s[3] == 0) {                                     \
-            K_LET(T, c, *pc)                                                                    \
-            K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                  \
-        } else if (dense && s[2] == 0 && s[3] == 0) {                                           \
-            K_LET(T, b, *pb)                                                                    \
-            K_LET(T, c, *pc)                                                                    \
-            K_EACH(y[i], K_LET(A, a, pa[i]), R, expression)                                     \
-        } else                                                                                  \
-            K_EACH(K_AT(R, 0), K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))      \
-                   K_LET(T, c, K_AT(const T, 3)), R, expression)                                \
+        else if (dense && s[2] == sizeof(T) && s[3] == 0) {                                       \
+            K_LET(T, c, *pc)                                                                      \
+            K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                    \
+        } else if (dense && s[2] == 0 && s[3] == 0) {                                             \
+            K_LET(T, b, *pb)                                                                      \
+            K_LET(T, c, *pc)                                                                      \
+            K_EACH(y[i], K_LET(A, a, pa[i]), R, expression)                                       \
+        } else                                                                                    \
+            K_EACH(K_AT(R, 0), K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))        \
+                   K_LET(T, c, K_AT(const T, 3)), R, expression)                                  \
     }
 #define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
 

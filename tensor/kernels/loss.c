@@ -7,18 +7,17 @@
 /* VALUE from x, t, d = x - t, a = |d|, c (beta, delta), weight, and w: pos_weight of a loss, g times the scale of a slope */
 typedef struct { double c, scale; } loss_context;
 
-#define K_LOSS_LOOP(name, T, VALUE)                                                             \
-    static void name##_##T(char *const p[], const int64_t s[], int64_t n, const void *context)  \
-    {                                                                                           \
-        const loss_context *k = context;                                                        \
-        const T c = (T)k->c, scale = (T)k->scale;                                               \
-        for (int64_t i = 0; i < n; i++) {                                                       \
-            T x = *(const T *)(p[1] + i * s[1]), t = *(const T *)(p[2] + i * s[2]);             \
+#define K_LOSS_LOOP(name, T, VALUE)                                                              \
+    static void name##_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+        const loss_context *k = context;                                                         \
+        const T c = (T)k->c, scale = (T)k->scale;                                                \
+        for (int64_t i = 0; i < n; i++) {                                                        \
+            T x = *(const T *)(p[1] + i * s[1]), t = *(const T *)(p[2] + i * s[2]);              \
             T weight = *(const T *)(p[3] + i * s[3]), w = *(const T *)(p[4] + i * s[4]) * scale; \
-            T d = x - t, a = d < 0 ? -d : d;                                                    \
-            (void)a, (void)c, (void)w;                                                          \
-            *(T *)(p[0] + i * s[0]) = (VALUE) * weight;                                         \
-        }                                                                                       \
+            T d = x - t, a = d < 0 ? -d : d;                                                     \
+            (void)a, (void)c, (void)w;                                                           \
+            *(T *)(p[0] + i * s[0]) = (VALUE) * weight;                                          \
+        }                                                                                        \
     }
 #define K_LOSS(name, loss, slope)                                                               \
     K_LOSS_LOOP(loss_##name, float, loss)                                                       \

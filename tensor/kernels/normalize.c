@@ -8,67 +8,64 @@
 #define NORM_SUM(result, n, value) K_FOLD(result, n, 0, K_PLUS, value)
 
 /* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
-#define K_NORM(T)                                                                         \
-    static void norm_row_##T(const k_norm_rows *z, const T *x, T *mean, T *rstd)                     \
-    {                                                                                           \
-        T m = 0, v;                                                                             \
-        if (z->centred) {                                                                       \
-            NORM_SUM(m, z->n, x[i]);                                                         \
-            m /= (T)z->n;                                                                       \
-        }                                                                                       \
-        NORM_SUM(v, z->n, (x[i] - m) * (x[i] - m));                                          \
-        *mean = m;                                                                              \
-        *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                              \
-    }                                                                                           \
-    static void norm_##T(const k_norm_rows *z, T *restrict y, const T *restrict x, const T *w, const T *b) \
-    {                                                                                           \
-        int64_t channels = z->n / z->per;                                                       \
-        for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                           \
-            T mean, rstd;                                                                       \
+#define K_NORM(T)                                                                                            \
+    static void norm_row_##T(const k_norm_rows *z, const T *x, T *mean, T *rstd) {                           \
+        T m = 0, v;                                                                                          \
+        if (z->centred) {                                                                                    \
+            NORM_SUM(m, z->n, x[i]);                                                                         \
+            m /= (T)z->n;                                                                                    \
+        }                                                                                                    \
+        NORM_SUM(v, z->n, (x[i] - m) * (x[i] - m));                                                          \
+        *mean = m;                                                                                           \
+        *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                                           \
+    }                                                                                                        \
+    static void norm_##T(const k_norm_rows *z, T *restrict y, const T *restrict x, const T *w, const T *b) { \
+        int64_t channels = z->n / z->per;                                                                    \
+        for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                                        \
+            T mean, rstd;                                                                                    \
             const T *rw = w ? w + r % z->groups * channels : NULL, *rb = b ? b + r % z->groups * channels : NULL; \
-            norm_row_##T(z, x, &mean, &rstd);                                                   \
-            if (z->per == 1 && rw && rb) {                                                      \
-                for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i] + rb[i]; \
-            } else if (z->per == 1 && rw) {                                                     \
-                for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i];         \
-            } else for (int64_t c = 0; c < channels; c++) {                                     \
-                T scale = rw ? rw[c] : 1, shift = rb ? rb[c] : 0;                               \
+            norm_row_##T(z, x, &mean, &rstd);                                                                \
+            if (z->per == 1 && rw && rb) {                                                                   \
+                for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i] + rb[i];              \
+            } else if (z->per == 1 && rw) {                                                                  \
+                for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i];                      \
+            } else for (int64_t c = 0; c < channels; c++) {                                                  \
+                T scale = rw ? rw[c] : 1, shift = rb ? rb[c] : 0;                                            \
                 for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) y[i] = (x[i] - mean) * rstd * scale + shift; \
-            }                                                                                   \
-        }                                                                                       \
-    }                                                                                           \
-    /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;       \
-     * weight's is sum(g h), bias's sum(g) */                                                   \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;                    \
+     * weight's is sum(g h), bias's sum(g) */                                                                \
     static void norm_backward_##T(const k_norm_rows *z, T *restrict gx, double *restrict gweight, double *restrict gbias, \
-                                  const T *restrict g, const T *restrict x, const T *w)         \
-    {                                                                                           \
-        int64_t channels = z->n / z->per;                                                       \
-        for (int64_t r = 0; r < z->rows; r++, x += z->n, g += z->n, gx += gx ? z->n : 0) {      \
-            T mean, rstd, sum = 0, dot = 0;                                                     \
-            int64_t first = r % z->groups * channels;                                           \
-            const T *rw = w ? w + first : NULL;                                                 \
-            norm_row_##T(z, x, &mean, &rstd);                                                   \
-            if (z->per == 1) {                                                                  \
+                                  const T *restrict g, const T *restrict x, const T *w) {                    \
+        int64_t channels = z->n / z->per;                                                                    \
+        for (int64_t r = 0; r < z->rows; r++, x += z->n, g += z->n, gx += gx ? z->n : 0) {                   \
+            T mean, rstd, sum = 0, dot = 0;                                                                  \
+            int64_t first = r % z->groups * channels;                                                        \
+            const T *rw = w ? w + first : NULL;                                                              \
+            norm_row_##T(z, x, &mean, &rstd);                                                                \
+            if (z->per == 1) {                                                                               \
                 for (int64_t i = 0; i < z->n && gweight; i++) gweight[first + i] += (double)(g[i] * ((x[i] - mean) * rstd)); \
-                for (int64_t i = 0; i < z->n && gbias; i++) gbias[first + i] += (double)g[i];   \
-            } else for (int64_t c = 0; c < channels; c++) {                                     \
-                const T *gc = g + c * z->per, *xc = x + c * z->per;                             \
-                T gw, gb;                                                                       \
-                NORM_SUM(gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                       \
-                NORM_SUM(gb, z->per, gc[i]);                                                 \
-                if (gweight) gweight[first + c] += (double)gw;                                  \
-                if (gbias) gbias[first + c] += (double)gb;                                      \
-            }                                                                                   \
-            if (!gx) continue;                                                                  \
-            if (z->per == 1 && rw) for (int64_t i = 0; i < z->n; i++) gx[i] = g[i] * rw[i];     \
-            else for (int64_t c = 0; c < channels; c++)                                         \
-                for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i]; \
-            if (z->centred) NORM_SUM(sum, z->n, gx[i]);                                      \
-            NORM_SUM(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                             \
-            sum /= (T)z->n;                                                                     \
-            dot /= (T)z->n;                                                                     \
-            for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot); \
-        }                                                                                       \
+                for (int64_t i = 0; i < z->n && gbias; i++) gbias[first + i] += (double)g[i];                \
+            } else for (int64_t c = 0; c < channels; c++) {                                                  \
+                const T *gc = g + c * z->per, *xc = x + c * z->per;                                          \
+                T gw, gb;                                                                                    \
+                NORM_SUM(gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                                       \
+                NORM_SUM(gb, z->per, gc[i]);                                                                 \
+                if (gweight) gweight[first + c] += (double)gw;                                               \
+                if (gbias) gbias[first + c] += (double)gb;                                                   \
+            }                                                                                                \
+            if (!gx) continue;                                                                               \
+            if (z->per == 1 && rw) for (int64_t i = 0; i < z->n; i++) gx[i] = g[i] * rw[i];                  \
+            else for (int64_t c = 0; c < channels; c++)                                                      \
+                for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i];    \
+            if (z->centred) NORM_SUM(sum, z->n, gx[i]);                                                      \
+            NORM_SUM(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                                             \
+            sum /= (T)z->n;                                                                                  \
+            dot /= (T)z->n;                                                                                  \
+            for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot);    \
+        }                                                                                                    \
     }
 K_NORM(float)
 K_NORM(double)

@@ -66,27 +66,25 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
 
 /* What all loops are made of. at: the value of an element v; join: of what there is so far, a,
  * and the next value, b; rows: x[r][c] joins total[c], row by row. */
-#define K_ROWS(name, T, A, value, joined)                                                       \
-    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }        \
-    static inline A name##_join(A a, A b) { return (A)(joined); }                               \
-    static inline A name##_join4(A a, const char *x, int64_t row)                               \
-    {                                                                                           \
-        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                      \
-        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));     \
-    }                                                                                           \
-    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,\
-                                   A *restrict total)                                           \
-    {                                                                                           \
-        enum { NEXT = sizeof(T) };                                                              \
-        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                               \
-            for (int c = 0; c < cols; c++)                                                      \
+#define K_ROWS(name, T, A, value, joined)                                                             \
+    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }              \
+    static inline A name##_join(A a, A b) { return (A)(joined); }                                     \
+    static inline A name##_join4(A a, const char *x, int64_t row) {                                   \
+        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                            \
+        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));           \
+    }                                                                                                 \
+    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,   \
+                                   A *restrict total) {                                               \
+        enum { NEXT = sizeof(T) };                                                                    \
+        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                                     \
+            for (int c = 0; c < cols; c++)                                                            \
                 total[c] = name##_join4(name##_join4(total[c], x + c * NEXT, row), x + 4 * row + c * NEXT, row); \
-        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                               \
-            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row); \
-        for (; rows > 0 && col == NEXT; rows--, x += row)                                       \
+        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                                     \
+            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);      \
+        for (; rows > 0 && col == NEXT; rows--, x += row)                                             \
             for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT)); \
-        for (; rows > 0; rows--, x += row)                                                      \
-            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col)); \
+        for (; rows > 0; rows--, x += row)                                                            \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));  \
     }
 
 /* ---- sums -------------------------------------------------------------------------------
@@ -99,85 +97,82 @@ static int sum_power(int64_t rows) {
     return RG_MAX(4, log2 / 4);
 }
 
-#define K_SUM(name, T, A, value)                                                                \
-    K_ROWS(name, T, A, value, a + b)                                                            \
-    static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total)\
-    {                                                                                           \
-        A level[3][REDUCE_BLOCK / sizeof(A)];                                                   \
-        int power = sum_power(rows);                                                            \
-        int64_t step = (int64_t)1 << power, i = 0;                                              \
-        bool deep = rows >= step;                                                               \
-        for (int c = 0; c < cols; c++) total[c] = 0;                                            \
-        for (int j = 0; j < 3 && deep; j++)                                                     \
-            for (int c = 0; c < cols; c++) level[j][c] = 0;                                     \
-        while (i + step <= rows) {                                                              \
-            name##_rows(x + i * row, row, col, step, cols, total);                              \
-            i += step;                                                                          \
-            A *from = total;                                                                    \
-            for (int j = 0; j < 3; j++) {                                                       \
-                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;             \
-                if (i & (step - 1) << (j + 1) * power) break;                                   \
-                from = level[j];                                                                \
-            }                                                                                   \
-        }                                                                                       \
-        name##_rows(x + i * row, row, col, rows - i, cols, total);                              \
-        for (int j = 0; j < 3 && deep; j++)                                                     \
-            for (int c = 0; c < cols; c++) total[c] += level[j][c];                             \
-    }                                                                                           \
-    /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */        \
-    static void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total)\
-    {                                                                                           \
-        A part[4 * 32];                                                                         \
-        int64_t q = rows / 4;                                                                   \
+#define K_SUM(name, T, A, value)                                                                  \
+    K_ROWS(name, T, A, value, a + b)                                                              \
+    static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
+    {                                                                                             \
+        A level[3][REDUCE_BLOCK / sizeof(A)];                                                     \
+        int power = sum_power(rows);                                                              \
+        int64_t step = (int64_t)1 << power, i = 0;                                                \
+        bool deep = rows >= step;                                                                 \
+        for (int c = 0; c < cols; c++) total[c] = 0;                                              \
+        for (int j = 0; j < 3 && deep; j++)                                                       \
+            for (int c = 0; c < cols; c++) level[j][c] = 0;                                       \
+        while (i + step <= rows) {                                                                \
+            name##_rows(x + i * row, row, col, step, cols, total);                                \
+            i += step;                                                                            \
+            A *from = total;                                                                      \
+            for (int j = 0; j < 3; j++) {                                                         \
+                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;               \
+                if (i & (step - 1) << (j + 1) * power) break;                                     \
+                from = level[j];                                                                  \
+            }                                                                                     \
+        }                                                                                         \
+        name##_rows(x + i * row, row, col, rows - i, cols, total);                                \
+        for (int j = 0; j < 3 && deep; j++)                                                       \
+            for (int c = 0; c < cols; c++) total[c] += level[j][c];                               \
+    }                                                                                             \
+    /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */          \
+    static void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
+    {                                                                                             \
+        A part[4 * 32];                                                                           \
+        int64_t q = rows / 4;                                                                     \
         if (cols == 1 || row == cols * col) name##_cascade(x, 4 * row, cols == 1 ? row : col, q, 4 * cols, part); \
         else for (int k = 0; k < 4; k++) name##_cascade(x + k * row, 4 * row, col, q, cols, part + k * cols); \
-        for (int c = 0; c < cols; c++) total[c] = part[c];                                      \
-        name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                      \
-        for (int k = 1; k < 4; k++)                                                             \
-            for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                      \
-    }                                                                                           \
-    static A name##_few(const char *x, int64_t row, int64_t n)                                  \
-    {                                                                                           \
-        A a = 0, b = 0, c = 0, d = 0;                                                           \
-        for (; n >= 4; n -= 4, x += 4 * row) {                                                  \
+        for (int c = 0; c < cols; c++) total[c] = part[c];                                        \
+        name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                        \
+        for (int k = 1; k < 4; k++)                                                               \
+            for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                        \
+    }                                                                                             \
+    static A name##_few(const char *x, int64_t row, int64_t n) {                                  \
+        A a = 0, b = 0, c = 0, d = 0;                                                             \
+        for (; n >= 4; n -= 4, x += 4 * row) {                                                    \
             a += name##_at(x), b += name##_at(x + row), c += name##_at(x + 2 * row), d += name##_at(x + 3 * row); \
-        }                                                                                       \
-        for (; n > 0; n--, x += row) a += name##_at(x);                                         \
-        return ((a + b) + c) + d;                                                               \
-    }                                                                                           \
-    static inline A name##_row(const char *x, int64_t n)                                        \
-    {                                                                                           \
-        enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                         \
-        A lane[V], total = 0;                                                                   \
+        }                                                                                         \
+        for (; n > 0; n--, x += row) a += name##_at(x);                                           \
+        return ((a + b) + c) + d;                                                                 \
+    }                                                                                             \
+    static inline A name##_row(const char *x, int64_t n) {                                        \
+        enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                           \
+        A lane[V], total = 0;                                                                     \
         for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T)); \
-        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                        \
-        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);              \
-        for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T)); \
-        for (int k = 0; k < V; k++) total += lane[k];                                           \
-        return total;                                                                           \
-    }                                                                                           \
-    static void name(char *y, const char *x, const reduce_block *b)                             \
-    {                                                                                           \
-        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                        \
-        int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                          \
-        A total[COLUMNS];                                                                       \
-        if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {         \
-            for (; j < n1; j++) {                                                               \
-                if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);          \
-                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                    \
-                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                          \
-                *(A *)(y + j * b->sy) += total[0];                                              \
-            }                                                                                   \
-            return;                                                                             \
-        }                                                                                       \
-        int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;     \
-        while (j < n1) {                                                                        \
-            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                      \
-            if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                 \
-            else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                           \
-            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];             \
-            j += cols;                                                                          \
-        }                                                                                       \
+        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                          \
+        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);                \
+        for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T));   \
+        for (int k = 0; k < V; k++) total += lane[k];                                             \
+        return total;                                                                             \
+    }                                                                                             \
+    static void name(char *y, const char *x, const reduce_block *b) {                             \
+        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                          \
+        int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                            \
+        A total[COLUMNS];                                                                         \
+        if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {           \
+            for (; j < n1; j++) {                                                                 \
+                if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);            \
+                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                      \
+                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                            \
+                *(A *)(y + j * b->sy) += total[0];                                                \
+            }                                                                                     \
+            return;                                                                               \
+        }                                                                                         \
+        int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;       \
+        while (j < n1) {                                                                          \
+            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                        \
+            if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                   \
+            else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                             \
+            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];               \
+            j += cols;                                                                            \
+        }                                                                                         \
     }
 K_SUM(sum_bool, bool, uint64_t, v)
 K_SUM(sum_int64, int64_t, uint64_t, v)
@@ -199,36 +194,35 @@ K_SUM(norm0_double, double, double, v != 0)
 
 /* ---- folds: what hardly depends on the order ------------------------------------------------ */
 
-#define K_FOLD(name, T, A, unit, value, joined)                                                 \
-    K_ROWS(name, T, A, value, joined)                                                           \
-    static void name(char *y, const char *x, const reduce_block *b)                             \
-    {                                                                                           \
-        enum { LANES = 16, COLUMNS = REDUCE_BLOCK / sizeof(A), SIZE = sizeof(T) };              \
-        A part[COLUMNS];                                                                        \
-        int64_t whole = b->s0 == SIZE ? b->n0 / (4 * LANES) * 4 * LANES : 0;                    \
-        if (b->sy == 0 || b->s0 <= b->s1) {                                                     \
-            for (int64_t j = 0; j < b->n1; j++) {                                               \
-                const char *row = x + j * b->s1;                                                \
-                A *to = (A *)(y + j * b->sy), total = *to, lane[LANES];                         \
-                if (whole) {                                                                    \
-                    for (int k = 0; k < LANES; k++) lane[k] = (A)(unit);                        \
-                    for (int64_t i = 0; i < whole; i += 4 * LANES)                              \
-                        for (int k = 0; k < LANES; k++)                                         \
-                            lane[k] = name##_join4(lane[k], row + (i + k) * SIZE, LANES * SIZE);\
-                    for (int k = 0; k < LANES; k++) total = name##_join(total, lane[k]);        \
-                }                                                                               \
-                for (int64_t i = whole; i < b->n0; i++)                                         \
-                    total = name##_join(total, name##_at(row + i * b->s0));                     \
-                *to = total;                                                                    \
-            }                                                                                   \
-            return;                                                                             \
-        }                                                                                       \
-        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                          \
-            int cols = (int)RG_MIN(b->n1 - j, COLUMNS);                                         \
-            for (int c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);               \
-            name##_rows(x + j * b->s1, b->s0, b->s1, b->n0, cols, part);                        \
-            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];               \
-        }                                                                                       \
+#define K_FOLD(name, T, A, unit, value, joined)                                                  \
+    K_ROWS(name, T, A, value, joined)                                                            \
+    static void name(char *y, const char *x, const reduce_block *b) {                            \
+        enum { LANES = 16, COLUMNS = REDUCE_BLOCK / sizeof(A), SIZE = sizeof(T) };               \
+        A part[COLUMNS];                                                                         \
+        int64_t whole = b->s0 == SIZE ? b->n0 / (4 * LANES) * 4 * LANES : 0;                     \
+        if (b->sy == 0 || b->s0 <= b->s1) {                                                      \
+            for (int64_t j = 0; j < b->n1; j++) {                                                \
+                const char *row = x + j * b->s1;                                                 \
+                A *to = (A *)(y + j * b->sy), total = *to, lane[LANES];                          \
+                if (whole) {                                                                     \
+                    for (int k = 0; k < LANES; k++) lane[k] = (A)(unit);                         \
+                    for (int64_t i = 0; i < whole; i += 4 * LANES)                               \
+                        for (int k = 0; k < LANES; k++)                                          \
+                            lane[k] = name##_join4(lane[k], row + (i + k) * SIZE, LANES * SIZE); \
+                    for (int k = 0; k < LANES; k++) total = name##_join(total, lane[k]);         \
+                }                                                                                \
+                for (int64_t i = whole; i < b->n0; i++)                                          \
+                    total = name##_join(total, name##_at(row + i * b->s0));                      \
+                *to = total;                                                                     \
+            }                                                                                    \
+            return;                                                                              \
+        }                                                                                        \
+        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                           \
+            int cols = (int)RG_MIN(b->n1 - j, COLUMNS);                                          \
+            for (int c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);                \
+            name##_rows(x + j * b->s1, b->s0, b->s1, b->n0, cols, part);                         \
+            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];                \
+        }                                                                                        \
     }
 K_FOLD(prod_bool, bool, uint64_t, 1, v, a * b)
 K_FOLD(prod_int64, int64_t, uint64_t, 1, v, a * b)
@@ -309,60 +303,56 @@ bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all) {
 
 typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
 
-#define K_PLACE(name, T, I)                                                                     \
-    static inline bool place_beats_##name(T v, T best, bool smallest)                           \
-    {                                                                                           \
-        return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                  \
-    }                                                                                           \
+#define K_PLACE(name, T, I)                                                                                 \
+    static inline bool place_beats_##name(T v, T best, bool smallest) {                                     \
+        return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                              \
+    }                                                                                                       \
     static inline __attribute__((always_inline)) void place_row_##name(T *restrict best, I *restrict where, \
-                                        const char *x, int64_t step, int64_t cols, I i, bool smallest) \
-    {                                                                                           \
-        for (int64_t k = 0; k < cols; k++) {                                                    \
-            T v = *(const T *)(x + k * step), b = best[k];                                      \
-            I at = where[k];                                                                    \
-            bool beats = place_beats_##name(v, b, smallest);                                    \
-            best[k] = beats ? v : b;                                                            \
-            where[k] = beats ? i : at;                                                          \
-        }                                                                                       \
-    }                                                                                           \
-    /* In one row: the block with the extreme first, then where in it. */                       \
-    static int64_t place_in_row_##name(const T *v, int64_t n, bool smallest, T *best)           \
-    {                                                                                           \
-        enum { BLOCK = 2048 };                                                                  \
-        int64_t at = 0;                                                                         \
-        for (int64_t i = 0; i < n; i += BLOCK) {                                                \
-            T most = v[0];                                                                      \
-            reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .s0 = sizeof(T), .n1 = 1 };          \
-            (smallest ? min_##name : max_##name)((char *)&most, (const char *)(v + i), &b);     \
-            if (i == 0 || place_beats_##name(most, *best, smallest)) *best = most, at = i;      \
-        }                                                                                       \
-        while (*best == *best ? v[at] != *best : v[at] == v[at]) at++;                          \
-        return at;                                                                              \
-    }                                                                                           \
-    static void place_##name(char *y, const char *x, const reduce_block *b)                     \
-    {                                                                                           \
-        enum { COLUMNS = 1024, NEXT = sizeof(T) };                                              \
-        const place_context *c = b->context;                                                    \
-        T best[COLUMNS], *value = (T *)y;                                                       \
-        I where[COLUMNS];                                                                       \
-        int64_t *at = c->indices + (value - (T *)c->values), sy = b->sy / NEXT;                 \
-        if (b->s0 == NEXT && b->n0 >= 64) {                                                     \
-            for (int64_t j = 0; j < b->n1; j++)                                                 \
+                                        const char *x, int64_t step, int64_t cols, I i, bool smallest) {    \
+        for (int64_t k = 0; k < cols; k++) {                                                                \
+            T v = *(const T *)(x + k * step), b = best[k];                                                  \
+            I at = where[k];                                                                                \
+            bool beats = place_beats_##name(v, b, smallest);                                                \
+            best[k] = beats ? v : b;                                                                        \
+            where[k] = beats ? i : at;                                                                      \
+        }                                                                                                   \
+    }                                                                                                       \
+    /* In one row: the block with the extreme first, then where in it. */                                   \
+    static int64_t place_in_row_##name(const T *v, int64_t n, bool smallest, T *best) {                     \
+        enum { BLOCK = 2048 };                                                                              \
+        int64_t at = 0;                                                                                     \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                            \
+            T most = v[0];                                                                                  \
+            reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .s0 = sizeof(T), .n1 = 1 };                      \
+            (smallest ? min_##name : max_##name)((char *)&most, (const char *)(v + i), &b);                 \
+            if (i == 0 || place_beats_##name(most, *best, smallest)) *best = most, at = i;                  \
+        }                                                                                                   \
+        while (*best == *best ? v[at] != *best : v[at] == v[at]) at++;                                      \
+        return at;                                                                                          \
+    }                                                                                                       \
+    static void place_##name(char *y, const char *x, const reduce_block *b) {                               \
+        enum { COLUMNS = 1024, NEXT = sizeof(T) };                                                          \
+        const place_context *c = b->context;                                                                \
+        T best[COLUMNS], *value = (T *)y;                                                                   \
+        I where[COLUMNS];                                                                                   \
+        int64_t *at = c->indices + (value - (T *)c->values), sy = b->sy / NEXT;                             \
+        if (b->s0 == NEXT && b->n0 >= 64) {                                                                 \
+            for (int64_t j = 0; j < b->n1; j++)                                                             \
                 at[j * sy] = place_in_row_##name((const T *)(x + j * b->s1), b->n0, c->smallest, value + j * sy); \
-            return;                                                                             \
-        }                                                                                       \
-        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                          \
-            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                          \
-            const char *row = x + j * b->s1;                                                    \
-            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(row + k * b->s1), where[k] = 0; \
-            for (int64_t i = 1; i < b->n0; i++) {                                               \
-                row += b->s0;                                                                   \
-                if (b->s1 != NEXT) place_row_##name(best, where, row, b->s1, cols, (I)i, c->smallest); \
-                else if (c->smallest) place_row_##name(best, where, row, NEXT, cols, (I)i, true); \
-                else place_row_##name(best, where, row, NEXT, cols, (I)i, false);               \
-            }                                                                                   \
-            for (int64_t k = 0; k < cols; k++) value[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k]; \
-        }                                                                                       \
+            return;                                                                                         \
+        }                                                                                                   \
+        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                                      \
+            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                                      \
+            const char *row = x + j * b->s1;                                                                \
+            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(row + k * b->s1), where[k] = 0;       \
+            for (int64_t i = 1; i < b->n0; i++) {                                                           \
+                row += b->s0;                                                                               \
+                if (b->s1 != NEXT) place_row_##name(best, where, row, b->s1, cols, (I)i, c->smallest);      \
+                else if (c->smallest) place_row_##name(best, where, row, NEXT, cols, (I)i, true);           \
+                else place_row_##name(best, where, row, NEXT, cols, (I)i, false);                           \
+            }                                                                                               \
+            for (int64_t k = 0; k < cols; k++) value[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k];  \
+        }                                                                                                   \
     }
 K_PLACE(bool, bool, int64_t)
 K_PLACE(int64, int64_t, int64_t)
@@ -387,26 +377,25 @@ static rg_tensor reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t di
 }
 
 /* m2[j] += (x[i] - mean[j])^2; p: x, m2, mean */
-#define K_SPREAD(T)                                                                             \
-    static void spread_##T(char *const p[], const int64_t s[], int64_t n, const void *context)  \
-    {                                                                                           \
-        enum { LANES = 8 };                                                                     \
-        double lane[LANES] = { 0 }, *restrict m2 = (double *)p[1], m = *(const double *)p[2];   \
-        const double *restrict mean = (const double *)p[2];                                     \
-        const T *restrict x = (const T *)p[0];                                                  \
-        int64_t i = 0;                                                                          \
-        (void)context;                                                                          \
-        if (s[0] == sizeof(T) && s[1] == sizeof(double)) {                                      \
-            for (; i < n; i++) m2[i] += ((double)x[i] - mean[i]) * ((double)x[i] - mean[i]);    \
-            return;                                                                             \
-        }                                                                                       \
-        for (; s[0] == sizeof(T) && s[1] == 0 && i + LANES <= n; i += LANES)                    \
+#define K_SPREAD(T)                                                                                     \
+    static void spread_##T(char *const p[], const int64_t s[], int64_t n, const void *context) {        \
+        enum { LANES = 8 };                                                                             \
+        double lane[LANES] = { 0 }, *restrict m2 = (double *)p[1], m = *(const double *)p[2];           \
+        const double *restrict mean = (const double *)p[2];                                             \
+        const T *restrict x = (const T *)p[0];                                                          \
+        int64_t i = 0;                                                                                  \
+        (void)context;                                                                                  \
+        if (s[0] == sizeof(T) && s[1] == sizeof(double)) {                                              \
+            for (; i < n; i++) m2[i] += ((double)x[i] - mean[i]) * ((double)x[i] - mean[i]);            \
+            return;                                                                                     \
+        }                                                                                               \
+        for (; s[0] == sizeof(T) && s[1] == 0 && i + LANES <= n; i += LANES)                            \
             for (int k = 0; k < LANES; k++) lane[k] += ((double)x[i + k] - m) * ((double)x[i + k] - m); \
-        for (; i < n; i++) {                                                                    \
-            double v = (double)*(const T *)(p[0] + i * s[0]) - *(const double *)(p[2] + i * s[2]); \
-            *(double *)(p[1] + i * s[1]) += v * v;                                              \
-        }                                                                                       \
-        for (int k = 0; k < LANES && s[1] == 0; k++) *m2 += lane[k];                            \
+        for (; i < n; i++) {                                                                            \
+            double v = (double)*(const T *)(p[0] + i * s[0]) - *(const double *)(p[2] + i * s[2]);      \
+            *(double *)(p[1] + i * s[1]) += v * v;                                                      \
+        }                                                                                               \
+        for (int k = 0; k < LANES && s[1] == 0; k++) *m2 += lane[k];                                    \
     }
 K_SPREAD(float)
 K_SPREAD(double)
@@ -432,10 +421,9 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
     return mean && m2;
 }
 
-#define K_NORM_POWER(T, POW, ABS)                                                               \
-    static void norm_power_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
-    {                                                                                           \
-        T order = (T)*(const double *)context;                                                  \
+#define K_NORM_POWER(T, POW, ABS)                                                                    \
+    static void norm_power_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+        T order = (T)*(const double *)context;                                                       \
         for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) = POW(ABS(*(const T *)(p[1] + i * s[1])), order); \
     }
 K_NORM_POWER(float, powf, fabsf)

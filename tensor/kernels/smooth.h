@@ -67,12 +67,11 @@ static inline float k_log1pf(float x) {
 }
 
 /* To integers: below `whole`, where floats have fractions, adding it drops them. */
-#define K_ROUNDING(T, whole)                                                                    \
-    static inline T k_##T##_rint(T x)                                                           \
-    {                                                                                           \
-        T a = fabs(x), r = (a + whole) - whole;                                                 \
-        return a < whole ? copysign(r, x) : x;                                                  \
-    }                                                                                           \
+#define K_ROUNDING(T, whole)                                                                             \
+    static inline T k_##T##_rint(T x) {                                                                  \
+        T a = fabs(x), r = (a + whole) - whole;                                                          \
+        return a < whole ? copysign(r, x) : x;                                                           \
+    }                                                                                                    \
     static inline T k_##T##_floor(T x) { T r = k_##T##_rint(x); return copysign(r > x ? r - 1 : r, x); } \
     static inline T k_##T##_ceil(T x)  { T r = k_##T##_rint(x); return copysign(r < x ? r + 1 : r, x); } \
     static inline T k_##T##_trunc(T x) { T a = fabs(x), r = k_##T##_rint(a); return copysign(r > a ? r - 1 : r, x); }

@@ -5,31 +5,30 @@
 
 /* A stable merge sort of n items; `aside` has room for as many. Short runs are sorted by
  * insertion; before(a, b): must a precede b? */
-#define K_MERGE_SORT(name, before)                                                              \
-    static k_ranked *name(k_ranked *q, k_ranked *aside, int64_t n, const void *context)         \
-    {                                                                                           \
-        enum { RUN = 16 };                                                                      \
-        (void)context;                                                                          \
-        for (int64_t start = 0; start < n; start += RUN)                                        \
-            for (int64_t i = start + 1; i < RG_MIN(start + RUN, n); i++) {                      \
-                k_ranked v = q[i];                                                              \
-                int64_t j = i;                                                                  \
-                if (before(v, q[start])) for (; j > start; j--) q[j] = q[j - 1];                \
-                else for (; before(v, q[j - 1]); j--) q[j] = q[j - 1];                          \
-                q[j] = v;                                                                       \
-            }                                                                                   \
-        for (int64_t width = RUN; width < n; width *= 2) {                                      \
-            for (int64_t start = 0; start < n; start += 2 * width) {                            \
-                int64_t middle = RG_MIN(start + width, n), end = RG_MIN(start + 2 * width, n);  \
-                int64_t a = start, b = middle;                                                  \
-                for (int64_t k = start; k < end; k++)                                           \
+#define K_MERGE_SORT(name, before)                                                                  \
+    static k_ranked *name(k_ranked *q, k_ranked *aside, int64_t n, const void *context) {           \
+        enum { RUN = 16 };                                                                          \
+        (void)context;                                                                              \
+        for (int64_t start = 0; start < n; start += RUN)                                            \
+            for (int64_t i = start + 1; i < RG_MIN(start + RUN, n); i++) {                          \
+                k_ranked v = q[i];                                                                  \
+                int64_t j = i;                                                                      \
+                if (before(v, q[start])) for (; j > start; j--) q[j] = q[j - 1];                    \
+                else for (; before(v, q[j - 1]); j--) q[j] = q[j - 1];                              \
+                q[j] = v;                                                                           \
+            }                                                                                       \
+        for (int64_t width = RUN; width < n; width *= 2) {                                          \
+            for (int64_t start = 0; start < n; start += 2 * width) {                                \
+                int64_t middle = RG_MIN(start + width, n), end = RG_MIN(start + 2 * width, n);      \
+                int64_t a = start, b = middle;                                                      \
+                for (int64_t k = start; k < end; k++)                                               \
                     aside[k] = a < middle && (b == end || !(before(q[b], q[a]))) ? q[a++] : q[b++]; \
-            }                                                                                   \
-            k_ranked *other = q;                                                                \
-            q = aside;                                                                          \
-            aside = other;                                                                      \
-        }                                                                                       \
-        return q;                       /* where the sorted ones are */                         \
+            }                                                                                       \
+            k_ranked *other = q;                                                                    \
+            q = aside;                                                                              \
+            aside = other;                                                                          \
+        }                                                                                           \
+        return q;                       /* where the sorted ones are */                             \
     }
 #define SORT_BY_KEY(a, b) ((a).key < (b).key)
 K_MERGE_SORT(sort_merge, SORT_BY_KEY)
@@ -158,21 +157,20 @@ int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group) {
 
 /* ---- searchsorted: how many of a sorted row are below v; up to v if right -------------------- */
 
-#define K_SEARCH(T)                                                                             \
-    static void search_##T(int64_t *to, const void *sorted, const void *values, int64_t n, int64_t count,\
-                           int64_t per_row, bool right)                                       \
-    {                                                                                           \
-        const T *row = sorted, *v = values;                                                     \
-        for (int64_t i = 0; i < count; i++) {                                                   \
-            int64_t low = 0, high = n;                                                          \
-            if (i && i % per_row == 0) row += n;                                                \
-            while (low < high) {                                                                \
-                int64_t middle = low + (high - low) / 2;                                        \
-                if (right ? row[middle] > v[i] : row[middle] >= v[i]) high = middle;            \
-                else low = middle + 1;                                                          \
-            }                                                                                   \
-            to[i] = low;                                                                        \
-        }                                                                                       \
+#define K_SEARCH(T)                                                                                       \
+    static void search_##T(int64_t *to, const void *sorted, const void *values, int64_t n, int64_t count, \
+                           int64_t per_row, bool right) {                                                 \
+        const T *row = sorted, *v = values;                                                               \
+        for (int64_t i = 0; i < count; i++) {                                                             \
+            int64_t low = 0, high = n;                                                                    \
+            if (i && i % per_row == 0) row += n;                                                          \
+            while (low < high) {                                                                          \
+                int64_t middle = low + (high - low) / 2;                                                  \
+                if (right ? row[middle] > v[i] : row[middle] >= v[i]) high = middle;                      \
+                else low = middle + 1;                                                                    \
+            }                                                                                             \
+            to[i] = low;                                                                                  \
+        }                                                                                                 \
     }
 K_SEARCH(int64_t)
 K_SEARCH(float)
