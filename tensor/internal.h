@@ -127,6 +127,10 @@ static inline bool rg_check(rg_tensor *t, const char *op) {
     return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rg_check_slow(t, op);
 }
 
+/* A number that stands elsewhere, as a 0-d tensor. */
+#define RG_NUMBER(type, place) \
+    ((rg_tensor){ .state = RG_ALIVE, .dtype = type, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)(place) })
+
 static inline bool rg_is_none(const rg_tensor *t) { return t == RG_NONE; }
 static inline bool rg_is_float(rg_dtype d) { return d >= RG_FLOAT32; }
 static inline size_t rg_sizeof(rg_dtype d) { return 0x8481u >> 4 * d & 15; }     /* 1, 8, 4, 8 bytes */

@@ -106,35 +106,22 @@ static inline int64_t from_f64(double v) {
         }                                                                                                \
     }
 
-COPY(copy_bb, bool,    bool,    v)
-COPY(copy_bi, bool,    int64_t, v != 0)
-COPY(copy_bf, bool,    float,   v != 0)
-COPY(copy_bd, bool,    double,  v != 0)
-COPY(copy_ib, int64_t, bool,    v)
-COPY(copy_ii, int64_t, int64_t, v)
-COPY(copy_if, int64_t, float,   from_f64(v))
-COPY(copy_id, int64_t, double,  from_f64(v))
-COPY(copy_fb, float,   bool,    v)
-COPY(copy_fi, float,   int64_t, v)
-COPY(copy_ff, float,   float,   v)
-COPY(copy_fd, float,   double,  v)
-COPY(copy_db, double,  bool,    v)
-COPY(copy_di, double,  int64_t, v)
-COPY(copy_df, double,  float,   v)
-COPY(copy_dd, double,  double,  v)
+#define COPIES(to, T, of_float)                                                                         \
+    COPY(to##_from_bool, T, bool, v) COPY(to##_from_int64, T, int64_t, v)                               \
+    COPY(to##_from_float, T, float, of_float) COPY(to##_from_double, T, double, of_float)               \
+    static rg_loop *const to##_from[] = { to##_from_bool, to##_from_int64, to##_from_float, to##_from_double };
+COPIES(copy_bool, bool, v)
+COPIES(copy_int64, int64_t, from_f64(v))
+COPIES(copy_float, float, v)
+COPIES(copy_double, double, v)
 
-static rg_loop *const copies[4][4] = {                 /* [to][from] */
-    { copy_bb, copy_bi, copy_bf, copy_bd },
-    { copy_ib, copy_ii, copy_if, copy_id },
-    { copy_fb, copy_fi, copy_ff, copy_fd },
-    { copy_db, copy_di, copy_df, copy_dd },
-};
-
-rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from) { return copies[to][from]; }
+rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from) {
+    static rg_loop *const *const copies[] = { copy_bool_from, copy_int64_from, copy_float_from, copy_double_from };
+    return copies[to][from];
+}
 
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from) {
-    rg_tensor *t[] = { to, (rg_tensor *)from };
-    rg_each(2, t, copies[to->dtype][from->dtype], NULL);
+    rg_each(2, (rg_tensor *[]){ to, (rg_tensor *)from }, rg_copy_loop(to->dtype, from->dtype), NULL);
 }
 
 void rg_fill_zero(rg_tensor *t) {
@@ -146,15 +133,11 @@ void rg_fill_number(rg_tensor *t, double value, int64_t integer) {
     union { double d; float f; int64_t i; bool b; } v;
     if (rg_is_float(t->dtype)) rg_store_f64(&v, t->dtype, value);
     else rg_store_i64(&v, t->dtype, integer);
-    rg_tensor number = { .state = RG_ALIVE, .dtype = t->dtype, .flags = RG_CONTIGUOUS, .numel = 1, .data = (char *)&v };
-    rg_copy_elements(t, &number);
+    rg_copy_elements(t, &RG_NUMBER(t->dtype, &v));
 }
 
 rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype) {
-    if (t->flags & RG_CONTIGUOUS && t->dtype == dtype) {
-        rg_retain(t);
-        return t;
-    }
+    if (t->flags & RG_CONTIGUOUS && t->dtype == dtype) return rg_retain(t), t;
     rg_tensor *c = rg_new_like(t, dtype);
     if (c) rg_copy_elements(c, t);
     return c;

@@ -22,8 +22,7 @@ typedef struct parsed { double f; int64_t i; } parsed;  /* one element, as eithe
 
 typedef struct parser {
     const char *at;
-    int      ndim;                      /* -1 until the first number or empty list */
-    int64_t  size[RG_MAX_DIMS];         /* -1 until the first list of that depth has ended */
+    rg_dims  shape;                     /* each -1 until it is known: n by the first number or empty list */
     parsed  *items;
     size_t   n, room;
     int      kind;                      /* the highest dtype seen: bool, int64 or float64 (as is []) */
@@ -79,25 +78,21 @@ static bool parse_take(parser *s, const char *word) {
 
 typedef struct number { double f; uint64_t u; int kind; bool wide; } number;
 
-/* true, False, nan, math.inf, INFINITY */
-static bool parse_named(parser *s, number *v) {
+/* true, False, nan, math.inf, INFINITY; what is none of them began at `from` */
+static bool parse_named(parser *s, const char *from, number *v) {
     static const struct { const char *name; number value; } names[] = {
         { "true",     { .kind = RG_BOOL, .f = 1, .u = 1 } },
         { "false",    { .kind = RG_BOOL } },
         { "nan",      { .kind = RG_FLOAT64, .f = NAN } },
-        { "infinity", { .kind = RG_FLOAT64, .f = INFINITY } },
-        { "inf",      { .kind = RG_FLOAT64, .f = INFINITY } },
+        { "infinity", { .kind = RG_FLOAT64, .f = INFINITY } }, { "inf", { .kind = RG_FLOAT64, .f = INFINITY } },
     };
     if (!parse_take(s, "math.") && !parse_take(s, "torch.")) parse_take(s, "np.");
     for (int i = 0; i < RG_COUNT(names); i++) {
         const char *name = names[i].name, *c = s->at;
         while (*name && (*c | 32) == *name) name++, c++;            /* small and capital letters */
-        if (*name) continue;
-        s->at = c;
-        *v = names[i].value;
-        return true;
+        if (!*name) return s->at = c, *v = names[i].value, true;
     }
-    return false;
+    return s->at = from, parse_garbage(s, "a number");
 }
 
 /* 12, 0x1F, 3LL, .5, 1., 2e-3f, 0x1.8p3 */
@@ -113,10 +108,8 @@ static bool parse_digits(parser *s, number *v) {
         if (*s->at && strchr("fFlL", *s->at)) s->at++;
         return true;
     }
-    if (from[0] == '0' && end - from > 1 && !hex && strspn(from, "0") < (size_t)(end - from)) {
-        s->at = from;
-        return parse_garbage(s, "a number without leading zeros (C would read it as octal)");
-    }
+    if (from[0] == '0' && end - from > 1 && !hex && strspn(from, "0") < (size_t)(end - from))
+        return s->at = from, parse_garbage(s, "a number without leading zeros (C would read it as octal)");
     errno = 0;
     v->u = strtoull(from, NULL, hex ? 16 : 10);
     v->wide = errno == ERANGE;
@@ -136,21 +129,13 @@ static bool parse_number(parser *s, int depth) {
     bool cast = parse_take(s, "float(");                /* as Python writes -float('inf'), float('-inf') */
     bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
     if (cast) negative ^= parse_signs(s);
-
-    number v;
+    number v = { 0 };
     char c = *s->at == '.' ? s->at[1] : *s->at;
-    if (c >= '0' && c <= '9') {
-        if (!parse_digits(s, &v)) return false;
-    } else if (!parse_named(s, &v)) {
-        s->at = from;
-        return parse_garbage(s, "a number");
-    }
+    if (!(c >= '0' && c <= '9' ? parse_digits(s, &v) : parse_named(s, from, &v))) return false;
     if (quoted && !parse_take(s, "'") && !parse_take(s, "\"")) return parse_garbage(s, "a quote");
     if (cast && !parse_take(s, ")")) return parse_garbage(s, "')'");
-    if (*s->at && !parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
-        s->at = from;
-        return parse_garbage(s, "a number");
-    }
+    if (*s->at && !parse_is_space(*s->at) && !strchr(",]})", *s->at))
+        return s->at = from, parse_garbage(s, "a number");
     if (cast) v.kind = RG_FLOAT64;
     else if (sign && v.kind == RG_BOOL) v.kind = RG_INT64;
 
@@ -164,8 +149,8 @@ static bool parse_number(parser *s, int depth) {
         if (!s->huge && isinf(v.f)) s->huge = from;
     }
     s->kind = RG_MAX(s->kind, v.kind);
-    if (s->ndim < 0) s->ndim = depth;
-    else if (depth < s->ndim) parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
+    if (s->shape.n < 0) s->shape.n = depth;
+    else if (depth < s->shape.n) parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
     if (!rg_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) return s->code = RG_OK, false;
     s->items[s->n++] = item;
     return true;
@@ -181,7 +166,7 @@ static bool parse_value(parser *s, int depth) {
         s->code = RG_OK;
         return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d", RG_MAX_DIMS);
     }
-    bool stray = s->ndim >= 0 && depth >= s->ndim;
+    bool stray = s->shape.n >= 0 && depth >= s->shape.n;
     if (stray && !s->stray) s->stray = open;
     s->at++;
     int64_t n = 0;
@@ -201,23 +186,20 @@ static bool parse_value(parser *s, int depth) {
     s->at++;
     if (n == 0) s->kind = RG_FLOAT64;
     if (stray) return true;
-    if (s->ndim < 0) s->ndim = depth + 1;
-    if (s->size[depth] < 0) s->size[depth] = n;
-    else if (s->size[depth] != n)
+    if (s->shape.n < 0) s->shape.n = depth + 1;
+    if (s->shape.v[depth] < 0) s->shape.v[depth] = n;
+    else if (s->shape.v[depth] != n)
         parse_fault(s, open, RG_VALUE_ERROR, "expected sequence of length %lld at dim %d (got %lld)",
-                    (long long)s->size[depth], depth, (long long)n);
+                    (long long)s->shape.v[depth], depth, (long long)n);
     return true;
 }
 
 /* ---- what stands around them --------------------------------------------------------- */
 
 static bool parse_dtype_name(parser *s) {
-    static const struct { const char *name; rg_dtype dtype; } names[] = {
-        { "float32", RG_FLOAT32 }, { "float64", RG_FLOAT64 }, { "int64", RG_INT64 }, { "bool", RG_BOOL },
-    };
     if (!parse_take(s, "torch.") && !parse_take(s, "tf.")) parse_take(s, "np.");
-    for (int i = 0; i < RG_COUNT(names); i++)
-        if (parse_take(s, names[i].name)) return s->dtype = (int)names[i].dtype, true;
+    for (s->dtype = RG_BOOL; s->dtype <= RG_FLOAT64; s->dtype++)
+        if (parse_take(s, rg_dtype_name((rg_dtype)s->dtype) + strlen("torch."))) return true;
     return parse_garbage(s, "the dtype float32, float64, int64 or bool");
 }
 
@@ -268,26 +250,20 @@ static bool parse_text(parser *s) {
 /* ---- the tensor -------------------------------------------------------------------------- */
 
 /* The shape that the text names, if it names one, must hold the elements that it has. */
-static bool parse_sizes(parser *s, rg_dims *shape) {
-    shape->n = s->ndim;
-    for (int i = 0; i < s->ndim; i++) shape->v[i] = s->size[i];
+static bool parse_sizes(parser *s) {
     if (s->named.n < 0) return true;
     int64_t n = 1;
     bool fits = true;
     for (int i = 0; i < s->named.n; i++) fits = fits && !__builtin_mul_overflow(n, s->named.v[i], &n);
-    char buf[192];
-    if (!fits || n != (int64_t)s->n)
-        return parse_fault(s, NULL, RG_VALUE_ERROR, "shape '%s' is invalid for input of size %zu",
-                           rg_shape_text(s->named.n, s->named.v, buf), s->n);
-    *shape = s->named;
-    return true;
+    s->shape = s->named;
+    if (fits && n == (int64_t)s->n) return true;
+    return parse_fault(s, NULL, RG_VALUE_ERROR, "shape '%s' is invalid for input of size %zu", RG_DIMS_TEXT(&s->named), s->n);
 }
 
 /* Faults that depend on the dtype. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rg_is_float(dtype);
-    if (dtype == RG_INT64 && s->wide_int)
-        parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
+    if (dtype == RG_INT64 && s->wide_int) parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (dtype == RG_INT64 && s->wide_float)
         parse_fault(s, s->wide_float, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
     if (!whole && s->huge) parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
@@ -300,16 +276,11 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     if (!text && rg_error_code() == RG_OK) rg_fail(RG_TYPE_ERROR, "parse", "expected a text but got NULL");
     if (!text) return NULL;
-    parser s = { .at = text, .ndim = -1, .dtype = -1, .named.n = -1, .code = RG_OK };
-    for (int i = 0; i < RG_MAX_DIMS; i++) s.size[i] = -1;
-
+    parser s = { .at = text, .shape = { -1, { -1, -1, -1, -1, -1, -1, -1, -1 } }, .dtype = -1, .named.n = -1 };
     rg_tensor *t = NULL;
-    rg_dims shape;
     if (parse_text(&s)) {
-        int inferred = s.kind == RG_FLOAT64 ? (int)rg_default_dtype() : s.kind;
-        if (dtype < 0) dtype = s.dtype >= 0 ? s.dtype : inferred;
-        if (parse_fits(&s, (rg_dtype)dtype) && parse_sizes(&s, &shape))
-            t = rg_new((rg_dtype)dtype, shape.n, shape.v);
+        if (dtype < 0) dtype = s.dtype >= 0 ? s.dtype : s.kind == RG_FLOAT64 ? (int)rg_default_dtype() : s.kind;
+        if (parse_fits(&s, (rg_dtype)dtype) && parse_sizes(&s)) t = rg_new((rg_dtype)dtype, s.shape.n, s.shape.v);
     }
     for (size_t i = 0; t && i < s.n; i++) {
         char *to = t->data + i * rg_sizeof(t->dtype);

@@ -23,8 +23,7 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
 static rg_dtype number_dtype(making_number v) { return rg_is_float(v.dtype) ? rg_default_dtype() : v.dtype; }
 
 static bool number_fits(const char *op, double v, rg_dtype dtype) {
-    bool fits = dtype == RG_INT64   ? v >= -0x1p63 && v < 0x1p63
-              : dtype == RG_FLOAT32 ? !(fabs(v) > FLT_MAX) || isinf(v) : true;
+    bool fits = dtype == RG_INT64 ? v >= -0x1p63 && v < 0x1p63 : dtype != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
     return fits || rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type %s without overflow",
                            dtype == RG_INT64 ? "int64_t" : "float");
 }
@@ -77,14 +76,8 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
 static rg_tensor *making_any(rg_tensor *t) { return t && t->dtype == RG_BOOL ? making_zeros(t) : rg_own(t); }
 
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return making_any(rg_new_dims("empty", &shape, dtype)); }
-
-rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
-    return making_zeros(rg_new_dims("zeros", &shape, dtype));
-}
-
-rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype) {
-    return making_full(rg_new_dims("ones", &shape, dtype), 1, 1);
-}
+rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) { return making_zeros(rg_new_dims("zeros", &shape, dtype)); }
+rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)  { return making_full(rg_new_dims("ones", &shape, dtype), 1, 1); }
 
 /* A new tensor filled with a number; dtype -1: the number's. */
 static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype) {
@@ -118,9 +111,8 @@ rg_tensor *rg_eye(int64_t n, int64_t m) {
     if (n < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
     if (m < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
     rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
-    if (t)
-        for (int64_t i = 0; i < RG_MIN(n, m); i++)
-            rg_store_f64(t->data + (size_t)(i * (m + 1)) * rg_sizeof(t->dtype), t->dtype, 1);
+    for (int64_t i = 0; t && i < RG_MIN(n, m); i++)
+        rg_store_f64(t->data + (size_t)(i * (m + 1)) * rg_sizeof(t->dtype), t->dtype, 1);
     return t;
 }
 
@@ -155,17 +147,11 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
         return rg_fail(RG_RUNTIME_ERROR, "arange", "unsupported range: %g -> %g", a.d, b.d);
     if (floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i))
         return rg_fail(RG_RUNTIME_ERROR, "arange", "upper bound and lower bound inconsistent with step sign");
-    int64_t n, length;
-    bool fits;
-    if (floating) {
-        double count = ceil((b.d - a.d) / s.d);
-        fits = count >= 0 && count < 0x1p63;
-        n = fits ? (int64_t)count : 0;
-    } else {
-        fits = !__builtin_sub_overflow(b.i, a.i, &length);
-        n = fits ? length / s.i + (length % s.i != 0) : 0;
-    }
+    int64_t length = 0;
+    double count = ceil((b.d - a.d) / s.d);
+    bool fits = floating ? count >= 0 && count < 0x1p63 : !__builtin_sub_overflow(b.i, a.i, &length) && length != INT64_MIN;
     if (!fits) return rg_fail(RG_RUNTIME_ERROR, "arange", "invalid size, possible overflow?");
+    int64_t n = floating ? (int64_t)count : length / s.i + (length % s.i != 0);
     rg_tensor *t = rg_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
     if (!t) return NULL;
     if (floating) arange_values(t, a.d, s.d);
@@ -174,9 +160,7 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
-    rg_tensor zero = { .state = RG_ALIVE, .dtype = RG_INT64, .numel = 1, .data = (char *)&(int64_t){ 0 } };
-    rg_tensor one = { .state = RG_ALIVE, .dtype = RG_INT64, .numel = 1, .data = (char *)&(int64_t){ 1 } };
-    return (rg_arange_step)(&zero, end, &one);
+    return (rg_arange_step)(&RG_NUMBER(RG_INT64, &(int64_t){ 0 }), end, &RG_NUMBER(RG_INT64, &(int64_t){ 1 }));
 }
 
 /* Is it a range that takes these arguments? One step takes any dtype, none takes all. */
@@ -298,13 +282,10 @@ double rg_item(rg_tensor *t) { return has_one_element("item", t) ? rg_load_f64(t
 
 int64_t rg_item_int(rg_tensor *t) {
     if (!has_one_element("item", t)) return -1;
-    if (rg_is_float(t->dtype)) {
-        double v = rg_load_f64(t->data, t->dtype);
-        if (isnan(v)) return rg_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
-        if (isinf(v)) return rg_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
-        if (!number_fits("item", v, RG_INT64)) return -1;
-    }
-    return rg_load_i64(t->data, t->dtype);
+    double v = rg_load_f64(t->data, t->dtype);
+    if (isnan(v)) return rg_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
+    if (isinf(v)) return rg_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
+    return !rg_is_float(t->dtype) || number_fits("item", v, RG_INT64) ? rg_load_i64(t->data, t->dtype) : -1;
 }
 
 double rg_at_dims(rg_tensor *t, rg_dims index) {
@@ -316,18 +297,14 @@ double rg_at_dims(rg_tensor *t, rg_dims index) {
         return rg_fail(RG_INDEX_ERROR, "at", "too many indices for tensor of dimension %d", t->ndim), NAN;
     int64_t offset = 0, rest = 1;
     for (int d = 0; d < t->ndim; d++) {
-        if (d >= index.n) {
-            if (__builtin_mul_overflow(rest, t->size[d], &rest)) rest = INT64_MAX;
-            continue;
-        }
-        int64_t i = index.v[d], n = t->size[d];
-        if (i < -n || i >= n)
+        int64_t i = d < index.n ? index.v[d] : 0, n = t->size[d];
+        if (d >= index.n && __builtin_mul_overflow(rest, n, &rest)) rest = INT64_MAX;
+        if (d < index.n && (i < -n || i >= n))
             return rg_fail(RG_INDEX_ERROR, "at", "index %lld is out of bounds for dimension %d with size %lld",
                            (long long)i, d, (long long)n), NAN;
         offset += (i < 0 ? i + n : i) * t->stride[d];
     }
-    if (!is_one_element("at", rest)) return NAN;
-    return rg_load_f64(t->data + offset * (int64_t)rg_sizeof(t->dtype), t->dtype);
+    return is_one_element("at", rest) ? rg_load_f64(t->data + offset * (int64_t)rg_sizeof(t->dtype), t->dtype) : NAN;
 }
 
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
@@ -361,32 +338,28 @@ bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
         if (!all) *(bool *)p[0] = false;                                                   \
     }
 
-COMPARE(equal_b, bool,    a == b)
-COMPARE(equal_i, int64_t, a == b)
-COMPARE(equal_f, float,   a == b)
-COMPARE(equal_d, double,  a == b)
-COMPARE(close_f, float,   a == b || (isfinite(a - b) && fabsf(a - b) <= atol + fabsf(rtol * b)))
-COMPARE(close_d, double,  a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b)))
+COMPARE(compare_bool, bool,    a == b)
+COMPARE(compare_int64, int64_t, a == b)
+COMPARE(compare_float, float,   a == b || (isfinite(a - b) && fabsf(a - b) <= atol + fabsf(rtol * b)))
+COMPARE(compare_double, double,  a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b)))
 
 /* Both as dtype, over the shape that they broadcast to. */
-static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, rg_loop *inner, const double tol[2]) {
+static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, double rtol, double atol) {
+    static rg_loop *const compare[] = { compare_bool, compare_int64, compare_float, compare_double };
     bool all = true;
-    rg_tensor answer = { .state = RG_ALIVE, .dtype = RG_BOOL, .data = (char *)&all };   /* all strides 0 */
+    rg_tensor answer = RG_NUMBER(RG_BOOL, &all);        /* all strides 0 */
     if (!rg_broadcast_shapes(op, a, b, &answer)) return false;
     rg_update_flags(&answer);
     rg_tensor *x = rg_contiguous_copy(a, dtype), *y = rg_contiguous_copy(b, dtype);
-    if (x && y) rg_each(3, (rg_tensor *[]){ &answer, x, y }, inner, tol);
-    else all = false;
+    if (x && y) rg_each(3, (rg_tensor *[]){ &answer, x, y }, compare[dtype], (double[]){ rtol, atol });
     rg_release(x);
     rg_release(y);
-    return all;
+    return x && y && all;
 }
 
 bool rg_equal(rg_tensor *a, rg_tensor *b) {
-    static rg_loop *const equal[] = { equal_b, equal_i, equal_f, equal_d };
     if (!rg_check(a, "equal") || !rg_check(b, "equal")) return false;
-    rg_dtype dtype = (rg_dtype)rg_promote_types((rg_dtype)a->dtype, (rg_dtype)b->dtype);
-    return rg_same_shape(a, b) && compare_all("equal", a, b, dtype, equal[dtype], (double[]){ 0, 0 });
+    return rg_same_shape(a, b) && compare_all("equal", a, b, RG_MAX(a->dtype, b->dtype), 0, 0);
 }
 
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
@@ -397,11 +370,8 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
         return rg_fail(RG_RUNTIME_ERROR, "allclose", "rtol must be greater than or equal to zero, but got %g", rtol);
     if (!(atol >= 0))
         return rg_fail(RG_RUNTIME_ERROR, "allclose", "atol must be greater than or equal to zero, but got %g", atol);
-    if (rtol == 0 && atol == 0 && a->dtype == RG_INT64)
-        return compare_all("allclose", a, b, RG_INT64, equal_i, (double[]){ 0, 0 });
-    bool wide = a->dtype == RG_FLOAT64 || a->dtype == RG_INT64;
-    return compare_all("allclose", a, b, wide ? RG_FLOAT64 : RG_FLOAT32, wide ? close_d : close_f,
-                       (double[]){ rtol, atol });
+    rg_dtype dtype = a->dtype == RG_BOOL ? RG_FLOAT32 : a->dtype == RG_INT64 && (rtol > 0 || atol > 0) ? RG_FLOAT64 : a->dtype;
+    return compare_all("allclose", a, b, dtype, rtol, atol);
 }
 
 /* ---- names ------------------------------------------------------------------------------ */
