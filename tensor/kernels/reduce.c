@@ -4,7 +4,7 @@
  */
 #include "kernels.h"
 
-#include <math.h>
+#include <tgmath.h>
 
 /* y[j] = fold of x[i][j] over i < n0, and what y[j] was. Steps in bytes; sy may be 0. */
 typedef struct { int64_t n0, s0, n1, s1, sy; const void *context; } reduce_block;
@@ -16,38 +16,36 @@ enum { REDUCE_LARGE = 1 << 15, REDUCE_BLOCK = 8192 };   /* elements; bytes of su
  * where there is much to read, as x. In this order the sums of few numbers are
  * added in torch's order, too. */
 static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop, const void *context) {
-    struct { int64_t size, x, y; } d[RG_MAX_DIMS + 2], t;
     int64_t bytes = (int64_t)rg_sizeof(x->dtype), step = (int64_t)rg_sizeof(y->dtype), at[RG_MAX_DIMS + 2] = { 0 };
-    int n = 1, merged = 0;
     if (x->numel == 0) return;
-    if (y->numel == 1 && x->flags & RG_CONTIGUOUS) {
-        loop(y->data, x->data, &(reduce_block){ .n0 = x->numel, .s0 = bytes, .n1 = 1, .context = context });
-        return;
-    }
-    d[0].size = 1, d[0].x = d[0].y = 0;
+    if (y->numel == 1 && x->flags & RG_CONTIGUOUS)
+        return loop(y->data, x->data, &(reduce_block){ .n0 = x->numel, .s0 = bytes, .n1 = 1, .context = context });
+    struct reduce_dim { int64_t size, x, y; } d[RG_MAX_DIMS + 2] = { { .size = 1 } };
+    int n = 1, merged = 0;
     for (int dim = x->ndim - 1; dim >= 0; dim--) {
         if (x->size[dim] == 1) continue;
         bool reduced = dims >> dim & 1;
-        t.size = x->size[dim], t.x = x->stride[dim] * bytes, t.y = reduced ? 0 : step;
-        if (!reduced) step *= t.size;
-        d[n] = t;
+        d[n] = (struct reduce_dim){ x->size[dim], x->stride[dim] * bytes, reduced ? 0 : step };
+        if (!reduced) step *= x->size[dim];
         for (int k = n - 1, i = n++; k > 0; k--) {
             int after = reduced != !d[k].y ? reduced ? 1 : -1               /* does d[k] come after d[i]? */
                       : !reduced && x->numel < REDUCE_LARGE ? -1
                       : d[k].x && d[i].x ? (d[k].x > d[i].x) - (d[k].x < d[i].x) : 0;
             if (after < 0) break;
-            if (after > 0) t = d[k], d[k] = d[i], d[i] = t, i = k;
+            if (after == 0) continue;
+            RG_SWAP(d[k], d[i]);
+            i = k;
         }
     }
     for (int k = 1; k < n; k++) {
-        bool fits = (d[merged].size == 1 && !d[k].y) || (d[k].x == d[merged].x * d[merged].size
-                    && d[k].y == d[merged].y * d[merged].size && (merged || !d[k].y));
-        if (!fits) d[++merged] = d[k];
-        else if (d[merged].size == 1) d[merged] = d[k];
-        else d[merged].size *= d[k].size;
+        int64_t inner = d[merged].size;
+        bool joins = d[k].x == d[merged].x * inner && d[k].y == d[merged].y * inner && (merged || !d[k].y);
+        if (inner == 1 && (joins || !d[k].y)) d[merged] = d[k];
+        else if (joins) d[merged].size *= d[k].size;
+        else d[++merged] = d[k];
     }
     n = merged + 1;
-    if (n == 1) d[n].size = 1, d[n].x = d[n].y = 0, n++;
+    if (n == 1) d[n++] = (struct reduce_dim){ .size = 1 };
     reduce_block b = { d[0].size, d[0].x, d[1].size, d[1].x, d[1].y, context };
     char *to = y->data;
     const char *from = x->data;
@@ -66,25 +64,25 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
 
 /* What all loops are made of. at: the value of an element v; join: of what there is so far, a,
  * and the next value, b; rows: x[r][c] joins total[c], row by row. */
-#define K_ROWS(name, T, A, value, joined)                                                             \
-    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }              \
-    static inline A name##_join(A a, A b) { return (A)(joined); }                                     \
-    static inline A name##_join4(A a, const char *x, int64_t row) {                                   \
-        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                            \
-        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));           \
-    }                                                                                                 \
-    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,   \
-                                   A *restrict total) {                                               \
-        enum { NEXT = sizeof(T) };                                                                    \
-        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                                     \
-            for (int c = 0; c < cols; c++)                                                            \
+#define K_ROWS(name, T, A, value, joined)                                                                        \
+    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }                         \
+    static inline A name##_join(A a, A b) { return (A)(joined); }                                                \
+    static inline A name##_join4(A a, const char *x, int64_t row) {                                              \
+        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                                       \
+        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));                      \
+    }                                                                                                            \
+    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,              \
+                                   A *restrict total) {                                                          \
+        enum { NEXT = sizeof(T) };                                                                               \
+        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                                                \
+            for (int c = 0; c < cols; c++)                                                                       \
                 total[c] = name##_join4(name##_join4(total[c], x + c * NEXT, row), x + 4 * row + c * NEXT, row); \
-        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                                     \
-            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);      \
-        for (; rows > 0 && col == NEXT; rows--, x += row)                                             \
-            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT)); \
-        for (; rows > 0; rows--, x += row)                                                            \
-            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));  \
+        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                                                \
+            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);                 \
+        for (; rows > 0 && col == NEXT; rows--, x += row)                                                        \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT));            \
+        for (; rows > 0; rows--, x += row)                                                                       \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));             \
     }
 
 /* ---- sums -------------------------------------------------------------------------------
@@ -97,100 +95,95 @@ static int sum_power(int64_t rows) {
     return RG_MAX(4, log2 / 4);
 }
 
-#define K_SUM(name, T, A, value)                                                                  \
-    K_ROWS(name, T, A, value, a + b)                                                              \
+#define K_SUM(name, T, A, value)                                                                              \
+    K_ROWS(name, T, A, value, a + b)                                                                          \
     static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
-    {                                                                                             \
-        A level[3][REDUCE_BLOCK / sizeof(A)];                                                     \
-        int power = sum_power(rows);                                                              \
-        int64_t step = (int64_t)1 << power, i = 0;                                                \
-        bool deep = rows >= step;                                                                 \
-        for (int c = 0; c < cols; c++) total[c] = 0;                                              \
-        for (int j = 0; j < 3 && deep; j++)                                                       \
-            for (int c = 0; c < cols; c++) level[j][c] = 0;                                       \
-        while (i + step <= rows) {                                                                \
-            name##_rows(x + i * row, row, col, step, cols, total);                                \
-            i += step;                                                                            \
-            A *from = total;                                                                      \
-            for (int j = 0; j < 3; j++) {                                                         \
-                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;               \
-                if (i & (step - 1) << (j + 1) * power) break;                                     \
-                from = level[j];                                                                  \
-            }                                                                                     \
-        }                                                                                         \
-        name##_rows(x + i * row, row, col, rows - i, cols, total);                                \
-        for (int j = 0; j < 3 && deep; j++)                                                       \
-            for (int c = 0; c < cols; c++) total[c] += level[j][c];                               \
-    }                                                                                             \
-    /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */          \
+    {                                                                                                         \
+        A level[3][REDUCE_BLOCK / sizeof(A)];                                                                 \
+        int power = sum_power(rows);                                                                          \
+        int64_t step = (int64_t)1 << power, i = 0;                                                            \
+        bool deep = rows >= step;                                                                             \
+        for (int c = 0; c < cols; c++) total[c] = 0;                                                          \
+        for (int j = 0; j < 3 && deep; j++)                                                                   \
+            for (int c = 0; c < cols; c++) level[j][c] = 0;                                                   \
+        while (i + step <= rows) {                                                                            \
+            name##_rows(x + i * row, row, col, step, cols, total);                                            \
+            i += step;                                                                                        \
+            A *from = total;                                                                                  \
+            for (int j = 0; j < 3; j++) {                                                                     \
+                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;                           \
+                if (i & (step - 1) << (j + 1) * power) break;                                                 \
+                from = level[j];                                                                              \
+            }                                                                                                 \
+        }                                                                                                     \
+        name##_rows(x + i * row, row, col, rows - i, cols, total);                                            \
+        for (int j = 0; j < 3 && deep; j++)                                                                   \
+            for (int c = 0; c < cols; c++) total[c] += level[j][c];                                           \
+    }                                                                                                         \
+    /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */                      \
     static void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
-    {                                                                                             \
-        A part[4 * 32];                                                                           \
-        int64_t q = rows / 4;                                                                     \
+    {                                                                                                         \
+        A part[4 * 32];                                                                                       \
+        int64_t q = rows / 4;                                                                                 \
         if (cols == 1 || row == cols * col) name##_cascade(x, 4 * row, cols == 1 ? row : col, q, 4 * cols, part); \
         else for (int k = 0; k < 4; k++) name##_cascade(x + k * row, 4 * row, col, q, cols, part + k * cols); \
-        for (int c = 0; c < cols; c++) total[c] = part[c];                                        \
-        name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                        \
-        for (int k = 1; k < 4; k++)                                                               \
-            for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                        \
-    }                                                                                             \
-    static A name##_few(const char *x, int64_t row, int64_t n) {                                  \
-        A a = 0, b = 0, c = 0, d = 0;                                                             \
-        for (; n >= 4; n -= 4, x += 4 * row) {                                                    \
+        for (int c = 0; c < cols; c++) total[c] = part[c];                                                    \
+        name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                                    \
+        for (int k = 1; k < 4; k++)                                                                           \
+            for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                                    \
+    }                                                                                                         \
+    static A name##_few(const char *x, int64_t row, int64_t n) {                                              \
+        A a = 0, b = 0, c = 0, d = 0;                                                                         \
+        for (; n >= 4; n -= 4, x += 4 * row)                                                                  \
             a += name##_at(x), b += name##_at(x + row), c += name##_at(x + 2 * row), d += name##_at(x + 3 * row); \
-        }                                                                                         \
-        for (; n > 0; n--, x += row) a += name##_at(x);                                           \
-        return ((a + b) + c) + d;                                                                 \
-    }                                                                                             \
-    static inline A name##_row(const char *x, int64_t n) {                                        \
-        enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                           \
-        A lane[V], total = 0;                                                                     \
-        for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T)); \
-        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                          \
-        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);                \
-        for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T));   \
-        for (int k = 0; k < V; k++) total += lane[k];                                             \
-        return total;                                                                             \
-    }                                                                                             \
-    static void name(char *y, const char *x, const reduce_block *b) {                             \
-        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                          \
-        int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                            \
-        A total[COLUMNS];                                                                         \
-        if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {           \
-            for (; j < n1; j++) {                                                                 \
-                if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);            \
-                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                      \
-                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                            \
-                *(A *)(y + j * b->sy) += total[0];                                                \
-            }                                                                                     \
-            return;                                                                               \
-        }                                                                                         \
-        int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;       \
-        while (j < n1) {                                                                          \
-            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                        \
-            if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                   \
-            else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                             \
-            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];               \
-            j += cols;                                                                            \
-        }                                                                                         \
+        for (; n > 0; n--, x += row) a += name##_at(x);                                                       \
+        return ((a + b) + c) + d;                                                                             \
+    }                                                                                                         \
+    static inline A name##_row(const char *x, int64_t n) {                                                    \
+        enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                                       \
+        A lane[V], total = 0;                                                                                 \
+        for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T));             \
+        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                                      \
+        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);                            \
+        for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T));               \
+        for (int k = 0; k < V; k++) total += lane[k];                                                         \
+        return total;                                                                                         \
+    }                                                                                                         \
+    static void name(char *y, const char *x, const reduce_block *b) {                                         \
+        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                                      \
+        int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                                        \
+        A total[COLUMNS];                                                                                     \
+        if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {                       \
+            for (; j < n1; j++) {                                                                             \
+                if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);                        \
+                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                                  \
+                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                                        \
+                *(A *)(y + j * b->sy) += total[0];                                                            \
+            }                                                                                                 \
+            return;                                                                                           \
+        }                                                                                                     \
+        int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;                   \
+        while (j < n1) {                                                                                      \
+            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                                    \
+            if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                               \
+            else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                                         \
+            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];                           \
+            j += cols;                                                                                        \
+        }                                                                                                     \
     }
+#define K_SUM_FLOATS(name, value) K_SUM(name##_float, float, float, value) K_SUM(name##_double, double, double, value)
 K_SUM(sum_bool, bool, uint64_t, v)
 K_SUM(sum_int64, int64_t, uint64_t, v)
-K_SUM(sum_float, float, float, v)
-K_SUM(sum_double, double, double, v)
-K_SUM(nansum_float, float, float, v == v ? v : 0)
-K_SUM(nansum_double, double, double, v == v ? v : 0)
+K_SUM_FLOATS(sum, v)
 K_SUM(sum_wide, float, double, v)
+K_SUM_FLOATS(nansum, v == v ? v : 0)
 K_SUM(count_bool, bool, uint64_t, v)
 K_SUM(count_int64, int64_t, uint64_t, v != 0)
 K_SUM(count_float, float, uint64_t, v != 0)
 K_SUM(count_double, double, uint64_t, v != 0)
-K_SUM(norm1_float, float, float, fabsf(v))
-K_SUM(norm1_double, double, double, fabs(v))
-K_SUM(norm2_float, float, float, v * v)
-K_SUM(norm2_double, double, double, v * v)
-K_SUM(norm0_float, float, float, v != 0)
-K_SUM(norm0_double, double, double, v != 0)
+K_SUM_FLOATS(norm0, v != 0)
+K_SUM_FLOATS(norm1, fabs(v))
+K_SUM_FLOATS(norm2, v * v)
 
 /* ---- folds: what hardly depends on the order ------------------------------------------------ */
 
@@ -230,20 +223,15 @@ K_FOLD(prod_float, float, float, 1, v, a * b)
 K_FOLD(prod_double, double, double, 1, v, a * b)
 
 /* A NaN stays: nothing is greater. */
-#define K_FOLD_MAX(name, T, low, value)  K_FOLD(name, T, T, low, value, ((b > a) | (b != b)) ? b : a)
-#define K_FOLD_MIN(name, T, high, value) K_FOLD(name, T, T, high, value, ((b < a) | (b != b)) ? b : a)
-K_FOLD_MAX(max_bool, bool, false, v)
-K_FOLD_MAX(max_int64, int64_t, INT64_MIN, v)
-K_FOLD_MAX(max_float, float, -INFINITY, v)
-K_FOLD_MAX(max_double, double, -INFINITY, v)
-K_FOLD_MAX(norm_max_float, float, 0, fabsf(v))
-K_FOLD_MAX(norm_max_double, double, 0, fabs(v))
-K_FOLD_MIN(min_bool, bool, true, v)
-K_FOLD_MIN(min_int64, int64_t, INT64_MAX, v)
-K_FOLD_MIN(min_float, float, INFINITY, v)
-K_FOLD_MIN(min_double, double, INFINITY, v)
-K_FOLD_MIN(norm_min_float, float, INFINITY, fabsf(v))
-K_FOLD_MIN(norm_min_double, double, INFINITY, fabs(v))
+#define K_EXTREMES(name, T, low, high, value)                          \
+    K_FOLD(max_##name, T, T, low, value, ((b > a) | (b != b)) ? b : a) \
+    K_FOLD(min_##name, T, T, high, value, ((b < a) | (b != b)) ? b : a)
+K_EXTREMES(bool, bool, false, true, v)
+K_EXTREMES(int64, int64_t, INT64_MIN, INT64_MAX, v)
+K_EXTREMES(float, float, -INFINITY, INFINITY, v)
+K_EXTREMES(double, double, -INFINITY, INFINITY, v)
+K_EXTREMES(norm_float, float, 0, INFINITY, fabs(v))
+K_EXTREMES(norm_double, double, 0, INFINITY, fabs(v))
 
 /* ---- the kinds, and what is made of them -------------------------------------------------------- */
 
@@ -258,8 +246,8 @@ static const struct { double unit; int64_t integer; reduce_loop *loop[4]; } redu
     [K_NORM_0]   = { 0, 0, { NULL, NULL, norm0_float, norm0_double } },
     [K_NORM_1]   = { 0, 0, { NULL, NULL, norm1_float, norm1_double } },
     [K_NORM_2]   = { 0, 0, { NULL, NULL, norm2_float, norm2_double } },
-    [K_NORM_MAX] = { 0, 0, { NULL, NULL, norm_max_float, norm_max_double } },
-    [K_NORM_MIN] = { INFINITY, 0, { NULL, NULL, norm_min_float, norm_min_double } },
+    [K_NORM_MAX] = { 0, 0, { NULL, NULL, max_norm_float, max_norm_double } },
+    [K_NORM_MIN] = { INFINITY, 0, { NULL, NULL, min_norm_float, min_norm_double } },
 };
 
 void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
@@ -276,17 +264,16 @@ int64_t k_count(const rg_tensor *x) {
     return n;
 }
 
-/* Each v of y becomes the expression: the first where it is a float. */
-#define REDUCE_EACH(y, of_float, of_double)                                                     \
-    for (int64_t i = 0; i < (y)->numel; i++) {                                                  \
-        if ((y)->dtype == RG_FLOAT32) { float *at = (float *)(y)->data + i, v = *at; *at = (of_float); } \
-        else { double *at = (double *)(y)->data + i, v = *at; *at = (of_double); }              \
-    }
+/* Each v of y, a float or a double as `real` is, becomes the expression. */
+#define REDUCE_EACH_OF(T, y, expression) \
+    for (int64_t i = 0; i < y->numel; i++) { typedef T real; real *at = (real *)y->data + i, v = *at; *at = expression; }
+#define REDUCE_EACH(y, expression) \
+    { if (y->dtype == RG_FLOAT32) REDUCE_EACH_OF(float, y, expression) else REDUCE_EACH_OF(double, y, expression) }
 
 void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     double n = (double)x->numel / (double)y->numel;
     k_reduce(K_SUM, y, x, dims);
-    REDUCE_EACH(y, v / (float)n, v / n);
+    REDUCE_EACH(y, v / (real)n);
 }
 
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all) {
@@ -403,17 +390,14 @@ K_SPREAD(double)
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root) {
     rg_tensor *mean = rg_new_like(y, RG_FLOAT64), *m2 = rg_new_like(y, RG_FLOAT64);
     if (mean && m2) {
-        bool narrow = x->dtype == RG_FLOAT32;
-        double n = (double)x->numel / (double)y->numel, *square = (double *)m2->data;
+        double n = (double)x->numel / (double)y->numel;
         k_reduce(K_SUM_WIDE, mean, x, dims);
-        REDUCE_EACH(mean, v, v / n);
+        REDUCE_EACH(mean, v / (real)n);
         rg_fill_zero(m2);
         rg_tensor around = reduce_kept(mean, x, dims), to = reduce_kept(m2, x, dims);
-        rg_each(3, (rg_tensor *[]){ (rg_tensor *)x, &to, &around }, narrow ? spread_float : spread_double, NULL);
-        for (int64_t i = 0; i < m2->numel; i++) {
-            square[i] /= RG_MAX(0, n - correction);
-            if (root) square[i] = sqrt(square[i]);
-        }
+        rg_each(3, (rg_tensor *[]){ (rg_tensor *)x, &to, &around }, x->dtype == RG_FLOAT32 ? spread_float : spread_double, NULL);
+        REDUCE_EACH(m2, v / (real)RG_MAX(0, n - correction));
+        if (root) REDUCE_EACH(m2, sqrt(v));
         rg_copy_elements(y, m2);
     }
     rg_release(mean);
@@ -421,25 +405,25 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
     return mean && m2;
 }
 
-#define K_NORM_POWER(T, POW, ABS)                                                                    \
+#define K_NORM_POWER(T)                                                                              \
     static void norm_power_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
         T order = (T)*(const double *)context;                                                       \
-        for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) = POW(ABS(*(const T *)(p[1] + i * s[1])), order); \
+        for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) = pow(fabs(*(const T *)(p[1] + i * s[1])), order); \
     }
-K_NORM_POWER(float, powf, fabsf)
-K_NORM_POWER(double, pow, fabs)
+K_NORM_POWER(float)
+K_NORM_POWER(double)
 
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
     k_reduction how = p == 0 ? K_NORM_0 : p == 1 ? K_NORM_1 : p == 2 ? K_NORM_2
                     : p == INFINITY ? K_NORM_MAX : p == -INFINITY ? K_NORM_MIN : K_SUM;
     rg_tensor *powers = how == K_SUM ? rg_new_like(x, x->dtype) : NULL;
     if (how == K_SUM && !powers) return false;
-    if (powers) rg_each(2, (rg_tensor *[]){ powers, (rg_tensor *)x },
-                        x->dtype == RG_FLOAT32 ? norm_power_float : norm_power_double, &p);
+    rg_loop *power = x->dtype == RG_FLOAT32 ? norm_power_float : norm_power_double;
+    if (powers) rg_each(2, (rg_tensor *[]){ powers, (rg_tensor *)x }, power, &p);
     k_reduce(how, y, powers ? powers : x, dims);
     rg_release(powers);
-    if (how == K_SUM) REDUCE_EACH(y, powf(v, (float)(1 / p)), pow(v, 1 / p));
-    if (how == K_NORM_2) REDUCE_EACH(y, sqrtf(v), sqrt(v));
+    if (how == K_SUM) REDUCE_EACH(y, pow(v, (real)(1 / p)));
+    if (how == K_NORM_2) REDUCE_EACH(y, sqrt(v));
     return true;
 }
 
@@ -448,12 +432,12 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     rg_tensor *most = rg_new_like(y, y->dtype), *powers = rg_new_like(x, x->dtype);
     if (most && powers) {
         k_reduce(K_MAX, most, x, dims);
-        REDUCE_EACH(most, isinf(v) ? 0 : v, isinf(v) ? 0 : v);
+        REDUCE_EACH(most, isinf(v) ? 0 : v);
         rg_tensor kept = reduce_kept(most, x, dims);
         k_run(k_sub, powers, (rg_tensor *)x, &kept);
         k_run(k_exp, powers, powers);
         k_reduce(K_SUM, y, powers, dims);
-        REDUCE_EACH(y, logf(v) + ((float *)most->data)[i], log(v) + ((double *)most->data)[i]);
+        REDUCE_EACH(y, log(v) + ((real *)most->data)[i]);
     }
     rg_release(most);
     rg_release(powers);
