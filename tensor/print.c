@@ -197,8 +197,10 @@ static int print_element(printer *p, const char *at) {
     if (!p->numpy || !isfinite(v)) return print_number(p->word, p->format, p->precision, v);
     digits s = numpy_digits(p, v);
     if (p->sci) return print_scientific(p->word, signbit(v), &s, p->right, p->exponent);
-    int n = print_positional(p->word, signbit(v), &s);
-    return n + sprintf(p->word + n, "%*s", p->right - (n - 1 - (int)(strchr(p->word, '.') - p->word)), "");
+    int n = print_positional(p->word, signbit(v), &s), wide = (int)(strchr(p->word, '.') - p->word) + 1 + p->right;
+    memset(p->word + n, ' ', (size_t)(wide - n));
+    p->word[wide] = 0;
+    return wide;
 }
 
 /* Of torch's floats only those that are finite and not 0 count. */

@@ -436,12 +436,12 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-#define RANDOM_FILL_(name, parameters, ...)                                                     \
-    rg_tensor *rg_##name##_with_ parameters {                                                   \
-        if (!rg_may_write(t, #name "_", false)) return NULL;                                    \
-        if (!fill_##name(t, (double[]){ __VA_ARGS__ }, g, #name "_")) return NULL;              \
-        rg_wrote(t, #name "_");                                                                 \
-        return t;                                                                               \
+#define RANDOM_FILL_(name, parameters, ...)                                        \
+    rg_tensor *rg_##name##_with_ parameters {                                      \
+        if (!rg_may_write(t, #name "_", false)) return NULL;                       \
+        if (!fill_##name(t, (double[]){ __VA_ARGS__ }, g, #name "_")) return NULL; \
+        rg_wrote(t, #name "_");                                                    \
+        return t;                                                                  \
     }
 RANDOM_FILL_(uniform, (rg_tensor *t, double low, double high, rg_generator *g), low, high)
 RANDOM_FILL_(normal, (rg_tensor *t, double mean, double std, rg_generator *g), mean, std)
@@ -514,12 +514,14 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
     bool within = n >= UINT32_MAX / 20;
     int64_t steps = within ? n : n - 1;
     for (int64_t i = 0; i < n; i++) y[i] = i;
-    for (int64_t i = 0, at = 0; i < steps; i++, at = i % RANDOM_CHUNK) {
+    for (int64_t i = 0; i < steps;) {
         int m = (int)RG_MIN(steps - i, RANDOM_CHUNK);
-        if (at == 0 && within) draw_u64(g, w2, m);
-        else if (at == 0) mt_words(g, w, m);
-        int64_t z = within ? (int64_t)(w2[at] % (uint64_t)(i + 1)) : i + w[at] % (uint32_t)(n - i);
-        RG_SWAP(y[i], y[z]);
+        if (within) draw_u64(g, w2, m);
+        else mt_words(g, w, m);
+        for (int k = 0; k < m; k++, i++) {
+            int64_t z = within ? (int64_t)(w2[k] % (uint64_t)(i + 1)) : i + w[k] % (uint32_t)(n - i);
+            RG_SWAP(y[i], y[z]);
+        }
     }
 }
 

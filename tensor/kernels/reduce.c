@@ -20,8 +20,9 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
     if (x->numel == 0) return;
     if (y->numel == 1 && x->flags & RG_CONTIGUOUS)
         return loop(y->data, x->data, &(reduce_block){ .n0 = x->numel, .s0 = bytes, .n1 = 1, .context = context });
-    struct reduce_dim { int64_t size, x, y; } d[RG_MAX_DIMS + 2] = { { .size = 1 } };
+    struct reduce_dim { int64_t size, x, y; } d[RG_MAX_DIMS + 2];
     int n = 1, merged = 0;
+    d[0] = (struct reduce_dim){ .size = 1 };
     for (int dim = x->ndim - 1; dim >= 0; dim--) {
         if (x->size[dim] == 1) continue;
         bool reduced = dims >> dim & 1;
@@ -121,7 +122,7 @@ static int sum_power(int64_t rows) {
             for (int c = 0; c < cols; c++) total[c] += level[j][c];                                           \
     }                                                                                                         \
     /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */                      \
-    static void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
+    static inline void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
     {                                                                                                         \
         A part[4 * 32];                                                                                       \
         int64_t q = rows / 4;                                                                                 \
