@@ -64,16 +64,19 @@ static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want) {
 __thread bool rg_in_rule __attribute__((tls_model("initial-exec")));
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static void let_go(rg_node *n) { atomic_store_explicit(&n->run, 0, memory_order_release); }
+
 /* ---- collecting ------------------------------------------------------------------- */
 
 static bool visit(run *r, rg_node *n) {
-    uint64_t nobody = 0;
-    if (!n->op || n->run == r->id) return true;
-    if (!atomic_compare_exchange_strong(&n->run, &nobody, r->id))
+    uint64_t owner = atomic_load_explicit(&n->run, memory_order_relaxed);
+    if (!n->op || owner == r->id) return true;
+    if (owner == 0 && RG_ALONE) atomic_store_explicit(&n->run, r->id, memory_order_relaxed);
+    else if (owner != 0 || !atomic_compare_exchange_strong(&n->run, &owner, r->id))
         return rg_fail(RG_RUNTIME_ERROR, "backward", "the graph is being differentiated already, by another thread or by "
                        "the run that calls this hook");
     if (!nodes_grow(r, &r->stack, &r->stack_room, r->depth + 1)) {
-        n->run = 0;
+        let_go(n);
         return false;
     }
     r->stack[r->depth++] = n;
@@ -85,7 +88,7 @@ static bool collect(run *r) {
     while (r->depth) {
         rg_node *n = r->stack[--r->depth];
         if (!ok || !nodes_grow(r, &r->node, &r->node_room, r->n + 1)) {
-            n->run = 0;                 /* let go of what was claimed */
+            let_go(n);                 /* let go of what was claimed */
             ok = false;
             continue;
         }
@@ -120,7 +123,7 @@ bool rg_nodes_of(const rg_tensor *y, rg_node_list *list) {
     ok = collect(&r) && ok;
     sort_nodes(&r);
     for (size_t i = 0; i < r.n; i++) {
-        r.node[i]->run = 0;
+        let_go(r.node[i]);
         r.node[i]->slot = i;
     }
     *list = (rg_node_list){ rg_alloc(RG_MAX(r.n, 1) * sizeof *r.node, RG_MEM_OTHER), r.n };
@@ -418,7 +421,7 @@ static void leaves_commit(run *r) {
 static void run_end(run *r) {
     for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
     for (size_t i = 0; i < leaf_end(r); i++) rg_release(r->leaves[i].grad);
-    for (size_t i = 0; i < r->n; i++) r->node[i]->run = 0;
+    for (size_t i = 0; i < r->n; i++) let_go(r->node[i]);
     if (r->grad != r->few_grads) rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
     rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
     if (r->leaves != r->few_leaves) rg_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);

@@ -166,6 +166,7 @@ rg_rule rg_rule_same;                   /* g itself: the engine sums over what w
 rg_tensor *rg_saved(const rg_step *s, int input);           /* the value of an input; RG_NONE if absent */
 rg_tensor *rg_saved_output(const rg_step *s);
 rg_tensor *rg_saved_output_at(const rg_step *s, int output);
+int        rg_input_ndim(const rg_step *s, int input);
 rg_dims    rg_input_dims(const rg_step *s, int input);      /* the shape of an input that requires grad */
 rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
@@ -200,7 +201,7 @@ struct rg_node {
     _Atomic int64_t refs;               /* in the high half: those of tensor headers */
     const rg_op *op;                    /* NULL: a leaf */
     uint64_t     order;                 /* greater than that of every node it leads to */
-    uint16_t     n_in, n_out;
+    uint16_t     n_in, n_out, n_saved;  /* saved: n_in + n_out, or none */
     bool         freed;                 /* its saved values are gone */
     uint32_t     attr_size;
     size_t       bytes;
@@ -219,7 +220,6 @@ struct rg_node {
 };
 
 rg_node *rg_node_of(const rg_tensor *t);                    /* NULL: does not require grad */
-rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size);
 void     rg_node_retain(rg_node *n);
 void     rg_node_release(rg_node *n);
 void     rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output);    /* gives t, which has none, its history */

@@ -67,24 +67,25 @@ const char *rg_node_name(const rg_node *n) {
 
 rg_node *rg_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
 
-void rg_node_retain(rg_node *n) { atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed); }
+void rg_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 
 void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output) {
-    atomic_fetch_add_explicit(&n->refs, HEADER_REF, memory_order_relaxed);
+    RG_COUNT_UP(&n->refs, HEADER_REF);
     t->history = &n->base;
     t->output = (uint8_t)output;
 }
 
 bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 
-/* One block: the node, edges, metas, attributes, saved tensors, their versions. ndim: of the
+/* One block: the node, edges, metas, attributes, saved tensors (room for n_saved), their versions. ndim: of the
  * last output. */
-rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size) {
+static inline __attribute__((always_inline))
+rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size, int n_saved) {
     size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
     size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);     /* no more of it than is used */
     size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
-    size_t saved = attrs + (attr_size + 7) / 8 * 8, n_saved = op ? (size_t)(n_in + n_out) : 0;
-    size_t bytes = saved + n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
+    size_t saved = attrs + (attr_size + 7) / 8 * 8;
+    size_t bytes = saved + (size_t)n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
     rg_node *n = rg_alloc_fast(bytes, RG_MEM_NODE);
     if (!n) return NULL;
     memset(n, 0, bytes);
@@ -93,6 +94,7 @@ rg_node *rg_node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr
     n->op = op;
     n->n_in = (uint16_t)n_in;
     n->n_out = (uint16_t)n_out;
+    n->n_saved = (uint16_t)n_saved;
     n->attr_size = (uint32_t)attr_size;
     n->bytes = bytes;
     n->edge = (rg_edge *)((char *)n + edges);
@@ -110,8 +112,7 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
 }
 
 void rg_node_free_saved(rg_node *n) {
-    if (!n->op) return;
-    for (int i = 0; i < n->n_in + n->n_out; i++)
+    for (int i = 0; i < n->n_saved; i++)
         if (n->saved[i]) {
             rg_release(n->saved[i]);
             n->saved[i] = NULL;
@@ -130,15 +131,14 @@ static void node_destroy(rg_node *n) {
         rg_free(h, sizeof *h, RG_MEM_NODE);
     }
     rg_release(n->grad);
-    rg_rename(&n->base.name, NULL);
+    if (n->base.name) rg_rename(&n->base.name, NULL);
     if (n->trace) rg_trace_free(n->trace);
     rg_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 
 /* A long history is released in a loop: what a release would release joins a list. */
 static void node_let_go(rg_node *n, int64_t what) {
-    if (atomic_load_explicit(&n->refs, memory_order_acquire) != what
-        && atomic_fetch_sub_explicit(&n->refs, what, memory_order_acq_rel) != what) return;
+    if (!RG_COUNT_DOWN(&n->refs, what)) return;
     n->pending = recorder.pending;
     recorder.pending = n;
     if (recorder.draining) return;
@@ -175,7 +175,7 @@ bool rg_shape_broadcast_bool(rg_call *c) {
 
 bool rg_view_begin(rg_call *c) {
     rg_tensor *y = c->out[0], *x = c->in[0];
-    atomic_fetch_add_explicit(&x->storage->refs, 1, memory_order_relaxed);
+    RG_COUNT_UP(&x->storage->refs, 1);
     y->storage = x->storage;
     y->data = x->data;
     y->flags |= RG_VIEW;
@@ -250,25 +250,26 @@ static bool save(rg_node *n, int slot, rg_tensor *t) {
 
 static bool record(const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
-    rg_node *n = rg_node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size);
+    uint32_t needs = 0;
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i]->history) needs |= rg_gradient_of(op, i)->needs;
+    rg_node *n = node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size, needs ? c->n_in + c->n_out : 0);
     if (!n) return false;
     if (attr_size) memcpy(n->attr, c->attr, attr_size);
     uint64_t order = recorder.clock;
-    uint32_t needs = 0;
     for (int i = 0; i < c->n_in; i++) {
         rg_node *from = rg_node_of(c->in[i]);
         if (!from) continue;
         rg_node_retain(from);
         n->edge[i] = (rg_edge){ from, c->in[i]->output };
         if (from->order > order) order = from->order;
-        needs |= rg_gradient_of(op, i)->needs;
     }
     n->order = recorder.clock = order + 1;
     for (int k = 0; k < c->n_out; k++) set_meta(&n->meta[k], c->out[k]);
     bool ok = true;
-    for (int i = 0; i < c->n_in && ok; i++)
-        if (i < 24 && needs & RG_IN(i)) ok = save(n, i, c->in[i]);
-    for (int k = 0; k < c->n_out && ok; k++)
+    for (int i = 0; needs && i < c->n_in && i < 24 && ok; i++)
+        if (needs & RG_IN(i)) ok = save(n, i, c->in[i]);
+    for (int k = 0; needs && k < c->n_out && ok; k++)
         if (needs & RG_OUT(k)) ok = save(n, c->n_in + k, c->out[k]);
     if (!ok) {
         rg_node_release(n);
@@ -509,7 +510,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     }
     if (!rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
-    n = rg_node_new(NULL, 0, 1, t->ndim, 0);
+    n = node_new(NULL, 0, 1, t->ndim, 0, 0);
     if (!n || (t->name && !rg_rename(&n->base.name, t->name))) {
         if (n) rg_node_release(n);
         return NULL;
@@ -578,7 +579,7 @@ rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output) {
 
 static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
-    rg_tensor *t = n->saved[slot];
+    rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
     if (!t) {
         if (!n->freed && slot < n->n_in) return RG_NONE;
         return rg_fail(RG_RUNTIME_ERROR, s->op->name, "Trying to backward through the graph a second time (or directly "
@@ -613,6 +614,8 @@ static const rg_meta *input_meta(const rg_step *s, int input) {
     const rg_edge *e = &s->node->edge[input];
     return &e->node->meta[e->output];
 }
+
+int rg_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
 
 rg_dims rg_input_dims(const rg_step *s, int input) {
     const rg_meta *m = input_meta(s, input);

@@ -157,15 +157,30 @@ void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its
 bool        rg_may_write(rg_tensor *t, const char *op, bool recorded);
 extern bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
-static inline void rg_retain(rg_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
+/* Counts of references. A locked instruction takes as long as twenty others, and a process with one thread, as the
+ * C library knows, needs none. RG_COUNT_DOWN: are these the last n? */
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define RG_ALONE RG_LIKELY(__libc_single_threaded)
+#else
+#define RG_ALONE false
+#endif
+#define RG_COUNT_UP(count, n) do {                                                                                  \
+        if (RG_ALONE) atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + (n), memory_order_relaxed); \
+        else atomic_fetch_add_explicit(count, n, memory_order_relaxed);                                             \
+    } while (0)
+#define RG_COUNT_DOWN(count, n) __extension__({                                                                     \
+        __auto_type now_ = atomic_load_explicit(count, memory_order_acquire);                                       \
+        if (now_ != (n)) {                                                                                          \
+            if (RG_ALONE) atomic_store_explicit(count, now_ - (n), memory_order_relaxed);                           \
+            else now_ = atomic_fetch_sub_explicit(count, n, memory_order_acq_rel);                                  \
+        }                                                                                                           \
+        now_ == (n); })
 
-static inline bool rg_last_reference(atomic_int *refs) {
-    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
-    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
-}
+static inline void rg_retain(rg_tensor *t) { RG_COUNT_UP(&t->refs, 1); }
 
 static inline void rg_release(rg_tensor *t) {
-    if (t && t != RG_NONE && rg_last_reference(&t->refs)) rg_destroy(t);
+    if (t && t != RG_NONE && RG_COUNT_DOWN(&t->refs, 1)) rg_destroy(t);
 }
 
 /* scope.c */

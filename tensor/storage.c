@@ -10,7 +10,7 @@ rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
 static void storage_release(rg_storage *s) {
-    if (s && rg_last_reference(&s->refs)) rg_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+    if (s && RG_COUNT_DOWN(&s->refs, 1)) rg_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
 /* A released header rests before it is used again: a use after the end of its scope meets a dead one. */
@@ -127,7 +127,7 @@ rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
 rg_tensor *rg_alias(rg_tensor *t) {
     rg_tensor *a = rg_header_new();
     if (!a) return NULL;
-    atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
+    RG_COUNT_UP(&t->storage->refs, 1);
     a->storage = t->storage;
     a->data = t->data;
     a->dtype = t->dtype;

@@ -142,7 +142,7 @@ static bool matmul_forward(rg_call *c) {
 /* Vectors become matrices, and g one of their shape. */
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rg_saved(s, 1);
-    bool row = rg_input_dims(s, 0).n == 1;
+    bool row = rg_input_ndim(s, 0) == 1;
     if (b && b->ndim == 1) b = rg_unsqueeze(b, -1), g = rg_unsqueeze(g, -1);
     if (!row) return rg_matmul(g, rg_mT(b));
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
@@ -150,7 +150,7 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
 
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rg_saved(s, 0);
-    int ndim = rg_input_dims(s, 1).n;
+    int ndim = rg_input_ndim(s, 1);
     if (ndim == 1) g = rg_unsqueeze(g, -1);
     if (a && a->ndim == 1) a = rg_unsqueeze(a, 0), g = rg_unsqueeze(g, -2);
     if (!a || !g) return NULL;
@@ -166,10 +166,10 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *b = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
     if (!a || !b) return false;
-    if (!rg_is_none(b) && b->ndim > 1 && rg_input_dims(s, 0).n > 1 && !product_gradient(&gin[0], g, false, b, true, false))
+    if (!rg_is_none(b) && b->ndim > 1 && rg_input_ndim(s, 0) > 1 && !product_gradient(&gin[0], g, false, b, true, false))
         return false;
     if (rg_is_none(a) || a->ndim == 1) return true;
-    int ndim = rg_input_dims(s, 1).n;
+    int ndim = rg_input_ndim(s, 1);
     return ndim == 1 || product_gradient(&gin[1], a, true, g, false, a->ndim > 2 && ndim == 2);
 }
 
