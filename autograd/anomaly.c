@@ -27,7 +27,6 @@ bool rg_is_anomaly_enabled(void) { return anomaly_on; }
 void rg_trace_free(void *t) { rg_free(t, sizeof(trace), RG_MEM_OTHER); }
 
 /* ---- looking for what is not finite ------------------------------------------------- */
-
 #define FIND_ODD(T)                                                                             \
     static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
     {                                                                                           \
@@ -45,7 +44,6 @@ static double odd_element(rg_tensor *t) {
 }
 
 /* ---- saying where ---------------------------------------------------------------------- */
-
 static void add_trace(rg_text *text, const trace *t) {
     if (t && *t->module) rg_text_add(text, ", in module %s", t->module);
     rg_text_add(text, "; forward call: %s", t ? "" : "not recorded");

@@ -155,7 +155,6 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
 /* ---- second order ------------------------------------------------------------------------
  * The gradients of f for a cotangent v are a function of the inputs and v; that
  * function is checked as any other. */
-
 typedef struct { rg_function *f; void *context; int n; } derivative;
 
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {

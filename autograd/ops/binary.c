@@ -12,13 +12,11 @@
           .grad = { RULED(ident##_rule_a), RULED(ident##_rule_b) }, SAMPLES_2(kind_a, kind_b, NULL))
 
 /* ---- add: a + b ---------------------------------------------------------------------- */
-
 BINARY(add, "Add", "a + b", RG_PROMOTED, g, g, g, g, "", "");
 FUNCTION_2(add)
 INPLACE_2(add)
 
 /* ---- sub: a - b; gb = -g ----------------------------------------------------------------- */
-
 BINARY(sub, "Sub", "a - b", RG_PROMOTED, g, g, g, rg_neg(g), "", "");
 
 static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
@@ -39,7 +37,6 @@ rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b) {
 }
 
 /* ---- add_alpha: a + alpha b; gb = alpha g. sub_alpha is the same with -alpha ----------------- */
-
 struct add_alpha_attr { const char *node; double alpha; int64_t integer; rg_dtype dtype; };    /* dtype: of alpha */
 
 static bool add_alpha_forward(rg_call *c) {
@@ -84,7 +81,6 @@ rg_tensor *(rg_add_alpha_)(rg_tensor *x, rg_tensor *b, rg_tensor *alpha) {
 }
 
 /* ---- mul: a b; ga = g b, gb = g a. div: a / b; ga = g / b, gb = -g (a / b) / b ------------------- */
-
 BINARY(mul, "Mul", "a b", RG_PROMOTED, b, rg_mul(g, b), a, rg_mul(g, a), "", "");
 FUNCTION_2(mul)
 INPLACE_2(mul)
@@ -131,7 +127,6 @@ FUNCTION_2(floor_divide)
 INPLACE_2(floor_divide)
 
 /* ---- what torch names, and differentiates, by whether a number stands for b, for neither, or for a -------- */
-
 enum form { BY_NUMBER, OF_TENSORS, OF_NUMBER };
 struct formed_attr { const char *node; enum form form; double number; };       /* number: b, if it is one */
 
@@ -155,7 +150,6 @@ static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, 
 #define FORMED_A(node) RG_A(formed, node, OF_TENSORS, 0)
 
 /* ---- remainder: a - b floor(a / b), fmod: a - b trunc(a / b); ga = g, gb = -g (that quotient) ------------ */
-
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
     RG_REFUSE_AS(RG_NOT_IMPLEMENTED, RG_ATTR(s, formed)->form == OF_NUMBER, "remainder", "the derivative is "
                  "not implemented: torch has none for a number's remainder");
@@ -172,7 +166,6 @@ DIVIDED(fmod, k_fmod, "a - b trunc(a / b)", "fmod_cpu", RG_NAMED(formed),
 FORMED_FUNCTIONS(fmod, "FmodBackward0", "FmodBackward1", "FmodBackward1")
 
 /* ---- pow: a^b; ga = g b a^(b-1), gb = g y ln a; 0 where b == 0, and where a == 0 and b >= 0 ------------------ */
-
 static bool pow_shape(rg_call *c) {
     const struct formed_attr *f = RG_ATTR(c, formed);
     if (!elementwise_broadcast(c, f->form == BY_NUMBER ? NULL : "pow")) return false;
@@ -208,7 +201,6 @@ RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .in
 FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
 
 /* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------- */
-
 static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
     rg_tensor *r = rg_add(rg_square(a), rg_square(b));
     return rg_mul(part, rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
@@ -220,7 +212,6 @@ FUNCTION_2(atan2)
 INPLACE_2(atan2)
 
 /* ---- maximum, minimum: NaN if either is; g to the one chosen, half to each of two that are equal ------------------ */
-
 static rg_tensor *shared(rg_tensor *g, rg_tensor *equal, rg_tensor *not_chosen) {
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), not_chosen, 0);
 }
@@ -233,7 +224,6 @@ FUNCTION_2(maximum)
 FUNCTION_2(minimum)
 
 /* ---- fmax, fmin: the other where one is NaN; all of g to a where they are equal --------------------------------------- */
-
 BINARY(fmax, "Fmax", "a > b ? a : b; the other where one is NaN", RG_PROMOTED,
        ab, rg_where(rg_logical_or(rg_ge(a, b), rg_isnan(b)), g, 0),
        ab, rg_where(rg_logical_or(rg_ge(a, b), rg_isnan(b)), 0, g), "", "");

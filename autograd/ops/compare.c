@@ -5,7 +5,6 @@
 #include "elementwise.h"
 
 /* ---- of one tensor ------------------------------------------------------------------- */
-
 static bool test_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
     return rg_shape_same(c);

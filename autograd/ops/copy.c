@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 /* ---- to: another dtype ------------------------------------------------------------ */
-
 struct to_attr { const char *node; rg_dtype dtype; };    /* node: torch's name, if it isn't this op's */
 
 static bool to_shape(rg_call *c) {
@@ -39,7 +38,6 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype)
 RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1,
       .shape = rg_shape_same, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
-
 rg_tensor *rg_clone(rg_tensor *x) { return RG_APPLY(clone, RG_NO_ATTR, x); }
 
 rg_tensor *rg_contiguous(rg_tensor *x) {
@@ -47,7 +45,6 @@ rg_tensor *rg_contiguous(rg_tensor *x) {
 }
 
 /* ---- cat: one after the other along dim -------------------------------------------------- */
-
 struct cat_attr { int dim; int64_t start[RG_MAX_INPUTS]; };     /* only as many as there are inputs are kept */
 
 /* torch skips 1-d tensors without elements, whatever the shape of the others. */
@@ -150,7 +147,6 @@ rg_tensor *rg_cat(rg_list tensors, int dim) {
 }
 
 /* ---- stack: one after the other along a new dim -------------------------------------------------- */
-
 struct stack_attr { int dim; };
 
 static bool stack_shape(rg_call *c) {
@@ -210,7 +206,6 @@ rg_tensor *rg_hstack(rg_list tensors) { return cat_at_least("hstack", tensors, 1
 rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", tensors, 2); }
 
 /* ---- repeat: x over and over, so often along each dim; the gradient is summed over that ------------- */
-
 struct repeat_attr { rg_dims times; };
 
 static bool repeat_shape(rg_call *c) {
@@ -282,7 +277,6 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
 }
 
 /* ---- flip: backwards along some dims ------------------------------------------------------------- */
-
 struct flip_attr { uint32_t dims; };
 
 static bool flip_forward(rg_call *c) {
@@ -298,7 +292,6 @@ static bool flip_forward(rg_call *c) {
 }
 
 static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) { return RG_APPLY(flip, RG_ATTR(s, flip), g); }
-
 RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along some dims", .node = "FlipBackward0",
       .n_in = 1, .shape = rg_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
@@ -312,7 +305,6 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 }
 
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims -------------------------------------------- */
-
 struct roll_attr { bool flat; int64_t shift[RG_MAX_DIMS]; };        /* in [0, n); flat: of the flattened tensor */
 
 static bool roll_forward(rg_call *c) {
@@ -377,7 +369,6 @@ rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) {
 }
 
 /* ---- tril, triu: what is on one side of a diagonal, zeros on the other ------------------------------- */
-
 struct tril_attr { int64_t diagonal; };
 #define triu_attr tril_attr
 
@@ -405,14 +396,12 @@ static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
 
 RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);
 RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", TRIL_ROW);
-
 rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) { return RG_APPLY(tril, (&(struct tril_attr){ diagonal }), x); }
 rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(struct triu_attr){ diagonal }), x); }
 
 /* ---- pad: more, or fewer, elements at the ends of the last dims -------------------------------------------
  * Constant ones, or along each dim those of x at indices that go back (reflect), stay at
  * the end (replicate), or start again (circular). */
-
 struct pad_attr { const char *node; rg_dims padding; rg_pad_mode mode; double value; };
 
 /* What is added along dim d at its beginning, or its end. */

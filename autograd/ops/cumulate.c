@@ -36,7 +36,6 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
 }
 
 /* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end --------------------- */
-
 static rg_tensor *cumsum_rule(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     return cumulate(&rg_op_cumsum, g, a->dim, !a->reverse);
@@ -53,7 +52,6 @@ RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBack
 
 /* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------------------
  * gb is a recurrence of g from the other end: h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1). */
-
 static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *next = cumulate_shift(rg_saved(s, 0), a->dim, !a->reverse, 0);

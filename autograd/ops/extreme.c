@@ -94,7 +94,6 @@ MAX_DIM(max_dim, "max", false, .doc = "max(x) along dim, and where", .node = "Ma
 MAX_DIM(min_dim, "min", true, .doc = "min(x) along dim, and where", .node = "MinBackward0")
 
 /* ---- argmax, argmin: only where; without a dim, in the flattened tensor ----------------------- */
-
 static bool argmax_shape(rg_call *c) {
     rg_dims dim = RG_DIMS(extreme_dim(c->attr));
     dim.n = ((const struct reduce_attr *)c->attr)->dims != RG_UNNAMED;

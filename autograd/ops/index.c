@@ -76,7 +76,6 @@ static bool put_forward(rg_call *c) {
 #define PUT_ADDED RG_RULE(0, rg_rule_same)
 
 /* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
-
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, gather)->dim;
@@ -130,7 +129,6 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
 }
 
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there -------------- */
-
 static bool scatter_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     const struct scatter_attr *a = RG_ATTR(c, scatter);
@@ -222,7 +220,6 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 }
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
-
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_select)->dim;
@@ -257,7 +254,6 @@ rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
 }
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
-
 static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     int dim = RG_ATTR(c, index_add)->dim;
@@ -296,7 +292,6 @@ RG_OP(index_add, .doc = "x with slices of the source added at the indices along 
                  { "() i1(1) ()", RG_A(index_add, .dim = 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, .dim = 0) }));
 
 /* ---- one_hot: y[..][c] = index[..] == c --------------------------------------------------------------- */
-
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     int64_t bad;
     if (!rg_check(index, "one_hot")) return NULL;
@@ -324,7 +319,6 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
 
 /* ---- embedding: the rows of a table ----------------------------------------------------------------------
  * The gradient is added to the rows, in order; the one at padding_idx gets none. */
-
 struct embedding_attr { int64_t padding_idx; };         /* negative: none */
 
 static bool embedding_shape(rg_call *c) {

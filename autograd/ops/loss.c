@@ -28,7 +28,6 @@ static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how) {
  *      d^2;  |d| < beta ? d^2 / 2 beta : |d| - beta / 2;  |d| <= delta ? d^2 / 2 : delta (|d| - delta / 2);
  *      -weight (t ln x + (1 - t) ln(1 - x)), logarithms at least -100;  the same of sigmoid(x), t counting pos_weight times.
  *      Each is written as its slope by x, from which gx = g weight slope, over n for the mean. ---------------------------- */
-
 struct loss_attr { rg_reduction reduction; double c; };         /* c: beta, delta, or the least denominator */
 
 static k_loss_kind loss_kind(const rg_op *op) {
@@ -259,7 +258,6 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *tar
 }
 
 /* ---- kl_div: t (ln t - x), where 0 ln 0 = 0; log_target: e^t (t - x) ----------------------------------- */
-
 rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("kl_div", x, target, &o)) return NULL;
     RG_REFUSE(!rg_is_float(x->dtype) || !rg_is_float(target->dtype), "kl_div", "kl_div: Integral inputs not "
@@ -274,7 +272,6 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
 
 /* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean is over the sum of the
  *      weights. gx = -weight[t] g at t, 0 elsewhere --------------------------------------------------------------- */
-
 struct nll_loss_attr { const char *node; int64_t classes, inner, ignore; rg_reduction reduction; };
 
 static bool nll_loss_shape(rg_call *c) {
@@ -389,7 +386,6 @@ rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
 }
 
 /* ---- cross_entropy: nll_loss of log_softmax; or -sum(t log_softmax(x)) for probabilities ------------------- */
-
 static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes) {
     if (rg_is_none(weight) || (weight->ndim == 1 && weight->size[0] == classes)) return true;
     return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or "

@@ -201,7 +201,6 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
 }
 
 /* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------------------------- */
-
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     if (!rg_check(x, "normalize")) return NULL;
     RG_REFUSE(!rg_is_float(x->dtype), "normalize", "linalg.vector_norm: Expected a floating point or complex "

@@ -235,7 +235,6 @@ rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g ----- */
-
 struct addmm_attr { const char *node; double beta, alpha; bool batched; };
 
 static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
@@ -303,7 +302,6 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
 }
 
 /* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x, gbias = g, summed over all but the last dim ----- */
-
 struct linear_attr { const char *node; };
 
 static bool linear_shape(rg_call *c) {
@@ -379,7 +377,6 @@ rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
 }
 
 /* ---- what is made of them ------------------------------------------------------------------------ */
-
 rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "outer") || !rg_check(b, "outer")) return NULL;
     RG_REFUSE(a->ndim != 1 || b->ndim != 1, "outer", "outer: Expected 1-D argument %s, but got %d-D",

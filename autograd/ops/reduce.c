@@ -79,7 +79,6 @@ static bool reduce_named(const void *attr) { return ((const struct reduce_attr *
                { "(0,3)", RG_REDUCE_ATTR(2) }, { "(3,0)", RG_REDUCE_ATTR(2) })
 
 /* ---- sum: gx = g, expanded ------------------------------------------------------------- */
-
 static const char *sum_node(const void *attr) { return reduce_named(attr) ? "SumBackward1" : "SumBackward0"; }
 
 /* Of few elements that make one: g written out, since what comes next walks that faster. */
@@ -102,7 +101,6 @@ RG_REDUCTION(sum, (k_sum(y, x, a->dims), true), .doc = "sum(x) over dims", .node
 RG_REDUCE(sum, RG_EVERY_DIM, true)
 
 /* ---- nansum: the same without NaNs; gx = g where x is a number ----------------------------- */
-
 static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0);
     return rg_mul(reduce_expand(s, g), rg_eq(x, x));
@@ -114,7 +112,6 @@ RG_REDUCTION(nansum, (k_reduce(K_NANSUM, y, x, a->dims), true), .doc = "sum(x) o
 RG_REDUCE(nansum, RG_EVERY_DIM, true)
 
 /* ---- mean: sum / n; gx = g / n, expanded --------------------------------------------------- */
-
 static const char *mean_node(const void *attr) { return reduce_named(attr) ? "MeanBackward1" : "MeanBackward0"; }
 
 static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g) {
@@ -135,7 +132,6 @@ static bool mean_check(rg_tensor *x) {
 RG_REDUCE(mean, RG_EVERY_DIM, mean_check(x))
 
 /* ---- prod: gx = g y / x; where x has zeros, g times the product of the others -------------- */
-
 static const char *prod_node(const void *attr) { return reduce_named(attr) ? "ProdBackward1" : "ProdBackward0"; }
 
 static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
@@ -159,14 +155,12 @@ RG_REDUCTION(prod, (k_reduce(K_PROD, y, x, a->dims), true), .doc = "the product 
              RG_SAMPLES({ "z(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "z(2,3,4)", RG_REDUCE_ATTR(2) },
                         { "()", RG_REDUCE_ATTR(RG_UNNAMED) }, { "(0,3)", RG_REDUCE_ATTR(2) },
                         { "(3,0)", RG_REDUCE_ATTR(2) }));
-
 rg_tensor *rg_prod(rg_tensor *x) { return rg_reduce(&rg_op_prod, x, &rg_no_dims, RG_UNNAMED, false, 0); }
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim) {
     return rg_reduce(&rg_op_prod, x, &RG_DIMS(dim), 0, keepdim, 0);
 }
 
 /* ---- any, all, count_nonzero: what is not 0, NaN included ----------------------------------- */
-
 static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
     return rg_reduce_shape(c);
@@ -194,7 +188,6 @@ rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {
 rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) { return rg_count_nonzero_dims(x, RG_DIMS(dim)); }
 
 /* ---- var: sum((x - mean)^2) / max(0, n - correction); std: its root -------------------------- */
-
 static bool var_shape(rg_call *c) {
     RG_REFUSE(!rg_is_float(c->in[0]->dtype), c->op->name, "std and var only support floating point and "
               "complex dtypes");
@@ -305,7 +298,6 @@ rg_tensor *rg_norm_dim(rg_tensor *x, double p, int dim, bool keep) { return norm
 rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) { return norm_over(x, p, &dims, keep); }
 
 /* ---- logsumexp: ln sum(e^x); gx = g e^(x - y) ---------------------------------------------------- */
-
 static rg_tensor *logsumexp_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y) return NULL;

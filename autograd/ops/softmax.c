@@ -37,7 +37,6 @@ static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
                { "()", RG_A(softmax, 0) }, { "(0,3)", RG_A(softmax, 0) }, { "(3,0)", RG_A(softmax, 0) })
 
 /* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) -------------------------------- */
-
 static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rg_saved_output(s);
     return rg_mul(y, rg_sub(g, rg_sum_dim(rg_mul(g, y), RG_ATTR(s, softmax)->dim, true)));
@@ -57,11 +56,9 @@ rg_tensor *rg_softmax(rg_tensor *x, int dim) { return softmax_apply("softmax", &
 rg_tensor *rg_safe_softmax(rg_tensor *x, int dim) { return softmax_apply("softmax", &rg_op_safe_softmax, x, dim); }
 
 /* ---- log_softmax: y = x - ln sum(e^x); gx = g - e^y sum(g) ------------------------------- */
-
 static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g) {
     return rg_sub(g, rg_mul(rg_exp(rg_saved_output(s)), rg_sum_dim(g, RG_ATTR(s, softmax)->dim, true)));
 }
 
 RG_OP(log_softmax, .doc = "x - ln sum(e^x) along dim", .node = "LogSoftmaxBackward0", SOFTMAX_ROW(log_softmax, log_softmax_rule));
-
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim) { return softmax_apply("log_softmax", &rg_op_log_softmax, x, dim); }

@@ -5,7 +5,6 @@
 #include "autograd/op.h"
 
 /* ---- sort, topk: the gradient goes where the value came from ------------------------------- */
-
 struct sort_attr { int dim; bool descending, sorted; int64_t k; };
 
 static bool sort_shape(rg_call *c) {
@@ -70,7 +69,6 @@ rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool s
 
 /* ---- unique: the distinct values in order, for each element its value's number, and how often
  * each occurs. These rows make their outputs themselves: how large they are is what they find. */
-
 struct unique_attr { int dim; };        /* -1: elements; else slices along dim */
 
 static bool unique_make(rg_call *c) {
@@ -124,7 +122,6 @@ static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim) {
 }
 
 rg_unique_result rg_unique_full(rg_tensor *x) { return unique_apply(&rg_op_unique, x, -1); }
-
 rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE(rg_unique_full(x).values); }
 
 static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
@@ -147,7 +144,6 @@ rg_unique_result rg_unique_dim(rg_tensor *x, int dim) {
 }
 
 /* ---- nonzero: the places of what is not 0, one a row -------------------------------------------- */
-
 static bool nonzero_make(rg_call *c) {
     rg_tensor *x = c->in[0], *y = c->out[0];
     y->dtype = RG_INT64;
@@ -159,11 +155,9 @@ static bool nonzero_make(rg_call *c) {
 
 RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
-
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
 /* ---- searchsorted: where in a sorted row each value would go ------------------------------------- */
-
 struct searchsorted_attr { bool right; };
 
 static bool searchsorted_shape(rg_call *c) {

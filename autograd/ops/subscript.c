@@ -12,7 +12,6 @@
 /* ---- index: y = t[.., i1, .., i2, ..] ------------------------------------------------------------
  * The index tensors broadcast to one shape, which stands in the place of their dims if these
  * are neighbours, else in front. An index may come again: gradients add up, in order. */
-
 struct index_attr { const char *node; int dim[RG_MAX_DIMS]; };      /* which dim each index tensor is for */
 
 /* t with one dim, which offsets lead through, in place of the indexed ones. */
@@ -185,7 +184,6 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
 }
 
 /* ---- reading the items -------------------------------------------------------------------------- */
-
 enum { MAX_ITEMS = 32, MAX_STEPS = 3 * RG_MAX_DIMS };
 
 typedef struct {
@@ -422,7 +420,6 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 }
 
 /* ---- x[items] -------------------------------------------------------------------------------------- */
-
 static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at,
                                  int n_index, rg_tensor *const index[]) {
     for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, &step[i]);
@@ -441,7 +438,6 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
 }
 
 /* ---- x[items] = value; gx = g with zeros there, gvalue = g[items] ----------------------------------- */
-
 struct set_item_attr { struct index_attr at; int n_steps; rg_part step[MAX_STEPS]; };
 
 static bool set_item_forward(rg_call *c) {

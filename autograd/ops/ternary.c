@@ -18,7 +18,6 @@ static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d) {
 #define BIND_condition  rg_tensor *condition = rg_saved(s, 0);
 
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g -------------- */
-
 static bool where_shape(rg_call *c) {
     RG_REFUSE(c->in[0]->dtype != RG_BOOL, "where", "where expected condition to be a boolean tensor, but got "
               "a tensor with dtype %s", rg_scalar_name(c->in[0]->dtype));
@@ -39,7 +38,6 @@ rg_tensor *(rg_where)(rg_tensor *condition, rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- masked_fill: mask ? value : x; gx = mask ? 0 : g, gvalue = mask ? g : 0 ------------------- */
-
 struct masked_fill_attr { const char *node; bool inplace; };
 
 /* torch's names for whether the value is a number. */
@@ -92,7 +90,6 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
 
 /* ---- clamp: min(max(x, low), high), either of which may be absent; NaN if any is -----------------
  * g goes to x where low <= x <= high; to low where x < low < high, to high where x > high or high < low */
-
 enum clamp_form { CLAMP, CLAMP_MIN, CLAMP_MAX };
 struct clamp_attr { const char *node; bool number; };       /* the bounds are numbers */
 
@@ -152,7 +149,6 @@ rg_tensor *(rg_clamp_min_)(rg_tensor *x, rg_tensor *min) { return clamp_with("cl
 rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("clamp_max_", x, RG_NONE, max, CLAMP_MAX); }
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------------------------------ */
-
 struct lerp_attr { const char *node, *cpu; };           /* torch's, for whether the weight is a number */
 
 static bool lerp_shape(rg_call *c) {
@@ -184,7 +180,6 @@ rg_tensor *(rg_lerp)(rg_tensor *a, rg_tensor *b, rg_tensor *weight)  { return le
 rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *weight) { return lerp_with("lerp_", x, b, weight, true); }
 
 /* ---- addcmul: x + k0 b c; gb = k0 g c, gc = k0 g b. addcdiv: x + k0 b / c; gb = k0 g / c, gc = -k0 g b / c^2 ---- */
-
 struct addc_attr { double k[3]; };                      /* as a loop takes them */
 
 #define VALUE (RG_ATTR(s, addc)->k[0])
@@ -199,7 +194,6 @@ struct addc_attr { double k[3]; };                      /* as a loop takes them 
           SAMPLES_3(kind, RG_A(addc, .k = { 1.5 })))
 
 static bool addcmul_shape(rg_call *c) { return elementwise_broadcast(c, "addcmul_cpu_out"); }
-
 ADDC(addcmul, "AddcmulBackward0", "x + value a b", addcmul_shape, c, rg_mul(g, rg_mul(c, VALUE)),
      b, rg_mul(g, rg_mul(b, VALUE)), "");
 ADDC(addcdiv, "AddcdivBackward0", "x + value a / b", rg_shape_broadcast, c, rg_mul(g, rg_div(VALUE, c)),
@@ -232,7 +226,6 @@ rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
 }
 
 /* ---- replace: source, in the shape and dtype of x: what copy_ and fill_ write; gx = 0 ------------------------------------ */
-
 struct replace_attr { const char *node; };
 
 static bool replace_shape(rg_call *c) {
@@ -245,7 +238,6 @@ static bool replace_shape(rg_call *c) {
 }
 
 static bool replace_forward(rg_call *c) { return rg_copy_elements(c->out[0], c->in[1]), true; }
-
 RULE(replace_rule_x, g, rg_zeros_like(g))
 RULE(replace_rule_source, g, g)
 #define REPLACE_A RG_A(replace, "CopyBackwards")

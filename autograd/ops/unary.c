@@ -6,7 +6,6 @@
 #include "elementwise.h"
 
 /* ---- of numbers: integers stay integers -------------------------------------------- */
-
 static bool neg_shape(rg_call *c) {
     RG_REFUSE(c->in[0]->dtype == RG_BOOL, "neg", "Negation, the `-` operator, on a bool tensor is not "
               "supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator "
@@ -31,7 +30,6 @@ NUMBERS(trunc, "Trunc", "x without its fraction", RG_INT64,   "trunc_vml_cpu", g
 NUMBERS(frac,  "Frac",  "x - trunc(x)",           RG_FLOAT32, "frac_cpu",      g, g)
 
 /* ---- square: x^2; gx = 2 g x. torch calls it a power ------------------------------------ */
-
 static bool square_shape(rg_call *c)                    /* rg_square makes an integer of a bool; rg_square_ can't */
 {
     RG_REFUSE(c->in[0]->dtype == RG_BOOL, "square_", "result type Long can't be cast to the desired output "
@@ -50,7 +48,6 @@ rg_tensor *rg_square(rg_tensor *x) {
 INPLACE_1(square)
 
 /* ---- round_decimals: to a number of decimals, which may be negative ---------------------- */
-
 struct round_decimals_attr { int decimals; };
 
 static bool round_decimals_shape(rg_call *c) {
@@ -76,7 +73,6 @@ rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
 }
 
 /* ---- of floats: integers become the default dtype ------------------------------------------ */
-
 #define FLOATS(ident, Node, formula, of, gradient, kind) \
     FLOATS_FUSED(ident, Node, formula, of, gradient, kind, NULL)
 #define FLOATS_FUSED(ident, Node, formula, of, gradient, kind, fused_)                          \
@@ -85,7 +81,6 @@ rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
 
 static rg_tensor *bell(rg_tensor *x) { return rg_exp(rg_neg(rg_square(x))); }
 static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))); }
-
 FLOATS(exp,   "Exp",   "e^x",      y, rg_mul(g, y),                          "")
 FLOATS(exp2,  "Exp2",  "2^x",      y, rg_mul(rg_mul(g, y), M_LN2),           "")
 FLOATS(expm1, "Expm1", "e^x - 1",  y, rg_mul(g, rg_add(y, 1)),               "")

@@ -16,14 +16,11 @@ static bool view_end(rg_call *c) {
 static rg_tensor *view_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
 /* ---- alias: x itself, as another view of it --------------------------------------------------- */
-
 static bool alias_view(rg_call *c) { return rg_view_begin(c) && rg_view_end(c); }
-
 RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, .view = alias_view,
       .grad = { RG_RULE(0, rg_rule_same) }, RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
 /* ---- expand: dims of size 1 become larger, with stride 0 -------------------------------- */
-
 struct expand_attr { rg_dims shape; };
 
 bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
@@ -76,7 +73,6 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
  * select, slice, diagonal, and what is made of them (split, unbind). The gradient is
  * zeros with g in the part's place: the op unslice, whose own derivative is the part.
  * (A new dim is a part too; there the gradient is g in x's shape.) */
-
 #define select_attr    rg_part
 #define slice_attr     rg_part
 #define diagonal_attr  rg_part
@@ -177,7 +173,6 @@ static bool unslice_forward(rg_call *c) {
 }
 
 static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) { return rg_part_of(g, &RG_ATTR(s, unslice)->at); }
-
 RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBackward0", RG_NAMED(unslice),
       .n_in = 1, .shape = unslice_shape, .forward = unslice_forward, .grad = { RG_RULE(0, unslice_rule) },
       RG_SAMPLES({ "(3)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 3)) },
@@ -288,7 +283,6 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
 }
 
 /* ---- trace: the sum of a matrix's diagonal ------------------------------------------------- */
-
 static bool trace_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     RG_REFUSE(x->ndim != 2, NULL, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
@@ -316,7 +310,6 @@ static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g) {
 RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, .shape = trace_shape,
       .forward = trace_forward, .grad = { RG_RULE(0, trace_rule) },
       RG_SAMPLES({ "(3,3)", NULL }, { "(2,4)", NULL }, { "(0,3)", NULL }));
-
 rg_tensor *rg_trace(rg_tensor *x) { return RG_APPLY(trace, RG_NO_ATTR, x); }
 
 /* ---- lists of slices ------------------------------------------------------------------------ */
@@ -402,7 +395,6 @@ rg_list rg_unbind(rg_tensor *x, int dim) {
 }
 
 /* ---- permute, transpose, t: dim d of y is dim dims[d] of x ------------------------------------ */
-
 struct permute_attr { rg_dims dims; };
 #define transpose_attr permute_attr
 #define t_attr         permute_attr
@@ -514,7 +506,6 @@ rg_tensor *rg_movedim(rg_tensor *x, int source, int destination) {
 }
 
 /* ---- squeeze: without dims of size 1 ---------------------------------------------------------- */
-
 struct squeeze_attr { const char *node; uint32_t dims; };
 
 static bool squeeze_view(rg_call *c) {
@@ -533,7 +524,6 @@ RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .n
       RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, NULL, UINT32_MAX) }, { "(2,1,3,1)", RG_A(squeeze, NULL, 2) },
                  { "(2,3)", RG_A(squeeze, NULL, 1) }, { "()", RG_A(squeeze, NULL, UINT32_MAX) },
                  { "(1,0)", RG_A(squeeze, NULL, 3) }));
-
 rg_tensor *rg_squeeze(rg_tensor *x) { return RG_APPLY(squeeze, RG_A(squeeze, NULL, UINT32_MAX), x); }
 
 rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim) {
@@ -550,7 +540,6 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 }
 
 /* ---- reshape: a view where the strides allow it, else a copy ----------------------------------- */
-
 struct reshape_attr { const char *node; rg_dims shape; bool own; };     /* own: nobody else sees x */
 
 /* The strides that give x another shape without moving an element; false: none do. */
