@@ -172,6 +172,31 @@ rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
+/* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
+ * tensor x and y, of more a, b, c. RULED puts it in a row. */
+#define NEEDS_g  0
+#define NEEDS_x  RG_IN(0)
+#define NEEDS_y  RG_OUTPUT
+#define NEEDS_a  RG_IN(0)
+#define NEEDS_b  RG_IN(1)
+#define NEEDS_c  RG_IN(2)
+#define NEEDS_ab (RG_IN(0) | RG_IN(1))
+#define NEEDS_bc (RG_IN(1) | RG_IN(2))
+#define NEEDS_xy (RG_IN(0) | RG_OUTPUT)
+#define BIND_g   (void)s;
+#define BIND_x   rg_tensor *x = rg_saved(s, 0);
+#define BIND_y   rg_tensor *y = rg_saved_output(s);
+#define BIND_a   rg_tensor *a = rg_saved(s, 0);
+#define BIND_b   rg_tensor *b = rg_saved(s, 1);
+#define BIND_c   rg_tensor *c = rg_saved(s, 2);
+#define BIND_ab  BIND_a BIND_b
+#define BIND_bc  BIND_b BIND_c
+#define BIND_xy  BIND_x BIND_y
+#define RULE(name, of, gradient) \
+    enum { name##_needs = NEEDS_##of }; \
+    static rg_tensor *name(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; }
+#define RULED(name) RG_RULE(name##_needs, name)
+
 static inline bool rg_check_optional(rg_tensor *t, const char *op) { return rg_is_none(t) || rg_check(t, op); }
 
 /* Writes a value over x, whatever the dtypes; what x was has no gradient. */

@@ -36,19 +36,15 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
 }
 
 /* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end --------------------- */
-static rg_tensor *cumsum_rule(const rg_step *s, rg_tensor *g) {
-    const struct cumsum_attr *a = s->attr;
-    return cumulate(&rg_op_cumsum, g, a->dim, !a->reverse);
-}
+RULE(cumsum_rule, g, cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATTR(s, cumsum)->reverse))
 
-#define CUMULATE_ROW                                                                            \
+#define CUMULATE_ROW                                                                                          \
     .n_in = 1, .shape = cumulate_shape, .forward = cumulate_forward, .attr_size = sizeof(struct cumsum_attr), \
-    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) },       \
-               { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },           \
+    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) },                     \
+               { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },                         \
                { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
-
 RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0",
-      .grad = { RG_RULE(0, cumsum_rule) }, CUMULATE_ROW);
+      .grad = { RULED(cumsum_rule) }, CUMULATE_ROW);
 
 /* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------------------
  * gb is a recurrence of g from the other end: h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1). */

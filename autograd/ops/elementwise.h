@@ -36,29 +36,6 @@ static inline bool elementwise_broadcast(rg_call *c, const char *cpu) {
 /* Did a number stand for the tensor? */
 static inline bool elementwise_number(const rg_tensor *t) { return t && t->state == RG_ALIVE && t->flags & RG_WEAK; }
 
-/* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
- * tensor x and y, of more a, b, c. RULED puts it in a row. */
-#define NEEDS_g  0
-#define NEEDS_x  RG_IN(0)
-#define NEEDS_y  RG_OUTPUT
-#define NEEDS_a  RG_IN(0)
-#define NEEDS_b  RG_IN(1)
-#define NEEDS_c  RG_IN(2)
-#define NEEDS_ab (RG_IN(0) | RG_IN(1))
-#define NEEDS_bc (RG_IN(1) | RG_IN(2))
-#define BIND_g   (void)s;
-#define BIND_x   rg_tensor *x = rg_saved(s, 0);
-#define BIND_y   rg_tensor *y = rg_saved_output(s);
-#define BIND_a   rg_tensor *a = rg_saved(s, 0);
-#define BIND_b   rg_tensor *b = rg_saved(s, 1);
-#define BIND_c   rg_tensor *c = rg_saved(s, 2);
-#define BIND_ab  BIND_a BIND_b
-#define BIND_bc  BIND_b BIND_c
-#define RULE(name, of, gradient)                                                                \
-    enum { name##_needs = NEEDS_##of };                                                         \
-    static rg_tensor *name(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; }
-#define RULED(name) RG_RULE(name##_needs, name)
-
 /* Public functions of ops without attributes. */
 #define FUNCTION_1(ident) rg_tensor *rg_##ident(rg_tensor *x)    { return RG_APPLY(ident, RG_NO_ATTR, x); }
 #define INPLACE_1(ident)  rg_tensor *rg_##ident##_(rg_tensor *x) { return RG_APPLY_(ident, RG_NO_ATTR, x); }

@@ -21,11 +21,8 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
 /* gx = g [x == y] / (how many of them). Where y is NaN: max and min share g among the
  * NaNs, amax and amin give NaN, as torch does. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
-    const struct reduce_attr *a = s->attr;
-    rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
-    if (!x || !y) return NULL;
-    bool nan_too = RG_IS(s->op, max) || RG_IS(s->op, min);
-    return rg_mul(rg_reduce_restore(g, x->ndim, a), rg_reduce_share(x, y, a, nan_too));
+    rg_tensor *x = rg_saved(s, 0), *share = rg_reduce_share(x, rg_saved_output(s), s->attr, RG_IS(s->op, max) || RG_IS(s->op, min));
+    return share ? rg_mul(rg_reduce_restore(g, x->ndim, s->attr), share) : NULL;
 }
 
 #define EXTREME(f, which, Node, ...)                                                            \
@@ -42,13 +39,10 @@ EXTREME(min, K_MIN, "MinBackward1", .doc = "min(x) of everything");
 RG_REDUCE(amax, RG_EVERY_DIM, extreme_check("amax", x, dims, RG_RUNTIME_ERROR))
 RG_REDUCE(amin, RG_EVERY_DIM, extreme_check("amin", x, dims, RG_RUNTIME_ERROR))
 
-static rg_tensor *extreme_all(const rg_op *op, rg_tensor *x) {
-    if (!extreme_check(op->name, x, &rg_no_dims, RG_RUNTIME_ERROR)) return NULL;
-    return rg_reduce(op, x, &rg_no_dims, RG_UNNAMED, false, 0);
-}
-
-rg_tensor *rg_max(rg_tensor *x) { return extreme_all(&rg_op_max, x); }
-rg_tensor *rg_min(rg_tensor *x) { return extreme_all(&rg_op_min, x); }
+#define EXTREME_OF_ALL(f) rg_tensor *rg_##f(rg_tensor *x) { \
+    return extreme_check(#f, x, &rg_no_dims, RG_RUNTIME_ERROR) ? RG_APPLY(f, RG_REDUCE_ATTR(RG_UNNAMED), x) : NULL; }
+EXTREME_OF_ALL(max)
+EXTREME_OF_ALL(min)
 
 /* ---- max, min along a dim: the gradient goes where the value came from --------------------- */
 
@@ -86,10 +80,7 @@ static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_ten
                  .shape = max_dim_shape, .grad = { RG_RULE(RG_OUT(1), max_dim_rule) },          \
                  RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(2) }, { "d(2,3,4)", RG_REDUCE_ATTR(1, .keepdim = true) }, \
                             { "()", RG_REDUCE_ATTR(1) }, { "d(0,3)", RG_REDUCE_ATTR(2) }), __VA_ARGS__); \
-    rg_values_indices rg_##f(rg_tensor *x, int dim, bool keepdim)                               \
-    {                                                                                           \
-        return max_dim_apply(name, &rg_op_##f, x, dim, keepdim);                                \
-    }
+    rg_values_indices rg_##f(rg_tensor *x, int dim, bool keepdim) { return max_dim_apply(name, &rg_op_##f, x, dim, keepdim); }
 MAX_DIM(max_dim, "max", false, .doc = "max(x) along dim, and where", .node = "MaxBackward0")
 MAX_DIM(min_dim, "min", true, .doc = "min(x) along dim, and where", .node = "MinBackward0")
 
@@ -124,9 +115,6 @@ static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims
                             { "d(2,3,4)", RG_REDUCE_ATTR(2, .keepdim = true) },                 \
                             { "(0,3)", RG_REDUCE_ATTR(2) }), __VA_ARGS__);                      \
     rg_tensor *rg_##f(rg_tensor *x) { return argmax_over(&rg_op_##f, x, &rg_no_dims, false); }  \
-    rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, bool keepdim)                                \
-    {                                                                                           \
-        return argmax_over(&rg_op_##f, x, &RG_DIMS(dim), keepdim);                              \
-    }
+    rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, bool keep) { return argmax_over(&rg_op_##f, x, &RG_DIMS(dim), keep); }
 ARGMAX(argmax, false, .doc = "where x is largest along dim")
 ARGMAX(argmin, true, .doc = "where x is smallest along dim")

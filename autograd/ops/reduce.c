@@ -17,12 +17,9 @@ rg_tensor *rg_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_
 }
 
 void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a) {
-    int n = 0;
-    for (int d = 0; d < x->ndim; d++) {
-        if (!(a->dims >> d & 1)) y->size[n++] = x->size[d];
-        else if (a->keepdim) y->size[n++] = 1;
-    }
-    y->ndim = (uint8_t)n;
+    y->ndim = 0;
+    for (int d = 0; d < x->ndim; d++)
+        if (a->keepdim || !(a->dims >> d & 1)) y->size[y->ndim++] = a->dims >> d & 1 ? 1 : x->size[d];
 }
 
 bool rg_reduce_shape(rg_call *c) {
@@ -101,19 +98,14 @@ RG_REDUCTION(sum, (k_sum(y, x, a->dims), true), .doc = "sum(x) over dims", .node
 RG_REDUCE(sum, RG_EVERY_DIM, true)
 
 /* ---- nansum: the same without NaNs; gx = g where x is a number ----------------------------- */
-static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0);
-    return rg_mul(reduce_expand(s, g), rg_eq(x, x));
-}
-
+RULE(nansum_rule, x, rg_mul(reduce_expand(s, g), rg_eq(x, x)))
 RG_REDUCTION(nansum, (k_reduce(K_NANSUM, y, x, a->dims), true), .doc = "sum(x) over dims, where NaN counts as 0",
-             .node = "NansumBackward0", .shape = reduce_shape_sum, .grad = { RG_RULE(RG_IN(0), nansum_rule) },
+             .node = "NansumBackward0", .shape = reduce_shape_sum, .grad = { RULED(nansum_rule) },
              REDUCE_SAMPLES);
 RG_REDUCE(nansum, RG_EVERY_DIM, true)
 
 /* ---- mean: sum / n; gx = g / n, expanded --------------------------------------------------- */
 static const char *mean_node(const void *attr) { return reduce_named(attr) ? "MeanBackward1" : "MeanBackward0"; }
-
 static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rg_input_dims(s, 0);
     return rg_div(reduce_expand(s, g), reduce_count(&shape, s->attr));
@@ -155,10 +147,8 @@ RG_REDUCTION(prod, (k_reduce(K_PROD, y, x, a->dims), true), .doc = "the product 
              RG_SAMPLES({ "z(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "z(2,3,4)", RG_REDUCE_ATTR(2) },
                         { "()", RG_REDUCE_ATTR(RG_UNNAMED) }, { "(0,3)", RG_REDUCE_ATTR(2) },
                         { "(3,0)", RG_REDUCE_ATTR(2) }));
-rg_tensor *rg_prod(rg_tensor *x) { return rg_reduce(&rg_op_prod, x, &rg_no_dims, RG_UNNAMED, false, 0); }
-rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim) {
-    return rg_reduce(&rg_op_prod, x, &RG_DIMS(dim), 0, keepdim, 0);
-}
+rg_tensor *rg_prod(rg_tensor *x) { return RG_APPLY(prod, RG_REDUCE_ATTR(RG_UNNAMED), x); }
+rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keep) { return rg_reduce(&rg_op_prod, x, &RG_DIMS(dim), 0, keep, 0); }
 
 /* ---- any, all, count_nonzero: what is not 0, NaN included ----------------------------------- */
 static bool any_shape(rg_call *c) {
@@ -177,15 +167,11 @@ RG_REDUCE(all, 0, true)
 RG_REDUCTION(count_nonzero, (k_reduce(K_COUNT, y, x, a->dims), true), .doc = "how many x over dims are not 0",
              .shape = rg_reduce_shape_int64, REDUCE_SAMPLES);
 
-rg_tensor *rg_count_nonzero(rg_tensor *x) {
-    return rg_reduce(&rg_op_count_nonzero, x, &rg_no_dims, RG_UNNAMED, false, 0);
-}
-
+rg_tensor *rg_count_nonzero(rg_tensor *x) { return RG_APPLY(count_nonzero, RG_REDUCE_ATTR(RG_UNNAMED), x); }
+rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) { return rg_count_nonzero_dims(x, RG_DIMS(dim)); }
 rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {
     return rg_reduce(&rg_op_count_nonzero, x, &dims, RG_EVERY_DIM, false, 0);
 }
-
-rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) { return rg_count_nonzero_dims(x, RG_DIMS(dim)); }
 
 /* ---- var: sum((x - mean)^2) / max(0, n - correction); std: its root -------------------------- */
 static bool var_shape(rg_call *c) {
@@ -208,10 +194,7 @@ static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
 }
 
 /* g / (2 y), 0 where y is 0, is the g of var */
-static rg_tensor *std_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *y = rg_saved_output(s);
-    return var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq(y, 0), 0));
-}
+RULE(std_rule, xy, x ? var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq(y, 0), 0)) : NULL)
 
 #define VAR_SAMPLES                                                                             \
     RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(RG_UNNAMED, .p = 1) }, { "d(2,3,4)", RG_REDUCE_ATTR(2) }, \
@@ -221,19 +204,15 @@ static rg_tensor *std_rule(const rg_step *s, rg_tensor *g) {
 RG_REDUCTION(var, k_var(y, x, a->dims, a->p, false), .doc = "sum((x - mean)^2) / (n - correction) over dims",
              .node = "VarBackward0", .shape = var_shape, .grad = { RG_RULE(RG_IN(0), var_rule) }, VAR_SAMPLES);
 RG_REDUCTION(std, k_var(y, x, a->dims, a->p, true), .doc = "sqrt(var(x)) over dims",
-             .node = "StdBackward0", .shape = var_shape, .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, std_rule) },
+             .node = "StdBackward0", .shape = var_shape, .grad = { RULED(std_rule) },
              VAR_SAMPLES);
 
 #define REDUCE_VAR(f)                                                                           \
     rg_tensor *rg_##f(rg_tensor *x) { return rg_##f##_dims(x, rg_no_dims, 1, false); }          \
     rg_tensor *rg_##f##_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim)       \
-    {                                                                                           \
-        return rg_reduce(&rg_op_##f, x, &dims, RG_UNNAMED, keepdim, correction);                \
-    }                                                                                           \
+    { return rg_reduce(&rg_op_##f, x, &dims, RG_UNNAMED, keepdim, correction); }                \
     rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, double correction, bool keepdim)             \
-    {                                                                                           \
-        return rg_##f##_dims(x, RG_DIMS(dim), correction, keepdim);                             \
-    }
+    { return rg_##f##_dims(x, RG_DIMS(dim), correction, keepdim); }
 REDUCE_VAR(var)
 REDUCE_VAR(std)
 
@@ -298,16 +277,11 @@ rg_tensor *rg_norm_dim(rg_tensor *x, double p, int dim, bool keep) { return norm
 rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) { return norm_over(x, p, &dims, keep); }
 
 /* ---- logsumexp: ln sum(e^x); gx = g e^(x - y) ---------------------------------------------------- */
-static rg_tensor *logsumexp_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
-    if (!x || !y) return NULL;
-    y = rg_reduce_restore(y, x->ndim, s->attr);
-    return rg_mul(rg_reduce_restore(g, x->ndim, s->attr), rg_exp(rg_sub(x, y)));
-}
-
+RULE(logsumexp_rule, xy, !x ? NULL : rg_mul(rg_reduce_restore(g, x->ndim, s->attr),
+                                            rg_exp(rg_sub(x, rg_reduce_restore(y, x->ndim, s->attr)))))
 RG_REDUCTION(logsumexp, k_logsumexp(y, x, a->dims), .doc = "ln sum(e^x) over dims", .node = "LogsumexpBackward0",
              .typing = RG_FLOATED, .shape = rg_reduce_shape,
-             .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, logsumexp_rule) }, REDUCE_SAMPLES);
+             .grad = { RULED(logsumexp_rule) }, REDUCE_SAMPLES);
 
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     rg_dims ones = { .n = RG_MAX_DIMS, .v = { 1, 1, 1, 1, 1, 1, 1, 1 } };

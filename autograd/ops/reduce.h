@@ -27,8 +27,7 @@ rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse);  /* cumulate.
 
 /* A row whose forward is a call of a kernel with y, x and a; the rest of the row follows. */
 #define RG_REDUCTION(f, kernel, ...)                                                            \
-    static bool f##_forward(rg_call *c)                                                         \
-    {                                                                                           \
+    static bool f##_forward(rg_call *c) {                                                       \
         const struct reduce_attr *a = c->attr;                                                  \
         rg_tensor *y = c->out[0], *x = c->in[0];                                                \
         return kernel;                                                                          \
@@ -38,9 +37,8 @@ rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse);  /* cumulate.
 /* The public functions over everything, several dims, one. check: can x be reduced over dims?
  * none: what no dims in the list mean. */
 #define RG_REDUCE(f, none, check)                                                               \
-    static rg_tensor *f##_over(rg_tensor *x, const rg_dims *dims, uint32_t no_dims, bool keepdim) \
-    {                                                                                           \
-        return (check) ? rg_reduce(&rg_op_##f, x, dims, no_dims, keepdim, 0) : NULL;            \
+    static rg_tensor *f##_over(rg_tensor *x, const rg_dims *dims, uint32_t no_dims, bool keep) { \
+        return (check) ? rg_reduce(&rg_op_##f, x, dims, no_dims, keep, 0) : NULL;               \
     }                                                                                           \
     rg_tensor *rg_##f(rg_tensor *x) { return f##_over(x, &rg_no_dims, RG_UNNAMED, false); }     \
     rg_tensor *rg_##f##_dims(rg_tensor *x, rg_dims dims, bool keep) { return f##_over(x, &dims, none, keep); } \
