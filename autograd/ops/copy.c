@@ -163,8 +163,7 @@ static bool stack_shape(rg_call *c) {
 
 static bool stack_forward(rg_call *c) {
     for (int i = 0; i < c->n_in; i++) {
-        rg_tensor part = *c->out[0];
-        rg_take_part(&part, &(rg_part){ RG_PART_INDEX(RG_ATTR(c, stack)->dim, i) });
+        rg_tensor part = rg_part_header(*c->out[0], &(rg_part){ RG_PART_INDEX(RG_ATTR(c, stack)->dim, i) });
         rg_copy_elements(&part, c->in[i]);
     }
     return true;
@@ -370,7 +369,6 @@ rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) {
 
 /* ---- tril, triu: what is on one side of a diagonal, zeros on the other ------------------------------- */
 struct tril_attr { int64_t diagonal; };
-#define triu_attr tril_attr
 
 static bool tril_shape(rg_call *c) {
     RG_REFUSE(c->in[0]->ndim < 2, c->op->name, "%s: input tensor must have at least 2 dimensions",
@@ -397,7 +395,7 @@ static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
 RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);
 RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", TRIL_ROW);
 rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) { return RG_APPLY(tril, (&(struct tril_attr){ diagonal }), x); }
-rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(struct triu_attr){ diagonal }), x); }
+rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(struct tril_attr){ diagonal }), x); }
 
 /* ---- pad: more, or fewer, elements at the ends of the last dims -------------------------------------------
  * Constant ones, or along each dim those of x at indices that go back (reflect), stay at

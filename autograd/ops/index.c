@@ -7,16 +7,11 @@
 static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
 static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
 
-static bool index_is_int64(const char *what, const rg_tensor *index) {
-    if (index->dtype == RG_INT64) return true;
-    return rg_fail(RG_RUNTIME_ERROR, NULL, "%s(): Expected dtype int32/int64 for index", what);
-}
-
 static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
     int64_t bad, size = index_size(x, dim);
-    if (k_index_within(index, 0, size, &bad)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, NULL, "index %lld is out of bounds for dimension %d with size %lld",
-                   (long long)bad, dim, (long long)size);
+    RG_REFUSE(!k_index_within(index, 0, size, &bad), NULL, "index %lld is out of bounds for dimension %d "
+              "with size %lld", (long long)bad, dim, (long long)size);
+    return true;
 }
 
 /* What index ops along a dim ask of their arguments. */
@@ -30,17 +25,12 @@ static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, i
 
 /* number: the source was one; scaled: alpha isn't 1 */
 struct index_along_attr { const char *node; int dim; bool number, scaled; };
-#define gather_attr       index_along_attr
-#define scatter_attr      index_along_attr
-#define scatter_add_attr  index_along_attr
-#define index_select_attr index_along_attr
-#define index_add_attr    index_along_attr
+#define ALONG(inputs, dim_) { inputs, RG_A(index_along, .dim = dim_) }       /* a sample */
 
-static bool index_along(const rg_op *op, const void *attr, k_index_how how, rg_tensor *row, const rg_tensor *t,
-                        const rg_tensor *index) {
+static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how, rg_tensor *row,
+                        const rg_tensor *t, const rg_tensor *index) {
     bool slices = RG_IS(op, index_select) || RG_IS(op, index_add);
-    int dim = ((const struct index_along_attr *)attr)->dim;
-    if (index) (slices ? k_index_slices : k_index_along)(how, row, t, dim, index);
+    if (index) (slices ? k_index_slices : k_index_along)(how, row, t, a->dim, index);
     return index;
 }
 
@@ -67,19 +57,19 @@ static bool put_forward(rg_call *c) {
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-#define TAKE_ROW                                                                                        \
-    RG_NAMED(index_along), .n_in = 2, .forward = take_forward,                   \
-    .grad = { RG_RULE_INTO(RG_IN(1), take_rule, take_into) }
-#define PUT_ROW(x_rule, source_rule)                                                                    \
-    RG_NAMED(index_along), .n_in = 3, .inplace = true, .forward = put_forward,   \
+#define NEEDS_index RG_IN(1)
+#define BIND_index  rg_tensor *index = rg_saved(s, 1); int dim = RG_ATTR(s, index_along)->dim;
+#define TAKE_ROW \
+    RG_NAMED(index_along), .n_in = 2, .forward = take_forward, .grad = { RG_RULE_INTO(RG_IN(1), take_rule, take_into) }
+#define PUT_ROW(x_rule, source_rule) RG_NAMED(index_along), .n_in = 3, .inplace = true, .forward = put_forward, \
     .grad = { x_rule, RG_NO_RULE, RG_RULE(RG_IN(1), source_rule) }
 #define PUT_ADDED RG_RULE(0, rg_rule_same)
 
 /* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------------------- */
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
-    int dim = RG_ATTR(c, gather)->dim;
-    if (!index_is_int64("gather", index)) return false;
+    int dim = RG_ATTR(c, index_along)->dim;
+    RG_REFUSE(index->dtype != RG_INT64, NULL, "gather(): Expected dtype int32/int64 for index");
     RG_REFUSE(index->numel && index_ndim(x) != index_ndim(index), NULL, "Index tensor must have the same "
               "number of dimensions as input tensor");
     for (int d = 0; d < index_ndim(index) && index->numel; d++)
@@ -91,12 +81,11 @@ static bool gather_shape(rg_call *c) {
 }
 
 RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape, TAKE_ROW,
-      RG_SAMPLES({ "(5,3) i5(2,3)", RG_A(gather, .dim = 0) }, { "(2,3) i3(2,2)", RG_A(gather, .dim = 1) },
-                 { "(2,3,4) i3(2,5,3)", RG_A(gather, .dim = 1) }, { "() i1()", RG_A(gather, .dim = 0) },
-                 { "() i1(3)", RG_A(gather, .dim = 0) }, { "(2,3) i1(0)", RG_A(gather, .dim = 0) }));
+      RG_SAMPLES(ALONG("(5,3) i5(2,3)", 0), ALONG("(2,3) i3(2,2)", 1), ALONG("(2,3,4) i3(2,5,3)", 1),
+                 ALONG("() i1()", 0), ALONG("() i1(3)", 0), ALONG("(2,3) i1(0)", 0)));
 
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
-    struct gather_attr a = { 0 };
+    struct index_along_attr a = { 0 };
     rg_tensor *in[] = { x, index };
     return index_begin("gather", 2, in, dim, &a.dim) ? rg_apply(&rg_op_gather, &a, sizeof a, 2, in) : NULL;
 }
@@ -131,8 +120,8 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there -------------- */
 static bool scatter_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
-    const struct scatter_attr *a = RG_ATTR(c, scatter);
-    if (!index_is_int64("scatter", index)) return false;
+    const struct index_along_attr *a = RG_ATTR(c, index_along);
+    RG_REFUSE(index->dtype != RG_INT64, NULL, "scatter(): Expected dtype int32/int64 for index");
     RG_REFUSE(x->dtype != source->dtype, NULL, "scatter(): Expected self.dtype to be equal to src.dtype");
     rg_copy_shape(c->out[0], x);
     if (index->numel == 0) return true;
@@ -153,13 +142,11 @@ static bool scatter_shape(rg_call *c) {
     return index_in_range(index, x, a->dim);
 }
 
-static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g) {
-    return rg_scatter(g, RG_ATTR(s, scatter)->dim, rg_saved(s, 1), 0);
-}
+RULE(scatter_rule_x, index, rg_scatter(g, dim, index, 0))
 
 /* g at the index; zeros where the source is larger than it */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
-    const struct scatter_attr *a = RG_ATTR(s, scatter);
+    const struct index_along_attr *a = RG_ATTR(s, index_along);
     rg_tensor *index = rg_saved(s, 1);
     if (!index || a->number) return index ? RG_NONE : NULL;
     g = rg_gather(g, a->dim, index);
@@ -174,21 +161,18 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0", .shape = scatter_shape,
-      PUT_ROW(RG_RULE(RG_IN(1), scatter_rule_x), scatter_rule_source),
-      RG_SAMPLES({ "(3,1) i1(1,1) (1,1)", RG_A(scatter, .dim = 0) }, { "() i1() ()", RG_A(scatter, .dim = 0) },
-                 { "(1,3,2) i1(1,2,2) (2,2,3)", RG_A(scatter, .dim = 0) },
-                 { "(0,3) i1(0,3) (2,3)", RG_A(scatter, .dim = 0) }));
+      PUT_ROW(RULED(scatter_rule_x), scatter_rule_source),
+      RG_SAMPLES(ALONG("(3,1) i1(1,1) (1,1)", 0), ALONG("() i1() ()", 0),
+                 ALONG("(1,3,2) i1(1,2,2) (2,2,3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
 RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "ScatterAddBackward0",
       .shape = scatter_shape, PUT_ROW(PUT_ADDED, scatter_rule_source),
-      RG_SAMPLES({ "(5,3) i5(2,3) (2,3)", RG_A(scatter_add, .dim = 0) },
-                 { "(2,3,4) i3(2,5,3) (3,5,3)", RG_A(scatter_add, .dim = 1) },
-                 { "() i1(3) (3)", RG_A(scatter_add, .dim = 0) },
-                 { "(0,3) i1(0,3) (2,3)", RG_A(scatter_add, .dim = 0) }));
+      RG_SAMPLES(ALONG("(5,3) i5(2,3) (2,3)", 0), ALONG("(2,3,4) i3(2,5,3) (3,5,3)", 1),
+                 ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
 
 /* in place: a name of its own, else NULL; alpha times the source, in its own dtype, as x will take it. */
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim, rg_tensor *index,
                                 rg_tensor *source, double alpha) {
-    struct scatter_attr a = { .scaled = alpha != 1 };
+    struct index_along_attr a = { .scaled = alpha != 1 };
     rg_tensor *in[] = { x, index, source };
     if (!index_begin(in_place ? in_place : op->name, 3, in, dim, &a.dim)) return NULL;
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
@@ -203,13 +187,13 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
     return in_place ? rg_apply_inplace(in_place, op, &a, sizeof a, 3, in) : rg_apply(op, &a, sizeof a, 3, in);
 }
 
-#define SCATTER_FUNCTIONS(f)                                                                                    \
-    rg_tensor *(rg_##f)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)                             \
-    { return scatter_apply(&rg_op_##f, NULL, x, dim, index, source, 1); }                                       \
-    rg_tensor *(rg_##f##_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)                          \
-    { return scatter_apply(&rg_op_##f, #f "_", x, dim, index, source, 1); }
-SCATTER_FUNCTIONS(scatter)
-SCATTER_FUNCTIONS(scatter_add)
+#define SCATTER(name, op, in_place)                                                                 \
+    rg_tensor *(rg_##name)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)              \
+    { return scatter_apply(&rg_op_##op, in_place, x, dim, index, source, 1); }
+SCATTER(scatter, scatter, NULL)
+SCATTER(scatter_, scatter, "scatter_")
+SCATTER(scatter_add, scatter_add, NULL)
+SCATTER(scatter_add_, scatter_add, "scatter_add_")
 
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
     return scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha);
@@ -222,7 +206,7 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
-    int dim = RG_ATTR(c, index_select)->dim;
+    int dim = RG_ATTR(c, index_along)->dim;
     int64_t bad;
     RG_REFUSE_AS(RG_INDEX_ERROR, index->ndim > 1, NULL, "index_select(): Index is supposed to be a vector");
     RG_REFUSE(index->dtype != RG_INT64, NULL, "index_select(): Expected dtype int32 or int64 for index");
@@ -242,12 +226,11 @@ static bool index_select_shape(rg_call *c) {
 
 RG_OP(index_select, .doc = "the slices of x at the indices along dim", .node = "IndexSelectBackward0",
       .shape = index_select_shape, TAKE_ROW,
-      RG_SAMPLES({ "(5,3) i5(7)", RG_A(index_select, .dim = 0) }, { "(2,3,4) i3(2)", RG_A(index_select, .dim = 1) },
-                 { "(2,3) i3()", RG_A(index_select, .dim = 1) }, { "() i1(1)", RG_A(index_select, .dim = 0) },
-                 { "(3,2) i1(0)", RG_A(index_select, .dim = 0) }, { "(3,0) i3(2)", RG_A(index_select, .dim = 0) }));
+      RG_SAMPLES(ALONG("(5,3) i5(7)", 0), ALONG("(2,3,4) i3(2)", 1), ALONG("(2,3) i3()", 1),
+                 ALONG("() i1(1)", 0), ALONG("(3,2) i1(0)", 0), ALONG("(3,0) i3(2)", 0)));
 
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
-    struct index_select_attr a = { 0 };
+    struct index_along_attr a = { 0 };
     rg_tensor *in[] = { x, index };
     return index_begin("index_select", 2, in, dim, &a.dim)
          ? rg_apply(&rg_op_index_select, &a, sizeof a, 2, in) : NULL;
@@ -256,7 +239,7 @@ rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
 static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
-    int dim = RG_ATTR(c, index_add)->dim;
+    int dim = RG_ATTR(c, index_along)->dim;
     int64_t bad;
     RG_REFUSE_AS(RG_INDEX_ERROR, index->ndim > 1, NULL, "index_add_(): Index is supposed to be a vector, but "
                  "got dim: %d with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
@@ -275,21 +258,17 @@ static bool index_add_shape(rg_call *c) {
     RG_REFUSE(!fits, NULL, "source tensor shape must match self tensor shape, excluding the specified "
               "dimension. Got self.shape = %s source.shape = %s", RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rg_copy_shape(c->out[0], x);
-    if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_add)->scaled)
+    if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_along)->scaled)
         return index_in_range(index, x, dim);          /* torch scatters here, and says so */
     return k_index_within(index, 0, index_size(x, dim), &bad)
         || rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
 }
 
-static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g) {
-    return rg_index_select(g, RG_ATTR(s, index_add)->dim, rg_saved(s, 1));
-}
-
-RG_OP(index_add, .doc = "x with slices of the source added at the indices along dim", .node = "IndexAddBackward0",
-      .shape = index_add_shape, PUT_ROW(PUT_ADDED, index_add_rule_source),
-      RG_SAMPLES({ "(5,3) i5(7) (7,3)", RG_A(index_add, .dim = 0) },
-                 { "(2,3,4) i3(2) (2,2,4)", RG_A(index_add, .dim = 1) },
-                 { "() i1(1) ()", RG_A(index_add, .dim = 0) }, { "(3,2) i1(0) (0,2)", RG_A(index_add, .dim = 0) }));
+RULE(index_add_rule_source, index, rg_index_select(g, dim, index))
+RG_OP(index_add, .doc = "x with slices of the source added at the indices along dim",
+      .node = "IndexAddBackward0", .shape = index_add_shape, PUT_ROW(PUT_ADDED, index_add_rule_source),
+      RG_SAMPLES(ALONG("(5,3) i5(7) (7,3)", 0), ALONG("(2,3,4) i3(2) (2,2,4)", 1), ALONG("() i1(1) ()", 0),
+                 ALONG("(3,2) i1(0) (0,2)", 0)));
 
 /* ---- one_hot: y[..][c] = index[..] == c --------------------------------------------------------------- */
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {

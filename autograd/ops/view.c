@@ -65,19 +65,14 @@ rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
     return rg_check_dims("expand", shape.n) ? RG_APPLY(expand, (&(struct expand_attr){ shape }), x) : NULL;
 }
 
-rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
-    return rg_check(x, "expand_as") && rg_check(other, "expand_as") ? rg_expand_dims(x, rg_shape(other)) : NULL;
-}
+#define LIKE(name, dims) rg_tensor *rg_##name(rg_tensor *x, rg_tensor *other) { \
+    return rg_check(x, #name) && rg_check(other, #name) ? dims(x, rg_shape(other)) : NULL; }
+LIKE(expand_as, rg_expand_dims)
 
 /* ---- parts of x ---------------------------------------------------------------------------------
  * select, slice, diagonal, and what is made of them (split, unbind). The gradient is
  * zeros with g in the part's place: the op unslice, whose own derivative is the part.
  * (A new dim is a part too; there the gradient is g in x's shape.) */
-#define select_attr    rg_part
-#define slice_attr     rg_part
-#define diagonal_attr  rg_part
-#define unsqueeze_attr rg_part
-
 static void part_drop_dim(rg_tensor *t, int d) {
     for (t->ndim--; d < t->ndim; d++) t->size[d] = t->size[d + 1], t->stride[d] = t->stride[d + 1];
 }
@@ -114,45 +109,41 @@ void rg_take_part(rg_tensor *t, const rg_part *p) {
 
 static bool part_view(rg_call *c) {
     rg_view_begin(c);
-    rg_take_part(c->out[0], RG_ATTR(c, select));
+    rg_take_part(c->out[0], c->attr);
     return true;
 }
 
 struct unslice_attr { rg_part at; rg_dims shape; };
 
 static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
-    struct unslice_attr a = { *RG_ATTR(s, select), rg_input_dims(s, 0) };
+    struct unslice_attr a = { *(const rg_part *)s->attr, rg_input_dims(s, 0) };
     a.at.node = NULL;
     return RG_APPLY(unslice, &a, g);
 }
 
 static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
-    rg_tensor part = *buffer;
-    rg_take_part(&part, RG_ATTR(s, select));
+    rg_tensor part = rg_part_header(*buffer, s->attr);
     k_run(k_add, &part, &part, g);
     return true;
 }
 
 #define PART_ROW(name) .node = name, .node_of = rg_named, .attr_size = sizeof(rg_part), .n_in = 1, .view = part_view
+#define PART(inputs, ...) { inputs, &(const rg_part){ __VA_ARGS__ } }          /* a sample */
 #define PART_GRAD .grad = { RG_RULE_INTO(0, part_rule, part_into) }
 
 RG_OP(select, .doc = "x at one index of dim", PART_ROW("SelectBackward0"), PART_GRAD,
-      RG_SAMPLES({ "(2,3)", RG_A(select, RG_PART_INDEX(0, 1)) }, { "(2,3,4)", RG_A(select, RG_PART_INDEX(1, 0)) },
-                 { "(3)", RG_A(select, RG_PART_INDEX(0, 2)) }, { "(2,0)", RG_A(select, RG_PART_INDEX(0, 1)) }));
+      RG_SAMPLES(PART("(2,3)", RG_PART_INDEX(0, 1)), PART("(2,3,4)", RG_PART_INDEX(1, 0)),
+                 PART("(3)", RG_PART_INDEX(0, 2)), PART("(2,0)", RG_PART_INDEX(0, 1))));
 RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW("SliceBackward0"), PART_GRAD,
-      RG_SAMPLES({ "(2,3)", RG_A(slice, RG_PART_RANGE(1, 1, 2, 1)) },
-                 { "(7,2)", RG_A(slice, RG_PART_RANGE(0, 1, 3, 2)) },
-                 { "(3)", RG_A(slice, RG_PART_RANGE(0, 3, 0, 1)) },
-                 { "(2,0,3)", RG_A(slice, RG_PART_RANGE(2, 0, 2, 2)) }));
+      RG_SAMPLES(PART("(2,3)", RG_PART_RANGE(1, 1, 2, 1)), PART("(7,2)", RG_PART_RANGE(0, 1, 3, 2)),
+                 PART("(3)", RG_PART_RANGE(0, 3, 0, 1)), PART("(2,0,3)", RG_PART_RANGE(2, 0, 2, 2))));
 RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW("DiagonalBackward0"), PART_GRAD,
-      RG_SAMPLES({ "(3,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 3)) },
-                 { "(2,3,4)", RG_A(diagonal, RG_PART_DIAGONAL(2, 0, 1, 1)) },
-                 { "(4,2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 2, -2, 2)) },
-                 { "(2,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 5, 0)) },
-                 { "(0,3)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
+      RG_SAMPLES(PART("(3,3)", RG_PART_DIAGONAL(0, 1, 0, 3)), PART("(2,3,4)", RG_PART_DIAGONAL(2, 0, 1, 1)),
+                 PART("(4,2,3)", RG_PART_DIAGONAL(0, 2, -2, 2)), PART("(2,3)", RG_PART_DIAGONAL(0, 1, 5, 0)),
+                 PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackward0"), .grad = { RG_RULE(0, view_rule) },
-      RG_SAMPLES({ "(2,3)", RG_A(unsqueeze, RG_PART_NEW(1)) }, { "()", RG_A(unsqueeze, RG_PART_NEW(0)) },
-                 { "(0,2)", RG_A(unsqueeze, RG_PART_NEW(2)) }));
+      RG_SAMPLES(PART("(2,3)", RG_PART_NEW(1)), PART("()", RG_PART_NEW(0)),
+                 PART("(0,2)", RG_PART_NEW(2))));
 
 rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p) {
     static const rg_op *const ops[] = { &rg_op_select, &rg_op_slice, &rg_op_diagonal, &rg_op_unsqueeze };
@@ -165,9 +156,8 @@ static bool unslice_shape(rg_call *c) {
 }
 
 static bool unslice_forward(rg_call *c) {
-    rg_tensor part = *c->out[0];
+    rg_tensor part = rg_part_header(*c->out[0], &RG_ATTR(c, unslice)->at);
     rg_fill_zero(c->out[0]);
-    rg_take_part(&part, &RG_ATTR(c, unslice)->at);
     rg_copy_elements(&part, c->in[0]);
     return true;
 }
@@ -181,23 +171,21 @@ RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBa
                  { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
 
 static bool diagonal_copy_shape(rg_call *c) {
-    rg_tensor part = *c->in[0];
-    rg_take_part(&part, RG_ATTR(c, select));
+    rg_tensor part = rg_part_header(*c->in[0], c->attr);
     rg_copy_shape(c->out[0], &part);
     return true;
 }
 
 static bool diagonal_copy_forward(rg_call *c) {
-    rg_tensor part = *c->in[0];
-    rg_take_part(&part, RG_ATTR(c, select));
+    rg_tensor part = rg_part_header(*c->in[0], c->attr);
     rg_copy_elements(c->out[0], &part);
     return true;
 }
 
 RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr_size = sizeof(rg_part),
       .node = "DiagonalBackward0_copy", .n_in = 1, .shape = diagonal_copy_shape, .forward = diagonal_copy_forward,
-      PART_GRAD, RG_SAMPLES({ "(3,4)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 1, 3)) },
-                            { "(0,4)", RG_A(diagonal, RG_PART_DIAGONAL(0, 1, 0, 0)) }));
+      PART_GRAD, RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),
+                            PART("(0,4)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
 rg_tensor *rg_unsqueeze(rg_tensor *x, int dim) {
     rg_part p = { RG_PART_NEW(0) };
@@ -292,10 +280,9 @@ static bool trace_shape(rg_call *c) {
 }
 
 static bool trace_forward(rg_call *c) {
-    rg_tensor part = *c->in[0];
     rg_part p = { .kind = RG_AT_DIAGONAL, .dim2 = 1 };
-    diagonal_within(&part, &p);
-    rg_take_part(&part, &p);
+    diagonal_within(c->in[0], &p);
+    rg_tensor part = rg_part_header(*c->in[0], &p);
     k_sum(c->out[0], &part, 1);
     return true;
 }
@@ -319,12 +306,12 @@ static rg_tensor *const no_parts[64];
 static const rg_list list_failed = { -1, no_parts };
 
 enum { LIST_MOST = 1 << 22 };           /* so many headers are most of a gigabyte */
+#define LIST_REFUSE(condition, ...) \
+    do { if (condition) return rg_fail(RG_RUNTIME_ERROR, __VA_ARGS__), list_failed; } while (0)
 
 /* n parts, one after the other: of p's length, but for the last; or of these sizes. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p, const int64_t *sizes) {
-    if (n > LIST_MOST)
-        return rg_fail(RG_RUNTIME_ERROR, op, "%lld parts, but a list has at most %d", (long long)n, LIST_MOST),
-               list_failed;
+    LIST_REFUSE(n > LIST_MOST, op, "%lld parts, but a list has at most %d", (long long)n, LIST_MOST);
     rg_tensor **part = (rg_tensor **)(void *)rg_own_string((size_t)n * sizeof *part);
     for (int64_t i = 0; i < n && part; i++, p.start += p.length) {
         p.length = sizes ? sizes[i] : RG_MIN(p.length, x->size[p.dim] - p.start);
@@ -343,12 +330,11 @@ static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor"
 rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
     int d;
     if (!part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d)) return list_failed;
-    if (size > 0 || (size == 0 && x->size[d] == 0)) return split_even("split", x, size, d);
-    if (size < 0) rg_fail(RG_RUNTIME_ERROR, "split", "split expects split_size be non-negative, but got "
-                          "split_size=%lld", (long long)size);
-    else rg_fail(RG_RUNTIME_ERROR, "split", "split_size can only be 0 if dimension size is 0, but got dimension "
-                 "size of %lld", (long long)x->size[d]);
-    return list_failed;
+    LIST_REFUSE(size < 0, "split", "split expects split_size be non-negative, but got split_size=%lld",
+                (long long)size);
+    LIST_REFUSE(size == 0 && x->size[d], "split", "split_size can only be 0 if dimension size is 0, but got "
+                "dimension size of %lld", (long long)x->size[d]);
+    return split_even("split", x, size, d);
 }
 
 rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
@@ -360,25 +346,19 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
         negative |= sizes[i] < 0;
         overflow = __builtin_add_overflow(sum, sizes[i], &sum);
     }
-    if (!negative && !overflow && sum == x->size[d])
-        return list_of_parts("split", x, n,
-                             (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, sizes);
-    const char *given = rg_shape_text(sizes ? n : 0, sizes, (char[192]){ 0 });
-    if (negative)
-        rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes have only non-negative entries, "
-                "but got split_sizes=%s", given);
-    else
-        rg_fail(RG_RUNTIME_ERROR, "split", "split_with_sizes expects split_sizes to sum exactly to %lld (input "
-                "tensor's size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim, given);
-    return list_failed;
+    char given[192];
+    LIST_REFUSE(negative, "split", "split_with_sizes expects split_sizes have only non-negative entries, but "
+                "got split_sizes=%s", rg_shape_text(n, sizes, given));
+    LIST_REFUSE(overflow || sum != x->size[d], "split", "split_with_sizes expects split_sizes to sum exactly to "
+                "%lld (input tensor's size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim,
+                rg_shape_text(sizes ? n : 0, sizes, given));
+    return list_of_parts("split", x, n, (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, sizes);
 }
 
 rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
     int d;
     if (!part_check("chunk", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d)) return list_failed;
-    if (chunks <= 0)
-        return rg_fail(RG_RUNTIME_ERROR, "chunk", "chunk expects `chunks` to be greater than 0, got: %lld",
-                       (long long)chunks), list_failed;
+    LIST_REFUSE(chunks <= 0, "chunk", "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
     if (x->size[d]) return split_even("chunk", x, (x->size[d] - 1) / chunks + 1, d);
     return list_of_parts("chunk", x, chunks,                /* of nothing: that many empty ones */
                          (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, NULL);
@@ -396,8 +376,6 @@ rg_list rg_unbind(rg_tensor *x, int dim) {
 
 /* ---- permute, transpose, t: dim d of y is dim dims[d] of x ------------------------------------ */
 struct permute_attr { rg_dims dims; };
-#define transpose_attr permute_attr
-#define t_attr         permute_attr
 
 static bool permute_view(rg_call *c) {
     const rg_dims *dims = &RG_ATTR(c, permute)->dims;
@@ -617,13 +595,8 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
     return RG_COMPOSITE(reshape_apply(rg_contiguous(x), &shape, "UnsafeViewBackward0", true));
 }
 
-rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {
-    return rg_check(x, "view_as") && rg_check(other, "view_as") ? rg_view_dims(x, rg_shape(other)) : NULL;
-}
-
-rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
-    return rg_check(x, "reshape_as") && rg_check(other, "reshape_as") ? rg_reshape_dims(x, rg_shape(other)) : NULL;
-}
+LIKE(view_as, rg_view_dims)
+LIKE(reshape_as, rg_reshape_dims)
 
 rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
     int start, end;
