@@ -42,8 +42,7 @@ static rg_tensor *value_of(const check *c) {
     RG_SCOPE();
     rg_tensor *y = c->f(c->inputs, c->context);
     if (!rg_check(y, "gradcheck")) return NULL;
-    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_is_float(y->dtype), "gradcheck", "expects a function whose result is "
-                 "floating point");
+    RG_REFUSE_VALUE(!rg_is_float(y->dtype), "gradcheck", "expects a function whose result is floating point");
     y = rg_own(rg_contiguous_copy(y, RG_FLOAT64));
     return rg_escape(y);
 }
@@ -130,15 +129,15 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
         if (!rg_is_none(inputs[i]) && !rg_check(inputs[i], "gradcheck")) return false;
         if (!inputs[i]->history) continue;
         checked++;
-        RG_REFUSE_AS(RG_VALUE_ERROR, inputs[i]->dtype != RG_FLOAT64, "gradcheck", "input %d requires "
-                     "gradient and is not a float64 tensor", i);
+        RG_REFUSE_VALUE(inputs[i]->dtype != RG_FLOAT64, "gradcheck", "input %d requires gradient and is not "
+                        "a float64 tensor", i);
         RG_REFUSE(rg_overlaps_itself(inputs[i]), "gradcheck", "The %dth input has a dimension with stride 0. "
                   "gradcheck only supports inputs that are non-overlapping to be able to compute the "
                   "numerical gradients correctly. You should call .contiguous on the input before passing it "
                   "to gradcheck.", i);
     }
-    RG_REFUSE_AS(RG_VALUE_ERROR, !checked, "gradcheck", "expects at least one input tensor to require "
-                 "gradient, but none of the them have requires_grad=True.");
+    RG_REFUSE_VALUE(!checked, "gradcheck", "expects at least one input tensor to require gradient, but none "
+                    "of the them have requires_grad=True.");
     rg_tensor *y = f(inputs, context);
     if (!rg_check(y, "gradcheck")) return false;
     double *rows[RG_MAX_INPUTS];

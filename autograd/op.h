@@ -171,6 +171,7 @@ int        rg_input_ndim(const rg_step *s, int input);
 rg_dims    rg_input_dims(const rg_step *s, int input);      /* the shape of an input that requires grad */
 rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
+static inline rg_tensor *rg_input_zeros(const rg_step *s) { return rg_zeros_dims(rg_input_dims(s, s->input), rg_input_dtype(s, s->input)); }
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
 /* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one

@@ -53,7 +53,11 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 #define rg_fail(...) __extension__({ rg_fail_(__VA_ARGS__); (void *)0; })
 /* Where the condition holds, the caller fails: with torch's RuntimeError, or another code. */
-#define RG_REFUSE(condition, ...) RG_REFUSE_AS(RG_RUNTIME_ERROR, condition, __VA_ARGS__)
+#define RG_REFUSE(condition, ...)       RG_REFUSE_AS(RG_RUNTIME_ERROR, condition, __VA_ARGS__)
+#define RG_REFUSE_INDEX(condition, ...) RG_REFUSE_AS(RG_INDEX_ERROR, condition, __VA_ARGS__)
+#define RG_REFUSE_VALUE(condition, ...) RG_REFUSE_AS(RG_VALUE_ERROR, condition, __VA_ARGS__)
+#define RG_REFUSE_DTYPE(condition, op, kernel, dtype) \
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, condition, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(dtype))
 #define RG_REFUSE_AS(code, condition, ...) \
     do { if (RG_UNLIKELY(condition)) return rg_fail(code, __VA_ARGS__); } while (0)
 /* Is t an argument to work on? Not NULL (which fails silently if an error stands),

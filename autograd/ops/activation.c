@@ -50,7 +50,7 @@ WITH_NUMBERS(hardtanh, "min(max(x, k0), k1)", rg_where(rg_logical_and(rg_gt(x, k
              SAMPLES_1("z", HARDTANH(-0.5, 0.5)));
 
 rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
-    RG_REFUSE_AS(RG_VALUE_ERROR, min > max, "hardtanh", "min_val cannot be greater than max_val");
+    RG_REFUSE_VALUE(min > max, "hardtanh", "min_val cannot be greater than max_val");
     return RG_APPLY(hardtanh, HARDTANH(min, max), x);
 }
 

@@ -125,8 +125,8 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     RG_SCOPE();
     if (o.enable_gqa) {
         int least = RG_MIN(q->ndim, RG_MIN(k->ndim, v->ndim));
-        RG_REFUSE_AS(RG_INDEX_ERROR, least < 3, ATTENTION, "Dimension out of range (expected to be in range "
-                     "of [-2, 1], but got -3)");
+        RG_REFUSE_INDEX(least < 3, ATTENTION, "Dimension out of range (expected to be in range of [-2, 1], "
+                        "but got -3)");
         int64_t heads = q->size[q->ndim - 3], of_k = k->size[k->ndim - 3], of_v = v->size[v->ndim - 3];
         RG_REFUSE(of_k == 0 || of_v == 0 || heads % of_k || heads % of_v, ATTENTION, "Number of heads in key "
                   "and value must divide the number of heads in ");

@@ -352,8 +352,8 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
               shifts.n, dims.n);
     if (x->numel == 0 && dims.n == 1) return RG_APPLY(roll, &a, x);      /* whatever the dim */
     for (int i = 0, d = 0; i < shifts.n; i++) {
-        RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0 && dims.n, "roll", "Dimension specified as %lld but tensor "
-                     "has no dimensions", (long long)dims.v[i]);
+        RG_REFUSE_INDEX(x->ndim == 0 && dims.n, "roll", "Dimension specified as %lld but tensor has no "
+                        "dimensions", (long long)dims.v[i]);
         if (dims.n && !rg_wrap_dim("roll", dims.v[i], x->ndim, &d)) return NULL;
         int64_t n = a.flat ? x->numel : x->size[d];
         int64_t shift = n ? shifts.v[i] % n : 0, *all = &a.shift[d];

@@ -242,8 +242,8 @@ static rg_tensor *einsum_run(einsum_operand *o, int n) {
 
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     int n = operands.n;
-    RG_REFUSE_AS(RG_VALUE_ERROR, n < 1 || !operands.v, "einsum", "einsum(): must specify the equation string "
-                 "and at least one operand, or at least one operand and its subscripts list");
+    RG_REFUSE_VALUE(n < 1 || !operands.v, "einsum", "einsum(): must specify the equation string and at least "
+                    "one operand, or at least one operand and its subscripts list");
     RG_REFUSE_AS(RG_TYPE_ERROR, !equation, "einsum", "the equation must be a string");
     for (int i = 0; i < n; i++)
         if (!rg_check(operands.v[i], "einsum")) return NULL;

@@ -21,8 +21,7 @@
 
 /* The shape of in[0], which must be of this dtype or a higher one; cpu: torch's kernel. */
 static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu) {
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, c->in[0]->dtype < least, c->op->name, "\"%s\" not implemented for '%s'",
-                 cpu, rg_scalar_name(c->in[0]->dtype));
+    RG_REFUSE_DTYPE(c->in[0]->dtype < least, c->op->name, cpu, c->in[0]->dtype);
     return rg_shape_same(c);
 }
 

@@ -11,8 +11,8 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
                  "== 0.%s", name,
                  code == RG_RUNTIME_ERROR ? " Specify the reduction dim with the 'dim' argument." : "");
     for (int i = 0, d; i < RG_MIN(dims->n, RG_MAX_DIMS); i++)
-        RG_REFUSE_AS(RG_INDEX_ERROR, rg_wrap_dim(name, dims->v[i], x->ndim, &d) && x->size[d] == 0, NULL,
-                     "%s(): Expected reduction dim %lld to have non-zero size.", name, (long long)dims->v[i]);
+        RG_REFUSE_INDEX(rg_wrap_dim(name, dims->v[i], x->ndim, &d) && x->size[d] == 0, NULL, "%s(): Expected "
+                        "reduction dim %lld to have non-zero size.", name, (long long)dims->v[i]);
     return true;
 }
 

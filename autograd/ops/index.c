@@ -37,10 +37,9 @@ static bool index_along(const rg_op *op, const struct index_along_attr *a, k_ind
 static bool take_forward(rg_call *c) { return index_along(c->op, c->attr, K_GET, c->out[0], c->in[0], c->in[1]); }
 
 static rg_tensor *take_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
+    rg_tensor *zeros = rg_input_zeros(s), *index = rg_saved(s, 1);
     int dim = RG_ATTR(s, index_along)->dim;
-    return RG_IS(s->op, gather) ? rg_scatter_add(zeros, dim, rg_saved(s, 1), g)
-                                  : rg_index_add(zeros, dim, rg_saved(s, 1), g, 1);
+    return RG_IS(s->op, gather) ? rg_scatter_add(zeros, dim, index, g) : rg_index_add(zeros, dim, index, g, 1);
 }
 
 static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
@@ -100,8 +99,7 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
               index->ndim);
     RG_REFUSE(index->dtype != RG_INT64, op, "torch.take_along_dim(): dtype of indices should be Long but got "
               "%s", rg_scalar_name(index->dtype));
-    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0, op, "Dimension specified as %d but tensor has no dimensions",
-                 dim);
+    RG_REFUSE_INDEX(x->ndim == 0, op, "Dimension specified as %d but tensor has no dimensions", dim);
     if (!rg_wrap_dim(op, dim, x->ndim, &d)) return NULL;
     rg_tensor rest = *index, shape = { 0 };
     rest.size[d] = 1;
@@ -208,14 +206,14 @@ static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_along)->dim;
     int64_t bad;
-    RG_REFUSE_AS(RG_INDEX_ERROR, index->ndim > 1, NULL, "index_select(): Index is supposed to be a vector");
+    RG_REFUSE_INDEX(index->ndim > 1, NULL, "index_select(): Index is supposed to be a vector");
     RG_REFUSE(index->dtype != RG_INT64, NULL, "index_select(): Expected dtype int32 or int64 for index");
     RG_REFUSE(x->ndim == 0 && index->numel != 1, NULL, "index_select(): Index to scalar can have only 1 "
               "value, got %lld value(s)", (long long)index->numel);
     RG_REFUSE(x->ndim && x->size[dim] == 0 && index->numel, NULL, "index_select(): self indexing axis dim "
               "should be positive");
     if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
-        RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim < 2 || dim == 0, NULL, "index out of range in self");
+        RG_REFUSE_INDEX(x->ndim < 2 || dim == 0, NULL, "index out of range in self");
         return rg_fail(RG_RUNTIME_ERROR, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
                        (long long)bad, (long long)x->size[dim]);
     }
@@ -241,9 +239,9 @@ static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     int dim = RG_ATTR(c, index_along)->dim;
     int64_t bad;
-    RG_REFUSE_AS(RG_INDEX_ERROR, index->ndim > 1, NULL, "index_add_(): Index is supposed to be a vector, but "
-                 "got dim: %d with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
-                 RG_SHAPE_TEXT(index));
+    RG_REFUSE_INDEX(index->ndim > 1, NULL, "index_add_(): Index is supposed to be a vector, but got dim: %d "
+                    "with type: %s and size: %s", index->ndim, rg_scalar_name(index->dtype),
+                    RG_SHAPE_TEXT(index));
     RG_REFUSE(index->dtype != RG_INT64, NULL, "index_add_(): Expected dtype int32/int64 for index but got: "
               "%s", rg_scalar_name(index->dtype));
     RG_REFUSE(x->dtype != source->dtype, NULL, "index_add_(): self (%s) and source (%s) must have the same "
@@ -304,8 +302,7 @@ static bool embedding_shape(rg_call *c) {
     const rg_tensor *index = c->in[0], *weight = c->in[1];
     rg_tensor *y = c->out[0];
     int64_t bad;
-    RG_REFUSE_AS(RG_INDEX_ERROR, !k_index_within(index, 0, weight->size[0], &bad), NULL, "index out of range "
-                 "in self");
+    RG_REFUSE_INDEX(!k_index_within(index, 0, weight->size[0], &bad), NULL, "index out of range in self");
     y->dtype = weight->dtype;
     rg_copy_shape(y, index);
     y->size[y->ndim++] = weight->size[1];
@@ -355,8 +352,8 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
     struct embedding_attr a = { -1 };
     if (o.padding_idx != INT64_MIN && weight->ndim) {
         int64_t rows = weight->size[0];
-        RG_REFUSE_AS(RG_VALUE_ERROR, o.padding_idx >= rows || o.padding_idx < -rows, op, "Padding_idx must "
-                     "be within num_embeddings");
+        RG_REFUSE_VALUE(o.padding_idx >= rows || o.padding_idx < -rows, op, "Padding_idx must be within "
+                        "num_embeddings");
         a.padding_idx = o.padding_idx < 0 ? o.padding_idx + rows : o.padding_idx;
     }
     RG_REFUSE(weight->ndim != 2, op, "'weight' must be 2-D");

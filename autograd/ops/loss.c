@@ -6,10 +6,10 @@
 static bool loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     if (!rg_check(x, name) || !rg_check(t, name) || !rg_check_optional(o->weight, name) || !rg_check_optional(o->pos_weight, name))
         return false;
-    RG_REFUSE_AS(RG_VALUE_ERROR, o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"), name, "batchmean is "
-                 "not a valid value for reduction");
-    RG_REFUSE_AS(RG_VALUE_ERROR, o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN, name, "%d is not a "
-                 "valid value for reduction", (int)o->reduction);
+    RG_REFUSE_VALUE(o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"), name, "batchmean is not a valid "
+                    "value for reduction");
+    RG_REFUSE_VALUE(o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN, name, "%d is not a valid value "
+                    "for reduction", (int)o->reduction);
     return true;
 }
 
@@ -156,15 +156,14 @@ RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(
 static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c) {
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ x, t });
     static const char *const kernel[] = { "mse_cpu", "smooth_l1_cpu", "huber_cpu" };
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(dtype), op->name, "\"%s\" not implemented for '%s'",
-                 kernel[loss_kind(op)], rg_scalar_name(dtype));
+    RG_REFUSE_DTYPE(!rg_is_float(dtype), op->name, kernel[loss_kind(op)], dtype);
     return rg_apply(op, RG_A(loss, reduction, c), sizeof(struct loss_attr), 2, (rg_tensor *[]){ x, t });
 }
 
 /* Losses weighted element by element; the mean is over the weights' sum, or over the elements. */
 static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight, rg_reduction reduction, bool by_weight) {
     if (!each || rg_is_none(weight)) return loss_reduce(each, reduction);
-    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_same_shape(each, weight), name, "Weights and input must have the same size.");
+    RG_REFUSE_VALUE(!rg_same_shape(each, weight), name, "Weights and input must have the same size.");
     each = rg_mul(each, weight);
     return reduction == RG_MEAN && by_weight ? rg_div(rg_sum(each), rg_sum(weight)) : loss_reduce(each, reduction);
 }
@@ -214,9 +213,9 @@ static bool loss_within_unit(rg_tensor *t, const char *what) {
 rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy";
     if (!loss_check(name, p, target, &o)) return NULL;
-    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_same_shape(p, target), name, "Using a target size (torch.Size(%s)) that "
-                 "is different to the input size (torch.Size(%s)) is deprecated. Please ensure they have the "
-                 "same size.", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
+    RG_REFUSE_VALUE(!rg_same_shape(p, target), name, "Using a target size (torch.Size(%s)) that is different "
+                    "to the input size (torch.Size(%s)) is deprecated. Please ensure they have the same "
+                    "size.", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
     if (!rg_is_none(o.weight)) {
         rg_tensor *w = o.weight, wide;
         for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++)
@@ -229,7 +228,7 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
     if (!loss_constant(name, name, "weight", o.weight)) return NULL;
     RG_REFUSE(p->dtype != target->dtype, name, "Found dtype %s but expected %s",
               rg_scalar_name(target->dtype), rg_scalar_name(p->dtype));
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(p->dtype), name, "\"%s\" not implemented for '%s'", name, rg_scalar_name(p->dtype));
+    RG_REFUSE_DTYPE(!rg_is_float(p->dtype), name, name, p->dtype);
     if (!loss_within_unit(p, "input") || !loss_within_unit(target, "target")) return NULL;
     return RG_COMPOSITE(RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target,
                                  rg_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype)));
@@ -239,11 +238,10 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     const char *name = "binary_cross_entropy_with_logits";
     if (!loss_check(name, x, target, &o)) return NULL;
-    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_same_shape(x, target), name, "Target size (torch.Size(%s)) must be the "
-                 "same as input size (torch.Size(%s))", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
+    RG_REFUSE_VALUE(!rg_same_shape(x, target), name, "Target size (torch.Size(%s)) must be the same as input "
+                    "size (torch.Size(%s))", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
     if (!loss_constant(name, name, "weight", o.weight) || !loss_constant(name, name, "pos_weight", o.pos_weight)) return NULL;
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), name, "\"log_sigmoid_cpu\" not implemented for '%s'",
-                 rg_scalar_name(x->dtype));
+    RG_REFUSE_DTYPE(!rg_is_float(x->dtype), name, "log_sigmoid_cpu", x->dtype);
     RG_REFUSE(target->dtype == RG_BOOL, name, "Subtraction, the `-` operator, with two bool tensors is not "
               "supported. Use the `^` or `logical_xor()` operator instead.");
     RG_REFUSE(!rg_is_float(target->dtype), name, "result type %s can't be cast to the desired output type "
@@ -297,8 +295,8 @@ static bool nll_loss_forward(rg_call *c) {
     if (!x || !t) return false;
     for (int64_t i = 0; i < t->numel; i++) {
         int64_t class = ((const int64_t *)t->data)[i];
-        RG_REFUSE_AS(RG_INDEX_ERROR, class != a->ignore && (class < 0 || class >= a->classes), "nll_loss",
-                     "Target %lld is out of bounds.", (long long)class);
+        RG_REFUSE_INDEX(class != a->ignore && (class < 0 || class >= a->classes), "nll_loss", "Target %lld "
+                        "is out of bounds.", (long long)class);
     }
     if (!nll_loss_begin(&z, a, t, c->in[2], &scale)) return false;
     if (a->reduction != RG_EACH && !(each = rg_own(rg_new(y->dtype, 1, &t->numel)))) return false;
@@ -346,13 +344,13 @@ RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBa
 
 static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
     const char *type = rg_scalar_name(x->dtype);
-    RG_REFUSE_AS(RG_VALUE_ERROR, x->ndim == 0, "nll_loss", "Expected 1 or more dimensions (got 0)");
+    RG_REFUSE_VALUE(x->ndim == 0, "nll_loss", "Expected 1 or more dimensions (got 0)");
     int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
-    RG_REFUSE_AS(RG_VALUE_ERROR, x->ndim != 1 && x->size[0] != batch, "nll_loss", "Expected input batch_size "
-                 "(%lld) to match target batch_size (%lld).", (long long)x->size[0], (long long)batch);
+    RG_REFUSE_VALUE(x->ndim != 1 && x->size[0] != batch, "nll_loss", "Expected input batch_size (%lld) to "
+                    "match target batch_size (%lld).", (long long)x->size[0], (long long)batch);
     RG_REFUSE(x->ndim <= 2 && t->ndim > 1, "nll_loss", "0D or 1D target tensor expected, multi-target not supported");
-    RG_REFUSE_AS(RG_VALUE_ERROR, x->ndim == 1 && t->ndim == 1 && batch != 1, "nll_loss", "For 1D input, 1D "
-                 "target must have size 1, but got target size: %lld", (long long)batch);
+    RG_REFUSE_VALUE(x->ndim == 1 && t->ndim == 1 && batch != 1, "nll_loss", "For 1D input, 1D target must "
+                    "have size 1, but got target size: %lld", (long long)batch);
     RG_REFUSE(x->ndim == 4 && t->ndim != 3, "nll_loss", "only batches of spatial targets supported (3D "
               "tensors) but got targets of dimension: %d", t->ndim);
     rg_tensor fitting = { .ndim = (uint8_t)(x->ndim - 1) };     /* x without its classes */
@@ -439,8 +437,8 @@ rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_option
               "floating point target");
     RG_REFUSE(o.label_smoothing > 1, "cross_entropy", "label_smoothing must be between 0.0 and 1.0. Got: %g",
               o.label_smoothing);
-    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0, "cross_entropy", "Dimension out of range (expected to be in "
-                 "range of [-1, 0], but got 1)");
+    RG_REFUSE_INDEX(x->ndim == 0, "cross_entropy", "Dimension out of range (expected to be in range of [-1, "
+                    "0], but got 1)");
     if (probabilities && !cross_entropy_weight(o.weight, x->size[dim])) return NULL;
     if (probabilities) return RG_COMPOSITE(cross_entropy_probabilities(x, target, &o));
     if (o.label_smoothing > 0) return RG_COMPOSITE(cross_entropy_smoothed(x, target, &o));

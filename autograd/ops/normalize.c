@@ -139,8 +139,8 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
         RG_REFUSE(!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)), op,
                   "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
                   names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
-    RG_REFUSE_AS(RG_VALUE_ERROR, first < 0 && n == 1, op, "Input tensor must have at least %d dimensions, "
-                 "but got %d", shape->n, x->ndim);
+    RG_REFUSE_VALUE(first < 0 && n == 1, op, "Input tensor must have at least %d dimensions, but got %d",
+                    shape->n, x->ndim);
     RG_REFUSE(first < 0 || memcmp(x->size + first, shape->v, bytes), op, "Given normalized_shape=%s, "
               "expected input with shape [*%s%s, but got input of size%s", RG_DIMS_TEXT(shape), star,
               RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
@@ -151,8 +151,7 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
 }
 
 static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), op, "\"%s\" not implemented for '%s'", kernel,
-                 rg_scalar_name(x->dtype));
+    RG_REFUSE_DTYPE(!rg_is_float(x->dtype), op, kernel, x->dtype);
     if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
     return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
                                                                         : "all inputs must share same datatype.");

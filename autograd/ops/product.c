@@ -16,10 +16,7 @@ static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int
 }
 
 /* t with a dim of size 1 more at `at`: a vector as a matrix. */
-static rg_tensor product_raise(rg_tensor t, int at) {
-    rg_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
-    return t;
-}
+static rg_tensor product_raise(rg_tensor t, int at) { return rg_part_header(t, &(rg_part){ RG_PART_NEW(at) }); }
 
 /* How many vectors t consists of, if they lie along `dim`. */
 static int64_t product_vectors(const rg_tensor *t, int dim) {
@@ -211,7 +208,7 @@ rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
 
 rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
-    RG_REFUSE_AS(RG_INDEX_ERROR, a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
+    RG_REFUSE_INDEX(a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
     RG_REFUSE(a->ndim != 2 || b->ndim != 1, "mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim,
               b->ndim);
     return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
@@ -275,19 +272,12 @@ static bool addmm_forward(rg_call *c) {
 }
 
 static rg_tensor *addmm_scaled(rg_tensor *g, double by) { return by == 1 ? g : rg_mul(g, by); }
-static rg_tensor *addmm_rule_c(const rg_step *s, rg_tensor *g) { return addmm_scaled(g, RG_ATTR(s, addmm)->beta); }
-
-static rg_tensor *addmm_rule_a(const rg_step *s, rg_tensor *g) {
-    return addmm_scaled(rg_matmul(g, rg_mT(rg_saved(s, 2))), RG_ATTR(s, addmm)->alpha);
-}
-
-static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g) {
-    return addmm_scaled(rg_matmul(rg_mT(rg_saved(s, 1)), g), RG_ATTR(s, addmm)->alpha);
-}
-
+RULE(addmm_rule_c, g, addmm_scaled(g, RG_ATTR(s, addmm)->beta))
+RULE(addmm_rule_a, c, addmm_scaled(rg_matmul(g, rg_mT(c)), RG_ATTR(s, addmm)->alpha))
+RULE(addmm_rule_b, b, addmm_scaled(rg_matmul(rg_mT(b), g), RG_ATTR(s, addmm)->alpha))
 RG_OP(addmm, RG_NAMED(addmm), .doc = "beta c + alpha a b", .node = "AddmmBackward0", .n_in = 3,
       .shape = addmm_shape, .forward = addmm_forward,
-      .grad = { RG_RULE(0, addmm_rule_c), RG_RULE(RG_IN(2), addmm_rule_a), RG_RULE(RG_IN(1), addmm_rule_b) },
+      .grad = { RULED(addmm_rule_c), RULED(addmm_rule_a), RULED(addmm_rule_b) },
       RG_SAMPLES({ "(2,4) (2,3) (3,4)", RG_A(addmm, NULL, 1, 1, false) }, { "(4) (2,3) (3,4)", RG_A(addmm, NULL, 0.5, 2, false) },
                  { "() (2,3) (3,4)", RG_A(addmm, NULL, 0, -1, false) }, { "(2,1) (2,0) (0,4)", RG_A(addmm, NULL, 3, 1, false) },
                  { "(3) (0,2) (2,3)", RG_A(addmm, NULL, 1, 1, false) }, { "(2,1,4) (2,3,2) (2,2,4)", RG_A(addmm, NULL, 2, 0.5, true) },
@@ -325,7 +315,7 @@ static bool linear_forward(rg_call *c) {
     return k_addmatmul(&y, &x, &w, 1, biased);
 }
 
-static rg_tensor *linear_rule_x(const rg_step *s, rg_tensor *g) { return rg_matmul(g, rg_saved(s, 1)); }
+RULE(linear_rule_x, b, rg_matmul(g, b))
 
 static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rg_saved(s, 0);
@@ -333,8 +323,6 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     int64_t rows = product_vectors(x, x->ndim - 1);
     return rg_matmul(rg_mT(rg_reshape(g, rows, g->size[g->ndim - 1])), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
-
-static rg_tensor *linear_rule_bias(const rg_step *s, rg_tensor *g) { (void)s; return g; }
 
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rg_wants(s, 1) ? rg_saved(s, 0) : RG_NONE, *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
@@ -345,7 +333,7 @@ static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
 
 RG_OP(linear, RG_NAMED(linear), .doc = "x w^T + bias", .n_in = 3,
       .optional = RG_IN(2), .shape = linear_shape, .forward = linear_forward,
-      .grad = { RG_RULE(RG_IN(1), linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w), RG_RULE(0, linear_rule_bias) },
+      .grad = { RULED(linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w), RG_RULE(0, rg_rule_same) },
       .fused = linear_fused,
       RG_SAMPLES({ "(2,3) (4,3) (4)", RG_A(linear, "") }, { "(3) (4,3) (4)", RG_A(linear, "") },
                  { "(2,2,3) (4,3) (4)", RG_A(linear, "") }, { "(2,2,3) (4,3) -", RG_A(linear, "") },
@@ -413,7 +401,7 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
         int d;
         if (!rg_wrap_dim("tensordot", named->v[i], t->ndim, &d)) return NULL;
         RG_REFUSE(mask >> d & 1, "tensordot", "dim %d appears multiple times in the list of dims", d);
-        RG_REFUSE_AS(RG_INDEX_ERROR, t->ndim == 0, "tensordot", "Dimension specified as %d but tensor has no dimensions", d);
+        RG_REFUSE_INDEX(t->ndim == 0, "tensordot", "Dimension specified as %d but tensor has no dimensions", d);
         mask |= 1u << d;
         order.v[last + i] = d;
         k *= t->size[d];

@@ -22,14 +22,12 @@ static bool sort_forward(rg_call *c) {
 }
 
 static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *zeros = rg_zeros_dims(rg_input_dims(s, 0), rg_input_dtype(s, 0));
-    return rg_scatter(zeros, RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
+    return rg_scatter(rg_input_zeros(s), RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
 }
 
-#define SORT_ROW                                                                                \
+#define SORT_ROW                                                                                                \
     .attr_size = sizeof(struct sort_attr), .n_in = 1, .n_out = 2, .shape = sort_shape, .forward = sort_forward, \
     .grad = { RG_RULE(RG_OUT(1), sort_rule) }
-
 RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
       RG_SAMPLES({ "d(2,3)", RG_A(sort, .dim = 1) }, { "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
                  { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) },
@@ -127,8 +125,8 @@ rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE(rg_unique_full(x).value
 static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     int empty = 0;
     if (!rg_check(x, "unique_dim")) return false;
-    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0, "unique_dim", "Dimension specified as %d but tensor has no "
-                 "dimensions", dim);
+    RG_REFUSE_INDEX(x->ndim == 0, "unique_dim", "Dimension specified as %d but tensor has no dimensions",
+                    dim);
     if (!rg_wrap_dim("unique_dim", dim, x->ndim, wrapped)) return false;
     for (int d = 0; d < x->ndim; d++) empty += x->size[d] == 0;
     RG_REFUSE(x->size[*wrapped] == 0 && empty > 1, "unique_dim", "Number of zero sized dimensions is more "
@@ -174,8 +172,8 @@ static bool searchsorted_shape(rg_call *c) {
               "N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
               "tensor %s and input value tensor %s", rg_shape_text(sorted->ndim, sorted->size, a),
               rg_shape_text(values->ndim, values->size, b));
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, sorted->dtype == RG_BOOL && values->numel, "searchsorted",
-                 "\"searchsorted_out_cpu\" not implemented for 'Bool'");
+    RG_REFUSE_DTYPE(sorted->dtype == RG_BOOL && values->numel, "searchsorted", "searchsorted_out_cpu",
+                    RG_BOOL);
     rg_copy_shape(c->out[0], values);
     c->out[0]->dtype = RG_INT64;
     return true;

@@ -53,7 +53,7 @@ static bool index_find_layout(const char *op, const rg_tensor *t, const struct i
     }
     for (int d = 0; d < p->shape.n; d++)
         p->shape.v[d] = d < p->at ? p->t.size[d] : d < p->at + n ? p->offsets.v[d - p->at] : p->t.size[d - n + 1];
-    RG_REFUSE_AS(RG_INDEX_ERROR, nowhere && !none, op, "index is out of bounds for dimension with size 0");
+    RG_REFUSE_INDEX(nowhere && !none, op, "index is out of bounds for dimension with size 0");
     return true;
 }
 
@@ -90,8 +90,8 @@ static bool index_move(k_index_how how, const char *op, rg_tensor *row, const rg
                 &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
     if (!bad.where) k_index_slices(how, row, &p.t, p.at, offsets);
     rg_release(offsets);
-    RG_REFUSE_AS(RG_INDEX_ERROR, bad.where, op, "index %lld is out of bounds for dimension %d with size %lld",
-                 (long long)bad.at, bad.dim, (long long)bad.size);
+    RG_REFUSE_INDEX(bad.where, op, "index %lld is out of bounds for dimension %d with size %lld",
+                    (long long)bad.at, bad.dim, (long long)bad.size);
     return true;
 }
 
@@ -230,7 +230,7 @@ static rg_tensor *text_list(const char **p) {
     int depth = 0;
     do {
         depth += *end == '[' ? 1 : *end == ']' ? -1 : 0;
-        RG_REFUSE_AS(RG_VALUE_ERROR, !*end++, "index", "'[' was never closed in \"%s\"", *p);
+        RG_REFUSE_VALUE(!*end++, "index", "'[' was never closed in \"%s\"", *p);
     } while (depth);
     size_t n = (size_t)(end - *p);
     char *list = rg_own_string(n + 1);
@@ -292,7 +292,7 @@ static int subscript_flatten(int n, const rg_item_index *items, rg_item_index fl
 }
 
 static bool subscript_step(subscript *s, rg_part step) {
-    RG_REFUSE_AS(RG_INDEX_ERROR, s->n_steps == MAX_STEPS, "index", "too many indices");
+    RG_REFUSE_INDEX(s->n_steps == MAX_STEPS, "index", "too many indices");
     s->step[s->n_steps++] = step;
     rg_take_part(&s->part, &step);
     return true;
@@ -305,16 +305,16 @@ static bool subscript_new_dim(subscript *s, int64_t dim, int *d) {
 
 static bool subscript_number(subscript *s, int64_t at, int64_t dim, int item) {
     int64_t size = dim < s->part.ndim ? s->part.size[dim] : 0;
-    RG_REFUSE_AS(RG_INDEX_ERROR, at < -size || at >= size, "index", "index %lld is out of bounds for "
-                 "dimension %d with size %lld", (long long)at, item, (long long)size);
+    RG_REFUSE_INDEX(at < -size || at >= size, "index", "index %lld is out of bounds for dimension %d with "
+                    "size %lld", (long long)at, item, (long long)size);
     return subscript_step(s, (rg_part){ RG_PART_INDEX((int)dim, at < 0 ? at + size : at) });
 }
 
 static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim, bool only) {
     rg_part p = { .kind = RG_AT_RANGE, .start = item->start, .step = item->step };
-    RG_REFUSE_AS(RG_VALUE_ERROR, item->step == 0, "index", "slice step cannot be zero");
-    RG_REFUSE_AS(RG_VALUE_ERROR, item->step < 0, "index", "step must be greater than zero");
-    RG_REFUSE_AS(RG_INDEX_ERROR, s->part.ndim == 0, "index", "slice() cannot be applied to a 0-dim tensor.");
+    RG_REFUSE_VALUE(item->step == 0, "index", "slice step cannot be zero");
+    RG_REFUSE_VALUE(item->step < 0, "index", "step must be greater than zero");
+    RG_REFUSE_INDEX(s->part.ndim == 0, "index", "slice() cannot be applied to a 0-dim tensor.");
     if (!rg_wrap_dim("index", dim, s->part.ndim, &p.dim)) return false;
     if (!only && item->start == 0 && item->end >= s->part.size[p.dim] && item->step == 1) return true;
     p.length = rg_slice_length(s->part.size[p.dim], &p.start, item->end, item->step);
@@ -334,9 +334,9 @@ static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[
 /* A mask of several dims counts for as many; its shape must be theirs. */
 static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     for (int d = 0; d < mask->ndim; d++)
-        RG_REFUSE_AS(RG_INDEX_ERROR, dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d],
-                     "index", "The shape of the mask %s at index %d does not match the shape of the indexed "
-                     "tensor %s at index %d", RG_SHAPE_TEXT(mask), d, RG_SHAPE_TEXT(&s->part), dim + d);
+        RG_REFUSE_INDEX(dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d], "index", "The "
+                        "shape of the mask %s at index %d does not match the shape of the indexed tensor %s "
+                        "at index %d", RG_SHAPE_TEXT(mask), d, RG_SHAPE_TEXT(&s->part), dim + d);
     for (int d = 0; d < mask->ndim; d++) s->at.dim[s->n_index + d] = dim + d;
     if (!index_of_mask(mask, s->index + s->n_index)) return false;
     s->n_index += mask->ndim;
@@ -356,18 +356,18 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         rg_tensor *t = flat[i].tensor;
         if (flat[i].kind == RG_INDEX_TENSOR) {
             if (!rg_check(t, "index")) return false;
-            RG_REFUSE_AS(RG_INDEX_ERROR, rg_is_float(t->dtype), "index", "tensors used as indices must be "
-                         "long, int, byte or bool tensors");
+            RG_REFUSE_INDEX(rg_is_float(t->dtype), "index", "tensors used as indices must be long, int, byte "
+                            "or bool tensors");
             named += t->dtype == RG_BOOL ? t->ndim : 1;
         } else {
             named += flat[i].kind == RG_INDEX_NUMBER || flat[i].kind == RG_INDEX_SLICE;
         }
     }
-    RG_REFUSE_AS(RG_INDEX_ERROR, x->ndim == 0 && n == 1 && flat[0].kind == RG_INDEX_NUMBER && flat[0].start == 0,
-                 "index", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
-                 "C++ to convert a 0-dim tensor to a number");
-    RG_REFUSE_AS(RG_INDEX_ERROR, named > x->ndim && !(x->ndim == 0 && n == 1 && flat[0].kind != RG_INDEX_TENSOR),
-                 "index", "too many indices for tensor of dimension %d", x->ndim);
+    RG_REFUSE_INDEX(x->ndim == 0 && n == 1 && flat[0].kind == RG_INDEX_NUMBER && flat[0].start == 0, "index",
+                    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                    "C++ to convert a 0-dim tensor to a number");
+    RG_REFUSE_INDEX(named > x->ndim && !(x->ndim == 0 && n == 1 && flat[0].kind != RG_INDEX_TENSOR), "index",
+                    "too many indices for tensor of dimension %d", x->ndim);
     s->n_steps = s->n_index = 0;
     s->nothing = false;
     s->part = *x;
@@ -395,8 +395,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
             else ok = subscript_new_dim(s, dim++, &d);
             break;
         case RG_INDEX_TENSOR:
-            RG_REFUSE_AS(RG_INDEX_ERROR, s->n_index == RG_MAX_DIMS, "index", "at most %d index tensors",
-                         RG_MAX_DIMS);
+            RG_REFUSE_INDEX(s->n_index == RG_MAX_DIMS, "index", "at most %d index tensors", RG_MAX_DIMS);
             at[s->n_index] = (int)dim;
             index[s->n_index++] = t;
             dim += t->dtype == RG_BOOL ? t->ndim : 1;

@@ -152,8 +152,7 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("cl
 struct lerp_attr { const char *node, *cpu; };           /* torch's, for whether the weight is a number */
 
 static bool lerp_shape(rg_call *c) {
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(c->in[0]->dtype), "lerp", "\"%s\" not implemented for '%s'",
-                 RG_ATTR(c, lerp)->cpu, rg_scalar_name(c->in[0]->dtype));
+    RG_REFUSE_DTYPE(!rg_is_float(c->in[0]->dtype), "lerp", RG_ATTR(c, lerp)->cpu, c->in[0]->dtype);
     return rg_shape_broadcast(c);
 }
 

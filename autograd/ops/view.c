@@ -206,8 +206,8 @@ static const char part_no_dims[] = "%s() cannot be applied to a 0-dim tensor.";
 rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index) {
     int d;
     if (!part_check("select", RG_INDEX_ERROR, part_no_dims, x, dim, &d)) return NULL;
-    RG_REFUSE_AS(RG_INDEX_ERROR, index < -x->size[d] || index >= x->size[d], "select", "select(): index %lld "
-                 "out of range for tensor of size %s at dimension %d", (long long)index, RG_SHAPE_TEXT(x), d);
+    RG_REFUSE_INDEX(index < -x->size[d] || index >= x->size[d], "select", "select(): index %lld out of range "
+                    "for tensor of size %s at dimension %d", (long long)index, RG_SHAPE_TEXT(x), d);
     return rg_part_of(x, &(rg_part){ RG_PART_INDEX(d, index < 0 ? index + x->size[d] : index) });
 }
 
@@ -217,9 +217,8 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length) {
     RG_REFUSE(x->ndim && length < 0, "narrow", "narrow(): length must be non-negative.");
     if (!part_check("narrow", RG_RUNTIME_ERROR, part_no_dims, x, dim, &d)) return NULL;
     int64_t size = x->size[d];
-    RG_REFUSE_AS(RG_INDEX_ERROR, start < -size || start > size, "narrow", "start out of range (expected to "
-                 "be in range of [%lld, %lld], but got %lld)", (long long)-size, (long long)size,
-                 (long long)start);
+    RG_REFUSE_INDEX(start < -size || start > size, "narrow", "start out of range (expected to be in range of "
+                    "[%lld, %lld], but got %lld)", (long long)-size, (long long)size, (long long)start);
     if (start < 0) start += size;
     RG_REFUSE(length > size - start, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld).",
               (long long)start, (long long)length, (long long)size);
@@ -274,7 +273,7 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
 static bool trace_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     RG_REFUSE(x->ndim != 2, NULL, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, x->dtype == RG_BOOL, NULL, "\"trace\" not implemented for 'Bool'");
+    RG_REFUSE_DTYPE(x->dtype == RG_BOOL, NULL, "trace", RG_BOOL);
     c->out[0]->ndim = 0;
     return true;
 }
@@ -349,9 +348,9 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     char given[192];
     LIST_REFUSE(negative, "split", "split_with_sizes expects split_sizes have only non-negative entries, but "
                 "got split_sizes=%s", rg_shape_text(n, sizes, given));
-    LIST_REFUSE(overflow || sum != x->size[d], "split", "split_with_sizes expects split_sizes to sum exactly to "
-                "%lld (input tensor's size at dimension %d), but got split_sizes=%s", (long long)x->size[d], dim,
-                rg_shape_text(sizes ? n : 0, sizes, given));
+    LIST_REFUSE(overflow || sum != x->size[d], "split", "split_with_sizes expects split_sizes to sum exactly "
+                "to %lld (input tensor's size at dimension %d), but got split_sizes=%s",
+                (long long)x->size[d], dim, rg_shape_text(sizes ? n : 0, sizes, given));
     return list_of_parts("split", x, n, (rg_part){ RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" }, sizes);
 }
 
