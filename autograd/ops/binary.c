@@ -51,7 +51,6 @@ static bool add_alpha_forward(rg_call *c) {
     k_run_with(&k_add_alpha, c->out[0], c->in, numbers);
     return true;
 }
-
 RULE(add_alpha_rule_b, g, rg_mul(g, RG_ATTR(s, add_alpha)->alpha))
 RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED, .inplace = true,
       .shape = rg_shape_broadcast, .forward = add_alpha_forward, .grad = { RULED(add_rule_a), RULED(add_alpha_rule_b) },
@@ -109,9 +108,7 @@ static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
     static bool ident##_forward(rg_call *c) { return divided_forward(c, &kernel); }              \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .inplace = true, .shape = ident##_shape, \
           .forward = ident##_forward, __VA_ARGS__)
-
 RULE(flat_rule, g, rg_zeros_like(g))
-
 DIVIDED(div_floor, k_div_floor, "floor(a / b)", "div_floor_cpu", .node = "DivBackward2",
         .grad = { RULED(flat_rule), RULED(flat_rule) }, SAMPLES_2("", "z", NULL));
 FUNCTION_2(div_floor)
@@ -155,7 +152,6 @@ static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
                  "not implemented: torch has none for a number's remainder");
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
-
 DIVIDED(remainder, k_remainder, "a - b floor(a / b)", "remainder_cpu", RG_NAMED(formed),
         .grad = { RULED(add_rule_a), RG_RULE(NEEDS_ab, remainder_rule_b) }, SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
 FORMED_FUNCTIONS(remainder, "RemainderBackward0", "RemainderBackward1", "NotImplemented")
@@ -205,7 +201,6 @@ static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
     rg_tensor *r = rg_add(rg_square(a), rg_square(b));
     return rg_mul(part, rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
 }
-
 BINARY(atan2, "Atan2", "the angle of the point (b, a)", RG_FLOATED, ab, over_square(rg_mul(g, b), a, b),
        ab, over_square(rg_mul(g, rg_neg(a)), a, b), "z", "z");
 FUNCTION_2(atan2)
@@ -215,7 +210,6 @@ INPLACE_2(atan2)
 static rg_tensor *shared(rg_tensor *g, rg_tensor *equal, rg_tensor *not_chosen) {
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), not_chosen, 0);
 }
-
 BINARY(maximum, "Maximum", "a > b ? a : b; NaN if either is", RG_PROMOTED, ab, shared(g, rg_eq(a, b), rg_gt(b, a)),
        ab, shared(g, rg_eq(a, b), rg_gt(a, b)), "", "");
 BINARY(minimum, "Minimum", "a < b ? a : b; NaN if either is", RG_PROMOTED, ab, shared(g, rg_eq(a, b), rg_lt(b, a)),

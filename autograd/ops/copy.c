@@ -17,7 +17,6 @@ static bool to_forward(rg_call *c) {
     rg_copy_elements(c->out[0], c->in[0]);
     return true;
 }
-
 RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
       .shape = to_shape, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", RG_A(to, NULL, RG_FLOAT64) }, { "()", RG_A(to, NULL, RG_FLOAT64) },
@@ -92,7 +91,6 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g) {
     rg_dims mine = rg_input_dims(s, s->input);
     return mine.n == 1 && mine.v[0] == 0 ? RG_NONE : rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
-
 RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along dim", .node = "CatBackward0",
       .typing = RG_PROMOTED, .shape = cat_shape, .forward = cat_forward, .grad = { RG_RULE(0, cat_rule) },
       RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat, 0, { 0, 2 }) }, { "(2,3) (2,1) (2,2)", RG_A(cat, 1, { 0, 3, 4 }) },
@@ -172,7 +170,6 @@ static bool stack_forward(rg_call *c) {
 static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) {
     return rg_select(g, RG_ATTR(s, stack)->dim, s->input);
 }
-
 RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined along a new dim",
       .node = "StackBackward0", .typing = RG_PROMOTED, .shape = stack_shape, .forward = stack_forward,
       .grad = { RG_RULE(0, stack_rule) },
@@ -252,7 +249,6 @@ static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     }
     return rg_reshape_dims(g, shape);
 }
-
 RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, so often along each dim",
       .node = "RepeatBackward0", .n_in = 1, .shape = repeat_shape, .forward = repeat_forward,
       .grad = { RG_RULE(0, repeat_rule) },
@@ -336,7 +332,6 @@ static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g) {
         if (a.shift[d]) a.shift[d] = (a.flat ? g->numel : g->size[d]) - a.shift[d];
     return RG_APPLY(roll, &a, g);
 }
-
 RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] = x[i] along some dims",
       .node = "RollBackward0", .n_in = 1, .shape = rg_shape_same, .forward = roll_forward,
       .grad = { RG_RULE(0, roll_rule) },
@@ -391,7 +386,6 @@ static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
     .grad = { RG_RULE(0, tril_rule) },                                                                            \
     RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) },           \
                { "(2,2)", RG_A(tril, 7) }, { "(0,3)", RG_A(tril, 0) })
-
 RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);
 RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", TRIL_ROW);
 rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) { return RG_APPLY(tril, (&(struct tril_attr){ diagonal }), x); }
@@ -510,7 +504,6 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     }
     return g;
 }
-
 RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
       .node = "ConstantPadNdBackward0", .n_in = 1, .shape = pad_shape, .forward = pad_forward,
       .grad = { RG_RULE(0, pad_rule) },

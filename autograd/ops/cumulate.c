@@ -60,7 +60,6 @@ static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g) {
     if (!y || y->ndim == 0) return y ? RG_NONE : NULL;
     return rg_mul(recurrence_rule_b(s, g), cumulate_shift(y, a->dim, a->reverse, 0));
 }
-
 RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0", .n_in = 2,
       .shape = rg_shape_same, .forward = cumulate_forward, .attr_size = sizeof(struct cumsum_attr),
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a), RG_RULE(RG_IN(0), recurrence_rule_b) },
@@ -82,6 +81,5 @@ static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
     if (k_count(x) == x->numel) return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
     return rg_mul(rg_cumprod_before(x, a->dim, a->reverse), recurrence_rule_b(s, g));
 }
-
 RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "CumprodBackward0",
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_ROW);

@@ -78,7 +78,6 @@ static bool gather_shape(rg_call *c) {
     rg_copy_shape(c->out[0], index);
     return index_in_range(index, x, dim);
 }
-
 RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape, TAKE_ROW,
       RG_SAMPLES(ALONG("(5,3) i5(2,3)", 0), ALONG("(2,3) i3(2,2)", 1), ALONG("(2,3,4) i3(2,5,3)", 1),
                  ALONG("() i1()", 0), ALONG("() i1(3)", 0), ALONG("(2,3) i1(0)", 0)));
@@ -139,7 +138,6 @@ static bool scatter_shape(rg_call *c) {
               a->number ? "" : " and to be no larger size than src ", a->number ? "" : RG_SHAPE_TEXT(source));
     return index_in_range(index, x, a->dim);
 }
-
 RULE(scatter_rule_x, index, rg_scatter(g, dim, index, 0))
 
 /* g at the index; zeros where the source is larger than it */
@@ -157,7 +155,6 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     }
     return g;
 }
-
 RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0", .shape = scatter_shape,
       PUT_ROW(RULED(scatter_rule_x), scatter_rule_source),
       RG_SAMPLES(ALONG("(3,1) i1(1,1) (1,1)", 0), ALONG("() i1() ()", 0),
@@ -221,7 +218,6 @@ static bool index_select_shape(rg_call *c) {
     if (x->ndim) c->out[0]->size[dim] = index->numel;
     return true;
 }
-
 RG_OP(index_select, .doc = "the slices of x at the indices along dim", .node = "IndexSelectBackward0",
       .shape = index_select_shape, TAKE_ROW,
       RG_SAMPLES(ALONG("(5,3) i5(7)", 0), ALONG("(2,3,4) i3(2)", 1), ALONG("(2,3) i3()", 1),
@@ -261,7 +257,6 @@ static bool index_add_shape(rg_call *c) {
     return k_index_within(index, 0, index_size(x, dim), &bad)
         || rg_fail(RG_INDEX_ERROR, NULL, "index out of range in self");
 }
-
 RULE(index_add_rule_source, index, rg_index_select(g, dim, index))
 RG_OP(index_add, .doc = "x with slices of the source added at the indices along dim",
       .node = "IndexAddBackward0", .shape = index_add_shape, PUT_ROW(PUT_ADDED, index_add_rule_source),
@@ -338,7 +333,6 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_copy_elements(&row, kept);
     return true;
 }
-
 RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of a table at the indices",
       .node = "EmbeddingBackward0", .n_in = 2, .shape = embedding_shape, .forward = embedding_forward,
       .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },

@@ -138,7 +138,6 @@ static bool loss_fused(const rg_step *s, rg_tensor *gin[]) {
 #define LOSS_SAMPLES(c)                                                                         \
     RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) }, { "d(2,2,3) z(3)", RG_A(loss, RG_SUM, c) },    \
                { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
-
 RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0));
 RG_OP(smooth_l1_loss, .doc = "|d| < beta ? d^2 / 2 beta : |d| - beta / 2", .node = "SmoothL1LossBackward0", .n_in = 2,
       LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0.333));
@@ -334,7 +333,6 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     k_nll_backward(&z, gin[0], g, scale);
     return true;
 }
-
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
       .optional = RG_IN(2), .shape = nll_loss_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
       .grad = { RG_RULE(RG_IN(1) | RG_IN(2), nll_loss_rule), RG_NO_RULE, RG_NO_RULE },

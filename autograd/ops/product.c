@@ -314,7 +314,6 @@ static bool linear_forward(rg_call *c) {
     if (x.ndim == 1) x = product_raise(x, 0), y = product_raise(y, 0);
     return k_addmatmul(&y, &x, &w, 1, biased);
 }
-
 RULE(linear_rule_x, b, rg_matmul(g, b))
 
 static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
@@ -330,7 +329,6 @@ static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     return g->ndim < 2 || ((rg_is_none(w) || product_gradient(&gin[0], g, false, w, false, false))
                            && (rg_is_none(x) || product_gradient(&gin[1], g, true, x, false, true)));
 }
-
 RG_OP(linear, RG_NAMED(linear), .doc = "x w^T + bias", .n_in = 3,
       .optional = RG_IN(2), .shape = linear_shape, .forward = linear_forward,
       .grad = { RULED(linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w), RG_RULE(0, rg_rule_same) },

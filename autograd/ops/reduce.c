@@ -92,7 +92,6 @@ static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     }
     return true;
 }
-
 RG_REDUCTION(sum, (k_sum(y, x, a->dims), true), .doc = "sum(x) over dims", .node_of = sum_node,
              .shape = reduce_shape_sum, .fused = sum_fused, .grad = { RG_RULE(0, reduce_expand) }, REDUCE_SAMPLES);
 RG_REDUCE(sum, RG_EVERY_DIM, true)
@@ -110,7 +109,6 @@ static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rg_input_dims(s, 0);
     return rg_div(reduce_expand(s, g), reduce_count(&shape, s->attr));
 }
-
 RG_REDUCTION(mean, (k_mean(y, x, a->dims), true), .doc = "sum(x) / n over dims", .node_of = mean_node,
              .shape = rg_reduce_shape, .grad = { RG_RULE(0, mean_rule) }, REDUCE_SAMPLES);
 
@@ -120,7 +118,6 @@ static bool mean_check(rg_tensor *x) {
     return rg_fail(RG_RUNTIME_ERROR, NULL, "mean(): could not infer output dtype. Input dtype must be either a "
                    "floating point or complex dtype. Got: %s", rg_scalar_name(x->dtype));
 }
-
 RG_REDUCE(mean, RG_EVERY_DIM, mean_check(x))
 
 /* ---- prod: gx = g y / x; where x has zeros, g times the product of the others -------------- */
@@ -141,7 +138,6 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *others = rg_mul(rg_cumprod_before(line, dim, false), rg_cumprod_before(line, dim, true));
     return rg_mul(g, flat ? rg_view_as(others, x) : others);
 }
-
 RG_REDUCTION(prod, (k_reduce(K_PROD, y, x, a->dims), true), .doc = "the product of x over a dim",
              .node_of = prod_node, .shape = reduce_shape_sum, .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, prod_rule) },
              RG_SAMPLES({ "z(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "z(2,3,4)", RG_REDUCE_ATTR(2) },
@@ -155,7 +151,6 @@ static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;
     return rg_reduce_shape(c);
 }
-
 RG_REDUCTION(any, k_any(y, x, a->dims, false), .doc = "is any x over dims not 0?", .shape = any_shape,
              REDUCE_SAMPLES);
 RG_REDUCTION(all, k_any(y, x, a->dims, true), .doc = "is every x over dims not 0?", .shape = any_shape,
@@ -200,7 +195,6 @@ RULE(std_rule, xy, x ? var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq
     RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(RG_UNNAMED, .p = 1) }, { "d(2,3,4)", RG_REDUCE_ATTR(2) }, \
                { "d(2,3,4)", RG_REDUCE_ATTR(5, .keepdim = true, .p = 1) },                      \
                { "d(5,19)", RG_REDUCE_ATTR(2, .keepdim = true, .p = 0.5) }, { "(0,3)", RG_REDUCE_ATTR(2, .p = 1) })
-
 RG_REDUCTION(var, k_var(y, x, a->dims, a->p, false), .doc = "sum((x - mean)^2) / (n - correction) over dims",
              .node = "VarBackward0", .shape = var_shape, .grad = { RG_RULE(RG_IN(0), var_rule) }, VAR_SAMPLES);
 RG_REDUCTION(std, k_var(y, x, a->dims, a->p, true), .doc = "sqrt(var(x)) over dims",

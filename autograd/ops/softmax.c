@@ -41,7 +41,6 @@ static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rg_saved_output(s);
     return rg_mul(y, rg_sub(g, rg_sum_dim(rg_mul(g, y), RG_ATTR(s, softmax)->dim, true)));
 }
-
 RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", SOFTMAX_ROW(softmax, softmax_rule));
 
 /* The same, with 0 for a row that is -inf throughout, which attention masks out. */
@@ -59,6 +58,5 @@ rg_tensor *rg_safe_softmax(rg_tensor *x, int dim) { return softmax_apply("softma
 static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g) {
     return rg_sub(g, rg_mul(rg_exp(rg_saved_output(s)), rg_sum_dim(g, RG_ATTR(s, softmax)->dim, true)));
 }
-
 RG_OP(log_softmax, .doc = "x - ln sum(e^x) along dim", .node = "LogSoftmaxBackward0", SOFTMAX_ROW(log_softmax, log_softmax_rule));
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim) { return softmax_apply("log_softmax", &rg_op_log_softmax, x, dim); }

@@ -150,7 +150,6 @@ static bool nonzero_make(rg_call *c) {
     k_nonzero(y, x);
     return true;
 }
-
 RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
@@ -187,7 +186,6 @@ static bool searchsorted_forward(rg_call *c) {
     rg_release(values);
     return sorted && values;
 }
-
 RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2, .typing = RG_PROMOTED,
       .attr_size = sizeof(struct searchsorted_attr), .shape = searchsorted_shape, .forward = searchsorted_forward,
       RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) }, { "(2,3,4) (2,3,2)", RG_A(searchsorted, true) },

@@ -127,7 +127,6 @@ static bool index_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 }
 
 #define INDEX_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_IN(4) | RG_IN(5) | RG_IN(6) | RG_IN(7) | RG_IN(8))
-
 RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims", .node = "IndexBackward0",
       .shape = index_shape, .forward = index_forward,
       .grad = { RG_RULE_INTO(INDEX_NEEDS, index_rule, index_into) },
@@ -152,7 +151,6 @@ static rg_tensor *unindex_rule(const rg_step *s, rg_tensor *g) {
     if (!index_saved(s, in, 1)) return NULL;
     return rg_apply(&rg_op_index, &RG_ATTR(s, unindex)->at, sizeof(struct index_attr), s->n_in, in);
 }
-
 RG_OP(unindex, .attr_size = sizeof(struct unindex_attr), .doc = "zeros with x added at index tensors",
       .node = "IndexPutBackward0", .shape = unindex_shape, .forward = unindex_forward,
       .grad = { RG_RULE(INDEX_NEEDS, unindex_rule) },
@@ -460,7 +458,6 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     size_t size = offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
     return in[1] ? rg_apply(s->op, a, size, s->n_in, in) : NULL;
 }
-
 RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards",
       .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },

@@ -24,7 +24,6 @@ static bool where_shape(rg_call *c) {
     c->out[0]->dtype = c->in[1]->dtype;
     return rg_shape_broadcast(c);
 }
-
 RULE(where_rule_a, condition, rg_where(condition, g, 0))
 RULE(where_rule_b, condition, rg_where(condition, 0, g))
 RG_OP(where, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3, .typing = RG_PROMOTED,
@@ -155,7 +154,6 @@ static bool lerp_shape(rg_call *c) {
     RG_REFUSE_DTYPE(!rg_is_float(c->in[0]->dtype), "lerp", RG_ATTR(c, lerp)->cpu, c->in[0]->dtype);
     return rg_shape_broadcast(c);
 }
-
 RULE(lerp_rule_a, c, rg_mul(g, rg_sub(1, c)))
 RULE(lerp_rule_b, c, rg_mul(g, c))
 RULE(lerp_rule_weight, ab, rg_mul(g, rg_sub(b, a)))

@@ -12,7 +12,6 @@ static bool neg_shape(rg_call *c) {
               "instead.");
     return rg_shape_same(c);
 }
-
 ELEMENTWISE(neg, "Neg", "-x", RG_AS_GIVEN, neg_shape, g, rg_mul(g, -1), SAMPLES_1("", NULL))
 INPLACE_1(neg)
 
@@ -36,7 +35,6 @@ static bool square_shape(rg_call *c)                    /* rg_square makes an in
               "type Bool");
     return rg_shape_same(c);
 }
-
 RULE(square_rule, x, rg_mul(g, rg_mul(x, 2)))
 RG_OP(square, .doc = "x^2", .node = "PowBackward0", .n_in = 1, .inplace = true, .shape = square_shape,
       .kernel = &k_square, .grad = { RULED(square_rule) }, SAMPLES_1("", NULL));
@@ -60,7 +58,6 @@ static bool round_decimals_forward(rg_call *c) {
     k_run_with(decimals > 0 ? &k_round_up : &k_round_down, c->out[0], c->in, ten);
     return true;
 }
-
 RULE(round_decimals_rule, g, rg_zeros_like(g))
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1, .inplace = true,
       .attr_size = sizeof(struct round_decimals_attr), .shape = round_decimals_shape,

@@ -55,7 +55,6 @@ static bool expand_view(rg_call *c) {
     }
     return view_end(c);
 }
-
 RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", VIEW_ROW(expand, rg_rule_same),
       RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(2, 3)) }, { "(2,1)", RG_A(expand, RG_D(4, -1, 3)) },
                  { "()", RG_A(expand, RG_D(2)) }, { "()", RG_A(expand, RG_D()) },
@@ -130,7 +129,6 @@ static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 #define PART_ROW(name) .node = name, .node_of = rg_named, .attr_size = sizeof(rg_part), .n_in = 1, .view = part_view
 #define PART(inputs, ...) { inputs, &(const rg_part){ __VA_ARGS__ } }          /* a sample */
 #define PART_GRAD .grad = { RG_RULE_INTO(0, part_rule, part_into) }
-
 RG_OP(select, .doc = "x at one index of dim", PART_ROW("SelectBackward0"), PART_GRAD,
       RG_SAMPLES(PART("(2,3)", RG_PART_INDEX(0, 1)), PART("(2,3,4)", RG_PART_INDEX(1, 0)),
                  PART("(3)", RG_PART_INDEX(0, 2)), PART("(2,0)", RG_PART_INDEX(0, 1))));
@@ -181,7 +179,6 @@ static bool diagonal_copy_forward(rg_call *c) {
     rg_copy_elements(c->out[0], &part);
     return true;
 }
-
 RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr_size = sizeof(rg_part),
       .node = "DiagonalBackward0_copy", .n_in = 1, .shape = diagonal_copy_shape, .forward = diagonal_copy_forward,
       PART_GRAD, RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),
@@ -292,7 +289,6 @@ static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g) {
     g = rg_expand(g, a.at.length);
     return g ? RG_APPLY(unslice, &a, g) : NULL;
 }
-
 RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, .shape = trace_shape,
       .forward = trace_forward, .grad = { RG_RULE(0, trace_rule) },
       RG_SAMPLES({ "(3,3)", NULL }, { "(2,4)", NULL }, { "(0,3)", NULL }));
@@ -400,7 +396,6 @@ static rg_tensor *permute_rule(const rg_step *s, rg_tensor *g) {
     VIEW_ROW(permute, permute_rule),                                                                              \
     RG_SAMPLES({ "(2,3)", RG_A(permute, RG_D(1, 0)) }, { "()", RG_A(permute, RG_D()) },                           \
                { "(2,3,4)", RG_A(permute, RG_D(2, 0, 1)) }, { "(0,3)", RG_A(permute, RG_D(1, 0)) })
-
 RG_OP(permute, .doc = "x with its dims in another order", .node = "PermuteBackward0", PERMUTE_ROW);
 RG_OP(transpose, .doc = "x with two dims exchanged", .node = "TransposeBackward0", PERMUTE_ROW);
 RG_OP(t, .doc = "a matrix with its dims exchanged; a vector as it is", .node = "TBackward0", PERMUTE_ROW);
@@ -496,7 +491,6 @@ static bool squeeze_view(rg_call *c) {
     }
     return rg_view_end(c);
 }
-
 RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .node_of = rg_named, VIEW_ROW(squeeze, view_rule),
       RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, NULL, UINT32_MAX) }, { "(2,1,3,1)", RG_A(squeeze, NULL, 2) },
                  { "(2,3)", RG_A(squeeze, NULL, 1) }, { "()", RG_A(squeeze, NULL, UINT32_MAX) },
@@ -550,7 +544,6 @@ static bool reshape_view(rg_call *c) {
     if (RG_ATTR(c, reshape)->own) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
-
 RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = rg_named, VIEW_ROW(reshape, view_rule),
       .some_strides = true,
       RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
