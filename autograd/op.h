@@ -115,8 +115,10 @@ extern const int rg_n_ops;
 #define RG_A(ident, ...)    &(const struct ident##_attr){ __VA_ARGS__ }
 #define RG_D(...)           { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } }    /* dims in RG_A */
 #define RG_ATTR(s, ident)   ((const struct ident##_attr *)(s)->attr)
-/* In a row: attributes that begin with torch's name of the node, or NULL. */
-#define RG_NAMED(ident)     .node_of = rg_named, .attr_size = sizeof(struct ident##_attr)
+/* In a row: shape and forward by the op's name; attributes; those that begin with torch's name of the node, or NULL. */
+#define RG_MADE(ident)      .shape = ident##_shape, .forward = ident##_forward
+#define RG_WITH(ident)      .attr_size = sizeof(struct ident##_attr)
+#define RG_NAMED(ident)     RG_WITH(ident), .node_of = rg_named
 static inline const char *rg_named(const void *attr) { return *(const char *const *)attr; }
 struct rg_no_attr { char none[0]; };
 #define RG_IS(op, ident)    ((op)->name == rg_op_##ident.name)  /* of a copy of the row, too, as tests make */

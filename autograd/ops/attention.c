@@ -56,9 +56,9 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3))
-RG_OP(attention, .attr_size = sizeof(struct attention_attr), .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size)",
+RG_OP(attention, RG_WITH(attention), .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size)",
       .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .optional = RG_IN(3), .typing = RG_PROMOTED,
-      .shape = attention_shape, .forward = attention_forward, .fused = attention_fused,
+      RG_MADE(attention), .fused = attention_fused,
       .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q), RG_RULE(ATTENTION_NEEDS, attention_rule_k),
                 RG_RULE(ATTENTION_NEEDS, attention_rule_v), RG_NO_RULE },
       RG_SAMPLES({ "(2,2,3,4) (2,2,5,4) (2,2,5,4) -", RG_A(attention, { 0.5, false }) },

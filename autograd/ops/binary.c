@@ -192,8 +192,7 @@ static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g) {
 #define NEEDS_aby (NEEDS_ab | NEEDS_y)
 #define BIND_aby  BIND_ab BIND_y
 RULE(pow_rule_b, aby, rg_where(rg_logical_and(rg_eq(a, 0), rg_ge(b, 0)), 0, rg_mul(g, rg_mul(y, rg_log(a)))))
-RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .inplace = true, .shape = pow_shape,
-      .forward = pow_forward, .grad = { RG_RULE(NEEDS_ab, pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
+RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .inplace = true, RG_MADE(pow), .grad = { RG_RULE(NEEDS_ab, pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
 FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
 
 /* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------- */

@@ -18,7 +18,7 @@ static bool to_forward(rg_call *c) {
     return true;
 }
 RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
-      .shape = to_shape, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
+      RG_MADE(to), .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", RG_A(to, NULL, RG_FLOAT64) }, { "()", RG_A(to, NULL, RG_FLOAT64) },
                  { "(0,2)", RG_A(to, NULL, RG_FLOAT64) }));
 
@@ -91,8 +91,8 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g) {
     rg_dims mine = rg_input_dims(s, s->input);
     return mine.n == 1 && mine.v[0] == 0 ? RG_NONE : rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
-RG_OP(cat, .attr_size = sizeof(struct cat_attr), .doc = "tensors joined along dim", .node = "CatBackward0",
-      .typing = RG_PROMOTED, .shape = cat_shape, .forward = cat_forward, .grad = { RG_RULE(0, cat_rule) },
+RG_OP(cat, RG_WITH(cat), .doc = "tensors joined along dim", .node = "CatBackward0",
+      .typing = RG_PROMOTED, RG_MADE(cat), .grad = { RG_RULE(0, cat_rule) },
       RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat, 0, { 0, 2 }) }, { "(2,3) (2,1) (2,2)", RG_A(cat, 1, { 0, 3, 4 }) },
                  { "(0) (2,2)", RG_A(cat, 0, { 0, 0 }) }, { "(0,3) (2,3)", RG_A(cat, 0, { 0, 0 }) }));
 
@@ -170,9 +170,8 @@ static bool stack_forward(rg_call *c) {
 static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) {
     return rg_select(g, RG_ATTR(s, stack)->dim, s->input);
 }
-RG_OP(stack, .attr_size = sizeof(struct stack_attr), .doc = "tensors joined along a new dim",
-      .node = "StackBackward0", .typing = RG_PROMOTED, .shape = stack_shape, .forward = stack_forward,
-      .grad = { RG_RULE(0, stack_rule) },
+RG_OP(stack, RG_WITH(stack), .doc = "tensors joined along a new dim", .node = "StackBackward0",
+      .typing = RG_PROMOTED, RG_MADE(stack), .grad = { RG_RULE(0, stack_rule) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(stack, 0) }, { "(2,3) (2,3) (2,3)", RG_A(stack, 1) },
                  { "(2,3)", RG_A(stack, 2) }, { "() ()", RG_A(stack, 0) }, { "(0) (0)", RG_A(stack, 0) }));
 
@@ -249,9 +248,8 @@ static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     }
     return rg_reshape_dims(g, shape);
 }
-RG_OP(repeat, .attr_size = sizeof(struct repeat_attr), .doc = "x over and over, so often along each dim",
-      .node = "RepeatBackward0", .n_in = 1, .shape = repeat_shape, .forward = repeat_forward,
-      .grad = { RG_RULE(0, repeat_rule) },
+RG_OP(repeat, RG_WITH(repeat), .doc = "x over and over, so often along each dim", .node = "RepeatBackward0",
+      .n_in = 1, RG_MADE(repeat), .grad = { RG_RULE(0, repeat_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(repeat, RG_D(2, 3)) }, { "(2,1,3)", RG_A(repeat, RG_D(2, 1, 3, 2)) },
                  { "()", RG_A(repeat, RG_D(3)) }, { "()", RG_A(repeat, RG_D()) },
                  { "(2,3)", RG_A(repeat, RG_D(0, 1)) }, { "(0,3)", RG_A(repeat, RG_D(2, 2)) }));
@@ -287,7 +285,7 @@ static bool flip_forward(rg_call *c) {
 }
 
 static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) { return RG_APPLY(flip, RG_ATTR(s, flip), g); }
-RG_OP(flip, .attr_size = sizeof(struct flip_attr), .doc = "x backwards along some dims", .node = "FlipBackward0",
+RG_OP(flip, RG_WITH(flip), .doc = "x backwards along some dims", .node = "FlipBackward0",
       .n_in = 1, .shape = rg_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
                  { "(0,3)", RG_A(flip, 3) }));
@@ -332,9 +330,8 @@ static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g) {
         if (a.shift[d]) a.shift[d] = (a.flat ? g->numel : g->size[d]) - a.shift[d];
     return RG_APPLY(roll, &a, g);
 }
-RG_OP(roll, .attr_size = sizeof(struct roll_attr), .doc = "y[(i + shift) mod n] = x[i] along some dims",
-      .node = "RollBackward0", .n_in = 1, .shape = rg_shape_same, .forward = roll_forward,
-      .grad = { RG_RULE(0, roll_rule) },
+RG_OP(roll, RG_WITH(roll), .doc = "y[(i + shift) mod n] = x[i] along some dims", .node = "RollBackward0",
+      .n_in = 1, .shape = rg_shape_same, .forward = roll_forward, .grad = { RG_RULE(0, roll_rule) },
       RG_SAMPLES({ "(5,3)", RG_A(roll, false, { 2, 0 }) }, { "(2,3,4)", RG_A(roll, false, { 1, 0, 3 }) },
                  { "(2,3)", RG_A(roll, true, { 4 }) }, { "()", RG_A(roll, true, { 0 }) },
                  { "(0,3)", RG_A(roll, false, { 0, 1 }) }));
@@ -382,7 +379,7 @@ static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
 }
 
 #define TRIL_ROW                                                                                                  \
-    .attr_size = sizeof(struct tril_attr), .n_in = 1, .shape = tril_shape, .forward = tril_forward,               \
+    RG_WITH(tril), .n_in = 1, RG_MADE(tril),               \
     .grad = { RG_RULE(0, tril_rule) },                                                                            \
     RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) },           \
                { "(2,2)", RG_A(tril, 7) }, { "(0,3)", RG_A(tril, 0) })
@@ -505,7 +502,7 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     return g;
 }
 RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
-      .node = "ConstantPadNdBackward0", .n_in = 1, .shape = pad_shape, .forward = pad_forward,
+      .node = "ConstantPadNdBackward0", .n_in = 1, RG_MADE(pad),
       .grad = { RG_RULE(0, pad_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(pad, NULL, RG_D(1, 2), RG_CONSTANT, 0.5) },
                  { "(2,3,4)", RG_A(pad, NULL, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },

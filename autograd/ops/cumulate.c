@@ -39,7 +39,7 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
 RULE(cumsum_rule, g, cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATTR(s, cumsum)->reverse))
 
 #define CUMULATE_ROW                                                                                          \
-    .n_in = 1, .shape = cumulate_shape, .forward = cumulate_forward, .attr_size = sizeof(struct cumsum_attr), \
+    .n_in = 1, RG_MADE(cumulate), RG_WITH(cumsum), \
     RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) },                     \
                { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },                         \
                { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
@@ -61,7 +61,7 @@ static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_mul(recurrence_rule_b(s, g), cumulate_shift(y, a->dim, a->reverse, 0));
 }
 RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0", .n_in = 2,
-      .shape = rg_shape_same, .forward = cumulate_forward, .attr_size = sizeof(struct cumsum_attr),
+      .shape = rg_shape_same, .forward = cumulate_forward, RG_WITH(cumsum),
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a), RG_RULE(RG_IN(0), recurrence_rule_b) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4) (2,3,4)", RG_A(cumsum, 1, true) },
                  { "() ()", RG_A(cumsum, 0, false) }, { "(0,3) (0,3)", RG_A(cumsum, 1, false) }));

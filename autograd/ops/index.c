@@ -333,8 +333,8 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_copy_elements(&row, kept);
     return true;
 }
-RG_OP(embedding, .attr_size = sizeof(struct embedding_attr), .doc = "the rows of a table at the indices",
-      .node = "EmbeddingBackward0", .n_in = 2, .shape = embedding_shape, .forward = embedding_forward,
+RG_OP(embedding, RG_WITH(embedding), .doc = "the rows of a table at the indices",
+      .node = "EmbeddingBackward0", .n_in = 2, RG_MADE(embedding),
       .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
       RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (8,2)", RG_A(embedding, 6) },
                  { "i3() (3,2)", RG_A(embedding, -1) }, { "i1(0,2) (3,2)", RG_A(embedding, -1) },

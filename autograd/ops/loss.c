@@ -133,7 +133,7 @@ static bool loss_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define LOSS_ROW(needs)                                                                         \
-    .attr_size = sizeof(struct loss_attr), .typing = RG_PROMOTED, .shape = loss_shape, .forward = loss_forward, .fused = loss_fused, \
+    RG_WITH(loss), .typing = RG_PROMOTED, RG_MADE(loss), .fused = loss_fused, \
     .grad = { RG_RULE(needs, loss_rule_x), RG_RULE(needs, loss_rule_t) }
 #define LOSS_SAMPLES(c)                                                                         \
     RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) }, { "d(2,2,3) z(3)", RG_A(loss, RG_SUM, c) },    \
@@ -334,7 +334,7 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     return true;
 }
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
-      .optional = RG_IN(2), .shape = nll_loss_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
+      .optional = RG_IN(2), RG_MADE(nll_loss), .fused = nll_loss_fused,
       .grad = { RG_RULE(RG_IN(1) | RG_IN(2), nll_loss_rule), RG_NO_RULE, RG_NO_RULE },
       RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) }, { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
                  { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, NULL, 3, 4, -100, RG_EACH) }, { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_SUM) },

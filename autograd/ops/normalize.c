@@ -99,7 +99,7 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define NORM_ROW                                                                                \
-    .attr_size = sizeof(struct norm_attr), .shape = rg_shape_same, .forward = norm_forward, .fused = norm_fused, \
+    RG_WITH(norm), .shape = rg_shape_same, .forward = norm_forward, .fused = norm_fused, \
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), RG_RULE(0, norm_rule_bias) }
 RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims", .node = "NativeLayerNormBackward0",
       .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,

@@ -197,9 +197,8 @@ RULE(std_rule, xy, x ? var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq
                { "d(5,19)", RG_REDUCE_ATTR(2, .keepdim = true, .p = 0.5) }, { "(0,3)", RG_REDUCE_ATTR(2, .p = 1) })
 RG_REDUCTION(var, k_var(y, x, a->dims, a->p, false), .doc = "sum((x - mean)^2) / (n - correction) over dims",
              .node = "VarBackward0", .shape = var_shape, .grad = { RG_RULE(RG_IN(0), var_rule) }, VAR_SAMPLES);
-RG_REDUCTION(std, k_var(y, x, a->dims, a->p, true), .doc = "sqrt(var(x)) over dims",
-             .node = "StdBackward0", .shape = var_shape, .grad = { RULED(std_rule) },
-             VAR_SAMPLES);
+RG_REDUCTION(std, k_var(y, x, a->dims, a->p, true), .doc = "sqrt(var(x)) over dims", .node = "StdBackward0",
+             .shape = var_shape, .grad = { RULED(std_rule) }, VAR_SAMPLES);
 
 #define REDUCE_VAR(f)                                                                           \
     rg_tensor *rg_##f(rg_tensor *x) { return rg_##f##_dims(x, rg_no_dims, 1, false); }          \

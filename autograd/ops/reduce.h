@@ -32,7 +32,7 @@ rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse);  /* cumulate.
         rg_tensor *y = c->out[0], *x = c->in[0];                                                \
         return kernel;                                                                          \
     }                                                                                           \
-    RG_OP(f, .n_in = 1, .attr_size = sizeof(struct reduce_attr), .forward = f##_forward, __VA_ARGS__)
+    RG_OP(f, .n_in = 1, RG_WITH(reduce), .forward = f##_forward, __VA_ARGS__)
 
 /* The public functions over everything, several dims, one. check: can x be reduced over dims?
  * none: what no dims in the list mean. */

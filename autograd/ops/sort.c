@@ -26,7 +26,7 @@ static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
 }
 
 #define SORT_ROW                                                                                                \
-    .attr_size = sizeof(struct sort_attr), .n_in = 1, .n_out = 2, .shape = sort_shape, .forward = sort_forward, \
+    RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(sort), \
     .grad = { RG_RULE(RG_OUT(1), sort_rule) }
 RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
       RG_SAMPLES({ "d(2,3)", RG_A(sort, .dim = 1) }, { "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
@@ -103,7 +103,7 @@ static bool unique_make(rg_call *c) {
 }
 
 #define UNIQUE_ROW(torch_name)                                                                  \
-    .n_in = 1, .n_out = 3, .attr_size = sizeof(struct unique_attr), .view = unique_make,        \
+    .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make,        \
     .no_grad = "the derivative for '" torch_name "' is not implemented. "                       \
                "(which values are equal is no smooth function of them)"
 RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0",
@@ -187,7 +187,7 @@ static bool searchsorted_forward(rg_call *c) {
     return sorted && values;
 }
 RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2, .typing = RG_PROMOTED,
-      .attr_size = sizeof(struct searchsorted_attr), .shape = searchsorted_shape, .forward = searchsorted_forward,
+      RG_WITH(searchsorted), RG_MADE(searchsorted),
       RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) }, { "(2,3,4) (2,3,2)", RG_A(searchsorted, true) },
                  { "(4) ()", RG_A(searchsorted, true) }, { "(0) (3)", RG_A(searchsorted, false) }));
 

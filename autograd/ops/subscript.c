@@ -128,8 +128,7 @@ static bool index_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 
 #define INDEX_NEEDS (RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_IN(4) | RG_IN(5) | RG_IN(6) | RG_IN(7) | RG_IN(8))
 RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims", .node = "IndexBackward0",
-      .shape = index_shape, .forward = index_forward,
-      .grad = { RG_RULE_INTO(INDEX_NEEDS, index_rule, index_into) },
+      RG_MADE(index), .grad = { RG_RULE_INTO(INDEX_NEEDS, index_rule, index_into) },
       RG_SAMPLES({ "(5,3) i5(4)", RG_A(index, .dim = { 0 }) },
                  { "(2,3,4) i2(2,1) i4(3)", RG_A(index, .dim = { 0, 2 }) },
                  { "(2,3,4,2) i3(2) i4(2)", RG_A(index, .dim = { 1, 2 }) },
@@ -151,9 +150,8 @@ static rg_tensor *unindex_rule(const rg_step *s, rg_tensor *g) {
     if (!index_saved(s, in, 1)) return NULL;
     return rg_apply(&rg_op_index, &RG_ATTR(s, unindex)->at, sizeof(struct index_attr), s->n_in, in);
 }
-RG_OP(unindex, .attr_size = sizeof(struct unindex_attr), .doc = "zeros with x added at index tensors",
-      .node = "IndexPutBackward0", .shape = unindex_shape, .forward = unindex_forward,
-      .grad = { RG_RULE(INDEX_NEEDS, unindex_rule) },
+RG_OP(unindex, RG_WITH(unindex), .doc = "zeros with x added at index tensors", .node = "IndexPutBackward0",
+      RG_MADE(unindex), .grad = { RG_RULE(INDEX_NEEDS, unindex_rule) },
       RG_SAMPLES({ "(4,3) i5(4)", RG_A(unindex, { .dim = { 0 } }, RG_D(5, 3)) },
                  { "(2,3,3) i2(2,1) i4(3)", RG_A(unindex, { .dim = { 0, 2 } }, RG_D(2, 3, 4)) },
                  { "(0,2) i3(0)", RG_A(unindex, { .dim = { 0 } }, RG_D(3, 2)) }));
@@ -458,15 +456,13 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     size_t size = offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
     return in[1] ? rg_apply(s->op, a, size, s->n_in, in) : NULL;
 }
-RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards",
-      .inplace = true, .shape = rg_shape_same, .forward = set_item_forward,
+RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards", .inplace = true,
+      .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
       RG_SAMPLES({ "(2,3) (3)", RG_A(set_item, .n_steps = 1, .step = { { RG_PART_INDEX(0, 1) } }) },
-                 { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2,
-                                         .step = { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
+                 { "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2, .step = { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
                  { "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
-                 { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
-                                               .step = { { RG_PART_INDEX(0, 0) } }) },
+                 { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1, .step = { { RG_PART_INDEX(0, 0) } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
 /* The value as it goes there: without leading dims of size 1, expanded, converted. */

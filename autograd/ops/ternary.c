@@ -63,8 +63,7 @@ static bool masked_fill_forward(rg_call *c) {
 RULE(masked_fill_rule_x, mask, rg_masked_fill(g, mask, 0))
 RULE(masked_fill_rule_value, mask, rg_sum(rg_where(mask, g, 0)))
 #define MASKED_A RG_A(masked_fill, "MaskedFillBackward1", false)
-RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), .inplace = true, .shape = masked_fill_shape,
-      .forward = masked_fill_forward, .grad = { RULED(masked_fill_rule_x), RG_NO_RULE, RULED(masked_fill_rule_value) },
+RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), .inplace = true, RG_MADE(masked_fill), .grad = { RULED(masked_fill_rule_x), RG_NO_RULE, RULED(masked_fill_rule_value) },
       RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_A }, { "(2,1,3) b(4,1) ()", MASKED_A }, { "(3) b(2,3) ()", MASKED_A },
                  { "() b() ()", MASKED_A }, { "(0,3) b(3) ()", MASKED_A }));
 
@@ -117,7 +116,7 @@ RULE(clamp_rule_high, bounds, rg_where(low == RG_NONE ? rg_gt(x, high)
 
 #define CLAMP_A RG_A(clamp, "ClampBackward1", false)
 RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typing = RG_PROMOTED,
-      .optional = RG_IN(1) | RG_IN(2), .inplace = true, .shape = clamp_shape, .forward = clamp_forward,
+      .optional = RG_IN(1) | RG_IN(2), .inplace = true, RG_MADE(clamp),
       .grad = { RULED(clamp_rule_x), RULED(clamp_rule_low), RULED(clamp_rule_high) },
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
                  { "() - ()", CLAMP_A }, { "(0,3) (3) (1)", CLAMP_A }));
@@ -185,7 +184,7 @@ struct addc_attr { double k[3]; };                      /* as a loop takes them 
     RULE(ident##_rule_x, g, g)                                                                  \
     RULE(ident##_rule_b, of_b, gb)                                                              \
     RULE(ident##_rule_c, of_c, gc)                                                              \
-    RG_OP(ident, .doc = formula, .node = Node, .n_in = 3, .attr_size = sizeof(struct addc_attr), .inplace = true, \
+    RG_OP(ident, .doc = formula, .node = Node, .n_in = 3, RG_WITH(addc), .inplace = true, \
           .typing = RG_PROMOTED, .shape = shape_, .forward = ident##_forward,                   \
           .grad = { RULED(ident##_rule_x), RULED(ident##_rule_b), RULED(ident##_rule_c) },      \
           SAMPLES_3(kind, RG_A(addc, .k = { 1.5 })))
@@ -239,8 +238,7 @@ RULE(replace_rule_x, g, rg_zeros_like(g))
 RULE(replace_rule_source, g, g)
 #define REPLACE_A RG_A(replace, "CopyBackwards")
 RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, RG_NAMED(replace), .inplace = true,
-      .shape = replace_shape, .forward = replace_forward,
-      .grad = { RULED(replace_rule_x), RULED(replace_rule_source) },
+      RG_MADE(replace), .grad = { RULED(replace_rule_x), RULED(replace_rule_source) },
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE_A }, { "(2,4,3) (4,1)", REPLACE_A }, { "(3) ()", REPLACE_A },
                  { "() ()", REPLACE_A }, { "(0,3) (3)", REPLACE_A }));
 

@@ -60,8 +60,7 @@ static bool round_decimals_forward(rg_call *c) {
 }
 RULE(round_decimals_rule, g, rg_zeros_like(g))
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1, .inplace = true,
-      .attr_size = sizeof(struct round_decimals_attr), .shape = round_decimals_shape,
-      .forward = round_decimals_forward, .grad = { RULED(round_decimals_rule) },
+      RG_WITH(round_decimals), RG_MADE(round_decimals), .grad = { RULED(round_decimals_rule) },
       RG_SAMPLES({ "z(2,3)", RG_A(round_decimals, 0) }, { "z()", RG_A(round_decimals, -1) },
                  { "z(0,3)", RG_A(round_decimals, 1) }));
 

@@ -11,7 +11,7 @@ static bool view_end(rg_call *c) {
 }
 
 #define VIEW_ROW(ident, rule_) \
-    .attr_size = sizeof(struct ident##_attr), .n_in = 1, .view = ident##_view, .grad = { RG_RULE(0, rule_) }
+    RG_WITH(ident), .n_in = 1, .view = ident##_view, .grad = { RG_RULE(0, rule_) }
 
 static rg_tensor *view_rule(const rg_step *s, rg_tensor *g) { return rg_reshape_dims(g, rg_input_dims(s, 0)); }
 
@@ -162,7 +162,7 @@ static bool unslice_forward(rg_call *c) {
 
 static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) { return rg_part_of(g, &RG_ATTR(s, unslice)->at); }
 RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBackward0", RG_NAMED(unslice),
-      .n_in = 1, .shape = unslice_shape, .forward = unslice_forward, .grad = { RG_RULE(0, unslice_rule) },
+      .n_in = 1, RG_MADE(unslice), .grad = { RG_RULE(0, unslice_rule) },
       RG_SAMPLES({ "(3)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 3)) },
                  { "(2,2)", RG_A(unslice, { RG_PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
                  { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
@@ -180,9 +180,8 @@ static bool diagonal_copy_forward(rg_call *c) {
     return true;
 }
 RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own", .attr_size = sizeof(rg_part),
-      .node = "DiagonalBackward0_copy", .n_in = 1, .shape = diagonal_copy_shape, .forward = diagonal_copy_forward,
-      PART_GRAD, RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),
-                            PART("(0,4)", RG_PART_DIAGONAL(0, 1, 0, 0))));
+      .node = "DiagonalBackward0_copy", .n_in = 1, RG_MADE(diagonal_copy), PART_GRAD,
+      RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)), PART("(0,4)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
 rg_tensor *rg_unsqueeze(rg_tensor *x, int dim) {
     rg_part p = { RG_PART_NEW(0) };
@@ -289,8 +288,7 @@ static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g) {
     g = rg_expand(g, a.at.length);
     return g ? RG_APPLY(unslice, &a, g) : NULL;
 }
-RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, .shape = trace_shape,
-      .forward = trace_forward, .grad = { RG_RULE(0, trace_rule) },
+RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, RG_MADE(trace), .grad = { RG_RULE(0, trace_rule) },
       RG_SAMPLES({ "(3,3)", NULL }, { "(2,4)", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_trace(rg_tensor *x) { return RG_APPLY(trace, RG_NO_ATTR, x); }
 
