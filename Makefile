@@ -37,7 +37,7 @@ CXX         := $(if $(findstring clang,$(CC)),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-.PHONY: all demo notebooks test-notebooks test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
+.PHONY: all demo notebooks test-notebooks test-examples test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -49,7 +49,7 @@ help:
 ## all        the static and the shared library, in build/
 ## test       every test, with what it needs installed first
 test: deps
-	@$(MAKE) --no-print-directory run-tests test-notebooks
+	@$(MAKE) --no-print-directory run-tests test-notebooks test-examples
 
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 	@tests/run $(TESTS) $(CXXTEST)
@@ -61,7 +61,7 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 ## asan       every test under AddressSanitizer and UBSan
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
-	    CFLAGS="$(SANITIZE)" run-tests test-notebooks
+	    CFLAGS="$(SANITIZE)" run-tests test-notebooks test-examples
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
@@ -141,6 +141,10 @@ test-notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
 	    $(BUILD)/examples/notebooks/$$n | diff - tests/notebooks/$$n.txt || exit 1; done
 	@echo "notebooks: $(words $(NOTEBOOKS)) as the originals"
 
+# The other examples, quickly: what they say, and how they refuse.
+test-examples: $(EXAMPLES)
+	@tests/examples $(BUILD)
+
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared
 	@tests/bench/run $^ $(ROWS)
@@ -159,9 +163,9 @@ docs: $(BUILD)/tests/docs/ops
 $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
-## demo       nothing yet: a layer to train comes with the modules
-demo:
-	@echo "make demo: there is no layer to train yet; modules come next"
+## demo       trains a self-attention layer, with pictures; ARGS="'Another sentence to learn' --steps 600"
+demo: $(BUILD)/examples/train_self_attention
+	@$< --out $(BUILD)/demo $(ARGS)
 
 ## deps       what is missing of: check libstb-dev pkg-config
 deps:
