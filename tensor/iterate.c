@@ -7,6 +7,16 @@
 
 #include <math.h>
 
+int k_set;
+#ifdef __x86_64__
+__attribute__((constructor)) static void choose_set(void) {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
+    k_set = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512vl") ? 2 : 1;
+}
+#endif
+
 static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     int d = w->ndim;
     bool merges = d > 0;                                /* outer step == inner size * inner step? */

@@ -7,6 +7,10 @@
 
 #include "tensor/internal.h"
 
+/* Which of a kernel's loops to run, of those for several instruction sets (see sets.h): 0 any processor's, 1 AVX2's and FMA's,
+ * 2 AVX-512's. All give the same bits. */
+extern int k_set;
+
 /* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one. */
 typedef struct rg_kernel { int n; rg_loop *by_dtype[4]; } rg_kernel;
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);    /* up to three; NULL: none */

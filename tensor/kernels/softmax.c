@@ -3,6 +3,7 @@
  * dim. A row that lies in one piece is read in lanes; rows that lie side by side
  * (another dim than the last) are done a few dozen at a time, for the cache's sake.
  */
+#ifndef K_SET
 #include "loops.h"
 
 /* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
@@ -14,7 +15,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
 #define SOFTMAX_EACH for (int64_t i = 0; i < c->n; i++) for (int64_t r = 0; r < R; r++)
 
 #define K_SOFTMAX(T)                                                                            \
-    static void softmax_side_##T(const softmax_context *c, int64_t R, T *restrict y, const T *restrict x) \
+    static void K_SET(softmax_side_##T)(const softmax_context *c, int64_t R, T *restrict y, const T *restrict x) \
     {                                                                                           \
         T max[SOFTMAX_SIDE], total[SOFTMAX_SIDE];                                               \
         for (int64_t r = 0; r < R; r++) max[r] = -(T)INFINITY, total[r] = 0;                    \
@@ -28,7 +29,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             if (c->kind != K_LOG_SOFTMAX) y[i * c->y_step + r] = e;                             \
         }                                                                                       \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
-            for (int64_t r = 0; r < R; r++) total[r] = log(total[r]);                           \
+            for (int64_t r = 0; r < R; r++) total[r] = LOG(total[r]);                           \
             SOFTMAX_EACH y[i * c->y_step + r] = x[i * c->x_step + r] - max[r] - total[r];       \
             return;                                                                             \
         }                                                                                       \
@@ -40,13 +41,13 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
         if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                         \
         else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                                     \
     }                                                                                           \
-    static void softmax_row_##T(const softmax_context *c, T *restrict y, const T *restrict x)   \
+    static void K_SET(softmax_row_##T)(const softmax_context *c, T *restrict y, const T *restrict x)   \
     {                                                                                           \
         T max, total;                                                                           \
         K_FOLD(max, c->n, -(T)INFINITY, K_GREATER, x[i]);                                       \
         K_FOLD(total, c->n, 0, K_PLUS, (y[i] = EXP(x[i] - max)));                               \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
-            total = log(total);                                                                 \
+            total = LOG(total);                                                                 \
             for (int64_t i = 0; i < c->n; i++) y[i] = x[i] - max - total;                       \
         } else if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) {                          \
             for (int64_t i = 0; i < c->n; i++) y[i] = 0;                                        \
@@ -55,23 +56,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             for (int64_t i = 0; i < c->n; i++) y[i] *= total;                                   \
         }                                                                                       \
     }                                                                                           \
-    /* The same for many rows, each shorter than the lanes are many: one loop for all exponentials. */ \
-    static void softmax_short_##T(int64_t n, int64_t rows, T *restrict y, const T *restrict x)  \
-    {                                                                                           \
-        for (int64_t r = 0; r < rows; r++) {                                                    \
-            T max = x[r * n];                                                                   \
-            for (int64_t i = r * n + 1; i < r * n + n; i++) max = K_GREATER(max, x[i]);         \
-            for (int64_t i = r * n; i < r * n + n; i++) y[i] = x[i] - max;                      \
-        }                                                                                       \
-        for (int64_t i = 0; i < rows * n; i++) y[i] = EXP(y[i]);                                \
-        for (int64_t r = 0; r < rows; r++) {                                                    \
-            T lane[K_LANES] = { 0 }, *row = y + r * n;                                          \
-            for (int64_t i = 0; i < n; i++) lane[i] = row[i];                                   \
-            K_FOLD_LANES(lane, K_PLUS);                                                         \
-            for (int64_t i = 0; i < n; i++) row[i] *= 1 / lane[0];                              \
-        }                                                                                       \
-    }                                                                                           \
-    static void softmax_##T(char *const p[], const int64_t s[], int64_t rows, const void *context) \
+    static void K_SET(softmax_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
         bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && c->y_step != 1;                   \
@@ -79,13 +64,12 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             const T *x = (const T *)(p[1] + r * s[1]);                                          \
             T *y = (T *)(p[0] + r * s[0]);                                                      \
             R = side ? RG_MIN(rows - r, SOFTMAX_SIDE) : 1;                                      \
-            if (c->short_rows) softmax_short_##T(c->n, R = RG_MIN(rows - r, SOFTMAX_SIDE), y, x); \
-            else if (c->last && c->y_step == 1 && c->x_step == 1) softmax_row_##T(c, y, x);     \
-            else softmax_side_##T(c, R, y, x);                                                  \
+            if (c->last && c->y_step == 1 && c->x_step == 1) K_SET(softmax_row_##T)(c, y, x); \
+            else K_SET(softmax_side_##T)(c, R, y, x);                                        \
         }                                                                                       \
     }                                                                                           \
     /* softmax: y (g - sum(g y)); log_softmax: g - e^y sum(g) */                                \
-    static void softmax_backward_##T(char *const p[], const int64_t s[], int64_t rows, const void *context) \
+    static void K_SET(softmax_backward_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
         bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && s[2] == sizeof(T) && c->y_step != 1; \
@@ -107,8 +91,9 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             }                                                                                   \
         }                                                                                       \
     }
-K_SOFTMAX(float)
-K_SOFTMAX(double)
+
+#define K_FILE "softmax.c"
+#include "sets.h"
 
 /* t without dim, whose step it gives: what remains are the rows. */
 static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step) {
@@ -124,11 +109,12 @@ static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step) {
 
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = x->ndim ? x->size[dim] : 1, .kind = kind, .last = dim >= x->ndim - 1 };
-    rg_loop *loop = x->dtype == RG_FLOAT32 ? softmax_float : softmax_double;
+    static rg_loop *const floats[] = K_SETS(softmax_float), *const shorts[] = K_SETS(softmax_short), *const doubles[] = K_SETS(softmax_double);
+    rg_loop *loop = (x->dtype == RG_FLOAT32 ? floats : doubles)[k_set];
     if (c.last && x->numel && x->flags & y->flags & RG_CONTIGUOUS) {
         int64_t row = c.n * (int64_t)rg_sizeof(x->dtype);
         c.y_step = c.x_step = 1;
-        c.short_rows = c.n <= K_LANES && kind == K_SOFTMAX_PLAIN;
+        if (c.n <= K_LANES && kind != K_SAFE_SOFTMAX && x->dtype == RG_FLOAT32) loop = shorts[k_set];
         loop((char *[]){ y->data, x->data }, (int64_t[]){ row, row }, x->numel / c.n, &c);
         return;
     }
@@ -138,13 +124,81 @@ void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
 
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .kind = kind };
-    rg_loop *loop = y->dtype == RG_FLOAT32 ? softmax_backward_float : softmax_backward_double;
+    static rg_loop *const floats[] = K_SETS(softmax_backward_float), *const doubles[] = K_SETS(softmax_backward_double);
+    static rg_loop *const shorts[] = K_SETS(softmax_backward_short);
+    rg_loop *loop = (y->dtype == RG_FLOAT32 ? floats : doubles)[k_set];
     if (dim >= y->ndim - 1 && y->numel && gx->flags & g->flags & y->flags & RG_CONTIGUOUS) {
         int64_t row = c.n * (int64_t)rg_sizeof(y->dtype);
         c.y_step = c.x_step = c.g_step = 1;
+        if (c.n <= K_LANES && y->dtype == RG_FLOAT32) loop = shorts[k_set];
         loop((char *[]){ gx->data, g->data, y->data }, (int64_t[]){ row, row, row }, y->numel / c.n, &c);
         return;
     }
     rg_tensor rx = softmax_rows(gx, dim, &c.y_step), rg = softmax_rows(g, dim, &c.g_step), ry = softmax_rows(y, dim, &c.x_step);
     if (y->numel) rg_each(3, (rg_tensor *[]){ &rx, &rg, &ry }, loop, &c);
 }
+
+#else
+K_SOFTMAX(float)
+K_SOFTMAX(double)
+
+/* The same for short rows of floats in one piece. A register holds one, two or four: 16, 8 or 4 lanes for each. */
+#ifdef K_WIDE
+#define SHORT_MAX(a, b) _mm512_max_ps(b, a)
+#define SHORT_LANES const int n = (int)c->n, lanes = n > 8 ? 16 : n > 4 ? 8 : 4, held = 16 / lanes; \
+                    const __mmask16 spread = (__mmask16)(((1u << n) - 1) * (lanes == 16 ? 1 : lanes == 8 ? 0x101 : 0x1111))
+#define SHORT_EACH  for (int64_t i = 0, left = rows; left > 0; left -= held, i += held * n)
+#define SHORT_IN    (__mmask16)((1u << RG_MIN(left, held) * n) - 1)
+#define SHORT_LOAD(fill, from) \
+    _mm512_mask_expand_ps(_mm512_set1_ps(fill), spread, _mm512_mask_loadu_ps(_mm512_set1_ps(fill), SHORT_IN, (const float *)(from) + i))
+#define SHORT_STORE(to, v)     _mm512_mask_storeu_ps((float *)(to) + i, SHORT_IN, _mm512_maskz_compress_ps(spread, v))
+/* In every lane the fold of its row's, which is in the order of K_FOLD. */
+#define SHORT_FOLD(v, fold) do {                                                                \
+        if (lanes > 8) v = fold(v, _mm512_shuffle_f32x4(v, v, 0x4e));                           \
+        if (lanes > 4) v = fold(v, _mm512_shuffle_f32x4(v, v, 0xb1));                           \
+        v = fold(v, _mm512_permute_ps(v, 0x4e));                                                \
+        v = fold(v, _mm512_permute_ps(v, 0xb1));                                                \
+    } while (0)
+#define SHORT_MAP(to, f, from) for (int l = 0; l < 16; l++) to[l] = f(from[l])
+
+static void K_SET(softmax_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
+    const softmax_context *c = context;
+    SHORT_LANES;
+    (void)s;
+    SHORT_EACH {
+        __m512 v = SHORT_LOAD(-INFINITY, p[1]), max = v, e, total, ln;
+        SHORT_FOLD(max, SHORT_MAX);
+        v -= max;
+        SHORT_MAP(e, k_expf, v);
+        total = e;
+        SHORT_FOLD(total, K_PLUS);
+        if (c->kind == K_LOG_SOFTMAX) {
+            SHORT_MAP(ln, k_logf, total);
+            SHORT_STORE(p[0], v - ln);
+        } else SHORT_STORE(p[0], e * (1 / total));
+    }
+}
+
+static void K_SET(softmax_backward_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
+    const softmax_context *c = context;
+    SHORT_LANES;
+    (void)s;
+    SHORT_EACH {
+        __m512 g = SHORT_LOAD(0, p[1]), y = SHORT_LOAD(0, p[2]), e, total = g;
+        if (c->kind != K_LOG_SOFTMAX) total *= y;
+        SHORT_FOLD(total, K_PLUS);
+        if (c->kind == K_LOG_SOFTMAX) {
+            SHORT_MAP(e, k_expf, y);
+            SHORT_STORE(p[0], g - e * total);
+        } else SHORT_STORE(p[0], y * (g - total));
+    }
+}
+#else
+static void K_SET(softmax_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
+    K_SET(softmax_float)(p, s, rows, context);
+}
+static void K_SET(softmax_backward_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
+    K_SET(softmax_backward_float)(p, s, rows, context);
+}
+#endif
+#endif

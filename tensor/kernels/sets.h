@@ -1,0 +1,47 @@
+/*
+ * sets.h: includes K_FILE once for each instruction set that it is compiled for, and
+ * at last for any processor. K_SET(f) is the name of f in the set, and AVX-512 is
+ * K_WIDE; afterwards, K_SETS(f) are all of them, of which k_set is the one to run.
+ * (Clones made by attribute would be chosen before ThreadSanitizer is ready.)
+ */
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define K_SET(f) RG_PASTE(f, _avx2)
+#include K_FILE
+#undef K_SET
+
+#define K_WIDE
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
+#endif
+#define K_SET(f) RG_PASTE(f, _avx512)
+#include K_FILE
+#undef K_SET
+#undef K_WIDE
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#define K_SETS(f) { f##_plain, f##_avx2, f##_avx512 }
+#else
+#define K_SETS(f) { f##_plain }
+#endif
+
+#define K_LAST
+#define K_SET(f) RG_PASTE(f, _plain)
+#include K_FILE
+#undef K_SET
+#undef K_LAST
+#undef K_FILE
