@@ -58,6 +58,8 @@ rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) {
 /* The standard deviation that keeps the variance; < 0: failed. */
 static double kaiming_std(const char *op, rg_tensor *t, rg_kaiming_options o) {
     double in, out;
+    if (!rg_check(t, op)) return -1;
+    if (t->numel == 0) return 0;                        /* nothing to do */
     bool fan_out = o.mode && strcmp(o.mode, "fan_out") == 0;
     if (!fan_out && (!o.mode || strcmp(o.mode, "fan_in")))
         return rg_fail_(RG_VALUE_ERROR, op, "Mode %s not supported, please use one of ['fan_in', 'fan_out']", o.mode ? o.mode : "None"), -1;
@@ -67,13 +69,11 @@ static double kaiming_std(const char *op, rg_tensor *t, rg_kaiming_options o) {
 }
 
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o) {
-    if (!rg_check(t, "kaiming_uniform_") || t->numel == 0) return t;
     double std = kaiming_std("kaiming_uniform_", t, o);
     return std < 0 ? NULL : rg_nn_init_uniform_(t, -sqrt(3) * std, sqrt(3) * std);
 }
 
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
-    if (!rg_check(t, "kaiming_normal_") || t->numel == 0) return t;
     double std = kaiming_std("kaiming_normal_", t, o);
     return std < 0 ? NULL : rg_nn_init_normal_(t, 0, std);
 }

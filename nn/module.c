@@ -28,7 +28,6 @@ typedef struct rg_registry {
     size_t       bytes;                 /* of the module's struct */
     int          parents;
     rg_module   *parent;                /* the first of them, while it lives */
-    bool         failed;
     entry       *entries;
     size_t       n, room;
     int          n_hooks;               /* ever: the next one's id */
@@ -48,13 +47,13 @@ void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields
     }
     memcpy(m, fields, bytes);
     *r = (rg_registry){ .bytes = bytes };
-    *m = (rg_module){ cls, true, r };
+    *m = (rg_module){ cls, true, false, r };
     return m;
 }
 
 void *rg_module_ready(void *module) {
     rg_module *m = module;
-    if (!m || !m->registry->failed) return m;
+    if (!m || !m->failed) return m;
     rg_module_free(m);
     return NULL;
 }
@@ -93,7 +92,7 @@ static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
 static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
     rg_registry *r = m->registry;
     if (!value || !may_enter(m, kind, name) || !rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry))) {
-        r->failed = true;
+        m->failed = true;
         return NULL;
     }
     entry *e = &r->entries[r->n++];
@@ -119,9 +118,9 @@ bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg
     return enter_tensor(m, PARAMETER, name, place, value);
 }
 
-bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, bool persistent) {
+bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, rg_buffer_options o) {
     entry *e = enter_tensor(m, BUFFER, name, place, value);
-    if (e) e->transient = !persistent;
+    if (e) e->transient = !o.persistent;
     return e;
 }
 
@@ -133,12 +132,11 @@ static bool leads_to(rg_module *from, const rg_module *to) {
 }
 
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
-    if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, m ? m->cls->name : "call", "the module '%s' is RG_NONE", name);
-    bool fits = m && child && !leads_to(child, m);
-    if (m && child && !fits) rg_fail(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
-    if (m && !fits) m->registry->failed = true;
-    if (!fits || !enter(m, CHILD, name, (void **)place, child)) {
-        if (child != m) rg_module_free(child);
+    if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
+    bool circle = m && child && leads_to(child, m);
+    if (circle) m->failed = true, rg_fail(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
+    if (!m || circle || !enter(m, CHILD, name, (void **)place, child)) {
+        if (!circle) rg_module_free(child);
         return false;
     }
     if (!child->registry->parents++) child->registry->parent = m;
@@ -375,13 +373,15 @@ static rg_tensor *named(rg_named_list l, const char *name) {
     return NULL;
 }
 
-/* The module to which torch reports an unexpected key: the last one on its way. */
-static const rg_module *reporter(rg_module *m, const char *key) {
-    const char *dot = strchr(key, '.');
+/* Of an unexpected key, the name of the module to which torch reports it: the last one on its way. */
+static size_t reporter(rg_module *m, const char *key) {
+    size_t n = strcspn(key, ".");
     for (EACH_ENTRY(e, m))
-        if (dot && e->kind == CHILD && strlen(e->name) == (size_t)(dot - key) && !strncmp(e->name, key, (size_t)(dot - key)))
-            return reporter(*e->place, dot + 1);
-    return m;
+        if (key[n] && e->kind == CHILD && strlen(e->name) == n && !strncmp(e->name, key, n)) {
+            size_t more = reporter(*e->place, key + n + 1);
+            return n + (more ? more + 1 : 0);
+        }
+    return 0;
 }
 
 /* torch's `Missing key(s) in state_dict: "a", "b". ` */
@@ -395,12 +395,14 @@ static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_nam
     for (int i = 0; i < own.n; i++)
         if (!named(dict, own.v[i].name)) before = add_key(c, before, own.v[i].name);
     if (before != missing) rg_text_add(c, ". ");
-    rg_named_list modules = gather(m, (walker){ .modules = true });
+    rg_named_list modules = gather(m, (walker){ .modules = true, .state = true });
     before = unexpected;
     for (int k = 0; k < modules.n; k++)
-        for (int i = 0; i < dict.n; i++)
-            if (!named(own, dict.v[i].name) && (void *)reporter(m, dict.v[i].name) == modules.v[k].tensor)
-                before = add_key(c, before, dict.v[i].name);
+        for (int i = 0; i < dict.n; i++) {
+            const char *key = dict.v[i].name, *at = modules.v[k].name;
+            size_t n = reporter(m, key);
+            if (n == strlen(at) && !strncmp(at, key, n) && !named(own, key)) before = add_key(c, before, key);
+        }
     if (before != unexpected) rg_text_add(c, ". ");
     c->failed |= modules.n < 0;
 }
@@ -501,7 +503,7 @@ static const rg_module_class sequential_class = { .name = "Sequential", .forward
 static const rg_module_class module_list_class = { .name = "ModuleList", .destroy = container_destroy };
 
 /* Fails as a constructor does: the children are freed, those that come twice once. */
-static rg_sequential *container(const rg_module_class *cls, int n, rg_module *const children[]) {
+static rg_sequential *container(const rg_module_class *cls, int n, rg_module *const *children) {
     rg_module **v = n ? rg_alloc((size_t)n * sizeof *v, RG_MEM_OTHER) : NULL;
     rg_sequential *self = v || !n ? RG_MODULE(rg_sequential, cls, .n = n, .v = v) : NULL;
     if (!self) rg_free(v, (size_t)n * sizeof *v, RG_MEM_OTHER);
@@ -510,14 +512,14 @@ static rg_sequential *container(const rg_module_class *cls, int n, rg_module *co
         bool again = false;
         snprintf(name, sizeof name, "%d", i);
         for (int k = 0; k < i; k++) again |= children[k] == children[i];
-        if (self && !self->base.registry->failed) rg_register_child(&self->base, name, &v[i], children[i]);
+        if (self && !self->base.failed) rg_register_child(&self->base, name, &v[i], children[i]);
         else if (!again) rg_module_free(children[i]);
     }
     return RG_READY(self);
 }
 
-rg_sequential *rg_nn_sequential_of(int n, rg_module *const children[]) { return container(&sequential_class, n, children); }
+rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children) { return container(&sequential_class, n, children); }
 
-rg_module_list *rg_nn_module_list_of(int n, rg_module *const children[]) {
+rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children) {
     return (rg_module_list *)container(&module_list_class, n, children);
 }

@@ -46,7 +46,7 @@ typedef struct rg_module_class {
 
 struct rg_module {
     const rg_module_class *cls;
-    bool                   training;
+    bool                   training, failed;            /* failed: in its constructor, something was NULL */
     struct rg_registry    *registry;                    /* module.c's own */
 };
 
@@ -55,16 +55,19 @@ void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields
 void *rg_module_ready(void *m);                         /* NULL, and freed, if a registration failed */
 void  rg_module_free(void *m);                          /* the whole tree; NULL, or a module's child: nothing */
 bool  rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);  /* RG_NONE: absent */
-bool  rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, bool persistent);
-bool  rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
-bool  rg_tie(rg_tensor **place, rg_tensor *parameter);  /* lets a registered place share another's parameter */
 typedef struct rg_buffer_options { bool persistent RG_DEFAULT(true); } rg_buffer_options;      /* in state_dict? */
+bool  rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, rg_buffer_options o);
+bool  rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);  /* on failure, frees it */
+bool  rg_tie(rg_tensor **place, rg_tensor *parameter);  /* lets a registered place share another's parameter */
+/* None of these does anything, its argument isn't even evaluated, once one has failed. */
+#define RG_UNFAILED_(self) ((self) && !(self)->base.failed)
 #define RG_PARAMETER(self, field, value) \
-    ((void)((self) && rg_register_parameter(&(self)->base, #field, &(self)->field, value)))
-#define RG_BUFFER(self, field, value, ...) ((void)((self) && rg_register_buffer(&(self)->base, #field, &(self)->field, value, \
-    RG_KEYWORDS(rg_buffer_options, (.persistent = true), __VA_ARGS__).persistent)))
-#define RG_CHILD(self, field, child) ((void)rg_register_child((rg_module *)(self), #field, \
-    (self) ? (rg_module **)(void *)&(self)->field : (rg_module **)0, (rg_module *)(child)))
+    ((void)(RG_UNFAILED_(self) && rg_register_parameter(&(self)->base, #field, &(self)->field, value)))
+#define RG_BUFFER(self, field, value, ...) \
+    ((void)(RG_UNFAILED_(self) && rg_register_buffer(&(self)->base, #field, &(self)->field, value, \
+                                                     RG_KEYWORDS(rg_buffer_options, (.persistent = true), __VA_ARGS__))))
+#define RG_CHILD(self, field, child) ((void)(RG_UNFAILED_(self) && rg_register_child(&(self)->base, #field, \
+    (rg_module **)(void *)&(self)->field, (rg_module *)(child))))
 #define RG_READY(self)               ((__typeof__(self))rg_module_ready(self))
 #ifndef __cplusplus
 #define RG_MODULE(type, cls, ...)    ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { 0 }, __VA_ARGS__ }))
@@ -106,16 +109,17 @@ const char   *rg_module_repr(void *m);                  /* torch's text */
 /* ---- containers ---------------------------------------------------------------------- */
 typedef struct rg_sequential  { rg_module base; int n; rg_module **v; } rg_sequential;
 typedef struct rg_module_list { rg_module base; int n; rg_module **v; } rg_module_list;
-rg_sequential  *rg_nn_sequential_of(int n, rg_module *const children[]);
-rg_module_list *rg_nn_module_list_of(int n, rg_module *const children[]);
+rg_sequential  *rg_nn_sequential_of(int n, rg_module *const *children);
+rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
 #ifdef __cplusplus
-#define RG_MODULES_(f, ...) [](std::initializer_list<void *> l) { return f((int)l.size(), (rg_module *const *)l.begin()); }({ __VA_ARGS__ })
+#define RG_MODULES_(n, f, ...) [](std::initializer_list<void *> l) { return f((int)l.size(), (rg_module *const *)l.begin()); }({ __VA_ARGS__ })
 #else
-#define RG_MODULES_(f, ...) __extension__({ void *rg_children[] = { __VA_ARGS__ }; \
-    f((int)(sizeof rg_children / sizeof(void *)), (rg_module *const *)(void *)rg_children); })
+#define RG_MODULES_(n, f, ...)  RG_MODULES__(n, f, __VA_ARGS__)
+#define RG_MODULES__(n, f, ...) __extension__({ void *rg_m##n[] = { (void *)0, __VA_ARGS__ }; \
+    f((int)(sizeof rg_m##n / sizeof(void *)) - 1, (rg_module *const *)(void *)rg_m##n + 1); })
 #endif
-#define rg_nn_sequential(...)  RG_MODULES_(rg_nn_sequential_of, __VA_ARGS__)
-#define rg_nn_module_list(...) RG_MODULES_(rg_nn_module_list_of, __VA_ARGS__)
+#define rg_nn_sequential(...)  RG_MODULES_(__COUNTER__, rg_nn_sequential_of, __VA_ARGS__)
+#define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 
 /* ---- layers ----------------------------------------------------------------------------- */
 typedef struct rg_linear_module { rg_module base; rg_tensor *weight, *bias; int64_t in_features, out_features; } rg_linear_module;

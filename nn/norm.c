@@ -44,10 +44,10 @@ NORM(rms_norm, "RMSNorm")
 NORM(group_norm, "GroupNorm")
 
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine, rg_norm_options o) {
+    o.bias = o.bias && o.elementwise_affine;
     rg_norm_module *self = RG_MODULE(rg_norm_module, cls, .shape = shape, .o = o);
-    bool biased = o.elementwise_affine && o.bias;
     RG_PARAMETER(self, weight, o.elementwise_affine ? rg_ones_dims(affine, rg_default_dtype()) : RG_NONE);
-    if (cls != &rms_norm_module_class) RG_PARAMETER(self, bias, biased ? rg_zeros_dims(affine, rg_default_dtype()) : RG_NONE);
+    if (cls != &rms_norm_module_class) RG_PARAMETER(self, bias, o.bias ? rg_zeros_dims(affine, rg_default_dtype()) : RG_NONE);
     return RG_READY(self);
 }
 

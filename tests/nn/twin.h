@@ -42,7 +42,7 @@ static double twin_distance(const char *name, const char *suffix, int n, rg_tens
     } while (0)
 
 /* Outputs, and the gradients of sum(y * draw) for the leaves and then the module's parameters. */
-static void twin_compare(const char *name, rg_dtype dtype, void *m, int n, rg_tensor *const leaves[], int n_y, rg_tensor *const y[]) {
+__attribute__((unused)) static void twin_compare(const char *name, rg_dtype dtype, void *m, int n, rg_tensor *const leaves[], int n_y, rg_tensor *const y[]) {
     rg_tensor *wanted[TWIN_MOST], *g[TWIN_MOST], *loss = NULL;
     rg_named_list own = rg_named_parameters(m);
     twin_near(name, ".y", dtype, n_y, y);
@@ -62,7 +62,7 @@ static inline rg_tensor *twin_drawn(rg_dims shape, rg_dtype dtype) {
     return rg_requires_grad_(rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype), true);
 }
 
-static void twin_keys(const char *name, void *m) {
+__attribute__((unused)) static void twin_keys(const char *name, void *m) {
     RG_SCOPE();
     char keys[4096] = "";
     rg_named_list own = rg_state_dict(m);
@@ -76,7 +76,7 @@ static void twin_keys(const char *name, void *m) {
 }
 
 /* First and second order, with respect to the input and to each parameter, mixed derivatives among them. */
-static void twin_gradcheck(rg_function *f, void *m, rg_tensor *x) {
+__attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_tensor *x) {
     RG_SCOPE();
     rg_named_list own = rg_named_parameters(m);
     for (int from = 0; from < own.n; from += 3) {

@@ -1,0 +1,215 @@
+"""Writes layers.h and init.h: PyTorch's layers, losses, reprs, state dicts and initial weights.
+
+    for part in layers init; do python3 tests/golden/layers.py $part > tests/golden/$part.h; done
+
+A layer is made after torch.manual_seed(1), called after torch.manual_seed(3) with inputs drawn after
+torch.manual_seed(2): n(2,3) normal, p(2,3) in (0.05, 0.95), l(2,3) log-probabilities, i5(2,3) indices below 5. Of its
+name follow its parameters in float32 (w), its output (y), and, one behind the other, the gradients of the first input
+and the parameters (g) of the sum of y times a draw after torch.manual_seed(4).
+"""
+import json
+import math
+import re
+import sys
+import warnings
+
+import torch
+from torch import nn
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+out, texts, pool = [], [], []
+
+
+def put(name, *tensors):
+    values = [v for t in tensors for v in t.detach().double().flatten().tolist()]
+    out.append((name, len(pool), len(values)))
+    pool.extend(values)
+
+
+def drawn(spec):
+    kind, below, shape = re.fullmatch(r"([a-z])(\d*)\(([\d,]*)\)", spec).groups()
+    shape = [int(n) for n in shape.split(",") if n]
+    if kind == "i":
+        return torch.randint(0, int(below), shape)
+    if kind == "p":
+        return torch.rand(shape) * 0.9 + 0.05
+    x = torch.randn(shape)
+    return torch.log_softmax(x, -1) if kind == "l" else x
+
+
+LAYERS = [
+    ("linear", lambda: nn.Linear(4, 3), "n(5,4)"),
+    ("linear_no_bias", lambda: nn.Linear(4, 3, bias=False), "n(2,3,4)"),
+    ("linear_one", lambda: nn.Linear(1, 1), "n(1)"),
+    ("embedding", lambda: nn.Embedding(5, 3), "i5(2,4)"),
+    ("embedding_padded", lambda: nn.Embedding(5, 4, padding_idx=-2), "i5(7)"),
+    ("layer_norm", lambda: nn.LayerNorm(4), "n(2,3,4)"),
+    ("layer_norm_two", lambda: nn.LayerNorm((3, 4), eps=0.1, bias=False), "n(2,3,4)"),
+    ("layer_norm_bare", lambda: nn.LayerNorm(4, elementwise_affine=False), "n(3,4)"),
+    ("rms_norm", lambda: nn.RMSNorm(4, eps=1e-6), "n(2,3,4)"),
+    ("rms_norm_bare", lambda: nn.RMSNorm((3, 4), eps=0.5, elementwise_affine=False), "n(2,3,4)"),
+    ("group_norm", lambda: nn.GroupNorm(2, 4), "n(2,4,3)"),
+    ("group_norm_bare", lambda: nn.GroupNorm(1, 3, eps=0.1, affine=False), "n(2,3,2)"),
+    ("dropout", lambda: nn.Dropout(0.3), "n(3,5)"),
+    ("identity", lambda: nn.Identity(), "n(2,3)"),
+    ("relu", lambda: nn.ReLU(), "n(2,5)"),
+    ("relu6", lambda: nn.ReLU6(), "n(2,5)"),
+    ("gelu", lambda: nn.GELU(), "n(2,5)"),
+    ("gelu_tanh", lambda: nn.GELU("tanh"), "n(2,5)"),
+    ("silu", lambda: nn.SiLU(), "n(2,5)"),
+    ("mish", lambda: nn.Mish(), "n(2,5)"),
+    ("selu", lambda: nn.SELU(), "n(2,5)"),
+    ("tanh", lambda: nn.Tanh(), "n(2,5)"),
+    ("sigmoid", lambda: nn.Sigmoid(), "n(2,5)"),
+    ("logsigmoid", lambda: nn.LogSigmoid(), "n(2,5)"),
+    ("softsign", lambda: nn.Softsign(), "n(2,5)"),
+    ("hardswish", lambda: nn.Hardswish(), "n(2,5)"),
+    ("hardsigmoid", lambda: nn.Hardsigmoid(), "n(2,5)"),
+    ("leaky_relu", lambda: nn.LeakyReLU(0.02), "n(2,5)"),
+    ("elu", lambda: nn.ELU(1.5), "n(2,5)"),
+    ("celu", lambda: nn.CELU(0.5), "n(2,5)"),
+    ("softplus", lambda: nn.Softplus(2.0, 1.0), "n(2,5)"),
+    ("hardtanh", lambda: nn.Hardtanh(-0.5, 0.75), "n(2,5)"),
+    ("softmax", lambda: nn.Softmax(0), "n(2,5)"),
+    ("log_softmax", lambda: nn.LogSoftmax(-1), "n(2,5)"),
+    ("flatten", lambda: nn.Flatten(1, -1), "n(2,3,2)"),
+    ("mse_loss", lambda: nn.MSELoss(), "n(2,3)", "n(2,3)"),
+    ("mse_loss_sum", lambda: nn.MSELoss(reduction="sum"), "n(2,3)", "n(2,3)"),
+    ("l1_loss", lambda: nn.L1Loss(reduction="none"), "n(2,3)", "n(2,3)"),
+    ("smooth_l1_loss", lambda: nn.SmoothL1Loss(beta=0.5), "n(2,3)", "n(2,3)"),
+    ("huber_loss", lambda: nn.HuberLoss(delta=0.5), "n(2,3)", "n(2,3)"),
+    ("nll_loss", lambda: nn.NLLLoss(weight=torch.tensor([1.0, 2, 0.5])), "l(4,3)", "i3(4)"),
+    ("cross_entropy_loss", lambda: nn.CrossEntropyLoss(), "n(4,3)", "i3(4)"),
+    ("cross_entropy_loss_all", lambda: nn.CrossEntropyLoss(torch.tensor([1.0, 2, 0.5]), ignore_index=1, label_smoothing=0.1),
+     "n(4,3)", "i3(4)"),
+    ("bce_loss", lambda: nn.BCELoss(weight=torch.tensor([1.0, 2, 0.5])), "p(2,3)", "p(2,3)"),
+    ("bce_with_logits_loss", lambda: nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2, 0.5])), "n(2,3)", "p(2,3)"),
+    ("kl_div_loss", lambda: nn.KLDivLoss(reduction="batchmean"), "l(2,3)", "p(2,3)"),
+    ("kl_div_loss_log", lambda: nn.KLDivLoss(reduction="sum", log_target=True), "l(2,3)", "l(2,3)"),
+    ("net", lambda: nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.GELU(), nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 2))),
+     "n(5,4)"),
+]
+
+
+def tree():
+    """What test_module.c builds: every shape of a repr."""
+    layers = nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh()), nn.Linear(2, 2), nn.ReLU()])
+    return nn.Sequential(nn.Linear(2, 2), nn.Sequential(), nn.ModuleList(), layers, nn.Embedding(3, 2), nn.CrossEntropyLoss())
+
+
+class Tree(nn.Module):
+    """A module with everything: test_module.c has its twin."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 3)
+        self.scale = nn.Parameter(torch.ones(2))
+        self.register_buffer("mask", torch.ones(3))
+        self.register_buffer("cache", torch.ones(4), persistent=False)
+        self.deep = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+        self.same = self.fc
+        self.tied = nn.Linear(2, 3)
+        self.tied.weight = self.fc.weight
+
+    def extra_repr(self):
+        return "much"
+
+
+def loading(name, drop, add):
+    m = Tree()
+    state = {k: v for k, v in m.state_dict().items() if k not in drop}
+    for key, shape in add:
+        state[key] = torch.ones(shape)
+    try:
+        m.load_state_dict(state)
+        texts.append((name, ""))
+    except RuntimeError as e:
+        texts.append((name, str(e)))
+
+
+def layers():
+    for name, make, *specs in LAYERS:
+        torch.set_default_dtype(torch.float32)
+        torch.manual_seed(1)
+        m = make()
+        if list(m.parameters()):
+            put(name + ".w", *m.parameters())
+        torch.set_default_dtype(torch.float64)
+        torch.manual_seed(1)
+        m = make()
+        torch.manual_seed(2)
+        x = [drawn(s) for s in specs]
+        if x[0].is_floating_point():
+            x[0].requires_grad_(True)
+        torch.manual_seed(3)
+        y = m(*x)
+        put(name + ".y", y)
+        torch.manual_seed(4)
+        loss = (y * torch.randn(y.shape)).sum()
+        put(name + ".g", *torch.autograd.grad(loss, [t for t in x[:1] if t.is_floating_point()] + list(m.parameters())))
+        texts.append((name + ".keys", " ".join(m.state_dict())))
+        texts.append((name + ".repr", repr(m)))
+    m = Tree()
+    texts.append(("tree.repr", repr(tree())))
+    texts.append(("everything.repr", repr(m)))
+    texts.append(("everything.keys", " ".join(m.state_dict())))
+    texts.append(("everything.parameters", " ".join(n for n, _ in m.named_parameters())))
+    texts.append(("everything.buffers", " ".join(n for n, _ in m.named_buffers())))
+    texts.append(("everything.modules", " ".join(n for n, _ in m.named_modules())))
+    loading("load.missing", ["scale", "deep.0.bias", "fc.weight"], [])
+    loading("load.unexpected", [], [("deep.0.x", 1), ("zero", 1), ("fc.weight.deep", 1), ("same.y", 1), ("deep", 1), ("tied.bias.", 1)])
+    loading("load.size", [], [("scale", 3), ("deep.0.weight", (3, 2)), ("mask", ())])
+    loading("load.all", ["mask", "fc.bias"], [("scale", (2, 2)), ("cache", 4), ("deep.1.w", 1), ("alpha", 1)])
+
+
+INITS = {
+    "uniform": lambda t: nn.init.uniform_(t, -0.5, 2),
+    "normal": lambda t: nn.init.normal_(t, 1, 2),
+    "trunc_normal": lambda t: nn.init.trunc_normal_(t, 0.5, 1.5, -1, 2),
+    "constant": lambda t: nn.init.constant_(t, 0.3),
+    "ones": nn.init.ones_,
+    "zeros": nn.init.zeros_,
+    "xavier_uniform": lambda t: nn.init.xavier_uniform_(t, 1.5),
+    "xavier_normal": lambda t: nn.init.xavier_normal_(t),
+    "kaiming_uniform": lambda t: nn.init.kaiming_uniform_(t, a=math.sqrt(5)),
+    "kaiming_uniform_out": lambda t: nn.init.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"),
+    "kaiming_normal": lambda t: nn.init.kaiming_normal_(t, a=0.3),
+    "kaiming_normal_selu": lambda t: nn.init.kaiming_normal_(t, mode="fan_out", nonlinearity="selu"),
+    "orthogonal": lambda t: nn.init.orthogonal_(t),
+    "orthogonal_gain": lambda t: nn.init.orthogonal_(t, 2.5),
+}
+
+
+def init():
+    """Each of three shapes in both dtypes, and the uniform number that follows."""
+    for name, f in INITS.items():
+        for dtype in torch.float32, torch.float64:
+            for k, shape in enumerate([(6, 4), (2, 3), (3, 2, 5)]):
+                torch.manual_seed(7 + k)
+                put("%s%d.%d" % (name, k, 32 if dtype == torch.float32 else 64), f(torch.empty(shape, dtype=dtype)), torch.rand(1))
+    names = "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d sigmoid tanh relu selu".split()
+    put("gains", torch.tensor([nn.init.calculate_gain(n) for n in names] + [nn.init.calculate_gain("leaky_relu", 0.2)], dtype=torch.float64))
+
+
+def main(part):
+    globals()[part]()
+    print("/* %s.h: made by layers.py with PyTorch %s. */" % (part, torch.__version__.split("+")[0]))
+    print("static const struct { const char *name; int at, n; } GOLDEN[] = {")
+    for row in out:
+        print('    { "%s", %d, %d },' % row)
+    print("};\nstatic const struct { const char *name, *keys; } GOLDEN_KEYS[] = {")
+    for name, text in texts or [("", "")]:
+        print('    { "%s", %s },' % (name, json.dumps(text)))
+    print("};\nstatic const double GOLDEN_VALUES[] = {")
+    line = "   "
+    for v in pool:
+        text = " %r," % v
+        if len(line) + len(text) > 116:
+            print(line)
+            line = "   "
+        line += text
+    print(line + "\n};")
+
+
+main(sys.argv[1])
