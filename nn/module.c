@@ -135,7 +135,7 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
     if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
     bool circle = m && child && leads_to(child, m);
     if (circle) m->failed = true, rg_fail(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
-    if (!m || circle || !enter(m, CHILD, name, (void **)place, child)) {
+    if (!m || m->failed || circle || !enter(m, CHILD, name, (void **)place, child)) {
         if (!circle) rg_module_free(child);
         return false;
     }
