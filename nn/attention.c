@@ -176,14 +176,13 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
         .dropout = o.dropout, .add_zero_attn = o.add_zero_attn, .batch_first = o.batch_first);
     int64_t k = o.kdim ? o.kdim : embed, v = o.vdim ? o.vdim : embed, three = embed < INT64_MAX / 3 ? 3 * embed : INT64_MAX;
     bool packed = k == embed && v == embed;
-    rg_linear_module *out = rg_nn_linear(embed, embed, .bias = o.bias);     /* torch draws it first */
-    if (o.bias && out) rg_nn_init_zeros_(out->bias);
+    RG_CHILD(self, out_proj, rg_nn_linear(embed, embed, .bias = o.bias));   /* torch draws it first */
+    if (self && self->out_proj && o.bias) rg_nn_init_zeros_(self->out_proj->bias);
     RG_PARAMETER(self, in_proj_weight, packed ? rg_nn_init_xavier_uniform_(rg_empty(three, embed), 1) : RG_NONE);
     RG_PARAMETER(self, q_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, embed), 1));
     RG_PARAMETER(self, k_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, k), 1));
     RG_PARAMETER(self, v_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, v), 1));
     RG_PARAMETER(self, in_proj_bias, o.bias ? rg_zeros(three) : RG_NONE);
-    RG_CHILD(self, out_proj, out);
     RG_PARAMETER(self, bias_k, o.add_bias_kv ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE);
     RG_PARAMETER(self, bias_v, o.add_bias_kv ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE);
     return RG_READY(self);

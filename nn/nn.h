@@ -59,15 +59,15 @@ typedef struct rg_buffer_options { bool persistent RG_DEFAULT(true); } rg_buffer
 bool  rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, rg_buffer_options o);
 bool  rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);  /* on failure, frees it */
 bool  rg_tie(rg_tensor **place, rg_tensor *parameter);  /* lets a registered place share another's parameter */
-/* Once something has failed, values aren't evaluated any more; a child is, and freed. */
+/* Nothing is evaluated where self is NULL, and after a failure only a child, which is freed. */
 #define RG_UNFAILED_(self) ((self) && !(self)->base.failed)
 #define RG_PARAMETER(self, field, value) \
     ((void)(RG_UNFAILED_(self) && rg_register_parameter(&(self)->base, #field, &(self)->field, value)))
 #define RG_BUFFER(self, field, value, ...) \
     ((void)(RG_UNFAILED_(self) && rg_register_buffer(&(self)->base, #field, &(self)->field, value, \
                                                      RG_KEYWORDS(rg_buffer_options, (.persistent = true), __VA_ARGS__))))
-#define RG_CHILD(self, field, child) ((void)rg_register_child((rg_module *)(self), #field, \
-    (self) ? (rg_module **)(void *)&(self)->field : (rg_module **)0, (rg_module *)(child)))
+#define RG_CHILD(self, field, child) ((void)((self) && rg_register_child(&(self)->base, #field, \
+    (rg_module **)(void *)&(self)->field, (rg_module *)(child))))
 #define RG_READY(self)               ((__typeof__(self))rg_module_ready(self))
 #ifndef __cplusplus
 #define RG_MODULE(type, cls, ...)    ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { 0 }, __VA_ARGS__ }))
