@@ -169,7 +169,7 @@ static gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
     RG_CHILD(self, wte, rg_nn_embedding(o->vocab_size, o->n_embd));
     RG_CHILD(self, wpe, rg_nn_embedding(o->block_size, o->n_embd));
     RG_CHILD(self, drop, rg_nn_dropout(o->dropout));
-    rg_module **blocks = (rg_module **)(void *)rg_own_string((size_t)o->n_layer * sizeof *blocks + 1);
+    rg_module **blocks = self ? (rg_module **)(void *)rg_own_string((size_t)o->n_layer * sizeof *blocks + 1) : NULL;
     for (int64_t i = 0; blocks && i < o->n_layer; i++) blocks[i] = gpt_block_new(o);
     RG_CHILD(self, h, blocks ? rg_nn_module_list_of((int)o->n_layer, blocks) : NULL);
     RG_CHILD(self, ln_f, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
