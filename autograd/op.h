@@ -177,28 +177,21 @@ static inline rg_tensor *rg_input_zeros(const rg_step *s) { return rg_zeros_dims
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
 /* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
- * tensor x and y, of more a, b, c. RULED puts it in a row. */
-#define NEEDS_g  0
-#define NEEDS_x  RG_IN(0)
-#define NEEDS_y  RG_OUTPUT
-#define NEEDS_a  RG_IN(0)
-#define NEEDS_b  RG_IN(1)
-#define NEEDS_c  RG_IN(2)
-#define NEEDS_ab (RG_IN(0) | RG_IN(1))
-#define NEEDS_bc (RG_IN(1) | RG_IN(2))
-#define NEEDS_xy (RG_IN(0) | RG_OUTPUT)
-#define BIND_g   (void)s;
-#define BIND_x   rg_tensor *x = rg_saved(s, 0);
-#define BIND_y   rg_tensor *y = rg_saved_output(s);
-#define BIND_a   rg_tensor *a = rg_saved(s, 0);
-#define BIND_b   rg_tensor *b = rg_saved(s, 1);
-#define BIND_c   rg_tensor *c = rg_saved(s, 2);
-#define BIND_ab  BIND_a BIND_b
-#define BIND_bc  BIND_b BIND_c
-#define BIND_xy  BIND_x BIND_y
-#define RULE(name, of, gradient) \
-    enum { name##_needs = NEEDS_##of }; \
-    static rg_tensor *name(const rg_step *s, rg_tensor *g) { BIND_##of return gradient; }
+ * tensor x and y, of more a, b, c. RULED puts it in a row. OF_...: what it needs, and where the names come from. */
+#define OF_g    0, (void)s;
+#define OF_x    RG_IN(0), rg_tensor *x = rg_saved(s, 0);
+#define OF_y    RG_OUTPUT, rg_tensor *y = rg_saved_output(s);
+#define OF_xy   RG_IN(0) | RG_OUTPUT, rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
+#define OF_a    RG_IN(0), rg_tensor *a = rg_saved(s, 0);
+#define OF_b    RG_IN(1), rg_tensor *b = rg_saved(s, 1);
+#define OF_c    RG_IN(2), rg_tensor *c = rg_saved(s, 2);
+#define OF_ab   RG_IN(0) | RG_IN(1), rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1);
+#define OF_bc   RG_IN(1) | RG_IN(2), rg_tensor *b = rg_saved(s, 1), *c = rg_saved(s, 2);
+#define RULE(name, of, gradient)         RULE_NAMED(name, gradient, OF_##of)
+#define RULE_NAMED(name, gradient, ...)  RULE_OF(name, gradient, __VA_ARGS__)
+#define RULE_OF(name, gradient, needs, ...) \
+    enum { name##_needs = needs }; \
+    static rg_tensor *name(const rg_step *s, rg_tensor *g) { __VA_ARGS__ return gradient; }
 #define RULED(name) RG_RULE(name##_needs, name)
 
 static inline bool rg_check_optional(rg_tensor *t, const char *op) { return rg_is_none(t) || rg_check(t, op); }

@@ -19,8 +19,7 @@ struct activation_attr { const char *node; double k[3]; };
 
 #define ACTIVATION_A(node, ...) (&(const struct activation_attr){ node, { __VA_ARGS__ } })
 #define NUMBERS_OF(s)           (((const struct activation_attr *)(s)->attr)->k)
-#define NEEDS_xk RG_IN(0)
-#define BIND_xk  rg_tensor *x = rg_saved(s, 0); const double *k = NUMBERS_OF(s);
+#define OF_xk RG_IN(0), rg_tensor *x = rg_saved(s, 0); const double *k = NUMBERS_OF(s);
 #define WITH_NUMBERS(ident, formula, gradient, ...)                                             \
     static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, NUMBERS_OF(c)), true; } \
     FUSED(ident, rg_saved(s, 0), NUMBERS_OF(s))                                                 \

@@ -153,7 +153,7 @@ static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
 DIVIDED(remainder, k_remainder, "a - b floor(a / b)", "remainder_cpu", RG_NAMED(formed),
-        .grad = { RULED(add_rule_a), RG_RULE(NEEDS_ab, remainder_rule_b) }, SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
+        .grad = { RULED(add_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) }, SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
 FORMED_FUNCTIONS(remainder, "RemainderBackward0", "RemainderBackward1", "NotImplemented")
 
 RULE(fmod_rule_b, ab, rg_mul(rg_neg(g), rg_div_trunc(a, b)))
@@ -189,10 +189,10 @@ static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_mul(g, rg_mul(rg_pow(a, f->number - 1), f->number));
 }
 
-#define NEEDS_aby (NEEDS_ab | NEEDS_y)
-#define BIND_aby  BIND_ab BIND_y
+#define OF_aby RG_IN(0) | RG_IN(1) | RG_OUTPUT, rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1), *y = rg_saved_output(s);
 RULE(pow_rule_b, aby, rg_where(rg_logical_and(rg_eq(a, 0), rg_ge(b, 0)), 0, rg_mul(g, rg_mul(y, rg_log(a)))))
-RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .inplace = true, RG_MADE(pow), .grad = { RG_RULE(NEEDS_ab, pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
+RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .inplace = true, RG_MADE(pow),
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
 FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
 
 /* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------- */

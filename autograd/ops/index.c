@@ -56,8 +56,7 @@ static bool put_forward(rg_call *c) {
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-#define NEEDS_index RG_IN(1)
-#define BIND_index  rg_tensor *index = rg_saved(s, 1); int dim = RG_ATTR(s, index_along)->dim;
+#define OF_index RG_IN(1), rg_tensor *index = rg_saved(s, 1); int dim = RG_ATTR(s, index_along)->dim;
 #define TAKE_ROW \
     RG_NAMED(index_along), .n_in = 2, .forward = take_forward, .grad = { RG_RULE_INTO(RG_IN(1), take_rule, take_into) }
 #define PUT_ROW(x_rule, source_rule) RG_NAMED(index_along), .n_in = 3, .inplace = true, .forward = put_forward, \

@@ -14,8 +14,7 @@ static bool ternary_fits(const char *op, const rg_tensor *t, rg_dtype d) {
                                                      "overflow", d == RG_INT64 ? "int64_t" : "float");
 }
 
-#define NEEDS_condition RG_IN(0)
-#define BIND_condition  rg_tensor *condition = rg_saved(s, 0);
+#define OF_condition RG_IN(0), rg_tensor *condition = rg_saved(s, 0);
 
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g -------------- */
 static bool where_shape(rg_call *c) {
@@ -53,13 +52,9 @@ static bool masked_fill_shape(rg_call *c) {
     return rg_broadcast_shapes("masked_fill", inplace ? c->in[0] : mask, inplace ? mask : c->in[0], c->out[0]);
 }
 
-static bool masked_fill_forward(rg_call *c) {
-    k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]);
-    return true;
-}
+static bool masked_fill_forward(rg_call *c) { return k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]), true; }
 
-#define NEEDS_mask RG_IN(1)
-#define BIND_mask  rg_tensor *mask = rg_saved(s, 1);
+#define OF_mask RG_IN(1), rg_tensor *mask = rg_saved(s, 1);
 RULE(masked_fill_rule_x, mask, rg_masked_fill(g, mask, 0))
 RULE(masked_fill_rule_value, mask, rg_sum(rg_where(mask, g, 0)))
 #define MASKED_A RG_A(masked_fill, "MaskedFillBackward1", false)
@@ -105,8 +100,8 @@ static bool clamp_forward(rg_call *c) {
     return true;
 }
 
-#define NEEDS_bounds (RG_IN(0) | RG_IN(1) | RG_IN(2))
-#define BIND_bounds  rg_tensor *x = rg_saved(s, 0), *low = rg_saved(s, 1), *high = rg_saved(s, 2);
+#define OF_bounds RG_IN(0) | RG_IN(1) | RG_IN(2), \
+                  rg_tensor *x = rg_saved(s, 0), *low = rg_saved(s, 1), *high = rg_saved(s, 2);
 RULE(clamp_rule_x, bounds, rg_where(high == RG_NONE ? rg_ge(x, low) : low == RG_NONE ? rg_le(x, high)
                                     : rg_logical_and(rg_ge(x, low), rg_le(x, high)), g, 0))
 RULE(clamp_rule_low, bounds, rg_where(high == RG_NONE ? rg_lt(x, low)
@@ -195,14 +190,6 @@ ADDC(addcmul, "AddcmulBackward0", "x + value a b", addcmul_shape, c, rg_mul(g, r
 ADDC(addcdiv, "AddcdivBackward0", "x + value a / b", rg_shape_broadcast, c, rg_mul(g, rg_div(VALUE, c)),
      bc, rg_mul(rg_neg(g), rg_div(rg_mul(b, VALUE), rg_square(c))), "z");
 
-rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
-    return RG_APPLY(addcmul, (&(struct addc_attr){ { value } }), x, a, b);
-}
-
-rg_tensor *rg_addcmul_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
-    return RG_APPLY_(addcmul, (&(struct addc_attr){ { value } }), x, a, b);
-}
-
 static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor *b) {
     if (!rg_check(x, op) || !rg_check(a, op) || !rg_check(b, op)) return false;
     if (rg_is_float(a->dtype) || rg_is_float(b->dtype)) return true;
@@ -213,13 +200,13 @@ static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor
                    "implementation: (input + value * tensor1 / tensor2), for all dtypes.");
 }
 
-rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
-    return addcdiv_allows("addcdiv", x, a, b) ? RG_APPLY(addcdiv, (&(struct addc_attr){ { value } }), x, a, b) : NULL;
-}
-
-rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
-    return addcdiv_allows("addcdiv_", x, a, b) ? RG_APPLY_(addcdiv, (&(struct addc_attr){ { value } }), x, a, b) : NULL;
-}
+#define ADDC_FUNCTION(name, ident, apply, allowed) \
+    rg_tensor *rg_##name(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) \
+    { return (allowed) ? apply(ident, (&(struct addc_attr){ { value } }), x, a, b) : NULL; }
+ADDC_FUNCTION(addcmul, addcmul, RG_APPLY, true)
+ADDC_FUNCTION(addcmul_, addcmul, RG_APPLY_, true)
+ADDC_FUNCTION(addcdiv, addcdiv, RG_APPLY, addcdiv_allows("addcdiv", x, a, b))
+ADDC_FUNCTION(addcdiv_, addcdiv, RG_APPLY_, addcdiv_allows("addcdiv_", x, a, b))
 
 /* ---- replace: source, in the shape and dtype of x: what copy_ and fill_ write; gx = 0 ------------------------------------ */
 struct replace_attr { const char *node; };
@@ -227,10 +214,8 @@ struct replace_attr { const char *node; };
 static bool replace_shape(rg_call *c) {
     if (!rg_shape_broadcast(c)) return false;
     if (rg_same_shape(c->out[0], c->in[0])) return true;
-    char a[192], b[192];
-    const rg_tensor *x = c->in[0], *y = c->out[0];
     return rg_fail(RG_RUNTIME_ERROR, "copy_", "output with shape %s doesn't match the broadcast shape %s",
-                   rg_shape_text(x->ndim, x->size, a), rg_shape_text(y->ndim, y->size, b));
+                   RG_SHAPE_TEXT(c->in[0]), RG_SHAPE_TEXT(c->out[0]));
 }
 
 static bool replace_forward(rg_call *c) { return rg_copy_elements(c->out[0], c->in[1]), true; }
