@@ -30,20 +30,14 @@ struct activation_attr { const char *node; double k[3]; };
     rg_tensor *rg_##ident(rg_tensor *x) { return rg_apply_inplace(#ident, &rg_op_##op, attr, sizeof *(attr), 1, &x); }
 
 /* ---- relu: max(x, 0); gx = g where y > 0 -------------------------------------------- */
-static bool relu_shape(rg_call *c) {
-    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "relu", "Boolean inputs not supported for relu");
-    return rg_shape_same(c);
-}
+NOT_OF_BOOL(relu, "Boolean inputs not supported for relu")
 FUSED(relu, rg_saved_output(s), NULL)
 ELEMENTWISE(relu, "Relu", "max(x, 0)", RG_AS_GIVEN, relu_shape, y, rg_masked_fill(g, rg_le(y, 0), 0),
             .fused = relu_fused, SAMPLES_1("z", NULL))
 INPLACE_1(relu)
 
 /* ---- hardtanh: min(max(x, k0), k1); gx = g where k0 < x < k1 --------------------------- */
-static bool hardtanh_shape(rg_call *c) {
-    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "hardtanh", "Bool inputs not supported for hardtanh");
-    return rg_shape_same(c);
-}
+NOT_OF_BOOL(hardtanh, "Bool inputs not supported for hardtanh")
 #define HARDTANH(min, max) ACTIVATION_A("HardtanhBackward0", min, max)
 WITH_NUMBERS(hardtanh, "min(max(x, k0), k1)", rg_where(rg_logical_and(rg_gt(x, k[0]), rg_lt(x, k[1])), g, 0),
              SAMPLES_1("z", HARDTANH(-0.5, 0.5)));

@@ -13,8 +13,7 @@
 
 /* ---- add: a + b ---------------------------------------------------------------------- */
 BINARY(add, "Add", "a + b", RG_PROMOTED, g, g, g, g, "", "");
-FUNCTION_2(add)
-INPLACE_2(add)
+FUNCTIONS_2(add)
 
 /* ---- sub: a - b; gb = -g ----------------------------------------------------------------- */
 BINARY(sub, "Sub", "a - b", RG_PROMOTED, g, g, g, rg_neg(g), "", "");
@@ -28,13 +27,10 @@ static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
                    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
-rg_tensor *(rg_sub)(rg_tensor *a, rg_tensor *b) {
-    return sub_allows("sub", a, b) ? RG_APPLY(sub, RG_NO_ATTR, a, b) : NULL;
-}
-
-rg_tensor *(rg_sub_)(rg_tensor *x, rg_tensor *b) {
-    return sub_allows("sub_", x, b) ? RG_APPLY_(sub, RG_NO_ATTR, x, b) : NULL;
-}
+#define SUB(name, apply) \
+    rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b) { return sub_allows(#name, a, b) ? apply(sub, RG_NO_ATTR, a, b) : NULL; }
+SUB(sub, RG_APPLY)
+SUB(sub_, RG_APPLY_)
 
 /* ---- add_alpha: a + alpha b; gb = alpha g. sub_alpha is the same with -alpha ----------------- */
 struct add_alpha_attr { const char *node; double alpha; int64_t integer; rg_dtype dtype; };    /* dtype: of alpha */
@@ -67,26 +63,18 @@ static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_te
     return inplace ? RG_APPLY_(add_alpha, &attr, a, b) : RG_APPLY(add_alpha, &attr, a, b);
 }
 
-rg_tensor *(rg_add_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
-    return add_multiple("add", a, b, alpha, false, false);
-}
-
-rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
-    return sub_allows("sub", a, b) ? add_multiple("sub", a, b, alpha, true, false) : NULL;
-}
-
-rg_tensor *(rg_add_alpha_)(rg_tensor *x, rg_tensor *b, rg_tensor *alpha) {
-    return add_multiple("add_", x, b, alpha, false, true);
-}
+#define ADD_ALPHA(name, op, minus, inplace) rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) \
+    { return !minus || sub_allows(op, a, b) ? add_multiple(op, a, b, alpha, minus, inplace) : NULL; }
+ADD_ALPHA(add_alpha, "add", false, false)
+ADD_ALPHA(sub_alpha, "sub", true, false)
+ADD_ALPHA(add_alpha_, "add_", false, true)
 
 /* ---- mul: a b; ga = g b, gb = g a. div: a / b; ga = g / b, gb = -g (a / b) / b ------------------- */
 BINARY(mul, "Mul", "a b", RG_PROMOTED, b, rg_mul(g, b), a, rg_mul(g, a), "", "");
-FUNCTION_2(mul)
-INPLACE_2(mul)
+FUNCTIONS_2(mul)
 
 BINARY(div, "Div", "a / b", RG_FLOATED, b, rg_div(g, b), ab, rg_mul(rg_neg(g), rg_div(rg_div(a, b), b)), "", "z");
-FUNCTION_2(div)
-INPLACE_2(div)
+FUNCTIONS_2(div)
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, .inplace = true,
       .shape = rg_shape_broadcast, .kernel = &k_div, .grad = { RULED(div_rule_a), RULED(div_rule_b) },
@@ -120,8 +108,7 @@ FUNCTION_2(div_trunc)
 DIVIDED(floor_divide, k_div_floor, "floor(a / b)", "div_floor_cpu", .node = "NotImplemented",
         .no_grad = "a quotient rounded down is flat almost everywhere, and torch refuses it too; rg_div_floor gives "
                    "zeros", SAMPLES_2("", "z", NULL));
-FUNCTION_2(floor_divide)
-INPLACE_2(floor_divide)
+FUNCTIONS_2(floor_divide)
 
 /* ---- what torch names, and differentiates, by whether a number stands for b, for neither, or for a -------- */
 enum form { BY_NUMBER, OF_TENSORS, OF_NUMBER };
@@ -202,8 +189,7 @@ static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
 }
 BINARY(atan2, "Atan2", "the angle of the point (b, a)", RG_FLOATED, ab, over_square(rg_mul(g, b), a, b),
        ab, over_square(rg_mul(g, rg_neg(a)), a, b), "z", "z");
-FUNCTION_2(atan2)
-INPLACE_2(atan2)
+FUNCTIONS_2(atan2)
 
 /* ---- maximum, minimum: NaN if either is; g to the one chosen, half to each of two that are equal ------------------ */
 static rg_tensor *shared(rg_tensor *g, rg_tensor *equal, rg_tensor *not_chosen) {

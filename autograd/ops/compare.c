@@ -5,11 +5,7 @@
 #include "elementwise.h"
 
 /* ---- of one tensor ------------------------------------------------------------------- */
-static bool test_shape(rg_call *c) {
-    c->out[0]->dtype = RG_BOOL;
-    return rg_shape_same(c);
-}
-
+static bool test_shape(rg_call *c) { return c->out[0]->dtype = RG_BOOL, rg_shape_same(c); }
 #define TEST(ident, formula)                                                                    \
     RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = &k_##ident, SAMPLES_1("", NULL)); \
     FUNCTION_1(ident)
@@ -26,8 +22,7 @@ TEST(logical_not, "is x 0?")
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, \
           .kernel = &k_##ident, SAMPLES_2("", "", NULL));                                        \
     FUNCTION_2(ident)                                                                           \
-    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
-    {                                                                                           \
+    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) {                                    \
         RG_SCOPE();                                                                             \
         const char *node = elementwise_number(b) ? Node "Backward0" : Node "Backward1";         \
         return rg_replace_(#ident "_", node, x, (rg_##ident)(x, b));                            \

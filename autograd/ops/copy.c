@@ -8,15 +8,8 @@
 /* ---- to: another dtype ------------------------------------------------------------ */
 struct to_attr { const char *node; rg_dtype dtype; };    /* node: torch's name, if it isn't this op's */
 
-static bool to_shape(rg_call *c) {
-    c->out[0]->dtype = RG_ATTR(c, to)->dtype;
-    return rg_shape_same(c);
-}
-
-static bool to_forward(rg_call *c) {
-    rg_copy_elements(c->out[0], c->in[0]);
-    return true;
-}
+static bool to_shape(rg_call *c) { return c->out[0]->dtype = RG_ATTR(c, to)->dtype, rg_shape_same(c); }
+static bool to_forward(rg_call *c) { return rg_copy_elements(c->out[0], c->in[0]), true; }
 RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
       RG_MADE(to), .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", RG_A(to, NULL, RG_FLOAT64) }, { "()", RG_A(to, NULL, RG_FLOAT64) },
@@ -25,15 +18,11 @@ RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", 
 rg_tensor *rg_to_as(const char *node, rg_tensor *x, rg_dtype dtype) {
     if (!rg_check(x, "to")) return NULL;
     RG_REFUSE_AS(RG_TYPE_ERROR, (unsigned)dtype > RG_FLOAT64, "to", "%d is no dtype", (int)dtype);
-    return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, (&(struct to_attr){ node, dtype }), x);
+    return x->dtype == dtype ? rg_lend(x) : RG_APPLY(to, RG_A(to, node, dtype), x);
 }
 
-rg_tensor *rg_copied(rg_tensor *x) {
-    return RG_APPLY(to, (&(struct to_attr){ "CopyBackwards", (rg_dtype)x->dtype }), x);
-}
-
+rg_tensor *rg_copied(rg_tensor *x) { return RG_APPLY(to, RG_A(to, "CopyBackwards", (rg_dtype)x->dtype), x); }
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rg_to_as(NULL, x, dtype); }
-
 RG_OP(clone, .doc = "x again, in a storage of its own", .node = "CloneBackward0", .n_in = 1,
       .shape = rg_shape_same, .forward = to_forward, .grad = { RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
@@ -167,11 +156,9 @@ static bool stack_forward(rg_call *c) {
     return true;
 }
 
-static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) {
-    return rg_select(g, RG_ATTR(s, stack)->dim, s->input);
-}
+RULE(stack_rule, g, rg_select(g, RG_ATTR(s, stack)->dim, s->input))
 RG_OP(stack, RG_WITH(stack), .doc = "tensors joined along a new dim", .node = "StackBackward0",
-      .typing = RG_PROMOTED, RG_MADE(stack), .grad = { RG_RULE(0, stack_rule) },
+      .typing = RG_PROMOTED, RG_MADE(stack), .grad = { RULED(stack_rule) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(stack, 0) }, { "(2,3) (2,3) (2,3)", RG_A(stack, 1) },
                  { "(2,3)", RG_A(stack, 2) }, { "() ()", RG_A(stack, 0) }, { "(0) (0)", RG_A(stack, 0) }));
 
@@ -258,7 +245,7 @@ rg_tensor *rg_repeat_dims(rg_tensor *x, rg_dims repeats) {
     if (!rg_check(x, "repeat") || !rg_check_dims("repeat", repeats.n)) return NULL;
     RG_REFUSE(repeats.n < x->ndim, "repeat", "Number of dimensions of repeat dims can not be smaller than "
               "number of dimensions of tensor");
-    return RG_APPLY(repeat, (&(struct repeat_attr){ repeats }), x);
+    return RG_APPLY(repeat, RG_A(repeat, repeats), x);
 }
 
 rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
@@ -284,9 +271,9 @@ static bool flip_forward(rg_call *c) {
     return true;
 }
 
-static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) { return RG_APPLY(flip, RG_ATTR(s, flip), g); }
+RULE(flip_rule, g, RG_APPLY(flip, RG_ATTR(s, flip), g))
 RG_OP(flip, RG_WITH(flip), .doc = "x backwards along some dims", .node = "FlipBackward0",
-      .n_in = 1, .shape = rg_shape_same, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
+      .n_in = 1, .shape = rg_shape_same, .forward = flip_forward, .grad = { RULED(flip_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
                  { "(0,3)", RG_A(flip, 3) }));
 
@@ -355,9 +342,7 @@ rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     return RG_APPLY(roll, &a, x);
 }
 
-rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) {
-    return rg_roll_dims(x, (rg_dims){ 1, { shift } }, (rg_dims){ 1, { dim } });
-}
+rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) { return rg_roll_dims(x, RG_DIMS(shift), RG_DIMS(dim)); }
 
 /* ---- tril, triu: what is on one side of a diagonal, zeros on the other ------------------------------- */
 struct tril_attr { int64_t diagonal; };
@@ -374,19 +359,17 @@ static bool tril_forward(rg_call *c) {
     return true;
 }
 
-static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
-    return rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g);
-}
+RULE(tril_rule, g, rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g))
 
 #define TRIL_ROW                                                                                                  \
     RG_WITH(tril), .n_in = 1, RG_MADE(tril),               \
-    .grad = { RG_RULE(0, tril_rule) },                                                                            \
+    .grad = { RULED(tril_rule) },                                                                            \
     RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) },           \
                { "(2,2)", RG_A(tril, 7) }, { "(0,3)", RG_A(tril, 0) })
 RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);
 RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", TRIL_ROW);
-rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) { return RG_APPLY(tril, (&(struct tril_attr){ diagonal }), x); }
-rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, (&(struct tril_attr){ diagonal }), x); }
+rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal) { return RG_APPLY(tril, RG_A(tril, diagonal), x); }
+rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal) { return RG_APPLY(triu, RG_A(tril, diagonal), x); }
 
 /* ---- pad: more, or fewer, elements at the ends of the last dims -------------------------------------------
  * Constant ones, or along each dim those of x at indices that go back (reflect), stay at
@@ -532,5 +515,5 @@ rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double v
                  x->ndim);
     RG_REFUSE_AS(RG_NOT_IMPLEMENTED, mode == RG_REPLICATE && x->dtype == RG_BOOL, "pad",
                  "\"replication_pad%dd\" not implemented for 'Bool'", n);
-    return RG_APPLY(pad, (&(struct pad_attr){ mode ? nodes[mode][n] : NULL, padding, mode, value }), x);
+    return RG_APPLY(pad, RG_A(pad, mode ? nodes[mode][n] : NULL, padding, mode, value), x);
 }

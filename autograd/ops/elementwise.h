@@ -25,6 +25,9 @@ static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu
     return rg_shape_same(c);
 }
 
+#define NOT_OF_BOOL(ident, sentence)                                                            \
+    static bool ident##_shape(rg_call *c) { RG_REFUSE(c->in[0]->dtype == RG_BOOL, #ident, sentence); return rg_shape_same(c); }
+
 /* The shape as they broadcast, not of bool; cpu: torch's kernel, NULL: of bool, too. */
 static inline bool elementwise_broadcast(rg_call *c, const char *cpu) {
     if (!rg_shape_broadcast(c)) return false;
@@ -42,6 +45,7 @@ static inline bool elementwise_number(const rg_tensor *t) { return t && t->state
     rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b)    { return RG_APPLY(ident, RG_NO_ATTR, a, b); }
 #define INPLACE_2(ident)  \
     rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) { return RG_APPLY_(ident, RG_NO_ATTR, x, b); }
+#define FUNCTIONS_2(ident) FUNCTION_2(ident) INPLACE_2(ident)
 
 /* An op on one tensor without attributes, with its kernel k_ident and its function. */
 #define ELEMENTWISE(ident, Node, formula, typing_, shape_, of, gradient, ...)                   \

@@ -59,9 +59,8 @@ static bool max_dim_shape(rg_call *c) {
 /* gx = g * (position along dim == index) */
 static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g) {
     int dim = extreme_dim(s->attr);
-    rg_dims shape = rg_input_dims(s, 0);
-    rg_tensor *index = rg_saved_output_at(s, 1), *zeros = rg_zeros_dims(shape, rg_input_dtype(s, 0));
-    if (((const struct reduce_attr *)s->attr)->keepdim || shape.n == 0) return rg_scatter(zeros, dim, index, g);
+    rg_tensor *index = rg_saved_output_at(s, 1), *zeros = rg_input_zeros(s);
+    if (((const struct reduce_attr *)s->attr)->keepdim || (zeros && zeros->ndim == 0)) return rg_scatter(zeros, dim, index, g);
     return rg_scatter(zeros, dim, rg_unsqueeze(index, dim), rg_unsqueeze(g, dim));
 }
 

@@ -303,17 +303,13 @@ static bool embedding_shape(rg_call *c) {
     return true;
 }
 
-static bool embedding_forward(rg_call *c) {
-    k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
-    return true;
-}
+static bool embedding_forward(rg_call *c) { return k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]), true; }
 
 static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     rg_dims table = rg_input_dims(s, 1);
     rg_tensor *index = rg_saved(s, 0);
     if (!index) return NULL;
-    rg_tensor *zeros = rg_zeros_dims(table, rg_input_dtype(s, 1));
-    g = rg_index_add(zeros, 0, rg_reshape(index, index->numel), rg_reshape(g, index->numel, table.v[1]), 1);
+    g = rg_index_add(rg_input_zeros(s), 0, rg_reshape(index, index->numel), rg_reshape(g, index->numel, table.v[1]), 1);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;
     return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
 }

@@ -319,7 +319,7 @@ static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g) {
     int dim = shape.n > 1;
     t = shape.n > 1 ? rg_unsqueeze(t, dim) : rg_reshape(t, 1);
     g = shape.n > 1 ? rg_unsqueeze(g, dim) : rg_reshape(g, 1);
-    return rg_scatter(rg_zeros_dims(shape, rg_input_dtype(s, 0)), dim, t, g);
+    return rg_scatter(rg_input_zeros(s), dim, t, g);
 }
 
 static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {

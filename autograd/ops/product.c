@@ -283,13 +283,11 @@ RG_OP(addmm, RG_NAMED(addmm), .doc = "beta c + alpha a b", .node = "AddmmBackwar
                  { "(3) (0,2) (2,3)", RG_A(addmm, NULL, 1, 1, false) }, { "(2,1,4) (2,3,2) (2,2,4)", RG_A(addmm, NULL, 2, 0.5, true) },
                  { "(3,4) (0,3,2) (0,2,4)", RG_A(addmm, NULL, 1, 1, true) }));
 
-rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
-    return RG_APPLY(addmm, RG_A(addmm, NULL, beta, alpha, false), c, a, b);
-}
-
-rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
-    return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
-}
+#define ADDMM(name, node, batched) \
+    rg_tensor *rg_##name(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) \
+    { return RG_APPLY(addmm, RG_A(addmm, node, beta, alpha, batched), c, a, b); }
+ADDMM(addmm, "AddmmBackward0", false)
+ADDMM(baddbmm, "BaddbmmBackward0", true)
 
 /* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x, gbias = g, summed over all but the last dim ----- */
 struct linear_attr { const char *node; };

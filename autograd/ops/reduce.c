@@ -22,16 +22,8 @@ void rg_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr 
         if (a->keepdim || !(a->dims >> d & 1)) y->size[y->ndim++] = a->dims >> d & 1 ? 1 : x->size[d];
 }
 
-bool rg_reduce_shape(rg_call *c) {
-    rg_reduce_sizes(c->out[0], c->in[0], c->attr);
-    return true;
-}
-
-bool rg_reduce_shape_int64(rg_call *c) {
-    c->out[0]->dtype = RG_INT64;
-    return rg_reduce_shape(c);
-}
-
+bool rg_reduce_shape(rg_call *c) { return rg_reduce_sizes(c->out[0], c->in[0], c->attr), true; }
+bool rg_reduce_shape_int64(rg_call *c) { return c->out[0]->dtype = RG_INT64, rg_reduce_shape(c); }
 static bool reduce_shape_sum(rg_call *c) {
     return rg_is_float(c->in[0]->dtype) ? rg_reduce_shape(c) : rg_reduce_shape_int64(c);
 }
@@ -147,10 +139,7 @@ rg_tensor *rg_prod(rg_tensor *x) { return RG_APPLY(prod, RG_REDUCE_ATTR(RG_UNNAM
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keep) { return rg_reduce(&rg_op_prod, x, &RG_DIMS(dim), 0, keep, 0); }
 
 /* ---- any, all, count_nonzero: what is not 0, NaN included ----------------------------------- */
-static bool any_shape(rg_call *c) {
-    c->out[0]->dtype = RG_BOOL;
-    return rg_reduce_shape(c);
-}
+static bool any_shape(rg_call *c) { return c->out[0]->dtype = RG_BOOL, rg_reduce_shape(c); }
 RG_REDUCTION(any, k_any(y, x, a->dims, false), .doc = "is any x over dims not 0?", .shape = any_shape,
              REDUCE_SAMPLES);
 RG_REDUCTION(all, k_any(y, x, a->dims, true), .doc = "is every x over dims not 0?", .shape = any_shape,
@@ -161,7 +150,6 @@ RG_REDUCE(all, 0, true)
 
 RG_REDUCTION(count_nonzero, (k_reduce(K_COUNT, y, x, a->dims), true), .doc = "how many x over dims are not 0",
              .shape = rg_reduce_shape_int64, REDUCE_SAMPLES);
-
 rg_tensor *rg_count_nonzero(rg_tensor *x) { return RG_APPLY(count_nonzero, RG_REDUCE_ATTR(RG_UNNAMED), x); }
 rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) { return rg_count_nonzero_dims(x, RG_DIMS(dim)); }
 rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {

@@ -30,10 +30,7 @@ RG_OP(where, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3, .t
       .grad = { RG_NO_RULE, RULED(where_rule_a), RULED(where_rule_b) },
       RG_SAMPLES({ "b(2,3) (2,3) (2,3)", NULL }, { "b(3) (2,1,3) (4,1)", NULL }, { "b(2,2) () (2)", NULL },
                  { "b() () ()", NULL }, { "b(0,1) (3) (0,3)", NULL }));
-
-rg_tensor *(rg_where)(rg_tensor *condition, rg_tensor *a, rg_tensor *b) {
-    return RG_APPLY(where, RG_NO_ATTR, condition, a, b);
-}
+rg_tensor *(rg_where)(rg_tensor *c, rg_tensor *a, rg_tensor *b) { return RG_APPLY(where, RG_NO_ATTR, c, a, b); }
 
 /* ---- masked_fill: mask ? value : x; gx = mask ? 0 : g, gvalue = mask ? g : 0 ------------------- */
 struct masked_fill_attr { const char *node; bool inplace; };
@@ -202,7 +199,7 @@ static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor
 
 #define ADDC_FUNCTION(name, ident, apply, allowed) \
     rg_tensor *rg_##name(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) \
-    { return (allowed) ? apply(ident, (&(struct addc_attr){ { value } }), x, a, b) : NULL; }
+    { return (allowed) ? apply(ident, RG_A(addc, { value }), x, a, b) : NULL; }
 ADDC_FUNCTION(addcmul, addcmul, RG_APPLY, true)
 ADDC_FUNCTION(addcmul_, addcmul, RG_APPLY_, true)
 ADDC_FUNCTION(addcdiv, addcdiv, RG_APPLY, addcdiv_allows("addcdiv", x, a, b))

@@ -65,7 +65,7 @@ RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1",
                  { "z(0,3)", RG_A(round_decimals, 1) }));
 
 rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
-    return RG_APPLY(round_decimals, (&(struct round_decimals_attr){ decimals }), x);
+    return RG_APPLY(round_decimals, RG_A(round_decimals, decimals), x);
 }
 
 /* ---- of floats: integers become the default dtype ------------------------------------------ */

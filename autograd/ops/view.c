@@ -61,7 +61,7 @@ RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0"
                  { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
 
 rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
-    return rg_check_dims("expand", shape.n) ? RG_APPLY(expand, (&(struct expand_attr){ shape }), x) : NULL;
+    return rg_check_dims("expand", shape.n) ? RG_APPLY(expand, RG_A(expand, shape), x) : NULL;
 }
 
 #define LIKE(name, dims) rg_tensor *rg_##name(rg_tensor *x, rg_tensor *other) { \
@@ -262,7 +262,7 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
     if (offset == INT64_MIN || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size))
         size = INT64_MAX;
     p.node = "DiagEmbedBackward0";
-    return RG_APPLY(unslice, (&(struct unslice_attr){ p, { 2, { size, size } } }), x);
+    return RG_APPLY(unslice, RG_A(unslice, p, { 2, { size, size } }), x);
 }
 
 /* ---- trace: the sum of a matrix's diagonal ------------------------------------------------- */
@@ -569,7 +569,7 @@ static bool reshape_infer(const char *op, const rg_tensor *x, rg_dims *shape) {
 }
 
 static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, const char *node, bool own) {
-    return RG_APPLY(reshape, (&(struct reshape_attr){ node, *shape, own }), x);
+    return RG_APPLY(reshape, RG_A(reshape, node, *shape, own), x);
 }
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape) {
