@@ -68,14 +68,14 @@ static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value) {
 }
 
 rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
-    rg_tensor *y = RG_APPLY(masked_fill, MASKED_FILL(value, false), x, mask, masked_value(x, value));
+    rg_tensor *y = RG_COMPOSITE(RG_APPLY(masked_fill, MASKED_FILL(value, false), x, mask, masked_value(x, value)));
     RG_REFUSE(y && value->history && rg_is_grad_enabled() && !rg_is_float(x->dtype), "masked_fill",
               "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
     return y;
 }
 
 rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
-    return RG_APPLY_(masked_fill, MASKED_FILL(value, true), x, mask, masked_value(x, value));
+    return RG_COMPOSITE(RG_APPLY_(masked_fill, MASKED_FILL(value, true), x, mask, masked_value(x, value)));
 }
 
 /* ---- clamp: min(max(x, low), high), either of which may be absent; NaN if any is -----------------

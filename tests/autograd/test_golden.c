@@ -275,6 +275,16 @@ static void check_backward(golden_result r) {
     for (int k = 0; k < c->n_second; k++) check_gradient("second gradient", k, second[k], &c->second[k]);
 }
 
+/* Of what a call makes on its way, nothing is left to the caller's scope: only results, and a list's own memory. */
+static void check_leavings(golden_case *c, const golden_call *f) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    int64_t before = rg_live_tensors();
+    golden_result r = f->call(c->arg);
+    int64_t left = rg_live_tensors() - before - r.n;
+    if (r.n >= 0 && left > (r.n > 1)) complain("%lld tensors besides the results are left to the scope", (long long)left);
+}
+
 static void check_case(golden_case *c, const golden_call *f) {
     size_t length = strlen(c->function);
     if (c->function[length - 1] == '_' && !c->direct) c->arg[0].t = rg_clone(c->arg[0].t);
@@ -298,6 +308,7 @@ static void check_case(golden_case *c, const golden_call *f) {
     else {
         for (int k = 0; k < r.n; k++) check_output(k, r.t[k], &c->out[k]);
         check_backward(r);
+        if (c->function[length - 1] != '_') check_leavings(c, f);
     }
 }
 
