@@ -183,18 +183,18 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
 
 #define SCATTER(name, op, in_place)                                                                 \
     rg_tensor *(rg_##name)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)              \
-    { return scatter_apply(&rg_op_##op, in_place, x, dim, index, source, 1); }
+    { return RG_COMPOSITE(scatter_apply(&rg_op_##op, in_place, x, dim, index, source, 1)); }
 SCATTER(scatter, scatter, NULL)
 SCATTER(scatter_, scatter, "scatter_")
 SCATTER(scatter_add, scatter_add, NULL)
 SCATTER(scatter_add_, scatter_add, "scatter_add_")
 
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
-    return scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha);
+    return RG_COMPOSITE(scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha));
 }
 
 rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
-    return scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha);
+    return RG_COMPOSITE(scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha));
 }
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */

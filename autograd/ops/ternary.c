@@ -164,8 +164,8 @@ static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tenso
     return inplace ? RG_APPLY_(lerp, &attr, a, b, w) : RG_APPLY(lerp, &attr, a, b, w);
 }
 
-rg_tensor *(rg_lerp)(rg_tensor *a, rg_tensor *b, rg_tensor *weight)  { return lerp_with("lerp", a, b, weight, false); }
-rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *weight) { return lerp_with("lerp_", x, b, weight, true); }
+rg_tensor *(rg_lerp)(rg_tensor *a, rg_tensor *b, rg_tensor *w)  { return RG_COMPOSITE(lerp_with("lerp", a, b, w, false)); }
+rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) { return RG_COMPOSITE(lerp_with("lerp_", x, b, w, true)); }
 
 /* ---- addcmul: x + k0 b c; gb = k0 g c, gc = k0 g b. addcdiv: x + k0 b / c; gb = k0 g / c, gc = -k0 g b / c^2 ---- */
 struct addc_attr { double k[3]; };                      /* as a loop takes them */

@@ -16,7 +16,7 @@
 
 /* ---- calls ------------------------------------------------------------------------- */
 
-typedef struct golden_result { int n; rg_tensor *t[GOLDEN_OUTS]; } golden_result;     /* n == -1: failed */
+typedef struct golden_result { int n; rg_tensor *t[GOLDEN_OUTS]; bool list; } golden_result;     /* n == -1: failed */
 typedef struct golden_call { const char *name; golden_result (*call)(const golden_arg *a); } golden_call;
 
 #define T(k)    a[k].t
@@ -28,18 +28,18 @@ typedef struct golden_call { const char *name; golden_result (*call)(const golde
 #define S(k)    a[k].s
 #define LIST(k) a[k].list
 
-static golden_result golden_one(rg_tensor *t) { return (golden_result){ t ? 1 : -1, { t } }; }
+static golden_result golden_one(rg_tensor *t) { return (golden_result){ .n = t ? 1 : -1, .t = { t } }; }
 
 static golden_result golden_pair(rg_values_indices r) {
-    return (golden_result){ r.values && r.indices ? 2 : -1, { r.values, r.indices } };
+    return (golden_result){ .n = r.values && r.indices ? 2 : -1, .t = { r.values, r.indices } };
 }
 
 static golden_result golden_three(rg_unique_result r) {
-    return (golden_result){ r.values && r.inverse && r.counts ? 3 : -1, { r.values, r.inverse, r.counts } };
+    return (golden_result){ .n = r.values && r.inverse && r.counts ? 3 : -1, .t = { r.values, r.inverse, r.counts } };
 }
 
 static golden_result golden_many(rg_list list) {
-    golden_result r = { .n = list.n };
+    golden_result r = { .n = list.n, .list = true };
     for (int i = 0; i < list.n && i < GOLDEN_OUTS; i++) r.t[i] = list.v[i];
     return r;
 }
@@ -282,7 +282,7 @@ static void check_leavings(golden_case *c, const golden_call *f) {
     int64_t before = rg_live_tensors();
     golden_result r = f->call(c->arg);
     int64_t left = rg_live_tensors() - before - r.n;
-    if (r.n >= 0 && left > (r.n > 1)) complain("%lld tensors besides the results are left to the scope", (long long)left);
+    if (r.n >= 0 && left > r.list) complain("%lld tensors besides the results are left to the scope", (long long)left);
 }
 
 static void check_case(golden_case *c, const golden_call *f) {
