@@ -80,4 +80,265 @@ START_TEST(test_trajectories) {
 }
 END_TEST
 
-RG_TESTS(optim, test_trajectories)
+
+/* Each group by its own options; an optimizer's state goes into another one and on from there. */
+static rg_optim *two_groups(params *p, double lr) {
+    rg_optim *o = rg_optim_adam(RG_LIST(p->v[0]), .lr = lr, .amsgrad = true);
+    ck_ok(rg_optim_add_group(o, RG_LIST(p->v[1], p->v[2]), .lr = 0.05, .weight_decay = 0.1, .betas = { 0.7, 0.8 }, .amsgrad = false));
+    return o;
+}
+
+START_TEST(test_groups) {
+    RG_SCOPE();
+    params a = make_params(RG_FLOAT64), b = make_params(RG_FLOAT64);
+    rg_optim *both = two_groups(&a, 0.02), *first = rg_optim_adam(RG_LIST(b.v[0]), .lr = 0.02, .amsgrad = true);
+    rg_optim *others = rg_optim_adam(RG_LIST(b.v[1], b.v[2]), .lr = 0.05, .weight_decay = 0.1, .betas = { 0.7, 0.8 });
+    for (int t = 1; t < 20; t++) {
+        set_gradients(&a, t);
+        set_gradients(&b, t);
+        ck_ok(rg_optim_step(both));
+        ck_ok(rg_optim_step(first));
+        ck_ok(rg_optim_step(others));
+        if (t == 10) rg_optim_group(both, 1)->lr = rg_optim_group(others, 0)->lr = 0.2;
+    }
+    for (int k = 0; k < N_PARAMS; k++) ck_assert(rg_equal(a.v[k], b.v[k]));
+    ck_assert_ptr_null(rg_optim_group(both, 2));
+    ck_assert_ptr_null(rg_optim_group(both, -1));
+    rg_optim_free(both);
+    rg_optim_free(first);
+    rg_optim_free(others);
+}
+END_TEST
+
+/* A transposed parameter, a gradient that is a slice or expanded: as if both were contiguous. */
+START_TEST(test_strides) {
+    RG_SCOPE();
+    rg_tensor *x = rg_randn(5, 7), *g = rg_randn(7, 10), *row = rg_randn(1, 5);
+    rg_tensor *odd = rg_requires_grad_(rg_T(rg_clone(x)), true), *even = rg_requires_grad_(rg_contiguous(rg_T(rg_clone(x))), true);
+    rg_optim *a = rg_optim_rmsprop(RG_LIST(odd), .momentum = 0.9, .centered = true);
+    rg_optim *b = rg_optim_rmsprop(RG_LIST(even), .momentum = 0.9, .centered = true);
+    for (int t = 0; t < 6; t++) {
+        rg_tensor *grad = t % 2 ? rg_slice(g, 1, 1, 10, 2) : rg_expand(row, 7, 5);
+        ck_ok(rg_set_grad(odd, grad));
+        ck_ok(rg_set_grad(even, rg_contiguous(grad)));
+        ck_ok(rg_optim_step(a));
+        ck_ok(rg_optim_step(b));
+        ck_assert(rg_equal(odd, even));
+    }
+    rg_optim_free(a);
+    rg_optim_free(b);
+}
+END_TEST
+
+START_TEST(test_state) {
+    RG_SCOPE();
+    for (int kind = RG_SGD; kind <= RG_LION; kind++) {
+        params a = make_params(RG_FLOAT64), b = make_params(RG_FLOAT64);
+        rg_param_group with = RG_PARAM_GROUP_();
+        if (kind == RG_SGD) with.momentum = 0.9;
+        if (kind == RG_ADAM) with.amsgrad = true;
+        rg_optim *o = rg_optim_with(kind, rg_params_of_list((rg_list){ N_PARAMS, a.v }), with);
+        rg_optim *q = rg_optim_with(kind, rg_params_of_list((rg_list){ N_PARAMS, b.v }), with);
+        rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 0.1, .total_steps = 50, .cycle_momentum = kind == RG_ADAM);
+        rg_schedule *r = rg_optim_one_cycle_lr(q, .max_lr = 7, .total_steps = 50, .cycle_momentum = kind == RG_ADAM);
+        for (int t = 1; t < 20; t++) {
+            set_gradients(&a, t);
+            ck_ok(rg_optim_step(o));
+            ck_ok(rg_schedule_step(s));
+            if (t == 10) {
+                rg_named_list dict = rg_optim_state_dict(o);
+                ck_assert_int_gt(dict.n, 0);
+                ck_ok(rg_optim_load_state_dict(q, dict));
+                for (int k = 0; k < N_PARAMS; k++) ck_ok(rg_set_data(b.v[k], rg_clone(rg_detach(a.v[k]))));
+            } else if (t > 10) {
+                set_gradients(&b, t);
+                ck_ok(rg_optim_step(q));
+                ck_ok(rg_schedule_step(r));
+            }
+        }
+        for (int k = 0; k < N_PARAMS; k++) ck_assert_msg(rg_equal(a.v[k], b.v[k]), "kind %d", kind);
+        rg_optim_free(o);
+        rg_optim_free(q);
+    }
+}
+END_TEST
+
+START_TEST(test_state_names) {
+    RG_SCOPE();
+    params p = make_params(RG_FLOAT32);
+    rg_optim *o = two_groups(&p, 0.02);
+    set_gradients(&p, 3);                               /* none for the last */
+    ck_ok(rg_optim_step(o));
+    rg_named_list d = rg_optim_state_dict(o);
+    const char *names[] = { "state.0.step", "state.0.exp_avg", "state.0.exp_avg_sq", "state.0.max_exp_avg_sq", "state.1.step",
+                            "state.1.exp_avg", "state.1.exp_avg_sq", "param_groups.0.params", "param_groups.0.lr",
+                            "param_groups.0.betas.0", "param_groups.0.betas.1" };
+    for (int i = 0; i < 11; i++) ck_assert_str_eq(d.v[i].name, names[i]);
+    ck_assert_int_eq(d.n, 7 + 2 * 8);
+    ck_assert_double_eq(rg_item(d.v[0].tensor), 1);
+    ck_assert_int_eq(rg_dtype_of(d.v[0].tensor), RG_FLOAT32);
+    ck_assert_double_eq(rg_item(d.v[8].tensor), 0.02);
+    rg_named changed[64];
+    memcpy(changed, d.v, (size_t)d.n * sizeof *d.v);
+    rg_named_list c = { d.n, changed };
+    ck_ok(rg_optim_load_state_dict(o, c));
+    changed[1].name = "state.0.exp";
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "Missing key(s) in state_dict: \"state.0.exp_avg\".");
+    changed[1] = d.v[1];
+    changed[3].name = "state.7.exp_avg";
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "Unexpected key(s) in state_dict: \"state.7.exp_avg\".");
+    changed[3] = d.v[3];
+    changed[1].tensor = d.v[5].tensor;
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "size mismatch for state.0.exp_avg: its shape is [5]");
+    changed[1] = d.v[1];
+    changed[8].tensor = d.v[1].tensor;
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "size mismatch for param_groups.0.lr: its shape is [3, 4]");
+    changed[8] = d.v[8];
+    changed[7].tensor = rg_scalar(2);
+    ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR,
+             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
+    changed[7].tensor = NULL;
+    ck_assert(!rg_optim_load_state_dict(o, c));
+    c.n = 13;
+    changed[7] = d.v[7];
+    ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR, "loaded state dict has a different number of parameter groups");
+    ck_assert(!rg_optim_load_state_dict(o, (rg_named_list){ -1, NULL }));
+    ck_assert(!rg_optim_load_state_dict(NULL, d));
+    ck_assert_int_eq(rg_optim_state_dict(NULL).n, -1);
+    rg_optim_free(o);
+}
+END_TEST
+
+START_TEST(test_clipping) {
+    RG_SCOPE();
+    rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true), rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
+    const double inf = INFINITY, norm_type[] = { 2, 1, inf, 3.5, -inf };
+    /* torch.nn.utils.clip_grad_norm_ of [[1, -2], [3, -4]], None and [0.5, 6] to 2 */
+    const double total[] = { 8.139410018920898, 16.5, 6, 6.542354583740234, 0.5 };
+    const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421, 1.8342018127441406, 6 };
+    for (int i = 0; i < 5; i++) {
+        rg_set_grad(l.v[0], rg_literal_as(RG_FLOAT32, [[1, -2], [3, -4]]));
+        rg_set_grad(l.v[2], rg_literal_as(RG_FLOAT32, [0.5, 6]));
+        rg_tensor *norm = rg_clip_grad_norm_(l, 2.0, .norm_type = norm_type[i]);
+        ck_ok(norm);
+        ck_assert_int_eq(rg_dtype_of(norm), RG_FLOAT32);
+        ck_assert_double_eq_tol(rg_item(norm), total[i], 1e-6);
+        ck_assert_double_eq_tol(rg_at(rg_grad_of(l.v[2]), 1), last[i], 1e-9);
+    }
+    ck_ok(rg_clip_grad_value_(l, 0.75));
+    ck_assert(rg_equal(rg_grad_of(l.v[0]), rg_literal_as(RG_FLOAT32, [[0.75, -0.75], [0.75, -0.75]])));
+    rg_set_grad(l.v[2], rg_literal_as(RG_FLOAT32, [0.5, nan]));
+    ck_fails(rg_clip_grad_norm_(l, 1.0, .error_if_nonfinite = true), RG_RUNTIME_ERROR,
+             "The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
+             "and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`");
+    ck_assert_double_eq(rg_at(rg_grad_of(l.v[0]), 0, 0), 0.75);
+    ck_ok(rg_clip_grad_norm_(l, 1.0));
+    ck_assert(isnan(rg_at(rg_grad_of(l.v[0]), 0, 0)));
+    rg_list none = RG_LIST(l.v[1]);
+    ck_assert_double_eq(rg_item(rg_clip_grad_norm_(none, 1.0)), 0);
+    ck_assert_ptr_null(rg_clip_grad_norm_(RG_LIST(l.v[0], NULL), 1.0));
+    ck_assert(!rg_clip_grad_value_(RG_LIST(NULL), 1.0));
+    rg_list failed = { -1, NULL };
+    ck_assert_ptr_null(rg_clip_grad_norm_(failed, 1.0));
+    ck_assert(!rg_clip_grad_value_(failed, 1.0));
+}
+END_TEST
+
+START_TEST(test_errors) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *v = rg_ones(2);
+    rg_list l = RG_LIST(w), none = { 0, NULL }, failed = { -1, NULL };
+#define INVALID(make, text) ck_fails(make, RG_VALUE_ERROR, text)
+    INVALID(rg_optim_sgd(l, .lr = -1), "SGD: Invalid learning rate: -1.0");
+    INVALID(rg_optim_sgd(l, .momentum = -0.5), "Invalid momentum value: -0.5");
+    INVALID(rg_optim_sgd(l, .weight_decay = -1e-5), "Invalid weight_decay value: -1e-05");
+    INVALID(rg_optim_sgd(l, .nesterov = true), "Nesterov momentum requires a momentum and zero dampening");
+    INVALID(rg_optim_sgd(l, .nesterov = true, .momentum = 0.9, .dampening = 0.1), "Nesterov momentum requires");
+    INVALID(rg_optim_adam(l, .lr = NAN), "Adam: Invalid learning rate: nan");
+    INVALID(rg_optim_adam(l, .eps = -1, .weight_decay = -1), "Invalid epsilon value: -1.0");
+    INVALID(rg_optim_adam(l, .betas = { 1, 0.9 }), "Invalid beta parameter at index 0: 1.0");
+    INVALID(rg_optim_adamw(l, .betas = { 0.9, 1.5 }), "AdamW: Invalid beta parameter at index 1: 1.5");
+    INVALID(rg_optim_rmsprop(l, .alpha = -1), "Invalid alpha value: -1.0");
+    INVALID(rg_optim_adagrad(l, .lr_decay = -1), "Invalid lr_decay value: -1.0");
+    INVALID(rg_optim_adagrad(l, .initial_accumulator_value = -1), "Invalid initial_accumulator_value value: -1.0");
+    INVALID(rg_optim_lion(l, .betas = { 0.9, NAN }), "Invalid beta parameter at index 1: nan");
+    INVALID(rg_optim_sgd(none), "optimizer got an empty parameter list");
+    INVALID(rg_optim_sgd(RG_LIST(rg_mul(w, 2))), "can't optimize a non-leaf Tensor");
+    INVALID(rg_optim_sgd(RG_LIST(w, w)), "optimizer contains a parameter group with duplicate parameters");
+    ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR, "got an unexpected keyword argument 'alpha'");
+    ck_fails(rg_optim_sgd(RG_LIST(w, RG_NONE)), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
+    ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR, "expected a tensor but got NULL");
+    ck_assert_ptr_null(rg_optim_sgd(rg_named_parameters(NULL)));
+    rg_optim *o = rg_optim_sgd(l, .lr = 0.5);
+    INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
+    ck_ok(rg_optim_add_group(o, none));
+    ck_ok(rg_optim_add_group(o, RG_LIST(v, rg_zeros_dims(RG_DIMS(2), RG_INT64))));      /* never have a gradient */
+    ck_ok(rg_optim_step(o));
+    ck_assert_int_eq(rg_version(w), 0);
+    rg_backward(rg_sum(w));
+    ck_ok(rg_optim_step(o));
+    ck_assert(rg_equal(w, rg_literal_as(RG_FLOAT32, [0.5, 0.5])));
+    ck_assert_int_eq(rg_version(w), 1);
+    rg_tensor *y = rg_sum(rg_square(w));
+    ck_ok(rg_optim_step(o));
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "modified");
+    ck_ok(rg_optim_zero_grad(o));
+    ck_assert_ptr_eq(rg_grad_of(w), RG_NONE);
+    rg_optim_free(o);
+    o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_expand(rg_detach(w), 3, 2), true)));
+    ck_ok(o);
+    ck_assert(!rg_optim_step(NULL) && !rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l) && !rg_optim_group(NULL, 0));
+    rg_optim_free(o);
+    rg_optim_free(NULL);
+    rg_tensor *wide = rg_requires_grad_(rg_expand(rg_ones(1), 3), true);
+    o = rg_optim_sgd(RG_LIST(wide));
+    ck_ok(rg_set_grad(wide, rg_ones(3)));
+    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR, "more than one element of the written-to tensor refers to a single memory location");
+    rg_optim_free(o);
+    o = rg_optim_adam(l);
+    ck_ok(rg_set_grad(w, rg_ones(2)));
+    ck_ok(rg_optim_step(o));
+    ck_ok(rg_set_data(w, rg_zeros_dims(RG_DIMS(2), RG_FLOAT64)));
+    rg_set_grad(w, rg_ones_dims(RG_DIMS(2), RG_FLOAT64));
+    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR, "a parameter has changed its shape or dtype since its gradient or state was made");
+    rg_optim_free(o);
+}
+END_TEST
+
+/* All that asks for memory, failing at each request in turn; a failed step changes nothing. */
+static bool everything(void) {
+    RG_SCOPE();
+    params p = make_params(RG_FLOAT64);
+    if (!p.v[0] || !p.v[1] || !p.v[2]) return false;
+    rg_optim *o = rg_optim_adamw(RG_LIST(p.v[0], p.v[1]), .amsgrad = true);
+    rg_schedule *s = o && rg_optim_add_group(o, RG_LIST(p.v[2])) ? rg_optim_warmup_cosine_lr(o, 3, 10, 0.1, 0) : NULL;
+    bool ok = s && rg_backward(rg_add(rg_sum(p.v[0]), rg_sum(p.v[1]))) && rg_clip_grad_norm_(RG_LIST(p.v[0], p.v[1], p.v[2]), 1.0);
+    int64_t version = rg_version(p.v[0]);
+    if (ok && !rg_optim_step(o)) {
+        ok = false;
+        ck_assert_int_eq(rg_version(p.v[0]), version);
+    }
+    ok = ok && rg_schedule_step(s) && rg_optim_load_state_dict(o, rg_optim_state_dict(o)) && rg_optim_zero_grad(o);
+    rg_optim_free(o);
+    return ok;
+}
+
+START_TEST(test_out_of_memory) {
+    bool done = false;
+    ck_assert(everything());
+    int64_t alive = rg_live_tensors(), other = rg_memory_stats().other;
+    for (int n = 1; !done; n++) {
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        done = everything();
+        rg_memory_fail_at(0);
+        ck_assert_msg(done || rg_error_code() == RG_OUT_OF_MEMORY, "request %d: %s", n, rg_error());
+        ck_assert_int_eq(rg_live_tensors(), alive);
+        ck_assert_int_eq(rg_memory_stats().other, other);
+        ck_assert_int_lt(n, 1000);
+    }
+}
+END_TEST
+
+RG_TESTS(optim, test_trajectories, test_groups, test_strides, test_state, test_state_names, test_clipping, test_errors,
+         test_out_of_memory)

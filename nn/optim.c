@@ -1,0 +1,626 @@
+/*
+ * optim.c: optimizers, clipping, schedules. An optimizer is a row: its options, the tensors
+ * that it keeps for each parameter, and an update that passes once over parameter, gradient
+ * and state. float32 rounds where torch does.
+ */
+#include "optim.h"
+#include "tensor/internal.h"
+
+#include <stdio.h>
+#include <tgmath.h>
+
+/* rg_param_group, number by number; those from INITIAL_LR on are schedules'. */
+enum { LR, BETA1, BETA2, MOMENTUM, DAMPENING, ALPHA, LR_DECAY, INITIAL_SUM, EPS, WEIGHT_DECAY, NESTEROV, AMSGRAD, CENTERED,
+       MAXIMIZE, INITIAL_LR, MAX_LR, MIN_LR, MAX_MOMENTUM, BASE_MOMENTUM, OPTIM_OPTIONS };
+static const char *const optim_options[OPTIM_OPTIONS] = {
+    "lr", "betas.0", "betas.1", "momentum", "dampening", "alpha", "lr_decay", "initial_accumulator_value", "eps", "weight_decay",
+    "nesterov", "amsgrad", "centered", "maximize", "initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum",
+};
+static const char *const optim_invalid[OPTIM_OPTIONS] = {
+    [LR] = "learning rate", [BETA1] = "beta parameter at index 0", [BETA2] = "beta parameter at index 1",
+    [MOMENTUM] = "momentum value", [ALPHA] = "alpha value", [LR_DECAY] = "lr_decay value", [EPS] = "epsilon value",
+    [INITIAL_SUM] = "initial_accumulator_value value", [WEIGHT_DECAY] = "weight_decay value",
+};
+
+enum { OPTIM_STATES = 3, LAST_EPOCH = 0, BEST, BAD_EPOCHS, COOLDOWN, SCHEDULE_STATES };
+typedef struct { double sign, decay, rate, keep, fresh, weight, rest, eps, root, shrink; bool first, nesterov; } optim_numbers;
+typedef void optim_loop(char *const v[], int64_t n, const optim_numbers *z);
+typedef struct { union { rg_param_group o; double v[OPTIM_OPTIONS]; }; double n; } optim_group;     /* n: of its parameters */
+_Static_assert(sizeof(rg_param_group) == OPTIM_OPTIONS * sizeof(double), "one number for each option");
+
+typedef struct optim_row {
+    const char *name;
+    struct { int option; double value; } options[9];    /* in the order in which torch complains of them */
+    struct { const char *name; int variant; } states[OPTIM_STATES];
+    int         keep, drop, weight;     /* the options whose numbers these are */
+    bool        counts, adam, decoupled;/* its steps, in the state_dict; corrects its means; weights decay by themselves */
+    int         variants[2];            /* options that ask for the states of variant 1, and 2 */
+    optim_loop *loops[2][4];            /* of float32 and float64; by variant */
+} optim_row;
+
+typedef struct optim_slot {
+    rg_tensor *p, *grad, *state[OPTIM_STATES];          /* grad: during a step */
+    double     step;
+    size_t     group;
+} optim_slot;
+
+struct rg_optim {
+    const optim_row *row;
+    optim_group      defaults, *groups;
+    optim_slot      *slots;
+    size_t           n_groups, groups_room, n_slots, slots_room;
+    rg_schedule     *schedules;
+};
+
+struct rg_schedule {
+    rg_schedule        *next;
+    rg_optim           *optim;
+    rg_schedule_kind    kind;
+    rg_schedule_options o;
+    double              state[SCHEDULE_STATES];
+};
+
+static bool optim_set(double v) { return memcmp(&v, &(double){ RG_UNSET }, sizeof v) != 0; }
+static const char *optim_text(double v) { return rg_str(rg_scalar_dtype(v, RG_FLOAT64)); }
+
+/* ---- updates: d, the gradient with weights decaying into it, moves p ------------------------------- */
+
+#define OPTIM_LOOP(name, T, has_, ...)                                                                         \
+    RG_WIDE(name##_##T##_##has_, (char *const v[], int64_t n, const optim_numbers *z), (v, n, z)) {          \
+        typedef T real;                                                                                         \
+        enum { has = has_ };                                                                                    \
+        real *restrict p = (real *)v[0], *restrict a = (real *)v[2], *restrict b = (real *)v[3], *restrict c = (real *)v[4]; \
+        const real *restrict g = (const real *)v[1];                                                            \
+        const real sign = (real)z->sign, decay = (real)z->decay, rate = (real)z->rate, keep = (real)z->keep, eps = (real)z->eps, \
+            fresh = (real)z->fresh, weight = (real)z->weight, rest = (real)z->rest, root = (real)z->root, shrink = (real)z->shrink; \
+        (void)a, (void)b, (void)c, (void)keep, (void)fresh, (void)weight, (void)rest, (void)eps, (void)root, (void)shrink, (void)has; \
+        for (int64_t i = 0; i < n; i++) {                                                                       \
+            real d = sign * g[i];                                                                               \
+            __VA_ARGS__                                                                                         \
+        }                                                                                                       \
+    }
+#define OPTIM_UPDATE(name, has, ...) OPTIM_LOOP(name, float, has, __VA_ARGS__) OPTIM_LOOP(name, double, has, __VA_ARGS__)
+#define OPTIM_LERP(m, w)             (fabs(w) < (real)0.5 ? fma(w, d - m, m) : fma(w - 1, d - m, d))    /* torch's */
+#define OPTIM_DECAY                  d = decay != 0 ? fma(decay, p[i], d) : d
+
+/* SGD: a is the momentum's. */
+OPTIM_UPDATE(sgd, 0, OPTIM_DECAY; p[i] = fma(rate, d, p[i]);)
+OPTIM_UPDATE(sgd, 1, {
+    OPTIM_DECAY;
+    a[i] = z->first ? d : fma(fresh, d, a[i] * keep);
+    p[i] = fma(rate, z->nesterov ? fma(keep, a[i], d) : a[i], p[i]);
+})
+
+/* Adam: a is the mean of d, b of d^2, and c the greatest that b has been. */
+#define OPTIM_ADAM(has) OPTIM_UPDATE(adam, has, {                                    \
+    OPTIM_DECAY;                                                                     \
+    a[i] = OPTIM_LERP(a[i], rest);                                                   \
+    b[i] = fma(fresh * d, d, b[i] * keep);                                           \
+    if (has) c[i] = b[i] > c[i] || b[i] != b[i] ? b[i] : c[i];                       \
+    p[i] = p[i] * shrink + rate * a[i] / (sqrt(has ? c[i] : b[i]) / root + eps);     \
+})
+OPTIM_ADAM(0) OPTIM_ADAM(1)
+
+/* RMSprop: a is the mean of d^2, b with momentum its buffer, the last if centered the mean of d. */
+#define OPTIM_RMSPROP(has) OPTIM_UPDATE(rmsprop, has, {                                                       \
+    real *restrict mean = has & 1 ? c : b, square;                                                            \
+    OPTIM_DECAY;                                                                                              \
+    square = a[i] = fma(fresh * d, d, a[i] * keep);                                                           \
+    if (has & 2) mean[i] = OPTIM_LERP(mean[i], fresh), square = fma(-mean[i], mean[i], square);               \
+    if (has & 1) b[i] = b[i] * weight + d / (sqrt(square) + eps), p[i] = fma(rate, b[i], p[i]);               \
+    else p[i] += rate * d / (sqrt(square) + eps);                                                             \
+})
+OPTIM_RMSPROP(0) OPTIM_RMSPROP(1) OPTIM_RMSPROP(2) OPTIM_RMSPROP(3)
+
+/* Adagrad: a is the sum of d^2. */
+OPTIM_UPDATE(adagrad, 0, {
+    OPTIM_DECAY;
+    a[i] = fma(d, d, a[i]);
+    p[i] += rate * d / (sqrt(a[i]) + eps);
+})
+
+/* Lion: a is the mean of d; only the sign of u counts. */
+OPTIM_UPDATE(lion, 0, {
+    real u = weight * a[i] + rest * d;
+    a[i] = keep * a[i] + fresh * d;
+    p[i] += rate * ((u > 0 ? 1 : u < 0 ? -1 : u) + decay * p[i]);
+})
+
+#define OPTIM_1(f)            { { f##_float_0 }, { f##_double_0 } }
+#define OPTIM_2(f)            { { f##_float_0, f##_float_1 }, { f##_double_0, f##_double_1 } }
+#define OPTIM_4(f)            { { f##_float_0, f##_float_1, f##_float_2, f##_float_3 }, \
+                                { f##_double_0, f##_double_1, f##_double_2, f##_double_3 } }
+#define OPTIM_ADAM_ROW(decay) \
+    .options = { { LR, 1e-3 }, { EPS, 1e-8 }, { BETA1, 0.9 }, { BETA2, 0.999 }, { WEIGHT_DECAY, decay }, { AMSGRAD, 0 }, { MAXIMIZE, 0 } }, \
+    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .counts = true, .adam = true,  \
+    .keep = BETA2, .drop = BETA2, .weight = BETA1, .variants = { AMSGRAD }, .loops = OPTIM_2(adam)
+static const optim_row optim_rows[] = {
+    [RG_SGD] = { .name = "SGD", .states = { { "momentum_buffer", 1 } }, .keep = MOMENTUM, .drop = DAMPENING,
+        .options = { { LR, 1e-3 }, { MOMENTUM, 0 }, { DAMPENING, 0 }, { WEIGHT_DECAY, 0 }, { NESTEROV, 0 }, { MAXIMIZE, 0 } },
+        .variants = { MOMENTUM }, .loops = OPTIM_2(sgd) },
+    [RG_ADAM] = { .name = "Adam", OPTIM_ADAM_ROW(0) },
+    [RG_ADAMW] = { .name = "AdamW", .decoupled = true, OPTIM_ADAM_ROW(0.01) },
+    [RG_RMSPROP] = { .name = "RMSprop", .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } }, .counts = true,
+        .options = { { LR, 0.01 }, { EPS, 1e-8 }, { MOMENTUM, 0 }, { WEIGHT_DECAY, 0 }, { ALPHA, 0.99 }, { CENTERED, 0 }, { MAXIMIZE, 0 } },
+        .keep = ALPHA, .drop = ALPHA, .weight = MOMENTUM, .variants = { MOMENTUM, CENTERED }, .loops = OPTIM_4(rmsprop) },
+    [RG_ADAGRAD] = { .name = "Adagrad", .states = { { "sum", 0 } }, .counts = true, .loops = OPTIM_1(adagrad),
+        .options = { { LR, 0.01 }, { LR_DECAY, 0 }, { WEIGHT_DECAY, 0 }, { INITIAL_SUM, 0 }, { EPS, 1e-10 }, { MAXIMIZE, 0 } } },
+    [RG_LION] = { .name = "Lion", .states = { { "exp_avg", 0 } }, .keep = BETA2, .drop = BETA2, .weight = BETA1, .loops = OPTIM_1(lion),
+        .options = { { LR, 1e-4 }, { BETA1, 0.9 }, { BETA2, 0.99 }, { WEIGHT_DECAY, 0 }, { MAXIMIZE, 0 } } },
+};
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+bool rg_optim_add_group_with(rg_optim *o, rg_params list, rg_param_group options) {
+    if (!o) return false;
+    optim_group group = { { options }, list.n };
+    const char *name = o->row->name;
+    for (int i = 0; i < INITIAL_LR; i++) {
+        if (optim_set(group.v[i]) && !optim_set(o->defaults.v[i]))
+            return rg_fail(RG_TYPE_ERROR, name, "got an unexpected keyword argument '%s'", optim_options[i]);
+        if (!optim_set(group.v[i])) group.v[i] = o->defaults.v[i];
+    }
+    if (list.n < 0) return rg_check(NULL, name);
+    size_t n = o->n_slots + (size_t)list.n;
+    if (!rg_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)
+        || !rg_grow((void **)&o->slots, &o->slots_room, n, sizeof *o->slots)) return false;
+    for (size_t i = o->n_slots; i < n; i++) {
+        rg_tensor *p = list.first[(i - o->n_slots) * list.stride];
+        if (!rg_check(p, name)) return false;
+        if (!rg_is_leaf(p) && !(p->flags & RG_RETAINS_GRAD)) return rg_fail(RG_VALUE_ERROR, name, "can't optimize a non-leaf Tensor");
+        o->slots[i] = (optim_slot){ .p = p, .group = o->n_groups };
+        for (size_t j = 0; j < i; j++)
+            if (o->slots[j].p == p)
+                return rg_fail(RG_VALUE_ERROR, name, j < o->n_slots ? "some parameters appear in more than one parameter group"
+                               : "optimizer contains a parameter group with duplicate parameters");
+    }
+    for (; o->n_slots < n; o->n_slots++) rg_retain(o->slots[o->n_slots].p);
+    o->groups[o->n_groups++] = group;
+    return true;
+}
+
+static bool optim_valid(const rg_optim *o) {
+    const double *v = o->groups->v;
+    for (int i = 0; !i || o->row->options[i].option; i++) {
+        int k = o->row->options[i].option;
+        bool beta = k == BETA1 || k == BETA2, bad = o->row == &optim_rows[RG_SGD] ? v[k] < 0 : !(v[k] >= 0) || (beta && v[k] >= 1);
+        if (bad && optim_invalid[k]) return rg_fail(RG_VALUE_ERROR, o->row->name, "Invalid %s: %s", optim_invalid[k], optim_text(v[k]));
+        if (k == NESTEROV && v[k] != 0 && (v[MOMENTUM] <= 0 || v[DAMPENING] != 0))
+            return rg_fail(RG_VALUE_ERROR, o->row->name, "Nesterov momentum requires a momentum and zero dampening");
+    }
+    return true;
+}
+
+rg_optim *rg_optim_with(rg_optim_kind kind, rg_params params, rg_param_group options) {
+    RG_SCOPE();
+    if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
+    rg_optim *o = rg_alloc(sizeof *o, RG_MEM_OTHER);
+    if (!o) return NULL;
+    *o = (rg_optim){ .row = &optim_rows[kind], .defaults.o = RG_PARAM_GROUP_() };
+    for (int i = 0; !i || o->row->options[i].option; i++) o->defaults.v[o->row->options[i].option] = o->row->options[i].value;
+    if (rg_optim_add_group_with(o, params, options) && optim_valid(o)) {
+        o->defaults = *o->groups;
+        return o;
+    }
+    rg_optim_free(o);
+    return NULL;
+}
+
+void rg_optim_free(rg_optim *o) {
+    if (!o) return;
+    for (size_t i = 0; i < o->n_slots; i++) {
+        rg_release(o->slots[i].p);
+        for (int k = 0; k < OPTIM_STATES; k++) rg_release(o->slots[i].state[k]);
+    }
+    for (rg_schedule *s; (s = o->schedules);) {
+        o->schedules = s->next;
+        rg_free(s, sizeof *s, RG_MEM_OTHER);
+    }
+    rg_free(o->slots, o->slots_room * sizeof *o->slots, RG_MEM_OTHER);
+    rg_free(o->groups, o->groups_room * sizeof *o->groups, RG_MEM_OTHER);
+    rg_free(o, sizeof *o, RG_MEM_OTHER);
+}
+
+rg_param_group *rg_optim_group(rg_optim *o, int i) { return o && i >= 0 && (size_t)i < o->n_groups ? &o->groups[i].o : NULL; }
+
+bool rg_optim_zero_grad(rg_optim *o) {
+    for (size_t i = 0; o && i < o->n_slots; i++)
+        if (!rg_set_grad(o->slots[i].p, RG_NONE)) return false;
+    return o;
+}
+
+/* ---- a step: all that can fail comes first ------------------------------------------------------------ */
+
+typedef struct optim_part { optim_loop *loop; int n; int64_t bytes; optim_numbers z; } optim_part;
+
+static void optim_run(char *const p[], const int64_t step[], int64_t n, const void *context) {
+    const optim_part *u = context;
+    bool dense = true;
+    for (int k = 0; k < u->n; k++) dense &= step[k] == u->bytes;
+    for (int64_t i = 0, by = dense ? n : 1; i < n; i += by) {
+        char *at[RG_MAX_OPERANDS];
+        for (int k = 0; k < u->n; k++) at[k] = p[k] + i * step[k];
+        u->loop(at, by, &u->z);
+    }
+}
+
+static int optim_variant(const rg_optim *o, const optim_slot *s) {
+    const double *v = o->groups[s->group].v;
+    const int *options = o->row->variants;
+    return (options[0] && v[options[0]] != 0) + 2 * (options[1] && v[options[1]] != 0);
+}
+
+static bool optim_fits(const rg_tensor *t, const rg_tensor *p) { return t->dtype == p->dtype && rg_same_shape(t, p); }
+
+/* Does the state stand ready? */
+static bool optim_prepare(rg_optim *o, optim_slot *s) {
+    double initial = o->groups[s->group].v[INITIAL_SUM];
+    int variant = optim_variant(o, s);
+    bool fits = optim_fits(s->grad, s->p);
+    if (!(s->p->flags & RG_CONTIGUOUS) && rg_overlaps_itself(s->p))
+        return rg_fail(RG_RUNTIME_ERROR, o->row->name, "unsupported operation: more than one element of the written-to tensor "
+                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
+    for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++) {
+        if (o->row->states[k].variant & ~variant) continue;
+        if (!s->state[k]) {
+            if (!(s->state[k] = rg_new_like(s->p, s->p->dtype))) return false;
+            rg_fill_number(s->state[k], optim_set(initial) ? initial : 0, 0);
+        }
+        fits &= optim_fits(s->state[k], s->p);
+    }
+    return fits || rg_fail(RG_RUNTIME_ERROR, o->row->name, "a parameter has changed its shape or dtype since its gradient or state was made");
+}
+
+static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
+    const double *v = o->groups[s->group].v;
+    const optim_row *r = o->row;
+    optim_numbers z = { .sign = v[MAXIMIZE] != 0 ? -1 : 1, .decay = r->decoupled ? 0 : v[WEIGHT_DECAY], .rate = -v[LR], .keep = v[r->keep],
+                        .fresh = 1 - v[r->drop], .weight = v[r->weight], .rest = 1 - v[r->weight], .eps = v[EPS],
+                        .shrink = r->decoupled ? 1 - v[LR] * v[WEIGHT_DECAY] : 1, .first = s->step == 1, .nesterov = v[NESTEROV] != 0 };
+    if (r->adam) {
+        z.rate /= 1 - pow(v[BETA1], s->step);
+        z.root = pow(1 - pow(v[BETA2], s->step), 0.5);
+    }
+    if (optim_set(v[LR_DECAY])) z.rate /= 1 + (s->step - 1) * v[LR_DECAY];
+    return z;
+}
+
+bool rg_optim_step(rg_optim *o) {
+    optim_part u = { .n = 0 };
+    const optim_slot *last = NULL;
+    if (!o) return false;
+    RG_SCOPE();
+    for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)
+        if (!(s->grad = rg_grad_of(s->p)) || (s->grad != RG_NONE && !optim_prepare(o, s))) return false;
+    for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++) {
+        rg_tensor *t[RG_MAX_OPERANDS] = { s->p, s->grad };
+        if (s->grad == RG_NONE) continue;
+        int variant = optim_variant(o, s);
+        if (o->row->counts || variant) s->step++;
+        if (!last || last->group != s->group || last->step != s->step) u.z = optim_count(o, s);
+        u.loop = o->row->loops[s->p->dtype == RG_FLOAT64][variant];
+        u.bytes = (int64_t)rg_sizeof(s->p->dtype);
+        u.n = 2;
+        for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++)
+            if (!(o->row->states[k].variant & ~variant)) t[u.n++] = s->state[k];
+        rg_each(u.n, t, optim_run, &u);
+        rg_wrote(s->p, "step");
+        last = s;
+    }
+    return true;
+}
+
+/* ---- clipping ----------------------------------------------------------------------------------------------------- */
+
+/* The gradient of the list's i-th parameter; RG_NONE; NULL: failed. */
+static rg_tensor *clip_grad(rg_params p, int i) { return rg_grad_of(p.first[(size_t)i * p.stride]); }
+
+rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options o) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    if (p.n < 0) return NULL;
+    rg_tensor *norms = rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *total, *scale, *g;
+    rg_dtype dtype = RG_FLOAT32;
+    int n = 0;
+    for (int i = 0; i < p.n; i++) {
+        RG_SCOPE();
+        if (!(g = clip_grad(p, i)) || !norms) return NULL;
+        if (g == RG_NONE) continue;
+        dtype = RG_MAX(dtype, g->dtype);
+        ((double *)norms->data)[n++] = rg_item(rg_norm_p(g, o.norm_type));
+    }
+    total = n ? rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type) : rg_zeros_dims(RG_DIMS(), rg_default_dtype());
+    if (!total) return NULL;
+    if (o.error_if_nonfinite && !isfinite(rg_item(total)))
+        return rg_fail(RG_RUNTIME_ERROR, "clip_grad_norm_", "The total norm of order %s for gradients from `parameters` is non-finite, "
+                       "so it cannot be clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+                       "`error_if_nonfinite=False`", rg_str(rg_scalar_dtype(o.norm_type, RG_FLOAT64)));
+    scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
+    for (int i = 0; i < p.n; i++) {
+        RG_SCOPE();
+        if (!(g = clip_grad(p, i)) || (g != RG_NONE && !rg_mul_(g, scale))) return NULL;
+    }
+    return rg_escape(total);
+}
+
+bool rg_clip_grads_(rg_params p, double clip_value) {
+    RG_NO_GRAD();
+    for (int i = 0; i < p.n; i++) {
+        RG_SCOPE();
+        rg_tensor *g = clip_grad(p, i);
+        if (!g || (g != RG_NONE && !rg_clamp_(g, -clip_value, clip_value))) return false;
+    }
+    return p.n >= 0;
+}
+
+/* ---- schedules: the rate at t from the one before, as torch chains it; or from the first one ------------ */
+
+typedef double schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
+#define SCHEDULE_RATE(name, expression) \
+    static double name(const rg_schedule *s, rg_param_group *g, double t) { return (void)s, (void)g, (void)t, expression; }
+
+static double milestones_at(const rg_schedule *s, double t, bool before) {
+    double n = 0;
+    for (int i = 0; i < s->o.milestones.n; i++) n += before ? (double)s->o.milestones.v[i] <= t : (double)s->o.milestones.v[i] == t;
+    return n;
+}
+
+/* Chained, LinearLR multiplies by 1 + slope / (what it has come to). */
+static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
+    double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
+    if (t == 0) return g->lr * s->o.start_factor;
+    return t > n ? g->lr : g->lr * (1 + slope / (n * s->o.start_factor + (t - 1) * slope));
+}
+
+static double cosine_next(const rg_schedule *s, rg_param_group *g, double t) {
+    double n = (double)s->o.T_max, low = s->o.eta_min;
+    if (t == 0) return g->lr;
+    if (fmod(t - 1 - n, 2 * n) == 0) return g->lr + (g->initial_lr - low) * (1 - cos(M_PI / n)) / 2;
+    return (1 + cos(M_PI * t / n)) / (1 + cos(M_PI * (t - 1) / n)) * (g->lr - low) + low;
+}
+
+static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
+    double n = (double)s->o.total_steps, first = s->o.pct_start * n - 1;
+    double end[] = { 0, first, s->o.three_phase ? 2 * s->o.pct_start * n - 2 : n - 1, n - 1 };
+    double lr[] = { g->initial_lr, g->max_lr, s->o.three_phase ? g->initial_lr : g->min_lr, g->min_lr };
+    double momentum[] = { g->max_momentum, g->base_momentum, g->max_momentum, g->max_momentum };
+    int i = 0;
+    while (t > end[i + 1] && i < 1 + s->o.three_phase) i++;
+    double part = (t - end[i]) / (end[i + 1] - end[i]), turn = cos(M_PI * part) + 1;
+#define ANNEAL(v) (s->o.anneal_linear ? (v[i + 1] - v[i]) * part + v[i] : v[i + 1] + (v[i] - v[i + 1]) / 2 * turn)
+    if (s->o.cycle_momentum) *(optim_set(g->momentum) ? &g->momentum : g->betas) = ANNEAL(momentum);
+    return ANNEAL(lr);
+}
+
+SCHEDULE_RATE(step_next, t > 0 && fmod(t, (double)s->o.step_size) == 0 ? g->lr * s->o.gamma : g->lr)
+SCHEDULE_RATE(step_closed, g->initial_lr * pow(s->o.gamma, floor(t / (double)s->o.step_size)))
+SCHEDULE_RATE(multi_step_next, g->lr * pow(s->o.gamma, milestones_at(s, t, false)))
+SCHEDULE_RATE(multi_step_closed, g->initial_lr * pow(s->o.gamma, milestones_at(s, t, true)))
+SCHEDULE_RATE(exponential_next, t > 0 ? g->lr * s->o.gamma : g->lr)
+SCHEDULE_RATE(exponential_closed, g->initial_lr * pow(s->o.gamma, t))
+SCHEDULE_RATE(linear_closed, g->initial_lr * (s->o.start_factor + (s->o.end_factor - s->o.start_factor)
+                                              * fmin((double)s->o.total_iters, t) / (double)s->o.total_iters))
+SCHEDULE_RATE(cosine_closed, s->o.eta_min + (g->initial_lr - s->o.eta_min) * (1 + cos(M_PI * t / (double)s->o.T_max)) / 2)
+SCHEDULE_RATE(lambda_rate, g->initial_lr * s->o.lr_lambda((int64_t)t, s->o.context))
+
+static const struct { const char *name; schedule_rate *next, *closed; } schedule_rows[] = {
+    [RG_STEP_LR] = { "StepLR", step_next, step_closed }, [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },
+    [RG_EXPONENTIAL_LR] = { "ExponentialLR", exponential_next, exponential_closed },
+    [RG_LINEAR_LR] = { "LinearLR", linear_next, linear_closed }, [RG_LAMBDA_LR] = { "LambdaLR", lambda_rate, lambda_rate },
+    [RG_COSINE_ANNEALING_LR] = { "CosineAnnealingLR", cosine_next, cosine_closed }, [RG_ONE_CYCLE_LR] = { "OneCycleLR", one_cycle, one_cycle },
+    [RG_REDUCE_LR_ON_PLATEAU] = { "ReduceLROnPlateau", NULL, NULL }, [RG_SEQUENTIAL_LR] = { "SequentialLR", NULL, NULL },
+};
+
+static bool schedule_set(rg_schedule *s, double t, schedule_rate *rate) {
+    if (s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps)
+        return rg_fail(RG_VALUE_ERROR, "OneCycleLR", "Tried to step %.0f times. The specified number of total steps is %lld", t, (long long)s->o.total_steps);
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        rg_param_group *g = &s->optim->groups[i].o;
+        if (!optim_set(g->initial_lr)) g->initial_lr = g->lr;
+        double lr = rate(s, g, t);
+        if (isnan(lr)) return rg_fail(RG_VALUE_ERROR, schedule_rows[s->kind].name, "float division by zero");
+        g->lr = lr;
+    }
+    s->state[LAST_EPOCH] = t;
+    return true;
+}
+
+#define SCHEDULE_NEEDS(condition, ...) do { if (!(condition)) return rg_fail(RG_VALUE_ERROR, schedule_rows[kind].name, __VA_ARGS__); } while (0)
+static bool schedule_valid(rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
+    const rg_param_group *g = &o->defaults.o;
+    int n = 0;
+    while (n <= RG_MAX_DIMS && q->schedules[n]) n++;
+    SCHEDULE_NEEDS(q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS, "Expected up to %d milestones", RG_MAX_DIMS);
+    if (kind == RG_STEP_LR) SCHEDULE_NEEDS(q->step_size > 0, "Expected positive integer step_size, but got %lld", (long long)q->step_size);
+    if (kind == RG_COSINE_ANNEALING_LR) SCHEDULE_NEEDS(q->T_max > 0, "Expected positive integer T_max, but got %lld", (long long)q->T_max);
+    if (kind == RG_LAMBDA_LR) SCHEDULE_NEEDS(q->lr_lambda, "Expected a lr_lambda");
+    if (kind == RG_REDUCE_LR_ON_PLATEAU) SCHEDULE_NEEDS(q->factor < 1, "Factor should be < 1.0.");
+    if (kind == RG_LINEAR_LR) {
+        SCHEDULE_NEEDS(q->start_factor > 0 && q->start_factor <= 1,
+                       "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
+        SCHEDULE_NEEDS(q->end_factor >= 0 && q->end_factor <= 1, "Ending multiplicative factor expected to be between 0 and 1.");
+    }
+    if (kind == RG_ONE_CYCLE_LR) {
+        SCHEDULE_NEEDS(q->total_steps > 0, "Expected positive integer total_steps, but got %lld", (long long)q->total_steps);
+        SCHEDULE_NEEDS(q->pct_start >= 0 && q->pct_start <= 1, "Expected float between 0 and 1 pct_start, but got %s", optim_text(q->pct_start));
+        SCHEDULE_NEEDS(!q->cycle_momentum || optim_set(g->momentum) || optim_set(*g->betas),
+                       "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
+    }
+    if (kind == RG_SEQUENTIAL_LR) SCHEDULE_NEEDS(n == q->milestones.n + 1, "Sequential Schedulers expects number of schedulers provided "
+                       "to be one more than the number of milestone points, but got number of schedulers %d and the number of milestones "
+                       "to be equal to %d", n, q->milestones.n);
+    for (int i = 0; i < n; i++)
+        SCHEDULE_NEEDS(q->schedules[i]->optim == o && schedule_rows[q->schedules[i]->kind].next,
+                       "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR");
+    return true;
+}
+
+rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
+    RG_SCOPE();
+    if (!o || !schedule_valid(o, kind, &q)) return NULL;
+    rg_schedule *s = rg_alloc(sizeof *s, RG_MEM_OTHER), **end = &o->schedules;
+    if (!s) return NULL;
+    *s = (rg_schedule){ .optim = o, .kind = kind, .o = q, .state[BEST] = q.mode_max ? -INFINITY : INFINITY };
+    for (size_t i = 0; i < o->n_groups; i++) {
+        rg_param_group *g = &o->groups[i].o;
+        if (kind == RG_SEQUENTIAL_LR) g->lr = g->initial_lr;
+        if (kind != RG_ONE_CYCLE_LR) continue;
+        g->initial_lr = q.max_lr / q.div_factor;
+        g->max_lr = q.max_lr;
+        g->min_lr = g->initial_lr / q.final_div_factor;
+        if (q.cycle_momentum) g->max_momentum = q.max_momentum, g->base_momentum = q.base_momentum;
+    }
+    for (int i = 0; kind == RG_SEQUENTIAL_LR && i <= q.milestones.n; i++) q.schedules[i]->state[LAST_EPOCH] = -1;
+    rg_schedule *first = kind == RG_SEQUENTIAL_LR ? q.schedules[(int)milestones_at(s, 0, true)] : s;
+    if (schedule_rows[first->kind].next && !schedule_set(first, 0, schedule_rows[first->kind].next)) {
+        rg_free(s, sizeof *s, RG_MEM_OTHER);
+        return NULL;
+    }
+    while (*end) end = &(*end)->next;
+    return *end = s;
+}
+
+rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total, double start_factor, double eta_min) {
+    rg_schedule *up = rg_optim_linear_lr(o, .start_factor = start_factor, .total_iters = warmup);
+    rg_schedule *down = up ? rg_optim_cosine_annealing_lr(o, .T_max = total - warmup, .eta_min = eta_min) : NULL;
+    return down ? rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup)) : NULL;
+}
+
+bool rg_schedule_step(rg_schedule *s) {
+    if (!s) return false;
+    double t = s->state[LAST_EPOCH] + 1;
+    if (schedule_rows[s->kind].next) return schedule_set(s, t, schedule_rows[s->kind].next);
+    if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
+        return rg_fail(RG_TYPE_ERROR, "ReduceLROnPlateau", "step() missing 1 required positional argument: 'metrics'");
+    rg_schedule *now = s->o.schedules[(int)milestones_at(s, t, true)];
+    s->state[LAST_EPOCH] = t;
+    return milestones_at(s, t, false) ? schedule_set(now, 0, schedule_rows[now->kind].closed) : rg_schedule_step(now);
+}
+
+bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
+    if (!s) return false;
+    schedule_rate *rate = schedule_rows[s->kind].closed;
+    if (rate) return schedule_set(s, (double)epoch, rate);
+    return rg_fail(RG_NOT_IMPLEMENTED, schedule_rows[s->kind].name, "has no closed form");
+}
+
+bool rg_schedule_step_metric(rg_schedule *s, double metric) {
+    if (!s) return false;
+    if (s->kind != RG_REDUCE_LR_ON_PLATEAU) return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
+    double sign = s->o.mode_max ? -1 : 1, best = s->state[BEST];
+    double bar = s->o.threshold_abs ? best - sign * s->o.threshold : best * (1 - sign * s->o.threshold);
+    bool better = s->o.mode_max ? metric > bar : metric < bar;
+    s->state[LAST_EPOCH]++;
+    if (better) s->state[BEST] = metric;
+    s->state[BAD_EPOCHS] = better ? 0 : s->state[BAD_EPOCHS] + 1;
+    if (s->state[COOLDOWN] > 0) s->state[COOLDOWN]--, s->state[BAD_EPOCHS] = 0;
+    if (s->state[BAD_EPOCHS] <= (double)s->o.patience) return true;
+    s->state[COOLDOWN] = (double)s->o.cooldown;
+    s->state[BAD_EPOCHS] = 0;
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        double *lr = &s->optim->groups[i].o.lr, low = fmax(*lr * s->o.factor, s->o.min_lr);
+        if (*lr - low > s->o.eps) *lr = low;
+    }
+    return true;
+}
+
+/* ---- state ----------------------------------------------------------------------------------------------- */
+
+typedef struct optim_entry {
+    char        name[56];
+    double     *number;                 /* or */
+    rg_tensor **tensor, *found;
+    optim_slot *slot;                   /* whose step or state it is, */
+    bool        optional;               /* which only some variants have */
+} optim_entry;
+
+/* All that there may be; the scope owns the list. */
+static int optim_entries(rg_optim *o, optim_entry **list) {
+    static const char *const names[SCHEDULE_STATES] = { "last_epoch", "best", "num_bad_epochs", "cooldown_counter" };
+    size_t most = o->n_slots * (OPTIM_STATES + 1) + o->n_groups * (OPTIM_OPTIONS + 1), at = 0;
+    for (rg_schedule *s = o->schedules; s; s = s->next) most += SCHEDULE_STATES;
+    optim_entry *e = *list = (optim_entry *)rg_own_string(most * sizeof *e);
+    if (!e) return -1;
+#define OPTIM_ENTRY(field, place, of, maybe, ...) (e[at] = (optim_entry){ .field = place, .slot = of, .optional = maybe }, \
+                                                  snprintf(e[at++].name, sizeof e->name, __VA_ARGS__))
+    for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++) {
+        if (o->row->counts) OPTIM_ENTRY(number, &s->step, s, false, "state.%zd.step", s - o->slots);
+        for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++)
+            OPTIM_ENTRY(tensor, &s->state[k], s, o->row->states[k].variant, "state.%zd.%s", s - o->slots, o->row->states[k].name);
+    }
+    for (size_t i = 0; i < o->n_groups; i++) {
+        OPTIM_ENTRY(number, &o->groups[i].n, NULL, false, "param_groups.%zu.params", i);
+        for (int k = 0; k < OPTIM_OPTIONS; k++)
+            if (k >= INITIAL_LR || optim_set(o->groups[i].v[k]))
+                OPTIM_ENTRY(number, &o->groups[i].v[k], NULL, false, "param_groups.%zu.%s", i, optim_options[k]);
+    }
+    int n = 0;
+    for (rg_schedule *s = o->schedules; s; s = s->next, n++)
+        for (int k = 0; k < SCHEDULE_STATES; k++) OPTIM_ENTRY(number, &s->state[k], NULL, false, "schedules.%d.%s", n, names[k]);
+    return (int)at;
+}
+
+static bool optim_has(const optim_entry *e) {
+    return e->tensor ? *e->tensor != NULL : optim_set(*e->number) && !(e->slot && !*e->slot->state);
+}
+
+rg_named_list rg_optim_state_dict(rg_optim *o) {
+    const rg_named_list failed = { -1, NULL };
+    optim_entry *e;
+    int n = o ? optim_entries(o, &e) : -1, kept = 0;
+    rg_named *v = n < 0 ? NULL : (rg_named *)rg_own_string((size_t)n * sizeof *v);
+    for (int i = 0; i < n && v; i++) {
+        if (!optim_has(&e[i])) continue;
+        rg_tensor *t = e[i].tensor ? rg_lend(*e[i].tensor) : rg_scalar_dtype(*e[i].number, e[i].slot ? rg_default_dtype() : RG_FLOAT64);
+        if (!t) return failed;
+        v[kept++] = (rg_named){ e[i].name, t };
+    }
+    return v ? (rg_named_list){ kept, v } : failed;
+}
+
+static rg_tensor *optim_find(rg_named_list dict, const char *name) {
+    for (int i = 0; i < dict.n; i++)
+        if (dict.v[i].name && strcmp(dict.v[i].name, name) == 0) return dict.v[i].tensor;
+    return NULL;
+}
+
+bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
+    RG_SCOPE();
+    const char *op = "load_state_dict";
+    optim_entry *list, *e;
+    int n = o && dict.n >= 0 ? optim_entries(o, &list) : -1, found = 0, groups = 0, i;
+    if (n < 0) return false;
+    for (i = 0; i < dict.n; i++) {
+        if (!dict.v[i].name || !rg_check(dict.v[i].tensor, op)) return false;
+        groups += strstr(dict.v[i].name, ".params") != NULL;
+    }
+    if (groups != (int)o->n_groups) return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
+    for (size_t k = 0; k < o->n_slots; k++) o->slots[k].grad = NULL;
+    for (e = list; e < list + n; e++) {
+        rg_tensor *t = optim_find(dict, e->name);
+        if (!t) continue;
+        if (e->tensor ? !rg_same_shape(t, e->slot->p) : t->numel != 1)
+            return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", e->name, RG_SHAPE_TEXT(t));
+        if (strstr(e->name, ".params") && rg_item(t) != *e->number)
+            return rg_fail(RG_VALUE_ERROR, op, "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
+        if (!(e->found = e->tensor ? rg_own(rg_new_like(t, e->slot->p->dtype)) : t)) return false;
+        if (e->tensor) rg_copy_elements(e->found, t);
+        if (e->slot) e->slot->grad = e->found;          /* it has a state */
+        found++;
+    }
+    for (e = list; e < list + n; e++)
+        if (!e->found && (e->slot ? e->slot->grad && !e->optional : optim_has(e)))
+            return rg_fail(RG_RUNTIME_ERROR, op, "Missing key(s) in state_dict: \"%s\".", e->name);
+    for (i = 0; i < dict.n && found < dict.n; i++) {
+        for (e = list; e < list + n && strcmp(e->name, dict.v[i].name); e++) { }
+        if (e == list + n) return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", dict.v[i].name);
+    }
+    for (e = list; e < list + n; e++) {
+        if (e->tensor) {
+            rg_release(*e->tensor);
+            if ((*e->tensor = e->found)) rg_retain(e->found);
+            if (!o->row->counts) e->slot->step = e->found != NULL;
+        } else if (e->found || e->slot) *e->number = e->found ? rg_item(e->found) : 0;
+    }
+    return true;
+}
