@@ -9,28 +9,24 @@
 #include <stdio.h>
 #include <tgmath.h>
 
-/* rg_param_group, number by number; those from INITIAL_LR on are schedules'. */
-enum { LR, BETA1, BETA2, MOMENTUM, DAMPENING, ALPHA, LR_DECAY, INITIAL_SUM, EPS, WEIGHT_DECAY, NESTEROV, AMSGRAD, CENTERED,
-       MAXIMIZE, INITIAL_LR, MAX_LR, MIN_LR, MAX_MOMENTUM, BASE_MOMENTUM, OPTIM_OPTIONS };
-static const char *const optim_options[OPTIM_OPTIONS] = {
-    "lr", "betas.0", "betas.1", "momentum", "dampening", "alpha", "lr_decay", "initial_accumulator_value", "eps", "weight_decay",
-    "nesterov", "amsgrad", "centered", "maximize", "initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum",
-};
+/* rg_param_group, number by number. */
+#define OPTIM_ENUM(name) OPTIM_##name,
+#define OPTIM_NAME(name) #name,
+enum { OPTIM_lr, OPTIM_beta1, OPTIM_beta2, RG_OPTIONS_(OPTIM_ENUM) OPTIM_OPTIONS };
+static const char *const optim_options[] = { "lr", "betas.0", "betas.1", RG_OPTIONS_(OPTIM_NAME) };
 static const char *const optim_invalid[OPTIM_OPTIONS] = {
-    [LR] = "learning rate", [BETA1] = "beta parameter at index 0", [BETA2] = "beta parameter at index 1",
-    [MOMENTUM] = "momentum value", [ALPHA] = "alpha value", [LR_DECAY] = "lr_decay value", [EPS] = "epsilon value",
-    [INITIAL_SUM] = "initial_accumulator_value value", [WEIGHT_DECAY] = "weight_decay value",
+    "learning rate", "beta parameter at index 0", "beta parameter at index 1", "lr_decay value", "alpha value", "momentum value", NULL,
+    "epsilon value", "weight_decay value", "initial_accumulator_value value",
 };
+typedef struct { union { rg_param_group o; double v[OPTIM_OPTIONS]; }; double n; } optim_group;     /* n: of its parameters */
+_Static_assert(sizeof(rg_param_group) == OPTIM_OPTIONS * sizeof(double), "one number for each option");
 
 enum { OPTIM_STATES = 3, LAST_EPOCH = 0, BEST, BAD_EPOCHS, COOLDOWN, SCHEDULE_STATES };
 typedef struct { double sign, decay, rate, keep, fresh, weight, rest, eps, root, shrink; bool first, nesterov; } optim_numbers;
 typedef void optim_loop(char *const v[], int64_t n, const optim_numbers *z);
-typedef struct { union { rg_param_group o; double v[OPTIM_OPTIONS]; }; double n; } optim_group;     /* n: of its parameters */
-_Static_assert(sizeof(rg_param_group) == OPTIM_OPTIONS * sizeof(double), "one number for each option");
-
 typedef struct optim_row {
     const char *name;
-    struct { int option; double value; } options[9];    /* in the order in which torch complains of them */
+    optim_group options;                /* those that it has, with their defaults */
     struct { const char *name; int variant; } states[OPTIM_STATES];
     int         keep, drop, weight;     /* the options whose numbers these are */
     bool        counts, adam, decoupled;/* its steps, in the state_dict; corrects its means; weights decay by themselves */
@@ -39,9 +35,10 @@ typedef struct optim_row {
 } optim_row;
 
 typedef struct optim_slot {
-    rg_tensor *p, *grad, *state[OPTIM_STATES];          /* grad: during a step */
+    rg_tensor *p, *grad, *state[OPTIM_STATES];          /* grad and variant: of this step */
     double     step;
     size_t     group;
+    int        variant;
 } optim_slot;
 
 struct rg_optim {
@@ -51,6 +48,7 @@ struct rg_optim {
     size_t           n_groups, groups_room, n_slots, slots_room;
     rg_schedule     *schedules;
 };
+
 
 struct rg_schedule {
     rg_schedule        *next;
@@ -69,11 +67,11 @@ static const char *optim_text(double v) { return rg_str(rg_scalar_dtype(v, RG_FL
     RG_WIDE(name##_##T##_##has_, (char *const v[], int64_t n, const optim_numbers *z), (v, n, z)) {          \
         typedef T real;                                                                                         \
         enum { has = has_ };                                                                                    \
-        real *restrict p = (real *)v[0], *restrict a = (real *)v[2], *restrict b = (real *)v[3], *restrict c = (real *)v[4]; \
-        const real *restrict g = (const real *)v[1];                                                            \
-        const real sign = (real)z->sign, decay = (real)z->decay, rate = (real)z->rate, keep = (real)z->keep, eps = (real)z->eps, \
-            fresh = (real)z->fresh, weight = (real)z->weight, rest = (real)z->rest, root = (real)z->root, shrink = (real)z->shrink; \
-        (void)a, (void)b, (void)c, (void)keep, (void)fresh, (void)weight, (void)rest, (void)eps, (void)root, (void)shrink, (void)has; \
+        real *restrict p = (real *)v[0], *restrict g = (real *)v[1];                                            \
+        __attribute__((unused)) real *restrict a = (real *)v[2], *restrict b = (real *)v[3], *restrict c = (real *)v[4]; \
+        __attribute__((unused)) const real sign = (real)z->sign, decay = (real)z->decay, rate = (real)z->rate, eps = (real)z->eps, \
+            keep = (real)z->keep, fresh = (real)z->fresh, weight = (real)z->weight, rest = (real)z->rest, root = (real)z->root, \
+            shrink = (real)z->shrink;                                                                           \
         for (int64_t i = 0; i < n; i++) {                                                                       \
             real d = sign * g[i];                                                                               \
             __VA_ARGS__                                                                                         \
@@ -130,24 +128,25 @@ OPTIM_UPDATE(lion, 0, {
 #define OPTIM_2(f)            { { f##_float_0, f##_float_1 }, { f##_double_0, f##_double_1 } }
 #define OPTIM_4(f)            { { f##_float_0, f##_float_1, f##_float_2, f##_float_3 }, \
                                 { f##_double_0, f##_double_1, f##_double_2, f##_double_3 } }
-#define OPTIM_ADAM_ROW(decay) \
-    .options = { { LR, 1e-3 }, { EPS, 1e-8 }, { BETA1, 0.9 }, { BETA2, 0.999 }, { WEIGHT_DECAY, decay }, { AMSGRAD, 0 }, { MAXIMIZE, 0 } }, \
-    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .counts = true, .adam = true,  \
-    .keep = BETA2, .drop = BETA2, .weight = BETA1, .variants = { AMSGRAD }, .loops = OPTIM_2(adam)
+#define OPTIM_WITH(...)       .options.o = { RG_NO_OPTIONS_, .maximize = 0, .weight_decay = 0, __VA_ARGS__ }
+#define OPTIM_ADAM_ROW(decay) .counts = true, .adam = true, .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1,             \
+    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .variants = { OPTIM_amsgrad }, .loops = OPTIM_2(adam), \
+    OPTIM_WITH(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = decay, .amsgrad = 0)
+_Pragma("GCC diagnostic push") RG_OVERRIDE_
 static const optim_row optim_rows[] = {
-    [RG_SGD] = { .name = "SGD", .states = { { "momentum_buffer", 1 } }, .keep = MOMENTUM, .drop = DAMPENING,
-        .options = { { LR, 1e-3 }, { MOMENTUM, 0 }, { DAMPENING, 0 }, { WEIGHT_DECAY, 0 }, { NESTEROV, 0 }, { MAXIMIZE, 0 } },
-        .variants = { MOMENTUM }, .loops = OPTIM_2(sgd) },
-    [RG_ADAM] = { .name = "Adam", OPTIM_ADAM_ROW(0) },
-    [RG_ADAMW] = { .name = "AdamW", .decoupled = true, OPTIM_ADAM_ROW(0.01) },
-    [RG_RMSPROP] = { .name = "RMSprop", .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } }, .counts = true,
-        .options = { { LR, 0.01 }, { EPS, 1e-8 }, { MOMENTUM, 0 }, { WEIGHT_DECAY, 0 }, { ALPHA, 0.99 }, { CENTERED, 0 }, { MAXIMIZE, 0 } },
-        .keep = ALPHA, .drop = ALPHA, .weight = MOMENTUM, .variants = { MOMENTUM, CENTERED }, .loops = OPTIM_4(rmsprop) },
-    [RG_ADAGRAD] = { .name = "Adagrad", .states = { { "sum", 0 } }, .counts = true, .loops = OPTIM_1(adagrad),
-        .options = { { LR, 0.01 }, { LR_DECAY, 0 }, { WEIGHT_DECAY, 0 }, { INITIAL_SUM, 0 }, { EPS, 1e-10 }, { MAXIMIZE, 0 } } },
-    [RG_LION] = { .name = "Lion", .states = { { "exp_avg", 0 } }, .keep = BETA2, .drop = BETA2, .weight = BETA1, .loops = OPTIM_1(lion),
-        .options = { { LR, 1e-4 }, { BETA1, 0.9 }, { BETA2, 0.99 }, { WEIGHT_DECAY, 0 }, { MAXIMIZE, 0 } } },
+    [RG_SGD] = { "SGD", OPTIM_WITH(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0), .states = { { "momentum_buffer", 1 } },
+        .keep = OPTIM_momentum, .drop = OPTIM_dampening, .variants = { OPTIM_momentum }, .loops = OPTIM_2(sgd) },
+    [RG_ADAM] = { "Adam", OPTIM_ADAM_ROW(0) },
+    [RG_ADAMW] = { "AdamW", OPTIM_ADAM_ROW(0.01), .decoupled = true },
+    [RG_RMSPROP] = { "RMSprop", OPTIM_WITH(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0), .counts = true,
+        .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } }, .variants = { OPTIM_momentum, OPTIM_centered },
+        .keep = OPTIM_alpha, .drop = OPTIM_alpha, .weight = OPTIM_momentum, .loops = OPTIM_4(rmsprop) },
+    [RG_ADAGRAD] = { "Adagrad", OPTIM_WITH(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10), .counts = true,
+        .states = { { "sum", 0 } }, .loops = OPTIM_1(adagrad) },
+    [RG_LION] = { "Lion", OPTIM_WITH(.lr = 1e-4, .betas = { 0.9, 0.99 }), .states = { { "exp_avg", 0 } },
+        .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, .loops = OPTIM_1(lion) },
 };
+_Pragma("GCC diagnostic pop")
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
@@ -155,7 +154,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_params list, rg_param_group options
     if (!o) return false;
     optim_group group = { { options }, list.n };
     const char *name = o->row->name;
-    for (int i = 0; i < INITIAL_LR; i++) {
+    for (int i = 0; i < OPTIM_initial_lr; i++) {
         if (optim_set(group.v[i]) && !optim_set(o->defaults.v[i]))
             return rg_fail(RG_TYPE_ERROR, name, "got an unexpected keyword argument '%s'", optim_options[i]);
         if (!optim_set(group.v[i])) group.v[i] = o->defaults.v[i];
@@ -180,24 +179,24 @@ bool rg_optim_add_group_with(rg_optim *o, rg_params list, rg_param_group options
 }
 
 static bool optim_valid(const rg_optim *o) {
-    const double *v = o->groups->v;
-    for (int i = 0; !i || o->row->options[i].option; i++) {
-        int k = o->row->options[i].option;
-        bool beta = k == BETA1 || k == BETA2, bad = o->row == &optim_rows[RG_SGD] ? v[k] < 0 : !(v[k] >= 0) || (beta && v[k] >= 1);
-        if (bad && optim_invalid[k]) return rg_fail(RG_VALUE_ERROR, o->row->name, "Invalid %s: %s", optim_invalid[k], optim_text(v[k]));
-        if (k == NESTEROV && v[k] != 0 && (v[MOMENTUM] <= 0 || v[DAMPENING] != 0))
-            return rg_fail(RG_VALUE_ERROR, o->row->name, "Nesterov momentum requires a momentum and zero dampening");
+    const rg_param_group *g = &o->groups->o;
+    for (int k = 0; k < OPTIM_OPTIONS; k++) {
+        double v = o->groups->v[k];
+        bool bad = o->row == &optim_rows[RG_SGD] ? v < 0 : !(v >= 0) || ((k == OPTIM_beta1 || k == OPTIM_beta2) && v >= 1);
+        if (bad && optim_set(v) && optim_invalid[k])
+            return rg_fail(RG_VALUE_ERROR, o->row->name, "Invalid %s: %s", optim_invalid[k], optim_text(v));
     }
-    return true;
+    return !optim_set(g->nesterov) || g->nesterov == 0 || (g->momentum > 0 && g->dampening == 0)
+        || rg_fail(RG_VALUE_ERROR, o->row->name, "Nesterov momentum requires a momentum and zero dampening");
 }
 
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_params params, rg_param_group options) {
     RG_SCOPE();
+    if ((unsigned)kind >= RG_COUNT(optim_rows)) return rg_fail(RG_VALUE_ERROR, "optim", "there is no optimizer %d", kind);
     if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
     rg_optim *o = rg_alloc(sizeof *o, RG_MEM_OTHER);
     if (!o) return NULL;
-    *o = (rg_optim){ .row = &optim_rows[kind], .defaults.o = RG_PARAM_GROUP_() };
-    for (int i = 0; !i || o->row->options[i].option; i++) o->defaults.v[o->row->options[i].option] = o->row->options[i].value;
+    *o = (rg_optim){ .row = &optim_rows[kind], .defaults = optim_rows[kind].options };
     if (rg_optim_add_group_with(o, params, options) && optim_valid(o)) {
         o->defaults = *o->groups;
         return o;
@@ -244,65 +243,60 @@ static void optim_run(char *const p[], const int64_t step[], int64_t n, const vo
     }
 }
 
-static int optim_variant(const rg_optim *o, const optim_slot *s) {
-    const double *v = o->groups[s->group].v;
+/* What an update works on, the state made where it isn't yet; 0: failed. */
+static int optim_operands(rg_optim *o, optim_slot *s, rg_tensor *t[RG_MAX_OPERANDS]) {
+    const optim_group *g = &o->groups[s->group];
     const int *options = o->row->variants;
-    return (options[0] && v[options[0]] != 0) + 2 * (options[1] && v[options[1]] != 0);
-}
-
-static bool optim_fits(const rg_tensor *t, const rg_tensor *p) { return t->dtype == p->dtype && rg_same_shape(t, p); }
-
-/* Does the state stand ready? */
-static bool optim_prepare(rg_optim *o, optim_slot *s) {
-    double initial = o->groups[s->group].v[INITIAL_SUM];
-    int variant = optim_variant(o, s);
-    bool fits = optim_fits(s->grad, s->p);
-    if (!(s->p->flags & RG_CONTIGUOUS) && rg_overlaps_itself(s->p))
-        return rg_fail(RG_RUNTIME_ERROR, o->row->name, "unsupported operation: more than one element of the written-to tensor "
-                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
+    int n = 0;
+    s->variant = (options[0] && g->v[options[0]] != 0) + 2 * (options[1] && g->v[options[1]] != 0);
+    t[n++] = s->p;
+    t[n++] = s->grad;
     for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++) {
-        if (o->row->states[k].variant & ~variant) continue;
+        if (o->row->states[k].variant & ~s->variant) continue;
         if (!s->state[k]) {
-            if (!(s->state[k] = rg_new_like(s->p, s->p->dtype))) return false;
-            rg_fill_number(s->state[k], optim_set(initial) ? initial : 0, 0);
+            if (!(s->state[k] = rg_new_like(s->p, s->p->dtype))) return 0;
+            rg_fill_number(s->state[k], optim_set(g->o.initial_accumulator_value) ? g->o.initial_accumulator_value : 0, 0);
         }
-        fits &= optim_fits(s->state[k], s->p);
+        t[n++] = s->state[k];
     }
-    return fits || rg_fail(RG_RUNTIME_ERROR, o->row->name, "a parameter has changed its shape or dtype since its gradient or state was made");
+    for (int k = 1; k < n; k++)
+        if (t[k]->dtype != s->p->dtype || !rg_same_shape(t[k], s->p))
+            return rg_fail(RG_RUNTIME_ERROR, o->row->name, "a parameter has changed its shape or dtype since its gradient or state was made"), 0;
+    if (rg_overlaps_itself(s->p))
+        return rg_fail(RG_RUNTIME_ERROR, o->row->name, "unsupported operation: more than one element of the written-to tensor "
+                       "refers to a single memory location. Please clone() the tensor before performing the operation."), 0;
+    return n;
 }
 
 static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
-    const double *v = o->groups[s->group].v;
-    const optim_row *r = o->row;
-    optim_numbers z = { .sign = v[MAXIMIZE] != 0 ? -1 : 1, .decay = r->decoupled ? 0 : v[WEIGHT_DECAY], .rate = -v[LR], .keep = v[r->keep],
-                        .fresh = 1 - v[r->drop], .weight = v[r->weight], .rest = 1 - v[r->weight], .eps = v[EPS],
-                        .shrink = r->decoupled ? 1 - v[LR] * v[WEIGHT_DECAY] : 1, .first = s->step == 1, .nesterov = v[NESTEROV] != 0 };
-    if (r->adam) {
-        z.rate /= 1 - pow(v[BETA1], s->step);
-        z.root = pow(1 - pow(v[BETA2], s->step), 0.5);
+    const rg_param_group *g = &o->groups[s->group].o;
+    const double *v = o->groups[s->group].v, keep = v[o->row->keep], drop = v[o->row->drop], weight = v[o->row->weight];
+    optim_numbers z = { .sign = g->maximize != 0 ? -1 : 1, .decay = g->weight_decay, .rate = -g->lr, .keep = keep, .fresh = 1 - drop,
+                        .weight = weight, .rest = 1 - weight, .eps = g->eps, .shrink = 1, .first = s->step == 1, .nesterov = g->nesterov != 0 };
+    if (o->row->adam) {
+        z.rate /= 1 - pow(g->betas[0], s->step);
+        z.root = pow(1 - pow(g->betas[1], s->step), 0.5);
     }
-    if (optim_set(v[LR_DECAY])) z.rate /= 1 + (s->step - 1) * v[LR_DECAY];
+    if (o->row->decoupled) z.shrink = 1 - g->lr * z.decay, z.decay = 0;
+    if (optim_set(g->lr_decay)) z.rate /= 1 + (s->step - 1) * g->lr_decay;
     return z;
 }
 
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
+    rg_tensor *t[RG_MAX_OPERANDS];
     if (!o) return false;
     RG_SCOPE();
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)
-        if (!(s->grad = rg_grad_of(s->p)) || (s->grad != RG_NONE && !optim_prepare(o, s))) return false;
+        if (!(s->grad = rg_grad_of(s->p)) || (s->grad != RG_NONE && !optim_operands(o, s, t))) return false;
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++) {
-        rg_tensor *t[RG_MAX_OPERANDS] = { s->p, s->grad };
         if (s->grad == RG_NONE) continue;
-        int variant = optim_variant(o, s);
-        if (o->row->counts || variant) s->step++;
+        u.n = optim_operands(o, s, t);
+        if (o->row->counts || s->variant) s->step++;
         if (!last || last->group != s->group || last->step != s->step) u.z = optim_count(o, s);
-        u.loop = o->row->loops[s->p->dtype == RG_FLOAT64][variant];
+        u.loop = o->row->loops[s->p->dtype == RG_FLOAT64][s->variant];
         u.bytes = (int64_t)rg_sizeof(s->p->dtype);
-        u.n = 2;
-        for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++)
-            if (!(o->row->states[k].variant & ~variant)) t[u.n++] = s->state[k];
         rg_each(u.n, t, optim_run, &u);
         rg_wrote(s->p, "step");
         last = s;
@@ -312,41 +306,37 @@ bool rg_optim_step(rg_optim *o) {
 
 /* ---- clipping ----------------------------------------------------------------------------------------------------- */
 
-/* The gradient of the list's i-th parameter; RG_NONE; NULL: failed. */
 static rg_tensor *clip_grad(rg_params p, int i) { return rg_grad_of(p.first[(size_t)i * p.stride]); }
 
 rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options o) {
     RG_SCOPE();
     RG_NO_GRAD();
-    if (p.n < 0) return NULL;
-    rg_tensor *norms = rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *total, *scale, *g;
+    rg_tensor *norms = p.n < 0 ? NULL : rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *g, *scale, *total;
     rg_dtype dtype = RG_FLOAT32;
     int n = 0;
     for (int i = 0; i < p.n; i++) {
         RG_SCOPE();
-        if (!(g = clip_grad(p, i)) || !norms) return NULL;
+        if (!norms || !(g = clip_grad(p, i))) return NULL;
         if (g == RG_NONE) continue;
         dtype = RG_MAX(dtype, g->dtype);
-        ((double *)norms->data)[n++] = rg_item(rg_norm_p(g, o.norm_type));
+        if (!(g = rg_norm_p(g, o.norm_type))) return NULL;
+        ((double *)norms->data)[n++] = rg_item(g);
     }
-    total = n ? rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type) : rg_zeros_dims(RG_DIMS(), rg_default_dtype());
-    if (!total) return NULL;
-    if (o.error_if_nonfinite && !isfinite(rg_item(total)))
+    total = n ? rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type) : norms ? rg_scalar_dtype(0, rg_default_dtype()) : NULL;
+    if (total && o.error_if_nonfinite && !isfinite(rg_item(total)))
         return rg_fail(RG_RUNTIME_ERROR, "clip_grad_norm_", "The total norm of order %s for gradients from `parameters` is non-finite, "
                        "so it cannot be clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-                       "`error_if_nonfinite=False`", rg_str(rg_scalar_dtype(o.norm_type, RG_FLOAT64)));
+                       "`error_if_nonfinite=False`", optim_text(o.norm_type));
     scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
-    for (int i = 0; i < p.n; i++) {
-        RG_SCOPE();
+    for (int i = 0; i < p.n && scale; i++)
         if (!(g = clip_grad(p, i)) || (g != RG_NONE && !rg_mul_(g, scale))) return NULL;
-    }
-    return rg_escape(total);
+    return scale ? rg_escape(total) : NULL;
 }
 
-bool rg_clip_grads_(rg_params p, double clip_value) {
+bool rg_clip_grad_value_with_(rg_params p, double clip_value) {
+    RG_SCOPE();
     RG_NO_GRAD();
     for (int i = 0; i < p.n; i++) {
-        RG_SCOPE();
         rg_tensor *g = clip_grad(p, i);
         if (!g || (g != RG_NONE && !rg_clamp_(g, -clip_value, clip_value))) return false;
     }
@@ -425,38 +415,40 @@ static bool schedule_set(rg_schedule *s, double t, schedule_rate *rate) {
     return true;
 }
 
-#define SCHEDULE_NEEDS(condition, ...) do { if (!(condition)) return rg_fail(RG_VALUE_ERROR, schedule_rows[kind].name, __VA_ARGS__); } while (0)
-static bool schedule_valid(rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
+static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) {
     const rg_param_group *g = &o->defaults.o;
     int n = 0;
-    while (n <= RG_MAX_DIMS && q->schedules[n]) n++;
-    SCHEDULE_NEEDS(q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS, "Expected up to %d milestones", RG_MAX_DIMS);
-    if (kind == RG_STEP_LR) SCHEDULE_NEEDS(q->step_size > 0, "Expected positive integer step_size, but got %lld", (long long)q->step_size);
-    if (kind == RG_COSINE_ANNEALING_LR) SCHEDULE_NEEDS(q->T_max > 0, "Expected positive integer T_max, but got %lld", (long long)q->T_max);
-    if (kind == RG_LAMBDA_LR) SCHEDULE_NEEDS(q->lr_lambda, "Expected a lr_lambda");
-    if (kind == RG_REDUCE_LR_ON_PLATEAU) SCHEDULE_NEEDS(q->factor < 1, "Factor should be < 1.0.");
-    if (kind == RG_LINEAR_LR) {
-        SCHEDULE_NEEDS(q->start_factor > 0 && q->start_factor <= 1,
-                       "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
-        SCHEDULE_NEEDS(q->end_factor >= 0 && q->end_factor <= 1, "Ending multiplicative factor expected to be between 0 and 1.");
+    bool fits = true;
+    for (; n <= RG_MAX_DIMS && q->schedules[n]; n++) fits &= q->schedules[n]->optim == o && schedule_rows[q->schedules[n]->kind].next;
+    const struct { int kind; bool ok; const char *complaint; double number; } rules[] = {
+        { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS, "Expected up to 8 milestones, but got ", q->milestones.n },
+        { RG_STEP_LR, q->step_size > 0, "Expected positive integer step_size, but got ", (double)q->step_size },
+        { RG_COSINE_ANNEALING_LR, q->T_max > 0, "Expected positive integer T_max, but got ", (double)q->T_max },
+        { RG_LAMBDA_LR, q->lr_lambda, "Expected a lr_lambda", 0 },
+        { RG_REDUCE_LR_ON_PLATEAU, q->factor < 1, "Factor should be < 1.0.", 0 },
+        { RG_LINEAR_LR, q->start_factor > 0 && q->start_factor <= 1,
+          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.", 0 },
+        { RG_LINEAR_LR, q->end_factor >= 0 && q->end_factor <= 1, "Ending multiplicative factor expected to be between 0 and 1.", 0 },
+        { RG_ONE_CYCLE_LR, q->total_steps > 0, "Expected positive integer total_steps, but got ", (double)q->total_steps },
+        { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1, "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
+        { RG_ONE_CYCLE_LR, !q->cycle_momentum || optim_set(g->momentum) || optim_set(*g->betas),
+          "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
+        { RG_SEQUENTIAL_LR, n == q->milestones.n + 1, "Sequential Schedulers expects number of schedulers provided to be one more than "
+          "the number of milestone points, but got number of schedulers ", n },
+        { kind, fits, "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR", 0 },
+    };
+    for (int i = 0; i < RG_COUNT(rules); i++) {
+        char number[32] = "";
+        if (rules[i].kind != kind || rules[i].ok) continue;
+        if (rules[i].complaint[strlen(rules[i].complaint) - 1] == ' ') snprintf(number, sizeof number, "%g", rules[i].number);
+        return rg_fail(RG_VALUE_ERROR, schedule_rows[kind].name, "%s%s", rules[i].complaint, number);
     }
-    if (kind == RG_ONE_CYCLE_LR) {
-        SCHEDULE_NEEDS(q->total_steps > 0, "Expected positive integer total_steps, but got %lld", (long long)q->total_steps);
-        SCHEDULE_NEEDS(q->pct_start >= 0 && q->pct_start <= 1, "Expected float between 0 and 1 pct_start, but got %s", optim_text(q->pct_start));
-        SCHEDULE_NEEDS(!q->cycle_momentum || optim_set(g->momentum) || optim_set(*g->betas),
-                       "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
-    }
-    if (kind == RG_SEQUENTIAL_LR) SCHEDULE_NEEDS(n == q->milestones.n + 1, "Sequential Schedulers expects number of schedulers provided "
-                       "to be one more than the number of milestone points, but got number of schedulers %d and the number of milestones "
-                       "to be equal to %d", n, q->milestones.n);
-    for (int i = 0; i < n; i++)
-        SCHEDULE_NEEDS(q->schedules[i]->optim == o && schedule_rows[q->schedules[i]->kind].next,
-                       "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR");
     return true;
 }
 
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
     RG_SCOPE();
+    if ((unsigned)kind >= RG_COUNT(schedule_rows)) return rg_fail(RG_VALUE_ERROR, "optim", "there is no schedule %d", kind);
     if (!o || !schedule_valid(o, kind, &q)) return NULL;
     rg_schedule *s = rg_alloc(sizeof *s, RG_MEM_OTHER), **end = &o->schedules;
     if (!s) return NULL;
@@ -551,7 +543,7 @@ static int optim_entries(rg_optim *o, optim_entry **list) {
     for (size_t i = 0; i < o->n_groups; i++) {
         OPTIM_ENTRY(number, &o->groups[i].n, NULL, false, "param_groups.%zu.params", i);
         for (int k = 0; k < OPTIM_OPTIONS; k++)
-            if (k >= INITIAL_LR || optim_set(o->groups[i].v[k]))
+            if (k >= OPTIM_initial_lr || optim_set(o->groups[i].v[k]))
                 OPTIM_ENTRY(number, &o->groups[i].v[k], NULL, false, "param_groups.%zu.%s", i, optim_options[k]);
     }
     int n = 0;
@@ -565,56 +557,43 @@ static bool optim_has(const optim_entry *e) {
 }
 
 rg_named_list rg_optim_state_dict(rg_optim *o) {
-    const rg_named_list failed = { -1, NULL };
     optim_entry *e;
     int n = o ? optim_entries(o, &e) : -1, kept = 0;
     rg_named *v = n < 0 ? NULL : (rg_named *)rg_own_string((size_t)n * sizeof *v);
     for (int i = 0; i < n && v; i++) {
         if (!optim_has(&e[i])) continue;
         rg_tensor *t = e[i].tensor ? rg_lend(*e[i].tensor) : rg_scalar_dtype(*e[i].number, e[i].slot ? rg_default_dtype() : RG_FLOAT64);
-        if (!t) return failed;
-        v[kept++] = (rg_named){ e[i].name, t };
+        if (!t) v = NULL;
+        else v[kept++] = (rg_named){ e[i].name, t };
     }
-    return v ? (rg_named_list){ kept, v } : failed;
+    return (rg_named_list){ v ? kept : -1, v };
 }
 
-static rg_tensor *optim_find(rg_named_list dict, const char *name) {
-    for (int i = 0; i < dict.n; i++)
-        if (dict.v[i].name && strcmp(dict.v[i].name, name) == 0) return dict.v[i].tensor;
-    return NULL;
-}
-
+/* Everything is read and copied before anything changes. */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     const char *op = "load_state_dict";
     optim_entry *list, *e;
-    int n = o && dict.n >= 0 ? optim_entries(o, &list) : -1, found = 0, groups = 0, i;
+    int n = o && dict.n >= 0 ? optim_entries(o, &list) : -1, groups = 0;
     if (n < 0) return false;
-    for (i = 0; i < dict.n; i++) {
-        if (!dict.v[i].name || !rg_check(dict.v[i].tensor, op)) return false;
-        groups += strstr(dict.v[i].name, ".params") != NULL;
-    }
+    for (int i = 0; i < dict.n; i++) groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
     if (groups != (int)o->n_groups) return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
     for (size_t k = 0; k < o->n_slots; k++) o->slots[k].grad = NULL;
-    for (e = list; e < list + n; e++) {
-        rg_tensor *t = optim_find(dict, e->name);
-        if (!t) continue;
-        if (e->tensor ? !rg_same_shape(t, e->slot->p) : t->numel != 1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", e->name, RG_SHAPE_TEXT(t));
-        if (strstr(e->name, ".params") && rg_item(t) != *e->number)
+    for (const rg_named *d = dict.v; d < dict.v + dict.n; d++) {
+        if (!d->name || !rg_check(d->tensor, op)) return false;
+        for (e = list; e < list + n && strcmp(e->name, d->name); e++) { }
+        if (e == list + n) return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", d->name);
+        if (e->tensor ? !rg_same_shape(d->tensor, e->slot->p) : d->tensor->numel != 1)
+            return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", d->name, RG_SHAPE_TEXT(d->tensor));
+        if (strstr(d->name, ".params") && rg_item(d->tensor) != *e->number)
             return rg_fail(RG_VALUE_ERROR, op, "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
-        if (!(e->found = e->tensor ? rg_own(rg_new_like(t, e->slot->p->dtype)) : t)) return false;
-        if (e->tensor) rg_copy_elements(e->found, t);
+        if (!(e->found = e->tensor ? rg_own(rg_new_like(e->slot->p, e->slot->p->dtype)) : d->tensor)) return false;
+        if (e->tensor) rg_copy_elements(e->found, d->tensor);
         if (e->slot) e->slot->grad = e->found;          /* it has a state */
-        found++;
     }
     for (e = list; e < list + n; e++)
         if (!e->found && (e->slot ? e->slot->grad && !e->optional : optim_has(e)))
             return rg_fail(RG_RUNTIME_ERROR, op, "Missing key(s) in state_dict: \"%s\".", e->name);
-    for (i = 0; i < dict.n && found < dict.n; i++) {
-        for (e = list; e < list + n && strcmp(e->name, dict.v[i].name); e++) { }
-        if (e == list + n) return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", dict.v[i].name);
-    }
     for (e = list; e < list + n; e++) {
         if (e->tensor) {
             rg_release(*e->tensor);

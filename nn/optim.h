@@ -2,7 +2,7 @@
  * optim.h: optimizers, gradient clipping, and schedules of the learning rate.
  *
  *     rg_optim *o = rg_optim_adamw(rg_named_parameters(model), .lr = 3e-4, .betas = { 0.9, 0.95 });
- *     rg_schedule *s = rg_optim_warmup_cosine_lr(o, 100, 2000, .eta_min = 3e-5);
+ *     rg_schedule *s = rg_optim_warmup_cosine_lr(o, 100, 2000, 0.01, 3e-5);
  *     RG_FOR (int i = 0; i < 2000; i++) {
  *         rg_optim_zero_grad(o);
  *         rg_backward(loss(model));
@@ -31,33 +31,19 @@ typedef struct rg_params { int n; rg_tensor *const *first; size_t stride; } rg_p
 
 /* ---- optimizers ---------------------------------------------------------------------
  * What stands in torch's param_groups. An option that isn't given is the optimizer's
- * default; one that it doesn't have is an error. Flags are 0 or 1. */
+ * default; one that it doesn't have is an error. Flags are 0 or 1. The last five are
+ * for schedules. */
+#define RG_OPTIONS_(X) X(lr_decay) X(alpha) X(momentum) X(dampening) X(eps) X(weight_decay) X(initial_accumulator_value)  \
+    X(nesterov) X(amsgrad) X(centered) X(maximize) X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
 #define RG_UNSET __builtin_nan("0x7267")
+#define RG_OPTION_(name)       double name RG_DEFAULT(RG_UNSET);
+#define RG_OPTION_UNSET_(name) .name = RG_UNSET,
 typedef struct rg_param_group {
-    double lr             RG_DEFAULT(RG_UNSET);
-    double betas[2]       RG_DEFAULT({ RG_UNSET, RG_UNSET });
-    double momentum       RG_DEFAULT(RG_UNSET);
-    double dampening      RG_DEFAULT(RG_UNSET);
-    double alpha          RG_DEFAULT(RG_UNSET);
-    double lr_decay       RG_DEFAULT(RG_UNSET);
-    double initial_accumulator_value RG_DEFAULT(RG_UNSET);
-    double eps            RG_DEFAULT(RG_UNSET);
-    double weight_decay   RG_DEFAULT(RG_UNSET);
-    double nesterov       RG_DEFAULT(RG_UNSET);
-    double amsgrad        RG_DEFAULT(RG_UNSET);
-    double centered       RG_DEFAULT(RG_UNSET);
-    double maximize       RG_DEFAULT(RG_UNSET);
-    double initial_lr     RG_DEFAULT(RG_UNSET);         /* this and what follows: a schedule's */
-    double max_lr         RG_DEFAULT(RG_UNSET);
-    double min_lr         RG_DEFAULT(RG_UNSET);
-    double max_momentum   RG_DEFAULT(RG_UNSET);
-    double base_momentum  RG_DEFAULT(RG_UNSET);
+    double lr RG_DEFAULT(RG_UNSET), betas[2] RG_DEFAULT({ RG_UNSET, RG_UNSET });
+    RG_OPTIONS_(RG_OPTION_)
 } rg_param_group;
-#define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (.lr = RG_UNSET, .betas = { RG_UNSET, RG_UNSET },                 \
-    .momentum = RG_UNSET, .dampening = RG_UNSET, .alpha = RG_UNSET, .lr_decay = RG_UNSET,                                   \
-    .initial_accumulator_value = RG_UNSET, .eps = RG_UNSET, .weight_decay = RG_UNSET, .nesterov = RG_UNSET,                 \
-    .amsgrad = RG_UNSET, .centered = RG_UNSET, .maximize = RG_UNSET, .initial_lr = RG_UNSET, .max_lr = RG_UNSET,            \
-    .min_lr = RG_UNSET, .max_momentum = RG_UNSET, .base_momentum = RG_UNSET), __VA_ARGS__)
+#define RG_NO_OPTIONS_       RG_OPTIONS_(RG_OPTION_UNSET_) .lr = RG_UNSET, .betas = { RG_UNSET, RG_UNSET }
+#define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)
 
 typedef enum rg_optim_kind { RG_SGD, RG_ADAM, RG_ADAMW, RG_RMSPROP, RG_ADAGRAD, RG_LION } rg_optim_kind;
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_params params, rg_param_group options);
@@ -87,40 +73,32 @@ rg_named_list rg_optim_state_dict(rg_optim *o);         /* .n == -1 */
 bool          rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- gradients: torch.nn.utils --------------------------------------------------------- */
-typedef struct rg_clip_options {
-    double norm_type          RG_DEFAULT(2);            /* INFINITY, too */
-    bool   error_if_nonfinite RG_DEFAULT(false);
-} rg_clip_options;
+typedef struct rg_clip_options { double norm_type RG_DEFAULT(2); bool error_if_nonfinite RG_DEFAULT(false); } rg_clip_options;
 rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options o);   /* the norm before */
-bool       rg_clip_grads_(rg_params p, double clip_value);
+bool       rg_clip_grad_value_with_(rg_params p, double clip_value);
 #define    rg_clip_grad_norm_(params, max_norm, ...) \
     rg_clip_grad_norm_with_(RG_PARAMS_(params), max_norm, RG_KEYWORDS(rg_clip_options, (.norm_type = 2), __VA_ARGS__))
-#define    rg_clip_grad_value_(params, clip_value) rg_clip_grads_(RG_PARAMS_(params), clip_value)
+#define    rg_clip_grad_value_(params, clip_value) rg_clip_grad_value_with_(RG_PARAMS_(params), clip_value)
 
 /* ---- schedules: torch.optim.lr_scheduler -------------------------------------------------
  * Made with the learning rates that the groups have; step one after each epoch (or batch). */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
 typedef struct rg_schedule_options {
-    double   gamma RG_DEFAULT(0.1);                     /* StepLR, MultiStepLR, ExponentialLR */
-    int64_t  step_size;                                 /* StepLR */
-    rg_dims  milestones;                                /* MultiStepLR, SequentialLR: up to 8 */
-    double   start_factor RG_DEFAULT(1.0 / 3), end_factor RG_DEFAULT(1);            /* LinearLR */
-    int64_t  total_iters RG_DEFAULT(5);
-    int64_t  T_max;                                     /* CosineAnnealingLR */
-    double   eta_min;
-    rg_lr_lambda *lr_lambda;                            /* LambdaLR */
+    int64_t  step_size, total_iters RG_DEFAULT(5), T_max;                           /* StepLR; LinearLR; CosineAnnealingLR */
+    double   gamma RG_DEFAULT(0.1);                                                 /* StepLR, MultiStepLR, ExponentialLR */
+    rg_dims  milestones;                                                            /* MultiStepLR, SequentialLR: up to 8 */
+    double   start_factor RG_DEFAULT(1.0 / 3), end_factor RG_DEFAULT(1), eta_min;   /* LinearLR; CosineAnnealingLR */
+    rg_lr_lambda *lr_lambda;                                                        /* LambdaLR */
     void    *context;
-    double   max_lr;                                    /* OneCycleLR */
+    double   max_lr;                                                                /* OneCycleLR */
     int64_t  total_steps;
     double   pct_start RG_DEFAULT(0.3);
-    bool     anneal_linear, three_phase;                /* not anneal_strategy="cos" */
-    bool     cycle_momentum RG_DEFAULT(true);
-    double   base_momentum RG_DEFAULT(0.85), max_momentum RG_DEFAULT(0.95);
-    double   div_factor RG_DEFAULT(25), final_div_factor RG_DEFAULT(1e4);
-    bool     mode_max, threshold_abs;                   /* ReduceLROnPlateau; not mode="min", threshold_mode="rel" */
+    bool     anneal_linear, cycle_momentum RG_DEFAULT(true), three_phase;           /* not anneal_strategy="cos" */
+    double   base_momentum RG_DEFAULT(0.85), max_momentum RG_DEFAULT(0.95), div_factor RG_DEFAULT(25), final_div_factor RG_DEFAULT(1e4);
+    bool     mode_max, threshold_abs;                                               /* ReduceLROnPlateau; not mode="min" */
     double   factor RG_DEFAULT(0.1), threshold RG_DEFAULT(1e-4), min_lr, eps RG_DEFAULT(1e-8);
     int64_t  patience RG_DEFAULT(10), cooldown;
-    rg_schedule *schedules[RG_MAX_DIMS + 1];            /* SequentialLR: one more than milestones */
+    rg_schedule *schedules[RG_MAX_DIMS + 1];                                        /* SequentialLR: one more than milestones */
 } rg_schedule_options;
 typedef enum rg_schedule_kind { RG_STEP_LR, RG_MULTI_STEP_LR, RG_EXPONENTIAL_LR, RG_LINEAR_LR, RG_COSINE_ANNEALING_LR,
                                 RG_LAMBDA_LR, RG_ONE_CYCLE_LR, RG_REDUCE_LR_ON_PLATEAU, RG_SEQUENTIAL_LR } rg_schedule_kind;
@@ -143,14 +121,9 @@ bool rg_schedule_step(rg_schedule *s);
 bool rg_schedule_step_metric(rg_schedule *s, double metric);    /* ReduceLROnPlateau's */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);        /* in closed form, where there is one */
 
-static inline rg_params rg_params_of_list(rg_list l) {
-    rg_params p = { l.n, l.v, 1 };
-    return p;
-}
-static inline rg_params rg_params_of_named(rg_named_list l) {
-    rg_params p = { l.n, l.v ? &l.v->tensor : 0, sizeof *l.v / sizeof l.v->tensor };
-    return p;
-}
+static inline rg_params rg_params_make(int n, rg_tensor *const *first, size_t stride) { rg_params p = { n, first, stride }; return p; }
+static inline rg_params rg_params_of_list(rg_list l) { return rg_params_make(l.n, l.v, 1); }
+static inline rg_params rg_params_of_named(rg_named_list l) { return rg_params_make(l.n, l.v ? &l.v->tensor : 0, sizeof *l.v / sizeof l.v->tensor); }
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -52,4 +52,46 @@ START_TEST(test_rates) {
 }
 END_TEST
 
-RG_TESTS(schedule, test_rates)
+START_TEST(test_errors) {
+    rg_optim *o = two_groups(false), *other = two_groups(true);
+    RG_SCOPE();
+    rg_optim *ada = rg_optim_adagrad(RG_LIST(rg_zeros(1)));
+    rg_schedule *plateau = rg_optim_reduce_lr_on_plateau(o), *exponential = rg_optim_exponential_lr(o, .gamma = 0.5);
+    rg_schedule *foreign = rg_optim_exponential_lr(other), *twice = rg_optim_sequential_lr(o, .schedules = { exponential });
+    ck_ok(twice);
+    double lr = rg_optim_group(o, 0)->lr;
+#define INVALID(make, text) ck_fails(make, RG_VALUE_ERROR, text)
+    INVALID(rg_optim_step_lr(o), "StepLR: Expected positive integer step_size, but got 0");
+    INVALID(rg_optim_cosine_annealing_lr(o, .T_max = -3), "Expected positive integer T_max, but got -3");
+    INVALID(rg_optim_lambda_lr(o), "Expected a lr_lambda");
+    INVALID(rg_optim_reduce_lr_on_plateau(o, .factor = 1), "Factor should be < 1.0.");
+    INVALID(rg_optim_linear_lr(o, .start_factor = 0), "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
+    INVALID(rg_optim_linear_lr(o, .end_factor = NAN), "Ending multiplicative factor expected to be between 0 and 1.");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1), "Expected positive integer total_steps, but got 0");
+    INVALID(rg_optim_one_cycle_lr(o, .total_steps = 5, .pct_start = 1.5), "Expected float between 0 and 1 pct_start, but got 1.5");
+    INVALID(rg_optim_one_cycle_lr(ada, .total_steps = 5), "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
+    INVALID(rg_optim_one_cycle_lr(o, .total_steps = 20, .pct_start = 0.05, .max_lr = 1), "float division by zero");
+    INVALID(rg_optim_sequential_lr(o), "to be one more than the number of milestone points, but got number of schedulers 0");
+    INVALID(rg_optim_sequential_lr(o, .schedules = { foreign }), "expects schedules of the same optimizer");
+    INVALID(rg_optim_sequential_lr(o, .schedules = { plateau }), "neither ReduceLROnPlateau nor SequentialLR");
+    INVALID(rg_optim_sequential_lr(o, .schedules = { twice }), "neither ReduceLROnPlateau nor SequentialLR");
+    INVALID(rg_optim_schedule(o, (rg_schedule_kind)77, RG_SCHEDULE_()), "there is no schedule 77");
+    INVALID(rg_optim_with((rg_optim_kind)77, rg_params_of_list(RG_LIST(rg_zeros(1))), RG_PARAM_GROUP_()), "there is no optimizer 77");
+    INVALID(rg_optim_warmup_cosine_lr(o, 10, 10, 0.1, 0), "Expected positive integer T_max, but got 0");
+    ck_assert_ptr_null(rg_optim_step_lr(NULL, .step_size = 3));
+    ck_assert_ptr_null(rg_optim_warmup_cosine_lr(NULL, 1, 2, 0.1, 0));
+    ck_fails(rg_schedule_step(plateau), RG_TYPE_ERROR, "step() missing 1 required positional argument: 'metrics'");
+    ck_fails(rg_schedule_step_metric(exponential, 1), RG_TYPE_ERROR, "step() takes no metric");
+    ck_fails(rg_schedule_step_to(plateau, 1), RG_NOT_IMPLEMENTED, "has no closed form");
+    ck_assert(!rg_schedule_step(NULL) && !rg_schedule_step_metric(NULL, 1) && !rg_schedule_step_to(NULL, 1));
+    ck_ok(rg_schedule_step_metric(plateau, NAN));
+    rg_schedule *cycle = rg_optim_one_cycle_lr(ada, .max_lr = lr, .total_steps = 1, .cycle_momentum = false);
+    ck_ok(rg_schedule_step(cycle));
+    INVALID(rg_schedule_step(cycle), "Tried to step 2 times. The specified number of total steps is 1");
+    rg_optim_free(o);
+    rg_optim_free(other);
+    rg_optim_free(ada);
+}
+END_TEST
+
+RG_TESTS(schedule, test_rates, test_errors)
