@@ -150,7 +150,7 @@ _Pragma("GCC diagnostic pop")
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 
-bool rg_optim_add_group_with(rg_optim *o, rg_params list, rg_param_group options) {
+bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
     if (!o) return false;
     optim_group group = { { options }, list.n };
     const char *name = o->row->name;
@@ -164,7 +164,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_params list, rg_param_group options
     if (!rg_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)
         || !rg_grow((void **)&o->slots, &o->slots_room, n, sizeof *o->slots)) return false;
     for (size_t i = o->n_slots; i < n; i++) {
-        rg_tensor *p = list.first[(i - o->n_slots) * list.stride];
+        rg_tensor *p = list.v[i - o->n_slots];
         if (!rg_check(p, name)) return false;
         if (!rg_is_leaf(p) && !(p->flags & RG_RETAINS_GRAD)) return rg_fail(RG_VALUE_ERROR, name, "can't optimize a non-leaf Tensor");
         o->slots[i] = (optim_slot){ .p = p, .group = o->n_groups };
@@ -190,7 +190,7 @@ static bool optim_valid(const rg_optim *o) {
         || rg_fail(RG_VALUE_ERROR, o->row->name, "Nesterov momentum requires a momentum and zero dampening");
 }
 
-rg_optim *rg_optim_with(rg_optim_kind kind, rg_params params, rg_param_group options) {
+rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
     RG_SCOPE();
     if ((unsigned)kind >= RG_COUNT(optim_rows)) return rg_fail(RG_VALUE_ERROR, "optim", "there is no optimizer %d", kind);
     if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
@@ -220,6 +220,7 @@ void rg_optim_free(rg_optim *o) {
     rg_free(o, sizeof *o, RG_MEM_OTHER);
 }
 
+int rg_optim_n_groups(rg_optim *o) { return o ? (int)o->n_groups : -1; }
 rg_param_group *rg_optim_group(rg_optim *o, int i) { return o && i >= 0 && (size_t)i < o->n_groups ? &o->groups[i].o : NULL; }
 
 bool rg_optim_zero_grad(rg_optim *o) {
@@ -306,9 +307,7 @@ bool rg_optim_step(rg_optim *o) {
 
 /* ---- clipping ----------------------------------------------------------------------------------------------------- */
 
-static rg_tensor *clip_grad(rg_params p, int i) { return rg_grad_of(p.first[(size_t)i * p.stride]); }
-
-rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options o) {
+rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o) {
     RG_SCOPE();
     RG_NO_GRAD();
     rg_tensor *norms = p.n < 0 ? NULL : rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *g, *scale, *total;
@@ -316,7 +315,7 @@ rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options
     int n = 0;
     for (int i = 0; i < p.n; i++) {
         RG_SCOPE();
-        if (!norms || !(g = clip_grad(p, i))) return NULL;
+        if (!norms || !(g = rg_grad_of(p.v[i]))) return NULL;
         if (g == RG_NONE) continue;
         dtype = RG_MAX(dtype, g->dtype);
         if (!(g = rg_norm_p(g, o.norm_type))) return NULL;
@@ -329,15 +328,15 @@ rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options
                        "`error_if_nonfinite=False`", optim_text(o.norm_type));
     scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
     for (int i = 0; i < p.n && scale; i++)
-        if (!(g = clip_grad(p, i)) || (g != RG_NONE && !rg_mul_(g, scale))) return NULL;
+        if (!(g = rg_grad_of(p.v[i])) || (g != RG_NONE && !rg_mul_(g, scale))) return NULL;
     return scale ? rg_escape(total) : NULL;
 }
 
-bool rg_clip_grad_value_with_(rg_params p, double clip_value) {
+bool rg_clip_grad_value_(rg_list p, double clip_value) {
     RG_SCOPE();
     RG_NO_GRAD();
     for (int i = 0; i < p.n; i++) {
-        rg_tensor *g = clip_grad(p, i);
+        rg_tensor *g = rg_grad_of(p.v[i]);
         if (!g || (g != RG_NONE && !rg_clamp_(g, -clip_value, clip_value))) return false;
     }
     return p.n >= 0;

@@ -1,19 +1,18 @@
 /*
  * optim.h: optimizers, gradient clipping, and schedules of the learning rate.
  *
- *     rg_optim *o = rg_optim_adamw(rg_named_parameters(model), .lr = 3e-4, .betas = { 0.9, 0.95 });
+ *     rg_optim *o = rg_optim_adamw(rg_parameters(model), .lr = 3e-4, .betas = { 0.9, 0.95 });
  *     rg_schedule *s = rg_optim_warmup_cosine_lr(o, 100, 2000, 0.01, 3e-5);
  *     RG_FOR (int i = 0; i < 2000; i++) {
  *         rg_optim_zero_grad(o);
  *         rg_backward(loss(model));
- *         rg_clip_grad_norm_(rg_named_parameters(model), 1.0);
+ *         rg_clip_grad_norm_(rg_parameters(model), 1.0);
  *         rg_optim_step(o);
  *         rg_schedule_step(s);
  *     }
  *     rg_optim_free(o);
  *
- * Parameters come as rg_named_parameters(m) or as RG_LIST(a, b); the optimizer holds a
- * reference to each of its own, and owns its schedules.
+ * The optimizer holds a reference of its own to each parameter, and owns its schedules.
  */
 #ifndef RG_OPTIM_H
 #define RG_OPTIM_H
@@ -27,7 +26,6 @@ extern "C" {
 
 typedef struct rg_optim rg_optim;
 typedef struct rg_schedule rg_schedule;
-typedef struct rg_params { int n; rg_tensor *const *first; size_t stride; } rg_params;
 
 /* ---- optimizers ---------------------------------------------------------------------
  * What stands in torch's param_groups. An option that isn't given is the optimizer's
@@ -46,8 +44,8 @@ typedef struct rg_param_group {
 #define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)
 
 typedef enum rg_optim_kind { RG_SGD, RG_ADAM, RG_ADAMW, RG_RMSPROP, RG_ADAGRAD, RG_LION } rg_optim_kind;
-rg_optim *rg_optim_with(rg_optim_kind kind, rg_params params, rg_param_group options);
-#define RG_OPTIM_(kind, params, ...)  rg_optim_with(kind, RG_PARAMS_(params), RG_PARAM_GROUP_(__VA_ARGS__))
+rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options);
+#define RG_OPTIM_(kind, params, ...)  rg_optim_with(kind, params, RG_PARAM_GROUP_(__VA_ARGS__))
 /* lr 1e-3, momentum, dampening, weight_decay 0, nesterov, maximize false */
 #define rg_optim_sgd(params, ...)     RG_OPTIM_(RG_SGD, params, __VA_ARGS__)
 /* lr 1e-3, betas { 0.9, 0.999 }, eps 1e-8, weight_decay 0 (AdamW: 0.01), amsgrad, maximize false */
@@ -60,9 +58,10 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_params params, rg_param_group opt
 /* lr 1e-4, betas { 0.9, 0.99 }, weight_decay 0, maximize false */
 #define rg_optim_lion(params, ...)    RG_OPTIM_(RG_LION, params, __VA_ARGS__)
 
-bool rg_optim_add_group_with(rg_optim *o, rg_params p, rg_param_group options);
-#define rg_optim_add_group(o, params, ...) rg_optim_add_group_with(o, RG_PARAMS_(params), RG_PARAM_GROUP_(__VA_ARGS__))
+bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
+#define rg_optim_add_group(o, params, ...) rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
 rg_param_group *rg_optim_group(rg_optim *o, int i);     /* to read and change; NULL: no such group */
+int  rg_optim_n_groups(rg_optim *o);                    /* -1 */
 bool rg_optim_step(rg_optim *o);                        /* of parameters that have a gradient; a failed one changes nothing */
 bool rg_optim_zero_grad(rg_optim *o);                   /* takes the gradients away */
 void rg_optim_free(rg_optim *o);                        /* NULL: nothing */
@@ -74,11 +73,10 @@ bool          rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- gradients: torch.nn.utils --------------------------------------------------------- */
 typedef struct rg_clip_options { double norm_type RG_DEFAULT(2); bool error_if_nonfinite RG_DEFAULT(false); } rg_clip_options;
-rg_tensor *rg_clip_grad_norm_with_(rg_params p, double max_norm, rg_clip_options o);   /* the norm before */
-bool       rg_clip_grad_value_with_(rg_params p, double clip_value);
+rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o);    /* the norm before */
+bool       rg_clip_grad_value_(rg_list params, double clip_value);
 #define    rg_clip_grad_norm_(params, max_norm, ...) \
-    rg_clip_grad_norm_with_(RG_PARAMS_(params), max_norm, RG_KEYWORDS(rg_clip_options, (.norm_type = 2), __VA_ARGS__))
-#define    rg_clip_grad_value_(params, clip_value) rg_clip_grad_value_with_(RG_PARAMS_(params), clip_value)
+    rg_clip_grad_norm_with_(params, max_norm, RG_KEYWORDS(rg_clip_options, (.norm_type = 2), __VA_ARGS__))
 
 /* ---- schedules: torch.optim.lr_scheduler -------------------------------------------------
  * Made with the learning rates that the groups have; step one after each epoch (or batch). */
@@ -121,17 +119,8 @@ bool rg_schedule_step(rg_schedule *s);
 bool rg_schedule_step_metric(rg_schedule *s, double metric);    /* ReduceLROnPlateau's */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);        /* in closed form, where there is one */
 
-static inline rg_params rg_params_make(int n, rg_tensor *const *first, size_t stride) { rg_params p = { n, first, stride }; return p; }
-static inline rg_params rg_params_of_list(rg_list l) { return rg_params_make(l.n, l.v, 1); }
-static inline rg_params rg_params_of_named(rg_named_list l) { return rg_params_make(l.n, l.v ? &l.v->tensor : 0, sizeof *l.v / sizeof l.v->tensor); }
-
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
-static inline rg_params rg_params_of(rg_list l) { return rg_params_of_list(l); }
-static inline rg_params rg_params_of(rg_named_list l) { return rg_params_of_named(l); }
-#define RG_PARAMS_(list) rg_params_of(list)
-#else
-#define RG_PARAMS_(list) _Generic((list), rg_list: rg_params_of_list, rg_named_list: rg_params_of_named)(list)
 #endif
 #endif

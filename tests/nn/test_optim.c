@@ -102,6 +102,7 @@ START_TEST(test_groups) {
         if (t == 10) rg_optim_group(both, 1)->lr = rg_optim_group(others, 0)->lr = 0.2;
     }
     for (int k = 0; k < N_PARAMS; k++) ck_assert(rg_equal(a.v[k], b.v[k]));
+    ck_assert_int_eq(rg_optim_n_groups(both), 2);
     ck_assert_ptr_null(rg_optim_group(both, 2));
     ck_assert_ptr_null(rg_optim_group(both, -1));
     rg_optim_free(both);
@@ -137,8 +138,8 @@ START_TEST(test_state) {
         rg_param_group with = RG_PARAM_GROUP_();
         if (kind == RG_SGD) with.momentum = 0.9;
         if (kind == RG_ADAM) with.amsgrad = true;
-        rg_optim *o = rg_optim_with(kind, rg_params_of_list((rg_list){ N_PARAMS, a.v }), with);
-        rg_optim *q = rg_optim_with(kind, rg_params_of_list((rg_list){ N_PARAMS, b.v }), with);
+        rg_optim *o = rg_optim_with(kind, (rg_list){ N_PARAMS, a.v }, with);
+        rg_optim *q = rg_optim_with(kind, (rg_list){ N_PARAMS, b.v }, with);
         rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 0.1, .total_steps = 50, .cycle_momentum = kind == RG_ADAM);
         rg_schedule *r = rg_optim_one_cycle_lr(q, .max_lr = 7, .total_steps = 50, .cycle_momentum = kind == RG_ADAM);
         for (int t = 1; t < 20; t++) {
@@ -268,7 +269,7 @@ START_TEST(test_errors) {
     ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR, "got an unexpected keyword argument 'alpha'");
     ck_fails(rg_optim_sgd(RG_LIST(w, RG_NONE)), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
     ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR, "expected a tensor but got NULL");
-    ck_assert_ptr_null(rg_optim_sgd(rg_named_parameters(NULL)));
+    ck_assert_ptr_null(rg_optim_sgd(rg_parameters(NULL)));
     rg_optim *o = rg_optim_sgd(l, .lr = 0.5);
     INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
     ck_ok(rg_optim_add_group(o, none));

@@ -76,7 +76,7 @@ START_TEST(test_errors) {
     INVALID(rg_optim_sequential_lr(o, .schedules = { plateau }), "neither ReduceLROnPlateau nor SequentialLR");
     INVALID(rg_optim_sequential_lr(o, .schedules = { twice }), "neither ReduceLROnPlateau nor SequentialLR");
     INVALID(rg_optim_schedule(o, (rg_schedule_kind)77, RG_SCHEDULE_()), "there is no schedule 77");
-    INVALID(rg_optim_with((rg_optim_kind)77, rg_params_of_list(RG_LIST(rg_zeros(1))), RG_PARAM_GROUP_()), "there is no optimizer 77");
+    INVALID(rg_optim_with((rg_optim_kind)77, RG_LIST(rg_zeros(1)), RG_PARAM_GROUP_()), "there is no optimizer 77");
     INVALID(rg_optim_warmup_cosine_lr(o, 10, 10, 0.1, 0), "Expected positive integer T_max, but got 0");
     ck_assert_ptr_null(rg_optim_step_lr(NULL, .step_size = 3));
     ck_assert_ptr_null(rg_optim_warmup_cosine_lr(NULL, 1, 2, 0.1, 0));
