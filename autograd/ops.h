@@ -476,23 +476,13 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 #define RG_ITEM_COUNT(...) RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 #define RG_ITEM(n, item)        { RG_AUTO rg_v##n = (item); rg_i##n[rg_c##n++] = RG_ITEM_(rg_v##n); }
-#define RG_ITEMS_1(n, a)        RG_ITEM(n, a)
-#define RG_ITEMS_2(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_1(n, __VA_ARGS__)
-#define RG_ITEMS_3(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_2(n, __VA_ARGS__)
-#define RG_ITEMS_4(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_3(n, __VA_ARGS__)
-#define RG_ITEMS_5(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_4(n, __VA_ARGS__)
-#define RG_ITEMS_6(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_5(n, __VA_ARGS__)
-#define RG_ITEMS_7(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_6(n, __VA_ARGS__)
-#define RG_ITEMS_8(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_7(n, __VA_ARGS__)
-#define RG_ITEMS_9(n, a, ...)   RG_ITEM(n, a) RG_ITEMS_8(n, __VA_ARGS__)
-#define RG_ITEMS_10(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_9(n, __VA_ARGS__)
-#define RG_ITEMS_11(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_10(n, __VA_ARGS__)
-#define RG_ITEMS_12(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_11(n, __VA_ARGS__)
-#define RG_ITEMS_13(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_12(n, __VA_ARGS__)
-#define RG_ITEMS_14(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_13(n, __VA_ARGS__)
-#define RG_ITEMS_15(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_14(n, __VA_ARGS__)
-#define RG_ITEMS_16(n, a, ...)  RG_ITEM(n, a) RG_ITEMS_15(n, __VA_ARGS__)
-#define RG_ITEMS_(n, count, ...) rg_item_index rg_i##n[count]; int rg_c##n = 0; RG_PASTE(RG_ITEMS_, count)(n, __VA_ARGS__)
+#define RG_ITEMS_OF(n, item, ...) RG_ITEM(n, item) __VA_OPT__(RG_ITEMS_NEXT RG_NOTHING () (n, __VA_ARGS__))
+#define RG_ITEMS_NEXT()           RG_ITEMS_OF
+#define RG_NOTHING
+#define RG_16_TIMES(...)          RG_4_TIMES(RG_4_TIMES(RG_4_TIMES(RG_4_TIMES(__VA_ARGS__))))
+#define RG_4_TIMES(...)           RG_ONCE(RG_ONCE(RG_ONCE(RG_ONCE(__VA_ARGS__))))
+#define RG_ONCE(...)              __VA_ARGS__
+#define RG_ITEMS_(n, count, ...) rg_item_index rg_i##n[count]; int rg_c##n = 0; RG_16_TIMES(RG_ITEMS_OF(n, __VA_ARGS__))
 
 #define rg_index(x, ...)             RG_INDEX_(__COUNTER__, x, __VA_ARGS__)
 #define RG_INDEX_(n, x, ...)         RG_INDEX__(n, x, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
