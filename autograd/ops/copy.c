@@ -484,18 +484,15 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     }
     return g;
 }
+#define PAD(inputs, mode, ...) { inputs, RG_A(pad, NULL, RG_D(__VA_ARGS__), mode, 0) }        /* a sample */
 RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
       .node = "ConstantPadNdBackward0", .n_in = 1, RG_MADE(pad),
       .grad = { RG_RULE(0, pad_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(pad, NULL, RG_D(1, 2), RG_CONSTANT, 0.5) },
-                 { "(2,3,4)", RG_A(pad, NULL, RG_D(-1, 2, 1, -2), RG_CONSTANT, 0) },
-                 { "()", RG_A(pad, NULL, RG_D(), RG_CONSTANT, 0) }, { "(2,0)", RG_A(pad, NULL, RG_D(1, 1), RG_CONSTANT, 0) },
-                 { "(2,4)", RG_A(pad, NULL, RG_D(3, 2), RG_REFLECT, 0) },
-                 { "(2,3,4)", RG_A(pad, NULL, RG_D(-1, 2, 1, -1), RG_REFLECT, 0) },
-                 { "(2,3,2,3)", RG_A(pad, NULL, RG_D(1, 2, 1, 1, 2, 1), RG_REPLICATE, 0) },
-                 { "(2,3)", RG_A(pad, NULL, RG_D(-2, 3), RG_REPLICATE, 0) },
-                 { "(2,3,4)", RG_A(pad, NULL, RG_D(4, -1, 2, 1), RG_CIRCULAR, 0) },
-                 { "(0,2,3)", RG_A(pad, NULL, RG_D(1, 1), RG_REFLECT, 0) }));
+                 PAD("(2,3,4)", RG_CONSTANT, -1, 2, 1, -2), PAD("()", RG_CONSTANT), PAD("(2,0)", RG_CONSTANT, 1, 1),
+                 PAD("(2,4)", RG_REFLECT, 3, 2), PAD("(2,3,4)", RG_REFLECT, -1, 2, 1, -1),
+                 PAD("(2,3,2,3)", RG_REPLICATE, 1, 2, 1, 1, 2, 1), PAD("(2,3)", RG_REPLICATE, -2, 3),
+                 PAD("(2,3,4)", RG_CIRCULAR, 4, -1, 2, 1), PAD("(0,2,3)", RG_REFLECT, 1, 1)));
 
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
     static const char *const nodes[4][4] = { [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },

@@ -28,9 +28,8 @@ static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
 #define EXTREME(f, which, Node, ...)                                                            \
     RG_REDUCTION(f, (k_reduce(which, y, x, a->dims), true), .node = Node, .shape = rg_reduce_shape, \
                  .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, extreme_rule) },                       \
-                 RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "d(2,3,4)", RG_REDUCE_ATTR(2) }, \
-                            { "d(2,3,4)", RG_REDUCE_ATTR(5, .keepdim = true) }, { "(0,3)", RG_REDUCE_ATTR(2) }, \
-                            { "()", RG_REDUCE_ATTR(RG_UNNAMED) }), __VA_ARGS__)
+                 RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED), REDUCED("d(2,3,4)", 2), REDUCED("d(2,3,4)", 5, true), \
+                            REDUCED("(0,3)", 2), REDUCED("()", RG_UNNAMED)), __VA_ARGS__)
 EXTREME(amax, K_MAX, "AmaxBackward0", .doc = "max(x) over dims");
 EXTREME(amin, K_MIN, "AminBackward0", .doc = "min(x) over dims");
 EXTREME(max, K_MAX, "MaxBackward1", .doc = "max(x) of everything");
@@ -77,8 +76,8 @@ static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_ten
 #define MAX_DIM(f, name, smallest, ...)                                                         \
     RG_REDUCTION(f, (k_max_dim(y, c->out[1], x, extreme_dim(a), smallest), true), .n_out = 2,   \
                  .shape = max_dim_shape, .grad = { RG_RULE(RG_OUT(1), max_dim_rule) },          \
-                 RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(2) }, { "d(2,3,4)", RG_REDUCE_ATTR(1, .keepdim = true) }, \
-                            { "()", RG_REDUCE_ATTR(1) }, { "d(0,3)", RG_REDUCE_ATTR(2) }), __VA_ARGS__); \
+                 RG_SAMPLES(REDUCED("d(2,3)", 2), REDUCED("d(2,3,4)", 1, true), REDUCED("()", 1), REDUCED("d(0,3)", 2)), \
+                 __VA_ARGS__);                                                                  \
     rg_values_indices rg_##f(rg_tensor *x, int dim, bool keepdim) { return max_dim_apply(name, &rg_op_##f, x, dim, keepdim); }
 MAX_DIM(max_dim, "max", false, .doc = "max(x) along dim, and where", .node = "MaxBackward0")
 MAX_DIM(min_dim, "min", true, .doc = "min(x) along dim, and where", .node = "MinBackward0")
@@ -110,9 +109,8 @@ static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims
 
 #define ARGMAX(f, smallest, ...)                                                                \
     RG_REDUCTION(f, argmax_run(y, x, a, smallest), .shape = argmax_shape,                       \
-                 RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "()", RG_REDUCE_ATTR(1) }, \
-                            { "d(2,3,4)", RG_REDUCE_ATTR(2, .keepdim = true) },                 \
-                            { "(0,3)", RG_REDUCE_ATTR(2) }), __VA_ARGS__);                      \
+                 RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED), REDUCED("()", 1), REDUCED("d(2,3,4)", 2, true), \
+                            REDUCED("(0,3)", 2)), __VA_ARGS__);                                 \
     rg_tensor *rg_##f(rg_tensor *x) { return argmax_over(&rg_op_##f, x, &rg_no_dims, false); }  \
     rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, bool keep) { return argmax_over(&rg_op_##f, x, &RG_DIMS(dim), keep); }
 ARGMAX(argmax, false, .doc = "where x is largest along dim")

@@ -94,30 +94,24 @@ static rg_tensor *loss_bce_slope(rg_tensor *x, rg_tensor *t, double c) {
 static rg_tensor *loss_sign(rg_tensor *d) { return rg_where(rg_isnan(d), rg_detach(d), rg_sign(d)); }   /* NaN stays */
 
 static rg_tensor *loss_rule_x(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *d = rg_sub(x, t), *slope, *w;
+    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *d = rg_sub(x, t), *w = s->n_in > 3 ? rg_saved(s, 3) : RG_NONE, *slope;
     double c = RG_ATTR(s, loss)->c;
     switch (loss_kind(s->op)) {
     case K_MSE:       slope = rg_mul(d, 2); break;
     case K_SMOOTH_L1: slope = rg_where(rg_lt(rg_abs(d), c), rg_div(d, c), loss_sign(d)); break;
     case K_HUBER:     slope = rg_where(rg_lt(rg_abs(d), c), d, rg_mul(loss_sign(d), c)); break;
     case K_BCE:       slope = loss_bce_slope(x, t, c); break;
-    default:
-        w = rg_saved(s, 3);
-        if (rg_is_none(w)) slope = rg_sub(rg_sigmoid(x), t);
-        else slope = rg_sub(rg_mul(rg_add(rg_sub(rg_mul(w, t), t), 1), rg_sigmoid(x)), rg_mul(w, t));
+    default:          slope = rg_is_none(w) ? rg_sub(rg_sigmoid(x), t)
+                            : rg_sub(rg_mul(rg_add(rg_sub(rg_mul(w, t), t), 1), rg_sigmoid(x)), rg_mul(w, t));
     }
     return loss_times(s, slope, g);
 }
 
 static rg_tensor *loss_rule_t(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *w;
-    switch (loss_kind(s->op)) {
-    case K_BCE: return loss_times(s, rg_sub(rg_log(rg_sub(1, x)), rg_log(x)), g);
-    case K_BCE_LOGITS:
-        w = rg_saved(s, 3);
-        return loss_times(s, rg_is_none(w) ? rg_neg(x) : rg_sub(rg_logsigmoid(rg_neg(x)), rg_mul(w, rg_logsigmoid(x))), g);
-    default:    return rg_neg(loss_rule_x(s, g));
-    }
+    rg_tensor *x = rg_saved(s, 0), *w = s->n_in > 3 ? rg_saved(s, 3) : RG_NONE;
+    if (RG_IS(s->op, binary_cross_entropy)) return loss_times(s, rg_sub(rg_log(rg_sub(1, x)), rg_log(x)), g);
+    if (s->n_in < 4) return rg_neg(loss_rule_x(s, g));
+    return loss_times(s, rg_is_none(w) ? rg_neg(x) : rg_sub(rg_logsigmoid(rg_neg(x)), rg_mul(w, rg_logsigmoid(x))), g);
 }
 
 static bool loss_fused(const rg_step *s, rg_tensor *gin[]) {

@@ -62,10 +62,8 @@ static bool reduce_named(const void *attr) { return ((const struct reduce_attr *
 
 /* The samples of most reductions. */
 #define REDUCE_SAMPLES                                                                          \
-    RG_SAMPLES({ "(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "(2,3,4)", RG_REDUCE_ATTR(2) },       \
-               { "(2,3,4)", RG_REDUCE_ATTR(5, .keepdim = true) },                               \
-               { "(5,9)", RG_REDUCE_ATTR(1, .keepdim = true) }, { "()", RG_REDUCE_ATTR(RG_UNNAMED) }, \
-               { "(0,3)", RG_REDUCE_ATTR(2) }, { "(3,0)", RG_REDUCE_ATTR(2) })
+    RG_SAMPLES(REDUCED("(2,3)", RG_UNNAMED), REDUCED("(2,3,4)", 2), REDUCED("(2,3,4)", 5, true), \
+               REDUCED("(5,9)", 1, true), REDUCED("()", RG_UNNAMED), REDUCED("(0,3)", 2), REDUCED("(3,0)", 2))
 
 /* ---- sum: gx = g, expanded ------------------------------------------------------------- */
 static const char *sum_node(const void *attr) { return reduce_named(attr) ? "SumBackward1" : "SumBackward0"; }
@@ -132,9 +130,8 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
 }
 RG_REDUCTION(prod, (k_reduce(K_PROD, y, x, a->dims), true), .doc = "the product of x over a dim",
              .node_of = prod_node, .shape = reduce_shape_sum, .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, prod_rule) },
-             RG_SAMPLES({ "z(2,3)", RG_REDUCE_ATTR(RG_UNNAMED) }, { "z(2,3,4)", RG_REDUCE_ATTR(2) },
-                        { "()", RG_REDUCE_ATTR(RG_UNNAMED) }, { "(0,3)", RG_REDUCE_ATTR(2) },
-                        { "(3,0)", RG_REDUCE_ATTR(2) }));
+             RG_SAMPLES(REDUCED("z(2,3)", RG_UNNAMED), REDUCED("z(2,3,4)", 2), REDUCED("()", RG_UNNAMED),
+                        REDUCED("(0,3)", 2), REDUCED("(3,0)", 2)));
 rg_tensor *rg_prod(rg_tensor *x) { return RG_APPLY(prod, RG_REDUCE_ATTR(RG_UNNAMED), x); }
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keep) { return rg_reduce(&rg_op_prod, x, &RG_DIMS(dim), 0, keep, 0); }
 
@@ -180,9 +177,8 @@ static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
 RULE(std_rule, xy, x ? var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq(y, 0), 0)) : NULL)
 
 #define VAR_SAMPLES                                                                             \
-    RG_SAMPLES({ "d(2,3)", RG_REDUCE_ATTR(RG_UNNAMED, .p = 1) }, { "d(2,3,4)", RG_REDUCE_ATTR(2) }, \
-               { "d(2,3,4)", RG_REDUCE_ATTR(5, .keepdim = true, .p = 1) },                      \
-               { "d(5,19)", RG_REDUCE_ATTR(2, .keepdim = true, .p = 0.5) }, { "(0,3)", RG_REDUCE_ATTR(2, .p = 1) })
+    RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED, false, 1), REDUCED("d(2,3,4)", 2), REDUCED("d(2,3,4)", 5, true, 1), \
+               REDUCED("d(5,19)", 2, true, 0.5), REDUCED("(0,3)", 2, false, 1))
 RG_REDUCTION(var, k_var(y, x, a->dims, a->p, false), .doc = "sum((x - mean)^2) / (n - correction) over dims",
              .node = "VarBackward0", .shape = var_shape, .grad = { RG_RULE(RG_IN(0), var_rule) }, VAR_SAMPLES);
 RG_REDUCTION(std, k_var(y, x, a->dims, a->p, true), .doc = "sqrt(var(x)) over dims", .node = "StdBackward0",
@@ -222,16 +218,14 @@ static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     return rg_mul(rg_mul(x, rg_pow(rg_abs(x), p - 2)), scale);
 }
 
-#define NORM_SAMPLE(inputs, order, ...) { inputs, RG_REDUCE_ATTR(__VA_ARGS__, .p = (order)) }
 RG_REDUCTION(norm, k_norm(y, x, a->dims, a->p), .doc = "sum(|x|^p)^(1/p) over dims",
              .node = "LinalgVectorNormBackward0", .shape = rg_reduce_shape,
              .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, norm_rule) },
-             RG_SAMPLES(NORM_SAMPLE("z(2,3)", 2, RG_UNNAMED), NORM_SAMPLE("z(2,3,4)", 1, 2),
-                        NORM_SAMPLE("d(2,3,4)", INFINITY, 5, .keepdim = true), NORM_SAMPLE("z(4,3)", 3, 2),
-                        NORM_SAMPLE("p(4,3)", -INFINITY, 1, .keepdim = true), NORM_SAMPLE("z(4,3)", 1.5, 1),
-                        NORM_SAMPLE("z(4,3)", 0.5, 2), NORM_SAMPLE("z(4,3)", -1, 2, .keepdim = true),
-                        NORM_SAMPLE("z(4,3)", 0, 2, .keepdim = true), NORM_SAMPLE("z()", 2, RG_UNNAMED),
-                        NORM_SAMPLE("(0,3)", 2, 2), NORM_SAMPLE("(3,0)", 3, 2)));
+             RG_SAMPLES(REDUCED("z(2,3)", RG_UNNAMED, false, 2), REDUCED("z(2,3,4)", 2, false, 1),
+                        REDUCED("d(2,3,4)", 5, true, INFINITY), REDUCED("z(4,3)", 2, false, 3),
+                        REDUCED("p(4,3)", 1, true, -INFINITY), REDUCED("z(4,3)", 1, false, 1.5),
+                        REDUCED("z(4,3)", 2, false, 0.5), REDUCED("z(4,3)", 2, true, -1), REDUCED("z(4,3)", 2, true, 0),
+                        REDUCED("z()", RG_UNNAMED, false, 2), REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
 /* Nothing has no largest or smallest. dims: as they were given. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {

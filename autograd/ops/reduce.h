@@ -11,6 +11,7 @@ struct reduce_attr { uint32_t dims; bool keepdim; double p; };
 #define RG_UNNAMED   UINT32_MAX         /* the mask of all dims where none was named */
 #define RG_EVERY_DIM INT32_MAX          /* and where the list of them was empty */
 #define RG_REDUCE_ATTR(dims_, ...) &(const struct reduce_attr){ .dims = (dims_), __VA_ARGS__ }
+#define REDUCED(inputs, ...)       { inputs, RG_REDUCE_ATTR(__VA_ARGS__) }      /* a sample */
 
 static const rg_dims rg_no_dims = { 0 };
 
