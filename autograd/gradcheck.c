@@ -8,14 +8,7 @@
 
 #include <math.h>
 
-typedef struct {
-    rg_function      *f;
-    void             *context;
-    int               n;
-    rg_tensor *const *inputs;
-    rg_gradcheck_options options;
-} check;
-
+typedef struct { rg_function *f; void *context; int n; rg_tensor *const *inputs; rg_gradcheck_options options; } check;
 typedef struct { int input; int64_t at, out; double analytic, numeric, excess; } mismatch;
 
 /* The address of the element that is number `at` when t is counted row by row. */

@@ -130,6 +130,12 @@ struct rg_no_attr { char none[0]; };
 rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[]);
 bool       rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
                             rg_tensor *out[]);
+/* Of one tensor that gives values and indices, unless something was wrong already. */
+static inline rg_values_indices rg_apply_two(bool ok, const rg_op *op, const void *attr, size_t attr_size, rg_tensor *x) {
+    rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
+    if (ok) rg_apply_outputs(op, attr, attr_size, 1, &x, out);
+    return (rg_values_indices){ out[0], out[1] };
+}
 /* The same with the result written over in[0], which is returned. name: "add_". */
 rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
                             rg_tensor *const in[]);

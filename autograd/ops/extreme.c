@@ -64,13 +64,8 @@ static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool keepdim) {
-    rg_tensor *out[2] = { NULL, NULL };
-    struct reduce_attr a = { .keepdim = keepdim };
-    if (rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &dim)) {
-        a.dims = 1u << dim;
-        rg_apply_outputs(op, &a, sizeof a, 1, &x, out);
-    }
-    return (rg_values_indices){ out[0], out[1] };
+    bool ok = rg_check(x, name) && rg_wrap_dim(name, dim, x->ndim, &dim);
+    return rg_apply_two(ok, op, RG_REDUCE_ATTR(ok ? 1u << dim : 0, keepdim), sizeof(struct reduce_attr), x);
 }
 
 #define MAX_DIM(f, name, smallest, ...)                                                         \

@@ -81,11 +81,11 @@ RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape =
       RG_SAMPLES(ALONG("(5,3) i5(2,3)", 0), ALONG("(2,3) i3(2,2)", 1), ALONG("(2,3,4) i3(2,5,3)", 1),
                  ALONG("() i1()", 0), ALONG("() i1(3)", 0), ALONG("(2,3) i1(0)", 0)));
 
-rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
-    struct index_along_attr a = { 0 };
-    rg_tensor *in[] = { x, index };
-    return index_begin("gather", 2, in, dim, &a.dim) ? rg_apply(&rg_op_gather, &a, sizeof a, 2, in) : NULL;
-}
+#define TAKE(name) rg_tensor *rg_##name(rg_tensor *x, int dim, rg_tensor *index) {              \
+    struct index_along_attr a = { 0 };                                                          \
+    rg_tensor *in[] = { x, index };                                                             \
+    return index_begin(#name, 2, in, dim, &a.dim) ? RG_APPLY(name, &a, x, index) : NULL; }
+TAKE(gather)
 
 /* torch takes indices here as the remainder by the size. */
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
@@ -222,12 +222,7 @@ RG_OP(index_select, .doc = "the slices of x at the indices along dim", .node = "
       RG_SAMPLES(ALONG("(5,3) i5(7)", 0), ALONG("(2,3,4) i3(2)", 1), ALONG("(2,3) i3()", 1),
                  ALONG("() i1(1)", 0), ALONG("(3,2) i1(0)", 0), ALONG("(3,0) i3(2)", 0)));
 
-rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
-    struct index_along_attr a = { 0 };
-    rg_tensor *in[] = { x, index };
-    return index_begin("index_select", 2, in, dim, &a.dim)
-         ? rg_apply(&rg_op_index_select, &a, sizeof a, 2, in) : NULL;
-}
+TAKE(index_select)
 
 /* ---- index_add: x with slices of the source added at the indices along dim ---------------------------- */
 static bool index_add_shape(rg_call *c) {

@@ -199,37 +199,26 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, &how, a, b);
 }
 
-rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
-    if (!rg_check(a, "dot") || !rg_check(b, "dot")) return NULL;
-    RG_REFUSE(a->ndim != 1 || b->ndim != 1, "dot", "1D tensors expected, but got %dD and %dD tensors",
-              a->ndim, b->ndim);
-    return RG_APPLY(matmul, RG_A(matmul, "dot", "DotBackward0", MATMUL_DOT, false), a, b);
-}
-
-rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
-    if (!rg_check(a, "mv") || !rg_check(b, "mv")) return NULL;
-    RG_REFUSE_INDEX(a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
-    RG_REFUSE(a->ndim != 2 || b->ndim != 1, "mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim,
-              b->ndim);
-    return RG_APPLY(matmul, RG_A(matmul, "mv", "MvBackward0", MATMUL_MV, false), a, b);
-}
-
-rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
-    if (!rg_check(a, "mm") || !rg_check(b, "mm")) return NULL;
-    RG_REFUSE(a->ndim != 2 || b->ndim != 2, "mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2");
-    return RG_APPLY(matmul, RG_A(matmul, "mm", "MmBackward0", MATMUL_MM, false), a, b);
-}
+#define PRODUCT(name, node, kind, check)                                                        \
+    rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b) {                                        \
+        if (!rg_check(a, #name) || !rg_check(b, #name)) return NULL;                            \
+        check;                                                                                  \
+        return RG_APPLY(matmul, RG_A(matmul, #name, node, kind, false), a, b);                  \
+    }
+PRODUCT(dot, "DotBackward0", MATMUL_DOT, RG_REFUSE(a->ndim != 1 || b->ndim != 1, "dot",
+        "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim))
+PRODUCT(mv, "MvBackward0", MATMUL_MV,
+        RG_REFUSE_INDEX(a->ndim == 0, "mv", "Dimension specified as 0 but tensor has no dimensions");
+        RG_REFUSE(a->ndim != 2 || b->ndim != 1, "mv", "vector + matrix @ vector expected, got 1, %d, %d", a->ndim, b->ndim))
+PRODUCT(mm, "MmBackward0", MATMUL_MM,
+        RG_REFUSE(a->ndim != 2 || b->ndim != 2, "mm", "%s must be a matrix", a->ndim != 2 ? "self" : "mat2"))
 
 static bool bmm_check(const char *op, const rg_tensor *a, const rg_tensor *b) {
     RG_REFUSE(a->ndim != 3 || b->ndim != 3, op, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
     return (a->size[0] == b->size[0] && a->size[2] == b->size[1])
         || product_batch_mismatch(op, a->size[0], a->size[2], b->size[0], b->size[1]);
 }
-
-rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
-    if (!rg_check(a, "bmm") || !rg_check(b, "bmm") || !bmm_check("bmm", a, b)) return NULL;
-    return RG_APPLY(matmul, RG_A(matmul, "bmm", "BmmBackward0", MATMUL_BMM, false), a, b);
-}
+PRODUCT(bmm, "BmmBackward0", MATMUL_BMM, if (!bmm_check("bmm", a, b)) return NULL)
 
 /* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g ----- */
 struct addmm_attr { const char *node; double beta, alpha; bool batched; };

@@ -37,16 +37,10 @@ RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackw
                  { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
                  { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
 
-static rg_values_indices sort_apply(const rg_op *op, rg_tensor *x, const struct sort_attr *a) {
-    rg_tensor *out[2] = { NULL, NULL };
-    rg_apply_outputs(op, a, sizeof *a, 1, &x, out);
-    return (rg_values_indices){ out[0], out[1] };
-}
-
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
     struct sort_attr a = { .descending = descending };
     bool ok = rg_check(x, "sort") && rg_wrap_dim("sort", dim, x->ndim, &a.dim);
-    return ok ? sort_apply(&rg_op_sort, x, &a) : (rg_values_indices){ NULL, NULL };
+    return rg_apply_two(ok, &rg_op_sort, &a, sizeof a, x);
 }
 
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
@@ -62,7 +56,7 @@ static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
 
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted) {
     struct sort_attr a = { .descending = largest, .sorted = sorted, .k = k };
-    return topk_check(x, dim, &a) ? sort_apply(&rg_op_topk, x, &a) : (rg_values_indices){ NULL, NULL };
+    return rg_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
 }
 
 /* ---- unique: the distinct values in order, for each element its value's number, and how often
