@@ -38,18 +38,20 @@ struct cat_attr { int dim; int64_t start[RG_MAX_INPUTS]; };     /* only as many 
 /* torch skips 1-d tensors without elements, whatever the shape of the others. */
 static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] == 0; }
 
+static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
+    while (n-- > 1 && cat_skips(*v)) v++;
+    return *v;
+}
+
 static bool cat_shape(rg_call *c) {
     int dim = RG_ATTR(c, cat)->dim;
-    const rg_tensor *first = NULL;
+    const rg_tensor *first = cat_first(c->n_in, c->in);
     rg_tensor *y = c->out[0];
+    rg_copy_shape(y, first);
+    y->size[dim] = 0;
     for (int i = 0; i < c->n_in; i++) {
         const rg_tensor *x = c->in[i];
         if (cat_skips(x)) continue;
-        if (!first) {
-            first = x;
-            rg_copy_shape(y, x);
-            continue;
-        }
         RG_REFUSE(x->ndim != first->ndim, NULL, "Tensors must have same number of dimensions: got %d and %d",
                   first->ndim, x->ndim);
         for (int d = 0; d < x->ndim; d++)
@@ -59,7 +61,6 @@ static bool cat_shape(rg_call *c) {
         RG_REFUSE(__builtin_add_overflow(y->size[dim], x->size[dim], &y->size[dim]), NULL, "numel: integer "
                   "multiplication overflow");
     }
-    if (!first) rg_copy_shape(y, c->in[0]);
     return true;
 }
 
@@ -119,9 +120,7 @@ rg_tensor *rg_cat(rg_list tensors, int dim) {
     for (int i = 0; i < tensors.n; i++)
         RG_REFUSE(tensors.v[i]->ndim == 0, "cat", "zero-dimensional tensor (at position %d) cannot be "
                   "concatenated", i);
-    const rg_tensor *first = tensors.v[0];
-    for (int i = 1; i < tensors.n && cat_skips(first); i++) first = tensors.v[i];
-    if (!rg_wrap_dim("cat", dim, first->ndim, &a.dim)) return NULL;
+    if (!rg_wrap_dim("cat", dim, cat_first(tensors.n, tensors.v)->ndim, &a.dim)) return NULL;
     if (tensors.n > RG_MAX_INPUTS) return cat_in_groups(tensors, a.dim, rg_cat, rg_cat);
     for (int i = 0; i < tensors.n; i++) {
         const rg_tensor *x = tensors.v[i];
@@ -191,13 +190,11 @@ rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", tensors, 2
 struct repeat_attr { rg_dims times; };
 
 static bool repeat_shape(rg_call *c) {
-    const rg_dims *times = &RG_ATTR(c, repeat)->times;
     const rg_tensor *x = c->in[0];
-    rg_dims shape = *times;
+    rg_dims shape = RG_ATTR(c, repeat)->times;
     int first = shape.n - x->ndim;
-    for (int d = 0; d < shape.n; d++)
-        if (d >= first && __builtin_mul_overflow(shape.v[d], x->size[d - first], &shape.v[d]))
-            shape.v[d] = INT64_MAX;
+    for (int d = first; d < shape.n; d++)
+        if (__builtin_mul_overflow(shape.v[d], x->size[d - first], &shape.v[d])) shape.v[d] = INT64_MAX;
     rg_set_size(c->out[0], &shape);
     return rg_dims_numel(NULL, &shape) >= 0;
 }

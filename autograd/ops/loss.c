@@ -376,12 +376,6 @@ rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
 }
 
 /* ---- cross_entropy: nll_loss of log_softmax; or -sum(t log_softmax(x)) for probabilities ------------------- */
-static bool cross_entropy_weight(const rg_tensor *weight, int64_t classes) {
-    if (rg_is_none(weight) || (weight->ndim == 1 && weight->size[0] == classes)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or "
-                   "no classes but got weight tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
-}
-
 /* The weights along dim 1, to multiply with. */
 static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
     rg_dims shape = { .n = x->ndim };
@@ -431,7 +425,9 @@ rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_option
               o.label_smoothing);
     RG_REFUSE_INDEX(x->ndim == 0, "cross_entropy", "Dimension out of range (expected to be in range of [-1, "
                     "0], but got 1)");
-    if (probabilities && !cross_entropy_weight(o.weight, x->size[dim])) return NULL;
+    RG_REFUSE(probabilities && !rg_is_none(o.weight) && (o.weight->ndim != 1 || o.weight->size[0] != x->size[dim]),
+              "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or no "
+              "classes but got weight tensor of shape: %s", (long long)x->size[dim], RG_SHAPE_TEXT(o.weight));
     if (probabilities) return RG_COMPOSITE(cross_entropy_probabilities(x, target, &o));
     if (o.label_smoothing > 0) return RG_COMPOSITE(cross_entropy_smoothed(x, target, &o));
     return RG_COMPOSITE(rg_nll_loss_with(rg_log_softmax(x, dim), target, o));

@@ -3,13 +3,6 @@
  */
 #include "autograd/op.h"
 
-/* A view whose element count doesn't fit has no use, and would never be walked to its end. */
-static bool view_end(rg_call *c) {
-    rg_view_end(c);
-    if (c->out[0]->numel < INT64_MAX) return true;
-    return rg_fail(RG_RUNTIME_ERROR, c->op->name, "numel: integer multiplication overflow");
-}
-
 #define VIEW_ROW(ident, rule_) \
     RG_WITH(ident), .n_in = 1, .view = ident##_view, .grad = { RG_RULE(0, rule_) }
 
@@ -42,18 +35,19 @@ bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
 
 static bool expand_view(rg_call *c) {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
-    rg_tensor *y, *x = c->in[0];
+    rg_tensor *y = c->out[0], *x = c->in[0];
     int shift = want->n - x->ndim;
     if (!rg_may_expand("expand", x, *want)) return false;
     rg_view_begin(c);
-    y = c->out[0];
     y->ndim = (uint8_t)want->n;
     for (int d = want->n - 1; d >= 0; d--) {
         int64_t from = d < shift ? 1 : x->size[d - shift];
         y->size[d] = want->v[d] == -1 ? from : want->v[d];
         y->stride[d] = from == y->size[d] && d >= shift ? x->stride[d - shift] : 0;
     }
-    return view_end(c);
+    rg_view_end(c);         /* what can't be counted has no use, and would never be walked to its end */
+    RG_REFUSE(y->numel == INT64_MAX, "expand", "numel: integer multiplication overflow");
+    return true;
 }
 RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", VIEW_ROW(expand, rg_rule_same),
       RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(2, 3)) }, { "(2,1)", RG_A(expand, RG_D(4, -1, 3)) },
