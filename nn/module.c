@@ -8,13 +8,13 @@
 #include <stdio.h>
 
 typedef enum { PARAMETER, BUFFER, CHILD } entry_kind;
-
 typedef struct {
     entry_kind kind;
     bool       transient;               /* a buffer that state_dict leaves out */
     char       name[64];
     void     **place;                   /* the field: what stands there is what counts */
 } entry;
+#define EACH_ENTRY(e, m) entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; e < e##_end; e++
 
 typedef struct module_hook {
     struct module_hook *next;
@@ -24,30 +24,24 @@ typedef struct module_hook {
     void            *context;
 } module_hook;
 
-typedef struct rg_registry {
-    size_t       bytes;                 /* of the module's struct */
-    int          parents;
+typedef struct rg_registry {            /* behind the module's struct */
+    size_t       bytes;                 /* of both */
+    int          parents, n_hooks;      /* n_hooks: ever; the next one's id */
     rg_module   *parent;                /* the first of them, while it lives */
     entry       *entries;
     size_t       n, room;
-    int          n_hooks;               /* ever: the next one's id */
     module_hook *hooks;
 } rg_registry;
-
-#define EACH_ENTRY(e, m) entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; e < e##_end; e++
 
 /* ---- making ---------------------------------------------------------------------- */
 
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields) {
-    rg_module *m = rg_alloc(bytes, RG_MEM_OTHER);
-    rg_registry *r = m ? rg_alloc(sizeof *r, RG_MEM_OTHER) : NULL;
-    if (!r) {
-        rg_free(m, bytes, RG_MEM_OTHER);
-        return NULL;
-    }
+    size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
+    rg_module *m = rg_alloc(both, RG_MEM_OTHER);
+    if (!m) return NULL;
     memcpy(m, fields, bytes);
-    *r = (rg_registry){ .bytes = bytes };
-    *m = (rg_module){ cls, true, false, r };
+    *m = (rg_module){ cls, true, false, (rg_registry *)((char *)m + both) - 1 };
+    *m->registry = (rg_registry){ .bytes = both };
     return m;
 }
 
@@ -63,38 +57,36 @@ void rg_module_free(void *module) {
     if (!m || m->registry->parents) return;
     rg_registry *r = m->registry;
     for (size_t i = r->n; i-- > 0;) {
-        if (r->entries[i].kind == CHILD) {
-            rg_module *child = *r->entries[i].place;
-            if (child->registry->parent == m) child->registry->parent = NULL;
-            child->registry->parents--;
-            rg_module_free(child);
-        } else rg_drop(*r->entries[i].place);
+        void *v = *r->entries[i].place;
+        if (r->entries[i].kind != CHILD) {
+            rg_drop(v);
+            continue;
+        }
+        rg_registry *child = ((rg_module *)v)->registry;
+        if (child->parent == m) child->parent = NULL;
+        child->parents--;
+        rg_module_free(v);
     }
     if (m->cls->destroy) m->cls->destroy(m);
     while (r->hooks) rg_remove_forward_hook(m, r->hooks->id);
     rg_free(r->entries, r->room * sizeof(entry), RG_MEM_OTHER);
     rg_free(m, r->bytes, RG_MEM_OTHER);
-    rg_free(r, sizeof *r, RG_MEM_OTHER);
 }
 
 static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
-    static const char *const what[] = { "parameter", "buffer", "module" };
-    const char *cls = m->cls->name;
-    if (!*name) return rg_fail(RG_VALUE_ERROR, cls, "%s name can't be empty string \"\"", what[kind]);
-    if (strchr(name, '.')) return rg_fail(RG_VALUE_ERROR, cls, "%s name can't contain \".\"", what[kind]);
-    if (strlen(name) >= sizeof(((entry *)0)->name)) return rg_fail(RG_VALUE_ERROR, cls, "the name '%s' is too long", name);
-    for (EACH_ENTRY(e, m))
-        if (strcmp(e->name, name) == 0) return rg_fail(RG_VALUE_ERROR, cls, "attribute '%s' already exists", name);
+    const char *cls = m->cls->name, *what = kind == PARAMETER ? "parameter" : kind == BUFFER ? "buffer" : "module";
+    RG_REFUSE_AS(RG_VALUE_ERROR, !*name, cls, "%s name can't be empty string \"\"", what);
+    RG_REFUSE_AS(RG_VALUE_ERROR, strchr(name, '.'), cls, "%s name can't contain \".\"", what);
+    RG_REFUSE_AS(RG_VALUE_ERROR, strlen(name) >= sizeof((entry *)0)->name, cls, "the name '%s' is too long", name);
+    for (EACH_ENTRY(e, m)) RG_REFUSE_AS(RG_VALUE_ERROR, !strcmp(e->name, name), cls, "attribute '%s' already exists", name);
     return true;
 }
 
 /* The value goes to the place only if all is well. */
 static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
     rg_registry *r = m->registry;
-    if (!value || !may_enter(m, kind, name) || !rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry))) {
-        m->failed = true;
-        return NULL;
-    }
+    m->failed |= !value || !may_enter(m, kind, name) || !rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
+    if (m->failed) return NULL;
     entry *e = &r->entries[r->n++];
     *e = (entry){ .kind = kind, .place = place };
     strcpy(e->name, name);
@@ -244,35 +236,24 @@ static module_hook *hook_after(const rg_module *m, int id, bool before) {
 
 static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
     const rg_module_class *c = m->cls;
-    int takes = c->forward3 ? 3 : c->forward2 ? 2 : c->forward ? 1 : 0;
     if (n == 1 && c->forward) return c->forward(m, x[0]);
     if (n == 2 && c->forward2) return c->forward2(m, x[0], x[1]);
     if (n == 3 && c->forward3) return c->forward3(m, x[0], x[1], x[2]);
-    if (!takes)
-        return rg_fail(RG_NOT_IMPLEMENTED, c->name, "Module [%s] is missing the required \"forward\" function", c->name);
-    if (n > takes) return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() takes %d positional arguments but %d were given",
-                                  c->name, takes + 1, n + 1);
-    return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() missing %d required positional argument%s", c->name, takes - n,
-                   takes - n > 1 ? "s" : "");
+    int most = c->forward3 ? 3 : c->forward2 ? 2 : c->forward ? 1 : 0;
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !most, c->name, "Module [%s] is missing the required \"forward\" function", c->name);
+    RG_REFUSE_AS(RG_TYPE_ERROR, n > most, c->name, "%s.forward() takes %d positional arguments but %d were given", c->name, most + 1, n + 1);
+    return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() missing %d required positional argument%s", c->name, most - n,
+                   most - n > 1 ? "s" : "");
 }
 
-static rg_tensor *call_hooked(rg_module *m, rg_list in) {
-    rg_tensor *x[3] = { NULL };
+/* What a hook returns takes the place of *it: the first input, or the result. */
+static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **it) {
     const module_hook *h;
-    if (in.n < 1 || in.n > 3) return forward_of(m, in.n, x);
-    memcpy(x, in.v, (size_t)in.n * sizeof *x);
-    in.v = x;
-    for (int id = -1; (h = hook_after(m, id, true));) {
-        rg_tensor *other = h->function(m, in, RG_NONE, (id = h->id, h->context));
-        if (!other) return NULL;
-        if (other != RG_NONE) x[0] = other;
+    for (int id = -1; *it && (h = hook_after(m, id, before));) {
+        id = h->id;
+        rg_tensor *other = h->function(m, in, before ? RG_NONE : *it, h->context);
+        if (other != RG_NONE) *it = other;
     }
-    rg_tensor *y = forward_of(m, in.n, x);
-    for (int id = -1; y && (h = hook_after(m, id, false));) {
-        rg_tensor *other = h->function(m, in, y, (id = h->id, h->context));
-        if (other != RG_NONE) y = other;
-    }
-    return y;
 }
 
 rg_tensor *rg_call_list(rg_module *m, rg_list in) {
@@ -282,12 +263,20 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
     RG_SCOPE();
     const char *outside = rg_inside;
     char path[128];
+    rg_tensor *x[3];
+    bool hooked = m->registry->hooks && in.n > 0 && in.n <= RG_COUNT(x);
     if (RG_UNLIKELY(rg_is_anomaly_enabled())) {
         size_t at = module_path(m, path, sizeof path);
         snprintf(path + at, sizeof path - at, at ? " (%s)" : "%s", m->cls->name);
         rg_inside = path;
     }
-    rg_tensor *y = m->registry->hooks ? call_hooked(m, in) : forward_of(m, in.n, in.v);
+    if (RG_UNLIKELY(hooked)) {
+        memcpy(x, in.v, (size_t)in.n * sizeof *x);
+        in.v = x;
+        run_hooks(m, true, in, &x[0]);
+    }
+    rg_tensor *y = hooked && !x[0] ? NULL : forward_of(m, in.n, in.v);
+    if (RG_UNLIKELY(hooked)) run_hooks(m, false, in, &y);
     rg_inside = outside;
     return y ? rg_escape(y) : NULL;
 }
@@ -351,16 +340,13 @@ int64_t rg_num_parameters(void *m) {
 
 bool rg_module_to(void *m, rg_dtype dtype) {
     RG_SCOPE();
-    if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
-        return rg_fail(RG_TYPE_ERROR, "module_to", "nn.Module.to only accepts floating point or complex dtypes, but got "
-                       "desired dtype=%s", rg_dtype_name(dtype));
+    RG_REFUSE_AS(RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to", "nn.Module.to only accepts floating point "
+                 "or complex dtypes, but got desired dtype=%s", rg_dtype_name(dtype));
     rg_named_list l = gather(m, (walker){ .params = true, .buffers = true });
     for (int i = 0; i < l.n; i++) {
-        rg_tensor *t = l.v[i].tensor;
+        rg_tensor *t = l.v[i].tensor, *grad = rg_grad_of(t);
         if (!rg_is_floating_point(t)) continue;
-        rg_tensor *grad = rg_grad_of(t);
-        if (!rg_set_data(t, rg_to(rg_detach(t), dtype))) return false;
-        if (grad != RG_NONE && !rg_set_grad(t, rg_to(grad, dtype))) return false;
+        if (!rg_set_data(t, rg_to(rg_detach(t), dtype)) || (grad != RG_NONE && !rg_set_grad(t, rg_to(grad, dtype)))) return false;
     }
     return l.n >= 0;
 }
@@ -385,25 +371,25 @@ static size_t reporter(rg_module *m, const char *key) {
 }
 
 /* torch's `Missing key(s) in state_dict: "a", "b". ` */
-static const char *add_key(rg_text *c, const char *before, const char *key) {
-    rg_text_add(c, "%s\"%s\"", before, key);
-    return ", ";
+static void complain_of_key(rg_text *c, const char *what, int *so_far, const char *key) {
+    if (key && (*so_far)++) rg_text_add(c, ", \"%s\"", key);
+    else if (key) rg_text_add(c, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
+    else if (*so_far) rg_text_add(c, ". ");
 }
 
 static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_named_list dict) {
-    const char *missing = "\n\tMissing key(s) in state_dict: ", *unexpected = "\n\tUnexpected key(s) in state_dict: ", *before = missing;
+    int missing = 0, unexpected = 0;
     for (int i = 0; i < own.n; i++)
-        if (!named(dict, own.v[i].name)) before = add_key(c, before, own.v[i].name);
-    if (before != missing) rg_text_add(c, ". ");
+        if (!named(dict, own.v[i].name)) complain_of_key(c, "Missing", &missing, own.v[i].name);
+    complain_of_key(c, NULL, &missing, NULL);
     rg_named_list modules = gather(m, (walker){ .modules = true, .state = true });
-    before = unexpected;
     for (int k = 0; k < modules.n; k++)
         for (int i = 0; i < dict.n; i++) {
             const char *key = dict.v[i].name, *at = modules.v[k].name;
             size_t n = reporter(m, key);
-            if (n == strlen(at) && !strncmp(at, key, n) && !named(own, key)) before = add_key(c, before, key);
+            if (n == strlen(at) && !strncmp(at, key, n) && !named(own, key)) complain_of_key(c, "Unexpected", &unexpected, key);
         }
-    if (before != unexpected) rg_text_add(c, ". ");
+    complain_of_key(c, NULL, &unexpected, NULL);
     c->failed |= modules.n < 0;
 }
 
@@ -416,11 +402,10 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     if (strict) complain_of_keys(&c, m, own, dict);
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = named(dict, own.v[i].name);
-        if (!from) continue;
-        const char *a = rg_repr_shape(from), *b = rg_repr_shape(own.v[i].tensor);
-        if (!a || !b) c.failed = true;
-        else if (strcmp(a, b)) rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, "
-                                           "the shape in current model is %s.", own.v[i].name, a, b);
+        const char *a = from ? rg_repr_shape(from) : "", *b = from ? rg_repr_shape(own.v[i].tensor) : "";
+        c.failed |= !a || !b;
+        if (!c.failed && strcmp(a, b)) rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, "
+                                                   "the shape in current model is %s.", own.v[i].name, a, b);
     }
     if (c.n || c.failed) {
         const char *text = rg_text_own(&c);
@@ -440,43 +425,33 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
  *       (1-2): 2 x ReLU()
  *     )                                                                                      */
 
-static void repr_module(rg_text *r, rg_module *m, int indent);
-
-/* Equal neighbours in a ModuleList are one line. */
-static void repr_children(rg_text *r, rg_module *m, int indent) {
+static void repr_module(rg_text *r, rg_module *m, int indent) {
+    RG_SCOPE();
+    char extra[256] = "";
     rg_registry *g = m->registry;
-    bool merge = strcmp(m->cls->name, "ModuleList") == 0;
+    size_t children = 0;
+    bool merge = !strcmp(m->cls->name, "ModuleList");   /* whose equal neighbours are one line */
+    if (m->cls->extra_repr) m->cls->extra_repr(m, extra, sizeof extra);
+    for (EACH_ENTRY(e, m)) children += e->kind == CHILD;
+    rg_text_add(r, *extra && children ? "%s(\n%*s%s" : "%s(%*s%s", m->cls->name, *extra && children ? indent + 2 : 0, "", extra);
     for (size_t i = 0, last; i < g->n; i = last + 1) {
         rg_text one = { 0 };
         last = i;
         if (g->entries[i].kind != CHILD) continue;
-        repr_module(&one, *g->entries[i].place, indent);
+        repr_module(&one, *g->entries[i].place, indent + 2);
         for (bool same = merge; same && last + 1 < g->n; last += same) {
             rg_text next = { 0 };
-            repr_module(&next, *g->entries[last + 1].place, indent);
+            repr_module(&next, *g->entries[last + 1].place, indent + 2);
             same = !next.failed && !one.failed && strcmp(next.v, one.v) == 0;
             rg_text_free(&next);
         }
-        if (last > i) rg_text_add(r, "\n%*s(%zu-%zu): %zu x ", indent, "", i, last, last - i + 1);
-        else rg_text_add(r, "\n%*s(%s): ", indent, "", g->entries[i].name);
-        rg_text_add(r, "%s", one.failed ? "" : one.v);
+        rg_text_add(r, "\n%*s(%s", indent + 2, "", g->entries[i].name);
+        if (last > i) rg_text_add(r, "-%zu): %zu x ", last, last - i + 1);
+        rg_text_add(r, last > i ? "%s" : "): %s", one.failed ? "" : one.v);
         r->failed |= one.failed;
         rg_text_free(&one);
     }
-}
-
-static void repr_module(rg_text *r, rg_module *m, int indent) {
-    RG_SCOPE();
-    char extra[256] = "";
-    bool children = false;
-    for (EACH_ENTRY(e, m)) children |= e->kind == CHILD;
-    if (m->cls->extra_repr) m->cls->extra_repr(m, extra, sizeof extra);
-    rg_text_add(r, "%s(", m->cls->name);
-    if (*extra && children) rg_text_add(r, "\n%*s", indent + 2, "");
-    rg_text_add(r, "%s", extra);
-    repr_children(r, m, indent + 2);
-    if (children) rg_text_add(r, "\n%*s", indent, "");
-    rg_text_add(r, ")");
+    rg_text_add(r, children ? "\n%*s)" : "%*s)", children ? indent : 0, "");
 }
 
 const char *rg_module_repr(void *m) {
@@ -499,27 +474,23 @@ static void container_destroy(rg_module *m) {
     rg_free(self->v, (size_t)self->n * sizeof *self->v, RG_MEM_OTHER);
 }
 
-static const rg_module_class sequential_class = { .name = "Sequential", .forward = sequential_forward, .destroy = container_destroy };
-static const rg_module_class module_list_class = { .name = "ModuleList", .destroy = container_destroy };
-
 /* Fails as a constructor does: the children are freed, those that come twice once. */
-static rg_sequential *container(const rg_module_class *cls, int n, rg_module *const *children) {
-    rg_module **v = n ? rg_alloc((size_t)n * sizeof *v, RG_MEM_OTHER) : NULL;
-    rg_sequential *self = v || !n ? RG_MODULE(rg_sequential, cls, .n = n, .v = v) : NULL;
-    if (!self) rg_free(v, (size_t)n * sizeof *v, RG_MEM_OTHER);
+static void *container(const rg_module_class *cls, int n, rg_module *const *children) {
+    rg_sequential *self = RG_MODULE(rg_sequential, cls, .n = n);
+    if (self) self->base.failed = n && !(self->v = rg_alloc((size_t)n * sizeof *self->v, RG_MEM_OTHER));
     for (int i = 0; i < n; i++) {
         char name[16];
         bool again = false;
         snprintf(name, sizeof name, "%d", i);
         for (int k = 0; k < i; k++) again |= children[k] == children[i];
-        if (self && !self->base.failed) rg_register_child(&self->base, name, &v[i], children[i]);
+        if (self && !self->base.failed) rg_register_child(&self->base, name, &self->v[i], children[i]);
         else if (!again) rg_module_free(children[i]);
     }
     return RG_READY(self);
 }
 
-rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children) { return container(&sequential_class, n, children); }
-
-rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children) {
-    return (rg_module_list *)container(&module_list_class, n, children);
-}
+#define CONTAINER(type, Name, make, ...)                                                                                \
+    static const rg_module_class type##_class = { .name = Name, .destroy = container_destroy, __VA_ARGS__ };            \
+    type *make(int n, rg_module *const *children) { return container(&type##_class, n, children); }
+CONTAINER(rg_sequential, "Sequential", rg_nn_sequential_of, .forward = sequential_forward)
+CONTAINER(rg_module_list, "ModuleList", rg_nn_module_list_of, )
