@@ -17,12 +17,10 @@ rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value) { RG_NO_GRAD(); retu
 rg_tensor *rg_nn_init_ones_(rg_tensor *t) { return rg_nn_init_constant_(t, 1); }
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t) { return rg_nn_init_constant_(t, 0); }
 
-/* ---- fans: of a weight (out, in, ...), the elements that an output sums, and that an input reaches ---- */
-
+/* Fans: of a weight (out, in, ...), how many elements an output sums, and an input reaches. */
 static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
     if (!rg_check(t, op)) return false;
-    if (t->ndim < 2)
-        return rg_fail(RG_VALUE_ERROR, op, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, op, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     *in = *out = 1;
     for (int d = 1; d < t->ndim; d++) *in *= (double)t->size[d];
     for (int d = 0; d < t->ndim; d++) *out *= d == 1 ? 1 : (double)t->size[d];
@@ -42,47 +40,36 @@ double rg_nn_init_calculate_gain(const char *nonlinearity, double param) {
     return NAN;
 }
 
-rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain) {
+static rg_tensor *init_spread(rg_tensor *t, bool uniform, double std) {
+    return uniform ? rg_nn_init_uniform_(t, -(sqrt(3) * std), sqrt(3) * std) : rg_nn_init_normal_(t, 0, std);
+}
+
+static rg_tensor *init_xavier(const char *op, rg_tensor *t, bool uniform, double gain) {
     double in, out;
-    if (!init_fans("xavier_uniform_", t, &in, &out)) return NULL;
-    double bound = sqrt(3) * (gain * sqrt(2 / (in + out)));
-    return rg_nn_init_uniform_(t, -bound, bound);
+    return init_fans(op, t, &in, &out) ? init_spread(t, uniform, gain * sqrt(2 / (in + out))) : NULL;
 }
 
-rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) {
-    double in, out;
-    if (!init_fans("xavier_normal_", t, &in, &out)) return NULL;
-    return rg_nn_init_normal_(t, 0, gain * sqrt(2 / (in + out)));
+static rg_tensor *init_kaiming(const char *op, rg_tensor *t, bool uniform, rg_kaiming_options o) {
+    double in, out, gain;
+    const char *mode = o.mode ? o.mode : "None";
+    bool fan_out = !strcmp(mode, "fan_out");
+    if (!rg_check(t, op)) return NULL;
+    if (t->numel == 0) return t;                        /* there is nothing to do */
+    RG_REFUSE_AS(RG_VALUE_ERROR, !fan_out && strcmp(mode, "fan_in"), op, "Mode %s not supported, please use one of ['fan_in', 'fan_out']", mode);
+    if (!init_fans(op, t, &in, &out) || isnan(gain = rg_nn_init_calculate_gain(o.nonlinearity, o.a))) return NULL;
+    return init_spread(t, uniform, gain / sqrt(fan_out ? out : in));
 }
 
-/* The standard deviation that keeps the variance; < 0: failed. */
-static double kaiming_std(const char *op, rg_tensor *t, rg_kaiming_options o) {
-    double in, out;
-    if (!rg_check(t, op)) return -1;
-    if (t->numel == 0) return 0;                        /* nothing to do */
-    bool fan_out = o.mode && strcmp(o.mode, "fan_out") == 0;
-    if (!fan_out && (!o.mode || strcmp(o.mode, "fan_in")))
-        return rg_fail_(RG_VALUE_ERROR, op, "Mode %s not supported, please use one of ['fan_in', 'fan_out']", o.mode ? o.mode : "None"), -1;
-    if (!init_fans(op, t, &in, &out)) return -1;
-    double gain = rg_nn_init_calculate_gain(o.nonlinearity, o.a);
-    return isnan(gain) ? -1 : gain / sqrt(fan_out ? out : in);
-}
-
-rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o) {
-    double std = kaiming_std("kaiming_uniform_", t, o);
-    return std < 0 ? NULL : rg_nn_init_uniform_(t, -sqrt(3) * std, sqrt(3) * std);
-}
-
-rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
-    double std = kaiming_std("kaiming_normal_", t, o);
-    return std < 0 ? NULL : rg_nn_init_normal_(t, 0, std);
-}
+rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain) { return init_xavier("xavier_uniform_", t, true, gain); }
+rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) { return init_xavier("xavier_normal_", t, false, gain); }
+rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o) { return init_kaiming("kaiming_uniform_", t, true, o); }
+rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) { return init_kaiming("kaiming_normal_", t, false, o); }
 
 /* torch: Q of a normal matrix, the signs such that R's diagonal is positive. That Q is what
  * Gram and Schmidt make of it, here in float64, and twice, against rounding. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     if (!rg_check(t, "orthogonal_")) return NULL;
-    if (t->ndim < 2) return rg_fail(RG_VALUE_ERROR, "orthogonal_", "Only tensors with 2 or more dimensions are supported");
+    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, "orthogonal_", "Only tensors with 2 or more dimensions are supported");
     if (t->numel == 0) return t;
     RG_SCOPE();
     RG_NO_GRAD();

@@ -149,53 +149,43 @@ typedef struct walker {
     bool      params, buffers, modules, state;          /* what is asked for; state: what is saved, each time */
     size_t    n, room;
     rg_named *found;
-    rg_text   names;
 } walker;
 
 typedef struct trail { const struct trail *above; const char *name; } trail;
 
 static void add_trail(rg_text *text, const trail *t) {
-    if (!t) return;
-    add_trail(text, t->above);
-    rg_text_add(text, "%s%s", t->above ? "." : "", t->name);
+    if (t && t->above) add_trail(text, t->above);
+    rg_text_add(text, "%s%s", t && t->above ? "." : "", t ? t->name : "");
 }
 
-static bool note(walker *w, const trail *name, void *what) {
+static bool note(walker *w, const trail *where, void *what) {
+    rg_text name = { 0 };
     for (size_t i = 0; i < w->n && !w->state; i++)
         if (w->found[i].tensor == what) return true;
     if (!rg_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found)) return false;
-    w->found[w->n++] = (rg_named){ (const char *)w->names.n, what };    /* an offset, while names may move */
-    add_trail(&w->names, name);
-    rg_text_add(&w->names, "%c", 0);
-    return !w->names.failed;
+    add_trail(&name, where);
+    w->found[w->n] = (rg_named){ rg_text_own(&name), what };
+    return w->found[w->n++].name;
 }
 
 static bool wander(walker *w, rg_module *m, const trail *above) {
-    if (w->modules && !note(w, above, m)) return false;
+    bool ok = !w->modules || note(w, above, m);
     for (entry_kind kind = PARAMETER; kind <= CHILD; kind++)            /* torch's order */
         for (EACH_ENTRY(e, m)) {
             trail here = { above, e->name };
             bool asked = kind == PARAMETER ? w->params : w->buffers && !(w->state && e->transient);
-            if (e->kind != kind || *e->place == RG_NONE) continue;
-            if (!(kind == CHILD ? wander(w, *e->place, &here) : !asked || note(w, &here, *e->place))) return false;
+            if (!ok || e->kind != kind || *e->place == RG_NONE) continue;
+            ok = kind == CHILD ? wander(w, *e->place, &here) : !asked || note(w, &here, *e->place);
         }
-    return true;
+    return ok;
 }
 
 /* The list in memory that the scope owns. */
 static rg_named_list gather(void *m, walker w) {
-    rg_named_list list = { -1, NULL };
-    char *own = NULL;
-    if (m && wander(&w, m, NULL) && (own = rg_own_string(w.n * sizeof *w.found + w.names.n + 1))) {
-        rg_named *v = (rg_named *)own;
-        char *names = own + w.n * sizeof *w.found;
-        if (w.n) memcpy(names, w.names.v, w.names.n);
-        for (size_t i = 0; i < w.n; i++) v[i] = (rg_named){ names + (size_t)w.found[i].name, w.found[i].tensor };
-        list = (rg_named_list){ (int)w.n, v };
-    }
+    rg_named *own = m && wander(&w, m, NULL) ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
+    if (own && w.n) memcpy(own, w.found, w.n * sizeof *own);
     rg_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
-    rg_text_free(&w.names);
-    return list;
+    return (rg_named_list){ own ? (int)w.n : -1, own };
 }
 
 rg_named_list rg_named_parameters(void *m) { return gather(m, (walker){ .params = true }); }

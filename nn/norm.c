@@ -18,9 +18,6 @@ static rg_tensor *rms_norm_module_forward(rg_module *m, rg_tensor *x) {
 
 static rg_tensor *group_norm_module_forward(rg_module *m, rg_tensor *x) {
     rg_norm_module *self = (rg_norm_module *)m;
-    if (rg_ndim(x) > 1 && rg_size(x, 1) != self->shape.v[1])
-        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected weight to be a vector of size equal to the number of channels "
-                       "in input, but got weight of shape [%lld] and input of shape %s", (long long)self->shape.v[1], RG_SHAPE_TEXT(x));
     return rg_group_norm(x, self->shape.v[0], self->weight, self->bias, self->o.eps);
 }
 
@@ -62,9 +59,8 @@ rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o) {
 
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o) {
     if (o.eps == -1) o.eps = 1e-5;
-    if (groups == 0) return rg_fail(RG_VALUE_ERROR, "GroupNorm", "integer modulo by zero");
-    if (channels % groups)
-        return rg_fail(RG_VALUE_ERROR, "GroupNorm", "num_channels (%lld) must be divisible by num_groups (%lld)",
-                       (long long)channels, (long long)groups);
+    RG_REFUSE_AS(RG_VALUE_ERROR, groups == 0, "GroupNorm", "integer modulo by zero");
+    RG_REFUSE_AS(RG_VALUE_ERROR, groups != -1 && channels % groups, "GroupNorm", "num_channels (%lld) must be divisible by num_groups (%lld)",
+                 (long long)channels, (long long)groups);
     return norm_new(&group_norm_module_class, RG_DIMS(groups, channels), RG_DIMS(channels), o);
 }
