@@ -128,11 +128,7 @@ rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, r
 #define rg_nn_linear(in_features, out_features, ...) \
     rg_nn_linear_with(in_features, out_features, RG_KEYWORDS(rg_linear_options, (.bias = true), __VA_ARGS__))
 
-typedef struct rg_embedding_module {
-    rg_module  base;
-    rg_tensor *weight;
-    int64_t    num_embeddings, embedding_dim, padding_idx;
-} rg_embedding_module;
+typedef struct rg_embedding_module { rg_module base; rg_tensor *weight; int64_t num_embeddings, embedding_dim, padding_idx; } rg_embedding_module;
 rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim, rg_embedding_options o);
 #define rg_nn_embedding(num_embeddings, embedding_dim, ...) rg_nn_embedding_with(num_embeddings, embedding_dim, \
     RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
@@ -143,12 +139,7 @@ typedef struct rg_norm_options {
     bool elementwise_affine RG_DEFAULT(true);           /* GroupNorm's affine, too */
     bool bias               RG_DEFAULT(true);
 } rg_norm_options;
-typedef struct rg_norm_module {
-    rg_module       base;
-    rg_tensor      *weight, *bias;
-    rg_dims         shape;                              /* GroupNorm: groups and channels */
-    rg_norm_options o;
-} rg_norm_module;
+typedef struct rg_norm_module { rg_module base; rg_tensor *weight, *bias; rg_dims shape; rg_norm_options o; } rg_norm_module;
 rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o);

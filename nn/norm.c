@@ -6,25 +6,10 @@
 
 #include <stdio.h>
 
-static rg_tensor *layer_norm_module_forward(rg_module *m, rg_tensor *x) {
-    rg_norm_module *self = (rg_norm_module *)m;
-    return rg_layer_norm(x, self->shape, self->weight, self->bias, self->o.eps);
-}
-
-static rg_tensor *rms_norm_module_forward(rg_module *m, rg_tensor *x) {
-    rg_norm_module *self = (rg_norm_module *)m;
-    return rg_rms_norm(x, self->shape, self->weight, self->o.eps);
-}
-
-static rg_tensor *group_norm_module_forward(rg_module *m, rg_tensor *x) {
-    rg_norm_module *self = (rg_norm_module *)m;
-    return rg_group_norm(x, self->shape.v[0], self->weight, self->bias, self->o.eps);
-}
-
 /* "(2, 3), eps=1e-05, elementwise_affine=True, bias=True" */
 static void norm_repr(rg_module *m, char *text, size_t room) {
     rg_norm_module *self = (rg_norm_module *)m;
-    bool rms = m->cls->forward == rms_norm_module_forward, group = m->cls->forward == group_norm_module_forward;
+    bool rms = *m->cls->name == 'R', group = *m->cls->name == 'G';
     size_t at = 0;
     const char *eps = rms && self->o.eps < 0 ? "None" : rg_str(rg_scalar_dtype(self->o.eps, RG_FLOAT64));
     for (int d = 0; d < self->shape.n; d++)
@@ -34,11 +19,15 @@ static void norm_repr(rg_module *m, char *text, size_t room) {
              rms ? "" : ", bias=", rms ? "" : self->o.bias ? "True" : "False");
 }
 
-#define NORM(ident, Name) \
+#define NORM(ident, Name, expression)                                                                       \
+    static rg_tensor *ident##_module_forward(rg_module *m, rg_tensor *x) {                                  \
+        rg_norm_module *self = (rg_norm_module *)m;                                                         \
+        return expression;                                                                                  \
+    }                                                                                                       \
     static const rg_module_class ident##_module_class = { .name = Name, .forward = ident##_module_forward, .extra_repr = norm_repr };
-NORM(layer_norm, "LayerNorm")
-NORM(rms_norm, "RMSNorm")
-NORM(group_norm, "GroupNorm")
+NORM(layer_norm, "LayerNorm", rg_layer_norm(x, self->shape, self->weight, self->bias, self->o.eps))
+NORM(rms_norm, "RMSNorm", rg_rms_norm(x, self->shape, self->weight, self->o.eps))
+NORM(group_norm, "GroupNorm", rg_group_norm(x, self->shape.v[0], self->weight, self->bias, self->o.eps))
 
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine, rg_norm_options o) {
     o.bias = o.bias && o.elementwise_affine;

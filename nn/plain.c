@@ -15,16 +15,15 @@ static const char *plain_text(double x) {
     return text ? text : "";
 }
 
+#define PLAIN_NUMBERS const double a = ((rg_plain_module *)m)->a, b = ((rg_plain_module *)m)->b; (void)a, (void)b
 #define PLAIN(ident, Name, expression, parameters, a_, b_, ...) PLAIN_IF(true, ident, Name, expression, parameters, a_, b_, __VA_ARGS__)
 #define PLAIN_IF(fits, ident, Name, expression, parameters, a_, b_, ...)                                                    \
     static rg_tensor *ident##_module_forward(rg_module *m, rg_tensor *x) {                                          \
-        const double a = ((rg_plain_module *)m)->a, b = ((rg_plain_module *)m)->b;                                  \
-        (void)a, (void)b;                                                                                           \
+        PLAIN_NUMBERS;                                                                                              \
         return expression;                                                                                          \
     }                                                                                                               \
     static void ident##_module_repr(rg_module *m, char *text, size_t room) {                                        \
-        const double a = ((rg_plain_module *)m)->a, b = ((rg_plain_module *)m)->b;                                  \
-        (void)a, (void)b;                                                                                           \
+        PLAIN_NUMBERS;                                                                                              \
         snprintf(text, room, __VA_ARGS__);                                                                          \
     }                                                                                                               \
     static const rg_module_class ident##_module_class = {                                                           \
