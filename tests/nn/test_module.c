@@ -305,7 +305,8 @@ START_TEST(test_anomaly_names_the_module) {
     rg_set_detect_anomaly(true);
     rg_module *inner = all->v[1];
     ck_fails(rg_call(inner, rg_ones(2)), RG_RUNTIME_ERROR, "log: the first -inf arose forward in log of [2], in module 1.1 (Explode)");
-    ck_fails(rg_call(RG_MODULE(Some, &explode_class), rg_ones(2)), RG_RUNTIME_ERROR, "in module Explode");
+    Some *alone = RG_MODULE(Some, &explode_class);
+    ck_fails(rg_call(alone, rg_ones(2)), RG_RUNTIME_ERROR, "in module Explode");
     rg_tensor *y = rg_call(slope, rg_requires_grad_(rg_ones(2), true));
     ck_ok(y);
     ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "in module 0.0 (Steep)");
@@ -314,7 +315,7 @@ START_TEST(test_anomaly_names_the_module) {
     rg_error_clear();
     ck_ok(rg_call(m, rg_ones(2, 2)));
     rg_set_detect_anomaly(false);
-    rg_module_free(m), rg_module_free(all), rg_module_free(slope);
+    rg_module_free(m), rg_module_free(all), rg_module_free(slope), rg_module_free(alone);
 }
 END_TEST
 
