@@ -7,8 +7,6 @@
 
 static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     rg_loss_module *self = (rg_loss_module *)m;
-    self->o.weight = self->weight;                      /* it may have been converted */
-    self->o.pos_weight = self->pos_weight;
     return self->f(x, target, self->o);
 }
 

@@ -211,7 +211,7 @@ static const struct { const char *name, *keys; } GOLDEN_KEYS[] = {
     { "everything.buffers", "mask cache" },
     { "everything.modules", " fc deep deep.0 deep.1 tied" },
     { "load.missing", "Error(s) in loading state_dict for Tree:\n\tMissing key(s) in state_dict: \"scale\", \"fc.weight\", \"deep.0.bias\". " },
-    { "load.unexpected", "Error(s) in loading state_dict for Tree:\n\tUnexpected key(s) in state_dict: \"zero\", \"deep\", \"fc.weight.deep\", \"deep.0.x\", \"same.y\", \"tied.bias.\". " },
+    { "load.unexpected", "Error(s) in loading state_dict for Tree:\n\tUnexpected key(s) in state_dict: \"zero\", \"deep\", \"fc.weight.deep\", \"deep.y\", \"deep.0.x\", \"same.y\", \"tied.bias.\". " },
     { "load.size", "Error(s) in loading state_dict for Tree:\n\tsize mismatch for scale: copying a param with shape torch.Size([3]) from checkpoint, the shape in current model is torch.Size([2]).\n\tsize mismatch for mask: copying a param with shape torch.Size([]) from checkpoint, the shape in current model is torch.Size([3]).\n\tsize mismatch for deep.0.weight: copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([2, 3])." },
     { "load.all", "Error(s) in loading state_dict for Tree:\n\tMissing key(s) in state_dict: \"mask\", \"fc.bias\". \n\tUnexpected key(s) in state_dict: \"cache\", \"alpha\", \"deep.1.w\". \n\tsize mismatch for scale: copying a param with shape torch.Size([2, 2]) from checkpoint, the shape in current model is torch.Size([2])." },
 };

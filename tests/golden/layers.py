@@ -158,7 +158,7 @@ def layers():
     texts.append(("everything.buffers", " ".join(n for n, _ in m.named_buffers())))
     texts.append(("everything.modules", " ".join(n for n, _ in m.named_modules())))
     loading("load.missing", ["scale", "deep.0.bias", "fc.weight"], [])
-    loading("load.unexpected", [], [("deep.0.x", 1), ("zero", 1), ("fc.weight.deep", 1), ("same.y", 1), ("deep", 1), ("tied.bias.", 1)])
+    loading("load.unexpected", [], [("deep.0.x", 1), ("deep.y", 1), ("zero", 1), ("fc.weight.deep", 1), ("same.y", 1), ("deep", 1), ("tied.bias.", 1)])
     loading("load.size", [], [("scale", 3), ("deep.0.weight", (3, 2)), ("mask", ())])
     loading("load.all", ["mask", "fc.bias"], [("scale", (2, 2)), ("cache", 4), ("deep.1.w", 1), ("alpha", 1)])
 

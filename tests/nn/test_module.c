@@ -105,7 +105,7 @@ START_TEST(test_load_state_dict_complains_as_torch) {
     Tree *m = new_tree();
     rg_tensor *one = rg_ones(1);
     LOADING("missing", DROP("scale", "deep.0.bias", "fc.weight"), );
-    LOADING("unexpected", DROP(""), { "deep.0.x", one }, { "zero", one }, { "fc.weight.deep", one }, { "same.y", one },
+    LOADING("unexpected", DROP(""), { "deep.0.x", one }, { "deep.y", one }, { "zero", one }, { "fc.weight.deep", one }, { "same.y", one },
             { "deep", one }, { "tied.bias.", one });
     LOADING("size", DROP(""), { "scale", rg_ones(3) }, { "deep.0.weight", rg_ones(3, 2) }, { "mask", rg_scalar(1.0) });
     LOADING("all", DROP("mask", "fc.bias"), { "scale", rg_ones(2, 2) }, { "cache", rg_ones(4) }, { "deep.1.w", one }, { "alpha", one });
