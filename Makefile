@@ -9,7 +9,10 @@ PREFIX ?= /usr/local
 NUMBERS  := -fno-math-errno -fno-trapping-math -ffp-contract=off
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
 STB      := $(patsubst -I%,-isystem %,$(or $(shell pkg-config --cflags stb 2>/dev/null),-I/usr/include/stb))
-override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread -I. $(STB)
+# Threads; OPENMP= builds for one.
+OPENMP   ?= $(shell echo 'int main(void) { return 0; }' | $(CC) -fopenmp -xc -include omp.h - -o /dev/null 2>/dev/null && echo -fopenmp)
+OPENMP   := $(OPENMP)
+override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread $(OPENMP) -I. $(STB)
 LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
@@ -65,7 +68,7 @@ asan: deps
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g -fsanitize=thread" run-threads
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g -fsanitize=thread" OPENMP= run-threads
 
 THREADED := $(patsubst %.c,$(BUILD)/%,$(shell grep -l pthread_create $(wildcard tests/*/test_*.c)))
 run-threads: $(THREADED)
@@ -81,7 +84,7 @@ run-fuzzers: $(FUZZERS)
 ## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: all but the three longest
 valgrind: deps
 	@tests/deps valgrind
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" run-valgrind
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" OPENMP= run-valgrind
 
 UNDER_VALGRIND = $(if $(QUICK),$(filter-out %/test_ops %/test_engine %/test_golden,$(TESTS)),$(TESTS))
 run-valgrind: $(UNDER_VALGRIND)

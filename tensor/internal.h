@@ -236,6 +236,8 @@ void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[]);
 void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* The usual case: make and run, with a short way for what is contiguous throughout. */
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
+/* The same for a loop to whose elements no order matters: much of it is spread over the threads. */
+void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 
 rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from);             /* p[0] from p[1] */
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from);   /* broadcasts and converts */
@@ -243,6 +245,13 @@ void rg_fill_zero(rg_tensor *t);
 void rg_fill_number(rg_tensor *t, double value, int64_t integer);  /* integer: for int64 and bool */
 rg_tensor *rg_contiguous_copy(rg_tensor *t, rg_dtype dtype);   /* a new reference: t itself if it is one already */
 bool rg_overlaps_itself(const rg_tensor *t);                   /* two elements in one place? */
+
+/* parallel.c: [0, n) in parts of `grain`, the last may be shorter, each of them work(context, begin, end, worker) on one of
+ * `workers` threads, which are counted from 0: of rg_workers(n, grain), or 1. In place where that is 1: little, one thread,
+ * or inside other such work. A part must not depend on others; room for each worker is the caller's to find before. */
+typedef void rg_work(void *context, int64_t begin, int64_t end, int worker);
+int  rg_workers(int64_t n, int64_t grain);
+void rg_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context);
 
 /* print.c: strtod, whatever the program's locale */
 double rg_read_double(const char *text, char **end);

@@ -64,6 +64,28 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
     }
 }
 
+enum { ITERATE_LARGE = 1 << 17, ITERATE_GRAIN = 1 << 15 };      /* elements: from here, and a part of about so many */
+typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; } iterate_spread;
+
+/* Some of the outermost dim. */
+static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
+    const iterate_spread *s = spread;
+    rg_walk w = *s->whole;
+    (void)worker;
+    for (int k = 0; k < w.n; k++) w.data[k] += begin * w.step[0][k];
+    w.numel = w.numel / w.size[0] * (end - begin);
+    w.size[0] = end - begin;
+    rg_walk_run(&w, s->inner, s->context);
+}
+
+void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
+    if (RG_LIKELY(t[0]->numel < ITERATE_LARGE)) { rg_each(n, t, inner, context); return; }
+    rg_walk w;
+    rg_walk_make(&w, n, t);
+    int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));
+    rg_parallel(w.size[0], grain, rg_workers(w.size[0], grain), iterate_part, &(iterate_spread){ &w, inner, context });
+}
+
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     char *p[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS];
@@ -86,7 +108,7 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
     for (int i = 0; i < k->n; i++) t[i + 1] = in[i];
-    rg_each(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype], numbers);
+    rg_each_apart(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype], numbers);
 }
 
 /* ---- copying and converting ------------------------------------------------------- */
@@ -131,7 +153,7 @@ rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from) {
 }
 
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from) {
-    rg_each(2, (rg_tensor *[]){ to, (rg_tensor *)from }, rg_copy_loop(to->dtype, from->dtype), NULL);
+    rg_each_apart(2, (rg_tensor *[]){ to, (rg_tensor *)from }, rg_copy_loop(to->dtype, from->dtype), NULL);
 }
 
 void rg_fill_zero(rg_tensor *t) {

@@ -10,6 +10,7 @@
  *   random        torch's streams
  *   printing      torch's text, NumPy's, and back
  *   memory        what is alive and how much it takes
+ *   threads       how many do the work
  *
  * Functions that differentiate are in autograd/ops.h. A name is PyTorch's with
  * rg_ before it; a trailing _ changes its first argument and returns it.
@@ -227,6 +228,12 @@ void      rg_memory_reset_peak(void);
 void      rg_memory_trim(void);                      /* gives back the large blocks that the thread isn't using */
 void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread's n-th request from
                                                         now fails, once; 0: none */
+
+/* ---- threads ----------------------------------------------------------------
+ * No result changes with their number. At first: as many as there are cores, or
+ * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */
+bool rg_set_num_threads(int n);                      /* false: not positive */
+int  rg_get_num_threads(void);
 
 /* ---- numbers where a tensor is expected ---------------------------------------
  * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a

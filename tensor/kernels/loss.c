@@ -48,7 +48,7 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
             double c, double scale) {
     rg_tensor one, other;
     rg_tensor *all[] = { y, x, t, loss_or_one(weight, y, &one), loss_or_one(by, y, &other) };
-    rg_each(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64], &(loss_context){ c, scale });
+    rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64], &(loss_context){ c, scale });
 }
 
 /* ---- negative log likelihood: x (batch, classes, inner), target (batch, inner), contiguous ---------- */

@@ -1,0 +1,62 @@
+/*
+ * parallel.c: work spread over threads. What is one part depends on how much there
+ * is and on nothing else, so no result changes with the number of threads. The
+ * threads are OpenMP's; built without it, there is one. After a fork there is one
+ * in the child, since OpenMP's own don't come along.
+ */
+#include "internal.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static atomic_int  threads;                             /* 0: as many as OpenMP would take */
+static atomic_bool forked;
+
+static void in_the_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
+
+static void look_around(void) {
+    const char *asked = getenv("REGARD_NUM_THREADS");
+    long n = asked ? strtol(asked, NULL, 10) : 0;
+    int unset = 0;
+    if (n > 0 && n <= INT32_MAX) atomic_compare_exchange_strong(&threads, &unset, (int)n);
+    pthread_atfork(NULL, NULL, in_the_child);
+}
+
+int rg_get_num_threads(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_around);
+    int n = atomic_load_explicit(&threads, memory_order_relaxed);
+    return n ? n : omp_get_max_threads();
+}
+
+static void take_threads(int n) { atomic_store_explicit(&threads, n, memory_order_relaxed); }
+
+int rg_workers(int64_t n, int64_t grain) {
+    if (n <= grain || omp_in_parallel() || atomic_load_explicit(&forked, memory_order_relaxed)) return 1;
+    return (int)RG_MIN((n - 1) / grain + 1, rg_get_num_threads());
+}
+#else
+int rg_get_num_threads(void) { return 1; }
+static void take_threads(int n) { (void)n; }
+int rg_workers(int64_t n, int64_t grain) { return (void)n, (void)grain, 1; }
+#endif
+
+bool rg_set_num_threads(int n) {
+    RG_REFUSE(n < 1, "set_num_threads", "set_num_threads expects a positive integer");
+    return take_threads(n), true;
+}
+
+void rg_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context) {
+#ifdef _OPENMP
+    if (workers > 1) {
+#pragma omp parallel for num_threads(workers) schedule(dynamic, 1)
+        for (int64_t part = 0; part < (n - 1) / grain + 1; part++)
+            work(context, part * grain, RG_MIN(n, part * grain + grain), omp_get_thread_num());
+        return;
+    }
+#endif
+    (void)workers;
+    for (int64_t begin = 0; begin < n; begin += grain) work(context, begin, RG_MIN(n, begin + grain), 0);
+}

@@ -1,0 +1,114 @@
+/* Work spread over threads: every part is done once, whatever the number of threads, inside
+ * other such work, and after a fork; and a kernel's bits are the same at 1, 2, 3 and 16. */
+#include "tests/test.h"
+#include "tensor/kernels/kernels.h"
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct { int64_t n, grain; atomic_int *times, wrong; int workers; bool nested; } counted;
+
+static void count_again(void *context, int64_t begin, int64_t end, int worker) {
+    counted *c = context;
+    if (worker != 0) atomic_fetch_add(&c->wrong, 1);
+    for (int64_t i = begin; i < end; i++) atomic_fetch_add(&c->times[i], 1);
+}
+
+static void count_part(void *context, int64_t begin, int64_t end, int worker) {
+    counted *c = context;
+    if (begin % c->grain || end != RG_MIN(begin + c->grain, c->n) || worker < 0 || worker >= c->workers) atomic_fetch_add(&c->wrong, 1);
+    if (c->nested && c->workers > 1 && rg_workers(1000, 1) != 1) atomic_fetch_add(&c->wrong, 1);
+    if (c->nested) rg_parallel(c->n, 3, 1, count_again, c);
+    else for (int64_t i = begin; i < end; i++) atomic_fetch_add(&c->times[i], 1);
+}
+
+static void check_parts(int64_t n, int64_t grain, bool nested) {
+    atomic_int times[1000] = { 0 };
+    counted c = { .n = n, .grain = grain, .times = times, .workers = rg_workers(n, grain), .nested = nested };
+    rg_parallel(n, grain, c.workers, count_part, &c);
+    ck_assert_int_eq(c.wrong, 0);
+    for (int64_t i = 0; i < n; i++) ck_assert_int_eq(times[i], nested ? (n + grain - 1) / grain : 1);
+}
+
+static const int counts[] = { 1, 2, 3, 16 };
+
+START_TEST(test_parts) {
+    for (int k = 0; k < RG_COUNT(counts); k++) {
+        ck_assert(rg_set_num_threads(counts[k]));
+        for (int64_t n = 0; n <= 1000; n += n < 20 ? 1 : 89)
+            for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain) check_parts(n, grain, false), check_parts(n, grain, true);
+    }
+    ck_fails(rg_set_num_threads(0), RG_RUNTIME_ERROR, "set_num_threads expects a positive integer");
+}
+END_TEST
+
+/* OpenMP's threads don't come along: the child does the work alone. */
+START_TEST(test_fork) {
+    rg_set_num_threads(3);
+    check_parts(1000, 10, false);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        check_parts(1000, 10, false);
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
+/* ---- bits ------------------------------------------------------------------------------------------------ */
+
+/* Random numbers, and the same in a transposed one. */
+static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
+    if (turned) RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
+    rg_tensor *t = rg_randn_dims(shape, rg_is_float(dtype) ? dtype : RG_FLOAT32, rg_default_generator());
+    if (!rg_is_float(dtype)) {
+        rg_tensor *whole = rg_empty_dims(shape, dtype);
+        for (int64_t i = 0; i < t->numel; i++) ((float *)t->data)[i] *= 100;
+        rg_copy_elements(whole, t);
+        t = whole;
+    }
+    if (turned) *t = k_turned(t);
+    return t;
+}
+
+typedef bool compute(rg_tensor *y, rg_tensor *const in[]);
+
+/* The result of each number of threads has the bits of one thread's. */
+static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[]) {
+    size_t bytes = (size_t)y->numel * rg_sizeof(y->dtype);
+    char *first = malloc(bytes);
+    for (int k = 0; k < RG_COUNT(counts); k++) {
+        rg_set_num_threads(counts[k]);
+        memset(y->data, 0x5a, bytes);
+        ck_assert(f(y, in));
+        if (k == 0) memcpy(first, y->data, bytes);
+        else ck_assert_msg(memcmp(first, y->data, bytes) == 0, "%s: other bits at %d threads", what, counts[k]);
+    }
+    free(first);
+}
+
+static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add, y, in, NULL), true; }
+static bool gelu(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_gelu, y, in, NULL), true; }
+static bool copy(rg_tensor *y, rg_tensor *const in[]) { return rg_copy_elements(y, in[0]), true; }
+
+START_TEST(test_elements) {
+    for (int turned = 0; turned < 2; turned++) {
+        RG_SCOPE();
+        rg_dims shape = RG_DIMS(301, 1013);
+        rg_tensor *y = rg_empty_dims(shape, RG_FLOAT32), *wide = rg_empty_dims(shape, RG_FLOAT64), *row = rg_randn(1013);
+        rg_tensor *in[] = { numbers(RG_FLOAT32, shape, turned), numbers(RG_FLOAT32, shape, false) };
+        check_bits("add", add, y, in);
+        check_bits("add of a row", add, y, (rg_tensor *[]){ in[0], row });
+        check_bits("gelu", gelu, y, in);
+        check_bits("copy", copy, wide, in);
+        for (int64_t i = 0; i < 301; i += 50)
+            for (int64_t j = 0; j < 1013; j++) ck_assert(rg_at(wide, i, j) == rg_at(in[0], i, j));
+    }
+}
+END_TEST
+
+RG_TESTS(parallel, test_parts, test_fork, test_elements)
