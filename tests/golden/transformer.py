@@ -1,6 +1,7 @@
-"""Writes attention.h, transformer.h and gpt.h: what PyTorch makes of attention, positions, encoder layers and a GPT.
+"""Writes attention.h, transformer.h, gpt.h and trajectory.h: what PyTorch makes of attention, positions, encoder layers
+and a GPT, and how they learn.
 
-    for part in attention transformer gpt; do python3 tests/golden/transformer.py $part > tests/golden/$part.h; done
+    for part in attention transformer gpt trajectory; do python3 tests/golden/transformer.py $part > tests/golden/$part.h; done
 
 A case draws its module after torch.manual_seed(1) and its inputs after torch.manual_seed(2), in float64; what follows in
 its name is the output (y), the weights (w), and every gradient, one behind the other (g), of the sum of y times a draw.
@@ -281,6 +282,59 @@ def gpt():
         put("generate_%s.y" % name, m.generate(idx[:, :3], 12, **how))
 
 
+# ---- 200 steps of training, everything drawn from one seed -----------------------------------------------------
+
+
+def learn(optimizer, loss_of, steps=200):
+    losses = []
+    for _ in range(steps):
+        loss = loss_of()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def learn_layer():
+    m = nn.Sequential(nn.Embedding(20, 3), SelfAttention(3, 2, 4), nn.Linear(4, 20))
+    words = torch.randint(0, 20, (20,))
+    return learn(torch.optim.SGD(m.parameters(), lr=0.05), lambda: F.cross_entropy(m(words), words.roll(-1)))
+
+
+def learn_encoder():
+    m = nn.Sequential(*[nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True) for _ in range(2)])
+    x, y = torch.randn(4, 8, 16), torch.randn(4, 8, 16)
+    return learn(torch.optim.Adam(m.parameters(), lr=1e-3), lambda: F.mse_loss(m(x), y))
+
+
+def learn_gpt():
+    m = GPT(block_size=16, vocab_size=32, n_layer=2, n_head=2, n_embd=32)
+    text = torch.randint(0, 32, (400,))
+    decay, rest = [p for p in m.parameters() if p.dim() > 1], [p for p in m.parameters() if p.dim() == 1]
+    groups = [dict(params=decay, weight_decay=0.1), dict(params=rest, weight_decay=0.0)]
+
+    def loss_of():
+        at = torch.randint(0, 400 - 16, (8, 1)) + torch.arange(16)
+        return m(text[at], text[at + 1])[1]
+
+    return learn(torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95)), loss_of)
+
+
+def trajectory():
+    """The last number is how far PyTorch's float32 losses are from its own with two threads."""
+    for f in learn_layer, learn_encoder, learn_gpt:
+        losses = {}
+        for dtype, threads in (torch.float64, 1), (torch.float32, 1), (torch.float32, 2):
+            torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
+            torch.manual_seed(1)
+            losses[dtype, threads] = f()
+        one, two = losses[torch.float32, 1], losses[torch.float32, 2]
+        for name, values in ("64", losses[torch.float64, 1]), ("32", one), ("2", [max(abs(a - b) for a, b in zip(one, two))]):
+            put("%s.%s" % (f.__name__, name), torch.tensor(values, dtype=torch.float64))
+
+
 # ---- writing ------------------------------------------------------------------------------------------------
 
 
@@ -291,10 +345,11 @@ def main(part):
     for name, at, n in out:
         if n >= 0:
             print('    { "%s", %d, %d },' % (name, at, n))
-    print("};\nstatic const struct { const char *name, *keys; } GOLDEN_KEYS[] = {")
-    for name, keys, n in out:
-        if n < 0:
-            print('    { "%s", "%s" },' % (name, keys))
+    keys = [(name, text) for name, text, n in out if n < 0]
+    if keys:
+        print("};\nstatic const struct { const char *name, *keys; } GOLDEN_KEYS[] = {")
+    for pair in keys:
+        print('    { "%s", "%s" },' % pair)
     print("};\nstatic const double GOLDEN_VALUES[] = {")
     line = "   "
     for v in pool:
