@@ -298,7 +298,7 @@ bool rg_optim_step(rg_optim *o) {
         if (!last || last->group != s->group || last->step != s->step) u.z = optim_count(o, s);
         u.loop = o->row->loops[s->p->dtype == RG_FLOAT64][s->variant];
         u.bytes = (int64_t)rg_sizeof(s->p->dtype);
-        rg_each(u.n, t, optim_run, &u);
+        rg_each_apart(u.n, t, optim_run, &u);
         rg_wrote(s->p, "step");
         last = s;
     }
