@@ -40,7 +40,7 @@ CXX         := $(if $(findstring clang,$(CC)),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-.PHONY: all demo notebooks test-notebooks test-examples test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
+.PHONY: all demo notebooks test-notebooks test-examples test-readme test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -52,7 +52,7 @@ help:
 ## all        the static and the shared library, in build/
 ## test       every test, with what it needs installed first
 test: deps
-	@$(MAKE) --no-print-directory run-tests test-notebooks test-examples
+	@$(MAKE) --no-print-directory run-tests test-notebooks test-examples test-readme
 
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 	@tests/run $(TESTS) $(CXXTEST)
@@ -64,7 +64,7 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 ## asan       every test under AddressSanitizer and UBSan
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
-	    CFLAGS="$(SANITIZE)" run-tests test-notebooks test-examples
+	    CFLAGS="$(SANITIZE)" run-tests test-notebooks test-examples test-readme
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
@@ -147,6 +147,10 @@ test-notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
 # The other examples, quickly: what they say, and how they refuse.
 test-examples: $(EXAMPLES)
 	@tests/examples $(BUILD)
+
+# README.md's programs, and what it says that they print.
+test-readme: $(STATIC) $(BUILD)/examples/train_self_attention
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/readme $(BUILD)
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared

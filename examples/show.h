@@ -28,13 +28,15 @@ static inline void stop_on_error(rg_code code, const char *message) {
 }
 
 static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...) {
+    char line[1000];
     va_list args;
     va_start(args, format);
-    fflush(stdout);
-    fprintf(stderr, "%s: ", program);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    for (char *c = line; *c; c++)
+        if (*c == '\n') *c = ' ';               /* whatever the user's text holds, it stays one line */
+    fflush(stdout);
+    fprintf(stderr, "%s: %s\n", program, line);
     exit(2);
 }
 
@@ -175,6 +177,17 @@ static inline void progress_show(progress *p, int64_t done, double loss) {
     }
     printf("  step %lld of %lld   loss %.4f   %.0f steps/s   %.1f s left%s", (long long)done, (long long)p->steps, loss, rate,
            (double)(p->steps - done) / rate, p->terminal && done < p->steps ? "\033[K" : "\n");
+    fflush(stdout);
+}
+
+/* A line that stays, above the progress line. */
+static inline __attribute__((format(printf, 2, 3))) void progress_note(const progress *p, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (p->terminal) fputs("\r\033[K", stdout);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
     fflush(stdout);
 }
 

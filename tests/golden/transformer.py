@@ -361,4 +361,5 @@ def main(part):
     print(line + "\n};")
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,131 @@
+/*
+ * char_gpt.c: a small GPT that reads a text character by character, and then writes
+ * one. Shape, first weights, batches and schedule are nanoGPT's, so that a PyTorch
+ * program with the same seed learns the same: tests/bench/char_gpt.py compares.
+ */
+#include "show.h"
+
+static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64, warmup = 50, every = 100;
+static int64_t seed = 1337, sample = 500, top_k = 0;
+static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
+static const char *prompt = "", *out = "build/char_gpt";
+
+static const option options[] = {
+    { "steps", WHOLE, &steps, 1, "how many to train" },
+    { "batch", WHOLE, &batch, 1, "windows of the text in a step" },
+    { "block", WHOLE, &block, 1, "characters in a window: how far back it looks" },
+    { "layers", WHOLE, &layers, 1, "blocks of attention and feedforward" },
+    { "heads", WHOLE, &heads, 1, "of attention" },
+    { "dim", WHOLE, &dim, 1, "numbers for each character; a multiple of the heads" },
+    { "dropout", NUMBER, &dropout, 0, "share of numbers left out while training" },
+    { "lr", NUMBER, &lr, 0, "AdamW's learning rate at its highest" },
+    { "warmup", WHOLE, &warmup, 0, "steps until then; after them it falls, as a cosine, to a tenth" },
+    { "decay", NUMBER, &decay, 0, "of AdamW, on matrices" },
+    { "clip", NUMBER, &clip, 0, "gradients to this norm" },
+    { "every", WHOLE, &every, 1, "so many steps the validation loss is shown" },
+    { "seed", WHOLE, &seed, 0, "of the random numbers" },
+    { "sample", WHOLE, &sample, 0, "characters to write at the end" },
+    { "prompt", TEXT, &prompt, 0, "what they continue; the text's first character if not given" },
+    { "temperature", NUMBER, &temperature, 1e-3, "lower is safer, higher is wilder" },
+    { "top-k", WHOLE, &top_k, 0, "choose among so many characters; 0: among all" },
+    { "out", TEXT, &out, 0, "folder for the curve of the loss" },
+};
+
+/* AdamW as nanoGPT sets it up: matrices decay, vectors don't. */
+static rg_optim *make_optimizer(rg_gpt *model) {
+    RG_SCOPE();
+    rg_list all = rg_parameters(model);
+    rg_tensor *matrices[all.n], *vectors[all.n];
+    int n = 0, m = 0;
+    for (int i = 0; i < all.n; i++)
+        if (rg_ndim(all.v[i]) >= 2) matrices[n++] = all.v[i];
+        else vectors[m++] = all.v[i];
+    rg_optim *o = rg_optim_adamw(((rg_list){ n, matrices }), .lr = lr, .betas = { 0.9, 0.99 }, .weight_decay = decay);
+    rg_optim_add_group(o, ((rg_list){ m, vectors }), .weight_decay = 0);
+    return o;
+}
+
+static void set_rate(rg_optim *o, int64_t step) {
+    double rate = lr * (double)(step + 1) / (double)(warmup + 1);
+    if (step >= warmup) {
+        double done = (double)(step - warmup) / (double)(steps - warmup);
+        rate = lr * (0.1 + 0.9 * 0.5 * (1 + cos(M_PI * done)));
+    }
+    for (int i = 0; i < rg_optim_n_groups(o); i++) rg_optim_group(o, i)->lr = rate;
+}
+
+/* The mean loss over all of the text, window by window. */
+static double validate(rg_gpt *model, rg_tensor *data) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    int64_t windows = (rg_numel(data) - 1) / block;
+    rg_tensor *x = rg_reshape(rg_narrow(data, 0, 0, windows * block), windows, block);
+    rg_tensor *y = rg_reshape(rg_narrow(data, 0, 1, windows * block), windows, block);
+    double sum = 0;
+    rg_eval(model);
+    RG_FOR (int64_t at = 0; at < windows; at += batch) {
+        int64_t n = windows - at < batch ? windows - at : batch;
+        sum += (double)n * rg_item(rg_call(model, rg_narrow(x, 0, at, n), rg_narrow(y, 0, at, n)));
+    }
+    rg_train(model, true);
+    return sum / (double)windows;
+}
+
+int main(int argc, char *argv[]) {
+    int first = READ_OPTIONS(argc, argv, "[text file (examples/sonnets.txt)]", options);
+    if (argc > first + 1) refuse("takes one text, not '%s' too", argv[first + 1]);
+    const char *path = first < argc ? argv[first] : "examples/sonnets.txt";
+    if (dim % heads) refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
+    if (dropout >= 1) refuse("--dropout takes a number below 1, not %g", dropout);
+    char *text = read_text(path);
+
+    /* The text as numbers: nine tenths to learn from, the rest to be tested on */
+    rg_vocabulary *vocabulary = rg_vocabulary_new(text, .characters = true);
+    rg_tensor *data = rg_encode(vocabulary, text);
+    rg_pair part = rg_split_text(data, 0.9);
+    if (rg_numel(part.second) <= block)
+        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path, (long long)rg_numel(data), (long long)block,
+               (long long)(10 * block + 10));
+    rg_tensor *begin = *prompt ? rg_encode(vocabulary, prompt) : rg_narrow(data, 0, 0, 1);
+    if (!begin) refuse("--prompt: %s", rg_error());
+    free(text);
+    make_folder(out);
+    rg_on_error(stop_on_error);
+
+    rg_manual_seed((uint64_t)seed);
+    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers, .n_head = heads,
+                              .n_embd = dim, .dropout = dropout);
+    rg_optim *optimizer = make_optimizer(model);
+    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path, (long long)rg_numel(data),
+           (long long)vocabulary->n, (long long)rg_num_parameters(model));
+
+    double *losses = malloc((size_t)steps * sizeof *losses), validation = validate(model, part.second);
+    if (!losses) refuse("no memory for %lld losses", (long long)steps);
+    printf("  before: validation loss %.4f, of chance %.4f\n", validation, log((double)vocabulary->n));
+    progress p = progress_begin(steps);
+    RG_FOR (int64_t step = 0; step < steps; step++) {
+        set_rate(optimizer, step);
+        rg_pair b = rg_get_batch(part.first, batch, block);
+        rg_tensor *loss = rg_call(model, b.first, b.second);
+        rg_optim_zero_grad(optimizer);
+        rg_backward(loss);
+        rg_clip_grad_norm_(rg_parameters(model), clip);
+        rg_optim_step(optimizer);
+        losses[step] = rg_item(loss);
+        if (progress_due(&p, step + 1)) progress_show(&p, step + 1, losses[step]);
+        if ((step + 1) % every == 0 || step + 1 == steps) {
+            validation = validate(model, part.second);
+            progress_note(&p, "  after %lld steps: validation loss %.4f", (long long)step + 1, validation);
+        }
+    }
+
+    print_curve("\nThe loss on what it learns from, step by step:", steps, losses);
+    save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps, losses);
+    rg_eval(model);
+    rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample, .temperature = temperature, .top_k = top_k);
+    printf("\nIt writes:\n%s\n", rg_decode(vocabulary, written));
+    free(losses);
+    rg_optim_free(optimizer);
+    rg_module_free(model);
+    rg_vocabulary_free(vocabulary);
+}
