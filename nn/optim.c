@@ -22,7 +22,7 @@ typedef struct { union { rg_param_group o; double v[OPTIM_OPTIONS]; }; double n;
 _Static_assert(sizeof(rg_param_group) == OPTIM_OPTIONS * sizeof(double), "one number for each option");
 
 enum { OPTIM_STATES = 3, LAST_EPOCH = 0, BEST, BAD_EPOCHS, COOLDOWN, SCHEDULE_STATES };
-typedef struct { double sign, decay, rate, keep, fresh, weight, rest, eps, root, shrink; bool first, nesterov; } optim_numbers;
+typedef struct { double sign, decay, rate, keep, fresh, weight, rest, eps, root, shrink; bool first, nesterov; int has; } optim_numbers;
 typedef void optim_loop(char *const v[], int64_t n, const optim_numbers *z);
 typedef struct optim_row {
     const char *name;
@@ -31,14 +31,15 @@ typedef struct optim_row {
     int         keep, drop, weight;     /* the options whose numbers these are */
     bool        counts, adam, decoupled;/* its steps, in the state_dict; corrects its means; weights decay by themselves */
     int         variants[2];            /* options that ask for the states of variant 1, and 2 */
-    optim_loop *loops[2][4];            /* of float32 and float64; by variant */
+    optim_loop *loops[2];               /* of float32 and float64 */
 } optim_row;
 
 typedef struct optim_slot {
-    rg_tensor *p, *grad, *state[OPTIM_STATES];          /* grad and variant: of this step */
+    rg_tensor *p, *state[OPTIM_STATES];
     double     step;
     size_t     group;
-    int        variant;
+    rg_tensor *t[RG_MAX_OPERANDS];      /* of this step: parameter, gradient, and the states that take part; */
+    int        n, variant;              /* how many: 0: there is no gradient */
 } optim_slot;
 
 struct rg_optim {
@@ -63,10 +64,10 @@ static const char *optim_text(double v) { return rg_str(rg_scalar_dtype(v, RG_FL
 
 /* ---- updates: d, the gradient with weights decaying into it, moves p ------------------------------- */
 
-#define OPTIM_LOOP(name, T, has_, ...)                                                                         \
-    RG_WIDE(name##_##T##_##has_, (char *const v[], int64_t n, const optim_numbers *z), (v, n, z)) {          \
+#define OPTIM_LOOP(name, T, ...)                                                                               \
+    static inline __attribute__((always_inline)) void                                                           \
+    name##_##T##_part(char *const v[], int64_t n, const optim_numbers *z, const int has) {                      \
         typedef T real;                                                                                         \
-        enum { has = has_ };                                                                                    \
         real *restrict p = (real *)v[0], *restrict g = (real *)v[1];                                            \
         __attribute__((unused)) real *restrict a = (real *)v[2], *restrict b = (real *)v[3], *restrict c = (real *)v[4]; \
         __attribute__((unused)) const real sign = (real)z->sign, decay = (real)z->decay, rate = (real)z->rate, eps = (real)z->eps, \
@@ -74,77 +75,78 @@ static const char *optim_text(double v) { return rg_str(rg_scalar_dtype(v, RG_FL
             shrink = (real)z->shrink;                                                                           \
         for (int64_t i = 0; i < n; i++) {                                                                       \
             real d = sign * g[i];                                                                               \
+            (void)has;                                                                                          \
             __VA_ARGS__                                                                                         \
         }                                                                                                       \
+    }                                                                                                           \
+    RG_WIDE(name##_##T, (char *const v[], int64_t n, const optim_numbers *z), (v, n, z)) {                    \
+        if (z->has == 0) name##_##T##_part(v, n, z, 0);                                                         \
+        else if (z->has == 1) name##_##T##_part(v, n, z, 1);                                                    \
+        else if (z->has == 2) name##_##T##_part(v, n, z, 2);                                                    \
+        else name##_##T##_part(v, n, z, 3);                                                                     \
     }
-#define OPTIM_UPDATE(name, has, ...) OPTIM_LOOP(name, float, has, __VA_ARGS__) OPTIM_LOOP(name, double, has, __VA_ARGS__)
-#define OPTIM_LERP(m, w)             (fabs(w) < (real)0.5 ? fma(w, d - m, m) : fma(w - 1, d - m, d))    /* torch's */
-#define OPTIM_DECAY                  d = decay != 0 ? fma(decay, p[i], d) : d
+#define OPTIM_UPDATE(name, ...) OPTIM_LOOP(name, float, __VA_ARGS__) OPTIM_LOOP(name, double, __VA_ARGS__)
+#define OPTIM_LERP(m, w)        (fabs(w) < (real)0.5 ? fma(w, d - m, m) : fma(w - 1, d - m, d))     /* torch's */
+#define OPTIM_DECAY             d = decay != 0 ? fma(decay, p[i], d) : d
 
 /* SGD: a is the momentum's. */
-OPTIM_UPDATE(sgd, 0, OPTIM_DECAY; p[i] = fma(rate, d, p[i]);)
-OPTIM_UPDATE(sgd, 1, {
+OPTIM_UPDATE(sgd, {
     OPTIM_DECAY;
-    a[i] = z->first ? d : fma(fresh, d, a[i] * keep);
-    p[i] = fma(rate, z->nesterov ? fma(keep, a[i], d) : a[i], p[i]);
+    if (has) a[i] = z->first ? d : fma(fresh, d, a[i] * keep);
+    p[i] = fma(rate, !has ? d : z->nesterov ? fma(keep, a[i], d) : a[i], p[i]);
 })
 
 /* Adam: a is the mean of d, b of d^2, and c the greatest that b has been. */
-#define OPTIM_ADAM(has) OPTIM_UPDATE(adam, has, {                                    \
-    OPTIM_DECAY;                                                                     \
-    a[i] = OPTIM_LERP(a[i], rest);                                                   \
-    b[i] = fma(fresh * d, d, b[i] * keep);                                           \
-    if (has) c[i] = b[i] > c[i] || b[i] != b[i] ? b[i] : c[i];                       \
-    p[i] = p[i] * shrink + rate * a[i] / (sqrt(has ? c[i] : b[i]) / root + eps);     \
+OPTIM_UPDATE(adam, {
+    OPTIM_DECAY;
+    a[i] = OPTIM_LERP(a[i], rest);
+    b[i] = fma(fresh * d, d, b[i] * keep);
+    if (has) c[i] = b[i] > c[i] || b[i] != b[i] ? b[i] : c[i];
+    p[i] = p[i] * shrink + rate * a[i] / (sqrt(has ? c[i] : b[i]) / root + eps);
 })
-OPTIM_ADAM(0) OPTIM_ADAM(1)
 
 /* RMSprop: a is the mean of d^2, b with momentum its buffer, the last if centered the mean of d. */
-#define OPTIM_RMSPROP(has) OPTIM_UPDATE(rmsprop, has, {                                                       \
-    real *restrict mean = has & 1 ? c : b, square;                                                            \
-    OPTIM_DECAY;                                                                                              \
-    square = a[i] = fma(fresh * d, d, a[i] * keep);                                                           \
-    if (has & 2) mean[i] = OPTIM_LERP(mean[i], fresh), square = fma(-mean[i], mean[i], square);               \
-    if (has & 1) b[i] = b[i] * weight + d / (sqrt(square) + eps), p[i] = fma(rate, b[i], p[i]);               \
-    else p[i] += rate * d / (sqrt(square) + eps);                                                             \
+OPTIM_UPDATE(rmsprop, {
+    real *restrict mean = has & 1 ? c : b, square;
+    OPTIM_DECAY;
+    square = a[i] = fma(fresh * d, d, a[i] * keep);
+    if (has & 2) mean[i] = OPTIM_LERP(mean[i], fresh), square = fma(-mean[i], mean[i], square);
+    if (has & 1) b[i] = b[i] * weight + d / (sqrt(square) + eps), p[i] = fma(rate, b[i], p[i]);
+    else p[i] += rate * d / (sqrt(square) + eps);
 })
-OPTIM_RMSPROP(0) OPTIM_RMSPROP(1) OPTIM_RMSPROP(2) OPTIM_RMSPROP(3)
 
 /* Adagrad: a is the sum of d^2. */
-OPTIM_UPDATE(adagrad, 0, {
+OPTIM_UPDATE(adagrad, {
     OPTIM_DECAY;
     a[i] = fma(d, d, a[i]);
     p[i] += rate * d / (sqrt(a[i]) + eps);
 })
 
 /* Lion: a is the mean of d; only the sign of u counts. */
-OPTIM_UPDATE(lion, 0, {
+OPTIM_UPDATE(lion, {
     real u = weight * a[i] + rest * d;
     a[i] = keep * a[i] + fresh * d;
     p[i] += rate * ((u > 0 ? 1 : u < 0 ? -1 : u) + decay * p[i]);
 })
 
-#define OPTIM_1(f)            { { f##_float_0 }, { f##_double_0 } }
-#define OPTIM_2(f)            { { f##_float_0, f##_float_1 }, { f##_double_0, f##_double_1 } }
-#define OPTIM_4(f)            { { f##_float_0, f##_float_1, f##_float_2, f##_float_3 }, \
-                                { f##_double_0, f##_double_1, f##_double_2, f##_double_3 } }
+#define OPTIM_LOOPS(f)        .loops = { f##_float, f##_double }
 #define OPTIM_WITH(...)       .options.o = { RG_NO_OPTIONS_, .maximize = 0, .weight_decay = 0, __VA_ARGS__ }
-#define OPTIM_ADAM_ROW(decay) .counts = true, .adam = true, .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1,             \
-    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .variants = { OPTIM_amsgrad }, .loops = OPTIM_2(adam), \
+#define OPTIM_ADAM_ROW(decay) .counts = true, .adam = true, .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, \
+    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .variants = { OPTIM_amsgrad }, OPTIM_LOOPS(adam), \
     OPTIM_WITH(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = decay, .amsgrad = 0)
 _Pragma("GCC diagnostic push") RG_OVERRIDE_
 static const optim_row optim_rows[] = {
     [RG_SGD] = { "SGD", OPTIM_WITH(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0), .states = { { "momentum_buffer", 1 } },
-        .keep = OPTIM_momentum, .drop = OPTIM_dampening, .variants = { OPTIM_momentum }, .loops = OPTIM_2(sgd) },
+        .keep = OPTIM_momentum, .drop = OPTIM_dampening, .variants = { OPTIM_momentum }, OPTIM_LOOPS(sgd) },
     [RG_ADAM] = { "Adam", OPTIM_ADAM_ROW(0) },
     [RG_ADAMW] = { "AdamW", OPTIM_ADAM_ROW(0.01), .decoupled = true },
     [RG_RMSPROP] = { "RMSprop", OPTIM_WITH(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0), .counts = true,
         .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } }, .variants = { OPTIM_momentum, OPTIM_centered },
-        .keep = OPTIM_alpha, .drop = OPTIM_alpha, .weight = OPTIM_momentum, .loops = OPTIM_4(rmsprop) },
+        .keep = OPTIM_alpha, .drop = OPTIM_alpha, .weight = OPTIM_momentum, OPTIM_LOOPS(rmsprop) },
     [RG_ADAGRAD] = { "Adagrad", OPTIM_WITH(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10), .counts = true,
-        .states = { { "sum", 0 } }, .loops = OPTIM_1(adagrad) },
+        .states = { { "sum", 0 } }, OPTIM_LOOPS(adagrad) },
     [RG_LION] = { "Lion", OPTIM_WITH(.lr = 1e-4, .betas = { 0.9, 0.99 }), .states = { { "exp_avg", 0 } },
-        .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, .loops = OPTIM_1(lion) },
+        .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, OPTIM_LOOPS(lion) },
 };
 _Pragma("GCC diagnostic pop")
 
@@ -244,36 +246,38 @@ static void optim_run(char *const p[], const int64_t step[], int64_t n, const vo
     }
 }
 
-/* What an update works on, the state made where it isn't yet; 0: failed. */
-static int optim_operands(rg_optim *o, optim_slot *s, rg_tensor *t[RG_MAX_OPERANDS]) {
+/* Gathers what the update works on; makes the state where it isn't yet. */
+static bool optim_gather(rg_optim *o, optim_slot *s) {
     const optim_group *g = &o->groups[s->group];
     const int *options = o->row->variants;
-    int n = 0;
+    double initial = g->o.initial_accumulator_value;
+    s->t[s->n = 0] = s->p;
+    if (!(s->t[1] = rg_grad_of(s->p))) return false;
+    if (s->t[1] == RG_NONE) return true;
+    s->n = 2;
     s->variant = (options[0] && g->v[options[0]] != 0) + 2 * (options[1] && g->v[options[1]] != 0);
-    t[n++] = s->p;
-    t[n++] = s->grad;
     for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++) {
         if (o->row->states[k].variant & ~s->variant) continue;
         if (!s->state[k]) {
-            if (!(s->state[k] = rg_new_like(s->p, s->p->dtype))) return 0;
-            rg_fill_number(s->state[k], optim_set(g->o.initial_accumulator_value) ? g->o.initial_accumulator_value : 0, 0);
+            if (!(s->state[k] = rg_new_like(s->p, s->p->dtype))) return false;
+            rg_fill_number(s->state[k], optim_set(initial) ? initial : 0, 0);
         }
-        t[n++] = s->state[k];
+        s->t[s->n++] = s->state[k];
     }
-    for (int k = 1; k < n; k++)
-        if (t[k]->dtype != s->p->dtype || !rg_same_shape(t[k], s->p))
-            return rg_fail(RG_RUNTIME_ERROR, o->row->name, "a parameter has changed its shape or dtype since its gradient or state was made"), 0;
-    if (rg_overlaps_itself(s->p))
-        return rg_fail(RG_RUNTIME_ERROR, o->row->name, "unsupported operation: more than one element of the written-to tensor "
-                       "refers to a single memory location. Please clone() the tensor before performing the operation."), 0;
-    return n;
+    for (int k = 1; k < s->n; k++)
+        if (s->t[k]->dtype != s->p->dtype || !rg_same_shape(s->t[k], s->p))
+            return rg_fail(RG_RUNTIME_ERROR, o->row->name, "a parameter's shape or dtype is not that of its gradient or state");
+    return !rg_overlaps_itself(s->p)
+        || rg_fail(RG_RUNTIME_ERROR, o->row->name, "unsupported operation: more than one element of the written-to tensor refers to "
+                   "a single memory location. Please clone() the tensor before performing the operation.");
 }
 
 static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
     const rg_param_group *g = &o->groups[s->group].o;
     const double *v = o->groups[s->group].v, keep = v[o->row->keep], drop = v[o->row->drop], weight = v[o->row->weight];
     optim_numbers z = { .sign = g->maximize != 0 ? -1 : 1, .decay = g->weight_decay, .rate = -g->lr, .keep = keep, .fresh = 1 - drop,
-                        .weight = weight, .rest = 1 - weight, .eps = g->eps, .shrink = 1, .first = s->step == 1, .nesterov = g->nesterov != 0 };
+                        .weight = weight, .rest = 1 - weight, .eps = g->eps, .shrink = 1, .first = s->step == 1,
+                        .nesterov = g->nesterov != 0, .has = s->variant };
     if (o->row->adam) {
         z.rate /= 1 - pow(g->betas[0], s->step);
         z.root = pow(1 - pow(g->betas[1], s->step), 0.5);
@@ -286,19 +290,18 @@ static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
-    rg_tensor *t[RG_MAX_OPERANDS];
     if (!o) return false;
     RG_SCOPE();
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)
-        if (!(s->grad = rg_grad_of(s->p)) || (s->grad != RG_NONE && !optim_operands(o, s, t))) return false;
+        if (!optim_gather(o, s)) return false;
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++) {
-        if (s->grad == RG_NONE) continue;
-        u.n = optim_operands(o, s, t);
+        if (!s->n) continue;
         if (o->row->counts || s->variant) s->step++;
         if (!last || last->group != s->group || last->step != s->step) u.z = optim_count(o, s);
-        u.loop = o->row->loops[s->p->dtype == RG_FLOAT64][s->variant];
+        u.loop = o->row->loops[s->p->dtype == RG_FLOAT64];
         u.bytes = (int64_t)rg_sizeof(s->p->dtype);
-        rg_each_apart(u.n, t, optim_run, &u);
+        u.n = s->n;
+        rg_each_apart(u.n, s->t, optim_run, &u);
         rg_wrote(s->p, "step");
         last = s;
     }
@@ -396,13 +399,15 @@ static const struct { const char *name; schedule_rate *next, *closed; } schedule
     [RG_STEP_LR] = { "StepLR", step_next, step_closed }, [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },
     [RG_EXPONENTIAL_LR] = { "ExponentialLR", exponential_next, exponential_closed },
     [RG_LINEAR_LR] = { "LinearLR", linear_next, linear_closed }, [RG_LAMBDA_LR] = { "LambdaLR", lambda_rate, lambda_rate },
-    [RG_COSINE_ANNEALING_LR] = { "CosineAnnealingLR", cosine_next, cosine_closed }, [RG_ONE_CYCLE_LR] = { "OneCycleLR", one_cycle, one_cycle },
+    [RG_COSINE_ANNEALING_LR] = { "CosineAnnealingLR", cosine_next, cosine_closed },
+    [RG_ONE_CYCLE_LR] = { "OneCycleLR", one_cycle, one_cycle },
     [RG_REDUCE_LR_ON_PLATEAU] = { "ReduceLROnPlateau", NULL, NULL }, [RG_SEQUENTIAL_LR] = { "SequentialLR", NULL, NULL },
 };
 
 static bool schedule_set(rg_schedule *s, double t, schedule_rate *rate) {
     if (s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps)
-        return rg_fail(RG_VALUE_ERROR, "OneCycleLR", "Tried to step %.0f times. The specified number of total steps is %lld", t, (long long)s->o.total_steps);
+        return rg_fail(RG_VALUE_ERROR, "OneCycleLR", "Tried to step %.0f times. The specified number of total steps is %lld", t,
+                       (long long)s->o.total_steps);
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].o;
         if (!optim_set(g->initial_lr)) g->initial_lr = g->lr;
@@ -577,7 +582,7 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     if (n < 0) return false;
     for (int i = 0; i < dict.n; i++) groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
     if (groups != (int)o->n_groups) return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
-    for (size_t k = 0; k < o->n_slots; k++) o->slots[k].grad = NULL;
+    for (size_t k = 0; k < o->n_slots; k++) o->slots[k].n = 0;         /* of states that are read */
     for (const rg_named *d = dict.v; d < dict.v + dict.n; d++) {
         if (!d->name || !rg_check(d->tensor, op)) return false;
         for (e = list; e < list + n && strcmp(e->name, d->name); e++) { }
@@ -585,13 +590,14 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
         if (e->tensor ? !rg_same_shape(d->tensor, e->slot->p) : d->tensor->numel != 1)
             return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", d->name, RG_SHAPE_TEXT(d->tensor));
         if (strstr(d->name, ".params") && rg_item(d->tensor) != *e->number)
-            return rg_fail(RG_VALUE_ERROR, op, "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
+            return rg_fail(RG_VALUE_ERROR, op, "loaded state dict contains a parameter group that doesn't match the size of "
+                           "optimizer's group");
         if (!(e->found = e->tensor ? rg_own(rg_new_like(e->slot->p, e->slot->p->dtype)) : d->tensor)) return false;
         if (e->tensor) rg_copy_elements(e->found, d->tensor);
-        if (e->slot) e->slot->grad = e->found;          /* it has a state */
+        if (e->slot) e->slot->n++;
     }
     for (e = list; e < list + n; e++)
-        if (!e->found && (e->slot ? e->slot->grad && !e->optional : optim_has(e)))
+        if (!e->found && (e->slot ? e->slot->n && !e->optional : optim_has(e)))
             return rg_fail(RG_RUNTIME_ERROR, op, "Missing key(s) in state_dict: \"%s\".", e->name);
     for (e = list; e < list + n; e++) {
         if (e->tensor) {
