@@ -1,42 +1,223 @@
 """PyTorch's side of `make bench`: the rows of bench.c, with PyTorch's best settings."""
+import os
 import statistics
 import sys
 import time
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
-torch.set_num_threads(1)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden"))
+from transformer import GPT  # noqa: E402
+
 wanted = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
-def ones(*shape, grad=False):
-    return torch.ones(*shape, requires_grad=grad)
+def grad_of(t):
+    return 0.0 if t.grad is None else t.grad.double().square().mean().item()
+
+
+def mean_square(t):
+    return t.detach().double().square().mean().item()
+
+
+# A row is a function that sets it up, and gives what to run and what to check: (run, check).
+
+
+def w0(run):
+    return lambda: (run, lambda: 0)
+
+
+def toy(optimizer, **options):
+    def setup():
+        torch.manual_seed(1)
+        table = torch.randn(6, 3).requires_grad_()
+        w = [torch.randn(3, n).requires_grad_() for n in (2, 2, 4)]
+        idx, target = torch.arange(6), torch.randn(6, 4)
+        o = optimizer([table, *w], **options)
+
+        def loss():
+            q, k, v = (F.embedding(idx, table) @ p for p in w)
+            return F.mse_loss(torch.softmax(q @ k.T / 2**0.5, -1) @ v, target)
+
+        def run():
+            y = loss()
+            o.zero_grad()
+            y.backward()
+            o.step()
+
+        return run, lambda: loss().item()
+
+    return setup
+
+
+def attention(t, grad):
+    def setup():
+        torch.manual_seed(2)
+        q, k, v = (torch.randn(1, 8, t, 64).requires_grad_(grad) for _ in range(3))
+
+        def run():
+            q.grad = k.grad = v.grad = None
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            if grad:
+                y.sum().backward()
+            return y
+
+        return run, lambda: mean_square(run().detach() if not grad else F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+    return setup
+
+
+def gpt_step(layers, heads, width, vocabulary, batch, length):
+    def setup():
+        torch.manual_seed(3)
+        m = GPT(n_layer=layers, n_head=heads, n_embd=width, vocab_size=vocabulary, block_size=length)
+        idx = torch.randint(vocabulary, (batch, length))
+        targets = torch.randint(vocabulary, (batch, length))
+        o = torch.optim.AdamW(m.parameters(), lr=1e-4, fused=True)
+
+        def run():
+            loss = m(idx, targets)[1]
+            o.zero_grad()
+            loss.backward()
+            o.step()
+
+        def check():
+            with torch.no_grad():
+                return m(idx, targets)[1].item()
+
+        return run, check
+
+    return setup
+
+
+def generation():
+    torch.manual_seed(3)
+    m = GPT(n_layer=12, n_head=12, n_embd=768, vocab_size=50257, block_size=256)
+    idx = torch.randint(50257, (1, 1))
+    cache = torch.zeros(12, 2, 1, 12, 256, 64)
+    at = [0]
+
+    def token(position):
+        t = m.transformer
+        x = t.wte(idx) + t.wpe.weight[position : position + 1]
+        for layer, block in enumerate(t.h):
+            q, k, v = block.attn.c_attn(block.ln_1(x)).view(3, 12, 1, 64)
+            cache[layer, 0, 0, :, position], cache[layer, 1, 0, :, position] = k[:, 0], v[:, 0]
+            keys, values = cache[layer, :, :, :, : position + 1]
+            y = F.scaled_dot_product_attention(q.unsqueeze(0), keys, values)
+            x = x + block.attn.c_proj(y.transpose(1, 2).reshape(1, 1, 768))
+            x = x + block.mlp(block.ln_2(x))
+        return m.lm_head(t.ln_f(x))
+
+    def run():
+        token(at[0] % 64)
+        at[0] += 1
+
+    return run, lambda: mean_square(token(0))
+
+
+def rows_of(op, grad):
+    def setup():
+        torch.manual_seed(5)
+        x = torch.randn(4096, 1024).requires_grad_(grad)
+        b, c = torch.randn(4096, 1024), torch.randn(4096, 1024)
+        targets, weight, bias = torch.randint(1024, (4096,)), torch.ones(1024), torch.zeros(1024)
+        f = {
+            "add": lambda: x + b,
+            "relu": lambda: F.relu(x),
+            "gelu": lambda: F.gelu(x),
+            "gelu tanh": lambda: F.gelu(x, approximate="tanh"),
+            "softmax": lambda: torch.softmax(x, -1),
+            "layer_norm": lambda: F.layer_norm(x, (1024,), weight, bias),
+            "cross_entropy": lambda: F.cross_entropy(x, targets),
+        }[op]
+
+        def run():
+            y = f()
+            if grad:
+                x.grad = None
+                y.backward(c if y.dim() else None)
+
+        return run, lambda: mean_square(f())
+
+    return setup
+
+
+def square(change, dim):
+    def setup():
+        torch.manual_seed(5)
+        x = change(torch.randn(4096, 4096))
+        return (lambda: x.sum() if dim is None else x.sum(dim)), lambda: x.double().mean().item()
+
+    return setup
+
+
+def adamw():
+    p = torch.ones(100 << 20, requires_grad=True)
+    p.grad = torch.full_like(p, 0.5)
+    o = torch.optim.AdamW([p], lr=1e-3, fused=True)
+    return o.step, lambda: 1
 
 
 def rows():
+    """(name, setup, threads, wants gradients)"""
     for grad in (False, True):
         tail = ", grad" if grad else ""
-        a, b, x, w, s = (ones(*d, grad=grad) for d in ((3, 3), (3, 3), (6, 3), (3, 3), (6, 6)))
-        yield "w0 add 3x3" + tail, lambda: torch.add(a, b)
-        yield "w0 matmul 6x3 3x3" + tail, lambda: torch.matmul(x, w)
-        yield "w0 softmax 6x6" + tail, lambda: torch.softmax(s, -1)
-        yield "w0 transpose 6x3" + tail, lambda: x.transpose(0, 1)
-    a, b = ones(4, 4, grad=True), ones(4, 4, grad=True)
-    yield "w0 sum(a*b) 4x4, fwd + bwd", lambda: (a * b).sum().backward()
+        a, b, x, w, s = (torch.ones(*d, requires_grad=grad) for d in ((3, 3), (3, 3), (6, 3), (3, 3), (6, 6)))
+        yield "w0 add 3x3" + tail, w0(lambda: torch.add(a, b)), 1, grad
+        yield "w0 matmul 6x3 3x3" + tail, w0(lambda: torch.matmul(x, w)), 1, grad
+        yield "w0 softmax 6x6" + tail, w0(lambda: torch.softmax(s, -1)), 1, grad
+        yield "w0 transpose 6x3" + tail, w0(lambda: x.transpose(0, 1)), 1, grad
+    a, b = (torch.ones(4, 4, requires_grad=True) for _ in range(2))
+    yield "w0 sum(a*b) 4x4, forward + backward", w0(lambda: (a * b).sum().backward()), 1, True
+    yield "w1 toy layer, sgd", toy(torch.optim.SGD, lr=1e-3, fused=True), 1, True
+    yield "w1 toy layer, adam", toy(torch.optim.Adam, lr=1e-5, fused=True), 1, True
+    for t in 1024, 4096:
+        yield f"w2 attention {t} forward", attention(t, False), 1, False
+        yield f"w2 attention {t} forward + backward", attention(t, True), 1, True
+    yield "w2 attention 4096 forward + backward, 2 threads", attention(4096, True), 2, True
+    yield "w2x attention 16384 forward + backward", attention(16384, True), 1, True
+    for threads, tail in (1, ""), (2, ", 2 threads"):
+        yield "w3 small gpt step" + tail, gpt_step(4, 4, 128, 65, 12, 64), threads, True
+    for threads, tail in (1, ""), (2, ", 2 threads"):
+        yield "w4 gpt-2 124M step" + tail, gpt_step(12, 12, 768, 50257, 4, 64), threads, True
+    for op in "add", "relu", "gelu", "gelu tanh", "softmax", "layer_norm", "cross_entropy":
+        yield f"w5 {op} forward", rows_of(op, False), 1, False
+        yield f"w5 {op} forward + backward", rows_of(op, True), 1, True
+    yield "w5 sum 4096x4096", square(lambda x: x, None), 1, False
+    yield "w5 sum 4096x4096 over dim 0", square(lambda x: x, 0), 1, False
+    yield "w5 sum 4096x4096 over dim 1", square(lambda x: x, 1), 1, False
+    yield "w5 sum 4096x4096 transposed, dim 0", square(lambda x: x.T, 0), 1, False
+    yield "w5 sum 4096x4096 every other, dim 1", square(lambda x: x[:, ::2], 1), 1, False
+    yield "w5 adamw 100M", adamw, 1, True
+    for threads, tail in (1, ""), (2, ", 2 threads"):
+        yield "w6 gpt-2 124M, one token" + tail, generation, threads, False
 
 
 def timed(run, n):
     start = time.perf_counter_ns()
     for _ in range(n):
         run()
-    return (time.perf_counter_ns() - start) / n
+    return time.perf_counter_ns() - start
 
 
-for name, run in rows():
+def peak_megabytes():
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM"))
+
+
+for name, setup, threads, grad in rows():
     if not name.startswith(wanted):
         continue
-    with torch.inference_mode() if "grad" not in name and "bwd" not in name else torch.enable_grad():
-        n = 50
-        while timed(run, n) * n < 5e6:
+    torch.set_num_threads(threads)
+    with torch.enable_grad() if grad else torch.inference_mode():
+        run, check = setup()
+        number = check()
+        n = 1
+        while (took := timed(run, n)) < 5e6:
             n *= 2
-        print(f"{name}\t{statistics.median(timed(run, n) for _ in range(15)):.1f}", flush=True)
+        repeats = 15 if took < 2e8 else 7 if took < 2e9 else 3
+        median = statistics.median(timed(run, n) for _ in range(repeats)) / n
+    print(f"{name}\t{median:.1f}\t{number:.9g}\t{peak_megabytes()}", flush=True)

@@ -15,8 +15,9 @@ from torch import nn
 from torch.nn import functional as F
 
 warnings.simplefilter("ignore")
-torch.set_default_dtype(torch.float64)
-torch.set_num_threads(1)
+if __name__ == "__main__":
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
 out, pool = [], []
 
 
