@@ -29,7 +29,7 @@ static int by_size(const void *a, const void *b) {
 
 /* What a row needs; its setup makes it anew. */
 static rg_tensor *a, *b, *c, *x, *w, *s, *idx, *targets, *cache;
-static rg_named parameter[4];
+static rg_tensor *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
 static int64_t at;
@@ -93,8 +93,8 @@ static void run_backward(void)  { rg_backward(rg_sum(rg_mul(a, b))); }
 /* ---- W1: the notebook's layer: embedding of 6 words, attention, mse, a step of the optimizer ------------- */
 
 static rg_tensor *toy_loss(void) {
-    rg_tensor *e = rg_embedding(idx, parameter[0].tensor), *p[3];
-    for (int i = 0; i < 3; i++) p[i] = rg_matmul(e, parameter[i + 1].tensor);
+    rg_tensor *e = rg_embedding(idx, parameter[0]), *p[3];
+    for (int i = 0; i < 3; i++) p[i] = rg_matmul(e, parameter[i + 1]);
     rg_tensor *weights = rg_softmax(rg_div(rg_matmul(p[0], rg_T(p[1])), sqrt(2)), -1);
     return rg_mse_loss(rg_matmul(weights, p[2]), targets);
 }
@@ -103,13 +103,13 @@ static void toy(void) {
     rg_manual_seed(1);
     const int64_t columns[] = { 3, 2, 2, 4 };
     for (int i = 0; i < 4; i++)
-        parameter[i] = (rg_named){ "", keep(rg_randn(i ? 3 : 6, columns[i]), true) };
+        parameter[i] = keep(rg_randn(i ? 3 : 6, columns[i]), true);
     idx = keep(rg_arange(6), false);
     targets = keep(rg_randn(6, 4), false);
 }
 
-static void toy_sgd(void)  { toy(); optim = rg_optim_sgd(((rg_named_list){ 4, parameter }), .lr = 1e-3); }
-static void toy_adam(void) { toy(); optim = rg_optim_adam(((rg_named_list){ 4, parameter }), .lr = 1e-5); }
+static void toy_sgd(void)  { toy(); optim = rg_optim_sgd(((rg_list){ 4, parameter }), .lr = 1e-3); }
+static void toy_adam(void) { toy(); optim = rg_optim_adam(((rg_list){ 4, parameter }), .lr = 1e-5); }
 
 static void run_toy(void) {
     rg_tensor *loss = toy_loss();
@@ -151,7 +151,7 @@ static void gpt_step(int64_t layers, int64_t heads, int64_t width, int64_t vocab
     gpt = rg_nn_gpt(.block_size = length, .vocab_size = vocabulary, .n_layer = layers, .n_head = heads, .n_embd = width);
     idx = keep(rg_randint(0, vocabulary, batch, length), false);
     targets = keep(rg_randint(0, vocabulary, batch, length), false);
-    optim = rg_optim_adamw(rg_named_parameters(gpt), .lr = 1e-4);
+    optim = rg_optim_adamw(rg_parameters(gpt), .lr = 1e-4);
     double n = (double)rg_num_parameters(gpt), tokens = (double)(batch * length);
     flops = 6 * tokens * (n - (double)(length * width)) + 12 * tokens * (double)(layers * width * length) / 2;
     bytes = 28 * n;
@@ -234,14 +234,13 @@ static void run_sum_all(void)    { rg_sum(x); }
 static double check_square(void) { return mean_of(x); }
 
 static void adamw(void) {
-    rg_tensor *p = keep(rg_ones(100 << 20), true);
-    parameter[0] = (rg_named){ "p", p };
-    rg_set_grad(p, rg_full_like(p, 0.5));
-    optim = rg_optim_adamw(((rg_named_list){ 1, parameter }), .lr = 1e-3);
+    parameter[0] = keep(rg_ones(100 << 20), true);
+    rg_set_grad(parameter[0], rg_full_like(rg_detach(parameter[0]), 0.5));
+    optim = rg_optim_adamw(((rg_list){ 1, parameter }), .lr = 1e-3);
     bytes = 28.0 * (100 << 20);
 }
 static void run_step(void)       { rg_optim_step(optim); }
-static double check_adamw(void)  { RG_SCOPE(); return mean_of(rg_narrow(rg_detach(parameter[0].tensor), 0, 0, 1000)) > 0; }
+static double check_adamw(void)  { RG_SCOPE(); return mean_of(rg_narrow(rg_detach(parameter[0]), 0, 0, 1000)) > 0; }
 
 /* ---- all ------------------------------------------------------------------------------------------------------------ */
 
