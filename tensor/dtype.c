@@ -27,8 +27,8 @@ const char *rg_c_name(rg_dtype d)      { return is_dtype(d) ? dtypes[d].in_c : "
 rg_dtype rg_default_dtype(void) { return default_dtype; }
 
 bool rg_set_default_dtype(rg_dtype dtype) {
-    if (dtype != RG_FLOAT32 && dtype != RG_FLOAT64)
-        return rg_fail(RG_TYPE_ERROR, "set_default_dtype", "only floating-point types are supported as the default type");
+    RG_REFUSE_AS(RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "set_default_dtype",
+                 "only floating-point types are supported as the default type");
     default_dtype = dtype;
     return true;
 }

@@ -288,14 +288,14 @@ static rg_tensor *parse_tensor(const char *text, int dtype) {
         else rg_store_f64(to, t->dtype, s.items[i].f);
     }
     rg_free(s.items, s.room * sizeof *s.items, RG_MEM_OTHER);
-    if (s.code != RG_OK) return rg_fail(s.code, "parse", "%s", s.message);
+    RG_REFUSE_AS(s.code, s.code != RG_OK, "parse", "%s", s.message);
     return rg_own(t);
 }
 
 rg_tensor *rg_parse(const char *text) { return parse_tensor(text, -1); }
 
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype) {
-    if ((int)dtype < RG_BOOL || dtype > RG_FLOAT64)
-        return rg_fail(RG_TYPE_ERROR, "parse", "there is no dtype %d", (int)dtype);
+    RG_REFUSE_AS(RG_TYPE_ERROR, (int)dtype < RG_BOOL || dtype > RG_FLOAT64, "parse", "there is no dtype %d",
+                 (int)dtype);
     return parse_tensor(text, (int)dtype);
 }

@@ -7,8 +7,8 @@
 #include "kernels/kernels.h"
 
 #include <float.h>
-#include <math.h>
 #include <pthread.h>
+#include <tgmath.h>
 
 enum { MT_WORDS = 624, MT_SHIFT = 397 };
 
@@ -187,10 +187,10 @@ rg_tensor *rg_generator_state(rg_generator *g) {
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     generator_image image;
     if (!rg_check(state, "set_state")) return false;
-    if (state->dtype != RG_INT64) return rg_fail(RG_TYPE_ERROR, "set_state", "RNG state must be a torch.int64 tensor");
-    if (state->ndim != 1 || state->numel != sizeof image / 8)
-        return rg_fail(RG_RUNTIME_ERROR, "set_state", "Expected a generator state of %zu numbers but found the "
-                       "input RNG state size to be %lld", sizeof image / 8, (long long)state->numel);
+    RG_REFUSE_AS(RG_TYPE_ERROR, state->dtype != RG_INT64, "set_state", "RNG state must be a torch.int64 tensor");
+    RG_REFUSE(state->ndim != 1 || state->numel != sizeof image / 8, "set_state", "Expected a generator state of "
+              "%zu numbers but found the input RNG state size to be %lld", sizeof image / 8,
+              (long long)state->numel);
     rg_copy_out(state, &image, sizeof image);
     if (!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1))
         return rg_fail(RG_RUNTIME_ERROR, "set_state", "Invalid mt19937 state");
@@ -202,66 +202,60 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     return true;
 }
 
-/* ---- what the words become: n numbers, at most a chunk; `how` has the parameters --------- */
+/* ---- what the words become: n numbers, at most a chunk; p: the distribution's parameters --- */
 
-typedef void random_draw(rg_generator *g, void *to, int n, const void *how);
+typedef void random_draw(rg_generator *g, void *to, int n, const double *p);
 
 /* uniform: u (p1 - p0) + p0, rounded once; p1 itself becomes p0. blocks: normals of mean p0 and std p1. */
-#define DRAW_FLOATS(bits, T, fma)                                                         \
+#define DRAW_FLOATS(bits, T)                                                              \
     RG_WIDE(mt_scale_f##bits, (T *y, int n, T scale, T shift), (y, n, scale, shift)) {    \
         for (int i = 0; i < n; i++) y[i] = fma(y[i], scale, shift);                       \
     }                                                                                     \
-    static void draw_uniform_f##bits(rg_generator *g, void *to, int n, const void *how) { \
-        const double *p = how;                                                            \
+    static void draw_uniform_f##bits(rg_generator *g, void *to, int n, const double *p) { \
         T *y = to, low = (T)p[0], high = (T)p[1];                                         \
         draw_f##bits(g, y, n);                                                            \
         if (low == 0 && high == 1) return;                                                \
         mt_scale_f##bits(y, n, high - low, low);                                          \
         for (int i = 0; i < n; i++) y[i] = y[i] == high ? low : y[i];                     \
     }                                                                                     \
-    static void draw_blocks_f##bits(rg_generator *g, void *to, int n, const void *how) {  \
-        const double *p = how;                                                            \
+    static void draw_blocks_f##bits(rg_generator *g, void *to, int n, const double *p) {  \
         draw_f##bits(g, to, n);                                                           \
         mt_normals_f##bits(to, n);                                                        \
         if (p[0] != 0 || p[1] != 1) mt_scale_f##bits(to, n, (T)p[1], (T)p[0]);            \
     }
-
-DRAW_FLOATS(32, float, __builtin_fmaf)
-DRAW_FLOATS(64, double, __builtin_fma)
+DRAW_FLOATS(32, float)
+DRAW_FLOATS(64, double)
 
 /* Float64, whatever the tensor's dtype; the second of each pair waits in the generator. */
-static void draw_normal(rg_generator *g, void *to, int n, const void *how) {
-    const double *p = how;
-    for (int i = 0; i < n; i++) {
+static void draw_normal(rg_generator *g, void *to, int n, const double *p) {
+    for (int i = 0; i < n; i++, g->has_normal = !g->has_normal) {
         double u[2], z = g->normal;
         if (!g->has_normal) {
             draw_f64(g, u, 2);
             double radius = sqrt(-2 * log1p(-u[1])), theta = 2 * M_PI * u[0];
-            g->normal = radius * sin(theta);
-            z = radius * cos(theta);
+            z = radius * cos(theta), g->normal = radius * sin(theta);
         }
-        g->has_normal = !g->has_normal;
         ((double *)to)[i] = fma(z, p[1], p[0]);
     }
 }
 
-static void draw_exponential(rg_generator *g, void *to, int n, const void *how) {
-    double *y = to, scale = -1 / *(const double *)how;
+static void draw_exponential(rg_generator *g, void *to, int n, const double *p) {
+    double *y = to, scale = -1 / p[0];
     draw_f64(g, y, n);
     for (int i = 0; i < n; i++) y[i] = scale * log1p(-y[i]);
 }
 
-static void draw_bernoulli(rg_generator *g, void *to, int n, const void *how) {
-    double u[RANDOM_CHUNK], p = *(const double *)how;
+static void draw_bernoulli(rg_generator *g, void *to, int n, const double *p) {
+    double u[RANDOM_CHUNK];
     draw_f64(g, u, n);
-    for (int i = 0; i < n; i++) ((bool *)to)[i] = u[i] < p;
+    for (int i = 0; i < n; i++) ((bool *)to)[i] = u[i] < p[0];
 }
 
 typedef struct random_range { uint64_t range; int64_t base; } random_range;
 
 /* base + a word (from 2^28 on: two of them) modulo range. */
-static void draw_integer(rg_generator *g, void *to, int n, const void *how) {
-    const random_range *r = how;
+static void draw_integer(rg_generator *g, void *to, int n, const double *p) {
+    const random_range *r = (const void *)p;
     int64_t *y = to;
     if (r->range >= 1u << 28) {
         uint64_t w[RANDOM_CHUNK];
@@ -279,7 +273,7 @@ static void draw_integer(rg_generator *g, void *to, int n, const void *how) {
 typedef struct random_source {
     rg_generator *g;
     random_draw  *draw;
-    const void   *how;
+    const double *p;
     rg_dtype      drawn, dtype;         /* what draw gives, what the tensor holds; */
     rg_loop      *store;                /* from the one to the other */
     bool          blocks;               /* of sixteen: only where all is one row */
@@ -294,12 +288,12 @@ static void random_inner(char *const p[], const int64_t step[], int64_t n, const
     n -= rest;
     for (int m; n > 0; n -= m, to += m * step[0]) {
         m = (int)RG_MIN(n, RANDOM_CHUNK);
-        s->draw(s->g, direct ? to : (char *)chunk, m, s->how);
+        s->draw(s->g, direct ? to : (char *)chunk, m, s->p);
         if (!direct) s->store((char *[]){ to, (char *)chunk }, (int64_t[]){ step[0], drawn }, m, NULL);
     }
     if (rest) {                         /* is drawn for nothing, and then the last sixteen are drawn again */
         mt_words(s->g, (uint32_t[32]){ 0 }, (int)(rest * drawn / 4));
-        s->draw(s->g, to + (rest - 16) * drawn, 16, s->how);
+        s->draw(s->g, to + (rest - 16) * drawn, 16, s->p);
     }
 }
 
@@ -309,18 +303,15 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
     bool same = rg_memory_order(t, order);
     *sorted = (rg_tensor){ .state = RG_ALIVE, .dtype = t->dtype, .ndim = t->ndim, .data = t->data };
-    for (int d = 0; d < t->ndim; d++) {
-        sorted->size[d] = t->size[order[d]];
-        sorted->stride[d] = t->stride[order[d]];
-    }
+    for (int d = 0; d < t->ndim; d++) sorted->size[d] = t->size[order[d]], sorted->stride[d] = t->stride[order[d]];
     rg_update_flags(sorted);
     return same;
 }
 
-static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn, const void *how) {
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw, rg_dtype drawn, const double *p) {
     rg_tensor sorted;
     if (!generator_lock(g, op)) return false;
-    random_source source = { g, draw, how, drawn, t->dtype, rg_copy_loop(t->dtype, drawn),
+    random_source source = { g, draw, p, drawn, t->dtype, rg_copy_loop(t->dtype, drawn),
                              draw == draw_blocks_f32 || draw == draw_blocks_f64 };
     if (!(t->flags & RG_CONTIGUOUS)) random_order(t, &sorted), t = &sorted;
     rg_each(1, &t, random_inner, &source);
@@ -340,37 +331,32 @@ static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const 
     if (!rg_is_float(t->dtype)) return random_no_kernel(op, "check_uniform_bounds", t->dtype);
     bool single = t->dtype == RG_FLOAT32;
     double low = p[0], high = p[1], max = single ? FLT_MAX : DBL_MAX;
-    if (!(fabs(low) <= max && fabs(high) <= max))
-        return rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for %s", fabs(low) <= max ? "to" : "from",
-                       single ? "float" : "double");
-    if (low > high)
-        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
-                       low, high);
-    if (high - low > max)
-        return rg_fail(RG_RUNTIME_ERROR, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g "
-                       "and from=%g which result in to-from to exceed the limit", rg_scalar_name(t->dtype), high, low);
+    RG_REFUSE(!(fabs(low) <= max && fabs(high) <= max), op, "%s is out of bounds for %s",
+              fabs(low) <= max ? "to" : "from", single ? "float" : "double");
+    RG_REFUSE(low > high, op, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", low,
+              high);
+    RG_REFUSE(high - low > max, op, "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g "
+              "and from=%g which result in to-from to exceed the limit", rg_scalar_name(t->dtype), high, low);
     return fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, p);
 }
 
 /* In blocks where a tensor of sixteen or more elements is contiguous, else one by one. */
 static bool fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    if (!(p[1] >= 0)) return rg_fail(RG_RUNTIME_ERROR, op, "normal expects std >= 0.0, but found std %g", p[1]);
+    RG_REFUSE(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
     if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
     if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS)) return fill_with(t, g, op, draw_normal, RG_FLOAT64, p);
     return fill_with(t, g, op, t->dtype == RG_FLOAT32 ? draw_blocks_f32 : draw_blocks_f64, t->dtype, p);
 }
 
 static bool fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    if (!(p[0] > 0)) return rg_fail(RG_RUNTIME_ERROR, op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
-    if (t->numel && !rg_is_float(t->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, op, "Exponential distribution is a continuous probability distribution. "
-                       "dtype must be a floating point but you specified %s", rg_scalar_name(t->dtype));
+    RG_REFUSE(!(p[0] > 0), op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
+    RG_REFUSE(t->numel && !rg_is_float(t->dtype), op, "Exponential distribution is a continuous probability "
+              "distribution. dtype must be a floating point but you specified %s", rg_scalar_name(t->dtype));
     return fill_with(t, g, op, draw_exponential, RG_FLOAT64, p);
 }
 
 static bool fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    if (!(p[0] >= 0 && p[0] <= 1))
-        return rg_fail(RG_RUNTIME_ERROR, op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p[0]);
+    RG_REFUSE(!(p[0] >= 0 && p[0] <= 1), op, "bernoulli_ expects p to be in [0, 1], but got p=%g", p[0]);
     return fill_with(t, g, op, draw_bernoulli, RG_BOOL, p);
 }
 
@@ -382,31 +368,28 @@ typedef struct trunc_rule { bool normal; double mean, std, low, high, log_peak; 
 
 /* A normal is accepted if it is inside, a uniform candidate with the density at it as the
  * probability. Rounds as torch does: step by step, in the tensor's dtype. True: some are pending. */
-#define TRUNC_ACCEPT(name, T, log)                                                  \
-    static bool name(const trunc_rule *r, rg_tensor *const t[]) {                   \
-        T *x = (T *)t[0]->data, *candidate = (T *)t[1]->data, *u = (T *)t[2]->data; \
-        T mean = (T)r->mean, std = (T)r->std, low = (T)r->low, high = (T)r->high;   \
-        bool *pending = (bool *)t[3]->data, any = false;                            \
-        for (int64_t i = 0; i < t[0]->numel; i++) {                                 \
-            if (!pending[i]) continue;                                              \
-            x[i] = candidate[i];                                                    \
-            T z = (x[i] - mean) / std;                                              \
-            pending[i] = r->normal ? x[i] < low || x[i] > high                      \
-                                   : log(u[i]) > z * z * (T)-0.5 - (T)r->log_peak;  \
-            any |= pending[i];                                                      \
-        }                                                                           \
-        return any;                                                                 \
+#define TRUNC_ACCEPT(T)                                                                                  \
+    static bool trunc_accept_##T(const trunc_rule *r, rg_tensor *const t[]) {                            \
+        T *x = (T *)t[0]->data, *candidate = (T *)t[1]->data, *u = (T *)t[2]->data;                      \
+        T mean = (T)r->mean, std = (T)r->std, low = (T)r->low, high = (T)r->high;                        \
+        bool *pending = (bool *)t[3]->data, any = false;                                                 \
+        for (int64_t i = 0; i < t[0]->numel; i++) {                                                      \
+            if (!pending[i]) continue;                                                                   \
+            T v = x[i] = candidate[i], z = (v - mean) / std;                                             \
+            pending[i] = r->normal ? v < low || v > high : log(u[i]) > z * z * (T)-0.5 - (T)r->log_peak; \
+            any |= pending[i];                                                                           \
+        }                                                                                                \
+        return any;                                                                                      \
     }
-
-TRUNC_ACCEPT(trunc_accept_f32, float, logf)
-TRUNC_ACCEPT(trunc_accept_f64, double, log)
+TRUNC_ACCEPT(float)
+TRUNC_ACCEPT(double)
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
 /* p: mean, std, low, high */
 static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     trunc_rule r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
-    if (r.std == 0) return rg_fail(RG_RUNTIME_ERROR, op, "division by zero");
+    RG_REFUSE(r.std == 0, op, "division by zero");
     double mode = r.high < r.mean ? r.high : r.mean;
     mode = ((mode > r.low ? mode : r.low) - r.mean) / r.std;
     r.log_peak = -0.5 * (mode * mode);
@@ -419,15 +402,12 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
     if (ok) memset(flat[3]->data, true, (size_t)t->numel);
     bool any = ok;
     for (int round = 0; any; round++) {
-        bool blocks = round ? again : t->flags & RG_CONTIGUOUS;
-        flat[1]->flags = blocks ? RG_CONTIGUOUS : 0;    /* so normals come, without it, one by one */
-        if (round == TRUNC_ROUNDS)
-            ok = rg_fail(RG_RUNTIME_ERROR, op, "%d rounds were not enough: almost nothing in [%g, %g] is likely",
-                         round, r.low, r.high);
-        else
-            ok = r.normal ? fill_normal(flat[1], p, g, op)
-                          : fill_uniform(flat[1], p + 2, g, op) && fill_uniform(flat[2], (double[]){ 0, 1 }, g, op);
-        any = ok && (t->dtype == RG_FLOAT32 ? trunc_accept_f32 : trunc_accept_f64)(&r, flat);
+        flat[1]->flags = (round ? again : t->flags & RG_CONTIGUOUS) ? RG_CONTIGUOUS : 0;    /* without it normals come one by one */
+        if (round == TRUNC_ROUNDS) ok = rg_fail(RG_RUNTIME_ERROR, op, "%d rounds were not enough: almost nothing in "
+                                                "[%g, %g] is likely", round, r.low, r.high);
+        else if (r.normal) ok = fill_normal(flat[1], p, g, op);
+        else ok = fill_uniform(flat[1], p + 2, g, op) && fill_uniform(flat[2], (double[]){ 0, 1 }, g, op);
+        any = ok && (t->dtype == RG_FLOAT32 ? trunc_accept_float : trunc_accept_double)(&r, flat);
     }
     if (ok) rg_copy_elements(&sorted, flat[0]);
     for (int i = 0; i < 4; i++) rg_release(flat[i]);
@@ -463,20 +443,16 @@ static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, 
     return random_own(t, t && fill(t, (double[]){ 0, 1 }, g, op));
 }
 
-rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
-    return random_made(rg_new_dims("rand", &shape, (int)dtype), fill_uniform, g, "rand");
-}
-
-rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
-    return random_made(rg_new_dims("randn", &shape, (int)dtype), fill_normal, g, "randn");
-}
-
-static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op) {
-    return rg_check(x, op) ? random_made(rg_new_dense_like(x, x->dtype), fill, &default_generator, op) : NULL;
-}
-
-rg_tensor *rg_rand_like(rg_tensor *x)  { return random_like(x, fill_uniform, "rand_like"); }
-rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, fill_normal, "randn_like"); }
+#define RANDOM_NEW(name, fill)                                                                       \
+    rg_tensor *rg_##name##_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {                    \
+        return random_made(rg_new_dims(#name, &shape, (int)dtype), fill, g, #name);                  \
+    }                                                                                                \
+    rg_tensor *rg_##name##_like(rg_tensor *x) {                                                      \
+        if (!rg_check(x, #name "_like")) return NULL;                                                \
+        return random_made(rg_new_dense_like(x, x->dtype), fill, &default_generator, #name "_like"); \
+    }
+RANDOM_NEW(rand, fill_uniform)
+RANDOM_NEW(randn, fill_normal)
 
 /* Where the dtype's rounding carries v, which is inside, to the wrong side of limit: the next number
  * that it has, going up (sign 1) or down; else limit itself. */
@@ -504,7 +480,7 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     if (ok && dtype == RG_BOOL && (low < 0 || high > 2))
         ok = rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for bool", low < 0 || low > 1 ? "from" : "to - 1");
     random_range range = { (uint64_t)high - (uint64_t)low, low };
-    return random_own(t, ok && fill_with(t, g, op, draw_integer, RG_INT64, &range));
+    return random_own(t, ok && fill_with(t, g, op, draw_integer, RG_INT64, (const double *)&range));
 }
 
 /* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */
@@ -567,8 +543,7 @@ static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op
         if (!(v >= 0)) wrong = "encountering probability entry < 0";
         else if (isinf(v)) wrong = "encountering probability entry = infinity or NaN";
     }
-    if (wrong && !again)
-        return rg_fail(RG_RUNTIME_ERROR, op, "probability tensor contains either `inf`, `nan` or element < 0");
+    RG_REFUSE(wrong && !again, op, "probability tensor contains either `inf`, `nan` or element < 0");
     if (!wrong && zero) wrong = "sum of probabilities <= 0";
     return !wrong || rg_fail(RG_RUNTIME_ERROR, op, "invalid multinomial distribution (%s)", wrong);
 }
@@ -597,50 +572,39 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int
 }
 
 /* In each row the first category whose cumulative share is not below a uniform float64. */
-static bool draw_again(rg_tensor *t, rg_dtype dtype, const double *w, int64_t n, rg_generator *g, const char *op) {
-    int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
-    double *share = rg_alloc((size_t)n * sizeof *share, RG_MEM_OTHER), u[RANDOM_CHUNK], sum;
-    bool ok = share && generator_lock(g, op);
-    for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
-        sum = 0;
-        for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], dtype);
-        for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, dtype);
+static bool draw_again(rg_tensor *t, const rg_tensor *weights, const double *w, int64_t n, rg_generator *g, const char *op) {
+    rg_tensor *shares = rg_new_like(weights, RG_FLOAT64), *u = rg_new_like(t, RG_FLOAT64);
+    bool ok = shares && u && fill_with(u, g, op, draw_uniform_f64, RG_FLOAT64, (double[]){ 0, 1 });
+    for (int64_t first = 0; ok && first < weights->numel; first += n, w += n) {
+        double *share = (double *)shares->data + first, sum = 0;
+        for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], weights->dtype);
+        for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, weights->dtype);
         share[n - 1] = 1;
-        for (int64_t i = 0; i < draws; i++) {
-            if (i % RANDOM_CHUNK == 0) draw_f64(g, u, (int)RG_MIN(draws - i, RANDOM_CHUNK));
-            int64_t low = 0, high = n;
-            while (low < high) {
-                int64_t middle = low + (high - low) / 2;
-                if (share[middle] < u[i % RANDOM_CHUNK]) low = middle + 1;
-                else high = middle;
-            }
-            y[i] = low;
-        }
     }
-    if (ok) generator_unlock(g);
-    rg_free(share, (size_t)n * sizeof *share, RG_MEM_OTHER);
+    if (ok) k_searchsorted(t, shares, u, false);
+    rg_release(shares);
+    rg_release(u);
     return ok;
 }
 
 rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g) {
     const char *op = "multinomial";
     if (!rg_check(weights, op)) return NULL;
-    if (weights->ndim < 1 || weights->ndim > 2) return rg_fail(RG_RUNTIME_ERROR, op, "prob_dist must be 1 or 2 dim");
-    if (!rg_is_float(weights->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, op, "multinomial only supports floating-point dtypes for input, got: %s",
-                       rg_scalar_name(weights->dtype));
+    RG_REFUSE(weights->ndim < 1 || weights->ndim > 2, op, "prob_dist must be 1 or 2 dim");
+    RG_REFUSE(!rg_is_float(weights->dtype), op, "multinomial only supports floating-point dtypes for input, got: "
+              "%s", rg_scalar_name(weights->dtype));
     int64_t n = weights->size[weights->ndim - 1], rows = weights->ndim == 2 ? weights->size[0] : 1;
     const char *wrong = draws <= 0 ? "cannot sample n_sample <= 0 samples"
                       : !replacement && draws > n ? "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
                       : n > 1 << 24 ? "number of categories cannot exceed 2^24"
                       : n == 0 && rows > 0 ? "invalid multinomial distribution (sum of probabilities <= 0)" : NULL;
-    if (wrong) return rg_fail(RG_RUNTIME_ERROR, op, "%s", wrong);
+    RG_REFUSE(wrong, op, "%s", wrong);
     rg_tensor *t = rg_new_dims(op, &(rg_dims){ weights->ndim, { weights->ndim == 2 ? rows : draws, draws } }, RG_INT64);
     if (!t || t->numel == 0) return rg_own(t);
     bool again = replacement && draws > 1;
     rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);
     bool ok = w && draw_check(w, n, again, op) &&
-              (again ? draw_again(t, weights->dtype, (double *)w->data, n, g, op)
+              (again ? draw_again(t, weights, (double *)w->data, n, g, op)
                      : draw_distinct(t, weights, (double *)w->data, n, g, op));
     rg_release(w);
     return random_own(t, ok);

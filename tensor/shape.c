@@ -7,9 +7,8 @@
 
 bool rg_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
     int n = ndim ? ndim : 1;
-    if (dim < -n || dim >= n)
-        return rg_fail(RG_INDEX_ERROR, op, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
-                       -n, n - 1, (long long)dim);
+    RG_REFUSE_AS(RG_INDEX_ERROR, dim < -n || dim >= n, op, "Dimension out of range (expected to be in range of "
+                 "[%d, %d], but got %lld)", -n, n - 1, (long long)dim);
     *out = (int)(dim < 0 ? dim + n : dim);
     return true;
 }
@@ -18,7 +17,7 @@ bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const
     *mask = 0;
     for (int i = 0, d; i < dims->n; i++) {
         if (!rg_wrap_dim(op, dims->v[i], ndim, &d)) return false;
-        if (*mask >> d & 1) return rg_fail(RG_RUNTIME_ERROR, op, again, d);
+        RG_REFUSE(*mask >> d & 1, op, again, d);
         *mask |= 1u << d;
         dims->v[i] = d;
     }
@@ -36,9 +35,8 @@ bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b,
     for (int i = n - 1; i >= 0; i--) {
         int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
         int64_t sa = ia < 0 ? 1 : a->size[ia], sb = ib < 0 ? 1 : b->size[ib];
-        if (sa != sb && sa != 1 && sb != 1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "The size of tensor a (%lld) must match the size of tensor b (%lld) "
-                           "at non-singleton dimension %d", (long long)sa, (long long)sb, i);
+        RG_REFUSE(sa != sb && sa != 1 && sb != 1, op, "The size of tensor a (%lld) must match the size of tensor b "
+                  "(%lld) at non-singleton dimension %d", (long long)sa, (long long)sb, i);
         out->size[i] = sa == 1 ? sb : sa;
     }
     out->ndim = (uint8_t)n;

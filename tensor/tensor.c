@@ -14,7 +14,7 @@ typedef struct making_number { rg_dtype dtype; double d; int64_t i; } making_num
 
 static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out) {
     if (!rg_check(t, op)) return false;
-    if (t->ndim) return rg_fail(RG_TYPE_ERROR, op, "argument '%s' must be Number, not Tensor", argument);
+    RG_REFUSE_AS(RG_TYPE_ERROR, t->ndim, op, "argument '%s' must be Number, not Tensor", argument);
     *out = (making_number){ t->dtype, rg_load_f64(t->data, t->dtype), rg_load_i64(t->data, t->dtype) };
     return true;
 }
@@ -108,8 +108,8 @@ rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
 }
 
 rg_tensor *rg_eye(int64_t n, int64_t m) {
-    if (n < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
-    if (m < 0) return rg_fail(RG_RUNTIME_ERROR, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
+    RG_REFUSE(n < 0, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
+    RG_REFUSE(m < 0, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
     rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
     for (int64_t i = 0; t && i < RG_MIN(n, m); i++)
         rg_store_f64(t->data + (size_t)(i * (m + 1)) * rg_sizeof(t->dtype), t->dtype, 1);
@@ -142,15 +142,14 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
     if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
         || !number_of("arange", "step", step, &s)) return NULL;
     bool floating = rg_is_float(a.dtype) || rg_is_float(b.dtype) || rg_is_float(s.dtype);
-    if (!(s.d > 0 || s.d < 0)) return rg_fail(RG_RUNTIME_ERROR, "arange", "step must be nonzero");
-    if (!isfinite(a.d) || !isfinite(b.d))
-        return rg_fail(RG_RUNTIME_ERROR, "arange", "unsupported range: %g -> %g", a.d, b.d);
-    if (floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i))
-        return rg_fail(RG_RUNTIME_ERROR, "arange", "upper bound and lower bound inconsistent with step sign");
+    RG_REFUSE(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
+    RG_REFUSE(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
+    RG_REFUSE(floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i), "arange",
+              "upper bound and lower bound inconsistent with step sign");
     int64_t length = 0;
     double count = ceil((b.d - a.d) / s.d);
     bool fits = floating ? count >= 0 && count < 0x1p63 : !__builtin_sub_overflow(b.i, a.i, &length) && length != INT64_MIN;
-    if (!fits) return rg_fail(RG_RUNTIME_ERROR, "arange", "invalid size, possible overflow?");
+    RG_REFUSE(!fits, "arange", "invalid size, possible overflow?");
     int64_t n = floating ? (int64_t)count : length / s.i + (length % s.i != 0);
     rg_tensor *t = rg_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
     if (!t) return NULL;
@@ -166,9 +165,9 @@ rg_tensor *(rg_arange)(rg_tensor *end) {
 /* Is it a range that takes these arguments? One step takes any dtype, none takes all. */
 static bool spaced_check(const char *op, double start, double end, int64_t steps, rg_dtype dtype) {
     if (!rg_check_dtype(op, dtype)) return false;
-    if (steps < 0) return rg_fail(RG_RUNTIME_ERROR, op, "number of steps must be non-negative");
-    if (steps > 1 && dtype == RG_BOOL)
-        return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s_cpu\" not implemented for 'Bool'", op);
+    RG_REFUSE(steps < 0, op, "number of steps must be non-negative");
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op, "\"%s_cpu\" not implemented for 'Bool'",
+                 op);
     return steps < 2 || (number_fits(op, start, dtype) && number_fits(op, end, dtype));
 }
 
@@ -311,9 +310,8 @@ bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
     if (!rg_check(t, "copy_out")) return false;
     size_t need;
     if (__builtin_mul_overflow((size_t)t->numel, rg_sizeof(t->dtype), &need)) need = SIZE_MAX;
-    if (need > bytes || (need && !to))
-        return rg_fail(RG_VALUE_ERROR, "copy_out", "%zu bytes are needed, but there is room for %zu",
-                       need, to ? bytes : 0);
+    RG_REFUSE_AS(RG_VALUE_ERROR, need > bytes || (need && !to), "copy_out", "%zu bytes are needed, but there is "
+                 "room for %zu", need, to ? bytes : 0);
     rg_tensor out = { .state = RG_ALIVE, .dtype = t->dtype, .data = to };
     rg_copy_shape(&out, t);
     rg_set_strides(&out);
@@ -364,12 +362,10 @@ bool rg_equal(rg_tensor *a, rg_tensor *b) {
 
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
     if (!rg_check(a, "allclose") || !rg_check(b, "allclose")) return false;
-    if (a->dtype != b->dtype)
-        return rg_fail(RG_RUNTIME_ERROR, "allclose", "%s did not match %s", rg_scalar_name(a->dtype), rg_scalar_name(b->dtype));
-    if (!(rtol >= 0))
-        return rg_fail(RG_RUNTIME_ERROR, "allclose", "rtol must be greater than or equal to zero, but got %g", rtol);
-    if (!(atol >= 0))
-        return rg_fail(RG_RUNTIME_ERROR, "allclose", "atol must be greater than or equal to zero, but got %g", atol);
+    RG_REFUSE(a->dtype != b->dtype, "allclose", "%s did not match %s", rg_scalar_name(a->dtype),
+              rg_scalar_name(b->dtype));
+    RG_REFUSE(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %g", rtol);
+    RG_REFUSE(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g", atol);
     rg_dtype dtype = a->dtype == RG_BOOL ? RG_FLOAT32 : a->dtype == RG_INT64 && (rtol > 0 || atol > 0) ? RG_FLOAT64 : a->dtype;
     return compare_all("allclose", a, b, dtype, rtol, atol);
 }

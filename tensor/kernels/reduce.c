@@ -16,7 +16,7 @@ enum { REDUCE_LARGE = 1 << 15, REDUCE_BLOCK = 8192 };   /* elements; bytes of su
  * where there is much to read, as x. In this order the sums of few numbers are
  * added in torch's order, too. */
 static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop, const void *context) {
-    int64_t bytes = (int64_t)rg_sizeof(x->dtype), step = (int64_t)rg_sizeof(y->dtype), at[RG_MAX_DIMS + 2] = { 0 };
+    int64_t bytes = (int64_t)rg_sizeof(x->dtype), step = (int64_t)rg_sizeof(y->dtype);
     if (x->numel == 0) return;
     if (y->numel == 1 && x->flags & RG_CONTIGUOUS)
         return loop(y->data, x->data, &(reduce_block){ .n0 = x->numel, .s0 = bytes, .n1 = 1, .context = context });
@@ -48,18 +48,17 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
     n = merged + 1;
     if (n == 1) d[n++] = (struct reduce_dim){ .size = 1 };
     reduce_block b = { d[0].size, d[0].x, d[1].size, d[1].x, d[1].y, context };
+    int64_t at[RG_MAX_DIMS + 2] = { 0 };
     char *to = y->data;
     const char *from = x->data;
-    for (;;) {
+    for (int k = 0; k < n;) {
         loop(to, from, &b);
-        int k = 2;
-        for (; k < n; k++) {
+        for (k = 2; k < n; k++) {
             from += d[k].x, to += d[k].y;
             if (++at[k] < d[k].size) break;
             from -= d[k].x * d[k].size, to -= d[k].y * d[k].size;
             at[k] = 0;
         }
-        if (k == n) return;
     }
 }
 
