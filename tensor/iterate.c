@@ -111,6 +111,19 @@ void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
     rg_each_apart(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype], numbers);
 }
 
+void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop, const void *context) {
+    rg_tensor first[RG_MAX_OPERANDS], *all[RG_MAX_OPERANDS];
+    for (int k = 0; k < n; k++) {
+        first[k] = *t[k], all[k] = &first[k];
+        if (!t[k]->ndim) continue;
+        step[k] = t[k]->stride[dim] * (int64_t)rg_sizeof(t[k]->dtype);
+        if (reverse) first[k].data += (t[k]->size[dim] - 1) * step[k], step[k] = -step[k];
+        first[k].size[dim] = RG_MIN(1, t[k]->size[dim]);
+        rg_update_flags(&first[k]);
+    }
+    rg_each(n, all, loop, context);
+}
+
 /* ---- copying and converting ------------------------------------------------------- */
 
 /* What x86's conversion gives for NaN and what is out of range, as torch does. */
@@ -118,30 +131,20 @@ static inline int64_t from_f64(double v) {
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
 }
 
-#define COPY(name, T, S, convert)                                                                        \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {               \
-        (void)context;                                                                                   \
-        char *to = p[0];                                                                                 \
-        const char *from = p[1];                                                                         \
-        if (s[0] == sizeof(T) && s[1] == sizeof(S)) {                                                    \
-            for (int64_t i = 0; i < n; i++) { S v = ((const S *)from)[i]; ((T *)to)[i] = (T)(convert); } \
-            return;                                                                                      \
-        }                                                                                                \
-        if (s[0] == sizeof(T) && s[1] == 0) {                                                            \
-            S v = *(const S *)from;                                                                      \
-            for (int64_t i = 0; i < n; i++) ((T *)to)[i] = (T)(convert);                                 \
-            return;                                                                                      \
-        }                                                                                                \
-        for (int64_t i = 0; i < n; i++, to += s[0], from += s[1]) {                                      \
-            S v = *(const S *)from;                                                                      \
-            *(T *)to = (T)(convert);                                                                     \
-        }                                                                                                \
+#define COPY_EACH(to, T, from, S, convert) for (int64_t i = 0; i < n; i++) { S v = from; to = (T)(convert); }
+#define COPY(name, T, S, convert)                                                             \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {    \
+        T *to = (T *)p[0];                                                                    \
+        const S *from = (const S *)p[1], first = *from;                                       \
+        (void)context;                                                                        \
+        if (s[0] == sizeof(T) && s[1] == sizeof(S)) COPY_EACH(to[i], T, from[i], S, convert)  \
+        else if (s[0] == sizeof(T) && s[1] == 0) COPY_EACH(to[i], T, first, S, convert)       \
+        else COPY_EACH(*(T *)(p[0] + i * s[0]), T, *(const S *)(p[1] + i * s[1]), S, convert) \
     }
-
-#define COPIES(to, T, of_float)                                                                         \
-    COPY(to##_from_bool, T, bool, v) COPY(to##_from_int64, T, int64_t, v)                               \
-    COPY(to##_from_float, T, float, of_float) COPY(to##_from_double, T, double, of_float)               \
-    static rg_loop *const to##_from[] = { to##_from_bool, to##_from_int64, to##_from_float, to##_from_double };
+#define COPIES(to, T, of_float)                                                           \
+    COPY(to##_from_bool, T, bool, v) COPY(to##_from_int64, T, int64_t, v)                 \
+    COPY(to##_from_float, T, float, of_float) COPY(to##_from_double, T, double, of_float) \
+    static rg_loop *const to##_from[] = K_BY_DTYPE(to##_from);
 COPIES(copy_bool, bool, v)
 COPIES(copy_int64, int64_t, from_f64(v))
 COPIES(copy_float, float, v)

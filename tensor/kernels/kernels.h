@@ -16,6 +16,12 @@ typedef struct rg_kernel { int n; rg_loop *by_dtype[4]; } rg_kernel;
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);    /* up to three; NULL: none */
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
+/* The loops of a kind, as a table by dtype. */
+#define K_BY_DTYPE(name) { name##_bool, name##_int64, name##_float, name##_double }
+
+/* iterate.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to the next, from the end if reverse */
+void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop, const void *context);
+
 /* unary.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
 extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
     k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh,

@@ -11,13 +11,10 @@
 #define K_NORM(T)                                                                                            \
     static void norm_row_##T(const k_norm_rows *z, const T *x, T *mean, T *rstd) {                           \
         T m = 0, v;                                                                                          \
-        if (z->centred) {                                                                                    \
-            NORM_SUM(m, z->n, x[i]);                                                                         \
-            m /= (T)z->n;                                                                                    \
-        }                                                                                                    \
+        if (z->centred) NORM_SUM(m, z->n, x[i]);                                                             \
+        m /= (T)z->n;                                                                                        \
         NORM_SUM(v, z->n, (x[i] - m) * (x[i] - m));                                                          \
-        *mean = m;                                                                                           \
-        *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                                           \
+        *mean = m, *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                                \
     }                                                                                                        \
     static void norm_##T(const k_norm_rows *z, T *restrict y, const T *restrict x, const T *w, const T *b) { \
         int64_t channels = z->n / z->per;                                                                    \
@@ -62,8 +59,7 @@
                 for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i];    \
             if (z->centred) NORM_SUM(sum, z->n, gx[i]);                                                      \
             NORM_SUM(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                                             \
-            sum /= (T)z->n;                                                                                  \
-            dot /= (T)z->n;                                                                                  \
+            sum /= (T)z->n, dot /= (T)z->n;                                                                  \
             for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot);    \
         }                                                                                                    \
     }
@@ -74,17 +70,14 @@ K_NORM(double)
 
 void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     if (y->numel == 0) return;
-    if (y->dtype == RG_FLOAT32)
-        norm_float(z, (float *)y->data, (const float *)x->data, NORM_DATA(weight), NORM_DATA(bias));
-    else
-        norm_double(z, (double *)y->data, (const double *)x->data, NORM_DATA(weight), NORM_DATA(bias));
+    if (y->dtype == RG_FLOAT32) norm_float(z, NORM_DATA(y), NORM_DATA(x), NORM_DATA(weight), NORM_DATA(bias));
+    else norm_double(z, NORM_DATA(y), NORM_DATA(x), NORM_DATA(weight), NORM_DATA(bias));
 }
 
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight) {
+    void *to = NORM_DATA(gx), *w = NORM_DATA(weight);
     if (x->numel == 0) return;
-    if (x->dtype == RG_FLOAT32)
-        norm_backward_float(z, NORM_DATA(gx), gweight, gbias, (const float *)g->data, (const float *)x->data, NORM_DATA(weight));
-    else
-        norm_backward_double(z, NORM_DATA(gx), gweight, gbias, (const double *)g->data, (const double *)x->data, NORM_DATA(weight));
+    if (x->dtype == RG_FLOAT32) norm_backward_float(z, to, gweight, gbias, NORM_DATA(g), NORM_DATA(x), w);
+    else norm_backward_double(z, to, gweight, gbias, NORM_DATA(g), NORM_DATA(x), w);
 }

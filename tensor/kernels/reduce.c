@@ -236,13 +236,13 @@ K_EXTREMES(norm_double, double, 0, INFINITY, fabs(v))
 /* ---- the kinds, and what is made of them -------------------------------------------------------- */
 
 static const struct { double unit; int64_t integer; reduce_loop *loop[4]; } reductions[] = {
-    [K_SUM]      = { 0, 0, { sum_bool, sum_int64, sum_float, sum_double } },
+    [K_SUM]      = { 0, 0, K_BY_DTYPE(sum) },
     [K_SUM_WIDE] = { 0, 0, { NULL, NULL, sum_wide, sum_double } },
     [K_NANSUM]   = { 0, 0, { sum_bool, sum_int64, nansum_float, nansum_double } },
-    [K_COUNT]    = { 0, 0, { count_bool, count_int64, count_float, count_double } },
-    [K_PROD]     = { 1, 1, { prod_bool, prod_int64, prod_float, prod_double } },
-    [K_MAX]      = { -INFINITY, INT64_MIN, { max_bool, max_int64, max_float, max_double } },
-    [K_MIN]      = { INFINITY, INT64_MAX, { min_bool, min_int64, min_float, min_double } },
+    [K_COUNT]    = { 0, 0, K_BY_DTYPE(count) },
+    [K_PROD]     = { 1, 1, K_BY_DTYPE(prod) },
+    [K_MAX]      = { -INFINITY, INT64_MIN, K_BY_DTYPE(max) },
+    [K_MIN]      = { INFINITY, INT64_MAX, K_BY_DTYPE(min) },
     [K_NORM_0]   = { 0, 0, { NULL, NULL, norm0_float, norm0_double } },
     [K_NORM_1]   = { 0, 0, { NULL, NULL, norm1_float, norm1_double } },
     [K_NORM_2]   = { 0, 0, { NULL, NULL, norm2_float, norm2_double } },
@@ -347,7 +347,7 @@ K_PLACE(float, float, uint32_t)         /* a dim of 2^32 floats or more, not sid
 K_PLACE(double, double, int64_t)
 
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
-    static reduce_loop *const loops[] = { place_bool, place_int64, place_float, place_double };
+    static reduce_loop *const loops[] = K_BY_DTYPE(place);
     place_context c = { values->data, (int64_t *)indices->data, smallest };
     reduce_run(values, x, 1u << dim, loops[x->dtype], &c);
 }

@@ -24,9 +24,7 @@
                 for (int64_t k = start; k < end; k++)                                               \
                     aside[k] = a < middle && (b == end || !(before(q[b], q[a]))) ? q[a++] : q[b++]; \
             }                                                                                       \
-            k_ranked *other = q;                                                                    \
-            q = aside;                                                                              \
-            aside = other;                                                                          \
+            RG_SWAP(q, aside);                                                                      \
         }                                                                                           \
         return q;                       /* where the sorted ones are */                             \
     }
@@ -44,9 +42,7 @@ static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
         if (count[b][(uint64_t)(q[0].key ^ INT64_MIN) >> 8 * b & 255] == n) continue;
         for (int v = 0; v < 256; v++) start[v] = so_far, so_far += count[b][v];
         for (int64_t i = 0; i < n; i++) aside[start[(uint64_t)(q[i].key ^ INT64_MIN) >> 8 * b & 255]++] = q[i];
-        k_ranked *other = q;
-        q = aside;
-        aside = other;
+        RG_SWAP(q, aside);
     }
     return q;
 }
@@ -81,19 +77,13 @@ static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const 
 }
 
 static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, sort_context c) {
-    rg_tensor first[3] = { *values, *indices, *x };
     c.n = x->ndim ? x->size[dim] : 1;
     c.k = x->ndim ? values->size[dim] : 1;
     c.dtype = x->dtype;
     if (values->numel == 0) return true;
     size_t room = (size_t)RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 1 : 2) * sizeof *c.q;  /* n: x may be expanded */
     if (!(c.q = rg_alloc(room, RG_MEM_OTHER))) return false;
-    for (int i = 0; i < 3 && x->ndim; i++) {
-        c.step[i] = first[i].stride[dim] * (int64_t)rg_sizeof(first[i].dtype);
-        first[i].size[dim] = 1;
-        rg_update_flags(&first[i]);
-    }
-    rg_each(3, (rg_tensor *[]){ &first[0], &first[1], &first[2] }, sort_lines, &c);
+    k_lines(3, (rg_tensor *[]){ values, indices, (rg_tensor *)x }, dim, false, c.step, sort_lines, &c);
     rg_free(c.q, room, RG_MEM_OTHER);
     return true;
 }
@@ -187,24 +177,19 @@ void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
 
 /* ---- nonzero: the places of what is not 0, row by row ----------------------------------------- */
 
-#define NONZERO_ROW(T)                                                  \
-    for (int64_t i = 0; i < n; i++)                                     \
-        if (*(const T *)(p + i * step)) {                               \
-            for (int d = 0; d < last; d++) *to++ = at[d];               \
-            if (last >= 0) *to++ = i;                                   \
-        }
-
 void k_nonzero(rg_tensor *y, const rg_tensor *x) {
     int last = x->ndim - 1;
     int64_t at[RG_MAX_DIMS] = { 0 }, *to = (int64_t *)y->data, bytes = (int64_t)rg_sizeof(x->dtype);
     int64_t n = last < 0 ? 1 : x->size[last], step = last < 0 ? 0 : x->stride[last] * bytes;
-    const char *p = x->data;
+    rg_loop *to_bool = rg_copy_loop(RG_BOOL, x->dtype);
+    char *p = x->data;
     for (int64_t rows = n ? x->numel / n : 0; rows > 0; rows--) {
-        switch (x->dtype) {
-        case RG_BOOL: NONZERO_ROW(bool) break;
-        case RG_INT64: NONZERO_ROW(int64_t) break;
-        case RG_FLOAT32: NONZERO_ROW(float) break;
-        default: NONZERO_ROW(double)
+        bool is[512];
+        for (int64_t i = 0; i < n; i++) {
+            int64_t k = i % RG_COUNT(is);
+            if (k == 0) to_bool((char *[]){ (char *)is, p + i * step }, (int64_t[]){ 1, step }, RG_MIN(n - i, RG_COUNT(is)), NULL);
+            for (int d = 0; d < last && is[k]; d++) *to++ = at[d];
+            if (last >= 0 && is[k]) *to++ = i;
         }
         for (int d = last - 1; d >= 0; d--) {
             p += x->stride[d] * bytes;
