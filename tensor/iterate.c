@@ -131,15 +131,18 @@ static inline int64_t from_f64(double v) {
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
 }
 
-#define COPY_EACH(to, T, from, S, convert) for (int64_t i = 0; i < n; i++) { S v = from; to = (T)(convert); }
-#define COPY(name, T, S, convert)                                                             \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {    \
-        T *to = (T *)p[0];                                                                    \
-        const S *from = (const S *)p[1], first = *from;                                       \
-        (void)context;                                                                        \
-        if (s[0] == sizeof(T) && s[1] == sizeof(S)) COPY_EACH(to[i], T, from[i], S, convert)  \
-        else if (s[0] == sizeof(T) && s[1] == 0) COPY_EACH(to[i], T, first, S, convert)       \
-        else COPY_EACH(*(T *)(p[0] + i * s[0]), T, *(const S *)(p[1] + i * s[1]), S, convert) \
+#define COPY_EACH(T, S, value, convert) for (int64_t i = 0; i < n; i++) { S v = value; ((T *)to)[i] = (T)(convert); }
+#define COPY(name, T, S, convert)                                                                  \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {         \
+        char *to = p[0], *from = p[1];                                                             \
+        const S first = *(const S *)from;                                                          \
+        (void)context;                                                                             \
+        if (s[0] == sizeof(T) && s[1] == sizeof(S)) COPY_EACH(T, S, ((const S *)from)[i], convert) \
+        else if (s[0] == sizeof(T) && s[1] == 0) COPY_EACH(T, S, first, convert)                   \
+        else _Pragma("GCC unroll 4") for (; n > 0; n--, to += s[0], from += s[1]) {                \
+            S v = *(const S *)from;                                                                \
+            *(T *)to = (T)(convert);                                                               \
+        }                                                                                          \
     }
 #define COPIES(to, T, of_float)                                                           \
     COPY(to##_from_bool, T, bool, v) COPY(to##_from_int64, T, int64_t, v)                 \

@@ -139,7 +139,7 @@ static int sum_power(int64_t rows) {
         for (; n > 0; n--, x += row) a += name##_at(x);                                                       \
         return ((a + b) + c) + d;                                                                             \
     }                                                                                                         \
-    static inline A name##_row(const char *x, int64_t n) {                                                    \
+    static __attribute__((noinline)) A name##_row(const char *x, int64_t n) {                                 \
         enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                                       \
         A lane[V], total = 0;                                                                                 \
         for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T));             \
