@@ -165,7 +165,7 @@ typedef struct rg_part {
 #define RG_PART_RANGE(dim_, from, n, by)     .kind = RG_AT_RANGE, .dim = dim_, .start = from, .length = n, .step = by
 #define RG_PART_DIAGONAL(dim_, dim2_, at, n) .kind = RG_AT_DIAGONAL, .dim = dim_, .dim2 = dim2_, .start = at, .length = n
 void rg_take_part(rg_tensor *t, const rg_part *p);          /* narrows the header down to it; it must be within */
-static inline rg_tensor rg_part_header(rg_tensor t, const rg_part *p) { return rg_take_part(&t, p), t; }
+#define RG_PART_HEADER(name, t, part) rg_tensor name = (t); rg_take_part(&name, part)
 rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p);             /* select, slice, diagonal, or unsqueeze */
 /* Python's start:end:step over a dim, of positive step: how many there are; *start becomes the first. */
 int64_t rg_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);

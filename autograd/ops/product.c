@@ -16,7 +16,7 @@ static bool product_batch_mismatch(const char *op, int64_t batch, int64_t k, int
 }
 
 /* t with a dim of size 1 more at `at`: a vector as a matrix. */
-static rg_tensor product_raise(rg_tensor t, int at) { return rg_part_header(t, &(rg_part){ RG_PART_NEW(at) }); }
+static rg_tensor product_raise(rg_tensor t, int at) { return rg_take_part(&t, &(rg_part){ RG_PART_NEW(at) }), t; }
 
 /* How many vectors t consists of, if they lie along `dim`. */
 static int64_t product_vectors(const rg_tensor *t, int dim) {

@@ -115,7 +115,7 @@ static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
-    rg_tensor part = rg_part_header(*buffer, s->attr);
+    RG_PART_HEADER(part, *buffer, s->attr);
     k_run(k_add, &part, &part, g);
     return true;
 }
@@ -148,7 +148,7 @@ static bool unslice_shape(rg_call *c) {
 }
 
 static bool unslice_forward(rg_call *c) {
-    rg_tensor part = rg_part_header(*c->out[0], &RG_ATTR(c, unslice)->at);
+    RG_PART_HEADER(part, *c->out[0], &RG_ATTR(c, unslice)->at);
     rg_fill_zero(c->out[0]);
     rg_copy_elements(&part, c->in[0]);
     return true;
@@ -163,13 +163,13 @@ RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBa
                  { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
 
 static bool diagonal_copy_shape(rg_call *c) {
-    rg_tensor part = rg_part_header(*c->in[0], c->attr);
+    RG_PART_HEADER(part, *c->in[0], c->attr);
     rg_copy_shape(c->out[0], &part);
     return true;
 }
 
 static bool diagonal_copy_forward(rg_call *c) {
-    rg_tensor part = rg_part_header(*c->in[0], c->attr);
+    RG_PART_HEADER(part, *c->in[0], c->attr);
     rg_copy_elements(c->out[0], &part);
     return true;
 }
@@ -271,7 +271,7 @@ static bool trace_shape(rg_call *c) {
 static bool trace_forward(rg_call *c) {
     rg_part p = { .kind = RG_AT_DIAGONAL, .dim2 = 1 };
     diagonal_within(c->in[0], &p);
-    rg_tensor part = rg_part_header(*c->in[0], &p);
+    RG_PART_HEADER(part, *c->in[0], &p);
     k_sum(c->out[0], &part, 1);
     return true;
 }
