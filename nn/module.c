@@ -57,15 +57,12 @@ void rg_module_free(void *module) {
     if (!m || m->registry->parents) return;
     rg_registry *r = m->registry;
     for (size_t i = r->n; i-- > 0;) {
-        void *v = *r->entries[i].place;
-        if (r->entries[i].kind != CHILD) {
-            rg_drop(v);
-            continue;
-        }
-        rg_registry *child = ((rg_module *)v)->registry;
-        if (child->parent == m) child->parent = NULL;
-        child->parents--;
-        rg_module_free(v);
+        rg_module *v = *r->entries[i].place;
+        if (r->entries[i].kind == CHILD) {
+            v->registry->parents--;
+            if (v->registry->parent == m) v->registry->parent = NULL;
+            rg_module_free(v);
+        } else rg_drop((rg_tensor *)v);
     }
     if (m->cls->destroy) m->cls->destroy(m);
     while (r->hooks) rg_remove_forward_hook(m, r->hooks->id);
@@ -191,7 +188,6 @@ static rg_named_list gather(void *m, walker w) {
 rg_named_list rg_named_parameters(void *m) { return gather(m, (walker){ .params = true }); }
 rg_named_list rg_named_buffers(void *m) { return gather(m, (walker){ .buffers = true }); }
 rg_named_list rg_state_dict(void *m) { return gather(m, (walker){ .params = true, .buffers = true, .state = true }); }
-
 rg_named_modules_list rg_named_modules(void *m) {
     rg_named_list l = gather(m, (walker){ .modules = true });
     return (rg_named_modules_list){ l.n, (const rg_named_module *)(const void *)l.v };
@@ -360,19 +356,18 @@ static size_t reporter(rg_module *m, const char *key) {
     return 0;
 }
 
-/* torch's `Missing key(s) in state_dict: "a", "b". ` */
+/* torch's `Missing key(s) in state_dict: "a", "b". `; the last key is NULL. */
 static void complain_of_key(rg_text *c, const char *what, int *so_far, const char *key) {
-    if (key && (*so_far)++) rg_text_add(c, ", \"%s\"", key);
-    else if (key) rg_text_add(c, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
-    else if (*so_far) rg_text_add(c, ". ");
+    if (!key) rg_text_add(c, *so_far ? ". " : "");
+    else if ((*so_far)++) rg_text_add(c, ", \"%s\"", key);
+    else rg_text_add(c, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
 }
 
 static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_named_list dict) {
     int missing = 0, unexpected = 0;
-    for (int i = 0; i < own.n; i++)
-        if (!named(dict, own.v[i].name)) complain_of_key(c, "Missing", &missing, own.v[i].name);
-    complain_of_key(c, NULL, &missing, NULL);
     rg_named_list modules = gather(m, (walker){ .modules = true, .state = true });
+    for (int i = 0; i <= own.n; i++)
+        if (i == own.n || !named(dict, own.v[i].name)) complain_of_key(c, "Missing", &missing, i < own.n ? own.v[i].name : NULL);
     for (int k = 0; k < modules.n; k++)
         for (int i = 0; i < dict.n; i++) {
             const char *key = dict.v[i].name, *at = modules.v[k].name;

@@ -97,7 +97,6 @@ typedef struct rg_named { const char *name; rg_tensor *tensor; } rg_named;
 typedef struct rg_named_list { int n; const rg_named *v; } rg_named_list;
 typedef struct rg_named_module { const char *name; rg_module *module; } rg_named_module;
 typedef struct rg_named_modules_list { int n; const rg_named_module *v; } rg_named_modules_list;
-
 rg_list       rg_parameters(void *m);                   /* shared ones once */
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
