@@ -123,8 +123,8 @@ static bool leads_to(rg_module *from, const rg_module *to) {
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
     bool circle = m && child && leads_to(child, m);
-    if (circle) m->failed = true, rg_fail(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
-    if (!m || m->failed || circle || !enter(m, CHILD, name, (void **)place, child)) {
+    if (circle) rg_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
+    if (!m || m->failed || !enter(m, CHILD, name, (void **)place, circle ? NULL : child)) {
         if (!circle) rg_module_free(child);
         return false;
     }
