@@ -37,6 +37,7 @@ typedef struct rg_registry {            /* behind the module's struct */
 
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields) {
     size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
+    RG_REFUSE_AS(RG_TYPE_ERROR, !cls || !cls->name, "module", "a module's class must have a name");
     rg_module *m = rg_alloc(both, RG_MEM_OTHER);
     if (!m) return NULL;
     memcpy(m, fields, bytes);

@@ -264,6 +264,7 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(rg_register_child(relu, "up", &up, outer), RG_VALUE_ERROR, "child of itself");
         ck_fails(rg_nn_sequential(rg_nn_relu(), rg_nn_linear(-1, 2), outer), RG_RUNTIME_ERROR, "negative dimension -1");
         ck_fails(rg_call(NULL, rg_ones(1)), RG_TYPE_ERROR, "expected a module but got NULL");
+        ck_fails(RG_MODULE(Some, &(rg_module_class){ 0 }), RG_TYPE_ERROR, "must have a name");
         rg_train(NULL, true), rg_zero_grad(NULL);
         ck_assert(!rg_module_repr(NULL) && rg_num_parameters(NULL) == -1 && rg_parameters(NULL).n == -1 && rg_named_modules(NULL).n == -1);
         ck_assert(!rg_module_to(NULL, RG_FLOAT64) && !rg_module_requires_grad_(NULL, true) && !rg_register_child(NULL, "x", NULL, NULL));
