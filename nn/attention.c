@@ -44,7 +44,7 @@ rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t 
 /* As (length, batch, ..), of which torch speaks. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
     if (!x || x->ndim == 2) return x ? rg_unsqueeze(x, 1) : NULL;
-    return self->batch_first ? rg_transpose(x, 0, 1) : x;
+    return self->o.batch_first ? rg_transpose(x, 0, 1) : x;
 }
 
 static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3], const rg_multihead_options *o) {
@@ -124,7 +124,7 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg
     if (!mha_check(self, in, &o)) return failed;
     RG_SCOPE();
     bool batched = query->ndim == 3, packed = self->in_proj_weight != RG_NONE;
-    int64_t embed = self->embed_dim, more = (self->bias_k != RG_NONE) + self->add_zero_attn;
+    int64_t embed = self->embed_dim, more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
     if (packed && query == key && key == value) {       /* one product, in three slices */
         rg_tensor *all = mha_length_first(self, rg_linear(query, self->in_proj_weight, self->in_proj_bias));
         for (int i = 0; i < 3; i++) x[i] = rg_narrow(all, 2, i * embed, embed);
@@ -140,9 +140,9 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg
     int64_t l = x[0]->size[0], n = x[0]->size[1];
     bool causal = o.is_causal && o.key_padding_mask == RG_NONE && !o.need_weights;
     if (!causal) mask = mha_mask(self, &o, batched, x[0], x[1], more);
-    rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false), *k = mha_heads(self, x[1], n, self->bias_k, self->add_zero_attn);
-    rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->add_zero_attn);
-    double dropout = self->base.training ? self->dropout : 0;
+    rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false), *k = mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn);
+    rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn);
+    double dropout = self->base.training ? self->o.dropout : 0;
     if (!mask || !q || !k || !v) return failed;
     if (o.need_weights) {
         rg_tensor *scores = rg_matmul(rg_mul(q, sqrt(1 / (double)(embed / self->num_heads))), rg_mT(k));
@@ -172,8 +172,7 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
     RG_REFUSE_AS(RG_VALUE_ERROR, embed <= 0 || heads <= 0, "multihead_attention", "embed_dim and num_heads must be greater than 0, "
                  "got embed_dim=%lld and num_heads=%lld instead", (long long)embed, (long long)heads);
     MHA_REFUSE(embed % heads, "embed_dim must be divisible by num_heads");
-    rg_multihead_attention *self = RG_MODULE(rg_multihead_attention, &mha_class, .embed_dim = embed, .num_heads = heads,
-        .dropout = o.dropout, .add_zero_attn = o.add_zero_attn, .batch_first = o.batch_first);
+    rg_multihead_attention *self = RG_MODULE(rg_multihead_attention, &mha_class, .embed_dim = embed, .num_heads = heads, .o = o);
     int64_t k = o.kdim ? o.kdim : embed, v = o.vdim ? o.vdim : embed, three = embed < INT64_MAX / 3 ? 3 * embed : INT64_MAX;
     bool packed = k == embed && v == embed;
     RG_CHILD(self, out_proj, rg_nn_linear(embed, embed, .bias = o.bias));   /* torch draws it first */

@@ -8,16 +8,15 @@
 
 rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
     if (!self || !rg_check(x, "positions")) return NULL;
-    if (x->ndim < 2)
-        return rg_fail(RG_RUNTIME_ERROR, "positions", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
-    RG_SCOPE();
-    rg_tensor *y = NULL, *table = self->weight ? self->weight : self->pe, *cos = self->cos;
+    RG_REFUSE(x->ndim < 2, "positions", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
     int64_t length = x->size[x->ndim - 2], half = x->size[x->ndim - 1] / 2;
-    if (table) {
-        y = rg_add(x, rg_narrow(table, 0, start, length));
+    RG_SCOPE();
+    rg_tensor *y;
+    if (self->weight) {
+        y = rg_add(x, rg_narrow(self->weight, 0, start, length));
     } else {
         rg_tensor *turned = rg_cat(RG_LIST(rg_neg(rg_narrow(x, -1, half, half)), rg_narrow(x, -1, 0, half)), -1);
-        y = rg_add(rg_mul(x, rg_narrow(cos, 0, start, length)), rg_mul(turned, rg_narrow(self->sin, 0, start, length)));
+        y = rg_add(rg_mul(x, rg_narrow(self->cos, 0, start, length)), rg_mul(turned, rg_narrow(self->sin, 0, start, length)));
     }
     return y ? rg_escape(y) : NULL;
 }
@@ -36,7 +35,6 @@ static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
 }
 
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
-    RG_SCOPE();
     rg_positions *self = RG_MODULE(rg_positions, &learned_class);
     RG_PARAMETER(self, weight, rg_randn(max_len, dim));
     return RG_READY(self);
@@ -44,18 +42,17 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
 
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
     RG_SCOPE();
+    rg_tensor *angles = position_angles(max_len, dim, 10000), *both = rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1);
     rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
-    rg_tensor *angles = position_angles(max_len, dim, 10000);
-    rg_tensor *both = rg_flatten(rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1), 1, 2);
-    RG_BUFFER(self, pe, rg_contiguous(rg_narrow(both, 1, 0, dim)), .persistent = false);
+    RG_BUFFER(self, weight, rg_narrow(rg_flatten(both, 1, 2), 1, 0, dim), .persistent = false);
     return RG_READY(self);
 }
 
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base) {
     RG_SCOPE();
-    if (dim % 2) return rg_fail(RG_VALUE_ERROR, "rotary_positions", "dim must be even, but got %lld", (long long)dim);
-    rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
+    RG_REFUSE_AS(RG_VALUE_ERROR, dim % 2, "rotary_positions", "dim must be even, but got %lld", (long long)dim);
     rg_tensor *angles = position_angles(max_len, dim, base), *both = rg_cat(RG_LIST(angles, angles), 1);
+    rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
     RG_BUFFER(self, cos, rg_cos(both), .persistent = false);
     RG_BUFFER(self, sin, rg_sin(both), .persistent = false);
     return RG_READY(self);

@@ -10,16 +10,16 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
     RG_SCOPE();
     for (int part = 0; part < 2; part++) {
         rg_norm_module *norm = part ? self->norm2 : self->norm1;
-        rg_tensor *y = self->norm_first ? rg_call(norm, x) : x;
+        rg_tensor *y = self->o.norm_first ? rg_call(norm, x) : x;
         if (part == 0) {
             y = rg_multihead_attention_forward(self->self_attn, y, y, y, .attn_mask = o.src_mask, .is_causal = o.is_causal,
                                                .key_padding_mask = o.src_key_padding_mask, .need_weights = false).output;
         } else {
             y = rg_call(self->linear1, y);
-            y = rg_call(self->linear2, rg_call(self->dropout, y ? self->activation(y) : NULL));
+            y = rg_call(self->linear2, rg_call(self->dropout, y ? self->o.activation(y) : NULL));
         }
         x = rg_add(x, rg_call(part ? self->dropout2 : self->dropout1, y));
-        if (!self->norm_first) x = rg_call(norm, x);
+        if (!self->o.norm_first) x = rg_call(norm, x);
     }
     return x ? rg_escape(x) : NULL;
 }
@@ -31,8 +31,7 @@ static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
 static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer", .forward = encoder_layer_forward };
 
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead, rg_transformer_options o) {
-    rg_transformer_encoder_layer *self = RG_MODULE(rg_transformer_encoder_layer, &encoder_layer_class, .activation = o.activation,
-                                                   .norm_first = o.norm_first);
+    rg_transformer_encoder_layer *self = RG_MODULE(rg_transformer_encoder_layer, &encoder_layer_class, .o = o);
     RG_CHILD(self, self_attn, rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias, .batch_first = o.batch_first));
     RG_CHILD(self, linear1, rg_nn_linear(d_model, o.dim_feedforward, .bias = o.bias));
     RG_CHILD(self, dropout, rg_nn_dropout(o.dropout));

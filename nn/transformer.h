@@ -18,23 +18,19 @@ rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t 
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);           /* the softmax alone */
 
 /* torch.nn.MultiheadAttention. rg_call(m, x) is the output of x with itself. */
+typedef struct rg_multihead_attention_options {
+    double  dropout RG_DEFAULT(0);
+    bool    bias RG_DEFAULT(true), add_bias_kv RG_DEFAULT(false), add_zero_attn RG_DEFAULT(false);
+    int64_t kdim RG_DEFAULT(0), vdim RG_DEFAULT(0);         /* 0: embed_dim */
+    bool    batch_first RG_DEFAULT(false);                  /* (N, L, E) in place of (L, N, E) */
+} rg_multihead_attention_options;
 typedef struct rg_multihead_attention {
     rg_module  base;
     rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight, *in_proj_bias, *bias_k, *bias_v;
     rg_linear_module *out_proj;
     int64_t    embed_dim, num_heads;
-    double     dropout;
-    bool       add_zero_attn, batch_first;
+    rg_multihead_attention_options o;
 } rg_multihead_attention;
-typedef struct rg_multihead_attention_options {
-    double  dropout       RG_DEFAULT(0);
-    bool    bias          RG_DEFAULT(true);
-    bool    add_bias_kv   RG_DEFAULT(false);
-    bool    add_zero_attn RG_DEFAULT(false);
-    int64_t kdim          RG_DEFAULT(0);                /* 0: embed_dim */
-    int64_t vdim          RG_DEFAULT(0);
-    bool    batch_first   RG_DEFAULT(false);            /* (N, L, E) in place of (L, N, E) */
-} rg_multihead_attention_options;
 rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads, rg_multihead_attention_options o);
 #define rg_nn_multihead_attention(embed_dim, num_heads, ...) rg_nn_multihead_attention_with(embed_dim, num_heads, \
     RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
@@ -59,31 +55,28 @@ rg_tensor *rg_generate_square_subsequent_mask(int64_t n);                   /* -
  * Learned and sinusoidal positions are added to x; rotary ones turn it: with halves
  * x = (a, b), (a cos - b sin, b cos + a sin), as Hugging Face's LLaMA has it. Angles are
  * position / base^(2i/dim). */
-typedef struct rg_positions { rg_module base; rg_tensor *weight, *pe, *cos, *sin; } rg_positions;
+typedef struct rg_positions { rg_module base; rg_tensor *weight, *cos, *sin; } rg_positions;
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);        /* drawn as Embedding's weight */
-rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);     /* pe: sin and cos in turn */
+rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);     /* sin and cos in turn */
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
 rg_tensor    *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);   /* rg_call: from 0 */
 
 /* ---- transformer.c: torch.nn.TransformerEncoderLayer -------------------------------------- */
+typedef struct rg_transformer_options {
+    int64_t dim_feedforward RG_DEFAULT(2048);
+    double  dropout RG_DEFAULT(0.1);
+    rg_tensor *(*activation)(rg_tensor *x) RG_DEFAULT(rg_relu);         /* or rg_gelu, or another */
+    double  layer_norm_eps RG_DEFAULT(1e-5);
+    bool    batch_first RG_DEFAULT(false), norm_first RG_DEFAULT(false), bias RG_DEFAULT(true);
+} rg_transformer_options;                                   /* norm_first: x + f(norm(x)) in place of norm(x + f(x)) */
 typedef struct rg_transformer_encoder_layer {
     rg_module               base;
     rg_multihead_attention *self_attn;
     rg_linear_module       *linear1, *linear2;
     rg_plain_module        *dropout, *dropout1, *dropout2;
     rg_norm_module         *norm1, *norm2;
-    rg_tensor            *(*activation)(rg_tensor *x);
-    bool                    norm_first;
+    rg_transformer_options  o;
 } rg_transformer_encoder_layer;
-typedef struct rg_transformer_options {
-    int64_t dim_feedforward              RG_DEFAULT(2048);
-    double  dropout                      RG_DEFAULT(0.1);
-    rg_tensor *(*activation)(rg_tensor *x) RG_DEFAULT(rg_relu);     /* or rg_gelu, or another */
-    double  layer_norm_eps               RG_DEFAULT(1e-5);
-    bool    batch_first                  RG_DEFAULT(false);
-    bool    norm_first                   RG_DEFAULT(false);         /* x + f(norm(x)) in place of norm(x + f(x)) */
-    bool    bias                         RG_DEFAULT(true);
-} rg_transformer_options;
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead, rg_transformer_options o);
 #define rg_nn_transformer_encoder_layer(d_model, nhead, ...) rg_nn_transformer_encoder_layer_with(d_model, nhead, \
     RG_KEYWORDS(rg_transformer_options, (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, .layer_norm_eps = 1e-5, \
@@ -100,13 +93,10 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
 /* ---- gpt.c: GPT of nanoGPT's shape, names and first weights --------------------------------
  * rg_call(m, idx) gives the logits after the last of idx (batch, length), as nanoGPT does. */
 typedef struct rg_gpt_options {
-    int64_t block_size RG_DEFAULT(1024);                /* the longest sequence */
-    int64_t vocab_size RG_DEFAULT(50304);
-    int64_t n_layer    RG_DEFAULT(12);
-    int64_t n_head     RG_DEFAULT(12);
-    int64_t n_embd     RG_DEFAULT(768);
-    double  dropout    RG_DEFAULT(0);
-    bool    bias       RG_DEFAULT(true);
+    int64_t block_size RG_DEFAULT(1024), vocab_size RG_DEFAULT(50304);  /* block_size: the longest sequence */
+    int64_t n_layer RG_DEFAULT(12), n_head RG_DEFAULT(12), n_embd RG_DEFAULT(768);
+    double  dropout RG_DEFAULT(0);
+    bool    bias RG_DEFAULT(true);
 } rg_gpt_options;
 typedef struct rg_gpt {
     rg_module         base;

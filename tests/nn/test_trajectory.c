@@ -18,7 +18,7 @@ static void step(rg_optim *o, rg_tensor *loss, double *to) {
 static void learn_layer(double losses[]) {
     rg_sequential *m = rg_nn_sequential(rg_nn_embedding(20, 3), rg_nn_self_attention(3, 2, 4), rg_nn_linear(4, 20));
     rg_tensor *words = rg_randint(0, 20, 20), *next = rg_roll(words, -1, 0);
-    rg_optim *o = rg_optim_sgd(rg_named_parameters(m), .lr = 0.05);
+    rg_optim *o = rg_optim_sgd(rg_parameters(m), .lr = 0.05);
     RG_FOR (int i = 0; i < STEPS; i++) step(o, rg_cross_entropy(rg_call(m, words), next), &losses[i]);
     rg_optim_free(o);
     rg_module_free(m);
@@ -29,7 +29,7 @@ static void learn_encoder(double losses[]) {
     for (int i = 0; i < 2; i++) layers[i] = rg_nn_transformer_encoder_layer(16, 2, .dim_feedforward = 32, .dropout = 0.1, .batch_first = true);
     rg_sequential *m = rg_nn_sequential(layers[0], layers[1]);
     rg_tensor *x = rg_randn(4, 8, 16), *y = rg_randn(4, 8, 16);
-    rg_optim *o = rg_optim_adam(rg_named_parameters(m), .lr = 1e-3);
+    rg_optim *o = rg_optim_adam(rg_parameters(m), .lr = 1e-3);
     RG_FOR (int i = 0; i < STEPS; i++) step(o, rg_mse_loss(rg_call(m, x), y), &losses[i]);
     rg_optim_free(o);
     rg_module_free(m);
