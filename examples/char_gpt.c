@@ -90,11 +90,12 @@ int main(int argc, char *argv[]) {
     if (!begin) refuse("--prompt: %s", rg_error());
     free(text);
     make_folder(out);
-    rg_on_error(stop_on_error);
 
     rg_manual_seed((uint64_t)seed);
     rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers, .n_head = heads,
                               .n_embd = dim, .dropout = dropout);
+    if (!model) refuse("%s", rg_error());
+    rg_on_error(stop_on_error);
     rg_optim *optimizer = make_optimizer(model);
     printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path, (long long)rg_numel(data),
            (long long)vocabulary->n, (long long)rg_num_parameters(model));
