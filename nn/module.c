@@ -16,21 +16,16 @@ typedef struct {
 } entry;
 #define EACH_ENTRY(e, m) entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; e < e##_end; e++
 
-typedef struct module_hook {
-    struct module_hook *next;
-    int              id;
-    bool             before;            /* forward */
-    rg_forward_hook *function;
-    void            *context;
-} module_hook;
+typedef struct module_hook { bool before; rg_forward_hook *function; void *context; } module_hook;     /* NULL: removed */
 
 typedef struct rg_registry {            /* behind the module's struct */
     size_t       bytes;                 /* of both */
-    int          parents, n_hooks;      /* n_hooks: ever; the next one's id */
+    int          parents;
     rg_module   *parent;                /* the first of them, while it lives */
     entry       *entries;
     size_t       n, room;
-    module_hook *hooks;
+    module_hook *hooks;                 /* a hook's id is its place */
+    size_t       n_hooks, hook_room;
 } rg_registry;
 
 /* ---- making ---------------------------------------------------------------------- */
@@ -48,9 +43,8 @@ void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields
 
 void *rg_module_ready(void *module) {
     rg_module *m = module;
-    if (!m || !m->failed) return m;
-    rg_module_free(m);
-    return NULL;
+    if (m && m->failed) rg_module_free(m), m = NULL;
+    return m;
 }
 
 void rg_module_free(void *module) {
@@ -66,7 +60,7 @@ void rg_module_free(void *module) {
         } else rg_drop((rg_tensor *)v);
     }
     if (m->cls->destroy) m->cls->destroy(m);
-    while (r->hooks) rg_remove_forward_hook(m, r->hooks->id);
+    rg_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
     rg_free(r->entries, r->room * sizeof(entry), RG_MEM_OTHER);
     rg_free(m, r->bytes, RG_MEM_OTHER);
 }
@@ -80,22 +74,20 @@ static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
     return true;
 }
 
-/* The value goes to the place only if all is well. */
+/* The value, a tensor taken from its scope, goes to the place only if all is well. */
 static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
-    rg_registry *r = m->registry;
-    m->failed |= !value || !may_enter(m, kind, name) || !rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
-    if (m->failed) return NULL;
+    if (kind != CHILD && value != RG_NONE) value = rg_keep(value);
+    rg_registry *r = m ? m->registry : NULL;
+    bool ok = m && value && may_enter(m, kind, name) && rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
+    if (m) m->failed |= !ok;
+    if (!ok || m->failed) {
+        if (kind != CHILD) rg_drop(value);
+        return NULL;
+    }
     entry *e = &r->entries[r->n++];
     *e = (entry){ .kind = kind, .place = place };
     strcpy(e->name, name);
     *place = value;
-    return e;
-}
-
-static entry *enter_tensor(rg_module *m, entry_kind kind, const char *name, rg_tensor **place, rg_tensor *value) {
-    if (!rg_is_none(value)) value = rg_keep(value);
-    entry *e = m ? enter(m, kind, name, (void **)place, value) : NULL;
-    if (!e) rg_drop(value);
     return e;
 }
 
@@ -105,11 +97,11 @@ bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg
         value = rg_requires_grad_(value, true);
         if (value && !*rg_name(value)) value = rg_set_name(value, name);
     }
-    return enter_tensor(m, PARAMETER, name, place, value);
+    return enter(m, PARAMETER, name, (void **)place, value);
 }
 
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value, rg_buffer_options o) {
-    entry *e = enter_tensor(m, BUFFER, name, place, value);
+    entry *e = enter(m, BUFFER, name, (void **)place, value);
     if (e) e->transient = !o.persistent;
     return e;
 }
@@ -125,7 +117,7 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
     if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
     bool circle = m && child && leads_to(child, m);
     if (circle) rg_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
-    if (!m || m->failed || !enter(m, CHILD, name, (void **)place, circle ? NULL : child)) {
+    if (!enter(m, CHILD, name, (void **)place, circle ? NULL : child)) {
         if (!circle) rg_module_free(child);
         return false;
     }
@@ -214,13 +206,6 @@ static size_t module_path(rg_module *m, char *text, size_t room) {
     return RG_MIN(room - 1, at + (size_t)snprintf(text + at, room - at, "%s%s", at ? "." : "", name));
 }
 
-/* The hook after the one with that id. Looked for by ids: a hook may remove hooks. */
-static module_hook *hook_after(const rg_module *m, int id, bool before) {
-    module_hook *h = m->registry->hooks;
-    while (h && (h->id <= id || h->before != before)) h = h->next;
-    return h;
-}
-
 static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
     const rg_module_class *c = m->cls;
     if (n == 1 && c->forward) return c->forward(m, x[0]);
@@ -233,12 +218,11 @@ static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
                    most - n > 1 ? "s" : "");
 }
 
-/* What a hook returns takes the place of *it: the first input, or the result. */
+/* What a hook returns takes the place of *it: the first input, or the result. It may add and remove hooks. */
 static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **it) {
-    const module_hook *h;
-    for (int id = -1; *it && (h = hook_after(m, id, before));) {
-        id = h->id;
-        rg_tensor *other = h->function(m, in, before ? RG_NONE : *it, h->context);
+    for (size_t i = 0; i < m->registry->n_hooks && *it; i++) {
+        module_hook h = m->registry->hooks[i];
+        rg_tensor *other = h.function && h.before == before ? h.function(m, in, before ? RG_NONE : *it, h.context) : RG_NONE;
         if (other != RG_NONE) *it = other;
     }
 }
@@ -251,7 +235,7 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
     const char *outside = rg_inside;
     char path[128];
     rg_tensor *x[3];
-    bool hooked = m->registry->hooks && in.n > 0 && in.n <= RG_COUNT(x);
+    bool hooked = m->registry->n_hooks && in.n > 0 && in.n <= RG_COUNT(x);
     if (RG_UNLIKELY(rg_is_anomaly_enabled())) {
         size_t at = module_path(m, path, sizeof path);
         snprintf(path + at, sizeof path - at, at ? " (%s)" : "%s", m->cls->name);
@@ -269,24 +253,21 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
 }
 
 static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *context) {
-    module_hook *h = m && hook ? rg_alloc(sizeof *h, RG_MEM_OTHER) : NULL, **end;
-    if (!h) return -1;
-    for (end = &m->registry->hooks; *end;) end = &(*end)->next;
-    *end = h;
-    *h = (module_hook){ NULL, m->registry->n_hooks++, before, hook, context };
-    return h->id;
+    rg_registry *r = m ? m->registry : NULL;
+    if (!r || !hook || !rg_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks)) return -1;
+    r->hooks[r->n_hooks] = (module_hook){ before, hook, context };
+    return (int)r->n_hooks++;
 }
 
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, false, hook, context); }
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, true, hook, context); }
 
 bool rg_remove_forward_hook(rg_module *m, int id) {
-    module_hook **h = m ? &m->registry->hooks : NULL;
-    while (h && *h && (*h)->id != id) h = &(*h)->next;
-    if (!h || !*h) return rg_fail(RG_VALUE_ERROR, "remove_forward_hook", "the module has no hook %d", id);
-    module_hook *gone = *h;
-    *h = gone->next;
-    rg_free(gone, sizeof *gone, RG_MEM_OTHER);
+    rg_registry *r = m ? m->registry : NULL;
+    RG_REFUSE_AS(RG_VALUE_ERROR, !r || id < 0 || (size_t)id >= r->n_hooks || !r->hooks[id].function, "remove_forward_hook",
+                 "the module has no hook %d", id);
+    r->hooks[id].function = NULL;
+    while (r->n_hooks && !r->hooks[r->n_hooks - 1].function) r->n_hooks--;
     return true;
 }
 
