@@ -8,7 +8,6 @@
 /* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q with
  *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept. --------------------------------------- */
 struct attention_attr { k_attention how; };
-
 static bool attention_shape(rg_call *c) {
     rg_copy_shape(c->out[0], c->in[0]);
     c->out[0]->size[3] = c->in[2]->size[3];

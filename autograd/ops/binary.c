@@ -34,7 +34,6 @@ SUB(sub_, RG_APPLY_)
 
 /* ---- add_alpha: a + alpha b; gb = alpha g. sub_alpha is the same with -alpha ----------------- */
 struct add_alpha_attr { const char *node; double alpha; int64_t integer; rg_dtype dtype; };    /* dtype: of alpha */
-
 static bool add_alpha_forward(rg_call *c) {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
     rg_dtype result = c->in[0]->dtype;

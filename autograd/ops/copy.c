@@ -7,7 +7,6 @@
 
 /* ---- to: another dtype ------------------------------------------------------------ */
 struct to_attr { const char *node; rg_dtype dtype; };    /* node: torch's name, if it isn't this op's */
-
 static bool to_shape(rg_call *c) { return c->out[0]->dtype = RG_ATTR(c, to)->dtype, rg_shape_same(c); }
 static bool to_forward(rg_call *c) { return rg_copy_elements(c->out[0], c->in[0]), true; }
 RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
@@ -134,7 +133,6 @@ rg_tensor *rg_cat(rg_list tensors, int dim) {
 
 /* ---- stack: one after the other along a new dim -------------------------------------------------- */
 struct stack_attr { int dim; };
-
 static bool stack_shape(rg_call *c) {
     rg_tensor *y = c->out[0];
     int dim = RG_ATTR(c, stack)->dim;
@@ -188,7 +186,6 @@ rg_tensor *rg_vstack(rg_list tensors) { return cat_at_least("vstack", tensors, 2
 
 /* ---- repeat: x over and over, so often along each dim; the gradient is summed over that ------------- */
 struct repeat_attr { rg_dims times; };
-
 static bool repeat_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
     rg_dims shape = RG_ATTR(c, repeat)->times;
@@ -255,7 +252,6 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
 
 /* ---- flip: backwards along some dims ------------------------------------------------------------- */
 struct flip_attr { uint32_t dims; };
-
 static bool flip_forward(rg_call *c) {
     rg_tensor x = *c->in[0];
     for (int d = 0; d < x.ndim && x.numel; d++) {
@@ -283,7 +279,6 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims -------------------------------------------- */
 struct roll_attr { bool flat; int64_t shift[RG_MAX_DIMS]; };        /* in [0, n); flat: of the flattened tensor */
-
 static bool roll_forward(rg_call *c) {
     const struct roll_attr *a = RG_ATTR(c, roll);
     rg_tensor y = *c->out[0], *whole = a->flat ? rg_contiguous_copy(c->in[0], (rg_dtype)y.dtype) : c->in[0];
@@ -343,7 +338,6 @@ rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim) { return rg_roll_dims(x
 
 /* ---- tril, triu: what is on one side of a diagonal, zeros on the other ------------------------------- */
 struct tril_attr { int64_t diagonal; };
-
 static bool tril_shape(rg_call *c) {
     RG_REFUSE(c->in[0]->ndim < 2, c->op->name, "%s: input tensor must have at least 2 dimensions",
               c->op->name);

@@ -85,15 +85,12 @@ static bool argmax_shape(rg_call *c) {
 }
 
 static bool argmax_run(rg_tensor *y, rg_tensor *x, const struct reduce_attr *a, bool smallest) {
-    rg_tensor *values = rg_new_like(y, x->dtype);
-    if (values && (x = rg_contiguous_copy(x, x->dtype))) {
-        rg_tensor flat = *x;
-        if (a->dims == RG_UNNAMED) flat.ndim = 1, flat.size[0] = x->numel, flat.stride[0] = 1;
-        k_max_dim(values, y, &flat, extreme_dim(a), smallest);
-        rg_release(x);
-    }
-    rg_release(values);
-    return values && x;
+    RG_SCOPE();
+    rg_tensor *values = rg_own(rg_new_like(y, x->dtype));
+    if (!values || !(x = rg_own(rg_contiguous_copy(x, x->dtype)))) return false;
+    rg_tensor flat = *x;
+    if (a->dims == RG_UNNAMED) flat.ndim = 1, flat.size[0] = x->numel, flat.stride[0] = 1;
+    return k_max_dim(values, y, &flat, extreme_dim(a), smallest), true;
 }
 
 static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims, bool keepdim) {

@@ -286,7 +286,6 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
 /* ---- embedding: the rows of a table ----------------------------------------------------------------------
  * The gradient is added to the rows, in order; the one at padding_idx gets none. */
 struct embedding_attr { int64_t padding_idx; };         /* negative: none */
-
 static bool embedding_shape(rg_call *c) {
     const rg_tensor *index = c->in[0], *weight = c->in[1];
     rg_tensor *y = c->out[0];

@@ -29,7 +29,6 @@ static rg_tensor *loss_reduce(rg_tensor *each, rg_reduction how) {
  *      -weight (t ln x + (1 - t) ln(1 - x)), logarithms at least -100;  the same of sigmoid(x), t counting pos_weight times.
  *      Each is written as its slope by x, from which gx = g weight slope, over n for the mean. ---------------------------- */
 struct loss_attr { rg_reduction reduction; double c; };         /* c: beta, delta, or the least denominator */
-
 static k_loss_kind loss_kind(const rg_op *op) {
     return RG_IS(op, mse_loss) ? K_MSE : RG_IS(op, smooth_l1_loss) ? K_SMOOTH_L1 : RG_IS(op, huber_loss) ? K_HUBER
            : RG_IS(op, binary_cross_entropy) ? K_BCE : K_BCE_LOGITS;
@@ -264,7 +263,6 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
 /* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean is over the sum of the
  *      weights. gx = -weight[t] g at t, 0 elsewhere --------------------------------------------------------------- */
 struct nll_loss_attr { const char *node; int64_t classes, inner, ignore; rg_reduction reduction; };
-
 static bool nll_loss_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1) rg_copy_shape(c->out[0], c->in[1]);
     return true;

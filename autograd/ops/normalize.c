@@ -12,7 +12,6 @@
 
 /* x is batch rows for each group; a row is `channels` weights, each for `per` elements. */
 struct norm_attr { int64_t batch, groups, channels, per; double eps; };
-
 static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a) {
     return (k_norm_rows){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
                      .centred = !RG_IS(op, rms_norm) };
@@ -152,8 +151,8 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
 static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     RG_REFUSE_DTYPE(!rg_is_float(x->dtype), op, kernel, x->dtype);
     if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
-                                                                        : "all inputs must share same datatype.");
+    return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32
+                   ? "expect parameter to have scalar type of Float" : "all inputs must share same datatype.");
 }
 
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps) {
@@ -191,9 +190,9 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
         const rg_tensor *t = i ? bias : weight;
         const char *name = i ? "bias" : "weight";
         if (rg_is_none(t) || (t->ndim == 1 && t->size[0] == channels)) continue;
-        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and "
-                          "input of shape %s", name, name,                 /* the weight's shape for the bias, too: as torch */
-                          rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));
+        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected %s to be a vector of size equal to the number of "
+                       "channels in input, but got %s of shape %s and input of shape %s", name, name,
+                       rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));   /* as torch: of either */
     }
     return norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias) ? RG_APPLY(group_norm, &a, x, weight, bias) : NULL;
 }

@@ -222,7 +222,6 @@ PRODUCT(bmm, "BmmBackward0", MATMUL_BMM, if (!bmm_check("bmm", a, b)) return NUL
 
 /* ---- addmm, baddbmm: y = beta c + alpha a b; gc = beta g, ga = alpha g b^T, gb = alpha a^T g ----- */
 struct addmm_attr { const char *node; double beta, alpha; bool batched; };
-
 static bool addmm_same_dtype(const char *op, const rg_tensor *c, const rg_tensor *a, const rg_tensor *b) {
     const char *const name[] = { rg_scalar_name(c->dtype), rg_scalar_name(a->dtype), rg_scalar_name(b->dtype) };
     RG_REFUSE(c->dtype != b->dtype, op, "self and mat2 must have the same dtype, but got %s and %s", name[0], name[2]);
@@ -280,7 +279,6 @@ ADDMM(baddbmm, "BaddbmmBackward0", true)
 
 /* ---- linear: y = x w^T + bias; gx = g w, gw = g^T x, gbias = g, summed over all but the last dim ----- */
 struct linear_attr { const char *node; };
-
 static bool linear_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *w = c->in[1], *bias = c->in[2];
     rg_dims rows = { 2, { product_vectors(x, x->ndim - 1), w->size[0] } };

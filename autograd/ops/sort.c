@@ -6,7 +6,6 @@
 
 /* ---- sort, topk: the gradient goes where the value came from ------------------------------- */
 struct sort_attr { int dim; bool descending, sorted; int64_t k; };
-
 static bool sort_shape(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
     rg_shape_same(c);
@@ -62,38 +61,32 @@ rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool s
 /* ---- unique: the distinct values in order, for each element its value's number, and how often
  * each occurs. These rows make their outputs themselves: how large they are is what they find. */
 struct unique_attr { int dim; };        /* -1: elements; else slices along dim */
-
 static bool unique_make(rg_call *c) {
-    rg_tensor *x = c->in[0], **y = c->out, *first = NULL, *flat = NULL;
+    rg_tensor *x = c->in[0], **y = c->out, *first, *flat;
     int dim = RG_ATTR(c, unique)->dim;
     int64_t n = dim < 0 ? x->numel : x->size[dim];
-    size_t room = 2 * (size_t)n * sizeof(int64_t);
+    RG_SCOPE();
     y[1]->dtype = y[2]->dtype = RG_INT64;
     if (dim < 0) rg_copy_shape(y[1], x);
     else y[1]->ndim = 1, y[1]->size[0] = n;
-    int64_t *order = rg_allocate(y[1]) ? rg_alloc(room, RG_MEM_OTHER) : NULL;   /* first y[1]: n may be absurd */
+    if (!rg_allocate(y[1])) return false;               /* first of all: n may be absurd */
+    int64_t *order = (void *)rg_own_string(2 * (size_t)n * sizeof *order);
     if (!order) return false;
     int64_t *group = order + n, groups = k_unique(x, dim, order, group);
     y[2]->ndim = 1, y[2]->size[0] = groups;
     rg_copy_shape(y[0], dim < 0 ? y[2] : x);
     if (dim >= 0) y[0]->size[dim] = groups;
-    bool ok = groups >= 0 && rg_allocate(y[0]) && rg_allocate(y[2]) && (first = rg_new_like(y[2], RG_INT64))
-              && (dim >= 0 || (flat = rg_contiguous_copy(x, x->dtype)));
-    if (ok) {
-        int64_t *inverse = (int64_t *)y[1]->data, *count = (int64_t *)y[2]->data;
-        rg_tensor from = dim < 0 ? *flat : *x;
-        if (dim < 0) from.ndim = 1, from.size[0] = n, from.stride[0] = 1;
-        rg_fill_zero(y[2]);
-        for (int64_t i = 0; i < n; i++) {
-            inverse[order[i]] = group[i];
-            if (count[group[i]]++ == 0) ((int64_t *)first->data)[group[i]] = order[i];
-        }
-        k_index_slices(K_GET, y[0], &from, RG_MAX(dim, 0), first);
+    if (groups < 0 || !rg_allocate(y[0]) || !rg_allocate(y[2]) || !(first = rg_own(rg_new_like(y[2], RG_INT64)))
+        || !(flat = dim < 0 ? rg_own(rg_contiguous_copy(x, x->dtype)) : x)) return false;
+    int64_t *inverse = (int64_t *)y[1]->data, *count = (int64_t *)y[2]->data;
+    rg_tensor from = *flat;
+    if (dim < 0) from.ndim = 1, from.size[0] = n, from.stride[0] = 1;
+    rg_fill_zero(y[2]);
+    for (int64_t i = 0; i < n; i++) {
+        inverse[order[i]] = group[i];
+        if (count[group[i]]++ == 0) ((int64_t *)first->data)[group[i]] = order[i];
     }
-    rg_release(first);
-    rg_release(flat);
-    rg_free(order, room, RG_MEM_OTHER);
-    return ok;
+    return k_index_slices(K_GET, y[0], &from, RG_MAX(dim, 0), first), true;
 }
 
 #define UNIQUE_ROW(torch_name)                                                                  \
@@ -150,7 +143,6 @@ rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
 /* ---- searchsorted: where in a sorted row each value would go ------------------------------------- */
 struct searchsorted_attr { bool right; };
-
 static bool searchsorted_shape(rg_call *c) {
     const rg_tensor *sorted = c->in[0], *values = c->in[1];
     char a[192], b[192];
@@ -173,11 +165,10 @@ static bool searchsorted_shape(rg_call *c) {
 }
 
 static bool searchsorted_forward(rg_call *c) {
-    rg_tensor *sorted = rg_contiguous_copy(c->in[0], c->in[0]->dtype);
-    rg_tensor *values = rg_contiguous_copy(c->in[1], c->in[1]->dtype);
+    RG_SCOPE();
+    rg_tensor *sorted = rg_own(rg_contiguous_copy(c->in[0], c->in[0]->dtype));
+    rg_tensor *values = rg_own(rg_contiguous_copy(c->in[1], c->in[1]->dtype));
     if (sorted && values) k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
-    rg_release(sorted);
-    rg_release(values);
     return sorted && values;
 }
 RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2, .typing = RG_PROMOTED,

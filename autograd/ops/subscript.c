@@ -434,7 +434,6 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
 
 /* ---- x[items] = value; gx = g with zeros there, gvalue = g[items] ----------------------------------- */
 struct set_item_attr { struct index_attr at; int n_steps; rg_part step[MAX_STEPS]; };
-
 static bool set_item_forward(rg_call *c) {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
     if (c->out[0] != c->in[0]) rg_copy_elements(c->out[0], c->in[0]);

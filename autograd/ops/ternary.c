@@ -140,7 +140,6 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("cl
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------------------------------ */
 struct lerp_attr { const char *node, *cpu; };           /* torch's, for whether the weight is a number */
-
 static bool lerp_shape(rg_call *c) {
     RG_REFUSE_DTYPE(!rg_is_float(c->in[0]->dtype), "lerp", RG_ATTR(c, lerp)->cpu, c->in[0]->dtype);
     return rg_shape_broadcast(c);
@@ -207,7 +206,6 @@ ADDC_FUNCTION(addcdiv_, addcdiv, RG_APPLY_, addcdiv_allows("addcdiv_", x, a, b))
 
 /* ---- replace: source, in the shape and dtype of x: what copy_ and fill_ write; gx = 0 ------------------------------------ */
 struct replace_attr { const char *node; };
-
 static bool replace_shape(rg_call *c) {
     if (!rg_shape_broadcast(c)) return false;
     if (rg_same_shape(c->out[0], c->in[0])) return true;

@@ -47,7 +47,6 @@ INPLACE_1(square)
 
 /* ---- round_decimals: to a number of decimals, which may be negative ---------------------- */
 struct round_decimals_attr { int decimals; };
-
 static bool round_decimals_shape(rg_call *c) {
     return elementwise_takes(c, RG_FLOAT32, RG_ATTR(c, round_decimals)->decimals ? "round_cpu" : "round_vml_cpu");
 }

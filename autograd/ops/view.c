@@ -15,7 +15,6 @@ RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, 
 
 /* ---- expand: dims of size 1 become larger, with stride 0 -------------------------------- */
 struct expand_attr { rg_dims shape; };
-
 bool rg_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     int shift = shape.n - x->ndim;
     RG_REFUSE(shift < 0, op, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be "
@@ -363,7 +362,6 @@ rg_list rg_unbind(rg_tensor *x, int dim) {
 
 /* ---- permute, transpose, t: dim d of y is dim dims[d] of x ------------------------------------ */
 struct permute_attr { rg_dims dims; };
-
 static bool permute_view(rg_call *c) {
     const rg_dims *dims = &RG_ATTR(c, permute)->dims;
     rg_view_begin(c);
@@ -471,7 +469,6 @@ rg_tensor *rg_movedim(rg_tensor *x, int source, int destination) {
 
 /* ---- squeeze: without dims of size 1 ---------------------------------------------------------- */
 struct squeeze_attr { const char *node; uint32_t dims; };
-
 static bool squeeze_view(rg_call *c) {
     rg_view_begin(c);
     rg_tensor *y = c->out[0], *x = c->in[0];
