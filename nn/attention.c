@@ -159,13 +159,16 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg
     return y && weights ? (rg_attended){ rg_escape(y), rg_escape(weights) } : failed;
 }
 
-static rg_tensor *mha_forward(rg_module *m, rg_tensor *x) {
-    return rg_multihead_attention_forward((rg_multihead_attention *)m, x, x, x, .need_weights = false).output;
+static rg_tensor *mha_forward3(rg_module *m, rg_tensor *q, rg_tensor *k, rg_tensor *v) {
+    return rg_multihead_attention_forward((rg_multihead_attention *)m, q, k, v, .need_weights = false).output;
 }
+
+static rg_tensor *mha_forward(rg_module *m, rg_tensor *x) { return mha_forward3(m, x, x, x); }
 
 /* ---- its constructor --------------------------------------------------------------------- */
 
-static const rg_module_class mha_class = { .name = "MultiheadAttention", .forward = mha_forward };
+static const rg_module_class mha_class = { .name = "MultiheadAttention", .forward = mha_forward, .forward3 = mha_forward3 };
+extern const rg_module_class rg_out_proj_class;         /* linear.c */
 
 rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t heads, rg_multihead_attention_options o) {
     RG_SCOPE();
@@ -176,6 +179,7 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
     int64_t k = o.kdim ? o.kdim : embed, v = o.vdim ? o.vdim : embed, three = embed < INT64_MAX / 3 ? 3 * embed : INT64_MAX;
     bool packed = k == embed && v == embed;
     RG_CHILD(self, out_proj, rg_nn_linear(embed, embed, .bias = o.bias));   /* torch draws it first */
+    if (self && self->out_proj) self->out_proj->base.cls = &rg_out_proj_class;
     if (self && self->out_proj && o.bias) rg_nn_init_zeros_(self->out_proj->bias);
     RG_PARAMETER(self, in_proj_weight, packed ? rg_nn_init_xavier_uniform_(rg_empty(three, embed), 1) : RG_NONE);
     RG_PARAMETER(self, q_proj_weight, packed ? RG_NONE : rg_nn_init_xavier_uniform_(rg_empty(embed, embed), 1));

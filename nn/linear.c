@@ -22,6 +22,10 @@ static const rg_module_class linear_module_class = {
     .name = "Linear", .forward = linear_module_forward, .extra_repr = linear_module_repr,
 };
 
+const rg_module_class rg_out_proj_class = {             /* what torch calls the one in MultiheadAttention */
+    .name = "NonDynamicallyQuantizableLinear", .forward = linear_module_forward, .extra_repr = linear_module_repr,
+};
+
 /* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
 rg_linear_module *rg_nn_linear_with(int64_t in, int64_t out, rg_linear_options o) {
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;

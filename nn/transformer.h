@@ -17,7 +17,7 @@ typedef struct rg_self_attention { rg_module base; rg_tensor *w_query, *w_key, *
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);           /* the softmax alone */
 
-/* torch.nn.MultiheadAttention. rg_call(m, x) is the output of x with itself. */
+/* torch.nn.MultiheadAttention. rg_call(m, query, key, value) is the output alone, rg_call(m, x) that of x with itself. */
 typedef struct rg_multihead_attention_options {
     double  dropout RG_DEFAULT(0);
     bool    bias RG_DEFAULT(true), add_bias_kv RG_DEFAULT(false), add_zero_attn RG_DEFAULT(false);

@@ -139,8 +139,20 @@ static void modules() {
     rg_module_free(loss);
 }
 
+static void transformers() {
+    RG_SCOPE();
+    rg_multihead_attention *attention = rg_nn_multihead_attention(4, 2, .batch_first = true);
+    rg_attended a = rg_multihead_attention_forward(attention, rg_ones(1, 3, 4), rg_ones(1, 5, 4), rg_ones(1, 5, 4), .need_weights = true);
+    CHECK(rg_numel(a.output) == 12 && rg_numel(a.weights) == 15);
+    rg_transformer_encoder_layer *layer = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8, .activation = rg_gelu);
+    CHECK(rg_numel(rg_transformer_encoder_layer_forward(layer, rg_ones(3, 1, 4), .is_causal = false)) == 12);
+    rg_gpt *gpt = rg_nn_gpt(.block_size = 4, .vocab_size = 7, .n_layer = 1, .n_head = 2, .n_embd = 8);
+    CHECK(rg_numel(rg_gpt_generate(gpt, rg_literal([[1, 2]]), 5, .top_k = 3)) == 7);
+    for (void *m : { (void *)attention, (void *)layer, (void *)gpt }) rg_module_free(m);
+}
+
 int main() {
-    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules }) f();
+    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules, transformers }) f();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

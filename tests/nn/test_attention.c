@@ -125,6 +125,8 @@ START_TEST(test_unbatched) {
     rg_attended a = rg_multihead_attention_forward(m, x, x, x, .key_padding_mask = padding);
     twin_compare("unbatched", RG_FLOAT64, m, 1, &x, 2, (rg_tensor *[]){ a.output, a.weights });
     ck_assert(rg_allclose(rg_call(m, x), rg_multihead_attention_forward(m, x, x, x).output, 1e-12, 1e-12));
+    rg_tensor *k = rg_rand(5, 4), *v = rg_rand(5, 4);
+    ck_assert(rg_allclose(rg_call(m, x, k, v), rg_multihead_attention_forward(m, x, k, v).output, 1e-12, 1e-12));
     rg_module_free(m);
 }
 END_TEST

@@ -46,6 +46,24 @@ START_TEST(test_layers) {
 }
 END_TEST
 
+START_TEST(test_repr) {
+    rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 6);
+    ck_assert_str_eq(rg_module_repr(m), "TransformerEncoderLayer(\n"
+                     "  (self_attn): MultiheadAttention(\n"
+                     "    (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)\n"
+                     "  )\n"
+                     "  (linear1): Linear(in_features=4, out_features=6, bias=True)\n"
+                     "  (dropout): Dropout(p=0.1, inplace=False)\n"
+                     "  (linear2): Linear(in_features=6, out_features=4, bias=True)\n"
+                     "  (norm1): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+                     "  (norm2): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
+                     "  (dropout1): Dropout(p=0.1, inplace=False)\n"
+                     "  (dropout2): Dropout(p=0.1, inplace=False)\n"
+                     ")");
+    rg_module_free(m);
+}
+END_TEST
+
 static rg_tensor *call(rg_tensor *const in[], void *m) { return rg_call(m, in[0]); }
 
 START_TEST(test_second_order) {
@@ -83,4 +101,4 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS(transformer, test_layers, test_second_order, test_bad_arguments, test_out_of_memory)
+RG_TESTS(transformer, test_layers, test_repr, test_second_order, test_bad_arguments, test_out_of_memory)
