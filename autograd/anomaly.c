@@ -18,7 +18,8 @@ typedef struct { int n; void *address[TRACE_DEPTH]; char module[128]; } trace;
 static _Atomic bool anomaly_on;
 
 bool rg_set_detect_anomaly(bool on) {
-    rg_watching = on;
+    if (on) atomic_fetch_or(&rg_watching, RG_WATCH_VALUES);
+    else atomic_fetch_and(&rg_watching, ~RG_WATCH_VALUES);
     return atomic_exchange(&anomaly_on, on);
 }
 

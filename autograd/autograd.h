@@ -90,6 +90,11 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
 bool rg_set_detect_anomaly(bool on);                    /* returns what it was */
 bool rg_is_anomaly_enabled(void);
 
+/* What each op costs: calls, time, bytes, floating point operations. REGARD_PROFILE=1 in the environment prints the
+ * table when the program ends; REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing. */
+bool        rg_set_profiling(bool on);                  /* returns what it was */
+const char *rg_profile_table(void);                     /* so far; the scope's */
+
 /* ---- looking ----------------------------------------------------------------------
  * The graph behind y in Graphviz's language, with the names of rg_set_name. */
 const char *rg_graph_dot(rg_tensor *y);

@@ -318,7 +318,9 @@ static bool step(run *r, rg_node *n) {
         return rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative is not implemented: %s", n->op->no_grad);
     for (int i = 0; i < n->n_in && i < 24; i++)
         if (is_needed(r, &n->edge[i])) s.wanted |= RG_IN(i);
-    bool ok = true;
+    bool ok = true, timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
+    rg_timing timing;
+    if (timed) rg_timing_begin(&timing);
     if (n->op->fused && !r->create_graph) ok = n->op->fused(&s, fused);
     for (int i = 0; i < n->n_in && ok; i++) {
         if (!is_needed(r, &n->edge[i])) continue;
@@ -345,6 +347,7 @@ static bool step(run *r, rg_node *n) {
         if (RG_UNLIKELY(rg_watching) && !rg_watch_backward(&s, g, i)) ok = false;
         else ok = pass(r, &s, i, g);
     }
+    if (timed && ok) rg_timing_of_step(&timing, &s);
     for (int i = 0; i < RG_MAX_RULES; i++) rg_release(fused[i]);
     return ok;
 }

@@ -95,6 +95,7 @@ struct rg_op {
      * new reference each (rg_new). The rules are its specification. */
     bool      (*fused)(const rg_step *s, rg_tensor *gin[]);
     const char *no_grad;                /* why there is no derivative, if there is none */
+    struct { uint8_t times, input, from_last; } terms;  /* an element is the sum of `times` the size of that dim of in[input] */
     bool        inplace;                /* element by element: forward may write over in[0] */
     const rg_sample *samples;           /* up to one with .inputs == NULL */
 };
@@ -264,10 +265,16 @@ void     rg_node_list_free(rg_node_list *list);
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */
 
 /* anomaly.c and profile.c look on while this is set. */
-extern _Atomic bool rg_watching;
+enum { RG_WATCH_VALUES = 1, RG_WATCH_COST = 2 };
+extern atomic_int rg_watching;
 extern __thread bool rg_in_rule __attribute__((tls_model("initial-exec")));     /* what a rule applies is looked at as its result */
 void rg_trace_free(void *trace);
 bool rg_watch_forward(const rg_call *c, rg_node *n);        /* false: an error stands */
 bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input);
+typedef struct rg_timing { double began, outer; } rg_timing;
+void rg_timing_begin(rg_timing *t);
+void rg_timing_end(const rg_timing *t, const char *name, bool backward, double bytes, double flops);
+void rg_timing_of_call(const rg_timing *t, const rg_call *c);
+void rg_timing_of_step(const rg_timing *t, const rg_step *s);
 
 #endif

@@ -13,7 +13,7 @@ const rg_op *const rg_ops[] = {
 };
 const int rg_n_ops = RG_COUNT(rg_ops);
 
-_Atomic bool rg_watching;
+atomic_int rg_watching;
 
 static __thread struct { bool grad_off; uint64_t clock; rg_node *pending; bool draining; }
     recorder __attribute__((tls_model("initial-exec")));
@@ -366,8 +366,12 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
     if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
     const char *outer = rg_applying;
     rg_applying = op->name;
+    rg_timing timing;
+    bool timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
+    if (timed) rg_timing_begin(&timing);
     bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike) : apply_prepared(&c, attr_size, over);
     rg_applying = outer;
+    if (timed && ok) rg_timing_of_call(&timing, &c);
     out[0] = c.out[0];                                  /* nearly always the only one */
     for (int k = 1; k < c.n_out; k++) out[k] = c.out[k];
     for (int k = 0; k < c.n_out && RG_UNLIKELY(!ok); k++) rg_release(c.out[k]);

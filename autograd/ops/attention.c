@@ -55,7 +55,7 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3))
-RG_OP(attention, RG_WITH(attention), .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size)",
+RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2 }, .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size)",
       .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .optional = RG_IN(3), .typing = RG_PROMOTED,
       RG_MADE(attention), .fused = attention_fused,
       .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q), RG_RULE(ATTENTION_NEEDS, attention_rule_k),

@@ -1,0 +1,135 @@
+/*
+ * profile.c: what each op costs: calls, time without that of the calls inside it,
+ * bytes of the tensors that it reads and makes, floating point operations.
+ * REGARD_PROFILE=1 in the environment prints the table to standard error when the
+ * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
+ * chrome://tracing reads it.
+ */
+#include "op.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct { const char *name; bool backward; long calls; double ns, bytes, flops; } profile_row;
+
+enum { PROFILE_ROWS = 1024 };
+static profile_row profile_rows[PROFILE_ROWS];
+static int profile_n;
+static FILE *profile_trace;
+static double profile_start;
+static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread double profile_inside __attribute__((tls_model("initial-exec")));  /* time of calls inside this one */
+
+static double profile_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+bool rg_set_profiling(bool on) {
+    int before = on ? atomic_fetch_or(&rg_watching, RG_WATCH_COST) : atomic_fetch_and(&rg_watching, ~RG_WATCH_COST);
+    return before & RG_WATCH_COST;
+}
+
+void rg_timing_begin(rg_timing *t) {
+    t->outer = profile_inside;
+    profile_inside = 0;
+    t->began = profile_now();
+}
+
+void rg_timing_end(const rg_timing *t, const char *name, bool backward, double bytes, double flops) {
+    double took = profile_now() - t->began, own = took - profile_inside;
+    int i = 0;
+    profile_inside = t->outer + took;
+    pthread_mutex_lock(&profile_lock);
+    while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward)) i++;
+    if (i == profile_n && i < PROFILE_ROWS) profile_rows[profile_n++] = (profile_row){ name, backward, 0, 0, 0, 0 };
+    if (i < PROFILE_ROWS) {
+        profile_row *r = &profile_rows[i];
+        r->calls++, r->ns += own, r->bytes += bytes, r->flops += flops;
+    }
+    if (profile_trace)
+        fprintf(profile_trace, "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, \"ts\": %.3f, "
+                "\"dur\": %.3f}", ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
+                (unsigned long)pthread_self() >> 12, (t->began - profile_start) / 1e3, took / 1e3);
+    pthread_mutex_unlock(&profile_lock);
+}
+
+/* ---- what an application works on ---------------------------------------------------------- */
+static double profile_bytes(int n, rg_tensor *const t[]) {
+    double bytes = 0;
+    for (int i = 0; i < n; i++)
+        if (t[i] && !rg_is_none(t[i])) bytes += (double)t[i]->numel * (double)rg_sizeof(t[i]->dtype);
+    return bytes;
+}
+
+/* Of one element of the output: a product adds up so many terms. */
+static double profile_flops(const rg_op *op, int ndim, const int64_t *size) {
+    return op->terms.times ? 2.0 * op->terms.times * (double)size[RG_MAX(ndim - op->terms.from_last, 0)] : !op->view;
+}
+
+void rg_timing_of_call(const rg_timing *t, const rg_call *c) {
+    const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : c->out[0], *y = c->out[0];
+    double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
+    rg_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, (double)y->numel * profile_flops(c->op, x->ndim, x->size));
+}
+
+/* Each gradient of a product is as much work as the product. */
+void rg_timing_of_step(const rg_timing *t, const rg_step *s) {
+    const rg_node *n = s->node;
+    const rg_edge *e = &n->edge[s->op->terms.input];
+    const rg_tensor *x = n->n_saved ? n->saved[s->op->terms.input] : NULL;
+    double flops = 0, bytes = profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
+    if (n->n_in && e->node) flops = profile_flops(s->op, e->node->meta[e->output].ndim, e->node->meta[e->output].size);
+    else if (x) flops = profile_flops(s->op, x->ndim, x->size);
+    for (int i = 0; i < n->n_in && i < 24; i++)
+        if (s->wanted >> i & 1) {
+            const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];
+            double size = (double)rg_sizeof(m->dtype);
+            for (int d = 0; d < m->ndim; d++) size *= (double)m->size[d];
+            bytes += size;
+        }
+    flops *= s->g[0] ? (double)s->g[0]->numel * __builtin_popcount(s->wanted) : 0;
+    rg_timing_end(t, s->op->name, true, s->op->view ? 0 : bytes, flops);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+static int profile_by_time(const void *a, const void *b) {
+    double x = ((const profile_row *)a)->ns, y = ((const profile_row *)b)->ns;
+    return (x < y) - (x > y);
+}
+
+const char *rg_profile_table(void) {
+    rg_text text = { 0 };
+    double all = 0;
+    pthread_mutex_lock(&profile_lock);
+    qsort(profile_rows, (size_t)profile_n, sizeof *profile_rows, profile_by_time);
+    for (int i = 0; i < profile_n; i++) all += profile_rows[i].ns;
+    rg_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%", "us a call", "GB/s", "GFLOP/s");
+    for (int i = 0; i < profile_n; i++) {
+        const profile_row *r = &profile_rows[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", r->name, r->backward ? ", backward" : "");
+        rg_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, r->calls, r->ns / 1e6,
+                    all > 0 ? 100 * r->ns / all : 0, r->ns / 1e3 / (double)r->calls, r->bytes / r->ns, r->flops / r->ns);
+    }
+    pthread_mutex_unlock(&profile_lock);
+    return rg_text_own(&text);
+}
+
+__attribute__((constructor)) static void profile_open(void) {
+    const char *want = getenv("REGARD_PROFILE");
+    if (!want || !*want || strcmp(want, "0") == 0) return;
+    if (strcmp(want, "1") && (profile_trace = fopen(want, "w"))) fputs("[\n", profile_trace);
+    profile_start = profile_now();
+    rg_set_profiling(true);
+}
+
+__attribute__((destructor(200))) static void profile_close(void) {
+    if (!getenv("REGARD_PROFILE") || !(rg_watching & RG_WATCH_COST)) return;
+    const char *table = rg_profile_table();
+    if (table) fputs(table, stderr);
+    if (profile_trace) fputs("\n]\n", profile_trace), fclose(profile_trace);
+}
