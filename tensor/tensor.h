@@ -234,6 +234,8 @@ void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread
  * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */
 bool rg_set_num_threads(int n);                      /* false: not positive */
 int  rg_get_num_threads(void);
+const char *rg_product_library(void);                /* who makes large float32 products: "oneDNN", which is
+                                                        used where it is installed, or "regard" */
 
 /* ---- numbers where a tensor is expected ---------------------------------------
  * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a

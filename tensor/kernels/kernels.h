@@ -94,6 +94,12 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tenso
 #define k_addmatmul(y, a, b, alpha, beta) k_matmul_with(y, a, false, b, false, alpha, beta)
 #define k_matmul(y, a, b)                 k_addmatmul(y, a, b, 1, 0)
 
+/* library.c: is there a product library; y = alpha a b + beta y by it, on this thread, of rows that lie so far apart.
+ * turn: 'T', the matrix lies transposed, or 'N'. false: out of memory */
+typedef struct k_library_call { char turn_a, turn_b; int64_t k, a_row, b_row, y_row; float alpha, beta; } k_library_call;
+bool k_library(void);
+bool k_library_product(const k_library_call *c, int64_t m, int64_t n, const float *a, const float *b, float *y);
+
 /* attention.c: y, and with g the gradients gin[], each of which may be NULL; in[]: q, k, v of (batch, heads, n, size); mask of
  * q's dtype or NULL */
 typedef struct k_attention { double scale; bool causal; } k_attention;

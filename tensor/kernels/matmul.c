@@ -124,12 +124,76 @@ rg_tensor k_turned(const rg_tensor *t) {
     return y;
 }
 
-/* Which of `strides` elements further the batch lies whose place in y is at[]. */
+/* How many bytes further the batch lies whose place in y is at[]. */
 static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     for (int d = y_dims - batch_dims, i = 0; i < batch_dims; d++, i++)
         if (t->size[i] != 1) offset += at[d] * t->stride[i];
     return offset * (int64_t)rg_sizeof(t->dtype);
+}
+
+/* Batches of products, whose y are cut into tiles. */
+typedef struct {
+    matmul_sizes     z;
+    const rg_tensor *y, *a, *b;
+    int              ny, na, nb;                        /* dims of batches */
+    int64_t          rows, columns, across, tiles;      /* of a tile; side by side; in all of one y */
+    double           alpha, beta;
+    matmul_product  *product;                           /* with room for each worker, or NULL: in place; */
+    char            *room;
+    size_t           bytes;
+    k_library_call   library;                           /* or by the library, if its y_row isn't 0 */
+    atomic_bool      failed;
+} matmul_plan;
+
+static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
+    matmul_plan *p = plan;
+    int64_t item = (int64_t)rg_sizeof(p->y->dtype);
+    for (int64_t part = begin; part < end; part++) {
+        int64_t batch = part / p->tiles, i = part % p->tiles / p->across * p->rows, j = part % p->across * p->columns, at[RG_MAX_DIMS];
+        for (int d = p->ny - 1; d >= 0; batch /= p->y->size[d--]) at[d] = batch % p->y->size[d];
+        matmul_sizes z = p->z;
+        z.m = RG_MIN(z.m - i, p->rows), z.n = RG_MIN(z.n - j, p->columns);
+        char *y = p->y->data + matmul_offset(p->y, p->ny, p->ny, at) + (i * z.y_row + j * z.y_col) * item;
+        const char *a = p->a->data + matmul_offset(p->a, p->na, p->ny, at) + i * z.a_row * item;
+        const char *b = p->b->data + matmul_offset(p->b, p->nb, p->ny, at) + j * z.b_col * item;
+        if (!p->library.y_row) p->product(&z, y, a, b, p->alpha, p->beta, p->room ? p->room + (size_t)worker * p->bytes : NULL);
+        else if (!k_library_product(&p->library, z.m, z.n, (const float *)a, (const float *)b, (float *)y)) p->failed = true;
+    }
+}
+
+/* Does the library take a matrix of m rows and k columns that lies like this; how? */
+static bool matmul_layout(int64_t m, int64_t k, int64_t row, int64_t col, char *turn, int64_t *apart) {
+    bool plain = (k == 1 || col == 1) && (m == 1 || row >= k);
+    *turn = plain ? 'N' : 'T';
+    *apart = plain ? (m == 1 ? k : row) : k == 1 ? m : col;
+    return plain || ((m == 1 || row == 1) && (k == 1 || col >= m));
+}
+
+/* Where the library is quicker: not for one row, nor for a few thousand steps. */
+static bool matmul_by_library(matmul_plan *p, double steps) {
+    const matmul_sizes *z = &p->z;
+    k_library_call c = { .k = z->k, .y_row = RG_MAX(z->y_row, z->n), .alpha = (float)p->alpha, .beta = (float)p->beta };
+    if (p->y->dtype != RG_FLOAT32 || steps < 0x1p14 || z->m < 2 || z->y_col != 1 || z->y_row < z->n || p->alpha == 0
+        || !matmul_layout(z->m, z->k, z->a_row, z->a_col, &c.turn_a, &c.a_row)
+        || !matmul_layout(z->k, z->n, z->b_row, z->b_col, &c.turn_b, &c.b_row) || !k_library()) return false;
+    p->library = c;
+    return true;
+}
+
+/* Tiles of some 2^23 steps, but not many more than 16, by halving the longer edge, or that of a transposed b, which takes
+ * longest to pack. That a few rows wait for all of b counts as eight more. */
+static void matmul_cut(matmul_plan *p) {
+    double k = (double)p->z.k, all = (double)(p->z.m + 8) * (double)p->z.n * k, limit = RG_MAX(0x1p23, all / 16);
+    p->rows = p->z.m, p->columns = p->z.n;
+    while ((double)(p->rows + 8) * (double)p->columns * k > limit) {
+        bool turned = p->z.b_row == 1 && p->z.b_col != 1;
+        int64_t *edge = p->columns > 192 && (turned || p->columns >= p->rows) ? &p->columns : &p->rows;
+        if (*edge <= 192) break;
+        *edge = (*edge / 2 + 63) / 64 * 64;
+    }
+    p->across = (p->z.n - 1) / p->columns + 1;
+    p->tiles = ((p->z.m - 1) / p->rows + 1) * p->across;
 }
 
 bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
@@ -149,27 +213,25 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tenso
     if (z.n == 1 && z.m > 1) {                          /* a vector on the right: y^T = b^T a^T */
         z = (matmul_sizes){ .m = 1, .n = z.m, .k = z.k, .y_row = z.y_col, .y_col = z.y_row,
                             .a_row = z.b_col, .a_col = z.b_row, .b_row = z.a_col, .b_col = z.a_row };
-        const rg_tensor *t = a;
-        int n = na;
-        a = b, na = nb;
-        b = t, nb = n;
+        RG_SWAP(a, b);
+        RG_SWAP(na, nb);
     }
-    void *room = NULL;
     matmul_product *product = matmul_best()->by_dtype[y->dtype];
+    double steps = (double)z.m * (double)z.n * (double)z.k;
+    if (steps <= 1000 && ny == 0) return product(&z, y->data, a->data, b->data, alpha, beta, NULL), true;
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = (double)z.m * (double)z.n * (double)z.k <= 1000 || z.m <= (dots ? 16 : 4) || z.y_col != 1;
-    if (in_place && ny == 0) return product(&z, y->data, a->data, b->data, alpha, beta, room), true;
-    size_t bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (matmul_panels(z.m, MATMUL_MC) + matmul_panels(z.n, MATMUL_NC)))
-                   * rg_sizeof(y->dtype);
-    if (!in_place && !(room = rg_alloc(bytes, RG_MEM_OTHER))) return false;
-    int64_t batches = 1, at[RG_MAX_DIMS] = { 0 };
-    for (int d = 0; d < ny; d++) batches *= y->size[d];
-    for (int64_t batch = 0; batch < batches; batch++) {
-        product(&z, y->data + matmul_offset(y, ny, ny, at), a->data + matmul_offset(a, na, ny, at),
-                b->data + matmul_offset(b, nb, ny, at), alpha, beta, room);
-        for (int d = ny - 1; d >= 0 && ++at[d] == y->size[d]; d--) at[d] = 0;
+    bool in_place = steps <= 1000 || z.m <= (dots ? 16 : 4) || z.y_col != 1;
+    matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta, .product = product };
+    matmul_cut(&p);
+    int64_t parts = p.tiles, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
+    for (int d = 0; d < ny; d++) parts *= y->size[d];
+    int workers = rg_workers(parts, grain);
+    if (!matmul_by_library(&p, steps) && !in_place) {
+        p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (matmul_panels(p.rows, MATMUL_MC) + matmul_panels(p.columns, MATMUL_NC)))
+                  * rg_sizeof(y->dtype);
+        if (!(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
     }
-    if (room) rg_free(room, bytes, RG_MEM_OTHER);
-    return true;
+    rg_parallel(parts, grain, workers, matmul_part, &p);
+    if (p.room) rg_free(p.room, p.bytes * (size_t)workers, RG_MEM_OTHER);
+    return !p.failed || rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory in the product library");
 }
-

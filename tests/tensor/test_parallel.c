@@ -3,7 +3,7 @@
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,4 +111,32 @@ START_TEST(test_elements) {
 }
 END_TEST
 
-RG_TESTS(parallel, test_parts, test_fork, test_elements)
+/* alpha a b + beta y over batches, b transposed or not. */
+static bool product(rg_tensor *y, rg_tensor *const in[]) {
+    rg_fill_number(y, 1, 1);
+    return k_addmatmul(y, in[0], in[1], 2, 1);
+}
+
+/* Products of every size that is cut into tiles, and the benchmark's. */
+START_TEST(test_products) {
+    static const int64_t sizes[][4] = {                 /* batches, m, k, n */
+        { 48, 64, 32, 64 }, { 48, 64, 64, 32 }, { 5, 6, 3, 3 }, { 3000, 6, 7, 5 }, { 1, 768, 128, 512 }, { 1, 768, 512, 128 },
+        { 1, 128, 768, 512 }, { 1, 256, 768, 768 }, { 1, 768, 256, 768 }, { 1, 1, 768, 768 }, { 1, 1, 768, 3072 }, { 1, 1, 128, 50257 },
+        { 1, 768, 768, 1 }, { 2, 300, 301, 302 }, { 1, 2, 3000, 2000 }, { 1, 50257, 20, 33 }, { 1, 16, 300, 7000 },
+    };
+    for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
+        for (int s = 0; s < RG_COUNT(sizes); s++)
+            for (int turned = 0; turned < 3; turned++) {
+                RG_SCOPE();
+                const int64_t *z = sizes[s];
+                rg_tensor *y = rg_empty_dims(RG_DIMS(z[0], z[1], z[3]), (rg_dtype)dtype);
+                rg_tensor *in[] = { numbers((rg_dtype)dtype, RG_DIMS(z[0], z[1], z[2]), turned == 1),
+                                    numbers((rg_dtype)dtype, RG_DIMS(z[0], z[2], z[3]), turned == 2) };
+                char what[192];
+                snprintf(what, sizeof what, "%s product of %s %d", rg_dtype_name((rg_dtype)dtype), RG_SHAPE_TEXT(y), turned);
+                check_bits(what, product, y, in);
+            }
+}
+END_TEST
+
+RG_TESTS(parallel, test_parts, test_fork, test_elements, test_products)
