@@ -340,7 +340,8 @@ static size_t reporter(rg_module *m, const char *key) {
 
 /* torch's `Missing key(s) in state_dict: "a", "b". `; the last key is NULL. */
 static void complain_of_key(rg_text *c, const char *what, int *so_far, const char *key) {
-    if (!key) rg_text_add(c, *so_far ? ". " : "");
+    if (!key && !*so_far) return;
+    if (!key) rg_text_add(c, ". ");
     else if ((*so_far)++) rg_text_add(c, ", \"%s\"", key);
     else rg_text_add(c, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
 }
