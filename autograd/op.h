@@ -132,7 +132,8 @@ rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, 
 bool       rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
                             rg_tensor *out[]);
 /* Of one tensor that gives values and indices, unless something was wrong already. */
-static inline rg_values_indices rg_apply_two(bool ok, const rg_op *op, const void *attr, size_t attr_size, rg_tensor *x) {
+static inline rg_values_indices rg_apply_two(bool ok, const rg_op *op, const void *attr, size_t attr_size,
+                                             rg_tensor *x) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (ok) rg_apply_outputs(op, attr, attr_size, 1, &x, out);
     return (rg_values_indices){ out[0], out[1] };
@@ -180,7 +181,9 @@ int        rg_input_ndim(const rg_step *s, int input);
 rg_dims    rg_input_dims(const rg_step *s, int input);      /* the shape of an input that requires grad */
 rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
-static inline rg_tensor *rg_input_zeros(const rg_step *s) { return rg_zeros_dims(rg_input_dims(s, s->input), rg_input_dtype(s, s->input)); }
+static inline rg_tensor *rg_input_zeros(const rg_step *s) {
+    return rg_zeros_dims(rg_input_dims(s, s->input), rg_input_dtype(s, s->input));
+}
 bool       rg_wants(const rg_step *s, int input);           /* for fused */
 
 /* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
@@ -197,7 +200,7 @@ bool       rg_wants(const rg_step *s, int input);           /* for fused */
 #define RULE(name, of, gradient)         RULE_NAMED(name, gradient, OF_##of)
 #define RULE_NAMED(name, gradient, ...)  RULE_OF(name, gradient, __VA_ARGS__)
 #define RULE_OF(name, gradient, needs, ...) \
-    enum { name##_needs = needs }; \
+    enum { name##_needs = needs };          \
     static rg_tensor *name(const rg_step *s, rg_tensor *g) { __VA_ARGS__ return gradient; }
 #define RULED(name) RG_RULE(name##_needs, name)
 

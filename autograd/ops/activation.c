@@ -8,9 +8,9 @@
     static bool ident##_shape(rg_call *c) { return elementwise_takes(c, RG_FLOAT32, cpu); }
 
 /* Of x alone. cpu: torch's kernel. */
-#define ACTIVATION(ident, Node, formula, cpu, gradient)                                         \
-    OF_FLOATS(ident, cpu)                                                                       \
-    FUSED(ident, rg_saved(s, 0), NULL)                                                          \
+#define ACTIVATION(ident, Node, formula, cpu, gradient)                                                \
+    OF_FLOATS(ident, cpu)                                                                              \
+    FUSED(ident, rg_saved(s, 0), NULL)                                                                 \
     ELEMENTWISE(ident, Node, formula, RG_AS_GIVEN, ident##_shape, x, gradient, .fused = ident##_fused, \
                 SAMPLES_1("", NULL))
 
@@ -20,11 +20,11 @@ struct activation_attr { const char *node; double k[3]; };
 #define ACTIVATION_A(node, ...) (&(const struct activation_attr){ node, { __VA_ARGS__ } })
 #define NUMBERS_OF(s)           (((const struct activation_attr *)(s)->attr)->k)
 #define OF_xk RG_IN(0), rg_tensor *x = rg_saved(s, 0); const double *k = NUMBERS_OF(s);
-#define WITH_NUMBERS(ident, formula, gradient, ...)                                             \
+#define WITH_NUMBERS(ident, formula, gradient, ...)                                                                   \
     static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, NUMBERS_OF(c)), true; } \
-    FUSED(ident, rg_saved(s, 0), NUMBERS_OF(s))                                                 \
-    RULE(ident##_rule, xk, gradient)                                                            \
-    RG_OP(ident, .doc = formula, .n_in = 1, RG_NAMED(activation), .inplace = true, .shape = ident##_shape, \
+    FUSED(ident, rg_saved(s, 0), NUMBERS_OF(s))                                                                       \
+    RULE(ident##_rule, xk, gradient)                                                                                  \
+    RG_OP(ident, .doc = formula, .n_in = 1, RG_NAMED(activation), .inplace = true, .shape = ident##_shape,            \
           .forward = ident##_forward, .fused = ident##_fused, .grad = { RULED(ident##_rule) }, __VA_ARGS__)
 #define IN_PLACE_AS(ident, op, attr) \
     rg_tensor *rg_##ident(rg_tensor *x) { return rg_apply_inplace(#ident, &rg_op_##op, attr, sizeof *(attr), 1, &x); }

@@ -4,11 +4,11 @@
 #include "elementwise.h"
 
 /* What each of the two gradients is of (see RULE), and the gradient; with its kernel k_ident. */
-#define BINARY(ident, Node, formula, typing_, of_a, ga, of_b, gb, kind_a, kind_b)               \
-    RULE(ident##_rule_a, of_a, ga)                                                              \
-    RULE(ident##_rule_b, of_b, gb)                                                              \
+#define BINARY(ident, Node, formula, typing_, of_a, ga, of_b, gb, kind_a, kind_b)                         \
+    RULE(ident##_rule_a, of_a, ga)                                                                        \
+    RULE(ident##_rule_b, of_b, gb)                                                                        \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 2, .typing = typing_, .inplace = true, \
-          .shape = rg_shape_broadcast, .kernel = &k_##ident,                                     \
+          .shape = rg_shape_broadcast, .kernel = &k_##ident,                                              \
           .grad = { RULED(ident##_rule_a), RULED(ident##_rule_b) }, SAMPLES_2(kind_a, kind_b, NULL))
 
 /* ---- add: a + b ---------------------------------------------------------------------- */
@@ -27,8 +27,9 @@ static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
                    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
-#define SUB(name, apply) \
-    rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b) { return sub_allows(#name, a, b) ? apply(sub, RG_NO_ATTR, a, b) : NULL; }
+#define SUB(name, apply)                               \
+    rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b) \
+    { return sub_allows(#name, a, b) ? apply(sub, RG_NO_ATTR, a, b) : NULL; }
 SUB(sub, RG_APPLY)
 SUB(sub_, RG_APPLY_)
 
@@ -48,7 +49,8 @@ static bool add_alpha_forward(rg_call *c) {
 }
 RULE(add_alpha_rule_b, g, rg_mul(g, RG_ATTR(s, add_alpha)->alpha))
 RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED, .inplace = true,
-      .shape = rg_shape_broadcast, .forward = add_alpha_forward, .grad = { RULED(add_rule_a), RULED(add_alpha_rule_b) },
+      .shape = rg_shape_broadcast, .forward = add_alpha_forward,
+      .grad = { RULED(add_rule_a), RULED(add_alpha_rule_b) },
       SAMPLES_2("", "", RG_A(add_alpha, "AddBackward0", 2.5, 2, RG_FLOAT64)));
 
 static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *alpha, bool minus, bool inplace) {
@@ -90,9 +92,9 @@ static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
 }
 
 /* cpu: torch's kernel. */
-#define DIVIDED(ident, kernel, formula, cpu, ...)                                               \
-    static bool ident##_shape(rg_call *c)   { return elementwise_broadcast(c, cpu); }           \
-    static bool ident##_forward(rg_call *c) { return divided_forward(c, &kernel); }              \
+#define DIVIDED(ident, kernel, formula, cpu, ...)                                                           \
+    static bool ident##_shape(rg_call *c)   { return elementwise_broadcast(c, cpu); }                       \
+    static bool ident##_forward(rg_call *c) { return divided_forward(c, &kernel); }                         \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .inplace = true, .shape = ident##_shape, \
           .forward = ident##_forward, __VA_ARGS__)
 RULE(flat_rule, g, rg_zeros_like(g))
@@ -139,7 +141,8 @@ static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_mul(rg_neg(g), rg_div_floor(rg_saved(s, 0), rg_saved(s, 1)));
 }
 DIVIDED(remainder, k_remainder, "a - b floor(a / b)", "remainder_cpu", RG_NAMED(formed),
-        .grad = { RULED(add_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) }, SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
+        .grad = { RULED(add_rule_a), RG_RULE(RG_IN(0) | RG_IN(1), remainder_rule_b) },
+        SAMPLES_2("z", "z", FORMED_A("RemainderBackward1")));
 FORMED_FUNCTIONS(remainder, "RemainderBackward0", "RemainderBackward1", "NotImplemented")
 
 RULE(fmod_rule_b, ab, rg_mul(rg_neg(g), rg_div_trunc(a, b)))
@@ -175,10 +178,12 @@ static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_mul(g, rg_mul(rg_pow(a, f->number - 1), f->number));
 }
 
-#define OF_aby RG_IN(0) | RG_IN(1) | RG_OUTPUT, rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1), *y = rg_saved_output(s);
+#define OF_aby RG_IN(0) | RG_IN(1) | RG_OUTPUT, \
+               rg_tensor *a = rg_saved(s, 0), *b = rg_saved(s, 1), *y = rg_saved_output(s);
 RULE(pow_rule_b, aby, rg_where(rg_logical_and(rg_eq(a, 0), rg_ge(b, 0)), 0, rg_mul(g, rg_mul(y, rg_log(a)))))
 RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(formed), .typing = RG_PROMOTED, .inplace = true, RG_MADE(pow),
-      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), pow_rule_a), RULED(pow_rule_b) }, SAMPLES_2("p", "", FORMED_A("PowBackward1")));
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), pow_rule_a), RULED(pow_rule_b) },
+      SAMPLES_2("p", "", FORMED_A("PowBackward1")));
 FORMED_FUNCTIONS(pow, "PowBackward0", "PowBackward1", "PowBackward2")
 
 /* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2); 0 at (0, 0) -------------------- */

@@ -6,7 +6,7 @@
 
 /* ---- of one tensor ------------------------------------------------------------------- */
 static bool test_shape(rg_call *c) { return c->out[0]->dtype = RG_BOOL, rg_shape_same(c); }
-#define TEST(ident, formula)                                                                    \
+#define TEST(ident, formula)                                                                                 \
     RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = &k_##ident, SAMPLES_1("", NULL)); \
     FUNCTION_1(ident)
 
@@ -18,14 +18,14 @@ TEST(logical_not, "is x 0?")
 /* ---- of two ------------------------------------------------------------------------------ */
 
 /* In place, the answer is written over x as 0 or 1, and x's old value counts no more. */
-#define COMPARISON(ident, Node, formula)                                                        \
+#define COMPARISON(ident, Node, formula)                                                             \
     RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED, .shape = rg_shape_broadcast_bool, \
-          .kernel = &k_##ident, SAMPLES_2("", "", NULL));                                        \
-    FUNCTION_2(ident)                                                                           \
-    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) {                                    \
-        RG_SCOPE();                                                                             \
-        const char *node = elementwise_number(b) ? Node "Backward0" : Node "Backward1";         \
-        return rg_replace_(#ident "_", node, x, (rg_##ident)(x, b));                            \
+          .kernel = &k_##ident, SAMPLES_2("", "", NULL));                                            \
+    FUNCTION_2(ident)                                                                                \
+    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) {                                         \
+        RG_SCOPE();                                                                                  \
+        const char *node = elementwise_number(b) ? Node "Backward0" : Node "Backward1";              \
+        return rg_replace_(#ident "_", node, x, (rg_##ident)(x, b));                                 \
     }
 
 COMPARISON(eq, "Eq", "a == b")

@@ -352,10 +352,10 @@ static bool tril_forward(rg_call *c) {
 
 RULE(tril_rule, g, rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g))
 
-#define TRIL_ROW                                                                                                  \
-    RG_WITH(tril), .n_in = 1, RG_MADE(tril),               \
-    .grad = { RULED(tril_rule) },                                                                            \
-    RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) },           \
+#define TRIL_ROW                                                                                        \
+    RG_WITH(tril), .n_in = 1, RG_MADE(tril),                                                            \
+    .grad = { RULED(tril_rule) },                                                                       \
+    RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) }, \
                { "(2,2)", RG_A(tril, 7) }, { "(0,3)", RG_A(tril, 0) })
 RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);
 RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", TRIL_ROW);

@@ -38,10 +38,10 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
 /* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end --------------------- */
 RULE(cumsum_rule, g, cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATTR(s, cumsum)->reverse))
 
-#define CUMULATE_ROW                                                                                          \
-    .n_in = 1, RG_MADE(cumulate), RG_WITH(cumsum), \
-    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) },                     \
-               { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },                         \
+#define CUMULATE_ROW                                                                      \
+    .n_in = 1, RG_MADE(cumulate), RG_WITH(cumsum),                                        \
+    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) }, \
+               { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },     \
                { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
 RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0",
       .grad = { RULED(cumsum_rule) }, CUMULATE_ROW);

@@ -11,7 +11,7 @@
 /* Samples of one tensor whose values are of a kind (see op.h), of two that broadcast, and of three. */
 #define SAMPLES_1(kind, attr) \
     RG_SAMPLES({ kind "(2,3)", attr }, { kind "(2,1,3)", attr }, { kind "()", attr }, { kind "(0,3)", attr })
-#define SAMPLES_2(a, b, attr)                                                                   \
+#define SAMPLES_2(a, b, attr)                                                                                  \
     RG_SAMPLES({ a "(2,3) " b "(2,3)", attr }, { a "(2,1,3) " b "(4,1)", attr }, { a "(3) " b "(2,3)", attr }, \
                { a "() " b "(2,2)", attr }, { a "(2,2) " b "()", attr }, { a "() " b "()", attr },             \
                { a "(0,3) " b "(3)", attr }, { a "(2,0) " b "(1,1)", attr })
@@ -25,8 +25,11 @@ static inline bool elementwise_takes(rg_call *c, rg_dtype least, const char *cpu
     return rg_shape_same(c);
 }
 
-#define NOT_OF_BOOL(ident, sentence)                                                            \
-    static bool ident##_shape(rg_call *c) { RG_REFUSE(c->in[0]->dtype == RG_BOOL, #ident, sentence); return rg_shape_same(c); }
+#define NOT_OF_BOOL(ident, sentence)                                      \
+    static bool ident##_shape(rg_call *c) {                               \
+        RG_REFUSE(c->in[0]->dtype == RG_BOOL, #ident, sentence);          \
+        return rg_shape_same(c);                                          \
+    }
 
 /* The shape as they broadcast, not of bool; cpu: torch's kernel, NULL: of bool, too. */
 static inline bool elementwise_broadcast(rg_call *c, const char *cpu) {
@@ -48,10 +51,10 @@ static inline bool elementwise_number(const rg_tensor *t) { return t && t->state
 #define FUNCTIONS_2(ident) FUNCTION_2(ident) INPLACE_2(ident)
 
 /* An op on one tensor without attributes, with its kernel k_ident and its function. */
-#define ELEMENTWISE(ident, Node, formula, typing_, shape_, of, gradient, ...)                   \
-    RULE(ident##_rule, of, gradient)                                                            \
+#define ELEMENTWISE(ident, Node, formula, typing_, shape_, of, gradient, ...)                             \
+    RULE(ident##_rule, of, gradient)                                                                      \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, .typing = typing_, .inplace = true, \
-          .shape = shape_, .kernel = &k_##ident, .grad = { RULED(ident##_rule) }, __VA_ARGS__);  \
+          .shape = shape_, .kernel = &k_##ident, .grad = { RULED(ident##_rule) }, __VA_ARGS__);           \
     FUNCTION_1(ident)
 
 /* The gradient in one pass, from g and what the rule reads. */
@@ -61,10 +64,10 @@ static inline bool elementwise_fused(rg_tensor *gin[], const rg_kernel *kernel, 
     k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
     return true;
 }
-#define FUSED(ident, value, numbers)                                                            \
-    static bool ident##_fused(const rg_step *s, rg_tensor *gin[])                               \
-    {                                                                                           \
-        return elementwise_fused(gin, &k_##ident##_grad, rg_step_g(s, 0), value, numbers);       \
+#define FUSED(ident, value, numbers)                                                       \
+    static bool ident##_fused(const rg_step *s, rg_tensor *gin[])                          \
+    {                                                                                      \
+        return elementwise_fused(gin, &k_##ident##_grad, rg_step_g(s, 0), value, numbers); \
     }
 
 #endif

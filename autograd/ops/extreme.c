@@ -21,13 +21,14 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
 /* gx = g [x == y] / (how many of them). Where y is NaN: max and min share g among the
  * NaNs, amax and amin give NaN, as torch does. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *share = rg_reduce_share(x, rg_saved_output(s), s->attr, RG_IS(s->op, max) || RG_IS(s->op, min));
+    bool nan_too = RG_IS(s->op, max) || RG_IS(s->op, min);
+    rg_tensor *x = rg_saved(s, 0), *share = rg_reduce_share(x, rg_saved_output(s), s->attr, nan_too);
     return share ? rg_mul(rg_reduce_restore(g, x->ndim, s->attr), share) : NULL;
 }
 
-#define EXTREME(f, which, Node, ...)                                                            \
-    RG_REDUCTION(f, (k_reduce(which, y, x, a->dims), true), .node = Node, .shape = rg_reduce_shape, \
-                 .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, extreme_rule) },                       \
+#define EXTREME(f, which, Node, ...)                                                                             \
+    RG_REDUCTION(f, (k_reduce(which, y, x, a->dims), true), .node = Node, .shape = rg_reduce_shape,              \
+                 .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, extreme_rule) },                                        \
                  RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED), REDUCED("d(2,3,4)", 2), REDUCED("d(2,3,4)", 5, true), \
                             REDUCED("(0,3)", 2), REDUCED("()", RG_UNNAMED)), __VA_ARGS__)
 EXTREME(amax, K_MAX, "AmaxBackward0", .doc = "max(x) over dims");
@@ -59,7 +60,8 @@ static bool max_dim_shape(rg_call *c) {
 static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g) {
     int dim = extreme_dim(s->attr);
     rg_tensor *index = rg_saved_output_at(s, 1), *zeros = rg_input_zeros(s);
-    if (((const struct reduce_attr *)s->attr)->keepdim || (zeros && zeros->ndim == 0)) return rg_scatter(zeros, dim, index, g);
+    bool kept = ((const struct reduce_attr *)s->attr)->keepdim || (zeros && zeros->ndim == 0);
+    if (kept) return rg_scatter(zeros, dim, index, g);
     return rg_scatter(zeros, dim, rg_unsqueeze(index, dim), rg_unsqueeze(g, dim));
 }
 
@@ -68,11 +70,11 @@ static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_ten
     return rg_apply_two(ok, op, RG_REDUCE_ATTR(ok ? 1u << dim : 0, keepdim), sizeof(struct reduce_attr), x);
 }
 
-#define MAX_DIM(f, name, smallest, ...)                                                         \
-    RG_REDUCTION(f, (k_max_dim(y, c->out[1], x, extreme_dim(a), smallest), true), .n_out = 2,   \
-                 .shape = max_dim_shape, .grad = { RG_RULE(RG_OUT(1), max_dim_rule) },          \
+#define MAX_DIM(f, name, smallest, ...)                                                                                  \
+    RG_REDUCTION(f, (k_max_dim(y, c->out[1], x, extreme_dim(a), smallest), true), .n_out = 2,                            \
+                 .shape = max_dim_shape, .grad = { RG_RULE(RG_OUT(1), max_dim_rule) },                                   \
                  RG_SAMPLES(REDUCED("d(2,3)", 2), REDUCED("d(2,3,4)", 1, true), REDUCED("()", 1), REDUCED("d(0,3)", 2)), \
-                 __VA_ARGS__);                                                                  \
+                 __VA_ARGS__);                                                                                           \
     rg_values_indices rg_##f(rg_tensor *x, int dim, bool keepdim) { return max_dim_apply(name, &rg_op_##f, x, dim, keepdim); }
 MAX_DIM(max_dim, "max", false, .doc = "max(x) along dim, and where", .node = "MaxBackward0")
 MAX_DIM(min_dim, "min", true, .doc = "min(x) along dim, and where", .node = "MinBackward0")
@@ -99,11 +101,11 @@ static rg_tensor *argmax_over(const rg_op *op, rg_tensor *x, const rg_dims *dims
     return rg_reduce(op, x, dims, RG_UNNAMED, keepdim, 0);
 }
 
-#define ARGMAX(f, smallest, ...)                                                                \
-    RG_REDUCTION(f, argmax_run(y, x, a, smallest), .shape = argmax_shape,                       \
+#define ARGMAX(f, smallest, ...)                                                                           \
+    RG_REDUCTION(f, argmax_run(y, x, a, smallest), .shape = argmax_shape,                                  \
                  RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED), REDUCED("()", 1), REDUCED("d(2,3,4)", 2, true), \
-                            REDUCED("(0,3)", 2)), __VA_ARGS__);                                 \
-    rg_tensor *rg_##f(rg_tensor *x) { return argmax_over(&rg_op_##f, x, &rg_no_dims, false); }  \
+                            REDUCED("(0,3)", 2)), __VA_ARGS__);                                            \
+    rg_tensor *rg_##f(rg_tensor *x) { return argmax_over(&rg_op_##f, x, &rg_no_dims, false); }             \
     rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, bool keep) { return argmax_over(&rg_op_##f, x, &RG_DIMS(dim), keep); }
 ARGMAX(argmax, false, .doc = "where x is largest along dim")
 ARGMAX(argmin, true, .doc = "where x is smallest along dim")

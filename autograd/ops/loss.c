@@ -93,7 +93,8 @@ static rg_tensor *loss_bce_slope(rg_tensor *x, rg_tensor *t, double c) {
 static rg_tensor *loss_sign(rg_tensor *d) { return rg_where(rg_isnan(d), rg_detach(d), rg_sign(d)); }   /* NaN stays */
 
 static rg_tensor *loss_rule_x(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *d = rg_sub(x, t), *w = s->n_in > 3 ? rg_saved(s, 3) : RG_NONE, *slope;
+    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *w = s->n_in > 3 ? rg_saved(s, 3) : RG_NONE;
+    rg_tensor *d = rg_sub(x, t), *slope;
     double c = RG_ATTR(s, loss)->c;
     switch (loss_kind(s->op)) {
     case K_MSE:       slope = rg_mul(d, 2); break;
@@ -125,25 +126,31 @@ static bool loss_fused(const rg_step *s, rg_tensor *gin[]) {
     return true;
 }
 
-#define LOSS_ROW(needs)                                                                         \
+#define LOSS_ROW(needs)                                                       \
     RG_WITH(loss), .typing = RG_PROMOTED, RG_MADE(loss), .fused = loss_fused, \
     .grad = { RG_RULE(needs, loss_rule_x), RG_RULE(needs, loss_rule_t) }
-#define LOSS_SAMPLES(c)                                                                         \
-    RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) }, { "d(2,2,3) z(3)", RG_A(loss, RG_SUM, c) },    \
+#define LOSS_SAMPLES(c)                                                                                 \
+    RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) }, { "d(2,2,3) z(3)", RG_A(loss, RG_SUM, c) }, \
                { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
-RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0));
+RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, LOSS_ROW(RG_IN(0) | RG_IN(1)),
+      LOSS_SAMPLES(0));
 RG_OP(smooth_l1_loss, .doc = "|d| < beta ? d^2 / 2 beta : |d| - beta / 2", .node = "SmoothL1LossBackward0", .n_in = 2,
       LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0.333));
 RG_OP(huber_loss, .doc = "|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)", .node = "HuberLossBackward0", .n_in = 2,
       LOSS_ROW(RG_IN(0) | RG_IN(1)), LOSS_SAMPLES(0.777));
-RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))", .node = "BinaryCrossEntropyBackward0", .n_in = 3,
-      .optional = RG_IN(2), LOSS_ROW(RG_IN(0) | RG_IN(1) | RG_IN(2)),
-      RG_SAMPLES({ "u(2,3) u(2,3) -", RG_A(loss, RG_MEAN, 1e-12f) }, { "u(2,1,3) u(2,1,3) i3(3)", RG_A(loss, RG_EACH, 1e-12f) },
-                 { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) }, { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
-RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(x)", .node = "BinaryCrossEntropyWithLogitsBackward0",
-      .n_in = 4, .optional = RG_IN(2) | RG_IN(3), LOSS_ROW(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3)),
-      RG_SAMPLES({ "(2,3) u(2,3) - -", RG_A(loss, RG_MEAN, 0) }, { "(2,1,3) u(2,1,3) - -", RG_A(loss, RG_EACH, 0) },
-                 { "() u() - -", RG_A(loss, RG_SUM, 0) }, { "(0,3) u(0,3) - -", RG_A(loss, RG_SUM, 0) }));
+RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))",
+      .node = "BinaryCrossEntropyBackward0", .n_in = 3, .optional = RG_IN(2),
+      LOSS_ROW(RG_IN(0) | RG_IN(1) | RG_IN(2)),
+      RG_SAMPLES({ "u(2,3) u(2,3) -", RG_A(loss, RG_MEAN, 1e-12f) },
+                 { "u(2,1,3) u(2,1,3) i3(3)", RG_A(loss, RG_EACH, 1e-12f) },
+                 { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) },
+                 { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
+RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(x)",
+      .node = "BinaryCrossEntropyWithLogitsBackward0", .n_in = 4, .optional = RG_IN(2) | RG_IN(3),
+      LOSS_ROW(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3)),
+      RG_SAMPLES({ "(2,3) u(2,3) - -", RG_A(loss, RG_MEAN, 0) },
+                 { "(2,1,3) u(2,1,3) - -", RG_A(loss, RG_EACH, 0) }, { "() u() - -", RG_A(loss, RG_SUM, 0) },
+                 { "(0,3) u(0,3) - -", RG_A(loss, RG_SUM, 0) }));
 
 static rg_tensor *loss_apply(const rg_op *op, rg_tensor *x, rg_tensor *t, rg_reduction reduction, double c) {
     rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ x, t });
@@ -328,9 +335,12 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
       .optional = RG_IN(2), RG_MADE(nll_loss), .fused = nll_loss_fused,
       .grad = { RG_RULE(RG_IN(1) | RG_IN(2), nll_loss_rule), RG_NO_RULE, RG_NO_RULE },
-      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) }, { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
-                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, NULL, 3, 4, -100, RG_EACH) }, { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_SUM) },
-                 { "(2,3,2) i3(2,2) -", RG_A(nll_loss, NULL, 3, 2, 0, RG_SUM) }, { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
+      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) },
+                 { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
+                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, NULL, 3, 4, -100, RG_EACH) },
+                 { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_SUM) },
+                 { "(2,3,2) i3(2,2) -", RG_A(nll_loss, NULL, 3, 2, 0, RG_SUM) },
+                 { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
 
 static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
     const char *type = rg_scalar_name(x->dtype);

@@ -97,19 +97,24 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-#define NORM_ROW                                                                                \
+#define NORM_ROW                                                                         \
     RG_WITH(norm), .shape = rg_shape_same, .forward = norm_forward, .fused = norm_fused, \
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), RG_RULE(0, norm_rule_bias) }
-RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims", .node = "NativeLayerNormBackward0",
-      .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
-      RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) }, { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
-                 { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) }, { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) },
-                 { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) }, { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
-RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels", .node = "NativeGroupNormBackward0",
-      .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
-      RG_SAMPLES({ "(2,6,3) (6) (6)", RG_A(norm, 2, 2, 3, 3, 1e-5) }, { "(2,6) (6) (6)", RG_A(norm, 2, 3, 2, 1, 1e-2) },
-                 { "(2,4,2,9) - -", RG_A(norm, 2, 2, 2, 18, 1e-5) }, { "(2,2,20) (2) -", RG_A(norm, 2, 1, 2, 20, 1e-5) },
-                 { "(0,6,3) (6) (6)", RG_A(norm, 0, 2, 3, 3, 1e-5) }, { "(2,4,0) (4) (4)", RG_A(norm, 2, 2, 2, 0, 1e-5) }));
+RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims",
+      .node = "NativeLayerNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
+      RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
+                 { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
+                 { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) },
+                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) },
+                 { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels",
+      .node = "NativeGroupNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
+      RG_SAMPLES({ "(2,6,3) (6) (6)", RG_A(norm, 2, 2, 3, 3, 1e-5) },
+                 { "(2,6) (6) (6)", RG_A(norm, 2, 3, 2, 1, 1e-2) },
+                 { "(2,4,2,9) - -", RG_A(norm, 2, 2, 2, 18, 1e-5) },
+                 { "(2,2,20) (2) -", RG_A(norm, 2, 1, 2, 20, 1e-5) },
+                 { "(0,6,3) (6) (6)", RG_A(norm, 0, 2, 3, 3, 1e-5) },
+                 { "(2,4,0) (4) (4)", RG_A(norm, 2, 2, 2, 0, 1e-5) }));
 RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims", .node = "MulBackward0", .n_in = 2,
       .optional = RG_IN(1), NORM_ROW,
       RG_SAMPLES({ "(2,3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) }, { "(2,2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },

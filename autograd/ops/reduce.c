@@ -61,7 +61,7 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 static bool reduce_named(const void *attr) { return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED; }
 
 /* The samples of most reductions. */
-#define REDUCE_SAMPLES                                                                          \
+#define REDUCE_SAMPLES                                                                           \
     RG_SAMPLES(REDUCED("(2,3)", RG_UNNAMED), REDUCED("(2,3,4)", 2), REDUCED("(2,3,4)", 5, true), \
                REDUCED("(5,9)", 1, true), REDUCED("()", RG_UNNAMED), REDUCED("(0,3)", 2), REDUCED("(3,0)", 2))
 
@@ -176,7 +176,7 @@ static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
 /* g / (2 y), 0 where y is 0, is the g of var */
 RULE(std_rule, xy, x ? var_rule(s, rg_masked_fill(rg_div(g, rg_mul(y, 2)), rg_eq(y, 0), 0)) : NULL)
 
-#define VAR_SAMPLES                                                                             \
+#define VAR_SAMPLES                                                                                              \
     RG_SAMPLES(REDUCED("d(2,3)", RG_UNNAMED, false, 1), REDUCED("d(2,3,4)", 2), REDUCED("d(2,3,4)", 5, true, 1), \
                REDUCED("d(5,19)", 2, true, 0.5), REDUCED("(0,3)", 2, false, 1))
 RG_REDUCTION(var, k_var(y, x, a->dims, a->p, false), .doc = "sum((x - mean)^2) / (n - correction) over dims",
@@ -224,8 +224,9 @@ RG_REDUCTION(norm, k_norm(y, x, a->dims, a->p), .doc = "sum(|x|^p)^(1/p) over di
              RG_SAMPLES(REDUCED("z(2,3)", RG_UNNAMED, false, 2), REDUCED("z(2,3,4)", 2, false, 1),
                         REDUCED("d(2,3,4)", 5, true, INFINITY), REDUCED("z(4,3)", 2, false, 3),
                         REDUCED("p(4,3)", 1, true, -INFINITY), REDUCED("z(4,3)", 1, false, 1.5),
-                        REDUCED("z(4,3)", 2, false, 0.5), REDUCED("z(4,3)", 2, true, -1), REDUCED("z(4,3)", 2, true, 0),
-                        REDUCED("z()", RG_UNNAMED, false, 2), REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
+                        REDUCED("z(4,3)", 2, false, 0.5), REDUCED("z(4,3)", 2, true, -1),
+                        REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
+                        REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
 /* Nothing has no largest or smallest. dims: as they were given. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {

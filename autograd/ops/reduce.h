@@ -37,11 +37,11 @@ rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse);  /* cumulate.
 
 /* The public functions over everything, several dims, one. check: can x be reduced over dims?
  * none: what no dims in the list mean. */
-#define RG_REDUCE(f, none, check)                                                               \
-    static rg_tensor *f##_over(rg_tensor *x, const rg_dims *dims, uint32_t no_dims, bool keep) { \
-        return (check) ? rg_reduce(&rg_op_##f, x, dims, no_dims, keep, 0) : NULL;               \
-    }                                                                                           \
-    rg_tensor *rg_##f(rg_tensor *x) { return f##_over(x, &rg_no_dims, RG_UNNAMED, false); }     \
+#define RG_REDUCE(f, none, check)                                                                              \
+    static rg_tensor *f##_over(rg_tensor *x, const rg_dims *dims, uint32_t no_dims, bool keep) {               \
+        return (check) ? rg_reduce(&rg_op_##f, x, dims, no_dims, keep, 0) : NULL;                              \
+    }                                                                                                          \
+    rg_tensor *rg_##f(rg_tensor *x) { return f##_over(x, &rg_no_dims, RG_UNNAMED, false); }                    \
     rg_tensor *rg_##f##_dims(rg_tensor *x, rg_dims dims, bool keep) { return f##_over(x, &dims, none, keep); } \
     rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, bool keep) { return f##_over(x, &RG_DIMS(dim), 0, keep); }
 

@@ -30,9 +30,9 @@ static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
     return gx[0] != NULL;
 }
 
-#define SOFTMAX_ROW(ident, rule_)                                                               \
-    RG_WITH(softmax), .n_in = 1, RG_MADE(softmax), \
-    .grad = { RG_RULE(RG_OUTPUT, rule_) }, .fused = softmax_fused,                              \
+#define SOFTMAX_ROW(ident, rule_)                                                                                \
+    RG_WITH(softmax), .n_in = 1, RG_MADE(softmax),                                                               \
+    .grad = { RG_RULE(RG_OUTPUT, rule_) }, .fused = softmax_fused,                                               \
     RG_SAMPLES({ "(2,3)", RG_A(softmax, 1) }, { "(4,1,3)", RG_A(softmax, 0) }, { "(2,3,40)", RG_A(softmax, 2) }, \
                { "()", RG_A(softmax, 0) }, { "(0,3)", RG_A(softmax, 0) }, { "(3,0)", RG_A(softmax, 0) })
 

@@ -24,7 +24,7 @@ static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rg_input_zeros(s), RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
 }
 
-#define SORT_ROW                                                                                                \
+#define SORT_ROW                                         \
     RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(sort), \
     .grad = { RG_RULE(RG_OUT(1), sort_rule) }
 RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
@@ -89,9 +89,9 @@ static bool unique_make(rg_call *c) {
     return k_index_slices(K_GET, y[0], &from, RG_MAX(dim, 0), first), true;
 }
 
-#define UNIQUE_ROW(torch_name)                                                                  \
-    .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make,        \
-    .no_grad = "the derivative for '" torch_name "' is not implemented. "                       \
+#define UNIQUE_ROW(torch_name)                                            \
+    .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make,          \
+    .no_grad = "the derivative for '" torch_name "' is not implemented. " \
                "(which values are equal is no smooth function of them)"
 RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0",
       UNIQUE_ROW("_unique2"), RG_SAMPLES({ "(2,3)", RG_A(unique, -1) }, { "(2,3,4)", RG_A(unique, -1) },

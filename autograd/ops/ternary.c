@@ -55,9 +55,10 @@ static bool masked_fill_forward(rg_call *c) { return k_run(k_where, c->out[0], c
 RULE(masked_fill_rule_x, mask, rg_masked_fill(g, mask, 0))
 RULE(masked_fill_rule_value, mask, rg_sum(rg_where(mask, g, 0)))
 #define MASKED_A RG_A(masked_fill, "MaskedFillBackward1", false)
-RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), .inplace = true, RG_MADE(masked_fill), .grad = { RULED(masked_fill_rule_x), RG_NO_RULE, RULED(masked_fill_rule_value) },
-      RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_A }, { "(2,1,3) b(4,1) ()", MASKED_A }, { "(3) b(2,3) ()", MASKED_A },
-                 { "() b() ()", MASKED_A }, { "(0,3) b(3) ()", MASKED_A }));
+RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), .inplace = true,
+      RG_MADE(masked_fill), .grad = { RULED(masked_fill_rule_x), RG_NO_RULE, RULED(masked_fill_rule_value) },
+      RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_A }, { "(2,1,3) b(4,1) ()", MASKED_A },
+                 { "(3) b(2,3) ()", MASKED_A }, { "() b() ()", MASKED_A }, { "(0,3) b(3) ()", MASKED_A }));
 
 /* The value in x's dtype, if it is a single one. */
 static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value) {
@@ -147,8 +148,8 @@ static bool lerp_shape(rg_call *c) {
 RULE(lerp_rule_a, c, rg_mul(g, rg_sub(1, c)))
 RULE(lerp_rule_b, c, rg_mul(g, c))
 RULE(lerp_rule_weight, ab, rg_mul(g, rg_sub(b, a)))
-RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), .inplace = true, .shape = lerp_shape, .kernel = &k_lerp,
-      .grad = { RULED(lerp_rule_a), RULED(lerp_rule_b), RULED(lerp_rule_weight) },
+RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), .inplace = true, .shape = lerp_shape,
+      .kernel = &k_lerp, .grad = { RULED(lerp_rule_a), RULED(lerp_rule_b), RULED(lerp_rule_weight) },
       SAMPLES_3("u", RG_A(lerp, "LerpBackward1", "lerp_kernel_tensor")));
 
 /* All of one dtype, as torch asks; a weight that is 0-d is converted. */
@@ -170,14 +171,14 @@ rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) { return RG_COMP
 struct addc_attr { double k[3]; };                      /* as a loop takes them */
 
 #define VALUE (RG_ATTR(s, addc)->k[0])
-#define ADDC(ident, Node, formula, shape_, of_b, gb, of_c, gc, kind)                            \
+#define ADDC(ident, Node, formula, shape_, of_b, gb, of_c, gc, kind)                                                        \
     static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, RG_ATTR(c, addc)->k), true; } \
-    RULE(ident##_rule_x, g, g)                                                                  \
-    RULE(ident##_rule_b, of_b, gb)                                                              \
-    RULE(ident##_rule_c, of_c, gc)                                                              \
-    RG_OP(ident, .doc = formula, .node = Node, .n_in = 3, RG_WITH(addc), .inplace = true, \
-          .typing = RG_PROMOTED, .shape = shape_, .forward = ident##_forward,                   \
-          .grad = { RULED(ident##_rule_x), RULED(ident##_rule_b), RULED(ident##_rule_c) },      \
+    RULE(ident##_rule_x, g, g)                                                                                              \
+    RULE(ident##_rule_b, of_b, gb)                                                                                          \
+    RULE(ident##_rule_c, of_c, gc)                                                                                          \
+    RG_OP(ident, .doc = formula, .node = Node, .n_in = 3, RG_WITH(addc), .inplace = true,                                   \
+          .typing = RG_PROMOTED, .shape = shape_, .forward = ident##_forward,                                               \
+          .grad = { RULED(ident##_rule_x), RULED(ident##_rule_b), RULED(ident##_rule_c) },                                  \
           SAMPLES_3(kind, RG_A(addc, .k = { 1.5 })))
 
 static bool addcmul_shape(rg_call *c) { return elementwise_broadcast(c, "addcmul_cpu_out"); }
@@ -196,7 +197,7 @@ static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor
                    "implementation: (input + value * tensor1 / tensor2), for all dtypes.");
 }
 
-#define ADDC_FUNCTION(name, ident, apply, allowed) \
+#define ADDC_FUNCTION(name, ident, apply, allowed)                               \
     rg_tensor *rg_##name(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) \
     { return (allowed) ? apply(ident, RG_A(addc, { value }), x, a, b) : NULL; }
 ADDC_FUNCTION(addcmul, addcmul, RG_APPLY, true)

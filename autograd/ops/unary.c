@@ -15,8 +15,8 @@ static bool neg_shape(rg_call *c) {
 ELEMENTWISE(neg, "Neg", "-x", RG_AS_GIVEN, neg_shape, g, rg_mul(g, -1), SAMPLES_1("", NULL))
 INPLACE_1(neg)
 
-#define NUMBERS(ident, Node, formula, least, cpu, of, gradient)                                 \
-    static bool ident##_shape(rg_call *c) { return elementwise_takes(c, least, cpu); }          \
+#define NUMBERS(ident, Node, formula, least, cpu, of, gradient)                                       \
+    static bool ident##_shape(rg_call *c) { return elementwise_takes(c, least, cpu); }                \
     ELEMENTWISE(ident, Node, formula, RG_AS_GIVEN, ident##_shape, of, gradient, SAMPLES_1("z", NULL)) \
     INPLACE_1(ident)
 
@@ -70,7 +70,7 @@ rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
 /* ---- of floats: integers become the default dtype ------------------------------------------ */
 #define FLOATS(ident, Node, formula, of, gradient, kind) \
     FLOATS_FUSED(ident, Node, formula, of, gradient, kind, NULL)
-#define FLOATS_FUSED(ident, Node, formula, of, gradient, kind, fused_)                          \
+#define FLOATS_FUSED(ident, Node, formula, of, gradient, kind, fused_)                                                 \
     ELEMENTWISE(ident, Node, formula, RG_FLOATED, rg_shape_same, of, gradient, .fused = fused_, SAMPLES_1(kind, NULL)) \
     INPLACE_1(ident)
 

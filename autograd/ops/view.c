@@ -132,9 +132,9 @@ RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW("Diagon
       RG_SAMPLES(PART("(3,3)", RG_PART_DIAGONAL(0, 1, 0, 3)), PART("(2,3,4)", RG_PART_DIAGONAL(2, 0, 1, 1)),
                  PART("(4,2,3)", RG_PART_DIAGONAL(0, 2, -2, 2)), PART("(2,3)", RG_PART_DIAGONAL(0, 1, 5, 0)),
                  PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
-RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackward0"), .grad = { RG_RULE(0, view_rule) },
-      RG_SAMPLES(PART("(2,3)", RG_PART_NEW(1)), PART("()", RG_PART_NEW(0)),
-                 PART("(0,2)", RG_PART_NEW(2))));
+RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackward0"),
+      .grad = { RG_RULE(0, view_rule) },
+      RG_SAMPLES(PART("(2,3)", RG_PART_NEW(1)), PART("()", RG_PART_NEW(0)), PART("(0,2)", RG_PART_NEW(2))));
 
 rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p) {
     static const rg_op *const ops[] = { &rg_op_select, &rg_op_slice, &rg_op_diagonal, &rg_op_unsqueeze };
@@ -281,8 +281,8 @@ static rg_tensor *trace_rule(const rg_step *s, rg_tensor *g) {
     g = rg_expand(g, a.at.length);
     return g ? RG_APPLY(unslice, &a, g) : NULL;
 }
-RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, RG_MADE(trace), .grad = { RG_RULE(0, trace_rule) },
-      RG_SAMPLES({ "(3,3)", NULL }, { "(2,4)", NULL }, { "(0,3)", NULL }));
+RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0", .n_in = 1, RG_MADE(trace),
+      .grad = { RG_RULE(0, trace_rule) }, RG_SAMPLES({ "(3,3)", NULL }, { "(2,4)", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_trace(rg_tensor *x) { return RG_APPLY(trace, RG_NO_ATTR, x); }
 
 /* ---- lists of slices ------------------------------------------------------------------------ */
@@ -480,7 +480,8 @@ static bool squeeze_view(rg_call *c) {
     }
     return rg_view_end(c);
 }
-RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .node_of = rg_named, VIEW_ROW(squeeze, view_rule),
+RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .node_of = rg_named,
+      VIEW_ROW(squeeze, view_rule),
       RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, NULL, UINT32_MAX) }, { "(2,1,3,1)", RG_A(squeeze, NULL, 2) },
                  { "(2,3)", RG_A(squeeze, NULL, 1) }, { "()", RG_A(squeeze, NULL, UINT32_MAX) },
                  { "(1,0)", RG_A(squeeze, NULL, 3) }));
@@ -533,9 +534,10 @@ static bool reshape_view(rg_call *c) {
     if (RG_ATTR(c, reshape)->own) y->flags &= (uint8_t)~RG_VIEW;
     return rg_view_end(c);
 }
-RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = rg_named, VIEW_ROW(reshape, view_rule),
-      .some_strides = true,
-      RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
+RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = rg_named,
+      VIEW_ROW(reshape, view_rule), .some_strides = true,
+      RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) },
+                 { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
 /* One -1 is what is left over. */
