@@ -5,7 +5,7 @@
 #include "internal.h"
 
 #include <float.h>
-#include <math.h>
+#include <tgmath.h>
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
@@ -120,21 +120,18 @@ rg_tensor *rg_eye(int64_t n, int64_t m) {
 
 /* start + step * i as torch's vector loop rounds it: in float64 with one rounding
  * a multiply-add; within two vectors of 32 bytes, from the first lane's element. */
-#define ARANGE(T)                                                                                   \
-    do {                                                                                            \
-        enum { LANES = 32 / sizeof(T) };                                                            \
-        T *to = (T *)t->data;                                                                       \
-        int64_t n = t->numel, i = 0;                                                                \
-        for (; i < n - n % (2 * LANES); i += LANES) {                                               \
-            T base = (T)fma(step, (double)i, start);                                                \
-            for (int k = 0; k < LANES; k++) to[i + k] = (T)fma(step, k, base);                      \
-        }                                                                                           \
-        for (; i < n; i++) to[i] = (T)fma(step, (double)i, start);                                  \
-    } while (0)
-
+#define ARANGE(T) {                                                            \
+        enum { LANES = 32 / sizeof(T) };                                       \
+        T *to = (T *)t->data;                                                  \
+        int64_t n = t->numel, i = 0;                                           \
+        for (; i < n - n % (2 * LANES); i += LANES) {                          \
+            T base = (T)fma(step, (double)i, start);                           \
+            for (int k = 0; k < LANES; k++) to[i + k] = (T)fma(step, k, base); \
+        }                                                                      \
+        for (; i < n; i++) to[i] = (T)fma(step, (double)i, start);             \
+    }
 RG_WIDE(arange_values, (rg_tensor *t, double start, double step), (t, start, step)) {
-    if (t->dtype == RG_FLOAT32) ARANGE(float);
-    else ARANGE(double);
+    if (t->dtype == RG_FLOAT32) ARANGE(float) else ARANGE(double)
 }
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
@@ -162,51 +159,44 @@ rg_tensor *(rg_arange)(rg_tensor *end) {
     return (rg_arange_step)(&RG_NUMBER(RG_INT64, &(int64_t){ 0 }), end, &RG_NUMBER(RG_INT64, &(int64_t){ 1 }));
 }
 
-/* Is it a range that takes these arguments? One step takes any dtype, none takes all. */
-static bool spaced_check(const char *op, double start, double end, int64_t steps, rg_dtype dtype) {
-    if (!rg_check_dtype(op, dtype)) return false;
+/* For a range that takes these arguments, `only` being the value of a single step. */
+static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps, rg_dtype dtype) {
+    if (!rg_check_dtype(op, dtype)) return NULL;
     RG_REFUSE(steps < 0, op, "number of steps must be non-negative");
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op, "\"%s_cpu\" not implemented for 'Bool'",
-                 op);
-    return steps < 2 || (number_fits(op, start, dtype) && number_fits(op, end, dtype));
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op, "\"%s_cpu\" not implemented for 'Bool'", op);
+    if (steps > 1 ? !number_fits(op, start, dtype) || !number_fits(op, end, dtype)
+                  : steps == 1 && !number_fits(op, only, dtype)) return NULL;
+    return rg_new_dims(op, &RG_DIMS(steps), dtype);
 }
 
 /* The second half is counted from the end, so that both ends are exact. */
-#define LINSPACE(T, S, fma_)                                                                        \
-    do {                                                                                            \
-        T *to = (T *)t->data;                                                                       \
-        int64_t n = t->numel, half = n / 2;                                                         \
-        S a = (S)(T)start, b = (S)(T)end, step = (b - a) / (S)(n - 1);                              \
-        for (int64_t i = 0; i < half; i++) to[i] = (T)fma_(step, (S)i, a);                          \
-        for (int64_t i = half; i < n; i++) to[i] = (T)fma_(-step, (S)(n - 1 - i), b);               \
-    } while (0)
-
+#define LINSPACE(T, S) {                                                             \
+        T *to = (T *)t->data;                                                        \
+        int64_t n = t->numel, half = n / 2;                                          \
+        S a = (S)(T)start, b = (S)(T)end, step = (b - a) / (S)(n - 1);               \
+        for (int64_t i = 0; i < half; i++) to[i] = (T)fma(step, (S)i, a);            \
+        for (int64_t i = half; i < n; i++) to[i] = (T)fma(-step, (S)(n - 1 - i), b); \
+    }
 RG_WIDE(linspace_values, (rg_tensor *t, double start, double end), (t, start, end)) {
-    if (t->dtype == RG_FLOAT32) LINSPACE(float, float, fmaf);
-    else if (t->dtype == RG_FLOAT64) LINSPACE(double, double, fma);
-    else LINSPACE(int64_t, double, fma);
+    if (t->dtype == RG_FLOAT32) LINSPACE(float, float)
+    else if (t->dtype == RG_FLOAT64) LINSPACE(double, double)
+    else LINSPACE(int64_t, double)
 }
 
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) {
-    if (!spaced_check("linspace", start, end, steps, dtype)) return NULL;
-    if (steps == 1 && !number_fits("linspace", start, dtype)) return NULL;
-    rg_tensor *t = rg_new_dims("linspace", &RG_DIMS(steps), dtype);
-    if (!t) return NULL;
-    if (steps == 1) rg_store_f64(t->data, dtype, start);
-    else linspace_values(t, start, end);
+    rg_tensor *t = spaced_new("linspace", start, end, start, steps, dtype);
+    if (t && steps == 1) rg_store_f64(t->data, dtype, start);
+    else if (t) linspace_values(t, start, end);
     return rg_own(t);
 }
 
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
-    if (!spaced_check("logspace", start, end, steps, dtype)) return NULL;
-    if (steps == 1 && dtype == RG_INT64 && !number_fits("logspace", pow(base, start), dtype)) return NULL;
-    rg_tensor *t = rg_new_dims("logspace", &RG_DIMS(steps), dtype);
-    if (!t) return NULL;
+    rg_tensor *t = spaced_new("logspace", start, end, dtype == RG_INT64 ? pow(base, start) : 0, steps, dtype);
     double a = start, b = end, width = end - start;
     if (dtype == RG_FLOAT32 && steps > 1) a = (float)a, b = (float)b, width = (float)b - (float)a;
     if (dtype == RG_INT64 && steps > 1) a = trunc(a), b = trunc(b), width = b - a;
     double step = width / (double)(steps - 1);
-    for (int64_t i = 0; i < steps; i++) {
+    for (int64_t i = 0; t && i < steps; i++) {
         double exponent = i < steps / 2 ? a + step * (double)i : b - step * (double)(steps - 1 - i);
         rg_store_f64(t->data + (size_t)i * rg_sizeof(dtype), dtype, pow(base, steps == 1 ? a : exponent));
     }
@@ -335,11 +325,11 @@ bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
         (void)rtol, (void)atol;                                                            \
         if (!all) *(bool *)p[0] = false;                                                   \
     }
-
-COMPARE(compare_bool, bool,    a == b)
+#define COMPARE_CLOSE a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b))
+COMPARE(compare_bool, bool, a == b)
 COMPARE(compare_int64, int64_t, a == b)
-COMPARE(compare_float, float,   a == b || (isfinite(a - b) && fabsf(a - b) <= atol + fabsf(rtol * b)))
-COMPARE(compare_double, double,  a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b)))
+COMPARE(compare_float, float, COMPARE_CLOSE)
+COMPARE(compare_double, double, COMPARE_CLOSE)
 
 /* Both as dtype, over the shape that they broadcast to. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, double rtol, double atol) {

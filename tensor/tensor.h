@@ -64,9 +64,9 @@ bool rg_scope_restart(rg_scope_guard *guard);   /* always false */
 #define RG_GUARD_(name) \
     rg_scope_guard name __attribute__((cleanup(rg_scope_close), unused)) = rg_scope_open()
 #define RG_SCOPE() RG_GUARD_(RG_PASTE(rg_scope_, __COUNTER__))
-#define RG_FOR_(guard, ...)                                     \
-    for (RG_GUARD_(guard); guard.once; guard.once = false)      \
-        for (__VA_ARGS__)                                       \
+#define RG_FOR_(guard, ...)                                \
+    for (RG_GUARD_(guard); guard.once; guard.once = false) \
+        for (__VA_ARGS__)                                  \
             if (rg_scope_restart(&guard)) { } else
 #define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
@@ -254,23 +254,20 @@ static inline rg_tensor *rg_wrap_null(const void *t) { (void)t; return (rg_tenso
 #define RG_DEFAULT(...) = __VA_ARGS__
 #else
 #define RG_AUTO __auto_type
-#define RG_WRAP(x) _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_null,            \
-                            void *: rg_wrap_null, _Bool: rg_wrap_bool, float: rg_wrap_float,          \
+#define RG_WRAP(x) _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_null,    \
+                            void *: rg_wrap_null, _Bool: rg_wrap_bool, float: rg_wrap_float, \
                             double: rg_wrap_float, long double: rg_wrap_float, default: rg_wrap_int)(x)
 #define RG_DEFAULT(...)
 #endif
 
-#define RG_T1(f, a)             RG_T1_(f, __COUNTER__, a)
-#define RG_T2(f, a, b)          RG_T2_(f, __COUNTER__, a, b)
-#define RG_T3(f, a, b, c)       RG_T3_(f, __COUNTER__, a, b, c)
-#define RG_T1_(f, n, a)         RG_T1__(f, n, a)
-#define RG_T2_(f, n, a, b)      RG_T2__(f, n, a, b)
-#define RG_T3_(f, n, a, b, c)   RG_T3__(f, n, a, b, c)
-#define RG_T1__(f, n, a) __extension__({ RG_AUTO rg_a##n = (a); f(RG_WRAP(rg_a##n)); })
-#define RG_T2__(f, n, a, b) __extension__({ RG_AUTO rg_a##n = (a); RG_AUTO rg_b##n = (b); \
-    f(RG_WRAP(rg_a##n), RG_WRAP(rg_b##n)); })
-#define RG_T3__(f, n, a, b, c) __extension__({ RG_AUTO rg_a##n = (a); RG_AUTO rg_b##n = (b); \
-    RG_AUTO rg_c##n = (c); f(RG_WRAP(rg_a##n), RG_WRAP(rg_b##n), RG_WRAP(rg_c##n)); })
+#define RG_T1(f, a)       RG_T1_(f, RG_PASTE(rg_a, __COUNTER__), a)
+#define RG_T2(f, a, b)    RG_T2_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b)
+#define RG_T3(f, a, b, c) RG_T3_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b, \
+                                 RG_PASTE(rg_c, __COUNTER__), c)
+#define RG_T1_(f, x, a)             __extension__({ RG_AUTO x = (a); f(RG_WRAP(x)); })
+#define RG_T2_(f, x, a, y, b)       __extension__({ RG_AUTO x = (a); RG_AUTO y = (b); f(RG_WRAP(x), RG_WRAP(y)); })
+#define RG_T3_(f, x, a, y, b, z, c) __extension__({ \
+    RG_AUTO x = (a); RG_AUTO y = (b); RG_AUTO z = (c); f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); })
 
 /* Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The last
  * argument becomes a struct of the type, its absent fields with their defaults
@@ -300,11 +297,8 @@ static inline rg_tensor *rg_wrap_null(const void *t) { (void)t; return (rg_tenso
 #define rg_scalar(number)                 RG_T1(rg_scalar, number)
 
 #ifndef __cplusplus
-#define rg_from(data, ...) _Generic((data),                                       \
-    float *: rg_from_float, const float *: rg_from_float, double *: rg_from_double, \
-    const double *: rg_from_double, int64_t *: rg_from_int64, const int64_t *: rg_from_int64, \
-    int *: rg_from_int, const int *: rg_from_int, bool *: rg_from_bool,           \
-    const bool *: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
+#define rg_from(data, ...) _Generic(*(data), float: rg_from_float, double: rg_from_double, int64_t: rg_from_int64, \
+                                    int: rg_from_int, bool: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
 #endif
 
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
 /*
  * index.c: moving elements between places: slices, and what indices name.
  */
-#include "kernels.h"
+#include "loops.h"
 
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start) {
     rg_tensor part = *y;
@@ -53,7 +53,6 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     }
 
 #define INDEX_ADD_ROW(sum) for (int64_t i = 0; i < n; i++) sum
-static inline int64_t index_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
 K_AT_INDEX(index_get_1, uint8_t,  memcpy(a, b, (size_t)n * sizeof *a), *a = *b)
 K_AT_INDEX(index_get_4, uint32_t, memcpy(a, b, (size_t)n * sizeof *a), *a = *b)
@@ -62,7 +61,7 @@ K_AT_INDEX(index_put_1, uint8_t,  memcpy(b, a, (size_t)n * sizeof *a), *b = *a)
 K_AT_INDEX(index_put_4, uint32_t, memcpy(b, a, (size_t)n * sizeof *a), *b = *a)
 K_AT_INDEX(index_put_8, uint64_t, memcpy(b, a, (size_t)n * sizeof *a), *b = *a)
 K_AT_INDEX(index_add_b, bool,     INDEX_ADD_ROW(b[i] |= a[i]), *b |= *a)
-K_AT_INDEX(index_add_i, int64_t,  INDEX_ADD_ROW(b[i] = index_sum(b[i], a[i])), *b = index_sum(*b, *a))
+K_AT_INDEX(index_add_i, int64_t,  INDEX_ADD_ROW(b[i] = k_wrap_add(b[i], a[i])), *b = k_wrap_add(*b, *a))
 K_AT_INDEX(index_add_f, float,    INDEX_ADD_ROW(b[i] += a[i]), *b += *a)
 K_AT_INDEX(index_add_d, double,   INDEX_ADD_ROW(b[i] += a[i]), *b += *a)
 

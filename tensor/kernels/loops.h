@@ -27,122 +27,108 @@ K_ROUNDING(double, 0x1p52)
 #endif
 
 /* The numbers in the loop's type; an int64_t that can't be is what a conversion gives. */
-#define K_READ_NUMBERS                                                                          \
-    real k[3] = { 0 };                                                                          \
-    for (int i = 0; i < 3 && context; i++)                                                      \
+#define K_READ_NUMBERS                                                                                \
+    real k[3] = { 0 };                                                                                \
+    for (int i = 0; i < 3 && context; i++)                                                            \
         k[i] = (real)_Generic((real)0, int64_t: rg_load_i64((const double *)context + i, RG_FLOAT64), \
-                              default: ((const double *)context)[i]);                           \
+                              default: ((const double *)context)[i]);                                 \
     (void)k;
 
 #define K_LET(T, name, value) const __attribute__((unused)) T name = value;
 #define K_AT(T, operand)      (*(T *)(p[operand] + i * s[operand]))
-#define K_EACH(to, operands, R, expression) {           \
-        K_INDEPENDENT for (int64_t i = 0; i < n; i++) { \
-            operands                                    \
-            to = (R)(expression);                       \
-        }                                               \
+#define K_EACH(to, numbers, operands, R, expression) {                                   \
+        numbers                                                                          \
+        K_INDEPENDENT for (int64_t i = 0; i < n; i++) { operands to = (R)(expression); } \
     }
 
 /* result = fold(..fold(first, value of i = 0)..) over i < n, in lanes: they vectorise, and lose less than one running sum. */
 enum { K_LANES = 16 };
 #define K_PLUS(a, b)    ((a) + (b))
 #define K_GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))      /* NaN is the greatest */
-#define K_FOLD_LANES(lane, fold)                                                                \
-    for (int half_ = K_LANES / 2; half_; half_ /= 2)                                            \
+#define K_FOLD_LANES(lane, fold)                     \
+    for (int half_ = K_LANES / 2; half_; half_ /= 2) \
         for (int l = 0; l < half_; l++) lane[l] = fold(lane[l], lane[l + half_]);
-#define K_FOLD(result, n, first, fold, value) do {                                              \
-        __typeof__(result) lane_[K_LANES];                                                      \
-        int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
-        for (int l = 0; l < K_LANES; l++) lane_[l] = first;                                     \
-        for (int64_t j = 0; j < whole_; j += K_LANES)                                           \
+#define K_FOLD(result, n, first, fold, value) do {                                                     \
+        __typeof__(result) lane_[K_LANES];                                                             \
+        int64_t whole_ = (n) / K_LANES * K_LANES;                                                      \
+        for (int l = 0; l < K_LANES; l++) lane_[l] = first;                                            \
+        for (int64_t j = 0; j < whole_; j += K_LANES)                                                  \
             for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = fold(lane_[l], value); } \
-        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] = fold(lane_[i - whole_], value); \
-        K_FOLD_LANES(lane_, fold)                                                               \
-        result = lane_[0];                                                                      \
+        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] = fold(lane_[i - whole_], value);     \
+        K_FOLD_LANES(lane_, fold)                                                                      \
+        result = lane_[0];                                                                             \
     } while (0)
 
-#define LOOP_1(name, T, R, expression)                                                     \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        typedef T real;                                                                    \
-        K_READ_NUMBERS                                                                     \
-        R *y = (R *)p[0];                                                                  \
-        const T *px = (const T *)p[1];                                                     \
-        if (s[0] == sizeof(R) && s[1] == sizeof(T))                                        \
-            K_EACH(y[i], K_LET(T, x, px[i]), R, expression)                                \
-        else                                                                               \
-            K_EACH(K_AT(R, 0), K_LET(T, x, K_AT(const T, 1)), R, expression)               \
+#define LOOP_1(name, T, R, expression)                                                                \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {            \
+        typedef T real;                                                                               \
+        K_READ_NUMBERS                                                                                \
+        R *y = (R *)p[0];                                                                             \
+        const T *px = (const T *)p[1];                                                                \
+        if (s[0] == sizeof(R) && s[1] == sizeof(T)) K_EACH(y[i], , K_LET(T, x, px[i]), R, expression) \
+        else K_EACH(K_AT(R, 0), , K_LET(T, x, K_AT(const T, 1)), R, expression)                       \
     }
 
-#define LOOP_2(name, T, R, expression)                                                                     \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {                 \
-        typedef T real;                                                                                    \
-        K_READ_NUMBERS                                                                                     \
-        R *y = (R *)p[0];                                                                                  \
-        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                              \
-        const bool dense = s[0] == sizeof(R);                                                              \
-        if (dense && s[1] == sizeof(T) && s[2] == sizeof(T))                                               \
-            K_EACH(y[i], K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                             \
-        else if (dense && s[1] == sizeof(T) && s[2] == 0) {                                                \
-            K_LET(T, b, *pb)                                                                               \
-            K_EACH(y[i], K_LET(T, a, pa[i]), R, expression)                                                \
-        } else if (dense && s[1] == 0 && s[2] == sizeof(T)) {                                              \
-            K_LET(T, a, *pa)                                                                               \
-            K_EACH(y[i], K_LET(T, b, pb[i]), R, expression)                                                \
-        } else                                                                                             \
-            K_EACH(K_AT(R, 0), K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, expression) \
+#define LOOP_2(name, T, R, expression)                                                                        \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {                    \
+        typedef T real;                                                                                       \
+        K_READ_NUMBERS                                                                                        \
+        R *y = (R *)p[0];                                                                                     \
+        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                                 \
+        const bool dense = s[0] == sizeof(R), dense_a = s[1] == sizeof(T), dense_b = s[2] == sizeof(T);       \
+        if (dense && dense_a && dense_b) K_EACH(y[i], , K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression) \
+        else if (dense && dense_a && !s[2]) K_EACH(y[i], K_LET(T, b, *pb), K_LET(T, a, pa[i]), R, expression) \
+        else if (dense && !s[1] && dense_b) K_EACH(y[i], K_LET(T, a, *pa), K_LET(T, b, pb[i]), R, expression) \
+        else K_EACH(K_AT(R, 0), , K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, expression) \
     }
 
 /* The first of three may have its own type: a mask's. */
-#define LOOP_3_OF(name, A, T, R, expression)                                                      \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {        \
-        typedef T real;                                                                           \
-        K_READ_NUMBERS                                                                            \
-        R *y = (R *)p[0];                                                                         \
-        const A *pa = (const A *)p[1];                                                            \
-        const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                     \
-        const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A);                                \
-        if (dense && s[2] == sizeof(T) && s[3] == sizeof(T))                                      \
-            K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R, expression) \
-        else if (dense && s[2] == sizeof(T) && s[3] == 0) {                                       \
-            K_LET(T, c, *pc)                                                                      \
-            K_EACH(y[i], K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)                    \
-        } else if (dense && s[2] == 0 && s[3] == 0) {                                             \
-            K_LET(T, b, *pb)                                                                      \
-            K_LET(T, c, *pc)                                                                      \
-            K_EACH(y[i], K_LET(A, a, pa[i]), R, expression)                                       \
-        } else                                                                                    \
-            K_EACH(K_AT(R, 0), K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))        \
-                   K_LET(T, c, K_AT(const T, 3)), R, expression)                                  \
+#define LOOP_3_OF(name, A, T, R, expression)                                                        \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {          \
+        typedef T real;                                                                             \
+        K_READ_NUMBERS                                                                              \
+        R *y = (R *)p[0];                                                                           \
+        const A *pa = (const A *)p[1];                                                              \
+        const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                       \
+        const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A), dense_b = s[2] == sizeof(T);     \
+        if (dense && dense_b && s[3] == sizeof(T))                                                  \
+            K_EACH(y[i], , K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R, expression) \
+        else if (dense && dense_b && !s[3])                                                         \
+            K_EACH(y[i], K_LET(T, c, *pc), K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)    \
+        else if (dense && !s[2] && !s[3])                                                           \
+            K_EACH(y[i], K_LET(T, b, *pb) K_LET(T, c, *pc), K_LET(A, a, pa[i]), R, expression)      \
+        else K_EACH(K_AT(R, 0), , K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))       \
+                    K_LET(T, c, K_AT(const T, 3)), R, expression)                                   \
     }
 #define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
 
 /* A kernel on n operands: a loop for each dtype that the last of them may have. */
 #define K_KERNEL(op, n, ...) const rg_kernel k_##op = { n, { __VA_ARGS__ } };
 
-#define K_FLOAT_LOOPS(n, op, on_float)                                                          \
-    LOOP_##n(op##_float, float, float, on_float)                                                \
+#define K_FLOAT_LOOPS(n, op, on_float)           \
+    LOOP_##n(op##_float, float, float, on_float) \
     LOOP_##n(op##_double, double, double, on_float)
-#define K_NUMBER_LOOPS(n, op, on_int, on_float)                                                 \
-    LOOP_##n(op##_int64, int64_t, int64_t, on_int)                                              \
+#define K_NUMBER_LOOPS(n, op, on_int, on_float)    \
+    LOOP_##n(op##_int64, int64_t, int64_t, on_int) \
     K_FLOAT_LOOPS(n, op, on_float)
 
 /* Loops and kernel of floats only; of numbers; of numbers and bool; with a bool as the answer. */
-#define K_FLOATS(n, op, on_float)                                                               \
-    K_FLOAT_LOOPS(n, op, on_float)                                                              \
+#define K_FLOATS(n, op, on_float)  \
+    K_FLOAT_LOOPS(n, op, on_float) \
     K_KERNEL(op, n, NULL, NULL, op##_float, op##_double)
-#define K_NUMBERS(n, op, on_int, on_float)                                                      \
-    K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
+#define K_NUMBERS(n, op, on_int, on_float)  \
+    K_NUMBER_LOOPS(n, op, on_int, on_float) \
     K_KERNEL(op, n, NULL, op##_int64, op##_float, op##_double)
-#define K_ALL(n, op, on_bool, on_int, on_float)                                                 \
-    LOOP_##n(op##_bool, bool, bool, on_bool)                                                    \
-    K_NUMBER_LOOPS(n, op, on_int, on_float)                                                     \
-    K_KERNEL(op, n, op##_bool, op##_int64, op##_float, op##_double)
-#define K_TEST(n, op, on_int, on_float)                                                         \
-    LOOP_##n(op##_bool, bool, bool, on_int)                                                     \
-    LOOP_##n(op##_int64, int64_t, bool, on_int)                                                 \
-    LOOP_##n(op##_float, float, bool, on_float)                                                 \
-    LOOP_##n(op##_double, double, bool, on_float)                                               \
-    K_KERNEL(op, n, op##_bool, op##_int64, op##_float, op##_double)
+#define K_ALL(n, op, on_bool, on_int, on_float) \
+    LOOP_##n(op##_bool, bool, bool, on_bool)    \
+    K_NUMBER_LOOPS(n, op, on_int, on_float)     \
+    const rg_kernel k_##op = { n, K_BY_DTYPE(op) };
+#define K_TEST(n, op, on_int, on_float)           \
+    LOOP_##n(op##_bool, bool, bool, on_int)       \
+    LOOP_##n(op##_int64, int64_t, bool, on_int)   \
+    LOOP_##n(op##_float, float, bool, on_float)   \
+    LOOP_##n(op##_double, double, bool, on_float) \
+    const rg_kernel k_##op = { n, K_BY_DTYPE(op) };
 
 /* Integers wrap around, as torch's do. */
 static inline int64_t k_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }

@@ -35,19 +35,12 @@ K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (log1p(EXP(-fabs(x))) + LOSS_AB
 #define LOSS_LOOPS(name) { { loss_##name##_float, loss_##name##_double }, { slope_##name##_float, slope_##name##_double } }
 static rg_loop *const loss_loops[][2][2] = { LOSS_LOOPS(mse), LOSS_LOOPS(smooth), LOSS_LOOPS(huber), LOSS_LOOPS(bce), LOSS_LOOPS(logits) };
 
-/* t, or a 1 that stands for it. */
-static rg_tensor *loss_or_one(const rg_tensor *t, const rg_tensor *like, rg_tensor *one) {
-    static const double one_double = 1;
-    static const float one_float = 1;
-    *one = (rg_tensor){ .state = RG_ALIVE, .dtype = like->dtype, .numel = 1, .flags = RG_CONTIGUOUS,
-                        .data = like->dtype == RG_FLOAT32 ? (char *)&one_float : (char *)&one_double };
-    return t ? (rg_tensor *)t : one;
-}
-
 void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, const rg_tensor *by,
             double c, double scale) {
-    rg_tensor one, other;
-    rg_tensor *all[] = { y, x, t, loss_or_one(weight, y, &one), loss_or_one(by, y, &other) };
+    static const float single = 1;
+    static const double wide = 1;
+    rg_tensor one = RG_NUMBER(y->dtype, y->dtype == RG_FLOAT32 ? (const void *)&single : &wide);    /* for what is absent */
+    rg_tensor *all[] = { y, x, t, weight ? (rg_tensor *)weight : &one, by ? (rg_tensor *)by : &one };
     rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64], &(loss_context){ c, scale });
 }
 
