@@ -277,7 +277,9 @@ def gpt():
     torch.manual_seed(1)
     m = GPT(**small)
     put("gpt_last.y", m(idx)[0])
-    nn.init.normal_(m.lm_head.weight)
+    for p in m.parameters():
+        if p.dim() > 1:
+            nn.init.normal_(p)
     for name, how in ("any", {}), ("top", dict(temperature=0.8, top_k=3)):
         torch.manual_seed(6)
         put("generate_%s.y" % name, m.generate(idx[:, :3], 12, **how))
