@@ -256,15 +256,15 @@ static bool parse_sizes(parser *s) {
     bool fits = true;
     for (int i = 0; i < s->named.n; i++) fits = fits && !__builtin_mul_overflow(n, s->named.v[i], &n);
     s->shape = s->named;
-    if (fits && n == (int64_t)s->n) return true;
-    return parse_fault(s, NULL, RG_VALUE_ERROR, "shape '%s' is invalid for input of size %zu", RG_DIMS_TEXT(&s->named), s->n);
+    return (fits && n == (int64_t)s->n) || parse_fault(s, NULL, RG_VALUE_ERROR, "shape '%s' is invalid for input of "
+                                                       "size %zu", RG_DIMS_TEXT(&s->named), s->n);
 }
 
 /* Faults that depend on the dtype. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
-    bool whole = !rg_is_float(dtype);
-    if (dtype == RG_INT64 && s->wide_int) parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
-    if (dtype == RG_INT64 && s->wide_float)
+    bool whole = !rg_is_float(dtype), is_int = dtype == RG_INT64;
+    if (is_int && s->wide_int) parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
+    if (is_int && s->wide_float)
         parse_fault(s, s->wide_float, RG_RUNTIME_ERROR, "value cannot be converted to type int64 without overflow");
     if (!whole && s->huge) parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
     if (s->stray)

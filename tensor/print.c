@@ -74,7 +74,7 @@ static bool digits_raise(char *text) {
     return *c != '9' && (*c)++;
 }
 
-static bool digits_read_back(const char *text, double v, bool single) {
+static bool digits_are(const char *text, double v, bool single) {
     return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
 }
 
@@ -88,7 +88,7 @@ static digits digits_shortest(double v, bool single) {
     locale_t before = uselocale(c_locale());
     for (; !found; p++) {
         snprintf(text, sizeof text, "%.*e", p - 1, v);
-        found = digits_read_back(text, v, single) || (power && digits_raise(text) && digits_read_back(text, v, single));
+        found = digits_are(text, v, single) || (power && digits_raise(text) && digits_are(text, v, single));
     }
     uselocale(before);
     return digits_read(text);
@@ -197,7 +197,7 @@ static int print_element(printer *p, const char *at) {
     if (!p->numpy || !isfinite(v)) return print_number(p->word, p->format, p->precision, v);
     digits s = numpy_digits(p, v);
     if (p->sci) return print_scientific(p->word, signbit(v), &s, p->right, p->exponent);
-    int n = print_positional(p->word, signbit(v), &s), wide = (int)(strchr(p->word, '.') - p->word) + 1 + p->right;
+    int n = print_positional(p->word, signbit(v), &s), wide = (int)strcspn(p->word, ".") + 1 + p->right;
     memset(p->word + n, ' ', (size_t)(wide - n));
     p->word[wide] = 0;
     return wide;
@@ -382,8 +382,9 @@ const char *rg_repr_numpy(rg_tensor *t) {
 const char *rg_repr_tf(rg_tensor *t) {
     if (!rg_check(t, "repr_tf")) return NULL;
     rg_text array = print_numpy(t), text = { .failed = array.failed };
-    const char *s = array.failed ? "" : array.v, *dtype = strchr(rg_dtype_name(t->dtype), '.') + 1;
-    rg_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", strchr(s, '\n') ? "\n" : "", s, PRINT_TUPLE(t), dtype);
+    const char *s = array.failed ? "" : array.v, *line = strchr(s, '\n') ? "\n" : "";
+    const char *dtype = strchr(rg_dtype_name(t->dtype), '.') + 1;
+    rg_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", line, s, PRINT_TUPLE(t), dtype);
     rg_text_free(&array);
     return rg_text_own(&text);
 }

@@ -61,8 +61,8 @@ RG_WIDE(mt_normals_f32, (float *y, int n), (y, n)) {
             int32_t e = (m.i - 0x3f3504f3) >> 23;       /* 1 - u = m 2^e, sqrt(1/2) <= m < sqrt(2) */
             m.i -= e * (1 << 23);
             float f = m.f - 1, p = -0.12384348f + f * (0.11872976f + f * (-0.11789808f + f * 0.06915368f));
-            p = 0.3333331f + f * (-0.24999987f + f * (0.20002227f + f * (-0.16669251f + f * (0.14218658f + f * p))));
-            float log_u = f + (f * f * (p * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
+            p = -0.24999987f + f * (0.20002227f + f * (-0.16669251f + f * (0.14218658f + f * p)));
+            float log_u = f + (f * f * ((0.3333331f + f * p) * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f) + (float)e * 0x1.62e4p-1f;
             float radius = sqrtf(-2 * log_u), theta = 0x1.921fb6p+2f * y[i + 8];
             int32_t quadrant = (int32_t)(theta * 0x1.45f306p-1f + 0.5f);
             float r = theta - (float)quadrant * 0x1.921fap+0f - (float)quadrant * 0x1.54442ep-20f, r2 = r * r;
@@ -192,8 +192,8 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
               "%zu numbers but found the input RNG state size to be %lld", sizeof image / 8,
               (long long)state->numel);
     rg_copy_out(state, &image, sizeof image);
-    if (!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1))
-        return rg_fail(RG_RUNTIME_ERROR, "set_state", "Invalid mt19937 state");
+    RG_REFUSE(!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1),
+              "set_state", "Invalid mt19937 state");
     if (!generator_lock(g, "set_state")) return false;
     g->seed = image.seed, g->left = image.left, g->next = (int)image.next;
     g->has_normal = image.has_normal & 1, g->normal = image.normal;
@@ -402,7 +402,8 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
     if (ok) memset(flat[3]->data, true, (size_t)t->numel);
     bool any = ok;
     for (int round = 0; any; round++) {
-        flat[1]->flags = (round ? again : t->flags & RG_CONTIGUOUS) ? RG_CONTIGUOUS : 0;    /* without it normals come one by one */
+        /* without the flag normals come one by one */
+        flat[1]->flags = (round ? again : t->flags & RG_CONTIGUOUS) ? RG_CONTIGUOUS : 0;
         if (round == TRUNC_ROUNDS) ok = rg_fail(RG_RUNTIME_ERROR, op, "%d rounds were not enough: almost nothing in "
                                                 "[%g, %g] is likely", round, r.low, r.high);
         else if (r.normal) ok = fill_normal(flat[1], p, g, op);
@@ -549,21 +550,21 @@ static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op
 }
 
 /* In each row the categories with the largest weight / exponential, in that order. */
-static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int64_t n, rg_generator *g, const char *op) {
+static bool draw_distinct(rg_tensor *t, rg_tensor *of, const double *w, int64_t n, rg_generator *g, const char *op) {
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
-    rg_tensor *exponentials = rg_new_dense_like(weights, weights->dtype), *e = NULL;
+    rg_tensor *exponentials = rg_new_dense_like(of, of->dtype), *e = NULL;
     k_ranked *rank = rg_alloc((size_t)n * sizeof *rank, RG_MEM_OTHER);
     bool ok = rank && exponentials && fill_exponential(exponentials, (double[]){ 1 }, g, op) &&
               (e = rg_contiguous_copy(exponentials, RG_FLOAT64));
     for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
         int64_t best = 0;
         for (int64_t i = 0; i < n; i++) {
-            double q = draw_rounded(w[i] / ((double *)e->data)[r * n + i], weights->dtype);
+            double q = draw_rounded(w[i] / ((double *)e->data)[r * n + i], of->dtype);
             rank[i] = (k_ranked){ k_rank(q, true), i };
             if (rank[i].key < rank[best].key) best = i;
         }
         if (draws > 1) k_top(rank, n, draws, true);
-        for (int64_t i = 0; i < draws; i++) y[i] = draws > 1 ? rank[i].index : best;  /* argmax: of equals the first */
+        for (int64_t i = 0; i < draws; i++) y[i] = draws > 1 ? rank[i].index : best;    /* argmax: the first */
     }
     rg_release(exponentials);
     rg_release(e);
@@ -572,13 +573,13 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *weights, const double *w, int
 }
 
 /* In each row the first category whose cumulative share is not below a uniform float64. */
-static bool draw_again(rg_tensor *t, const rg_tensor *weights, const double *w, int64_t n, rg_generator *g, const char *op) {
-    rg_tensor *shares = rg_new_like(weights, RG_FLOAT64), *u = rg_new_like(t, RG_FLOAT64);
+static bool draw_again(rg_tensor *t, rg_tensor *of, const double *w, int64_t n, rg_generator *g, const char *op) {
+    rg_tensor *shares = rg_new_like(of, RG_FLOAT64), *u = rg_new_like(t, RG_FLOAT64);
     bool ok = shares && u && fill_with(u, g, op, draw_uniform_f64, RG_FLOAT64, (double[]){ 0, 1 });
-    for (int64_t first = 0; ok && first < weights->numel; first += n, w += n) {
+    for (int64_t first = 0; ok && first < of->numel; first += n, w += n) {
         double *share = (double *)shares->data + first, sum = 0;
-        for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], weights->dtype);
-        for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, weights->dtype);
+        for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], of->dtype);
+        for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, of->dtype);
         share[n - 1] = 1;
     }
     if (ok) k_searchsorted(t, shares, u, false);

@@ -145,8 +145,8 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
               "upper bound and lower bound inconsistent with step sign");
     int64_t length = 0;
     double count = ceil((b.d - a.d) / s.d);
-    bool fits = floating ? count >= 0 && count < 0x1p63 : !__builtin_sub_overflow(b.i, a.i, &length) && length != INT64_MIN;
-    RG_REFUSE(!fits, "arange", "invalid size, possible overflow?");
+    bool wraps = __builtin_sub_overflow(b.i, a.i, &length) || length == INT64_MIN;
+    RG_REFUSE(floating ? !(count >= 0 && count < 0x1p63) : wraps, "arange", "invalid size, possible overflow?");
     int64_t n = floating ? (int64_t)count : length / s.i + (length % s.i != 0);
     rg_tensor *t = rg_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
     if (!t) return NULL;
@@ -356,7 +356,8 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
               rg_scalar_name(b->dtype));
     RG_REFUSE(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %g", rtol);
     RG_REFUSE(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g", atol);
-    rg_dtype dtype = a->dtype == RG_BOOL ? RG_FLOAT32 : a->dtype == RG_INT64 && (rtol > 0 || atol > 0) ? RG_FLOAT64 : a->dtype;
+    bool near = rtol > 0 || atol > 0;
+    rg_dtype dtype = a->dtype == RG_BOOL ? RG_FLOAT32 : a->dtype == RG_INT64 && near ? RG_FLOAT64 : a->dtype;
     return compare_all("allclose", a, b, dtype, rtol, atol);
 }
 

@@ -69,13 +69,13 @@ enum { K_LANES = 16 };
         else K_EACH(K_AT(R, 0), , K_LET(T, x, K_AT(const T, 1)), R, expression)                       \
     }
 
-#define LOOP_2(name, T, R, expression)                                                                        \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {                    \
-        typedef T real;                                                                                       \
-        K_READ_NUMBERS                                                                                        \
-        R *y = (R *)p[0];                                                                                     \
-        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                                 \
-        const bool dense = s[0] == sizeof(R), dense_a = s[1] == sizeof(T), dense_b = s[2] == sizeof(T);       \
+#define LOOP_2(name, T, R, expression)                                                                  \
+    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {              \
+        typedef T real;                                                                                 \
+        K_READ_NUMBERS                                                                                  \
+        R *y = (R *)p[0];                                                                               \
+        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                           \
+        const bool dense = s[0] == sizeof(R), dense_a = s[1] == sizeof(T), dense_b = s[2] == sizeof(T); \
         if (dense && dense_a && dense_b) K_EACH(y[i], , K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression) \
         else if (dense && dense_a && !s[2]) K_EACH(y[i], K_LET(T, b, *pb), K_LET(T, a, pa[i]), R, expression) \
         else if (dense && !s[1] && dense_b) K_EACH(y[i], K_LET(T, a, *pa), K_LET(T, b, pb[i]), R, expression) \

@@ -19,10 +19,10 @@ typedef struct { double c, scale; } loss_context;
             *(T *)(p[0] + i * s[0]) = (VALUE) * weight;                                          \
         }                                                                                        \
     }
-#define K_LOSS(name, loss, slope)                                                               \
-    K_LOSS_LOOP(loss_##name, float, loss)                                                       \
-    K_LOSS_LOOP(loss_##name, double, loss)                                                      \
-    K_LOSS_LOOP(slope_##name, float, w * (slope))                                               \
+#define K_LOSS(name, loss, slope)                 \
+    K_LOSS_LOOP(loss_##name, float, loss)         \
+    K_LOSS_LOOP(loss_##name, double, loss)        \
+    K_LOSS_LOOP(slope_##name, float, w * (slope)) \
     K_LOSS_LOOP(slope_##name, double, w * (slope))
 #define LOSS_ABOVE(v, least) ((v) < (least) ? (least) : (v))
 
@@ -39,7 +39,7 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
             double c, double scale) {
     static const float single = 1;
     static const double wide = 1;
-    rg_tensor one = RG_NUMBER(y->dtype, y->dtype == RG_FLOAT32 ? (const void *)&single : &wide);    /* for what is absent */
+    rg_tensor one = RG_NUMBER(y->dtype, y->dtype == RG_FLOAT32 ? (const void *)&single : &wide);
     rg_tensor *all[] = { y, x, t, weight ? (rg_tensor *)weight : &one, by ? (rg_tensor *)by : &one };
     rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64], &(loss_context){ c, scale });
 }

@@ -64,25 +64,25 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
 
 /* What all loops are made of. at: the value of an element v; join: of what there is so far, a,
  * and the next value, b; rows: x[r][c] joins total[c], row by row. */
-#define K_ROWS(name, T, A, value, joined)                                                                        \
-    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }                         \
-    static inline A name##_join(A a, A b) { return (A)(joined); }                                                \
-    static inline A name##_join4(A a, const char *x, int64_t row) {                                              \
-        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                                       \
-        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));                      \
-    }                                                                                                            \
-    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,              \
-                                   A *restrict total) {                                                          \
-        enum { NEXT = sizeof(T) };                                                                               \
-        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                                                \
-            for (int c = 0; c < cols; c++)                                                                       \
+#define K_ROWS(name, T, A, value, joined)                                                             \
+    static inline A name##_at(const char *x) { T v = *(const T *)x; return (A)(value); }              \
+    static inline A name##_join(A a, A b) { return (A)(joined); }                                     \
+    static inline A name##_join4(A a, const char *x, int64_t row) {                                   \
+        a = name##_join(name##_join(a, name##_at(x)), name##_at(x + row));                            \
+        return name##_join(name##_join(a, name##_at(x + 2 * row)), name##_at(x + 3 * row));           \
+    }                                                                                                 \
+    static inline void name##_rows(const char *x, int64_t row, int64_t col, int64_t rows, int cols,   \
+                                   A *restrict total) {                                               \
+        enum { NEXT = sizeof(T) };                                                                    \
+        for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                                     \
+            for (int c = 0; c < cols; c++)                                                            \
                 total[c] = name##_join4(name##_join4(total[c], x + c * NEXT, row), x + 4 * row + c * NEXT, row); \
-        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                                                \
-            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);                 \
-        for (; rows > 0 && col == NEXT; rows--, x += row)                                                        \
-            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT));            \
-        for (; rows > 0; rows--, x += row)                                                                       \
-            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));             \
+        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                                     \
+            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);      \
+        for (; rows > 0 && col == NEXT; rows--, x += row)                                             \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT)); \
+        for (; rows > 0; rows--, x += row)                                                            \
+            for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));  \
     }
 
 /* ---- sums -------------------------------------------------------------------------------
@@ -95,81 +95,81 @@ static int sum_power(int64_t rows) {
     return RG_MAX(4, log2 / 4);
 }
 
-#define K_SUM(name, T, A, value)                                                                              \
-    K_ROWS(name, T, A, value, a + b)                                                                          \
+#define K_SUM(name, T, A, value)                                                                  \
+    K_ROWS(name, T, A, value, a + b)                                                              \
     static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
-    {                                                                                                         \
-        A level[3][REDUCE_BLOCK / sizeof(A)];                                                                 \
-        int power = sum_power(rows);                                                                          \
-        int64_t step = (int64_t)1 << power, i = 0;                                                            \
-        bool deep = rows >= step;                                                                             \
-        for (int c = 0; c < cols; c++) total[c] = 0;                                                          \
-        for (int j = 0; j < 3 && deep; j++)                                                                   \
-            for (int c = 0; c < cols; c++) level[j][c] = 0;                                                   \
-        while (i + step <= rows) {                                                                            \
-            name##_rows(x + i * row, row, col, step, cols, total);                                            \
-            i += step;                                                                                        \
-            A *from = total;                                                                                  \
-            for (int j = 0; j < 3; j++) {                                                                     \
-                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;                           \
-                if (i & (step - 1) << (j + 1) * power) break;                                                 \
-                from = level[j];                                                                              \
-            }                                                                                                 \
-        }                                                                                                     \
-        name##_rows(x + i * row, row, col, rows - i, cols, total);                                            \
-        for (int j = 0; j < 3 && deep; j++)                                                                   \
-            for (int c = 0; c < cols; c++) total[c] += level[j][c];                                           \
-    }                                                                                                         \
-    /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */                      \
+    {                                                                                             \
+        A level[3][REDUCE_BLOCK / sizeof(A)];                                                     \
+        int power = sum_power(rows);                                                              \
+        int64_t step = (int64_t)1 << power, i = 0;                                                \
+        bool deep = rows >= step;                                                                 \
+        for (int c = 0; c < cols; c++) total[c] = 0;                                              \
+        for (int j = 0; j < 3 && deep; j++)                                                       \
+            for (int c = 0; c < cols; c++) level[j][c] = 0;                                       \
+        while (i + step <= rows) {                                                                \
+            name##_rows(x + i * row, row, col, step, cols, total);                                \
+            i += step;                                                                            \
+            A *from = total;                                                                      \
+            for (int j = 0; j < 3; j++) {                                                         \
+                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;               \
+                if (i & (step - 1) << (j + 1) * power) break;                                     \
+                from = level[j];                                                                  \
+            }                                                                                     \
+        }                                                                                         \
+        name##_rows(x + i * row, row, col, rows - i, cols, total);                                \
+        for (int j = 0; j < 3 && deep; j++)                                                       \
+            for (int c = 0; c < cols; c++) total[c] += level[j][c];                               \
+    }                                                                                             \
+    /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */          \
     static inline void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
-    {                                                                                                         \
-        A part[4 * 32];                                                                                       \
-        int64_t q = rows / 4;                                                                                 \
+    {                                                                                             \
+        A part[4 * 32];                                                                           \
+        int64_t q = rows / 4;                                                                     \
         if (cols == 1 || row == cols * col) name##_cascade(x, 4 * row, cols == 1 ? row : col, q, 4 * cols, part); \
         else for (int k = 0; k < 4; k++) name##_cascade(x + k * row, 4 * row, col, q, cols, part + k * cols); \
-        for (int c = 0; c < cols; c++) total[c] = part[c];                                                    \
-        name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                                    \
-        for (int k = 1; k < 4; k++)                                                                           \
-            for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                                    \
-    }                                                                                                         \
-    static A name##_few(const char *x, int64_t row, int64_t n) {                                              \
-        A a = 0, b = 0, c = 0, d = 0;                                                                         \
-        for (; n >= 4; n -= 4, x += 4 * row)                                                                  \
+        for (int c = 0; c < cols; c++) total[c] = part[c];                                        \
+        name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                        \
+        for (int k = 1; k < 4; k++)                                                               \
+            for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                        \
+    }                                                                                             \
+    static A name##_few(const char *x, int64_t row, int64_t n) {                                  \
+        A a = 0, b = 0, c = 0, d = 0;                                                             \
+        for (; n >= 4; n -= 4, x += 4 * row)                                                      \
             a += name##_at(x), b += name##_at(x + row), c += name##_at(x + 2 * row), d += name##_at(x + 3 * row); \
-        for (; n > 0; n--, x += row) a += name##_at(x);                                                       \
-        return ((a + b) + c) + d;                                                                             \
-    }                                                                                                         \
-    static __attribute__((noinline)) A name##_row(const char *x, int64_t n) {                                 \
-        enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                                       \
-        A lane[V], total = 0;                                                                                 \
-        for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T));             \
-        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                                      \
-        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);                            \
-        for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T));               \
-        for (int k = 0; k < V; k++) total += lane[k];                                                         \
-        return total;                                                                                         \
-    }                                                                                                         \
-    static void name(char *y, const char *x, const reduce_block *b) {                                         \
-        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                                      \
-        int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                                        \
-        A total[COLUMNS];                                                                                     \
-        if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {                       \
-            for (; j < n1; j++) {                                                                             \
-                if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);                        \
-                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                                  \
-                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                                        \
-                *(A *)(y + j * b->sy) += total[0];                                                            \
-            }                                                                                                 \
-            return;                                                                                           \
-        }                                                                                                     \
-        int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;                   \
-        while (j < n1) {                                                                                      \
-            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                                    \
-            if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                               \
-            else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                                         \
-            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];                           \
-            j += cols;                                                                                        \
-        }                                                                                                     \
+        for (; n > 0; n--, x += row) a += name##_at(x);                                           \
+        return ((a + b) + c) + d;                                                                 \
+    }                                                                                             \
+    static __attribute__((noinline)) A name##_row(const char *x, int64_t n) {                     \
+        enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                           \
+        A lane[V], total = 0;                                                                     \
+        for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T)); \
+        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                          \
+        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);                \
+        for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T));   \
+        for (int k = 0; k < V; k++) total += lane[k];                                             \
+        return total;                                                                             \
+    }                                                                                             \
+    static void name(char *y, const char *x, const reduce_block *b) {                             \
+        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A) };                          \
+        int64_t n0 = b->n0, s0 = b->s0, n1 = b->n1, s1 = b->s1, j = 0;                            \
+        A total[COLUMNS];                                                                         \
+        if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {           \
+            for (; j < n1; j++) {                                                                 \
+                if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);            \
+                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                      \
+                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                            \
+                *(A *)(y + j * b->sy) += total[0];                                                \
+            }                                                                                     \
+            return;                                                                               \
+        }                                                                                         \
+        int64_t group = s1 == sizeof(T) && n1 >= V ? 4 * V : 4, whole = n1 / group * group;       \
+        while (j < n1) {                                                                          \
+            int cols = (int)RG_MIN(COLUMNS, (j < whole ? whole : n1) - j);                        \
+            if (j < whole) name##_cascade(x + j * s1, s0, s1, n0, cols, total);                   \
+            else name##_by_four(x + j * s1, s0, s1, n0, cols, total);                             \
+            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) += total[c];               \
+            j += cols;                                                                            \
+        }                                                                                         \
     }
 #define K_SUM_FLOATS(name, value) K_SUM(name##_float, float, float, value) K_SUM(name##_double, double, double, value)
 K_SUM(sum_bool, bool, uint64_t, v)
@@ -266,7 +266,7 @@ int64_t k_count(const rg_tensor *x) {
 
 /* Each v of y, a float or a double as `real` is, becomes the expression. */
 #define REDUCE_EACH_OF(T, y, expression) \
-    for (int64_t i = 0; i < y->numel; i++) { typedef T real; real *at = (real *)y->data + i, v = *at; *at = expression; }
+    { typedef T real; for (int64_t i = 0; i < y->numel; i++) { real *at = (real *)y->data + i, v = *at; *at = expression; } }
 #define REDUCE_EACH(y, expression) \
     { if (y->dtype == RG_FLOAT32) REDUCE_EACH_OF(float, y, expression) else REDUCE_EACH_OF(double, y, expression) }
 
@@ -394,8 +394,8 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
         k_reduce(K_SUM_WIDE, mean, x, dims);
         REDUCE_EACH(mean, v / (real)n);
         rg_fill_zero(m2);
-        rg_tensor around = reduce_kept(mean, x, dims), to = reduce_kept(m2, x, dims);
-        rg_each(3, (rg_tensor *[]){ (rg_tensor *)x, &to, &around }, x->dtype == RG_FLOAT32 ? spread_float : spread_double, NULL);
+        rg_tensor around = reduce_kept(mean, x, dims), to = reduce_kept(m2, x, dims), *t[] = { (rg_tensor *)x, &to, &around };
+        rg_each(3, t, x->dtype == RG_FLOAT32 ? spread_float : spread_double, NULL);
         REDUCE_EACH(m2, v / (real)RG_MAX(0, n - correction));
         if (root) REDUCE_EACH(m2, sqrt(v));
         rg_copy_elements(y, m2);

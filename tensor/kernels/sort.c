@@ -186,8 +186,8 @@ void k_nonzero(rg_tensor *y, const rg_tensor *x) {
     for (int64_t rows = n ? x->numel / n : 0; rows > 0; rows--) {
         bool is[512];
         for (int64_t i = 0; i < n; i++) {
-            int64_t k = i % RG_COUNT(is);
-            if (k == 0) to_bool((char *[]){ (char *)is, p + i * step }, (int64_t[]){ 1, step }, RG_MIN(n - i, RG_COUNT(is)), NULL);
+            int64_t k = i % RG_COUNT(is), m = RG_MIN(n - i, RG_COUNT(is));
+            if (k == 0) to_bool((char *[]){ (char *)is, p + i * step }, (int64_t[]){ 1, step }, m, NULL);
             for (int d = 0; d < last && is[k]; d++) *to++ = at[d];
             if (last >= 0 && is[k]) *to++ = i;
         }
