@@ -84,8 +84,8 @@ int main(int argc, char *argv[]) {
     rg_tensor *data = rg_encode(vocabulary, text);
     rg_pair part = rg_split_text(data, 0.9);
     if (rg_numel(part.second) <= block)
-        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path, (long long)rg_numel(data), (long long)block,
-               (long long)(10 * block + 10));
+        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path, (long long)rg_numel(data),
+               (long long)block, (long long)(10 * block + 10));
     rg_tensor *begin = *prompt ? rg_encode(vocabulary, prompt) : rg_narrow(data, 0, 0, 1);
     if (!begin) refuse("--prompt: %s", rg_error());
     free(text);
@@ -123,7 +123,8 @@ int main(int argc, char *argv[]) {
     print_curve("\nThe loss on what it learns from, step by step:", steps, losses);
     save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps, losses);
     rg_eval(model);
-    rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample, .temperature = temperature, .top_k = top_k);
+    rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample, .temperature = temperature,
+                                         .top_k = top_k);
     printf("\nIt writes:\n%s\n", rg_decode(vocabulary, written));
     free(losses);
     rg_optim_free(optimizer);

@@ -70,8 +70,9 @@ static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *c
         int64_t row = worst / columns, column = worst % columns;
         double off = rg_at(difference, row, column), numbers = rg_at(numeric[i], row, column);
         bool right = off <= tolerance * fmax(1, fabs(numbers));
-        printf("  %-8s %8lld   [%lld][%lld]         %+16.10f %+16.10f   %.2e  %s\n", names[i], (long long)rg_numel(difference),
-               (long long)row, (long long)column, rg_at(analytic[i], row, column), numbers, off, right ? "" : "<- wrong");
+        printf("  %-8s %8lld   [%lld][%lld]         %+16.10f %+16.10f   %.2e  %s\n", names[i],
+               (long long)rg_numel(difference), (long long)row, (long long)column, rg_at(analytic[i], row, column), numbers,
+               off, right ? "" : "<- wrong");
         agree &= right;
     }
     printf(agree ? "  accepted\n" : "  rejected\n");
@@ -98,7 +99,8 @@ int main(int argc, char *argv[]) {
     rg_tensor *in[INPUTS] = { rg_randn(n, d), rg_randn(d, d_kq), rg_randn(d, d_kq), rg_randn(d, d_v) };
     rg_tensor *g = rg_randn(n, d_v), *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS], *wrong[INPUTS];
     for (int i = 0; i < INPUTS; i++) rg_requires_grad_(in[i], true);
-    printf("y = softmax(q k^T / sqrt(d)) v for %lld words; each element is moved by %g to either side.\n", (long long)n, eps);
+    printf("y = softmax(q k^T / sqrt(d)) v for %lld words; each element is moved by %g to either side.\n", (long long)n,
+           eps);
 
     measure(in, g, eps, numeric);
     derive(in, g, false, by_hand);

@@ -74,7 +74,8 @@ static inline void set_option(const option *o, const char *text) {
         number = errno ? NAN : (double)whole;
     }
     if (end && (end == text || *end || !(number >= o->least && number < 1e15)))
-        refuse("--%s takes a %s of at least %g, not '%s'", o->name, o->kind == WHOLE ? "whole number" : "number", o->least, text);
+        refuse("--%s takes a %s of at least %g, not '%s'", o->name, o->kind == WHOLE ? "whole number" : "number",
+               o->least, text);
 }
 
 /* Returns where in argv the options end. */
@@ -175,8 +176,8 @@ static inline void progress_show(progress *p, int64_t done, double loss) {
         for (int i = 0; i < 20; i++) fputs(i < filled ? "█" : "·", stdout);
         printf("]");
     }
-    printf("  step %lld of %lld   loss %.4f   %.0f steps/s   %.1f s left%s", (long long)done, (long long)p->steps, loss, rate,
-           (double)(p->steps - done) / rate, p->terminal && done < p->steps ? "\033[K" : "\n");
+    printf("  step %lld of %lld   loss %.4f   %.0f steps/s   %.1f s left%s", (long long)done, (long long)p->steps, loss,
+           rate, (double)(p->steps - done) / rate, p->terminal && done < p->steps ? "\033[K" : "\n");
     fflush(stdout);
 }
 
@@ -237,27 +238,33 @@ static inline void print_curve(const char *title, int64_t n, const double y[]) {
     printf("\n%10s1%*lld\n", "", wide - 1, (long long)n);
 }
 
-/* Rows of weights between 0 and 1, each labelled. In colour on a terminal, unless NO_COLOR is set; else shaded. */
-static inline void print_heat_map(const char *title, int rows, int columns, const double w[],
-                                  const char *const row_labels[], const char *const column_labels[]) {
+/* Weights between 0 and 1, row by row. */
+typedef struct {
+    const char        *title;
+    int                rows, columns;
+    const double      *w;
+    const char *const *row_labels, *const *column_labels;
+} heat_map;
+
+/* In colour on a terminal, unless NO_COLOR is set; else shaded. */
+static inline void print_heat_map(const heat_map *m) {
     static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
     bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     int label = 0, cell = 8;
-    for (int i = 0; i < rows; i++) label = text_width(row_labels[i]) > label ? text_width(row_labels[i]) : label;
-    label = label > 16 ? 16 : label;
-    printf("%s\n  ", title);
+    for (int i = 0; i < m->rows; i++) label = (int)fmax(label, fmin(text_width(m->row_labels[i]), 16));
+    printf("%s\n  ", m->title);
     print_padded("", label + 1);
-    for (int k = 0; k < columns; k++) {
-        print_padded(column_labels[k], cell - 1);
+    for (int k = 0; k < m->columns; k++) {
+        print_padded(m->column_labels[k], cell - 1);
         putchar(' ');
     }
     putchar('\n');
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < m->rows; i++) {
         printf("  ");
-        print_padded(row_labels[i], label);
+        print_padded(m->row_labels[i], label);
         putchar(' ');
-        for (int k = 0; k < columns; k++) {
-            double v = fmin(fmax(w[i * columns + k], 0), 1);
+        for (int k = 0; k < m->columns; k++) {
+            double v = fmin(fmax(m->w[i * m->columns + k], 0), 1);
             if (colour) printf("\033[48;5;%dm\033[38;5;%dm  %.2f  \033[0m", 255 - (int)(22 * v), v < 0.5 ? 16 : 231, v);
             else printf("%s %.2f ", shades[(int)ceil(4 * v - 0.02)], v);
         }
@@ -308,27 +315,27 @@ static inline void save_curve(const char *folder, const char *name, const char *
     close_file(f, path);
 }
 
-static inline void save_heat_map(const char *folder, const char *name, const char *title, int rows, int columns, const double w[],
-                                 const char *const row_labels[], const char *const column_labels[]) {
+static inline void save_heat_map(const char *folder, const char *name, const heat_map *m) {
     enum { TOP = 120, CELL = 48 };
     char path[4096], text[128];
     FILE *f = write_file(folder, name, path);
     int left = 40;
-    for (int i = 0; i < rows; i++) left = left < 24 + 8 * text_width(row_labels[i]) ? 24 + 8 * text_width(row_labels[i]) : left;
-    svg_begin(f, left + columns * CELL + 80 > 400 ? left + columns * CELL + 80 : 400, TOP + rows * CELL + 24, title);
-    for (int k = 0; k < columns; k++) {
+    for (int i = 0; i < m->rows; i++) left = (int)fmax(left, 24 + 8 * text_width(m->row_labels[i]));
+    svg_begin(f, (int)fmax(left + m->columns * CELL + 80, 400), TOP + m->rows * CELL + 24, m->title);
+    for (int k = 0; k < m->columns; k++) {
         double x = left + (k + 0.5) * CELL + 4;
         snprintf(text, sizeof text, "transform=\"rotate(-45 %g %d)\"", x, TOP - 8);
-        svg_text(f, x, TOP - 8, text, column_labels[k]);
+        svg_text(f, x, TOP - 8, text, m->column_labels[k]);
     }
-    for (int i = 0; i < rows; i++) {
-        svg_text(f, left - 8, TOP + (i + 0.5) * CELL + 4, "text-anchor=\"end\"", row_labels[i]);
-        for (int k = 0; k < columns; k++) {
-            double v = fmin(fmax(w[i * columns + k], 0), 1), x = left + k * CELL, y = TOP + i * CELL;
-            fprintf(f, "<rect x=\"%g\" y=\"%g\" width=\"%d\" height=\"%d\" fill=\"rgb(%d,%d,%d)\"/>\n", x, y, CELL - 1, CELL - 1,
-                    (int)(247 - 239 * v), (int)(251 - 203 * v), (int)(255 - 148 * v));
-            snprintf(text, sizeof text, "%.2f", w[i * columns + k]);
-            svg_text(f, x + CELL / 2, y + CELL / 2 + 4, v < 0.5 ? "text-anchor=\"middle\"" : "text-anchor=\"middle\" fill=\"white\"", text);
+    for (int i = 0; i < m->rows; i++) {
+        svg_text(f, left - 8, TOP + (i + 0.5) * CELL + 4, "text-anchor=\"end\"", m->row_labels[i]);
+        for (int k = 0; k < m->columns; k++) {
+            double weight = m->w[i * m->columns + k], v = fmin(fmax(weight, 0), 1), x = left + k * CELL, y = TOP + i * CELL;
+            fprintf(f, "<rect x=\"%g\" y=\"%g\" width=\"%d\" height=\"%d\" ", x, y, CELL - 1, CELL - 1);
+            fprintf(f, "fill=\"rgb(%d,%d,%d)\"/>\n", (int)(247 - 239 * v), (int)(251 - 203 * v), (int)(255 - 148 * v));
+            const char *colour = v < 0.5 ? "text-anchor=\"middle\"" : "text-anchor=\"middle\" fill=\"white\"";
+            snprintf(text, sizeof text, "%.2f", weight);
+            svg_text(f, x + CELL / 2, y + CELL / 2 + 4, colour, text);
         }
     }
     fprintf(f, "</svg>\n");

@@ -28,7 +28,9 @@ static rg_tensor *self_attention_forward2(rg_module *m, rg_tensor *x, rg_tensor 
     return rg_matmul(attention_weights(self, x, hidden), values);
 }
 
-static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) { return self_attention_forward2(m, x, RG_NONE); }
+static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) {
+    return self_attention_forward2(m, x, RG_NONE);
+}
 
 static const rg_module_class self_attention_class = {
     .name = "SelfAttention", .forward = self_attention_forward, .forward2 = self_attention_forward2,
@@ -104,21 +106,22 @@ static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
 /* ---- pictures ---------------------------------------------------------------------------------- */
 
 /* Row i: how the place of word i, while that is hidden, attends to the others. */
-static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words, const char *folder, int number) {
+static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words, const char *folder,
+                           int number) {
     RG_SCOPE();
     RG_NO_GRAD();
     int n = (int)rg_numel(words);
-    rg_tensor *rows = hide_each(words, model->hidden);
-    rg_tensor *weights = attention_weights(model->attention, embed(model, rows), rg_unsqueeze(rg_eq(rows, model->hidden), 1));
+    rg_tensor *rows = hide_each(words, model->hidden), *hidden = rg_unsqueeze(rg_eq(rows, model->hidden), 1);
+    rg_tensor *weights = attention_weights(model->attention, embed(model, rows), hidden);
     const double *w = rg_data(rg_contiguous(rg_double(rg_T(rg_diagonal(weights, 0, 0, 1)))));
     const char *labels[n];
     for (int i = 0; i < n; i++) labels[i] = vocabulary->tokens[(int64_t)rg_at(words, i)];
     rg_tensor *guesses = rg_argmax_dim(rg_call(model, rows), -1, false);
     char name[32];
     snprintf(name, sizeof name, number ? "attention-%d.svg" : "attention.svg", number + 1);
-    print_heat_map("\nTo guess the word at the left, the layer attends to:", n, n, w, labels, labels);
+    print_heat_map(&(heat_map){ "\nTo guess the word at the left, the layer attends to:", n, n, w, labels, labels });
     printf("It guesses: %s\n", rg_decode(vocabulary, guesses));
-    save_heat_map(folder, name, "Attention of each hidden word to the others", n, n, w, labels, labels);
+    save_heat_map(folder, name, &(heat_map){ "Attention of each hidden word to the others", n, n, w, labels, labels });
 }
 
 int main(int argc, char *argv[]) {
@@ -161,8 +164,8 @@ int main(int argc, char *argv[]) {
     rg_manual_seed((uint64_t)seed);
     check_gradients(d, d_kq, d_v);
     Guesser *model = guesser(vocabulary->n, vocabulary->unknown, longest, d, d_kq, d_v);
-    printf("%s\n\n%lld parameters, %lld words of %lld different ones\n", rg_module_repr(model), (long long)rg_num_parameters(model),
-           (long long)rg_numel(targets), (long long)vocabulary->n - 1);
+    printf("%s\n\n%lld parameters, %lld words of %lld different ones\n", rg_module_repr(model),
+           (long long)rg_num_parameters(model), (long long)rg_numel(targets), (long long)vocabulary->n - 1);
 
     double *losses = malloc((size_t)steps * sizeof *losses);
     if (!losses) refuse("no memory for %lld losses", (long long)steps);

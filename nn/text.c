@@ -116,7 +116,8 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     for (int64_t i = 0; !text.failed && i < dense->numel; i++) {
         int64_t at = ((int64_t *)dense->data)[i];
         if (at >= 0 && at < v->n) rg_text_add(&text, "%s%s", i && !v->characters ? " " : "", v->tokens[at]);
-        else text.failed = !rg_fail(RG_INDEX_ERROR, "decode", "index %lld is none of %lld tokens", (long long)at, (long long)v->n);
+        else text.failed = !rg_fail(RG_INDEX_ERROR, "decode", "index %lld is none of %lld tokens", (long long)at,
+                                    (long long)v->n);
     }
     rg_release(dense);
     return rg_text_own(&text);

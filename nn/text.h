@@ -28,7 +28,8 @@ typedef struct rg_vocabulary_options {
     const char *drop       RG_DEFAULT(",");             /* text.replace(",", "").split(), for each of these bytes */
     const char *unknown    RG_DEFAULT(NULL);            /* "<unk>": the last token, for what isn't known; NULL: an error */
 } rg_vocabulary_options;
-#define rg_vocabulary_new(text, ...) rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
+#define rg_vocabulary_new(text, ...) \
+    rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o);
 void           rg_vocabulary_free(rg_vocabulary *v);
 int64_t        rg_vocabulary_index(const rg_vocabulary *v, const char *token);      /* word_to_idx[token]; -1 */

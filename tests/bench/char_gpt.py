@@ -21,8 +21,8 @@ from transformer import GPT  # noqa: E402  (it also sets float64, for the golden
 torch.set_default_dtype(torch.float32)
 
 parser = argparse.ArgumentParser()
-for name, default in dict(steps=1000, batch=12, block=64, layers=4, heads=4, dim=64, warmup=50, every=100, seed=1337, sample=500,
-                          dropout=0.1, lr=2e-3, decay=0.1, clip=1.0, program="build/examples/char_gpt",
+for name, default in dict(steps=1000, batch=12, block=64, layers=4, heads=4, dim=64, warmup=50, every=100, seed=1337,
+                          sample=0, dropout=0.1, lr=2e-3, decay=0.1, clip=1.0, program="build/examples/char_gpt",
                           text="examples/sonnets.txt").items():
     parser.add_argument("--" + name, type=type(default), default=default)
 o = parser.parse_args()
@@ -39,7 +39,8 @@ learn, test = data[:n], data[n:]
 torch.manual_seed(o.seed)
 model = GPT(block_size=o.block, vocab_size=len(index), n_layer=o.layers, n_head=o.heads, n_embd=o.dim, dropout=o.dropout)
 matrices, vectors = ([p for p in model.parameters() if (p.dim() >= 2) == m] for m in (True, False))
-optimizer = torch.optim.AdamW([dict(params=matrices, weight_decay=o.decay), dict(params=vectors, weight_decay=0)], lr=o.lr, betas=(0.9, 0.99))
+groups = [dict(params=matrices, weight_decay=o.decay), dict(params=vectors, weight_decay=0)]
+optimizer = torch.optim.AdamW(groups, lr=o.lr, betas=(0.9, 0.99))
 
 
 def rate(step):
@@ -53,9 +54,9 @@ def validate():
     windows = (len(test) - 1) // o.block
     x, y = test[:windows * o.block].view(windows, -1), test[1:windows * o.block + 1].view(windows, -1)
     model.eval()
-    loss = sum(len(part) * model(part, target)[1].item() for part, target in zip(x.split(o.batch), y.split(o.batch))) / windows
+    loss = sum(len(part) * model(part, target)[1].item() for part, target in zip(x.split(o.batch), y.split(o.batch)))
     model.train()
-    return loss
+    return loss / windows
 
 
 torch_loss = {0: validate()}
