@@ -6,16 +6,19 @@
 #include <math.h>
 
 /* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q with
- *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept. --------------------------------------- */
+ *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but for the logarithm of each row's sum of
+ *      exponentials, the second output: its gradient is added to what s has in brackets. ------------------------- */
 struct attention_attr { k_attention how; };
 static bool attention_shape(rg_call *c) {
     rg_copy_shape(c->out[0], c->in[0]);
+    rg_copy_shape(c->out[1], c->in[0]);
     c->out[0]->size[3] = c->in[2]->size[3];
+    c->out[1]->ndim = 3;
     return true;
 }
 
 static bool attention_forward(rg_call *c) {
-    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], NULL, NULL, c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
+    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], c->out[1], NULL, NULL, NULL, c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
 }
 
 static rg_tensor *attention_causal(const rg_tensor *scores) {
@@ -39,7 +42,8 @@ static rg_tensor *attention_p(const rg_step *s) {
 /* s: the gradient of the scores, scaled */
 static rg_tensor *attention_s(const rg_step *s, rg_tensor *g) {
     rg_tensor *p = attention_p(s), *gp = rg_mul(rg_matmul(g, rg_mT(rg_saved(s, 2))), p);
-    return rg_mul(rg_sub(gp, rg_mul(p, rg_sum_dim(gp, -1, true))), RG_ATTR(s, attention)->how.scale);
+    rg_tensor *lost = rg_sub(rg_sum_dim(gp, -1, true), rg_unsqueeze(rg_step_g(s, 1), -1));
+    return rg_mul(rg_sub(gp, rg_mul(p, lost)), RG_ATTR(s, attention)->how.scale);
 }
 
 static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) { return rg_matmul(attention_s(s, g), rg_saved(s, 1)); }
@@ -48,15 +52,20 @@ static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) { return rg_m
 
 static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *in[] = { rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
-    if (!in[0] || !in[1] || !in[2] || !in[3]) return false;
+    rg_tensor *y = rg_saved_output(s), *lse = rg_saved_output_at(s, 1), *g = rg_step_g(s, 0), *g_lse = s->g[1];
+    if (!in[0] || !in[1] || !in[2] || !in[3] || !y || !lse || !g || (g_lse && !(g_lse = rg_contiguous_copy(g_lse, (rg_dtype)lse->dtype))))
+        return false;
+    bool ok = true;
     for (int i = 0; i < 3; i++)
-        if (rg_wants(s, i) && !(gin[i] = rg_new(in[i]->dtype, 4, in[i]->size))) return false;
-    return k_attend(&RG_ATTR(s, attention)->how, NULL, s->g[0], gin, in, rg_is_none(in[3]) ? NULL : in[3]);
+        if (rg_wants(s, i)) ok &= (gin[i] = rg_new(in[i]->dtype, 4, in[i]->size)) != NULL;
+    ok = ok && k_attend(&RG_ATTR(s, attention)->how, y, lse, g, g_lse, gin, in, rg_is_none(in[3]) ? NULL : in[3]);
+    rg_release(g_lse);
+    return ok;
 }
 
-#define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3))
-RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2 }, .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size)",
-      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .optional = RG_IN(3), .typing = RG_PROMOTED,
+#define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1))
+RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2 }, .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size); log sum exp",
+      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .n_out = 2, .optional = RG_IN(3), .typing = RG_PROMOTED,
       RG_MADE(attention), .fused = attention_fused,
       .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q), RG_RULE(ATTENTION_NEEDS, attention_rule_k),
                 RG_RULE(ATTENTION_NEEDS, attention_rule_v), RG_NO_RULE },
@@ -137,9 +146,9 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     if (!rg_is_none(o.attn_mask) && o.attn_mask->dtype == RG_BOOL) o.attn_mask = attention_added(o.attn_mask, q->dtype);
     if (!o.attn_mask) return NULL;
     if (attention_is_plain(q, k, v, &o)) {
-        rg_tensor *y = RG_APPLY(attention, RG_A(attention, { scale, o.is_causal }), q, k, v,
-                                rg_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype));
-        return rg_escape(y);
+        rg_tensor *in[] = { q, k, v, rg_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype) }, *out[2];
+        bool ok = rg_apply_outputs(&rg_op_attention, RG_A(attention, { scale, o.is_causal }), sizeof(struct attention_attr), 4, in, out);
+        return ok ? rg_escape(out[0]) : NULL;
     }
     /* Half of the scale for each, so that neither grows too large. */
     double half = sqrt(fabs(scale));

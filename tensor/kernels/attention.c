@@ -1,60 +1,57 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v, one head at a time, so that no
- * more than one head's weights are alive; backward makes them again.
+ * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that
+ * memory grows with their number and not with its square; backward makes the
+ * weights again from the logarithm of each query's sum of exponentials.
  */
-#include "kernels.h"
+#include "loops.h"
 
-#include <math.h>
+enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128 };    /* the scores of a tile: side by side in vectors; one after the other */
 
-/* The matrix of one batch and head; t may have one for all of them. */
-static rg_tensor attention_part(const rg_tensor *t, int64_t batch, int64_t head) {
-    rg_tensor m = *t;
+/* One matrix of a batch and head, in elements. */
+typedef struct { const char *data; int64_t row, col, size; } attention_matrix;
+
+/* y = a b with m rows, n columns, and k steps; how far apart their rows (and a's columns) are. */
+typedef struct { int64_t m, n, k, a_row, a_col, b_row, y_row; } attention_product;
+
+typedef struct {
+    rg_tensor *const *in, *const *gin;
+    const rg_tensor  *y, *lse, *g, *g_lse, *mask;
+    int64_t           queries, keys, heads, tiles;      /* tiles: of queries, to a head */
+    double            scale;
+    bool              causal;
+    char             *room;                             /* `bytes` for each worker */
+    size_t            bytes;
+} attention_plan;
+
+/* t may have one for all of them. */
+static attention_matrix attention_part(const rg_tensor *t, int64_t head, const attention_plan *plan) {
     int n = t->ndim;
-    int64_t offset = (n > 3 && t->size[n - 4] != 1 ? batch * t->stride[n - 4] : 0) + (n > 2 && t->size[n - 3] != 1 ? head * t->stride[n - 3] : 0);
-    m.data += offset * (int64_t)rg_sizeof(t->dtype);
-    m.ndim = 2;
-    for (int d = 0; d < 2; d++) m.size[d] = t->size[n - 2 + d], m.stride[d] = t->stride[n - 2 + d];
-    rg_update_flags(&m);
-    return m;
+    int64_t at[] = { head / plan->heads, head % plan->heads }, offset = 0;
+    for (int d = RG_MAX(0, n - 4); d < n - 2; d++)
+        if (t->size[d] != 1) offset += at[d - (n - 4)] * t->stride[d];
+    return (attention_matrix){ .data = t->data + offset * (int64_t)rg_sizeof(t->dtype), .row = t->size[n - 2] == 1 ? 0 : t->stride[n - 2],
+                               .col = t->size[n - 1] == 1 ? 0 : t->stride[n - 1], .size = t->size[n - 1] };
 }
 
-/* p = softmax(scale q k^T + mask), with scores as room. */
-static bool attention_weights(const k_attention *a, rg_tensor *p, rg_tensor *scores, const rg_tensor *q, const rg_tensor *k, rg_tensor *mask) {
-    rg_tensor kt = k_turned(k);
-    if (!k_addmatmul(scores, q, &kt, a->scale, 0)) return false;
-    if (mask) k_run(k_add, scores, scores, (rg_tensor *)mask);
-    for (int64_t i = 0; a->causal && i < scores->size[0]; i++)
-        for (int64_t j = i + 1; j < scores->size[1]; j++)
-            rg_store_f64(scores->data + (i * scores->size[1] + j) * (int64_t)rg_sizeof(scores->dtype), scores->dtype, -INFINITY);
-    k_softmax(p, scores, 1, K_SAFE_SOFTMAX);
+#define K_FILE "attention_tile.h"
+#include "sets.h"
+
+bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g, const rg_tensor *g_lse, rg_tensor *const gin[],
+              rg_tensor *const in[], const rg_tensor *mask) {
+    static rg_work *const works[][2][3] = { { K_SETS(attention_forward_float), K_SETS(attention_forward_double) },
+                                            { K_SETS(attention_backward_float), K_SETS(attention_backward_double) } };
+    const rg_tensor *q = in[0];
+    attention_plan plan = { .in = in, .gin = gin, .y = y, .lse = lse, .g = g, .g_lse = g_lse, .mask = mask, .queries = q->size[2],
+                            .keys = in[1]->size[2], .heads = q->size[1], .scale = a->scale, .causal = a->causal };
+    plan.tiles = (plan.queries - 1) / ATTENTION_SIDE + 1;
+    int64_t parts = q->size[0] * q->size[1] * (g ? 1 : plan.tiles), along = ATTENTION_SIDE + ATTENTION_ALONG;
+    if (q->numel == 0 || y->numel == 0) return true;
+    int64_t wide = q->size[3] + in[2]->size[3] + 32, steps = (g ? plan.queries : ATTENTION_SIDE) * plan.keys * wide;
+    int64_t grain = 1 + (1 << 19) / RG_MAX(1, steps);
+    int workers = rg_workers(parts, grain);
+    plan.bytes = (size_t)(wide * (2 * along + (g ? 3 * plan.queries : 0)) + 2 * ATTENTION_ALONG * ATTENTION_SIDE) * rg_sizeof(q->dtype);
+    if (!(plan.room = rg_alloc(plan.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
+    rg_parallel(parts, grain, workers, works[g != NULL][q->dtype == RG_FLOAT64][k_set], &plan);
+    rg_free(plan.room, plan.bytes * (size_t)workers, RG_MEM_OTHER);
     return true;
-}
-
-/* The part of `to`, unless that is NULL, is scale x y. */
-static bool attention_product(rg_tensor *to, int64_t batch, int64_t head, const rg_tensor *x, const rg_tensor *y, double scale) {
-    if (!to) return true;
-    rg_tensor part = attention_part(to, batch, head);
-    return k_addmatmul(&part, x, y, scale, 0);
-}
-
-bool k_attend(const k_attention *a, rg_tensor *y, const rg_tensor *g, rg_tensor *const gin[], rg_tensor *const in[], const rg_tensor *mask) {
-    const rg_tensor *q = in[0], *k = in[1], *v = in[2];
-    int64_t size[] = { q->size[2], k->size[2] };
-    rg_tensor *p = rg_new(q->dtype, 2, size), *scores = rg_new(q->dtype, 2, size), *s = g ? rg_new(q->dtype, 2, size) : NULL;
-    bool ok = p && scores && (s || !g);
-    for (int64_t b = 0; b < q->size[0] && ok; b++)
-        for (int64_t h = 0; h < q->size[1] && ok; h++) {
-            rg_tensor qh = attention_part(q, b, h), kh = attention_part(k, b, h), vh = attention_part(v, b, h), mh;
-            if (mask) mh = attention_part(mask, b, h);
-            ok = attention_weights(a, p, scores, &qh, &kh, mask ? &mh : NULL) && attention_product(y, b, h, p, &vh, 1);
-            if (!g || !ok) continue;
-            rg_tensor gh = attention_part(g, b, h), vt = k_turned(&vh), pt = k_turned(p), st = k_turned(s);
-            ok = attention_product(gin[2], b, h, &pt, &gh, 1) && k_matmul(scores, &gh, &vt);
-            if (ok) k_softmax_backward(s, scores, p, 1, K_SAFE_SOFTMAX);
-            ok = ok && attention_product(gin[0], b, h, s, &kh, a->scale) && attention_product(gin[1], b, h, &st, &qh, a->scale);
-        }
-    rg_release(p);
-    rg_release(scores);
-    rg_release(s);
-    return ok;
 }

@@ -100,10 +100,11 @@ typedef struct k_library_call { char turn_a, turn_b; int64_t k, a_row, b_row, y_
 bool k_library(void);
 bool k_library_product(const k_library_call *c, int64_t m, int64_t n, const float *a, const float *b, float *y);
 
-/* attention.c: y, and with g the gradients gin[], each of which may be NULL; in[]: q, k, v of (batch, heads, n, size); mask of
- * q's dtype or NULL */
+/* attention.c: y and lse, the logarithms of sums of exponentials, 0 if there is nothing but zeros; and with g the gradients gin[], each of which may be NULL, from y,
+ * lse, g and g_lse, or NULL; in[]: q, k, v of (batch, heads, n, size); mask of q's dtype or NULL. lse and g_lse contiguous. */
 typedef struct k_attention { double scale; bool causal; } k_attention;
-bool k_attend(const k_attention *a, rg_tensor *y, const rg_tensor *g, rg_tensor *const gin[], rg_tensor *const in[], const rg_tensor *mask);
+bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g, const rg_tensor *g_lse, rg_tensor *const gin[],
+              rg_tensor *const in[], const rg_tensor *mask);
 
 /* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in order. */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */

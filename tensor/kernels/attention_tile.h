@@ -1,0 +1,232 @@
+/*
+ * attention_tile.h: attention of one head, tile by tile, for one type and one set of
+ * instructions. Scores stand with queries (forward) or keys (backward) side by side
+ * in vectors, so that no maximum or sum crosses a vector; and only that side is ever
+ * transposed. attention.c includes it by sets.h, and it itself for each type.
+ */
+#ifndef T
+#define T float
+#include "attention_tile.h"
+#define T double
+#include "attention_tile.h"
+#else
+
+#ifdef K_LAST
+#define BYTES 16
+#define MR    4
+#elif defined(K_WIDE)
+#define BYTES 64
+#define MR    8
+#else
+#define BYTES 32
+#define MR    6
+#endif
+#define V       K_SET(RG_PASTE(attention_vector_, T))
+#define NAME(x) K_SET(RG_PASTE(attention_##x##_, T))
+#define W       ((int)(BYTES / sizeof(T)))
+#define WHOLE(n) (((n) + W - 1) / W * W)                /* vectors of n elements */
+
+typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
+
+static inline __attribute__((always_inline)) V NAME(fma)(T a, V b, V c) {
+#ifdef K_LAST
+    return a * b + c;
+#elif defined(K_WIDE)
+    return _Generic((T)0, float: _mm512_fmadd_ps, double: _mm512_fmadd_pd)(a - (V){ 0 }, b, c);
+#else
+    return _Generic((T)0, float: _mm256_fmadd_ps, double: _mm256_fmadd_pd)(a - (V){ 0 }, b, c);
+#endif
+}
+
+static inline __attribute__((always_inline))
+void NAME(block)(const attention_product *z, const T *a, const T *b, T *y, bool add, const int rows, const int vectors) {
+    V sum[MR][2] = { { { 0 } } };
+    for (int64_t l = 0; l < z->k; l++, a += z->a_col, b += z->b_row)
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < vectors; v++) sum[i][v] = NAME(fma)(a[i * z->a_row], *(const V *)(b + v * W), sum[i][v]);
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++) {
+            V *to = (V *)(y + i * z->y_row + v * W);
+            if (add) sum[i][v] += *to;
+            *to = sum[i][v];
+        }
+}
+
+/* y = a b, or y += a b, of whole vectors of columns. */
+static void NAME(product)(const attention_product *z, const T *a, const T *b, T *y, bool add) {
+    for (int64_t j = 0; j < z->n; j += 2 * W) {
+        bool two = z->n - j > W;
+        int64_t i = 0;
+        for (; i + MR <= z->m; i += MR)
+            if (two) NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, MR, 2);
+            else NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, MR, 1);
+        for (; i < z->m; i++)
+            if (two) NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, 1, 2);
+            else NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, 1, 1);
+    }
+}
+
+/* n rows of whole vectors: as they lie, if they do, else copied to `room`. */
+static const T *NAME(rows)(const attention_matrix *t, int64_t from, int64_t n, T *room, int64_t *row) {
+    const T *p = (const T *)t->data + from * t->row;
+    if (t->col == 1 && t->size % W == 0) return *row = t->row, p;
+    *row = WHOLE(t->size);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < *row; j++) room[i * *row + j] = j < t->size ? p[i * t->row + j * t->col] : 0;
+    return room;
+}
+
+/* The n rows from `from` on as columns, of which there are whole vectors. */
+static void NAME(turn)(const attention_matrix *t, int64_t from, int64_t n, T scale, T *to) {
+    const T *p = (const T *)t->data + from * t->row;
+    for (int64_t l = 0; l < t->size; l++)
+        for (int64_t i = 0; i < WHOLE(n); i++) to[l * ATTENTION_SIDE + i] = i < n ? scale * p[i * t->row + l * t->col] : 0;
+}
+
+static T *NAME(take)(char **room, int64_t n) {
+    T *p = (T *)*room;
+    *room += (n * (int64_t)sizeof(T) + 63) / 64 * 64;
+    return p;
+}
+
+/* y and log sum exp of some tiles of queries. While it walks over the keys, p has the weights but for their common factor,
+ * by the largest score so far; o is their sum of v, and total that of the weights. */
+static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
+    const attention_plan *plan = plan_;
+    char *room = plan->room + (size_t)worker * plan->bytes;
+    attention_matrix q, k, v, y, mask;
+    int64_t size = plan->in[0]->size[3], size_v = plan->in[2]->size[3], wide_v = WHOLE(size_v), keys = plan->keys, v_row;
+    T *qt = NAME(take)(&room, size * ATTENTION_SIDE), *p = NAME(take)(&room, ATTENTION_ALONG * ATTENTION_SIDE);
+    T *o = NAME(take)(&room, ATTENTION_SIDE * wide_v), *v_room = NAME(take)(&room, ATTENTION_ALONG * wide_v);
+    T most[ATTENTION_SIDE], total[ATTENTION_SIDE], shift[ATTENTION_SIDE], fade[ATTENTION_SIDE];
+    for (int64_t part = begin; part < end; part++) {
+        int64_t head = part / plan->tiles, first = part % plan->tiles * ATTENTION_SIDE, n = RG_MIN(plan->queries - first, ATTENTION_SIDE);
+        q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan), v = attention_part(plan->in[2], head, plan);
+        y = attention_part(plan->y, head, plan);
+        if (plan->mask) mask = attention_part(plan->mask, head, plan);
+        NAME(turn)(&q, first, n, (T)plan->scale, qt);
+        memset(o, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));
+        for (int i = 0; i < ATTENTION_SIDE; i++) most[i] = -(T)INFINITY, total[i] = 0;
+        int64_t reach = plan->causal ? RG_MIN(keys, first + n) : keys;
+        for (int64_t from = 0; from < reach; from += ATTENTION_ALONG) {
+            int64_t m = RG_MIN(reach - from, ATTENTION_ALONG), lanes = WHOLE(n);
+            NAME(product)(&(attention_product){ m, lanes, size, k.row, k.col, ATTENTION_SIDE, ATTENTION_SIDE },
+                          (const T *)k.data + from * k.row, qt, p, false);
+            for (int64_t j = 0; plan->mask && j < m; j++)
+                for (int64_t i = 0; i < n; i++)
+                    p[j * ATTENTION_SIDE + i] += ((const T *)mask.data)[(first + i) * mask.row + (from + j) * mask.col];
+            for (int64_t j = RG_MAX(0, first - from); plan->causal && j < m; j++)
+                for (int64_t i = 0; i < RG_MIN(n, from + j - first); i++) p[j * ATTENTION_SIDE + i] = -(T)INFINITY;
+            for (int64_t i = 0; i < lanes; i += W) {
+                V greatest = *(V *)(most + i);
+                for (int64_t j = 0; j < m; j++) {
+                    V x = *(V *)(p + j * ATTENTION_SIDE + i);
+                    __auto_type more = x > greatest;
+                    greatest = (V)((more & (__typeof__(more))x) | (~more & (__typeof__(more))greatest));
+                }
+                *(V *)(shift + i) = greatest;
+            }
+            bool fades = false;
+            for (int64_t i = 0; i < lanes; i++) {
+                T greatest = shift[i];
+                shift[i] = greatest == -(T)INFINITY ? 0 : greatest;
+                fade[i] = EXP(most[i] - shift[i]);
+                fades |= most[i] != greatest;
+                most[i] = greatest;
+                total[i] *= fade[i];
+            }
+            for (int64_t j = 0; j < m; j++)
+                for (int64_t i = 0; i < lanes; i++) {
+                    p[j * ATTENTION_SIDE + i] = EXP(p[j * ATTENTION_SIDE + i] - shift[i]);
+                    total[i] += p[j * ATTENTION_SIDE + i];
+                }
+            for (int64_t i = 0; fades && i < n; i++)
+                for (int64_t j = 0; j < wide_v; j++) o[i * wide_v + j] *= fade[i];
+            const T *of_v = NAME(rows)(&v, from, m, v_room, &v_row);
+            NAME(product)(&(attention_product){ n, wide_v, m, 1, ATTENTION_SIDE, v_row, wide_v }, p, of_v, o, true);
+        }
+        for (int64_t i = 0; i < n; i++) {
+            T by = total[i] == 0 ? 0 : 1 / total[i];
+            for (int64_t j = 0; j < size_v; j++) ((T *)y.data)[(first + i) * y.row + j * y.col] = by * o[i * wide_v + j];
+            ((T *)plan->lse->data)[head * plan->queries + first + i] = total[i] == 0 ? 0 : most[i] + LOG(total[i]);
+        }
+    }
+}
+
+/* The gradients of some heads: with p the weights of a tile again and s = p (g v^T - lost), lost = sum(g y) less the
+ * gradient of log sum exp, gv = p^T g, gq = scale s k, gk = scale s^T q. */
+static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) {
+    const attention_plan *plan = plan_;
+    int64_t size = plan->in[0]->size[3], size_v = plan->in[2]->size[3], wide = WHOLE(size), wide_v = WHOLE(size_v);
+    int64_t queries = plan->queries, keys = plan->keys, q_row, g_row, k_row;
+    T scale = (T)plan->scale;
+    for (int64_t head = begin; head < end; head++) {
+        char *room = plan->room + (size_t)worker * plan->bytes;
+        T *kt = NAME(take)(&room, size * ATTENTION_SIDE), *vt = NAME(take)(&room, size_v * ATTENTION_SIDE);
+        T *p = NAME(take)(&room, ATTENTION_ALONG * ATTENTION_SIDE), *s = NAME(take)(&room, ATTENTION_ALONG * ATTENTION_SIDE);
+        T *gk = NAME(take)(&room, ATTENTION_SIDE * wide), *gv = NAME(take)(&room, ATTENTION_SIDE * wide_v);
+        T *k_room = NAME(take)(&room, ATTENTION_SIDE * wide), *lost = NAME(take)(&room, queries), *gq = NAME(take)(&room, queries * wide);
+        T *q_room = NAME(take)(&room, queries * wide), *g_room = NAME(take)(&room, queries * wide_v);
+        attention_matrix q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan), to;
+        attention_matrix v = attention_part(plan->in[2], head, plan), g = attention_part(plan->g, head, plan);
+        attention_matrix y = attention_part(plan->y, head, plan), mask;
+        if (plan->mask) mask = attention_part(plan->mask, head, plan);
+        const T *lse = (const T *)plan->lse->data + head * queries, *of_q = NAME(rows)(&q, 0, queries, q_room, &q_row);
+        const T *of_g = NAME(rows)(&g, 0, queries, g_room, &g_row);
+        memset(gq, 0, (size_t)(queries * wide) * sizeof(T));
+        for (int64_t i = 0; i < queries; i++) {
+            T sum = 0;
+            for (int64_t j = 0; j < size_v; j++) sum += of_g[i * g_row + j] * ((const T *)y.data)[i * y.row + j * y.col];
+            lost[i] = sum - (plan->g_lse ? ((const T *)plan->g_lse->data)[head * queries + i] : 0);
+        }
+        for (int64_t from = 0; from < keys; from += ATTENTION_SIDE) {
+            int64_t n = RG_MIN(keys - from, ATTENTION_SIDE), lanes = WHOLE(n);
+            NAME(turn)(&k, from, n, scale, kt);
+            NAME(turn)(&v, from, n, 1, vt);
+            const T *of_k = NAME(rows)(&k, from, n, k_room, &k_row);
+            memset(gk, 0, (size_t)(ATTENTION_SIDE * wide) * sizeof(T));
+            memset(gv, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));
+            for (int64_t first = plan->causal ? from : 0; first < queries; first += ATTENTION_ALONG) {
+                int64_t m = RG_MIN(queries - first, ATTENTION_ALONG);
+                NAME(product)(&(attention_product){ m, lanes, size, q_row, 1, ATTENTION_SIDE, ATTENTION_SIDE }, of_q + first * q_row, kt, p, false);
+                NAME(product)(&(attention_product){ m, lanes, size_v, g_row, 1, ATTENTION_SIDE, ATTENTION_SIDE }, of_g + first * g_row, vt, s, false);
+                for (int64_t i = 0; i < m; i++) {
+                    T *pi = p + i * ATTENTION_SIDE, *si = s + i * ATTENTION_SIDE, off = lost[first + i], shift = lse[first + i];
+                    for (int64_t j = 0; plan->mask && j < n; j++)
+                        pi[j] += ((const T *)mask.data)[(first + i) * mask.row + (from + j) * mask.col];
+                    for (int64_t j = RG_MAX(0, first + i + 1 - from); plan->causal && j < n; j++) pi[j] = -(T)INFINITY;
+                    for (int64_t j = 0; j < lanes; j++) {
+                        pi[j] = EXP(pi[j] - shift);
+                        si[j] = pi[j] * (si[j] - off);
+                    }
+                }
+                if (plan->gin[2])
+                    NAME(product)(&(attention_product){ n, wide_v, m, 1, ATTENTION_SIDE, g_row, wide_v }, p, of_g + first * g_row, gv, true);
+                if (plan->gin[1])
+                    NAME(product)(&(attention_product){ n, wide, m, 1, ATTENTION_SIDE, q_row, wide }, s, of_q + first * q_row, gk, true);
+                if (plan->gin[0])
+                    NAME(product)(&(attention_product){ m, wide, n, ATTENTION_SIDE, 1, k_row, wide }, s, of_k, gq + first * wide, true);
+            }
+            const T *const made[] = { gk, gv };
+            for (int t = 0; t < 2; t++) {
+                if (!plan->gin[1 + t]) continue;
+                to = attention_part(plan->gin[1 + t], head, plan);
+                for (int64_t i = 0; i < n; i++)
+                    for (int64_t j = 0; j < to.size; j++)
+                        ((T *)to.data)[(from + i) * to.row + j * to.col] = (t ? 1 : scale) * made[t][i * (t ? wide_v : wide) + j];
+            }
+        }
+        if (plan->gin[0]) to = attention_part(plan->gin[0], head, plan);
+        for (int64_t i = 0; plan->gin[0] && i < queries; i++)
+            for (int64_t j = 0; j < size; j++) ((T *)to.data)[i * to.row + j * to.col] = scale * gq[i * wide + j];
+    }
+}
+
+#undef T
+#undef V
+#undef W
+#undef MR
+#undef BYTES
+#undef NAME
+#undef WHOLE
+#endif
