@@ -64,7 +64,7 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
     }
 }
 
-enum { ITERATE_LARGE = 1 << 17, ITERATE_GRAIN = 1 << 15 };      /* elements: from here, and a part of about so many */
+enum { ITERATE_GRAIN = 1 << 15 };                       /* a part has about so many elements */
 typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; } iterate_spread;
 
 /* Some of the outermost dim. */
@@ -79,7 +79,7 @@ static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
 }
 
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
-    if (RG_LIKELY(t[0]->numel < ITERATE_LARGE)) { rg_each(n, t, inner, context); return; }
+    if (RG_LIKELY(t[0]->numel < RG_LARGE)) { rg_each(n, t, inner, context); return; }
     rg_walk w;
     rg_walk_make(&w, n, t);
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));
