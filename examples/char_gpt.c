@@ -6,7 +6,7 @@
 #include "show.h"
 
 static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64, warmup = 50, every = 100;
-static int64_t seed = 1337, sample = 500, top_k = 0;
+static int64_t seed = 1337, sample = 500, top_k = 0, threads = 1;
 static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
 static const char *prompt = "", *out = "build/char_gpt";
 
@@ -24,6 +24,7 @@ static const option options[] = {
     { "clip", NUMBER, &clip, 0, "gradients to this norm" },
     { "every", WHOLE, &every, 1, "so many steps the validation loss is shown" },
     { "seed", WHOLE, &seed, 0, "of the random numbers" },
+    { "threads", WHOLE, &threads, 1, "to compute with; a model as small as this gains little from more" },
     { "sample", WHOLE, &sample, 0, "characters to write at the end" },
     { "prompt", TEXT, &prompt, 0, "what they continue; the text's first character if not given" },
     { "temperature", NUMBER, &temperature, 1e-3, "lower is safer, higher is wilder" },
@@ -91,6 +92,7 @@ int main(int argc, char *argv[]) {
     free(text);
     make_folder(out);
 
+    rg_set_num_threads((int)fmin((double)threads, 1024));
     rg_manual_seed((uint64_t)seed);
     rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers, .n_head = heads,
                               .n_embd = dim, .dropout = dropout);
