@@ -152,7 +152,7 @@ static bool accumulate(run *r, rg_tensor **to, rg_tensor *g) {
         *to = g;
         return true;
     }
-    if (!r->create_graph && sole_owner(*to) && rg_same_shape(*to, g)) {
+    if (!r->create_graph && sole_owner(*to) && rg_same_shape(*to, g) && !rg_this.recording) {
         k_run(k_add, *to, *to, g);
         return true;
     }
@@ -255,6 +255,7 @@ static bool hook_keep(rg_hook *h, rg_tensor *grad) {
 
 /* Lets the hooks see, and replace, a gradient that is complete. */
 static bool run_hooks(rg_node *n, int output, rg_tensor **grad) {
+    if (!rg_not_again("a hook")) return false;
     int last = -1;
     for (const rg_hook *h = n->hooks; h; h = h->next) last = h->id;
     for (rg_hook *h = hook_after(n, -1); *grad && h && h->id <= last;) {
@@ -304,9 +305,11 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
         if (!buffer) return false;
         if (*place) rg_copy_elements(buffer, *place);
         else rg_fill_zero(buffer);
+        if (RG_UNLIKELY(rg_this.recording)) rg_note_copy(buffer, *place);
         rg_release(*place);
         *place = buffer;
     }
+    if (RG_UNLIKELY(rg_this.recording)) return rg_note_step(s, NULL, rule, *place);
     return rule->into(s, rg_step_g(s, 0), *place);
 }
 
@@ -321,7 +324,7 @@ static bool step(run *r, rg_node *n) {
     bool ok = true, timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
     rg_timing timing;
     if (timed) rg_timing_begin(&timing);
-    if (n->op->fused && !r->create_graph) ok = n->op->fused(&s, fused);
+    if (n->op->fused && !r->create_graph) ok = RG_UNLIKELY(rg_this.recording) ? rg_note_step(&s, fused, NULL, NULL) : n->op->fused(&s, fused);
     for (int i = 0; i < n->n_in && ok; i++) {
         if (!is_needed(r, &n->edge[i])) continue;
         const rg_gradient *rule = rg_gradient_of(n->op, i);
@@ -409,9 +412,10 @@ static void leaves_commit(run *r) {
     for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad || !rg_node_has_headers(s->leaf)) continue;
+        if (RG_UNLIKELY(rg_this.recording)) rg_note_leaf(s->leaf, s->grad, s->leaf->grad && !r->create_graph);
         if (s->leaf->grad && !r->create_graph) {
             k_run(k_add, s->leaf->grad, s->leaf->grad, s->grad);
-            rg_wrote(s->leaf->grad, "backward");
+            rg_count_write(s->leaf->grad, "backward");
         } else {
             rg_release(s->leaf->grad);
             s->leaf->grad = s->grad;
@@ -494,7 +498,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     memset(&r, 0, offsetof(run, few_nodes));
     run_begin(&r);
     r.create_graph = o.create_graph;
-    r.retain = o.retain_graph || o.create_graph;
+    r.retain = o.retain_graph || o.create_graph || rg_this.recording;
     r.capturing = results != NULL;
     const char *outer = rg_applying;
     rg_applying = r.op = op;

@@ -86,6 +86,7 @@ struct rg_op {
     uint32_t    optional;               /* RG_IN mask of inputs that may be RG_NONE */
     bool      (*shape)(rg_call *c);     /* sets ndim, size (and dtype) of the outputs */
     bool      (*view)(rg_call *c);      /* or: makes out[0] a view, after rg_view_begin */
+    bool        by_value;               /* the shape depends on values: it can't be recorded */
     bool        some_strides;           /* a view that not every input's strides allow */
     bool      (*forward)(rg_call *c);   /* false: failed, the error stands */
     const rg_kernel *kernel;            /* or: the loops, for what has no attributes */
@@ -266,6 +267,11 @@ typedef struct rg_node_list { rg_node **v; size_t n; } rg_node_list;
 bool     rg_nodes_of(const rg_tensor *y, rg_node_list *list);
 void     rg_node_list_free(rg_node_list *list);
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */
+
+/* replay.c, while rg_this.recording */
+bool rg_note_call(const rg_call *c, size_t attr_size);
+bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer);     /* does it, too */
+void rg_note_leaf(rg_node *leaf, rg_tensor *g, bool add);
 
 /* anomaly.c and profile.c look on while this is set. */
 enum { RG_WATCH_VALUES = 1, RG_WATCH_COST = 2 };

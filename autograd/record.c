@@ -231,6 +231,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
             converted[i] = rg_new_like(in[i], dtype);
             if (!converted[i]) return false;
             rg_copy_elements(converted[i], in[i]);
+            if (RG_UNLIKELY(rg_this.recording) && !rg_this.inside && !(in[i]->flags & RG_WEAK)) rg_note_copy(converted[i], in[i]);
             in[i] = converted[i];
         }
     }
@@ -312,6 +313,12 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     }
     for (int k = 0; k < c->n_out; k++)
         if (c->out[k] != over && !rg_allocate(c->out[k])) return false;
+    if (RG_UNLIKELY(rg_this.recording) && !op->kernel) {
+        rg_this.inside++;
+        bool ok = op->forward(c);
+        rg_this.inside--;
+        return ok;
+    }
     if (!op->kernel) return op->forward(c);
     k_run_with(op->kernel, c->out[0], c->in, NULL);
     return true;
@@ -320,6 +327,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
 static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over, bool alike) {
     bool any_float = false;
     if (!compute(c, wants_grad ? NULL : over, alike)) return false;
+    if (RG_UNLIKELY(rg_this.recording) && !rg_this.inside && !rg_note_call(c, attr_size)) return false;
     if (!wants_grad) return RG_LIKELY(!rg_watching) || rg_watch_forward(c, NULL);
     for (int k = 0; k < c->n_out; k++) any_float |= rg_is_float(c->out[k]->dtype);
     return !any_float || record(c, attr_size);
@@ -448,6 +456,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
                             rg_tensor *const in[]) {
     rg_tensor *t = in[0], *y, *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
+    if (RG_UNLIKELY(rg_this.recording) && !t->kept && !rg_is_held(t) && !rg_not_again(name)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();
     if (reads_overwritten(op, n, in)) {
@@ -479,6 +488,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
         }
         if (ok) {
             rg_copy_elements(t, y);
+            if (RG_UNLIKELY(rg_this.recording) && !rg_this.inside) rg_note_copy(t, y);
             if (y->history) {
                 rg_history *before = t->history;
                 rg_node_attach(t, rg_node_of(y), y->output);
@@ -491,7 +501,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
     } else {
         rg_release(y);
     }
-    rg_wrote(t, name);
+    rg_count_write(t, name);
     return t;
 }
 
@@ -592,7 +602,7 @@ static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t o
                        "are freed when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
                        "backward through the graph a second time.");
     }
-    if (RG_UNLIKELY(t->storage->version != n->version[slot])) {
+    if (RG_UNLIKELY(t->storage->version != n->version[slot] && !rg_this.again)) {
         char shape[192];
         return rg_fail(RG_RUNTIME_ERROR, s->op->name, "one of the variables needed for gradient computation has been "
                        "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; "

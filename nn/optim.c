@@ -287,10 +287,17 @@ static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
     return z;
 }
 
+static bool optim_again(rg_replay *r, void *context) {
+    (void)r;
+    return rg_optim_step(*(rg_optim **)context);
+}
+
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
     if (!o) return false;
+    rg_optim **noted = rg_this.recording ? rg_note(optim_again, NULL, sizeof o) : NULL;
+    if (noted) *noted = o;
     RG_SCOPE();
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)
         if (!optim_gather(o, s)) return false;
@@ -302,7 +309,7 @@ bool rg_optim_step(rg_optim *o) {
         u.bytes = (int64_t)rg_sizeof(s->p->dtype);
         u.n = s->n;
         rg_each_apart(u.n, s->t, optim_run, &u);
-        rg_wrote(s->p, "step");
+        rg_count_write(s->p, "step");
         last = s;
     }
     return true;

@@ -154,7 +154,8 @@ static inline void rg_retain(rg_tensor *t);
 static inline void rg_release(rg_tensor *t);            /* NULL and RG_NONE are nobody's */
 void        rg_set_strides(rg_tensor *t);               /* contiguous ones; and numel and the flag */
 void        rg_update_flags(rg_tensor *t);              /* numel and the flag from size and stride */
-void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its storage */
+void        rg_wrote(rg_tensor *t, const char *op);     /* counts a write to its storage; a recording refuses it */
+void        rg_count_write(rg_tensor *t, const char *op);      /* the same of one that it has noted */
 
 /* May op write to t in place? Fails with torch's sentence. The guard is the autograd layer's: a leaf that
  * requires grad stays as it is, and a result of the graph is written to only by what is recorded. */
@@ -257,6 +258,16 @@ void rg_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *con
 /* print.c: strtod, whatever the program's locale */
 double rg_read_double(const char *text, char **end);
 
+/* replay.c, while rg_this.recording; false: the run fails */
+typedef bool rg_again(rg_replay *r, void *context);
+void  *rg_note(rg_again *run, rg_again *drop, size_t bytes);   /* room for the context; NULL: the recording has failed */
+void   rg_note_copy(rg_tensor *to, rg_tensor *from);    /* NULL: zeros */
+void   rg_hold(rg_tensor *t);
+bool   rg_is_held(const rg_tensor *t);
+size_t rg_held(void);
+void   rg_again_from(rg_replay *r, size_t first);       /* NULL: no more */
+bool   rg_not_again(const char *op);                    /* refuses what a recording can't contain; true: there is none */
+
 /* ---- the thread's own -------------------------------------------------------------*/
 typedef struct rg_free_block {
     struct rg_free_block *next;
@@ -269,6 +280,11 @@ enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28, RG_RESTING = 64 };     
 
 typedef struct rg_thread {
     bool           ready, pooled;                       /* pooled: the free lists are in use */
+    /* replay.c: the recording, how deep in what is noted as a whole; in a run, what rg_new gives next */
+    rg_replay     *recording;
+    rg_tensor    **again, **again_end;
+    int            inside;
+    bool           logging;                             /* rg_new's tensors are held, to be given again */
     /* scope.c: what scopes own, and where each open scope begins */
     rg_tensor    **stack;
     size_t         depth, room;
@@ -361,7 +377,7 @@ static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
     rg_thread *me = &rg_this;
     size_t bytes = (size_t)x->numel * rg_sizeof(x->dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     rg_free_block *header = me->small[0].first, *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
-    if (RG_UNLIKELY(!header || !block || me->fail_at)) return rg_new_like(x, x->dtype);
+    if (RG_UNLIKELY(!header || !block || me->fail_at || me->recording || me->again)) return rg_new_like(x, x->dtype);
     me->small[0].first = header->next;
     me->small[0].count--;
     me->small[c].first = block->next;

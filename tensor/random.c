@@ -417,11 +417,27 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
+typedef struct { rg_tensor *t; random_fill *fill; double p[4]; rg_generator *g; const char *op; } noted_fill;
+
+static bool fill_again(rg_replay *r, void *context) {
+    noted_fill *c = context;
+    (void)r;
+    return c->fill(c->t, c->p, c->g, c->op);
+}
+
+/* A run draws anew. */
+static void note_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g, const char *op) {
+    noted_fill *c = rg_this.inside ? NULL : rg_note(fill_again, NULL, sizeof *c);
+    if (c) *c = (noted_fill){ t, fill, { p[0], p[1], p[2], p[3] }, g, op };
+    rg_hold(t);
+}
+
 #define RANDOM_FILL_(name, parameters, ...)                                        \
     rg_tensor *rg_##name##_with_ parameters {                                      \
         if (!rg_may_write(t, #name "_", false)) return NULL;                       \
         if (!fill_##name(t, (double[]){ __VA_ARGS__ }, g, #name "_")) return NULL; \
-        rg_wrote(t, #name "_");                                                    \
+        if (RG_UNLIKELY(rg_this.recording)) note_fill(t, fill_##name, (double[4]){ __VA_ARGS__ }, g, #name "_"); \
+        rg_count_write(t, #name "_");                                              \
         return t;                                                                  \
     }
 RANDOM_FILL_(uniform, (rg_tensor *t, double low, double high, rg_generator *g), low, high)
@@ -441,6 +457,7 @@ static rg_tensor *random_own(rg_tensor *t, bool filled) {
 
 /* The standard one of a distribution: from 0 to 1, or of mean 0 and std 1. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
+    if (t && RG_UNLIKELY(rg_this.recording)) note_fill(t, fill, (double[4]){ 0, 1 }, g, op);
     return random_own(t, t && fill(t, (double[]){ 0, 1 }, g, op));
 }
 

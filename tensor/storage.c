@@ -75,14 +75,20 @@ bool rg_allocate(rg_tensor *t) {
 }
 
 rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_tensor *t = rg_header_new();
-    if (!t) return NULL;
+    rg_thread *me = &rg_this;
+    rg_tensor *t;
+    if (RG_UNLIKELY(me->again)) {
+        if (me->again == me->again_end) return rg_fail(RG_RUNTIME_ERROR, NULL, "the recorded step has taken another way");
+        rg_retain(t = *me->again++);
+        return t;
+    }
+    if (!(t = rg_header_new())) return NULL;
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
     for (int i = 0; i < ndim; i++) t->size[i] = size[i];
-    if (rg_allocate(t)) return t;
-    rg_release(t);
-    return NULL;
+    if (!rg_allocate(t)) return rg_release(t), NULL;
+    if (RG_UNLIKELY(me->logging)) rg_hold(t);
+    return t;
 }
 
 rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype) {
@@ -151,6 +157,11 @@ bool rg_may_write(rg_tensor *t, const char *op, bool recorded) {
 }
 
 void rg_wrote(rg_tensor *t, const char *op) {
+    if (RG_UNLIKELY(rg_this.recording)) rg_not_again(op);
+    rg_count_write(t, op);
+}
+
+void rg_count_write(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;
 }

@@ -267,10 +267,10 @@ static bool is_one_element(const char *op, int64_t numel) {
 
 static bool has_one_element(const char *op, rg_tensor *t) { return rg_check(t, op) && is_one_element(op, t->numel); }
 
-double rg_item(rg_tensor *t) { return has_one_element("item", t) ? rg_load_f64(t->data, t->dtype) : NAN; }
+double rg_item(rg_tensor *t) { return rg_not_again("item") && has_one_element("item", t) ? rg_load_f64(t->data, t->dtype) : NAN; }
 
 int64_t rg_item_int(rg_tensor *t) {
-    if (!has_one_element("item", t)) return -1;
+    if (!rg_not_again("item") || !has_one_element("item", t)) return -1;
     double v = rg_load_f64(t->data, t->dtype);
     if (isnan(v)) return rg_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
     if (isinf(v)) return rg_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;

@@ -229,6 +229,17 @@ void      rg_memory_trim(void);                      /* gives back the large blo
 void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread's n-th request from
                                                         now fails, once; 0: none */
 
+/* ---- replay ------------------------------------------------------------------
+ * rg_record runs a training step once and records it; rg_replay_run does the same
+ * again, with the same bits as the step itself, on the same tensors: write new inputs
+ * into the old ones (rg_copy_), keep those that you want to read (the loss). Random
+ * draws are fresh. A step that looks at values, or does what can't be done again, is
+ * refused. */
+typedef struct rg_replay rg_replay;
+rg_replay *rg_record(void (*step)(void *context), void *context);      /* NULL: failed, or refused */
+bool       rg_replay_run(rg_replay *r);
+void       rg_replay_free(rg_replay *r);
+
 /* ---- threads ----------------------------------------------------------------
  * No result changes with their number. At first: as many as there are cores, or
  * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */

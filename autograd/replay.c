@@ -1,0 +1,100 @@
+/*
+ * replay.c: what a recording (tensor/replay.c) notes of applications, of backward
+ * steps and of leaves' gradients.
+ */
+#include "op.h"
+
+/* ---- an application: the forward, on the same inputs and outputs; a view stays as it is ------------ */
+typedef struct { rg_call call; rg_tensor *in[]; } noted_call;
+
+static bool call_again(rg_replay *r, void *context) {
+    rg_call *c = &((noted_call *)context)->call;
+    (void)r;
+    if (!c->op->kernel) return c->op->forward(c);
+    k_run_with(c->op->kernel, c->out[0], c->in, NULL);
+    return true;
+}
+
+bool rg_note_call(const rg_call *c, size_t attr_size) {
+    for (int i = 0; i < c->n_in; i++) rg_hold(c->in[i]);
+    for (int k = 0; k < c->n_out; k++) rg_hold(c->out[k]);
+    if (c->op->by_value) return rg_not_again(c->op->name);
+    noted_call *n = c->op->view ? NULL : rg_note(call_again, NULL, sizeof *n + (size_t)c->n_in * sizeof *n->in + attr_size);
+    if (!n) return true;
+    n->call = *c;
+    n->call.in = n->in;
+    n->call.attr = n->in + c->n_in;
+    memcpy(n->in, c->in, (size_t)c->n_in * sizeof *n->in);
+    if (attr_size) memcpy(n->in + c->n_in, c->attr, attr_size);
+    return true;
+}
+
+/* ---- a backward step: its fused gradients, which rg_new makes in the order in which it made them; or one that is
+ *      added into its input's buffer ---- */
+typedef struct { rg_step step; size_t first; rg_tensor *buffer; const rg_gradient *rule; rg_tensor *g[RG_MAX_OUTPUTS]; } noted_step;
+
+static bool step_drop(rg_replay *r, void *context) {
+    (void)r;
+    rg_node_release(((noted_step *)context)->step.node);
+    return true;
+}
+
+static bool step_again(rg_replay *r, void *context) {
+    noted_step *n = context;
+    rg_tensor *gin[RG_MAX_RULES] = { NULL };
+    rg_again_from(r, n->first);
+    bool ok = n->buffer ? n->rule->into(&n->step, rg_step_g(&n->step, 0), n->buffer) : n->step.op->fused(&n->step, gin);
+    rg_again_from(NULL, 0);
+    for (int i = 0; i < RG_MAX_RULES; i++) rg_release(gin[i]);
+    return ok;
+}
+
+/* buffer NULL: fused. */
+bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer) {
+    rg_thread *me = &rg_this;
+    int n_out = s->node->n_out;
+    noted_step *n = rg_note(step_again, step_drop, sizeof *n);
+    if (!n) return false;
+    rg_node_retain(s->node);
+    for (int k = 0; k < n_out; k++) rg_hold(n->g[k] = s->g[k]);
+    if (buffer) rg_hold(buffer);
+    *n = (noted_step){ *s, rg_held(), buffer, rule, { n->g[0], n_out > 1 ? n->g[1] : NULL, n_out > 2 ? n->g[2] : NULL } };
+    n->step.g = n->g;
+    me->logging = true;
+    me->inside++;
+    bool ok = buffer ? rule->into(&n->step, rg_step_g(&n->step, 0), buffer) : s->op->fused(&n->step, gin);
+    me->inside--;
+    me->logging = false;
+    return ok;
+}
+
+/* ---- a leaf's gradient: it becomes g, or g is added to it ------------------------------------------- */
+typedef struct { rg_node *leaf; rg_tensor *g; bool add; } noted_leaf;
+
+static bool leaf_drop(rg_replay *r, void *context) {
+    (void)r;
+    rg_node_release(((noted_leaf *)context)->leaf);
+    return true;
+}
+
+static bool leaf_again(rg_replay *r, void *context) {
+    noted_leaf *n = context;
+    (void)r;
+    RG_REFUSE(n->add && !n->leaf->grad, "replay_run", "a gradient that the step adds to has been taken away");
+    if (n->add) {
+        k_run(k_add, n->leaf->grad, n->leaf->grad, n->g);
+    } else if (n->leaf->grad != n->g) {
+        rg_retain(n->g);
+        rg_release(n->leaf->grad);
+        n->leaf->grad = n->g;
+    }
+    return true;
+}
+
+void rg_note_leaf(rg_node *leaf, rg_tensor *g, bool add) {
+    noted_leaf *n = rg_note(leaf_again, leaf_drop, sizeof *n);
+    rg_hold(g);
+    if (!n) return;
+    *n = (noted_leaf){ leaf, g, add };
+    rg_node_retain(leaf);
+}
