@@ -142,7 +142,8 @@ void rg_node_list_free(rg_node_list *list) {
 /* ---- gradients on their way --------------------------------------------------------- */
 
 static bool sole_owner(const rg_tensor *t) {
-    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
+    int refs = 1 + (RG_UNLIKELY(rg_this.recording) && rg_is_held(t));
+    return t->refs == refs && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
 }
 
 /* *to += g, in place where nobody else can see it. */
@@ -397,9 +398,10 @@ static bool leaves_prepare(run *r) {
         if (s->leaf->hooks && !run_hooks(s->leaf, 0, &s->grad)) return false;
         if (r->capturing) continue;
         bool sum = r->create_graph && s->leaf->grad;
-        if (!sum && sole_owner(s->grad)) continue;
-        rg_tensor *own = sum ? rg_add(s->leaf->grad, s->grad) : rg_copied(s->grad);
+        rg_tensor *own = sum ? rg_add(s->leaf->grad, s->grad) : sole_owner(s->grad) ? s->grad : rg_copied(s->grad);
+        if (own && RG_UNLIKELY(rg_this.recording)) own = rg_note_leaf(s->leaf, own);
         if (!own) return false;
+        if (own == s->grad) continue;
         rg_retain(own);
         rg_release(s->grad);
         s->grad = own;
@@ -412,7 +414,6 @@ static void leaves_commit(run *r) {
     for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad || !rg_node_has_headers(s->leaf)) continue;
-        if (RG_UNLIKELY(rg_this.recording)) rg_note_leaf(s->leaf, s->grad, s->leaf->grad && !r->create_graph);
         if (s->leaf->grad && !r->create_graph) {
             k_run(k_add, s->leaf->grad, s->leaf->grad, s->grad);
             rg_count_write(s->leaf->grad, "backward");
@@ -588,6 +589,7 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
     }
     if (grad == t) return rg_fail(RG_RUNTIME_ERROR, "set_grad", "can't assign Variable as its own grad");
     if (grad != RG_NONE) {
+        if (!rg_not_again("set_grad")) return false;
         if (!rg_same_shape(grad, t))
             return rg_fail(RG_RUNTIME_ERROR, "set_grad", "assigned grad has data of a different size: %s, expected %s",
                            rg_shape_text(grad->ndim, grad->size, a), rg_shape_text(t->ndim, t->size, b));
@@ -600,6 +602,7 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
             if (!grad) return false;
         }
     }
+    if (RG_UNLIKELY(rg_this.recording)) rg_node_of(t)->cleared = rg_recording_id();
     rg_release(*place);
     *place = grad == RG_NONE ? NULL : grad;
     return true;

@@ -244,6 +244,7 @@ struct rg_node {
     rg_meta     *meta;                  /* n_out */
     void        *attr;
     rg_tensor   *grad;                  /* a leaf's */
+    uint64_t     cleared;               /* in this recording it was taken away */
     rg_hook     *hooks;
     void        *trace;                 /* anomaly mode: where the forward call was made */
     /* the run that holds it, and its place there */
@@ -271,7 +272,7 @@ rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and
 /* replay.c, while rg_this.recording */
 bool rg_note_call(const rg_call *c, size_t attr_size);
 bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer);     /* does it, too */
-void rg_note_leaf(rg_node *leaf, rg_tensor *g, bool add);
+rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g);   /* what is to be its gradient now */
 
 /* anomaly.c and profile.c look on while this is set. */
 enum { RG_WATCH_VALUES = 1, RG_WATCH_COST = 2 };

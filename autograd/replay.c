@@ -68,7 +68,7 @@ bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, r
     return ok;
 }
 
-/* ---- a leaf's gradient: it becomes g, or g is added to it ------------------------------------------- */
+/* ---- a leaf's gradient: g, if the step has taken away what was there; else g is added to it ------------- */
 typedef struct { rg_node *leaf; rg_tensor *g; bool add; } noted_leaf;
 
 static bool leaf_drop(rg_replay *r, void *context) {
@@ -91,10 +91,15 @@ static bool leaf_again(rg_replay *r, void *context) {
     return true;
 }
 
-void rg_note_leaf(rg_node *leaf, rg_tensor *g, bool add) {
+rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g) {
     noted_leaf *n = rg_note(leaf_again, leaf_drop, sizeof *n);
-    rg_hold(g);
-    if (!n) return;
-    *n = (noted_leaf){ leaf, g, add };
+    if (!n) return NULL;
+    *n = (noted_leaf){ leaf, g, leaf->cleared != rg_recording_id() };
+    leaf->cleared = 0;                                  /* a second backward of the step adds */
     rg_node_retain(leaf);
+    rg_hold(g);
+    if (!n->add || leaf->grad) return g;
+    rg_tensor *first = rg_new_like(g, g->dtype);        /* g is written to in every run */
+    if (first) rg_copy_elements(first, g);
+    return rg_own(first);
 }

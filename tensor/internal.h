@@ -265,6 +265,7 @@ void   rg_note_copy(rg_tensor *to, rg_tensor *from);    /* NULL: zeros */
 void   rg_hold(rg_tensor *t);
 bool   rg_is_held(const rg_tensor *t);
 size_t rg_held(void);
+uint64_t rg_recording_id(void);
 void   rg_again_from(rg_replay *r, size_t first);       /* NULL: no more */
 bool   rg_not_again(const char *op);                    /* refuses what a recording can't contain; true: there is none */
 

@@ -486,7 +486,7 @@ static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, in
 
 rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g) {
     const char *op = "randint", *casted = "";
-    rg_tensor *t = rg_new_dims(op, &shape, (int)dtype);
+    rg_tensor *t = rg_not_again(op) ? rg_new_dims(op, &shape, (int)dtype) : NULL;
     if (!t) return NULL;
     if (low < high && rg_is_float(dtype)) {
         low = random_integer_bound(dtype, low + 1, low, 1);
@@ -520,7 +520,7 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
 }
 
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
-    rg_tensor *t = rg_new_dims("randperm", &RG_DIMS(n), RG_INT64);
+    rg_tensor *t = rg_not_again("randperm") ? rg_new_dims("randperm", &RG_DIMS(n), RG_INT64) : NULL;
     bool ok = t && generator_lock(g, "randperm");
     if (ok) random_permute(g, (int64_t *)t->data, n), generator_unlock(g);
     return random_own(t, ok);
@@ -531,7 +531,7 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
 /* A float32 probability meets a float32 uniform. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
-    if (!rg_check(p, op)) return NULL;
+    if (!rg_not_again(op) || !rg_check(p, op)) return NULL;
     if (p->numel && !rg_is_float(p->dtype)) return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
     rg_tensor *t = rg_new_like(p, p->dtype), *chance = rg_contiguous_copy(p, RG_FLOAT64);
     bool single = p->dtype == RG_FLOAT32, ok = t && chance;
@@ -607,7 +607,7 @@ static bool draw_again(rg_tensor *t, rg_tensor *of, const double *w, int64_t n, 
 
 rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g) {
     const char *op = "multinomial";
-    if (!rg_check(weights, op)) return NULL;
+    if (!rg_not_again(op) || !rg_check(weights, op)) return NULL;
     RG_REFUSE(weights->ndim < 1 || weights->ndim > 2, op, "prob_dist must be 1 or 2 dim");
     RG_REFUSE(!rg_is_float(weights->dtype), op, "multinomial only supports floating-point dtypes for input, got: "
               "%s", rg_scalar_name(weights->dtype));

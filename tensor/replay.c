@@ -7,7 +7,10 @@
 
 typedef struct { rg_again *run, *drop; void *context; size_t bytes; } replay_entry;
 
+static _Atomic uint64_t last_recording;
+
 struct rg_replay {
+    uint64_t      id;
     replay_entry *entries;
     size_t        n, room;
     rg_tensor   **held;                                 /* what entries work on; and what rg_new made, in order */
@@ -30,6 +33,7 @@ bool rg_is_held(const rg_tensor *t) {
 }
 
 size_t rg_held(void) { return rg_this.recording->n_held; }
+uint64_t rg_recording_id(void) { return rg_this.recording->id; }
 
 void *rg_note(rg_again *run, rg_again *drop, size_t bytes) {
     rg_replay *r = rg_this.recording;
@@ -71,7 +75,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     if (!step || me->recording)
         return rg_fail(RG_RUNTIME_ERROR, "record", step ? "a step is being recorded already" : "there is no step");
     if (!(r = rg_alloc(sizeof *r, RG_MEM_OTHER))) return NULL;
-    *r = (rg_replay){ .failed = false };
+    *r = (rg_replay){ .id = atomic_fetch_add(&last_recording, 1) + 1 };
     rg_error_clear();
     me->recording = r;
     size_t mark = rg_scope_begin();

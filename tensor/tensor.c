@@ -333,6 +333,7 @@ COMPARE(compare_double, double, COMPARE_CLOSE)
 
 /* Both as dtype, over the shape that they broadcast to. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, double rtol, double atol) {
+    if (!rg_not_again(op)) return false;
     static rg_loop *const compare[] = { compare_bool, compare_int64, compare_float, compare_double };
     bool all = true;
     rg_tensor answer = RG_NUMBER(RG_BOOL, &all);        /* all strides 0 */

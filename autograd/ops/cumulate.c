@@ -78,6 +78,7 @@ static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
     if (!x || !y || x->ndim == 0) return x && y ? g : NULL;
+    if (!rg_not_again("the gradient of cumprod")) return NULL;
     if (k_count(x) == x->numel) return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
     return rg_mul(rg_cumprod_before(x, a->dim, a->reverse), recurrence_rule_b(s, g));
 }

@@ -415,7 +415,7 @@ static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_lo
     if (o->reduction != RG_EACH) smooth = rg_sum(smooth);
     if (o->reduction == RG_MEAN) {
         k_nll_targets z = { rg_contiguous(t), rg_is_none(o->weight) ? NULL : o->weight, .ignore = o->ignore_index };
-        if (!z.target) return NULL;
+        if (!z.target || !rg_not_again("cross_entropy")) return NULL;
         smooth = rg_div(smooth, k_nll_total(&z));
     }
     return rg_add(rg_mul(nll, 1 - s), rg_mul(smooth, s / classes));

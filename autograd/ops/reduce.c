@@ -119,6 +119,7 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     if (!x || !y) return NULL;
     if (x->ndim == 0) return g;
     g = rg_reduce_restore(g, x->ndim, a);
+    if (!rg_not_again("the gradient of prod")) return NULL;
     int64_t zeros = x->numel - k_count(x);
     if (zeros == 0) return rg_mul(g, rg_div(rg_reduce_restore(y, x->ndim, a), x));
     bool flat = !reduce_named(a);

@@ -90,7 +90,7 @@ static bool unique_make(rg_call *c) {
 }
 
 #define UNIQUE_ROW(torch_name)                                            \
-    .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make,          \
+    .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make, .by_value = true, \
     .no_grad = "the derivative for '" torch_name "' is not implemented. " \
                "(which values are equal is no smooth function of them)"
 RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0",
@@ -137,7 +137,7 @@ static bool nonzero_make(rg_call *c) {
     k_nonzero(y, x);
     return true;
 }
-RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
+RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make, .by_value = true,
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 

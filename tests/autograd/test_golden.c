@@ -285,6 +285,50 @@ static void check_leavings(golden_case *c, const golden_call *f) {
     if (r.n >= 0 && left > r.list) complain("%lld tensors besides the results are left to the scope", (long long)left);
 }
 
+/* What is recorded gives, on other inputs, what it gives on them at once; or it refuses to be recorded. */
+static struct { golden_case *c; const golden_call *f; golden_result r; } recorded;
+
+static void record_call(void *unused) {
+    (void)unused;
+    recorded.r = recorded.f->call(recorded.c->arg);
+    for (int k = 0; k < recorded.r.n; k++)
+        if (recorded.r.t[k]) rg_keep(recorded.r.t[k]);
+}
+
+/* Of tensors; numbers are part of the step. */
+static void scale_inputs(golden_case *c, double by) {
+    for (int i = 0; i < c->n_args; i++)
+        if (c->arg[i].kind == 't' && c->arg[i].t && c->arg[i].t != RG_NONE && rg_is_floating_point(c->arg[i].t)) rg_mul_(c->arg[i].t, by);
+}
+
+static void check_replay(golden_case *c, const golden_call *f) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    recorded.c = c, recorded.f = f;
+    rg_manual_seed(42);
+    rg_replay *r = rg_record(record_call, NULL);
+    if (!r) {
+        if (rg_error_code() != RG_NOT_IMPLEMENTED) complain("can't be recorded: %s", rg_error());
+        rg_error_clear();
+        return;
+    }
+    scale_inputs(c, 0.5);
+    rg_manual_seed(42);
+    golden_result direct = f->call(c->arg);
+    rg_manual_seed(42);
+    if (!rg_replay_run(r)) complain("can't be replayed: %s", rg_error());
+    for (int k = 0; k < direct.n && k < recorded.r.n; k++) {
+        rg_tensor *a = direct.t[k], *b = recorded.r.t[k];
+        if (!a || !b || !same_shape(rg_shape(a), rg_shape(b))) complain("replayed output %d has another shape", k);
+        else if (strcmp(rg_str(a), rg_str(b))) complain("replayed output %d is %s, not %s", k, rg_str(b), rg_str(a));
+    }
+    rg_error_clear();
+    rg_replay_free(r);
+    for (int k = 0; k < recorded.r.n; k++)
+        if (recorded.r.t[k]) rg_drop(recorded.r.t[k]);
+    scale_inputs(c, 2);
+}
+
 static void check_case(golden_case *c, const golden_call *f) {
     size_t length = strlen(c->function);
     if (c->function[length - 1] == '_' && !c->direct) c->arg[0].t = rg_clone(c->arg[0].t);
@@ -308,7 +352,7 @@ static void check_case(golden_case *c, const golden_call *f) {
     else {
         for (int k = 0; k < r.n; k++) check_output(k, r.t[k], &c->out[k]);
         check_backward(r);
-        if (c->function[length - 1] != '_') check_leavings(c, f);
+        if (c->function[length - 1] != '_') check_leavings(c, f), check_replay(c, f);
     }
 }
 

@@ -118,6 +118,12 @@ static void run_toy(void) {
     rg_optim_step(optim);
 }
 
+static rg_replay *replay;
+static void toy_step(void *unused)  { (void)unused; run_toy(); }
+static void toy_sgd_replayed(void)  { toy_sgd(); replay = rg_record(toy_step, NULL); }
+static void toy_adam_replayed(void) { toy_adam(); replay = rg_record(toy_step, NULL); }
+static void run_replay(void)        { rg_replay_run(replay); }
+
 static double check_toy(void) { RG_SCOPE(); return rg_item(toy_loss()); }
 
 /* ---- W2: causal attention, 8 heads of 64 ------------------------------------------------------------------ */
@@ -166,6 +172,8 @@ static void run_gpt_step(void) {
 
 static double check_gpt(void) { RG_SCOPE(); RG_NO_GRAD(); return rg_item(rg_gpt_forward(gpt, idx, targets).loss); }
 static void small_gpt(void) { gpt_step(4, 4, 128, 65, 12, 64); }
+static void gpt_once(void *unused)   { (void)unused; run_gpt_step(); }
+static void small_gpt_replayed(void) { small_gpt(); replay = rg_record(gpt_once, NULL); }
 static void gpt2(void)      { gpt_step(12, 12, 768, 50257, 4, 64); }
 
 static void generation(void) {
@@ -260,6 +268,8 @@ static const struct { const char *name; void (*setup)(void), (*run)(void); doubl
     { "w0 sum(a*b) 4x4, forward + backward", four_by_four, run_backward, NULL, 1 },
     { "w1 toy layer, sgd",                   toy_sgd,      run_toy, check_toy, 1 },
     { "w1 toy layer, adam",                  toy_adam,     run_toy, check_toy, 1 },
+    { "w1 toy layer, sgd, replayed",         toy_sgd_replayed,  run_replay, NULL, 1 },
+    { "w1 toy layer, adam, replayed",        toy_adam_replayed, run_replay, NULL, 1 },
     { "w2 attention 1024 forward",             attention_1k,       run_attention, check_attention, 1 },
     { "w2 attention 1024 forward + backward",  attention_1k_grad,  run_attention_grad, check_attention, 1 },
     { "w2 attention 4096 forward",             attention_4k,       run_attention, check_attention, 1 },
@@ -268,6 +278,7 @@ static const struct { const char *name; void (*setup)(void), (*run)(void); doubl
     { "w2x attention 16384 forward + backward", attention_16k_grad, run_attention_grad, check_attention, 1 },
     { "w3 small gpt step",                   small_gpt, run_gpt_step, check_gpt, 1 },
     { "w3 small gpt step, 2 threads",        small_gpt, run_gpt_step, check_gpt, 2 },
+    { "w3 small gpt step, replayed",         small_gpt_replayed, run_replay, NULL, 1 },
     { "w4 gpt-2 124M step",                  gpt2, run_gpt_step, check_gpt, 1 },
     { "w4 gpt-2 124M step, 2 threads",       gpt2, run_gpt_step, check_gpt, 2 },
     BOTH("add", add_other), BOTH("relu", relu), BOTH("gelu", gelu), BOTH("gelu tanh", gelu_tanh), BOTH("softmax", softmax),

@@ -1,0 +1,182 @@
+/*
+ * test_replay.c: a recorded step goes on as the step itself would, bit for bit; and
+ * what can't be done again is refused.
+ */
+#include "nn/optim.h"
+#include "nn/transformer.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 12 };
+
+typedef struct model {
+    rg_module *module;
+    rg_optim  *optim;
+    rg_tensor *x, *target, *loss;
+    rg_tensor *(*forward)(struct model *m);
+    bool       accumulate;
+} model;
+
+static rg_tensor *toy_forward(model *m) { return rg_mse_loss(rg_call(m->module, m->x), m->target); }
+static rg_tensor *gpt_forward(model *m) { return rg_gpt_forward((rg_gpt *)m->module, m->x, m->target).loss; }
+
+static void step(void *context) {
+    model *m = context;
+    rg_tensor *loss = m->forward(m);
+    if (!m->accumulate) rg_optim_zero_grad(m->optim);
+    rg_backward(loss);
+    rg_optim_step(m->optim);
+    rg_drop(m->loss);
+    m->loss = rg_keep(loss);
+}
+
+static model make(const char *kind) {
+    model m = { .forward = toy_forward };
+    rg_manual_seed(3);
+    if (strncmp(kind, "gpt", 3) == 0) {
+        double dropout = strcmp(kind, "gpt") ? 0.2 : 0;
+        m.module = &rg_nn_gpt(.block_size = 8, .vocab_size = 13, .n_layer = 2, .n_head = 2, .n_embd = 16, .dropout = dropout)->base;
+        m.x = rg_keep(rg_randint(0, 13, 3, 8));
+        m.target = rg_keep(rg_randint(0, 13, 3, 8));
+        m.forward = gpt_forward;
+        m.optim = rg_optim_adamw(rg_parameters(m.module), .lr = 1e-2);
+    } else if (strcmp(kind, "layer") == 0) {
+        m.module = &rg_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16, .dropout = 0.1, .norm_first = true)->base;
+        m.x = rg_keep(rg_randn(5, 3, 8));
+        m.target = rg_keep(rg_randn(5, 3, 8));
+        m.optim = rg_optim_adam(rg_parameters(m.module), .lr = 1e-2, .amsgrad = 1);
+    } else {
+        m.module = &rg_nn_self_attention(3, 2, 4)->base;
+        m.x = rg_keep(rg_randn(6, 3));
+        m.target = rg_keep(rg_randn(6, 4));
+        m.accumulate = strcmp(kind, "accumulating") == 0;
+        m.optim = rg_optim_sgd(rg_parameters(m.module), .lr = 1e-2, .momentum = 0.9);
+    }
+    return m;
+}
+
+static void drop(model *m) {
+    rg_optim_free(m->optim);
+    rg_module_free(m->module);
+    rg_drop(m->x), rg_drop(m->target), rg_drop(m->loss);
+}
+
+/* Other inputs halfway. */
+static void change(model *m, int i) {
+    if (i != STEPS / 2) return;
+    if (rg_is_floating_point(m->x)) rg_mul_(m->x, 0.5);
+    else rg_copy_(m->x, rg_flip(m->target, 1));
+}
+
+static const char *const kinds[] = { "toy", "accumulating", "layer", "gpt", "gpt with dropout" };
+
+START_TEST(test_same_bits) {
+    double eager[STEPS], again[STEPS];
+    model m = make(kinds[_i]);
+    RG_FOR (int i = 0; i < STEPS; i++) {
+        change(&m, i);
+        step(&m);
+        eager[i] = rg_item(m.loss);
+    }
+    rg_tensor *weights = rg_keep(rg_clone(rg_detach(rg_parameters(m.module).v[0])));
+    drop(&m);
+    m = make(kinds[_i]);
+    rg_replay *r = rg_record(step, &m);
+    ck_assert_msg(r != NULL, "%s: %s", kinds[_i], rg_error());
+    again[0] = rg_item(m.loss);
+    int64_t live = rg_live_tensors();
+    for (int i = 1; i < STEPS; i++) {
+        change(&m, i);
+        ck_assert_msg(rg_replay_run(r), "%s: %s", kinds[_i], rg_error());
+        again[i] = rg_item(m.loss);
+    }
+    ck_assert_msg(memcmp(eager, again, sizeof eager) == 0, "%s: losses differ, at last %.17g and %.17g", kinds[_i],
+                  eager[STEPS - 1], again[STEPS - 1]);
+    ck_assert(rg_equal(weights, rg_parameters(m.module).v[0]));
+    ck_assert_int_le(rg_live_tensors(), live + 64);     /* of the lists above, not of steps */
+    rg_replay_free(r);
+    drop(&m);
+}
+END_TEST
+
+static rg_tensor *x;
+static void looks(void *unused)      { (void)unused; rg_item(rg_sum(x)); }
+static void finds(void *unused)      { (void)unused; rg_nonzero(x); }
+static void permutes(void *unused)   { (void)unused; rg_randperm(3); }
+static void overwrites(void *unused) { (void)unused; rg_add_(rg_zeros(2), 1); }
+static void nests(void *unused)      { (void)unused; rg_record(looks, NULL); }
+static void fails(void *unused)      { (void)unused; rg_matmul(x, rg_ones(5, 5)); }
+static rg_tensor *same(rg_tensor *g, void *unused) { (void)unused; return g; }
+static void hooks(void *unused) {
+    (void)unused;
+    rg_tensor *y = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
+    rg_register_hook(y, same, NULL);
+    rg_backward(rg_sum(y));
+}
+
+START_TEST(test_refusals) {
+    static void (*const steps[])(void *) = { looks, finds, permutes, overwrites, hooks, nests, fails };
+    x = rg_keep(rg_ones(2));
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        ck_assert_msg(!rg_record(steps[i], NULL), "step %zu was recorded", i);
+        ck_assert_int_ne(rg_error_code(), RG_OK);
+        rg_error_clear();
+    }
+    ck_fails(rg_record(NULL, NULL), RG_RUNTIME_ERROR, "there is no step");
+    ck_fails(rg_replay_run(NULL), RG_RUNTIME_ERROR, "there is no recorded step");
+    rg_replay_free(NULL);
+    ck_assert_double_eq(rg_item(rg_sum(x)), 2);         /* a value may be looked at again */
+    rg_drop(x);
+}
+END_TEST
+
+START_TEST(test_grad_taken_away) {
+    model m = make("accumulating");
+    step(&m);
+    rg_replay *r = rg_record(step, &m);
+    ck_assert(r && rg_replay_run(r));
+    rg_optim_zero_grad(m.optim);
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, "has been taken away");
+    rg_replay_free(r);
+    drop(&m);
+}
+END_TEST
+
+START_TEST(test_without_memory) {
+    bool ok = false;
+    for (int64_t fail = 1; !ok && fail < 5000; fail++) {
+        model m = make("toy");
+        int64_t live = rg_live_tensors();
+        rg_memory_fail_at(fail);
+        rg_replay *r = rg_record(step, &m);
+        ok = r && rg_replay_run(r) && rg_replay_run(r);
+        rg_memory_fail_at(0);
+        if (!ok) ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+        rg_error_clear();
+        rg_replay_free(r);
+        rg_drop(m.loss), m.loss = NULL;
+        RG_FOR (int i = 0; i < 1; i++) rg_optim_zero_grad(m.optim);
+        ck_assert_int_le(rg_live_tensors(), live + 8);  /* the optimizer's own state */
+        drop(&m);
+    }
+    ck_assert(ok);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("replay");
+    TCase *tcase = tcase_create("replay");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_same_bits, 0, (int)(sizeof kinds / sizeof kinds[0]));
+    tcase_add_test(tcase, test_refusals);
+    tcase_add_test(tcase, test_grad_taken_away);
+    tcase_add_test(tcase, test_without_memory);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
