@@ -296,7 +296,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
         char *p[RG_MAX_OPERANDS] = { y->data };
         int64_t size = (int64_t)rg_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size, size, size, size };
         for (int i = 0; i < c->n_in; i++) p[i + 1] = c->in[i]->data;
-        if (RG_LIKELY(y->numel < RG_LARGE)) op->kernel->by_dtype[y->dtype](p, steps, y->numel, NULL);
+        if (RG_LIKELY(y->numel < RG_LARGE)) op->kernel->by_dtype[y->dtype][k_set](p, steps, y->numel, NULL);
         else k_run_with(op->kernel, y, c->in, NULL);
         return true;
     }

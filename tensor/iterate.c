@@ -8,6 +8,8 @@
 #include <math.h>
 
 int k_set;
+const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f, k_phi_most = 13.5f;
+
 #ifdef __x86_64__
 __attribute__((constructor)) static void choose_set(void) {
     __builtin_cpu_init();
@@ -108,7 +110,7 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
     for (int i = 0; i < k->n; i++) t[i + 1] = in[i];
-    rg_each_apart(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype], numbers);
+    rg_each_apart(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype][k_set], numbers);
 }
 
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop, const void *context) {

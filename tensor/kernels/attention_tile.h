@@ -130,14 +130,14 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
             for (int64_t i = 0; i < lanes; i++) {
                 T greatest = shift[i];
                 shift[i] = greatest == -(T)INFINITY ? 0 : greatest;
-                fade[i] = EXP(most[i] - shift[i]);
+                fade[i] = EXP_BELOW(most[i] - shift[i]);
                 fades |= most[i] != greatest;
                 most[i] = greatest;
                 total[i] *= fade[i];
             }
             for (int64_t j = 0; j < m; j++)
                 for (int64_t i = 0; i < lanes; i++) {
-                    p[j * ATTENTION_SIDE + i] = EXP(p[j * ATTENTION_SIDE + i] - shift[i]);
+                    p[j * ATTENTION_SIDE + i] = EXP_BELOW(p[j * ATTENTION_SIDE + i] - shift[i]);
                     total[i] += p[j * ATTENTION_SIDE + i];
                 }
             for (int64_t i = 0; fades && i < n; i++)
@@ -196,7 +196,7 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
                         pi[j] += ((const T *)mask.data)[(first + i) * mask.row + (from + j) * mask.col];
                     for (int64_t j = RG_MAX(0, first + i + 1 - from); plan->causal && j < n; j++) pi[j] = -(T)INFINITY;
                     for (int64_t j = 0; j < lanes; j++) {
-                        pi[j] = EXP(pi[j] - shift);
+                        pi[j] = EXP_BELOW(pi[j] - shift);
                         si[j] = pi[j] * (si[j] - off);
                     }
                 }

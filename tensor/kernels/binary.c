@@ -1,6 +1,7 @@
 /*
  * binary.c: functions of two elements: arithmetic, comparisons, the logical.
  */
+#ifndef K_SET
 #include "loops.h"
 
 /* Python's // and %: towards minus infinity, and with b's sign. The quotient of
@@ -42,6 +43,21 @@ static inline int64_t pow_ints(int64_t a, int64_t b) {
     return y;
 }
 
+#define K_FILE "binary.c"
+#include "sets.h"
+
+static void any_zero(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    for (int64_t i = 0; i < n; i++)
+        if (*(const int64_t *)(p[0] + i * s[0]) == 0) *(bool *)context = true;
+}
+
+bool k_has_zero(const rg_tensor *integers) {
+    bool found = false;
+    rg_each(1, (rg_tensor *[]){ (rg_tensor *)integers }, any_zero, &found);
+    return found;
+}
+
+#else
 K_ALL(2, add, a | b, k_wrap_add(a, b), a + b)
 K_ALL(2, sub, a ^ b, k_wrap_sub(a, b), a - b)
 K_ALL(2, mul, a & b, k_wrap_mul(a, b), a * b)
@@ -71,15 +87,5 @@ COMPARE(logical_xor, !a != !b)
 /* a + alpha b, in one pass; for integers, the bits of the first number are those of alpha as one */
 LOOP_2(add_alpha_bool, bool, bool, a | (k[0] & b))
 K_NUMBER_LOOPS(2, add_alpha, k_wrap_add(a, k_wrap_mul(*(const int64_t *)context, b)), a + k[0] * b)
-K_KERNEL(add_alpha, 2, add_alpha_bool, add_alpha_int64, add_alpha_float, add_alpha_double)
-
-static void any_zero(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    for (int64_t i = 0; i < n; i++)
-        if (*(const int64_t *)(p[0] + i * s[0]) == 0) *(bool *)context = true;
-}
-
-bool k_has_zero(const rg_tensor *integers) {
-    bool found = false;
-    rg_each(1, (rg_tensor *[]){ (rg_tensor *)integers }, any_zero, &found);
-    return found;
-}
+K_ALL_KERNEL(add_alpha, 2)
+#endif

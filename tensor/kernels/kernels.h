@@ -9,10 +9,11 @@
 
 /* Which of a kernel's loops to run, of those for several instruction sets (see sets.h): 0 any processor's, 1 AVX2's and FMA's,
  * 2 AVX-512's. All give the same bits. */
+enum { K_SET_COUNT = 3 };
 extern int k_set;
 
 /* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one. */
-typedef struct rg_kernel { int n; rg_loop *by_dtype[4]; } rg_kernel;
+typedef struct rg_kernel { int n; rg_loop *const *by_dtype[4]; } rg_kernel;
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);    /* up to three; NULL: none */
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 

@@ -41,26 +41,21 @@ K_ROUNDING(double, 0x1p52)
         K_INDEPENDENT for (int64_t i = 0; i < n; i++) { operands to = (R)(expression); } \
     }
 
-/* result = fold(..fold(first, value of i = 0)..) over i < n, in lanes: they vectorise, and lose less than one running sum. */
+/* result = the sum of values at i = 0 .. n - 1, in lanes, folded by halves: they vectorise, and lose less than one running sum. */
 enum { K_LANES = 16 };
-#define K_PLUS(a, b)    ((a) + (b))
-#define K_GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))      /* NaN is the greatest */
-#define K_FOLD_LANES(lane, fold)                     \
-    for (int half_ = K_LANES / 2; half_; half_ /= 2) \
-        for (int l = 0; l < half_; l++) lane[l] = fold(lane[l], lane[l + half_]);
-#define K_FOLD(result, n, first, fold, value) do {                                                     \
-        __typeof__(result) lane_[K_LANES];                                                             \
-        int64_t whole_ = (n) / K_LANES * K_LANES;                                                      \
-        for (int l = 0; l < K_LANES; l++) lane_[l] = first;                                            \
-        for (int64_t j = 0; j < whole_; j += K_LANES)                                                  \
-            for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = fold(lane_[l], value); } \
-        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] = fold(lane_[i - whole_], value);     \
-        K_FOLD_LANES(lane_, fold)                                                                      \
-        result = lane_[0];                                                                             \
+#define K_SUM_OF(result, n, value) do {                                                         \
+        __typeof__(result) lane_[K_LANES] = { 0 };                                              \
+        int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
+        for (int64_t j = 0; j < whole_; j += K_LANES)                                           \
+            for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] += value; }         \
+        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] += value;                      \
+        for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
+            for (int l = 0; l < half_; l++) lane_[l] += lane_[l + half_];                       \
+        result = lane_[0];                                                                      \
     } while (0)
 
 #define LOOP_1(name, T, R, expression)                                                                \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {            \
+    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) {            \
         typedef T real;                                                                               \
         K_READ_NUMBERS                                                                                \
         R *y = (R *)p[0];                                                                             \
@@ -70,7 +65,7 @@ enum { K_LANES = 16 };
     }
 
 #define LOOP_2(name, T, R, expression)                                                                  \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {              \
+    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) {              \
         typedef T real;                                                                                 \
         K_READ_NUMBERS                                                                                  \
         R *y = (R *)p[0];                                                                               \
@@ -84,7 +79,7 @@ enum { K_LANES = 16 };
 
 /* The first of three may have its own type: a mask's. */
 #define LOOP_3_OF(name, A, T, R, expression)                                                        \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) {          \
+    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) {          \
         typedef T real;                                                                             \
         K_READ_NUMBERS                                                                              \
         R *y = (R *)p[0];                                                                           \
@@ -103,7 +98,10 @@ enum { K_LANES = 16 };
 #define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
 
 /* A kernel on n operands: a loop for each dtype that the last of them may have. */
-#define K_KERNEL(op, n, ...) const rg_kernel k_##op = { n, { __VA_ARGS__ } };
+#define K_KERNEL(op, n, ...) K_ONCE(const rg_kernel k_##op = { n, { __VA_ARGS__ } };)
+#define K_ALL_KERNEL(op, n)  \
+    K_KERNEL(op, n, K_LOOPS(op##_bool), K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
+#define K_LOOPS(name)        (rg_loop *const[])K_SETS(name)
 
 #define K_FLOAT_LOOPS(n, op, on_float)           \
     LOOP_##n(op##_float, float, float, on_float) \
@@ -115,20 +113,20 @@ enum { K_LANES = 16 };
 /* Loops and kernel of floats only; of numbers; of numbers and bool; with a bool as the answer. */
 #define K_FLOATS(n, op, on_float)  \
     K_FLOAT_LOOPS(n, op, on_float) \
-    K_KERNEL(op, n, NULL, NULL, op##_float, op##_double)
+    K_KERNEL(op, n, NULL, NULL, K_LOOPS(op##_float), K_LOOPS(op##_double))
 #define K_NUMBERS(n, op, on_int, on_float)  \
     K_NUMBER_LOOPS(n, op, on_int, on_float) \
-    K_KERNEL(op, n, NULL, op##_int64, op##_float, op##_double)
+    K_KERNEL(op, n, NULL, K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
 #define K_ALL(n, op, on_bool, on_int, on_float) \
     LOOP_##n(op##_bool, bool, bool, on_bool)    \
     K_NUMBER_LOOPS(n, op, on_int, on_float)     \
-    const rg_kernel k_##op = { n, K_BY_DTYPE(op) };
+    K_ALL_KERNEL(op, n)
 #define K_TEST(n, op, on_int, on_float)           \
     LOOP_##n(op##_bool, bool, bool, on_int)       \
     LOOP_##n(op##_int64, int64_t, bool, on_int)   \
     LOOP_##n(op##_float, float, bool, on_float)   \
     LOOP_##n(op##_double, double, bool, on_float) \
-    const rg_kernel k_##op = { n, K_BY_DTYPE(op) };
+    K_ALL_KERNEL(op, n)
 
 /* Integers wrap around, as torch's do. */
 static inline int64_t k_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }

@@ -2,13 +2,14 @@
  * loss.c: what a prediction costs, element by element, and what that is a slope
  * of; and the negative log likelihood of classes.
  */
+#ifndef K_SET
 #include "loops.h"
 
 /* VALUE from x, t, d = x - t, a = |d|, c (beta, delta), weight, and w: pos_weight of a loss, g times the scale of a slope */
 typedef struct { double c, scale; } loss_context;
 
 #define K_LOSS_LOOP(name, T, VALUE)                                                              \
-    static void name##_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+    static void K_SET(name##_##T)(char *const p[], const int64_t s[], int64_t n, const void *context) { \
         const loss_context *k = context;                                                         \
         const T c = (T)k->c, scale = (T)k->scale;                                                \
         for (int64_t i = 0; i < n; i++) {                                                        \
@@ -26,14 +27,12 @@ typedef struct { double c, scale; } loss_context;
     K_LOSS_LOOP(slope_##name, double, w * (slope))
 #define LOSS_ABOVE(v, least) ((v) < (least) ? (least) : (v))
 
-K_LOSS(mse, d * d, 2 * d)
-K_LOSS(smooth, a < c ? d * d / c / 2 : a - c / 2, d <= -c ? -1 : d >= c ? 1 : d / c)
-K_LOSS(huber, a <= c ? d * d / 2 : c * (a - c / 2), d <= -c ? -c : d >= c ? c : d)
-K_LOSS(bce, (t - 1) * LOSS_ABOVE(log1p(-x), -100) - t * LOSS_ABOVE(log(x), -100), d / LOSS_ABOVE((1 - x) * x, c))
-K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (log1p(EXP(-fabs(x))) + LOSS_ABOVE(-x, 0)), 1 / (1 + EXP(-x)) - t)
+#define K_FILE "loss.c"
+#include "sets.h"
 
-#define LOSS_LOOPS(name) { { loss_##name##_float, loss_##name##_double }, { slope_##name##_float, slope_##name##_double } }
-static rg_loop *const loss_loops[][2][2] = { LOSS_LOOPS(mse), LOSS_LOOPS(smooth), LOSS_LOOPS(huber), LOSS_LOOPS(bce), LOSS_LOOPS(logits) };
+#define LOSS_LOOPS(name) { { K_SETS(loss_##name##_float), K_SETS(loss_##name##_double) }, \
+                           { K_SETS(slope_##name##_float), K_SETS(slope_##name##_double) } }
+static rg_loop *const loss_loops[][2][2][K_SET_COUNT] = { LOSS_LOOPS(mse), LOSS_LOOPS(smooth), LOSS_LOOPS(huber), LOSS_LOOPS(bce), LOSS_LOOPS(logits) };
 
 void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, const rg_tensor *by,
             double c, double scale) {
@@ -41,7 +40,7 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
     static const double wide = 1;
     rg_tensor one = RG_NUMBER(y->dtype, y->dtype == RG_FLOAT32 ? (const void *)&single : &wide);
     rg_tensor *all[] = { y, x, t, weight ? (rg_tensor *)weight : &one, by ? (rg_tensor *)by : &one };
-    rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64], &(loss_context){ c, scale });
+    rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64][k_set], &(loss_context){ c, scale });
 }
 
 /* ---- negative log likelihood: x (batch, classes, inner), target (batch, inner), contiguous ---------- */
@@ -79,3 +78,11 @@ void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, d
         if (to) rg_store_f64(to, gx->dtype, -nll_weight(z, i) * rg_load_f64(g->data + i * step, g->dtype) * scale);
     }
 }
+
+#else
+K_LOSS(mse, d * d, 2 * d)
+K_LOSS(smooth, a < c ? d * d / c / 2 : a - c / 2, d <= -c ? -1 : d >= c ? 1 : d / c)
+K_LOSS(huber, a <= c ? d * d / 2 : c * (a - c / 2), d <= -c ? -c : d >= c ? c : d)
+K_LOSS(bce, (t - 1) * LOSS_ABOVE(log1p(-x), -100) - t * LOSS_ABOVE(log(x), -100), d / LOSS_ABOVE((1 - x) * x, c))
+K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (log1p(EXP(-fabs(x))) + LOSS_ABOVE(-x, 0)), 1 / (1 + EXP(-x)) - t)
+#endif

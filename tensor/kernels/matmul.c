@@ -93,27 +93,14 @@ static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? lim
 #endif
 #endif
 
-/* By dtype. */
-typedef struct { matmul_product *by_dtype[4]; } matmul_table;
-static const matmul_table matmul_plain = { { NULL, tile_product_i64, tile_product_f32, tile_product_f64 } };
+/* By instruction set (see k_set) and dtype. */
+static matmul_product *const matmul_products[K_SET_COUNT][4] = {
+    { NULL, tile_product_i64, tile_product_f32, tile_product_f64 },
 #ifdef __x86_64__
-static const matmul_table matmul_avx2 = { { NULL, tile_product_i64, tile_product_f32_avx2, tile_product_f64_avx2 } };
-static const matmul_table matmul_avx512 = { { NULL, tile_product_i64_avx512, tile_product_f32_avx512, tile_product_f64_avx512 } };
+    { NULL, tile_product_i64, tile_product_f32_avx2, tile_product_f64_avx2 },
+    { NULL, tile_product_i64_avx512, tile_product_f32_avx512, tile_product_f64_avx512 },
 #endif
-
-static const matmul_table *matmul_best(void) {
-    static _Atomic(const matmul_table *) best;
-    const matmul_table *t = atomic_load_explicit(&best, memory_order_relaxed);
-    if (RG_LIKELY(t != NULL)) return t;
-    t = &matmul_plain;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) t = &matmul_avx2;
-    if (t != &matmul_plain && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512vl")) t = &matmul_avx512;
-#endif
-    atomic_store_explicit(&best, t, memory_order_relaxed);
-    return t;
-}
+};
 
 rg_tensor k_turned(const rg_tensor *t) {
     rg_tensor y = *t;
@@ -216,7 +203,7 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tenso
         RG_SWAP(a, b);
         RG_SWAP(na, nb);
     }
-    matmul_product *product = matmul_best()->by_dtype[y->dtype];
+    matmul_product *product = matmul_products[k_set][y->dtype];
     double steps = (double)z.m * (double)z.n * (double)z.k;
     if (steps <= 1000 && ny == 0) return product(&z, y->data, a->data, b->data, alpha, beta, NULL), true;
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;

@@ -3,25 +3,28 @@
  * then scaled and shifted: layer, group and rms norm. Backward finds mean and
  * deviation again, from a row that it has to read anyway.
  */
+#ifndef K_SET
 #include "loops.h"
 
-#define NORM_SUM(result, n, value) K_FOLD(result, n, 0, K_PLUS, value)
-
 /* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
+#define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
 #define K_NORM(T)                                                                                            \
-    static void norm_row_##T(const k_norm_rows *z, const T *x, T *mean, T *rstd) {                           \
+    static void K_SET(norm_row_##T)(const k_norm_rows *z, const T *x, T *mean, T *rstd) {                           \
         T m = 0, v;                                                                                          \
-        if (z->centred) NORM_SUM(m, z->n, x[i]);                                                             \
+        if (z->centred) K_SUM_OF(m, z->n, x[i]);                                                             \
         m /= (T)z->n;                                                                                        \
-        NORM_SUM(v, z->n, (x[i] - m) * (x[i] - m));                                                          \
+        K_SUM_OF(v, z->n, (x[i] - m) * (x[i] - m));                                                          \
         *mean = m, *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                                \
     }                                                                                                        \
-    static void norm_##T(const k_norm_rows *z, T *restrict y, const T *restrict x, const T *w, const T *b) { \
+    static void K_SET(norm_##T)(const k_norm_rows *z, rg_tensor *to, const rg_tensor *from, const rg_tensor *weight, \
+                                const rg_tensor *bias) {                                                     \
+        T *restrict y = (T *)to->data;                                                                       \
+        const T *restrict x = (const T *)from->data, *w = NORM_DATA(weight), *b = NORM_DATA(bias);           \
         int64_t channels = z->n / z->per;                                                                    \
         for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                                        \
             T mean, rstd;                                                                                    \
             const T *rw = w ? w + r % z->groups * channels : NULL, *rb = b ? b + r % z->groups * channels : NULL; \
-            norm_row_##T(z, x, &mean, &rstd);                                                                \
+            K_SET(norm_row_##T)(z, x, &mean, &rstd);                                                                \
             if (z->per == 1 && rw && rb) {                                                                   \
                 for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i] + rb[i];              \
             } else if (z->per == 1 && rw) {                                                                  \
@@ -34,22 +37,24 @@
     }                                                                                                        \
     /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;                    \
      * weight's is sum(g h), bias's sum(g) */                                                                \
-    static void norm_backward_##T(const k_norm_rows *z, T *restrict gx, double *restrict gweight, double *restrict gbias, \
-                                  const T *restrict g, const T *restrict x, const T *w) {                    \
+    static void K_SET(norm_backward_##T)(const k_norm_rows *z, rg_tensor *to, double *restrict gweight, double *restrict gbias, \
+                                         const rg_tensor *by, const rg_tensor *from, const rg_tensor *weight) { \
+        T *restrict gx = NORM_DATA(to);                                                                      \
+        const T *restrict g = (const T *)by->data, *restrict x = (const T *)from->data, *w = NORM_DATA(weight); \
         int64_t channels = z->n / z->per;                                                                    \
         for (int64_t r = 0; r < z->rows; r++, x += z->n, g += z->n, gx += gx ? z->n : 0) {                   \
             T mean, rstd, sum = 0, dot = 0;                                                                  \
             int64_t first = r % z->groups * channels;                                                        \
             const T *rw = w ? w + first : NULL;                                                              \
-            norm_row_##T(z, x, &mean, &rstd);                                                                \
+            K_SET(norm_row_##T)(z, x, &mean, &rstd);                                                                \
             if (z->per == 1) {                                                                               \
                 for (int64_t i = 0; i < z->n && gweight; i++) gweight[first + i] += (double)(g[i] * ((x[i] - mean) * rstd)); \
                 for (int64_t i = 0; i < z->n && gbias; i++) gbias[first + i] += (double)g[i];                \
             } else for (int64_t c = 0; c < channels; c++) {                                                  \
                 const T *gc = g + c * z->per, *xc = x + c * z->per;                                          \
                 T gw, gb;                                                                                    \
-                NORM_SUM(gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                                       \
-                NORM_SUM(gb, z->per, gc[i]);                                                                 \
+                K_SUM_OF(gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                                       \
+                K_SUM_OF(gb, z->per, gc[i]);                                                                 \
                 if (gweight) gweight[first + c] += (double)gw;                                               \
                 if (gbias) gbias[first + c] += (double)gb;                                                   \
             }                                                                                                \
@@ -57,27 +62,27 @@
             if (z->per == 1 && rw) for (int64_t i = 0; i < z->n; i++) gx[i] = g[i] * rw[i];                  \
             else for (int64_t c = 0; c < channels; c++)                                                      \
                 for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i];    \
-            if (z->centred) NORM_SUM(sum, z->n, gx[i]);                                                      \
-            NORM_SUM(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                                             \
+            if (z->centred) K_SUM_OF(sum, z->n, gx[i]);                                                      \
+            K_SUM_OF(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                                             \
             sum /= (T)z->n, dot /= (T)z->n;                                                                  \
             for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot);    \
         }                                                                                                    \
     }
-K_NORM(float)
-K_NORM(double)
-
-#define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
+#define K_FILE "normalize.c"
+#include "sets.h"
 
 void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    if (y->numel == 0) return;
-    if (y->dtype == RG_FLOAT32) norm_float(z, NORM_DATA(y), NORM_DATA(x), NORM_DATA(weight), NORM_DATA(bias));
-    else norm_double(z, NORM_DATA(y), NORM_DATA(x), NORM_DATA(weight), NORM_DATA(bias));
+    static __typeof__(k_normalize) *const loops[][K_SET_COUNT] = { K_SETS(norm_float), K_SETS(norm_double) };
+    if (y->numel) loops[y->dtype == RG_FLOAT64][k_set](z, y, x, weight, bias);
 }
 
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight) {
-    void *to = NORM_DATA(gx), *w = NORM_DATA(weight);
-    if (x->numel == 0) return;
-    if (x->dtype == RG_FLOAT32) norm_backward_float(z, to, gweight, gbias, NORM_DATA(g), NORM_DATA(x), w);
-    else norm_backward_double(z, to, gweight, gbias, NORM_DATA(g), NORM_DATA(x), w);
+    static __typeof__(k_normalize_backward) *const loops[][K_SET_COUNT] = { K_SETS(norm_backward_float), K_SETS(norm_backward_double) };
+    if (x->numel) loops[x->dtype == RG_FLOAT64][k_set](z, gx, gweight, gbias, g, x, weight);
 }
+
+#else
+K_NORM(float)
+K_NORM(double)
+#endif

@@ -1,9 +1,11 @@
 /*
- * sets.h: includes K_FILE once for each instruction set that it is compiled for, and
- * at last for any processor. K_SET(f) is the name of f in the set, and AVX-512 is
- * K_WIDE; afterwards, K_SETS(f) are all of them, of which k_set is the one to run.
- * (Clones made by attribute would be chosen before ThreadSanitizer is ready.)
+ * sets.h: includes K_FILE once for each instruction set that it is compiled for.
+ * K_SET(f) is the name of f in the set; K_WIDE is AVX-512. The last, K_LAST, is for
+ * any processor: there K_ONCE(text) is text, and from there on K_SETS(f) are the
+ * functions of all sets, of which k_set is the one to run. (Clones made by
+ * attribute would be chosen before ThreadSanitizer is ready.)
  */
+#define K_ONCE(...)
 #ifdef __x86_64__
 #include <immintrin.h>
 
@@ -39,9 +41,12 @@
 #define K_SETS(f) { f##_plain }
 #endif
 
+#undef K_ONCE
+#define K_ONCE(...) __VA_ARGS__
 #define K_LAST
 #define K_SET(f) RG_PASTE(f, _plain)
 #include K_FILE
 #undef K_SET
 #undef K_LAST
+#undef K_ONCE
 #undef K_FILE

@@ -8,59 +8,94 @@
 #define RG_KERNELS_SMOOTH_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 static inline int32_t k_bits(float x)     { int32_t i; memcpy(&i, &x, sizeof i); return i; }
 static inline float k_from_bits(int32_t i) { float x; memcpy(&x, &i, sizeof x); return x; }
 
-/* 2^n, also of what a NaN made of n */
-static inline float k_power_of_2(int32_t n) { return k_from_bits((int32_t)((uint32_t)(n + 127) << 23)); }
+/* Inside the loop's own instruction set, where fmaf is an instruction. */
+#define K_SMOOTH static inline __attribute__((always_inline))
 
-/* x = n ln 2 + r with |r| <= ln(2) / 2; e^r by a polynomial; 2^n in two factors, either of which fits. */
-static inline float k_expf(float x) {
-    const float magic = 12582912;                       /* 3 * 2^22: adding it rounds to integers */
-    float t = x > 89 ? 89 : x;
-    t = t < -104 ? -104 : t;
-    float shifted = t * 1.44269504f + magic, n = shifted - magic;
-    float r = t - n * 0.693359375f + n * 2.12194440e-4f;
-    float p = 0.50000001f + r * (0.166665189f + r * (0.0416662059f + r * (0.00836888796f + r * 0.00139504854f)));
-    int32_t i = k_bits(shifted) - k_bits(magic), half = i >> 1;
-    return (1 + (r + r * r * p)) * k_power_of_2(half) * k_power_of_2(i - half);
+/* An integer that rises as x does, and back: the greatest of integers is found in lanes. */
+static inline int32_t k_float_order(float x)     { int32_t i = k_bits(x); return i ^ (i >> 31 & INT32_MAX); }
+static inline float k_float_unorder(int32_t i)   { return k_from_bits(i ^ (i >> 31 & INT32_MAX)); }
+static inline double k_double_order(double x)    { return x; }
+
+/* Both are computed: left out by a branch, one may be computed from anything, such as what makes it slow. */
+static inline float k_either(bool first, float a, float b) {
+    int32_t mask = -(int32_t)first;
+    return k_from_bits((k_bits(a) & mask) | (k_bits(b) & ~mask));
+}
+
+/* Not constants, which compilers would carry through the exponential of what they limit. */
+extern const float k_exp_least, k_exp_most, k_exp_flush, k_phi_most;
+
+/* e^x = 2^n e^r with |r| <= ln(2) / 2: gives e^r, a polynomial, and puts n + bias into the exponent of *power. */
+K_SMOOTH float k_exp_parts(float x, int bias, uint32_t *power) {
+    const float magic = 12582912.f + (float)bias;       /* 3 * 2^22: adding it rounds to integers */
+    float shifted = fmaf(x, 1.44269504f, magic), n = shifted - magic, r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
+    float p = fmaf(fmaf(fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f), r, 0.166665189f), r, 0.50000001f);
+    *power = (uint32_t)k_bits(shifted) << 23;
+    return 1 + fmaf(r * r, p, r);
+}
+
+/* 2^n in two factors, of which one is 2^64 or 2^-64. */
+K_SMOOTH float k_expf(float x) {
+    float t = x > k_exp_most ? k_exp_most : x;
+    t = t < k_exp_least ? k_exp_least : t;              /* where the first factor is 0 */
+    uint32_t power, lift = (uint32_t)(k_bits(t) >> 31) & (128u << 23);
+    float e = k_exp_parts(t, 127 - 64, &power);
+    return e * k_from_bits((int32_t)(power + lift)) * k_from_bits((int32_t)((191u << 23) - lift));
+}
+
+/* For x below 88; 0 where e^x < 2^-126. */
+K_SMOOTH float k_exp_belowf(float x) {
+    uint32_t power;
+    float e = k_exp_parts(x < k_exp_flush ? k_exp_flush : x, 127, &power);
+    return e * k_from_bits((int32_t)power);
+}
+
+/* The normal distribution's share below x: that beyond |x| is e to a polynomial. */
+K_SMOOTH float k_phif(float x) {
+    float a = fabsf(x), y = a > k_phi_most ? k_phi_most : a;
+    float p = fmaf(fmaf(fmaf(fmaf(-3.5568419e-07f, y, 7.38800113e-06f), y, -3.13283831e-05f), y, -0.000338773717f), y, 0.00522483389f);
+    p = k_exp_belowf(fmaf(fmaf(fmaf(fmaf(p, y, -0.0366223026f), y, -0.318218685f), y, -0.797895539f), y, -0.693146965f));
+    return x < 0 ? p : 1 - p;
 }
 
 /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2) */
-static inline float k_logf(float x) {
+K_SMOOTH float k_logf(float x) {
     float scaled = x < 1.17549435e-38f ? x * 8388608 : x;       /* subnormal numbers, too */
     int32_t bits = (int32_t)((uint32_t)k_bits(scaled) - 0x3f3504f3u), n = bits >> 23;
-    float r = k_from_bits((bits & 0x7fffff) + 0x3f3504f3) - 1, e = (float)n - (x < 1.17549435e-38f ? 23 : 0);
-    float p = 0.333338582f + r * (-0.250017473f + r * (0.199653937f + r * (-0.165656216f + r * (0.148770027f
-              + r * (-0.14350314f + r * 0.0891787622f)))));
-    float y = (r - (0.5f * r * r - r * r * r * p)) - e * 2.12194440e-4f + e * 0.693359375f;
+    float r = k_from_bits((bits & 0x7fffff) + 0x3f3504f3) - 1, e = (float)n - (x < 1.17549435e-38f ? 23 : 0), z = r * r;
+    float p = fmaf(fmaf(fmaf(0.0891787622f, r, -0.14350314f), r, 0.148770027f), r, -0.165656216f);
+    p = fmaf(fmaf(fmaf(p, r, 0.199653937f), r, -0.250017473f), r, 0.333338582f);
+    float y = fmaf(e, 0.693359375f, fmaf(e, -2.12194440e-4f, r - fmaf(z, 0.5f, -(r * z) * p)));
     y = x == INFINITY ? x : y;
     y = x == 0 ? -INFINITY : y;
     return x >= 0 ? y : NAN;
 }
 
-static inline float k_tanhf(float x) {
+K_SMOOTH float k_tanhf(float x) {
     float z = x * x;
-    float small = x + x * z * (-0.333332833f + z * (0.133314744f + z * (-0.0537419955f + z * (0.0206454189f
-                  - z * 0.00571099807f))));
+    float p = fmaf(fmaf(fmaf(fmaf(-0.00571099807f, z, 0.0206454189f), z, -0.0537419955f), z, 0.133314744f), z, -0.333332833f);
     float large = 1 - 2 / (k_expf(2 * fabsf(x)) + 1);
-    return copysignf(fabsf(x) < 0.625f ? small : large, x);
+    return copysignf(k_either(fabsf(x) < 0.625f, fmaf(x * z, p, x), large), x);
 }
 
-static inline float k_erff(float x) {
+K_SMOOTH float k_erff(float x) {
     float a = fabsf(x), z = x * x, t = a > 4 ? 4 : a;
-    float small = x * (1.12837917f + z * (-0.376126258f + z * (0.112835819f + z * (-0.0268535717f + z * (0.00518767656f
-                  + z * (-0.000800279217f + z * 7.82397128e-05f))))));
-    float ln = 0.000188038802f + t * (-1.12957842f + t * (-0.633219902f + t * (-0.108418569f + t * (0.0252082527f
-               + t * (-0.0042045607f + t * (0.000441336195f - t * 2.16868385e-05f))))));
-    return a < 1 ? small : copysignf(1 - k_expf(ln), x);
+    float p = fmaf(fmaf(fmaf(7.82397128e-05f, z, -0.000800279217f), z, 0.00518767656f), z, -0.0268535717f);
+    float ln = fmaf(fmaf(fmaf(-2.16868385e-05f, t, 0.000441336195f), t, -0.0042045607f), t, 0.0252082527f);
+    p = fmaf(fmaf(fmaf(p, z, 0.112835819f), z, -0.376126258f), z, 0.12837917f);
+    ln = fmaf(fmaf(fmaf(fmaf(ln, t, -0.108418569f), t, -0.633219902f), t, -1.12957842f), t, 0.000188038802f);
+    return k_either(a < 1, fmaf(x, p, x), copysignf(1 - k_expf(ln), x));
 }
 
 /* ln(1 + x): what 1 + x rounds off is put back. */
-static inline float k_log1pf(float x) {
+K_SMOOTH float k_log1pf(float x) {
     float u = 1 + x, y = k_logf(u), lost = x - (u - 1);
     y = ((u > 0) & (u < INFINITY)) ? y + lost / u : y;
     return fabsf(x) < 1e-4f ? x - 0.5f * x * x : y;
@@ -76,7 +111,10 @@ static inline float k_log1pf(float x) {
     static inline T k_##T##_ceil(T x)  { T r = k_##T##_rint(x); return copysign(r < x ? r + 1 : r, x); } \
     static inline T k_##T##_trunc(T x) { T a = fabs(x), r = k_##T##_rint(a); return copysign(r > a ? r - 1 : r, x); }
 
+#define ORDER(x)   _Generic((x), float: k_float_order, default: k_double_order)(x)
+#define UNORDER(x) _Generic((x), int32_t: k_float_unorder, default: k_double_order)(x)
 #define EXP(x)   _Generic((x), float: k_expf, default: (exp))(x)
+#define EXP_BELOW(x) _Generic((x), float: k_exp_belowf, default: (exp))(x)
 #define LOG(x)   _Generic((x), float: k_logf, default: (log))(x)
 #define LOG1P(x) _Generic((x), float: k_log1pf, default: (log1p))(x)
 #define TANH(x)  _Generic((x), float: k_tanhf, default: (tanh))(x)

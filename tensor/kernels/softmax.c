@@ -21,10 +21,10 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
         for (int64_t r = 0; r < R; r++) max[r] = -(T)INFINITY, total[r] = 0;                    \
         SOFTMAX_EACH {                                                                          \
             T v = x[i * c->x_step + r];                                                         \
-            max[r] = K_GREATER(max[r], v);                                                      \
+            max[r] = v > max[r] || v != v ? v : max[r];                                                 \
         }                                                                                       \
         SOFTMAX_EACH {                                                                          \
-            T e = EXP(x[i * c->x_step + r] - max[r]);                                           \
+            T e = EXP_BELOW(x[i * c->x_step + r] - max[r]);                                           \
             total[r] += e;                                                                      \
             if (c->kind != K_LOG_SOFTMAX) y[i * c->y_step + r] = e;                             \
         }                                                                                       \
@@ -43,9 +43,12 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
     }                                                                                           \
     static void K_SET(softmax_row_##T)(const softmax_context *c, T *restrict y, const T *restrict x)   \
     {                                                                                           \
+        __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
         T max, total;                                                                           \
-        K_FOLD(max, c->n, -(T)INFINITY, K_GREATER, x[i]);                                       \
-        K_FOLD(total, c->n, 0, K_PLUS, (y[i] = EXP(x[i] - max)));                               \
+        for (int64_t i = 0; i < c->n; i++) greatest = RG_MAX(greatest, ORDER(x[i]));            \
+        max = UNORDER(greatest);                                                                \
+        for (int64_t i = 0; i < c->n; i++) y[i] = EXP_BELOW(x[i] - max);                              \
+        K_SUM_OF(total, c->n, y[i]);                                                   \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
             total = LOG(total);                                                                 \
             for (int64_t i = 0; i < c->n; i++) y[i] = x[i] - max - total;                       \
@@ -79,7 +82,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             const T *restrict g = (const T *)(p[1] + first * s[1]), *restrict y = (const T *)(p[2] + first * s[2]); \
             R = side ? RG_MIN(rows - first, SOFTMAX_SIDE) : 1;                                  \
             if (packed) {                                                                       \
-                K_FOLD(total[0], c->n, 0, K_PLUS, g[i] * (log ? 1 : y[i]));                     \
+                K_SUM_OF(total[0], c->n, g[i] * (log ? 1 : y[i]));                     \
                 if (log) for (int64_t i = 0; i < c->n; i++) gx[i] = g[i] - EXP(y[i]) * total[0]; \
                 else for (int64_t i = 0; i < c->n; i++) gx[i] = y[i] * (g[i] - total[0]);       \
                 continue;                                                                       \
@@ -144,7 +147,8 @@ K_SOFTMAX(double)
 
 /* The same for short rows of floats in one piece. A register holds one, two or four: 16, 8 or 4 lanes for each. */
 #ifdef K_WIDE
-#define SHORT_MAX(a, b) _mm512_max_ps(b, a)
+#define SHORT_MAX(a, b)  _mm512_max_ps(b, a)
+#define SHORT_PLUS(a, b) ((a) + (b))
 #define SHORT_LANES const int n = (int)c->n, lanes = n > 8 ? 16 : n > 4 ? 8 : 4, held = 16 / lanes; \
                     const __mmask16 spread = (__mmask16)(((1u << n) - 1) * (lanes == 16 ? 1 : lanes == 8 ? 0x101 : 0x1111))
 #define SHORT_EACH  for (int64_t i = 0, left = rows; left > 0; left -= held, i += held * n)
@@ -169,9 +173,9 @@ static void K_SET(softmax_short)(char *const p[], const int64_t s[], int64_t row
         __m512 v = SHORT_LOAD(-INFINITY, p[1]), max = v, e, total, ln;
         SHORT_FOLD(max, SHORT_MAX);
         v -= max;
-        SHORT_MAP(e, k_expf, v);
+        SHORT_MAP(e, k_exp_belowf, v);
         total = e;
-        SHORT_FOLD(total, K_PLUS);
+        SHORT_FOLD(total, SHORT_PLUS);
         if (c->kind == K_LOG_SOFTMAX) {
             SHORT_MAP(ln, k_logf, total);
             SHORT_STORE(p[0], v - ln);
@@ -186,7 +190,7 @@ static void K_SET(softmax_backward_short)(char *const p[], const int64_t s[], in
     SHORT_EACH {
         __m512 g = SHORT_LOAD(0, p[1]), y = SHORT_LOAD(0, p[2]), e, total = g;
         if (c->kind != K_LOG_SOFTMAX) total *= y;
-        SHORT_FOLD(total, K_PLUS);
+        SHORT_FOLD(total, SHORT_PLUS);
         if (c->kind == K_LOG_SOFTMAX) {
             SHORT_MAP(e, k_expf, y);
             SHORT_STORE(p[0], g - e * total);

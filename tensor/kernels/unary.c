@@ -2,7 +2,11 @@
  * unary.c: functions of one element, and the first derivatives of those that
  * networks are made of. Each is one line here.
  */
+#ifndef K_SET
 #include "loops.h"
+#define K_FILE "unary.c"
+#include "sets.h"
+#else
 
 K_ALL(1, sign, x, (x > 0) - (x < 0), (x > 0) - (x < 0))
 K_NUMBERS(1, neg, k_wrap_sub(0, x), -x)
@@ -44,7 +48,10 @@ K_TEST(1, logical_not, !x, x == 0)
 #define HALF       ((real)0.5)
 
 #define SIGMOID(x)   (1 / (1 + EXP(-(x))))
-#define GELU_TANH(x) TANH(SQRT_2_PI * ((x) + GELU_CUBE * (x) * (x) * (x)))
+#define NORMAL(x)    _Generic((x), float: k_phif(x), default: HALF * (1 + erf((x) * SQRT_HALF)))
+/* gelu's tanh form: x (1 + tanh(u)) / 2 = x sigmoid(2 u) */
+#define GELU_TWICE(x) (2 * SQRT_2_PI * ((x) + GELU_CUBE * (x) * (x) * (x)))
+#define GELU_SLOPE(x) (2 * SQRT_2_PI * (1 + 3 * GELU_CUBE * (x) * (x)))
 
 /* of y */
 GRADIENT(tanh, a * (1 - b * b))
@@ -62,11 +69,10 @@ GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 K_FLOATS(1, elu, x < 0 ? k[1] * expm1(x * k[2]) : x * k[0])
 GRADIENT(elu, b <= 0 ? a * k[1] * k[2] * EXP(b * k[2]) : a * k[0])
 
-K_FLOATS(1, gelu, x * HALF * (1 + ERF(x * SQRT_HALF)))
-GRADIENT(gelu, a * (HALF * (1 + ERF(b * SQRT_HALF)) + b * EXP(-HALF * b * b) * SQRT_2_PI * HALF))
-K_FLOATS(1, gelu_tanh, HALF * x * (1 + GELU_TANH(x)))
-GRADIENT(gelu_tanh, a * HALF * (1 + GELU_TANH(b)
-         + b * (1 - GELU_TANH(b) * GELU_TANH(b)) * SQRT_2_PI * (1 + 3 * GELU_CUBE * b * b)))
+K_FLOATS(1, gelu, x * NORMAL(x))
+GRADIENT(gelu, a * (NORMAL(b) + b * EXP_BELOW(-HALF * b * b) * SQRT_2_PI * HALF))
+K_FLOATS(1, gelu_tanh, x / (1 + EXP(-GELU_TWICE(x))))
+GRADIENT(gelu_tanh, a * SIGMOID(GELU_TWICE(b)) * (1 + b * (1 - SIGMOID(GELU_TWICE(b))) * GELU_SLOPE(b)))
 K_FLOATS(1, silu, x / (1 + EXP(-x)))
 GRADIENT(silu, a * SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 K_FLOATS(1, mish, x * TANH(LOG1P(EXP(x))))
@@ -79,3 +85,4 @@ K_FLOATS(1, hardsigmoid, x + 3 < 0 ? 0 : x + 3 > 6 ? 1 : (x + 3) / 6)
 GRADIENT(hardsigmoid, b > -3 && b < 3 ? a * (real)(1 / 6.f) : 0)
 K_FLOATS(1, logsigmoid, (x < 0 ? x : 0) - LOG1P(EXP(-fabs(x))))
 GRADIENT(logsigmoid, a * SIGMOID(-b))
+#endif

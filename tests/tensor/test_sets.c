@@ -86,4 +86,114 @@ START_TEST(test_softmax) {
 }
 END_TEST
 
-RG_TESTS(sets, test_softmax)
+/* Through all of float's range, within 2 units in the last place. */
+START_TEST(test_smooth_functions) {
+    static const struct { const char *name; const rg_kernel *kernel; double (*right)(double); } functions[] = {
+        { "exp", &k_exp, exp }, { "log", &k_log, log }, { "tanh", &k_tanh, tanh }, { "erf", &k_erf, erf },
+    };
+    enum { N = 1 << 16 };
+    const int best = k_set;
+    for (int f = 0; f < RG_COUNT(functions); f++)
+        for (uint32_t part = 0; part < 8; part++) {
+            RG_SCOPE();
+            rg_tensor *x = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N })), *plain = NULL;
+            for (uint32_t i = 0; i < N; i++) {
+                uint32_t bits = (part * N + i) * 8191u;
+                memcpy(x->data + i * sizeof bits, &bits, sizeof bits);
+            }
+            for (k_set = 0; k_set <= best; k_set++) {
+                rg_tensor *y = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N }));
+                k_run(*functions[f].kernel, y, x);
+                if (k_set) { check_bits(y, plain, functions[f].name); continue; }
+                plain = y;
+                for (int64_t i = 0; i < N; i++) {
+                    double right = functions[f].right(value(x, i));
+                    float near = (float)right, unit = nextafterf(fabsf(near), INFINITY) - fabsf(near);
+                    ck_assert_msg(same(value(y, i), near, 0) || fabs(value(y, i) - right) <= 2 * (double)unit, "%s(%.9g) is %.9g, not %.9g",
+                                  functions[f].name, value(x, i), value(y, i), right);
+                }
+            }
+            k_set = best;
+        }
+}
+END_TEST
+
+static double gelu(double x)      { return x * 0.5 * erfc(-x * sqrt(0.5)); }
+static double gelu_tanh(double x) { return x / (1 + exp(-2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))); }
+
+START_TEST(test_gelu_is_right) {
+    for (double x = -20; x < 20; x += 1 / 128.) {
+        RG_SCOPE();
+        float v = (float)x;
+        rg_tensor *in = rg_from(&v, 1), *one = rg_ones(1), *y = rg_empty(1);
+        static const struct { const rg_kernel *y, *slope; double (*right)(double); } kinds[] = {
+            { &k_gelu, &k_gelu_grad, gelu }, { &k_gelu_tanh, &k_gelu_tanh_grad, gelu_tanh }
+        };
+        for (int k = 0; k < RG_COUNT(kinds); k++) {
+            k_run(*kinds[k].y, y, in);
+            ck_assert_msg(same(value(y, 0), kinds[k].right(x), 2e-7 * (1 + fabs(x))), "gelu %d of %g: %.9g", k, x, value(y, 0));
+            k_run(*kinds[k].slope, y, one, in);
+            double slope = (kinds[k].right(x + 1e-5) - kinds[k].right(x - 1e-5)) / 2e-5;
+            ck_assert_msg(same(value(y, 0), slope, 2e-6), "slope of gelu %d at %g: %.9g, not %.9g", k, x, value(y, 0), slope);
+        }
+    }
+}
+END_TEST
+
+/* Of every length around the vectors', in one piece and with gaps. */
+START_TEST(test_elements) {
+    static const rg_kernel *const kernels[] = {
+        &k_neg, &k_abs, &k_square, &k_sign, &k_floor, &k_round, &k_trunc, &k_exp, &k_log, &k_sqrt, &k_rsqrt, &k_reciprocal, &k_tanh, &k_erf,
+        &k_sigmoid, &k_relu, &k_gelu, &k_gelu_tanh, &k_silu, &k_mish, &k_hardswish, &k_hardsigmoid, &k_logsigmoid, &k_add, &k_sub, &k_mul,
+        &k_div, &k_maximum, &k_minimum, &k_remainder, &k_tanh_grad, &k_sigmoid_grad, &k_relu_grad, &k_gelu_grad, &k_gelu_tanh_grad,
+        &k_silu_grad, &k_mish_grad, &k_hardswish_grad, &k_hardsigmoid_grad, &k_logsigmoid_grad, &k_clamp, &k_lerp,
+    };
+    const int best = k_set;
+    for (int k = 0; k < RG_COUNT(kernels); k++)
+        for (int64_t n = 1; n < 80; n += n < 36 ? 1 : 11)
+            for (int gaps = 0; gaps < 2; gaps++) {
+                RG_SCOPE();
+                rg_dtype dtype = n % 3 ? RG_FLOAT32 : RG_FLOAT64;
+                rg_tensor *in[3], *plain = NULL;
+                for (int i = 0; i < 3; i++) {
+                    in[i] = rows_of(dtype, 8 + i, n);
+                    if (gaps) *in[i] = k_turned(in[i]), in[i]->size[1] = 8, rg_update_flags(in[i]);
+                    else in[i]->size[0] = 8, rg_update_flags(in[i]);
+                }
+                for (k_set = 0; k_set <= best; k_set++) {
+                    rg_tensor *y = rg_own(rg_new(dtype, 2, in[0]->size));
+                    k_run_with(kernels[k], y, in, NULL);
+                    if (k_set) check_bits(y, plain, "element by element");
+                    else plain = y;
+                }
+                k_set = best;
+            }
+}
+END_TEST
+
+START_TEST(test_normalize) {
+    const int best = k_set;
+    for (int64_t n = 1; n < 100; n += n < 20 ? 1 : 13)
+        for (int affine = 0; affine < 2; affine++) {
+            RG_SCOPE();
+            rg_dtype dtype = n % 2 ? RG_FLOAT32 : RG_FLOAT64;
+            rg_tensor *x = rows_of(dtype, 3, n), *g = rows_of(dtype, 3, n), *w = affine ? rows_of(dtype, 1, n) : NULL, *plain[2] = { NULL, NULL };
+            double sums[2][2][100], (*sum)[100] = sums[0];
+            k_norm_rows z = { 3, n, 1, 1, 1e-5, true };
+            for (k_set = 0; k_set <= best; k_set++) {
+                rg_tensor *y = rg_own(rg_new(dtype, 2, x->size)), *gx = rg_own(rg_new(dtype, 2, x->size));
+                k_normalize(&z, y, x, w, w);
+                sum = sums[k_set > 0];
+                memset(sum, 0, sizeof sums[0]);
+                k_normalize_backward(&z, gx, sum[0], sum[1], g, x, w);
+                if (k_set) {
+                    check_bits(y, plain[0], "layer_norm"), check_bits(gx, plain[1], "its gradient");
+                    for (int64_t i = 0; i < n; i++) ck_assert(sums[0][0][i] == sums[1][0][i] && sums[0][1][i] == sums[1][1][i]);
+                } else plain[0] = y, plain[1] = gx;
+            }
+            k_set = best;
+        }
+}
+END_TEST
+
+RG_TESTS(sets, test_softmax, test_smooth_functions, test_gelu_is_right, test_elements, test_normalize)
