@@ -157,6 +157,7 @@ START_TEST(test_elements) {
                 rg_tensor *in[3], *plain = NULL;
                 for (int i = 0; i < 3; i++) {
                     in[i] = rows_of(dtype, 8 + i, n);
+                    in[i]->data += i * n * (int64_t)rg_sizeof(dtype);          /* other rows for each operand */
                     if (gaps) *in[i] = k_turned(in[i]), in[i]->size[1] = 8, rg_update_flags(in[i]);
                     else in[i]->size[0] = 8, rg_update_flags(in[i]);
                 }
