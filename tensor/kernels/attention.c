@@ -10,15 +10,13 @@ enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128 };    /* the scores of a tile:
 /* One matrix of a batch and head, in elements. */
 typedef struct { const char *data; int64_t row, col, size; } attention_matrix;
 
-/* y = a b with m rows, n columns, and k steps; how far apart their rows (and a's columns) are. */
-typedef struct { int64_t m, n, k, a_row, a_col, b_row, y_row; } attention_product;
-
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor  *y, *lse, *g, *g_lse, *mask;
     int64_t           queries, keys, heads, tiles;      /* tiles: of queries, to a head */
     double            scale;
     bool              causal;
+    k_product        *product;
     char             *room;                             /* `bytes` for each worker */
     size_t            bytes;
 } attention_plan;
@@ -33,16 +31,23 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head, const a
                                .col = t->size[n - 1] == 1 ? 0 : t->stride[n - 1], .size = t->size[n - 1] };
 }
 
+/* y = a b, or y += a b, of m rows, n columns and k steps. */
+static void attention_product(const attention_plan *plan, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_col,
+                              const void *b, int64_t b_row, void *y, int64_t y_row, bool add) {
+    plan->product(&(k_product_sizes){ m, n, k, y_row, 1, a_row, a_col, b_row, 1 }, y, a, b, add);
+}
+
 #define K_FILE "attention_tile.h"
 #include "sets.h"
 
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g, const rg_tensor *g_lse, rg_tensor *const gin[],
               rg_tensor *const in[], const rg_tensor *mask) {
-    static rg_work *const works[][2][3] = { { K_SETS(attention_forward_float), K_SETS(attention_forward_double) },
+    static rg_work *const works[][2][K_SET_COUNT] = { { K_SETS(attention_forward_float), K_SETS(attention_forward_double) },
                                             { K_SETS(attention_backward_float), K_SETS(attention_backward_double) } };
     const rg_tensor *q = in[0];
     attention_plan plan = { .in = in, .gin = gin, .y = y, .lse = lse, .g = g, .g_lse = g_lse, .mask = mask, .queries = q->size[2],
-                            .keys = in[1]->size[2], .heads = q->size[1], .scale = a->scale, .causal = a->causal };
+                            .keys = in[1]->size[2], .heads = q->size[1], .scale = a->scale, .causal = a->causal,
+                            .product = k_direct_product(q->dtype) };
     plan.tiles = (plan.queries - 1) / ATTENTION_SIDE + 1;
     int64_t parts = q->size[0] * q->size[1] * (g ? 1 : plan.tiles), along = ATTENTION_SIDE + ATTENTION_ALONG;
     if (q->numel == 0 || y->numel == 0) return true;

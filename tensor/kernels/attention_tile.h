@@ -13,13 +13,10 @@
 
 #ifdef K_LAST
 #define BYTES 16
-#define MR    4
 #elif defined(K_WIDE)
 #define BYTES 64
-#define MR    8
 #else
 #define BYTES 32
-#define MR    6
 #endif
 #define V       K_SET(RG_PASTE(attention_vector_, T))
 #define NAME(x) K_SET(RG_PASTE(attention_##x##_, T))
@@ -27,44 +24,6 @@
 #define WHOLE(n) (((n) + W - 1) / W * W)                /* vectors of n elements */
 
 typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
-
-static inline __attribute__((always_inline)) V NAME(fma)(T a, V b, V c) {
-#ifdef K_LAST
-    return a * b + c;
-#elif defined(K_WIDE)
-    return _Generic((T)0, float: _mm512_fmadd_ps, double: _mm512_fmadd_pd)(a - (V){ 0 }, b, c);
-#else
-    return _Generic((T)0, float: _mm256_fmadd_ps, double: _mm256_fmadd_pd)(a - (V){ 0 }, b, c);
-#endif
-}
-
-static inline __attribute__((always_inline))
-void NAME(block)(const attention_product *z, const T *a, const T *b, T *y, bool add, const int rows, const int vectors) {
-    V sum[MR][2] = { { { 0 } } };
-    for (int64_t l = 0; l < z->k; l++, a += z->a_col, b += z->b_row)
-        for (int i = 0; i < rows; i++)
-            for (int v = 0; v < vectors; v++) sum[i][v] = NAME(fma)(a[i * z->a_row], *(const V *)(b + v * W), sum[i][v]);
-    for (int i = 0; i < rows; i++)
-        for (int v = 0; v < vectors; v++) {
-            V *to = (V *)(y + i * z->y_row + v * W);
-            if (add) sum[i][v] += *to;
-            *to = sum[i][v];
-        }
-}
-
-/* y = a b, or y += a b, of whole vectors of columns. */
-static void NAME(product)(const attention_product *z, const T *a, const T *b, T *y, bool add) {
-    for (int64_t j = 0; j < z->n; j += 2 * W) {
-        bool two = z->n - j > W;
-        int64_t i = 0;
-        for (; i + MR <= z->m; i += MR)
-            if (two) NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, MR, 2);
-            else NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, MR, 1);
-        for (; i < z->m; i++)
-            if (two) NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, 1, 2);
-            else NAME(block)(z, a + i * z->a_row, b + j, y + i * z->y_row + j, add, 1, 1);
-    }
-}
 
 /* n rows of whole vectors: as they lie, if they do, else copied to `room`. */
 static const T *NAME(rows)(const attention_matrix *t, int64_t from, int64_t n, T *room, int64_t *row) {
@@ -110,8 +69,7 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
         int64_t reach = plan->causal ? RG_MIN(keys, first + n) : keys;
         for (int64_t from = 0; from < reach; from += ATTENTION_ALONG) {
             int64_t m = RG_MIN(reach - from, ATTENTION_ALONG), lanes = WHOLE(n);
-            NAME(product)(&(attention_product){ m, lanes, size, k.row, k.col, ATTENTION_SIDE, ATTENTION_SIDE },
-                          (const T *)k.data + from * k.row, qt, p, false);
+            attention_product(plan, m, lanes, size, (const T *)k.data + from * k.row, k.row, k.col, qt, ATTENTION_SIDE, p, ATTENTION_SIDE, false);
             for (int64_t j = 0; plan->mask && j < m; j++)
                 for (int64_t i = 0; i < n; i++)
                     p[j * ATTENTION_SIDE + i] += ((const T *)mask.data)[(first + i) * mask.row + (from + j) * mask.col];
@@ -143,7 +101,7 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
             for (int64_t i = 0; fades && i < n; i++)
                 for (int64_t j = 0; j < wide_v; j++) o[i * wide_v + j] *= fade[i];
             const T *of_v = NAME(rows)(&v, from, m, v_room, &v_row);
-            NAME(product)(&(attention_product){ n, wide_v, m, 1, ATTENTION_SIDE, v_row, wide_v }, p, of_v, o, true);
+            attention_product(plan, n, wide_v, m, p, 1, ATTENTION_SIDE, of_v, v_row, o, wide_v, true);
         }
         for (int64_t i = 0; i < n; i++) {
             T by = total[i] == 0 ? 0 : 1 / total[i];
@@ -188,8 +146,8 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
             memset(gv, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));
             for (int64_t first = plan->causal ? from : 0; first < queries; first += ATTENTION_ALONG) {
                 int64_t m = RG_MIN(queries - first, ATTENTION_ALONG);
-                NAME(product)(&(attention_product){ m, lanes, size, q_row, 1, ATTENTION_SIDE, ATTENTION_SIDE }, of_q + first * q_row, kt, p, false);
-                NAME(product)(&(attention_product){ m, lanes, size_v, g_row, 1, ATTENTION_SIDE, ATTENTION_SIDE }, of_g + first * g_row, vt, s, false);
+                attention_product(plan, m, lanes, size, of_q + first * q_row, q_row, 1, kt, ATTENTION_SIDE, p, ATTENTION_SIDE, false);
+                attention_product(plan, m, lanes, size_v, of_g + first * g_row, g_row, 1, vt, ATTENTION_SIDE, s, ATTENTION_SIDE, false);
                 for (int64_t i = 0; i < m; i++) {
                     T *pi = p + i * ATTENTION_SIDE, *si = s + i * ATTENTION_SIDE, off = lost[first + i], shift = lse[first + i];
                     for (int64_t j = 0; plan->mask && j < n; j++)
@@ -201,11 +159,11 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
                     }
                 }
                 if (plan->gin[2])
-                    NAME(product)(&(attention_product){ n, wide_v, m, 1, ATTENTION_SIDE, g_row, wide_v }, p, of_g + first * g_row, gv, true);
+                    attention_product(plan, n, wide_v, m, p, 1, ATTENTION_SIDE, of_g + first * g_row, g_row, gv, wide_v, true);
                 if (plan->gin[1])
-                    NAME(product)(&(attention_product){ n, wide, m, 1, ATTENTION_SIDE, q_row, wide }, s, of_q + first * q_row, gk, true);
+                    attention_product(plan, n, wide, m, s, 1, ATTENTION_SIDE, of_q + first * q_row, q_row, gk, wide, true);
                 if (plan->gin[0])
-                    NAME(product)(&(attention_product){ m, wide, n, ATTENTION_SIDE, 1, k_row, wide }, s, of_k, gq + first * wide, true);
+                    attention_product(plan, m, wide, n, s, ATTENTION_SIDE, 1, of_k, k_row, gq + first * wide, wide, true);
             }
             const T *const made[] = { gk, gv };
             for (int t = 0; t < 2; t++) {
@@ -225,7 +183,6 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
 #undef T
 #undef V
 #undef W
-#undef MR
 #undef BYTES
 #undef NAME
 #undef WHOLE

@@ -94,6 +94,11 @@ rg_tensor k_turned(const rg_tensor *t);                  /* t with its last two 
 bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_addmatmul(y, a, b, alpha, beta) k_matmul_with(y, a, false, b, false, alpha, beta)
 #define k_matmul(y, a, b)                 k_addmatmul(y, a, b, 1, 0)
+/* A product of floats in place: y = a b, or y += a b, of m rows, n columns and k steps, so far apart. b and y have y_col and b_col 1
+ * and as many columns as make whole vectors. */
+typedef struct { int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col; } k_product_sizes;
+typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
+k_product *k_direct_product(rg_dtype dtype);
 
 /* library.c: is there a product library; y = alpha a b + beta y by it, on this thread, of rows that lie so far apart.
  * turn: 'T', the matrix lies transposed, or 'N'. false: out of memory */

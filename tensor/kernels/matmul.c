@@ -1,106 +1,31 @@
 /*
  * matmul.c: products of matrices of any strides. A large float32 product goes to
  * the product library, where there is one, with transposes as flags; the others
- * are cut into register tiles, for the best instruction set that the processor
- * has. Tiny and thin ones run in place.
+ * are made of register tiles, by the best instruction set that the processor has,
+ * from a and b where they lie, unless b must be transposed. Tiny and thin ones run in place.
  */
 #include "kernels.h"
 
-typedef struct { int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col; } matmul_sizes;
-typedef void matmul_product(const matmul_sizes *z, void *y, const void *a, const void *b, double alpha, double beta, void *room);
+typedef void matmul_product(const k_product_sizes *z, void *y, const void *a, const void *b, double alpha, double beta, void *room);
 typedef uint64_t matmul_wrapping;                       /* integers wrap around */
 
-/* Steps along k that stay in cache: of MC packed rows of a, and NC packed columns of b. */
-enum { MATMUL_KC = 256, MATMUL_MC = 192, MATMUL_NC = 1536 };
+/* Steps along k and packed columns of b that stay in cache. */
+enum { MATMUL_KC = 256, MATMUL_NC = 1536 };
 enum { MATMUL_TINY_K = 16 };
 
-/* Rows or columns to make room for: whole panels of any instruction set. */
-static int64_t matmul_panels(int64_t n, int64_t limit) { return n >= limit ? limit : (n + 95) / 96 * 96; }
+/* Columns to make room for: whole panels of any instruction set. */
+static int64_t matmul_panels(int64_t n) { return n >= MATMUL_NC ? MATMUL_NC : (n + 31) / 32 * 32; }
 
 /* alpha and beta in the type of the product: of integers, their signed value. */
 #define MATMUL_NUMBER(x) (T)_Generic((T)0, matmul_wrapping: (int64_t)(x), default: (x))
 
-#define FMA_PLAIN(a, b, c) ((a) * (b) + (c))
+#define K_FILE "matmul_tile.h"
+#include "sets.h"
 
-#define BYTES 16
-#define MR 4
-#define T float
-#define SUFFIX f32
-#define FMA FMA_PLAIN
-#include "matmul_tile.h"
-#define T double
-#define SUFFIX f64
-#define FMA FMA_PLAIN
-#include "matmul_tile.h"
-#define T matmul_wrapping
-#define SUFFIX i64
-#define FMA FMA_PLAIN
-#include "matmul_tile.h"
-#undef BYTES
-#undef MR
-
-#ifdef __x86_64__
-#include <immintrin.h>
-
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
-#define BYTES 32
-#define MR 6
-#define T float
-#define SUFFIX f32_avx2
-#define FMA _mm256_fmadd_ps
-#include "matmul_tile.h"
-#define T double
-#define SUFFIX f64_avx2
-#define FMA _mm256_fmadd_pd
-#include "matmul_tile.h"
-#undef BYTES
-#undef MR
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma,avx512f,avx512dq,avx512vl,prefer-vector-width=512")
-#endif
-#define BYTES 64
-#define MR 8
-#define T float
-#define SUFFIX f32_avx512
-#define FMA _mm512_fmadd_ps
-#define MASK_LOAD _mm512_maskz_loadu_ps
-#define MASK_STORE _mm512_mask_storeu_ps
-#include "matmul_tile.h"
-#define T double
-#define SUFFIX f64_avx512
-#define FMA _mm512_fmadd_pd
-#define MASK_LOAD _mm512_maskz_loadu_pd
-#define MASK_STORE _mm512_mask_storeu_pd
-#include "matmul_tile.h"
-#define T matmul_wrapping
-#define SUFFIX i64_avx512
-#define FMA FMA_PLAIN
-#include "matmul_tile.h"
-#undef BYTES
-#undef MR
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#endif
-
-/* By instruction set (see k_set) and dtype. */
-static matmul_product *const matmul_products[K_SET_COUNT][4] = {
-    { NULL, tile_product_i64, tile_product_f32, tile_product_f64 },
-#ifdef __x86_64__
-    { NULL, tile_product_i64, tile_product_f32_avx2, tile_product_f64_avx2 },
-    { NULL, tile_product_i64_avx512, tile_product_f32_avx512, tile_product_f64_avx512 },
-#endif
-};
+k_product *k_direct_product(rg_dtype dtype) {
+    static k_product *const direct[][K_SET_COUNT] = { K_SETS(tile_direct_float), K_SETS(tile_direct_double) };
+    return direct[dtype == RG_FLOAT64][k_set];
+}
 
 rg_tensor k_turned(const rg_tensor *t) {
     rg_tensor y = *t;
@@ -121,7 +46,7 @@ static int64_t matmul_offset(const rg_tensor *t, int batch_dims, int y_dims, con
 
 /* Batches of products, whose y are cut into tiles. */
 typedef struct {
-    matmul_sizes     z;
+    k_product_sizes     z;
     const rg_tensor *y, *a, *b;
     int              ny, na, nb;                        /* dims of batches */
     int64_t          rows, columns, across, tiles;      /* of a tile; side by side; in all of one y */
@@ -139,7 +64,7 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     for (int64_t part = begin; part < end; part++) {
         int64_t batch = part / p->tiles, i = part % p->tiles / p->across * p->rows, j = part % p->across * p->columns, at[RG_MAX_DIMS];
         for (int d = p->ny - 1; d >= 0; batch /= p->y->size[d--]) at[d] = batch % p->y->size[d];
-        matmul_sizes z = p->z;
+        k_product_sizes z = p->z;
         z.m = RG_MIN(z.m - i, p->rows), z.n = RG_MIN(z.n - j, p->columns);
         char *y = p->y->data + matmul_offset(p->y, p->ny, p->ny, at) + (i * z.y_row + j * z.y_col) * item;
         const char *a = p->a->data + matmul_offset(p->a, p->na, p->ny, at) + i * z.a_row * item;
@@ -157,11 +82,12 @@ static bool matmul_layout(int64_t m, int64_t k, int64_t row, int64_t col, char *
     return plain || ((m == 1 || row == 1) && (k == 1 || col >= m));
 }
 
-/* Where the library is quicker: not for one row, nor for a few thousand steps. */
+/* Where the library is quicker: for much, or for few rows, but not for one. */
 static bool matmul_by_library(matmul_plan *p, double steps) {
-    const matmul_sizes *z = &p->z;
+    const k_product_sizes *z = &p->z;
     k_library_call c = { .k = z->k, .y_row = RG_MAX(z->y_row, z->n), .alpha = (float)p->alpha, .beta = (float)p->beta };
-    if (p->y->dtype != RG_FLOAT32 || steps < 0x1p14 || z->m < 2 || z->y_col != 1 || z->y_row < z->n || p->alpha == 0
+    bool few = z->m < (z->b_row == 1 ? 64 : 8);
+    if (p->y->dtype != RG_FLOAT32 || steps < (few ? 0x1p14 : 0x1p24) || z->m < 2 || z->y_col != 1 || z->y_row < z->n || p->alpha == 0
         || !matmul_layout(z->m, z->k, z->a_row, z->a_col, &c.turn_a, &c.a_row)
         || !matmul_layout(z->k, z->n, z->b_row, z->b_col, &c.turn_b, &c.b_row) || !k_library()) return false;
     p->library = c;
@@ -185,7 +111,7 @@ static void matmul_cut(matmul_plan *p) {
 
 bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
     int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
-    matmul_sizes z = {
+    k_product_sizes z = {
         .m = a->size[na + turn_a], .n = b->size[nb + !turn_b], .k = a->size[na + !turn_a],
         .y_row = y->stride[ny], .y_col = y->stride[ny + 1], .a_row = a->stride[na + turn_a],
         .a_col = a->stride[na + !turn_a], .b_row = b->stride[nb + turn_b], .b_col = b->stride[nb + !turn_b],
@@ -198,24 +124,25 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tenso
         z.m *= y->size[ny - 1];
     }
     if (z.n == 1 && z.m > 1) {                          /* a vector on the right: y^T = b^T a^T */
-        z = (matmul_sizes){ .m = 1, .n = z.m, .k = z.k, .y_row = z.y_col, .y_col = z.y_row,
+        z = (k_product_sizes){ .m = 1, .n = z.m, .k = z.k, .y_row = z.y_col, .y_col = z.y_row,
                             .a_row = z.b_col, .a_col = z.b_row, .b_row = z.a_col, .b_col = z.a_row };
         RG_SWAP(a, b);
         RG_SWAP(na, nb);
     }
-    matmul_product *product = matmul_products[k_set][y->dtype];
+    static matmul_product *const products[][K_SET_COUNT] = { [RG_INT64] = K_SETS(tile_product_matmul_wrapping),
+        [RG_FLOAT32] = K_SETS(tile_product_float), [RG_FLOAT64] = K_SETS(tile_product_double) };
+    matmul_product *product = products[y->dtype][k_set];
     double steps = (double)z.m * (double)z.n * (double)z.k;
     if (steps <= 1000 && ny == 0) return product(&z, y->data, a->data, b->data, alpha, beta, NULL), true;
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = steps <= 1000 || z.m <= (dots ? 16 : 4) || z.y_col != 1;
+    bool in_place = steps <= 1000 || z.m <= (dots ? 16 : 2) || z.y_col != 1;
     matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta, .product = product };
     matmul_cut(&p);
     int64_t parts = p.tiles, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
     for (int d = 0; d < ny; d++) parts *= y->size[d];
     int workers = rg_workers(parts, grain);
     if (!matmul_by_library(&p, steps) && !in_place) {
-        p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (matmul_panels(p.rows, MATMUL_MC) + matmul_panels(p.columns, MATMUL_NC)))
-                  * rg_sizeof(y->dtype);
+        p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_panels(p.columns)) * rg_sizeof(y->dtype);
         if (!(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
     }
     rg_parallel(parts, grain, workers, matmul_part, &p);

@@ -1,24 +1,52 @@
 /*
- * matmul_tile.h: the product y = alpha a b + beta y of one matrix, for one type
- * and one instruction set. matmul.c includes it for each pair, having defined
- *
- *   T, SUFFIX     the type, and what to put behind the functions' names
- *   BYTES         of a vector; FMA(a, b, c) = a b + c on vectors
- *   MR            rows of a register tile, which is two vectors wide
- *   MASK_LOAD, MASK_STORE    of the first few elements of a vector, if there are such instructions
+ * matmul_tile.h: the product y = alpha a b + beta y of one matrix, for one set of
+ * instructions and each type T. matmul.c includes it by sets.h, and it itself for
+ * each type. A register tile is MR rows of two vectors of W elements.
  *
  * Every element is a sum over k in rising order (of vectors and then their
  * elements in a dot product), whatever the sizes of the rest.
  */
-#define V       RG_PASTE(tile_vector_, SUFFIX)
-#define NAME(x) RG_PASTE(tile_##x##_, SUFFIX)
+#ifndef T
+#define T float
+#include "matmul_tile.h"
+#define T double
+#include "matmul_tile.h"
+#define T matmul_wrapping
+#include "matmul_tile.h"
+#else
+
+#ifdef K_LAST
+#define BYTES 16
+#define MR    4
+#elif defined(K_WIDE)
+#define BYTES 64
+#define MR    8
+#else
+#define BYTES 32
+#define MR    6
+#endif
+#define V       K_SET(RG_PASTE(matmul_vector_, T))
+#define NAME(x) K_SET(RG_PASTE(tile_##x##_, T))
 #define W       ((int)(BYTES / sizeof(T)))
 #define NR      (2 * W)
 
 typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 
+/* a b + c, in one step where floats can. */
+static inline __attribute__((always_inline)) V NAME(fma)(V a, V b, V c) {
+#ifdef K_LAST
+    return a * b + c;
+#elif defined(K_WIDE)
+    return (V)_Generic((T)0, float: _mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c),
+                       double: _mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c), default: a * b + c);
+#else
+    return (V)_Generic((T)0, float: _mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c),
+                       double: _mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c), default: a * b + c);
+#endif
+}
+
 /* y = alpha a b + beta y for few rows, or a few thousand steps in all: in place. */
-static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T alpha, T beta) {
+static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T alpha, T beta) {
     for (int64_t i = 0; i < z->m; i++) {
         T *row = y + i * z->y_row;
         if (beta == 0) for (int64_t j = 0; j < z->n; j++) row[j * z->y_col] = 0;
@@ -32,7 +60,7 @@ static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T al
                 V sum[4] = { { 0 } };
                 for (int64_t l = 0; l < whole; l += 4 * W)
                     for (int v = 0; v < 4; v++)
-                        sum[v] = FMA(*(const V *)(p + l + v * W), *(const V *)(q + l + v * W), sum[v]);
+                        sum[v] = NAME(fma)(*(const V *)(p + l + v * W), *(const V *)(q + l + v * W), sum[v]);
                 T total = 0;
                 sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
                 for (int v = 0; v < W; v++) total += sum[0][v];
@@ -52,8 +80,8 @@ static void NAME(thin)(const matmul_sizes *z, T *y, const T *a, const T *b, T al
 
 /* n <= W elements, `step` apart, as a vector that is filled up with zeros. */
 static inline V NAME(load)(const T *p, int64_t n, int64_t step) {
-#ifdef MASK_LOAD
-    if (step == 1) return (V)MASK_LOAD((1u << n) - 1, p);
+#ifdef K_WIDE
+    if (step == 1) return (V)_Generic((T)0, float: _mm512_maskz_loadu_ps, default: _mm512_maskz_loadu_pd)((1u << n) - 1, (const void *)p);
 #endif
     T v[W] = { 0 };
     for (int64_t j = 0; j < n; j++) v[j] = p[j * step];
@@ -61,15 +89,15 @@ static inline V NAME(load)(const T *p, int64_t n, int64_t step) {
 }
 
 static inline void NAME(store)(T *p, int64_t n, V v) {
-#ifdef MASK_STORE
-    MASK_STORE((void *)p, (1u << n) - 1, v);
+#ifdef K_WIDE
+    _Generic((T)0, float: _mm512_mask_storeu_ps((void *)p, (1u << n) - 1, (__m512)v), default: _mm512_mask_storeu_pd((void *)p, (1u << n) - 1, (__m512d)v));
 #else
     for (int64_t j = 0; j < n; j++) p[j] = v[j];
 #endif
 }
 
 /* y = a b, with a row of y in one register. */
-static void NAME(tiny)(const matmul_sizes *z, T *y, const T *a, const T *b) {
+static void NAME(tiny)(const k_product_sizes *z, T *y, const T *a, const T *b) {
     V rows[MATMUL_TINY_K];
     for (int64_t l = 0; l < z->k; l++) rows[l] = NAME(load)(b + l * z->b_row, z->n, z->b_col);
     for (int64_t i = 0; i < z->m; i++) {
@@ -79,66 +107,83 @@ static void NAME(tiny)(const matmul_sizes *z, T *y, const T *a, const T *b) {
     }
 }
 
-/* Panels of `width` rows, each panel step by step along k; zeros beyond the last row. */
-static void NAME(pack)(T *to, int width, const T *from, int64_t rows, int64_t k, int64_t row, int64_t col) {
-    for (int64_t r = 0; r < rows; r += width, to += width * k, from += width * row) {
-        int64_t n = RG_MIN(rows - r, width);
-        if (n < width) memset(to, 0, (size_t)(width * k) * sizeof(T));
-        if (row == 1) {
-            for (int64_t l = 0; l < k; l++) memcpy(to + l * width, from + l * col, (size_t)n * sizeof(T));
+/* Panels of NR columns of b, each step by step along k; zeros beyond the last column. */
+static void NAME(pack)(T *to, const T *b, int64_t n, int64_t k, int64_t col, int64_t row) {
+    for (int64_t j = 0; j < n; j += NR, to += NR * k, b += NR * col) {
+        int64_t here = RG_MIN(n - j, NR);
+        if (here < NR) memset(to, 0, (size_t)(NR * k) * sizeof(T));
+        if (col == 1) {
+            for (int64_t l = 0; l < k; l++) memcpy(to + l * NR, b + l * row, (size_t)here * sizeof(T));
         } else {
-            for (int64_t i = 0; i < n; i++)
-                for (int64_t l = 0; l < k; l++) to[l * width + i] = from[i * row + l * col];
+            for (int64_t i = 0; i < here; i++)
+                for (int64_t l = 0; l < k; l++) to[l * NR + i] = b[i * col + l * row];
         }
     }
 }
 
+/* m <= MR rows of a, and up to that the last one again: a tile has as many rows always. */
 static inline __attribute__((always_inline))
-void NAME(tile)(int64_t k, const T *a, const T *b, T *y, int64_t y_row, int64_t m, int64_t n, T alpha, T beta, const int vectors) {
+void NAME(tile)(const k_product_sizes *z, T *y, const T *a, const T *b, int64_t m, int64_t n, T alpha, T beta, const int vectors) {
     V sum[MR][2] = { { { 0 } } };
-    for (int64_t l = 0; l < k; l++, a += MR, b += NR)
+    const T *row[MR];
+    for (int i = 0; i < MR; i++) row[i] = a + RG_MIN(i, m - 1) * z->a_row;
+    for (int64_t l = 0, at = 0, k = z->k; l < k; l++, at += z->a_col, b += z->b_row)
         for (int i = 0; i < MR; i++)
             for (int v = 0; v < vectors; v++)
-                sum[i][v] = FMA(a[i] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
+                sum[i][v] = NAME(fma)(row[i][at] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
     if (m == MR && n == vectors * W) {
         for (int i = 0; i < MR; i++)
             for (int v = 0; v < vectors; v++) {
-                V *to = (V *)(y + i * y_row + v * W);
-                *to = beta == 0 ? alpha * sum[i][v] : alpha * sum[i][v] + beta * *to;
+                V *to = (V *)(y + i * z->y_row + v * W);
+                if (alpha != 1) sum[i][v] *= alpha;
+                if (beta != 0) sum[i][v] += beta * *to;
+                *to = sum[i][v];
             }
     } else {
-        const T *s = (const T *)sum;
+        T s[MR * NR] = { 0 };
+        for (int i = 0; i < MR; i++)
+            for (int v = 0; v < vectors; v++) *(V *)(s + i * NR + v * W) = sum[i][v];
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++)
-                y[i * y_row + j] = alpha * s[i * NR + j] + (beta == 0 ? 0 : beta * y[i * y_row + j]);
+                y[i * z->y_row + j] = alpha * s[i * NR + j] + (beta == 0 ? 0 : beta * y[i * z->y_row + j]);
     }
 }
 
-/* room: for MATMUL_KC steps of MATMUL_MC rows of a and MATMUL_NC columns of b, both packed. */
-static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const void *b_, double alpha_, double beta_, void *room) {
-    T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta_first = MATMUL_NUMBER(beta_);
+/* n <= NR columns, of which b has whole vectors. */
+static void NAME(panel)(const k_product_sizes *z, T *y, const T *a, const T *b, int64_t n, T alpha, T beta) {
+    for (int64_t i = 0; i < z->m; i += MR, a += MR * z->a_row, y += MR * z->y_row) {
+        int64_t m = RG_MIN(z->m - i, MR);
+        if (n > W) NAME(tile)(z, y, a, b, m, n, alpha, beta, 2);
+        else NAME(tile)(z, y, a, b, m, n, alpha, beta, 1);
+    }
+}
+
+/* y = a b, or y += a b, of whole vectors. */
+static __attribute__((unused)) void NAME(direct)(const k_product_sizes *z, void *y, const void *a, const void *b, bool add) {
+    for (int64_t j = 0; j < z->n; j += NR) NAME(panel)(z, (T *)y + j, a, (const T *)b + j, RG_MIN(z->n - j, NR), 1, add);
+}
+
+/* room: for MATMUL_KC steps of MATMUL_NC columns of b, packed in panels of NR: of all of them, or of those that are too few for
+ * a panel if the rows of b are in one piece. */
+static void NAME(product)(const k_product_sizes *z, void *y_, const void *a_, const void *b_, double alpha_, double beta_, void *room) {
+    T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta = MATMUL_NUMBER(beta_);
     const T *a = a_, *b = b_;
     if (!room) {
-        if (z->n <= W && z->k <= MATMUL_TINY_K && z->y_col == 1 && alpha == 1 && beta_first == 0) NAME(tiny)(z, y, a, b);
-        else NAME(thin)(z, y, a, b, alpha, beta_first);
+        if (z->n <= W && z->k <= MATMUL_TINY_K && z->y_col == 1 && alpha == 1 && beta == 0) NAME(tiny)(z, y, a, b);
+        else NAME(thin)(z, y, a, b, alpha, beta);
         return;
     }
-    T *pa = room, *pb = pa + RG_MIN(z->k, MATMUL_KC) * matmul_panels(z->m, MATMUL_MC);
     for (int64_t jc = 0; jc < z->n; jc += MATMUL_NC)
         for (int64_t lc = 0; lc < z->k; lc += MATMUL_KC) {
-            int64_t nc = RG_MIN(z->n - jc, MATMUL_NC), kc = RG_MIN(z->k - lc, MATMUL_KC);
-            T beta = lc ? 1 : beta_first;
-            NAME(pack)(pb, NR, b + lc * z->b_row + jc * z->b_col, nc, kc, z->b_col, z->b_row);
-            for (int64_t ic = 0; ic < z->m; ic += MATMUL_MC) {
-                int64_t mc = RG_MIN(z->m - ic, MATMUL_MC);
-                NAME(pack)(pa, MR, a + ic * z->a_row + lc * z->a_col, mc, kc, z->a_row, z->a_col);
-                for (int64_t j = 0; j < nc; j += NR)
-                    for (int64_t i = 0; i < mc; i += MR) {
-                        T *to = y + (ic + i) * z->y_row + jc + j;
-                        int64_t m = RG_MIN(mc - i, MR), n = RG_MIN(nc - j, NR);
-                        if (n > W) NAME(tile)(kc, pa + i * kc, pb + j * kc, to, z->y_row, m, n, alpha, beta, 2);
-                        else NAME(tile)(kc, pa + i * kc, pb + j * kc, to, z->y_row, m, n, alpha, beta, 1);
-                    }
+            k_product_sizes part = *z;
+            int64_t nc = RG_MIN(z->n - jc, MATMUL_NC), whole = z->b_col == 1 ? nc / NR * NR : 0;
+            const T *from = b + lc * z->b_row + jc * z->b_col;
+            part.k = RG_MIN(z->k - lc, MATMUL_KC);
+            NAME(pack)(room, from + whole * z->b_col, nc - whole, part.k, z->b_col, z->b_row);
+            for (int64_t j = 0; j < nc; j += NR) {
+                part.b_row = j < whole ? z->b_row : NR;
+                NAME(panel)(&part, y + jc + j, a + lc * z->a_col, j < whole ? from + j : (T *)room + (j - whole) * part.k,
+                            RG_MIN(nc - j, NR), alpha, lc ? 1 : beta);
             }
         }
 }
@@ -147,8 +192,7 @@ static void NAME(product)(const matmul_sizes *z, void *y_, const void *a_, const
 #undef NAME
 #undef W
 #undef NR
+#undef MR
+#undef BYTES
 #undef T
-#undef SUFFIX
-#undef FMA
-#undef MASK_LOAD
-#undef MASK_STORE
+#endif
