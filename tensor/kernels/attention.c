@@ -21,8 +21,9 @@ typedef struct {
     size_t            bytes;
 } attention_plan;
 
-/* t may have one for all of them. */
+/* t may have one for all of them; or be NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head, const attention_plan *plan) {
+    if (!t) return (attention_matrix){ 0 };
     int n = t->ndim;
     int64_t at[] = { head / plan->heads, head % plan->heads }, offset = 0;
     for (int d = RG_MAX(0, n - 4); d < n - 2; d++)

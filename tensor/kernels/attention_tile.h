@@ -42,6 +42,14 @@ static void NAME(turn)(const attention_matrix *t, int64_t from, int64_t n, T sca
         for (int64_t i = 0; i < WHOLE(n); i++) to[l * ATTENTION_SIDE + i] = i < n ? scale * p[i * t->row + l * t->col] : 0;
 }
 
+/* Rows of t, unless that is NULL, from `from` on. */
+static void NAME(write)(const attention_plan *plan, const rg_tensor *t, int64_t head, int64_t from, int64_t n, const T *rows,
+                        int64_t wide, T scale) {
+    attention_matrix to = attention_part(t, head, plan);
+    for (int64_t i = 0; t && i < n; i++)
+        for (int64_t j = 0; j < to.size; j++) ((T *)to.data)[(from + i) * to.row + j * to.col] = scale * rows[i * wide + j];
+}
+
 static T *NAME(take)(char **room, int64_t n) {
     T *p = (T *)*room;
     *room += (n * (int64_t)sizeof(T) + 63) / 64 * 64;
@@ -53,16 +61,16 @@ static T *NAME(take)(char **room, int64_t n) {
 static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = plan_;
     char *room = plan->room + (size_t)worker * plan->bytes;
-    attention_matrix q, k, v, y, mask;
+    attention_matrix q, k, v, mask;
     int64_t size = plan->in[0]->size[3], size_v = plan->in[2]->size[3], wide_v = WHOLE(size_v), keys = plan->keys, v_row;
     T *qt = NAME(take)(&room, size * ATTENTION_SIDE), *p = NAME(take)(&room, ATTENTION_ALONG * ATTENTION_SIDE);
     T *o = NAME(take)(&room, ATTENTION_SIDE * wide_v), *v_room = NAME(take)(&room, ATTENTION_ALONG * wide_v);
     T most[ATTENTION_SIDE], total[ATTENTION_SIDE], shift[ATTENTION_SIDE], fade[ATTENTION_SIDE];
     for (int64_t part = begin; part < end; part++) {
-        int64_t head = part / plan->tiles, first = part % plan->tiles * ATTENTION_SIDE, n = RG_MIN(plan->queries - first, ATTENTION_SIDE);
-        q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan), v = attention_part(plan->in[2], head, plan);
-        y = attention_part(plan->y, head, plan);
-        if (plan->mask) mask = attention_part(plan->mask, head, plan);
+        int64_t head = part / plan->tiles, first = part % plan->tiles * ATTENTION_SIDE;
+        int64_t n = RG_MIN(plan->queries - first, ATTENTION_SIDE);
+        q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan);
+        v = attention_part(plan->in[2], head, plan), mask = attention_part(plan->mask, head, plan);
         NAME(turn)(&q, first, n, (T)plan->scale, qt);
         memset(o, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));
         for (int i = 0; i < ATTENTION_SIDE; i++) most[i] = -(T)INFINITY, total[i] = 0;
@@ -104,8 +112,7 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
             attention_product(plan, n, wide_v, m, p, 1, ATTENTION_SIDE, of_v, v_row, o, wide_v, true);
         }
         for (int64_t i = 0; i < n; i++) {
-            T by = total[i] == 0 ? 0 : 1 / total[i];
-            for (int64_t j = 0; j < size_v; j++) ((T *)y.data)[(first + i) * y.row + j * y.col] = by * o[i * wide_v + j];
+            NAME(write)(plan, plan->y, head, first + i, 1, o + i * wide_v, wide_v, total[i] == 0 ? 0 : 1 / total[i]);
             ((T *)plan->lse->data)[head * plan->queries + first + i] = total[i] == 0 ? 0 : most[i] + LOG(total[i]);
         }
     }
@@ -125,10 +132,9 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
         T *gk = NAME(take)(&room, ATTENTION_SIDE * wide), *gv = NAME(take)(&room, ATTENTION_SIDE * wide_v);
         T *k_room = NAME(take)(&room, ATTENTION_SIDE * wide), *lost = NAME(take)(&room, queries), *gq = NAME(take)(&room, queries * wide);
         T *q_room = NAME(take)(&room, queries * wide), *g_room = NAME(take)(&room, queries * wide_v);
-        attention_matrix q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan), to;
+        attention_matrix q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan);
         attention_matrix v = attention_part(plan->in[2], head, plan), g = attention_part(plan->g, head, plan);
-        attention_matrix y = attention_part(plan->y, head, plan), mask;
-        if (plan->mask) mask = attention_part(plan->mask, head, plan);
+        attention_matrix y = attention_part(plan->y, head, plan), mask = attention_part(plan->mask, head, plan);
         const T *lse = (const T *)plan->lse->data + head * queries, *of_q = NAME(rows)(&q, 0, queries, q_room, &q_row);
         const T *of_g = NAME(rows)(&g, 0, queries, g_room, &g_row);
         memset(gq, 0, (size_t)(queries * wide) * sizeof(T));
@@ -165,18 +171,10 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
                 if (plan->gin[0])
                     attention_product(plan, m, wide, n, s, ATTENTION_SIDE, 1, of_k, k_row, gq + first * wide, wide, true);
             }
-            const T *const made[] = { gk, gv };
-            for (int t = 0; t < 2; t++) {
-                if (!plan->gin[1 + t]) continue;
-                to = attention_part(plan->gin[1 + t], head, plan);
-                for (int64_t i = 0; i < n; i++)
-                    for (int64_t j = 0; j < to.size; j++)
-                        ((T *)to.data)[(from + i) * to.row + j * to.col] = (t ? 1 : scale) * made[t][i * (t ? wide_v : wide) + j];
-            }
+            NAME(write)(plan, plan->gin[1], head, from, n, gk, wide, scale);
+            NAME(write)(plan, plan->gin[2], head, from, n, gv, wide_v, 1);
         }
-        if (plan->gin[0]) to = attention_part(plan->gin[0], head, plan);
-        for (int64_t i = 0; plan->gin[0] && i < queries; i++)
-            for (int64_t j = 0; j < size; j++) ((T *)to.data)[i * to.row + j * to.col] = scale * gq[i * wide + j];
+        NAME(write)(plan, plan->gin[0], head, 0, queries, gq, wide, scale);
     }
 }
 

@@ -81,7 +81,8 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T
 /* n <= W elements, `step` apart, as a vector that is filled up with zeros. */
 static inline V NAME(load)(const T *p, int64_t n, int64_t step) {
 #ifdef K_WIDE
-    if (step == 1) return (V)_Generic((T)0, float: _mm512_maskz_loadu_ps, default: _mm512_maskz_loadu_pd)((1u << n) - 1, (const void *)p);
+    if (step == 1)
+        return (V)_Generic((T)0, float: _mm512_maskz_loadu_ps, default: _mm512_maskz_loadu_pd)((1u << n) - 1, (const void *)p);
 #endif
     T v[W] = { 0 };
     for (int64_t j = 0; j < n; j++) v[j] = p[j * step];
@@ -90,7 +91,8 @@ static inline V NAME(load)(const T *p, int64_t n, int64_t step) {
 
 static inline void NAME(store)(T *p, int64_t n, V v) {
 #ifdef K_WIDE
-    _Generic((T)0, float: _mm512_mask_storeu_ps((void *)p, (1u << n) - 1, (__m512)v), default: _mm512_mask_storeu_pd((void *)p, (1u << n) - 1, (__m512d)v));
+    _Generic((T)0, float: _mm512_mask_storeu_ps((void *)p, (1u << n) - 1, (__m512)v),
+             default: _mm512_mask_storeu_pd((void *)p, (1u << n) - 1, (__m512d)v));
 #else
     for (int64_t j = 0; j < n; j++) p[j] = v[j];
 #endif

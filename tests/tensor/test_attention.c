@@ -22,7 +22,8 @@ static rg_tensor *heads(const attention_case *c, int64_t n, int64_t size) {
 }
 
 static double of(rg_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) {
-    return rg_load_f64(t->data + (b * t->stride[0] + h * t->stride[1] + i * t->stride[2] + j * t->stride[3]) * (int64_t)rg_sizeof(t->dtype), t->dtype);
+    int64_t place = b * t->stride[0] + h * t->stride[1] + i * t->stride[2] + j * t->stride[3];
+    return rg_load_f64(t->data + place * (int64_t)rg_sizeof(t->dtype), t->dtype);
 }
 
 static void make(const attention_case *c, rg_tensor *t[], rg_tensor **mask) {
@@ -116,7 +117,9 @@ START_TEST(test_bits) {
             ck_assert(attend(&c, t, mask));
             for (int i = 0; i < TENSORS; i++)
                 if (k == 0) rg_copy_elements(first[i] = rg_empty_like(t[i]), t[i]);
-                else ck_assert_msg(memcmp(first[i]->data, t[i]->data, (size_t)t[i]->numel * rg_sizeof(c.dtype)) == 0, "other bits of tensor %d", i);
+                else
+                    ck_assert_msg(memcmp(first[i]->data, t[i]->data, (size_t)t[i]->numel * rg_sizeof(c.dtype)) == 0,
+                                  "other bits of tensor %d", i);
         }
     }
 }
