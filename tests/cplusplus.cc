@@ -134,7 +134,9 @@ static void modules() {
     rg_loss_module *loss = rg_nn_mse_loss(.reduction = RG_SUM);
     CHECK(rg_item(rg_call(loss, rg_ones(2), rg_zeros(2))) == 2);
     rg_tensor *w = rg_nn_init_kaiming_uniform_(rg_empty(2, 3), .a = 1);
-    CHECK(rg_numel(w) == 6 && !std::strcmp(rg_module_repr(rg_nn_module_list()), "ModuleList()"));
+    rg_module_list *none = rg_nn_module_list();
+    CHECK(rg_numel(w) == 6 && !std::strcmp(rg_module_repr(none), "ModuleList()"));
+    rg_module_free(none);
     rg_module_free(model);
     rg_module_free(loss);
 }

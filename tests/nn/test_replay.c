@@ -97,6 +97,7 @@ START_TEST(test_same_bits) {
     ck_assert(rg_equal(weights, rg_parameters(m.module).v[0]));
     ck_assert_int_le(rg_live_tensors(), live + 64);     /* of the lists above, not of steps */
     rg_replay_free(r);
+    rg_drop(weights);
     drop(&m);
 }
 END_TEST
