@@ -88,6 +88,12 @@ void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *cont
     rg_parallel(w.size[0], grain, rg_workers(w.size[0], grain), iterate_part, &(iterate_spread){ &w, inner, context });
 }
 
+void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
+    int64_t grain = RG_MAX(1, ITERATE_GRAIN / RG_MAX(n, 1));
+    if (rows * n < RG_LARGE) { if (rows) work(context, 0, rows, 0); }
+    else rg_parallel(rows, grain, rg_workers(rows, grain), work, context);
+}
+
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     char *p[RG_MAX_OPERANDS];
     int64_t step[RG_MAX_OPERANDS];

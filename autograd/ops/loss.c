@@ -298,7 +298,8 @@ static bool nll_loss_forward(rg_call *c) {
     }
     if (!nll_loss_begin(&z, a, t, c->in[2], &scale)) return false;
     if (a->reduction != RG_EACH && !(each = rg_own(rg_new(y->dtype, 1, &t->numel)))) return false;
-    k_nll(&z, each, x);
+    if (c->n_out > 1) k_cross_entropy(&z, each, c->out[1], x);
+    else k_nll(&z, each, x);
     if (each != y) k_sum(y, each, 1);
     if (a->reduction == RG_MEAN) rg_store_f64(y->data, y->dtype, rg_load_f64(y->data, y->dtype) * scale);
     return true;
@@ -326,10 +327,16 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     k_nll_targets z;
     double scale;
     RG_SCOPE();
-    rg_tensor *g = rg_own(rg_contiguous_copy(s->g[0], s->g[0]->dtype));
-    if (!g || !nll_loss_begin(&z, s->attr, rg_saved(s, 1), rg_saved(s, 2), &scale)
-        || !(gin[0] = rg_new(rg_input_dtype(s, 0), shape.n, shape.v))) return false;
-    k_nll_backward(&z, gin[0], g, scale);
+    rg_dtype dtype = rg_input_dtype(s, 0);
+    bool whole = s->node->n_out > 1;                    /* cross_entropy, below */
+    rg_tensor *g = rg_step_g(s, 0), *x = whole ? rg_saved(s, 0) : RG_NONE, *lse = whole ? rg_saved_output_at(s, 1) : RG_NONE;
+    rg_tensor *g_lse = whole ? s->g[1] : NULL;
+    if (!g || !x || !lse || !(g = rg_own(rg_contiguous_copy(g, dtype)))
+        || (whole && !(x = rg_own(rg_contiguous_copy(x, dtype))))
+        || (g_lse && !(g_lse = rg_own(rg_contiguous_copy(g_lse, RG_FLOAT64))))
+        || !nll_loss_begin(&z, s->attr, rg_saved(s, 1), rg_saved(s, 2), &scale) || !(gin[0] = rg_new(dtype, shape.n, shape.v))) return false;
+    if (whole) k_cross_entropy_backward(&z, gin[0], lse, x, g, g_lse, scale);
+    else k_nll_backward(&z, gin[0], g, scale);
     return true;
 }
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
@@ -391,6 +398,35 @@ static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
     return rg_reshape_dims(weight, shape);
 }
 
+/* Class indices in the last dim, at once: weight[t] (lse - x[t]), and lse = ln sum(e^x), in double, which is all that is kept
+ * beside x: gx = G - softmax(x) (sum(G) - g_lse), where G is nll_loss's. */
+static bool cross_entropy_shape(rg_call *c) {
+    c->out[1]->dtype = RG_FLOAT64, c->out[1]->ndim = 1, c->out[1]->size[0] = c->in[1]->numel;
+    return nll_loss_shape(c);
+}
+
+static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
+    int dim = rg_input_ndim(s, 0) > 1;
+    rg_tensor *p = rg_softmax(rg_saved(s, 0), dim), *g_lse = rg_to(rg_step_g(s, 1), rg_input_dtype(s, 0));
+    g = nll_loss_rule(s, g);
+    return rg_sub(g, rg_mul(p, rg_sub(rg_sum_dim(g, dim, true), dim ? rg_unsqueeze(g_lse, 1) : g_lse)));
+}
+RG_OP(cross_entropy, RG_NAMED(nll_loss), .doc = "-weight[t] log_softmax(x)[t]; log sum exp", .node = "NllLossBackward0", .n_in = 3,
+      .n_out = 2, .optional = RG_IN(2), .shape = cross_entropy_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUT(1), cross_entropy_rule), RG_NO_RULE, RG_NO_RULE },
+      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) },
+                 { "(2,40) i40(2) -", RG_A(nll_loss, NULL, 40, 1, -100, RG_SUM) },
+                 { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
+                 { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) },
+                 { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
+
+static rg_tensor *cross_entropy_apply(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
+    const struct nll_loss_attr a = { .classes = x->size[x->ndim > 1], .inner = 1, .ignore = o->ignore_index, .reduction = o->reduction };
+    rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
+    return nll_loss_check(x, t, o->weight)
+        && rg_apply_outputs(&rg_op_cross_entropy, &a, sizeof a, 3, (rg_tensor *[]){ x, t, o->weight }, out) ? out[0] : NULL;
+}
+
 static rg_tensor *cross_entropy_probabilities(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     int dim = x->ndim > 1;
     int64_t classes = x->size[dim];
@@ -438,5 +474,6 @@ rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_option
               "classes but got weight tensor of shape: %s", (long long)x->size[dim], RG_SHAPE_TEXT(o.weight));
     if (probabilities) return RG_COMPOSITE(cross_entropy_probabilities(x, target, &o));
     if (o.label_smoothing > 0) return RG_COMPOSITE(cross_entropy_smoothed(x, target, &o));
+    if (x->ndim <= 2 && rg_is_float(x->dtype)) return RG_COMPOSITE(cross_entropy_apply(x, target, &o));
     return RG_COMPOSITE(rg_nll_loss_with(rg_log_softmax(x, dim), target, o));
 }

@@ -23,6 +23,9 @@ void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
 /* iterate.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to the next, from the end if reverse */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop, const void *context);
 
+/* iterate.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where they are large. */
+void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
+
 /* unary.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
 extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
     k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh,
@@ -87,6 +90,10 @@ typedef struct k_nll_targets { rg_tensor *target, *weight; int64_t classes, inne
 double k_nll_total(const k_nll_targets *z);
 void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x);
 void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale);
+/* The same of the log_softmax of x (batch, classes), which isn't made: lse, the logarithm of each row's sum of exponentials, serves
+ * backward, in double, so that its difference from x is right where x is large. g_lse: lse's gradient, or NULL. */
+void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
+void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x, rg_tensor *g, rg_tensor *g_lse, double scale);
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
 rg_tensor k_turned(const rg_tensor *t);                  /* t with its last two dims exchanged */

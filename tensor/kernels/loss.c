@@ -27,6 +27,51 @@ typedef struct { double c, scale; } loss_context;
     K_LOSS_LOOP(slope_##name, double, w * (slope))
 #define LOSS_ABOVE(v, least) ((v) < (least) ? (least) : (v))
 
+/* ---- negative log likelihood: x (batch, classes, inner), target (batch, inner), contiguous ---------- */
+
+static double nll_weight(const k_nll_targets *z, int64_t i) {
+    int64_t class = ((const int64_t *)z->target->data)[i];
+    if (class == z->ignore || !z->weight) return class != z->ignore;
+    return rg_load_f64(z->weight->data + class * z->weight->stride[0] * (int64_t)rg_sizeof(z->weight->dtype), z->weight->dtype);
+}
+
+/* y: the losses, or x's gradient. */
+typedef struct { const k_nll_targets *z; rg_tensor *y, *lse, *x, *g, *g_lse; double scale; } cross_entropy_rows;
+
+/* weight[t] (lse - x[t]); gx = e^(x - lse) (weight[t] g + g_lse), but for t's class, where it is less by weight[t] g */
+#define K_CROSS_ENTROPY(T)                                                                       \
+    static void K_SET(cross_entropy_##T)(void *context, int64_t begin, int64_t end, int worker) { \
+        const cross_entropy_rows *c = context;                                                   \
+        const int64_t n = c->z->classes, *target = (const int64_t *)c->z->target->data;          \
+        (void)worker;                                                                            \
+        for (int64_t r = begin; r < end; r++) {                                                  \
+            const T *x = (const T *)c->x->data + r * n;                                          \
+            __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                              \
+            T max, total;                                                                        \
+            for (int64_t i = 0; i < n; i++) greatest = RG_MAX(greatest, ORDER(x[i]));            \
+            max = UNORDER(greatest);                                                             \
+            K_SUM_OF(total, n, EXP_BELOW(x[i] - max));                                           \
+            total = LOG(total);                                                                  \
+            ((double *)c->lse->data)[r] = (double)max + (double)total;                           \
+            ((T *)c->y->data)[r] = target[r] == c->z->ignore ? 0 : (T)((double)(max - x[target[r]] + total) * nll_weight(c->z, r)); \
+        }                                                                                        \
+    }                                                                                            \
+    static void K_SET(cross_entropy_backward_##T)(void *context, int64_t begin, int64_t end, int worker) { \
+        const cross_entropy_rows *c = context;                                                   \
+        const int64_t n = c->z->classes, *target = (const int64_t *)c->z->target->data;          \
+        (void)worker;                                                                            \
+        for (int64_t r = begin; r < end; r++) {                                                  \
+            const T *restrict x = (const T *)c->x->data + r * n;                                 \
+            T *restrict gx = (T *)c->y->data + r * n;                                            \
+            const bool counts = target[r] != c->z->ignore;                                       \
+            double lse = ((const double *)c->lse->data)[r], g = (double)((const T *)c->g->data)[c->g->ndim ? r : 0] * c->scale; \
+            double own = counts ? g * nll_weight(c->z, r) : 0;                                   \
+            const T high = (T)lse, low = (T)(lse - (double)high), all = (T)(own + (c->g_lse ? ((const double *)c->g_lse->data)[r] : 0)); \
+            for (int64_t i = 0; i < n; i++) gx[i] = EXP_BELOW(x[i] - high - low) * all;          \
+            if (counts) gx[target[r]] -= (T)own;                              \
+        }                                                                                        \
+    }
+
 #define K_FILE "loss.c"
 #include "sets.h"
 
@@ -41,14 +86,6 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
     rg_tensor one = RG_NUMBER(y->dtype, y->dtype == RG_FLOAT32 ? (const void *)&single : &wide);
     rg_tensor *all[] = { y, x, t, weight ? (rg_tensor *)weight : &one, by ? (rg_tensor *)by : &one };
     rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64][k_set], &(loss_context){ c, scale });
-}
-
-/* ---- negative log likelihood: x (batch, classes, inner), target (batch, inner), contiguous ---------- */
-
-static double nll_weight(const k_nll_targets *z, int64_t i) {
-    int64_t class = ((const int64_t *)z->target->data)[i];
-    if (class == z->ignore || !z->weight) return class != z->ignore;
-    return rg_load_f64(z->weight->data + class * z->weight->stride[0] * (int64_t)rg_sizeof(z->weight->dtype), z->weight->dtype);
 }
 
 /* Where target i's class is in x; NULL: it is ignored. */
@@ -79,7 +116,19 @@ void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, d
     }
 }
 
+void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x) {
+    static rg_work *const loops[][K_SET_COUNT] = { K_SETS(cross_entropy_float), K_SETS(cross_entropy_double) };
+    k_rows(lse->numel, z->classes, loops[x->dtype == RG_FLOAT64][k_set], &(cross_entropy_rows){ z, y, lse, x, .scale = 1 });
+}
+
+void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x, rg_tensor *g, rg_tensor *g_lse, double scale) {
+    static rg_work *const loops[][K_SET_COUNT] = { K_SETS(cross_entropy_backward_float), K_SETS(cross_entropy_backward_double) };
+    k_rows(lse->numel, z->classes, loops[x->dtype == RG_FLOAT64][k_set], &(cross_entropy_rows){ z, gx, lse, x, g, g_lse, scale });
+}
+
 #else
+K_CROSS_ENTROPY(float)
+K_CROSS_ENTROPY(double)
 K_LOSS(mse, d * d, 2 * d)
 K_LOSS(smooth, a < c ? d * d / c / 2 : a - c / 2, d <= -c ? -1 : d >= c ? 1 : d / c)
 K_LOSS(huber, a <= c ? d * d / 2 : c * (a - c / 2), d <= -c ? -c : d >= c ? c : d)

@@ -95,6 +95,22 @@ static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add,
 static bool gelu(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_gelu, y, in, NULL), true; }
 static bool copy(rg_tensor *y, rg_tensor *const in[]) { return rg_copy_elements(y, in[0]), true; }
 
+static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
+    RG_SCOPE();
+    rg_tensor *losses = rg_empty_dims(RG_DIMS(y->size[0]), y->dtype), *lse = rg_empty_dims(RG_DIMS(y->size[0]), RG_FLOAT64);
+    const k_nll_targets z = { in[1], NULL, y->size[1], 1, 0 };
+    k_cross_entropy(&z, losses, lse, in[0]);
+    return k_cross_entropy_backward(&z, y, lse, in[0], losses, NULL, 1), true;
+}
+
+START_TEST(test_rows) {
+    RG_SCOPE();
+    rg_tensor *in[] = { rg_randn(301, 1013), rg_randint(0, 1013, 301) };
+    rg_tensor *y = rg_empty(301, 1013);
+    check_bits("cross_entropy", cross_entropy, y, in);
+}
+END_TEST
+
 START_TEST(test_elements) {
     for (int turned = 0; turned < 2; turned++) {
         RG_SCOPE();
@@ -139,4 +155,4 @@ START_TEST(test_products) {
 }
 END_TEST
 
-RG_TESTS(parallel, test_parts, test_fork, test_elements, test_products)
+RG_TESTS(parallel, test_parts, test_fork, test_elements, test_rows, test_products)

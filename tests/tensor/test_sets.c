@@ -197,4 +197,53 @@ START_TEST(test_normalize) {
 }
 END_TEST
 
-RG_TESTS(sets, test_softmax, test_smooth_functions, test_gelu_is_right, test_elements, test_normalize)
+/* Of logits small and huge, with the gradient of the second output, some targets ignored. */
+START_TEST(test_cross_entropy) {
+    static const double sizes[] = { 1, 100, 1e6 };
+    const int best = k_set;
+    for (int64_t n = 1; n < 100; n += n < 36 ? 1 : 13)
+        for (int s = 0; s < 2 * RG_COUNT(sizes); s++) {
+            RG_SCOPE();
+            enum { ROWS = 9 };
+            rg_dtype dtype = s % 2 ? RG_FLOAT64 : RG_FLOAT32;
+            rg_tensor *x = rows_of(dtype, ROWS, n), *plain[3] = { NULL, NULL, NULL };
+            rg_tensor *target = rg_own(rg_new(RG_INT64, 1, (int64_t[]){ ROWS })), *g = rg_own(rg_new(dtype, 1, target->size));
+            rg_tensor *weight = rg_own(rg_new(dtype, 1, &n)), *g_lse = rg_own(rg_new(RG_FLOAT64, 1, target->size));
+            for (int64_t i = 0; i < n; i++) rg_store_f64(weight->data + i * (int64_t)rg_sizeof(dtype), dtype, 1 + 0.5 * (double)(i % 3));
+            for (int64_t r = 0; r < ROWS; r++) {
+                ((int64_t *)target->data)[r] = r == 5 ? -1 : 7 * r % n;
+                rg_store_f64(g->data + r * (int64_t)rg_sizeof(dtype), dtype, 1 + 0.25 * (double)r);
+                ((double *)g_lse->data)[r] = 0.5 * (double)(r % 2);
+                for (int64_t i = r * n; i < r * n + n; i++)
+                    rg_store_f64(x->data + i * (int64_t)rg_sizeof(dtype), dtype, value(x, i) + sizes[s / 2]);
+            }
+            const k_nll_targets z = { target, s % 3 ? weight : NULL, n, 1, -1 };
+            for (k_set = 0; k_set <= best; k_set++) {
+                rg_tensor *y = rg_own(rg_new(dtype, 1, target->size)), *lse = rg_own(rg_new(RG_FLOAT64, 1, target->size));
+                rg_tensor *gx = rg_own(rg_new(dtype, 2, x->size));
+                k_cross_entropy(&z, y, lse, x);
+                k_cross_entropy_backward(&z, gx, lse, x, g, g_lse, 2);
+                if (k_set) check_bits(y, plain[0], "cross_entropy"), check_bits(lse, plain[1], "lse"), check_bits(gx, plain[2], "its gradient");
+                else plain[0] = y, plain[1] = lse, plain[2] = gx;
+            }
+            k_set = best;
+            for (int64_t r = 0; r < ROWS; r++) {
+                double max = -INFINITY, total = 0, tolerance = dtype == RG_FLOAT32 ? 2e-6 : 1e-9;
+                int64_t t = ((int64_t *)target->data)[r];
+                double w = t < 0 ? 0 : z.weight ? value(weight, t) : 1, own = w * value(g, r) * 2;
+                for (int64_t i = r * n; i < r * n + n; i++) max = value(x, i) > max || value(x, i) != value(x, i) ? value(x, i) : max;
+                for (int64_t i = r * n; i < r * n + n; i++) total += exp(value(x, i) - max);
+                double right = t < 0 ? 0 : w * (max - value(x, r * n + t) + log(total));
+                ck_assert_msg(same(value(plain[0], r), right, tolerance * (1 + fabs(right))), "cross_entropy of %lld: %.9g, not %.9g",
+                              (long long)n, value(plain[0], r), right);
+                for (int64_t i = 0; i < n; i++) {
+                    right = exp(value(x, r * n + i) - max) / total * (own + value(g_lse, r)) - (i == t ? own : 0);
+                    ck_assert_msg(same(value(plain[2], r * n + i), right, tolerance * (1 + own)), "its gradient, %lld of %lld: %.9g, not %.9g",
+                                  (long long)i, (long long)n, value(plain[2], r * n + i), right);
+                }
+            }
+        }
+}
+END_TEST
+
+RG_TESTS(sets, test_cross_entropy, test_softmax, test_smooth_functions, test_gelu_is_right, test_elements, test_normalize)
