@@ -52,14 +52,14 @@ static bool step_again(rg_replay *r, void *context) {
 /* buffer NULL: fused. */
 bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer) {
     rg_thread *me = &rg_this;
-    int n_out = s->node->n_out;
     noted_step *n = rg_note(step_again, step_drop, sizeof *n);
     if (!n) return false;
-    rg_node_retain(s->node);
-    for (int k = 0; k < n_out; k++) rg_hold(n->g[k] = s->g[k]);
-    if (buffer) rg_hold(buffer);
-    *n = (noted_step){ *s, rg_held(), buffer, rule, { n->g[0], n_out > 1 ? n->g[1] : NULL, n_out > 2 ? n->g[2] : NULL } };
+    *n = (noted_step){ .step = *s, .buffer = buffer, .rule = rule };
     n->step.g = n->g;
+    rg_node_retain(s->node);
+    for (int k = 0; k < s->node->n_out; k++) rg_hold(n->g[k] = s->g[k]);
+    rg_hold(buffer);
+    n->first = rg_held();
     me->logging = true;
     me->inside++;
     bool ok = buffer ? rule->into(&n->step, rg_step_g(&n->step, 0), buffer) : s->op->fused(&n->step, gin);
