@@ -12,7 +12,7 @@
 /* ---- SelfAttention ----------------------------------------------------------------- */
 
 rg_tensor *rg_self_attention_weights(rg_self_attention *self, rg_tensor *x) {
-    if (!self) return NULL;
+    if (!rg_given(self, "self_attention", "a module")) return NULL;
     RG_SCOPE();
     rg_tensor *queries = rg_matmul(x, self->w_query), *keys = rg_matmul(x, self->w_key);
     rg_tensor *attn_scores = rg_matmul(queries, rg_mT(keys));
@@ -52,7 +52,7 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3], cons
     const char *names[] = { "attn_mask", "key_padding_mask" };
     bool alike = true;
     for (int i = 0; i < 3; i++)
-        if (!self || !rg_check(in[i], "multihead_attention")) return false;
+        if (!rg_given(self, "multihead_attention", "a module") || !rg_check(in[i], "multihead_attention")) return false;
     const char *kind = q->ndim == 3 ? "batched (3-D)" : "unbatched (2-D)";
     MHA_REFUSE(q->ndim != 2 && q->ndim != 3, "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor", q->ndim);
     MHA_REFUSE(k->ndim != q->ndim || v->ndim != q->ndim, "For %s `query`, expected `key` and `value` to be %d-D but found %d-D and "
@@ -63,16 +63,22 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3], cons
         int dims = masks[i]->ndim;
         MHA_REFUSE(i ? dims != q->ndim - 1 : dims != 2 && dims != 3, "For %s `query`, expected `%s` to be `None`%s %d-D but found %d-D "
                    "tensor instead", kind, names[i], i ? " or" : ", 2-D or", i ? q->ndim - 1 : 3, dims);
+        const int64_t *is = masks[i]->size, heads = self->num_heads, *l = q->size, *s = k->size;
+        MHA_REFUSE(dims == 3 && q->ndim == 2 && (is[0] != heads || is[1] != *l || is[2] != *s), "Expected `attn_mask` shape to be "
+                   "(%lld, %lld, %lld) but got %s", (long long)heads, (long long)*l, (long long)*s, rg_repr_shape(masks[i]));
         MHA_REFUSE(masks[i]->dtype == RG_INT64, "only bool and floating types of %s are supported", names[i]);
     }
     MHA_REFUSE(o->is_causal && masks[0] == RG_NONE, "Need attn_mask if specifying the is_causal hint. You may use the Transformer "
                "module method `generate_square_subsequent_mask` to create this mask.");
     MHA_REFUSE(q->size[q->ndim - 1] != self->embed_dim, "was expecting embedding dimension of %lld, but got %lld",
                (long long)self->embed_dim, (long long)q->size[q->ndim - 1]);
-    for (int d = 0; d < k->ndim - (self->in_proj_weight == RG_NONE); d++) alike &= k->size[d] == v->size[d];
+    bool packed = self->in_proj_weight != RG_NONE;
+    for (int d = 0; d < k->ndim - !packed; d++) alike &= k->size[d] == v->size[d];
     if (alike) return true;
-    const char *is_k = rg_repr_shape(mha_length_first(self, k)), *is_v = rg_repr_shape(mha_length_first(self, v));
-    MHA_REFUSE(is_k && is_v, "key shape %s does not match value shape %s", is_k, is_v);
+    k = mha_length_first(self, k), v = mha_length_first(self, v);
+    const char *is_k = rg_repr_shape(packed ? k : rg_select(k, 2, 0)), *is_v = rg_repr_shape(packed ? v : rg_select(v, 2, 0));
+    MHA_REFUSE(is_k && is_v, packed ? "key shape %s does not match value shape %s"
+               : "key's sequence and batch dims %s do not match value's %s", is_k, is_v);
     return false;
 }
 
@@ -108,11 +114,11 @@ static rg_tensor *mha_mask(rg_multihead_attention *self, const rg_multihead_opti
         if (mask && mask->ndim == 3) mask = rg_unflatten(mask, 0, RG_DIMS(n, heads));
     }
     if (padding == RG_NONE || !mask) return mask;
+    if (more) padding = rg_pad(padding, 0, more);
     if (!batched) padding = rg_unsqueeze(padding, 0);
     for (int d = 0; d < 2 && padding; d++)
-        MHA_REFUSE(padding->size[d] != (d ? s : n), "Expected key_padded_mask.shape[%d] to be %lld, but got %lld", d, d ? s : n,
-                   (long long)padding->size[d]);
-    if (more) padding = rg_pad(padding, 0, more);
+        MHA_REFUSE(padding->size[d] != (d ? s + more : n), "Expected key_padded_mask.shape[%d] to be %lld, but got %lld", d,
+                   d ? s + more : n, (long long)padding->size[d]);
     padding = rg_unsqueeze(rg_unsqueeze(padding, 1), 1);
     return mask == RG_NONE ? padding : rg_add(mask, padding);
 }

@@ -5,8 +5,14 @@
 #include "transformer.h"
 #include "tensor/internal.h"
 
+static bool encoder_refuses(rg_tensor *mask, const char *name) {
+    bool whole = mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64;
+    return whole && !rg_fail(RG_RUNTIME_ERROR, "transformer_encoder_layer", "only bool and floating types of %s are supported", name);
+}
+
 rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self, rg_tensor *x, rg_src_options o) {
-    if (!self) return NULL;
+    if (!rg_given(self, "transformer_encoder_layer", "a module")) return NULL;
+    if (encoder_refuses(o.src_key_padding_mask, "src_key_padding_mask") || encoder_refuses(o.src_mask, "src_mask")) return NULL;
     RG_SCOPE();
     for (int part = 0; part < 2; part++) {
         rg_norm_module *norm = part ? self->norm2 : self->norm1;
@@ -31,6 +37,7 @@ static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
 static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer", .forward = encoder_layer_forward };
 
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead, rg_transformer_options o) {
+    if (!rg_given(o.activation, "transformer_encoder_layer", "a function as activation")) return NULL;
     rg_transformer_encoder_layer *self = RG_MODULE(rg_transformer_encoder_layer, &encoder_layer_class, .o = o);
     RG_CHILD(self, self_attn, rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias, .batch_first = o.batch_first));
     RG_CHILD(self, linear1, rg_nn_linear(d_model, o.dim_feedforward, .bias = o.bias));

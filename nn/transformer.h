@@ -81,6 +81,10 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
 #define rg_nn_transformer_encoder_layer(d_model, nhead, ...) rg_nn_transformer_encoder_layer_with(d_model, nhead, \
     RG_KEYWORDS(rg_transformer_options, (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, .layer_norm_eps = 1e-5, \
                 .bias = true), __VA_ARGS__))
+/* A block of a transformer is such a layer: pre-norm with .norm_first = true, else post-norm; causal by its .src_mask. */
+typedef rg_transformer_encoder_layer rg_transformer_block;
+#define rg_nn_transformer_block         rg_nn_transformer_encoder_layer
+#define rg_transformer_block_forward    rg_transformer_encoder_layer_forward
 typedef struct rg_src_options {
     rg_tensor *src_mask             RG_DEFAULT(RG_NONE);
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);

@@ -35,6 +35,10 @@ bool rg_check_slow(rg_tensor *t, const char *op) {
                    !t ? "NULL" : t == RG_NONE ? "RG_NONE" : "another pointer");
 }
 
+bool rg_given(const void *it, const char *op, const char *what) {
+    return it || (rg_this.code == RG_OK && rg_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what));
+}
+
 const char *rg_error(void) { return rg_this.code == RG_OK ? "" : rg_this.message; }
 
 rg_code rg_error_code(void) { return rg_this.code; }

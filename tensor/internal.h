@@ -63,6 +63,7 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...)
 /* Is t an argument to work on? Not NULL (which fails silently if an error stands),
  * not RG_NONE, not released. */
 bool rg_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
+bool rg_given(const void *it, const char *op, const char *what);    /* the same of what is no tensor: "a module" */
 
 /* ---- tensors --------------------------------------------------------------------*/
 typedef struct rg_storage {

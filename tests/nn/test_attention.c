@@ -183,13 +183,16 @@ END_TEST
 
 START_TEST(test_bad_arguments) {
     rg_multihead_attention *m = rg_nn_multihead_attention(8, 2), *other = rg_nn_multihead_attention(8, 2, .kdim = 5, .vdim = 6);
+    rg_multihead_attention *with_zero = rg_nn_multihead_attention(8, 2, .add_zero_attn = true);
     rg_tensor *q = rg_randn(3, 2, 8), *k = rg_randn(4, 2, 8), *one = rg_randn(3, 8);
     REFUSED("query should be unbatched 2D or batched 3D tensor but received 1-D query tensor", rg_zeros(8), q, q, .need_weights = true);
     REFUSED("For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and 3-D", q, one, q, .need_weights = true);
     REFUSED("For unbatched (2-D) `query`, expected `key_padding_mask` to be `None` or 1-D but found 2-D tensor instead", one, one, one,
             .key_padding_mask = rg_zeros(1, 3));
     REFUSED("expected `attn_mask` to be `None`, 2-D or 3-D but found 4-D", q, q, q, .attn_mask = rg_zeros(1, 1, 3, 3));
-    REFUSED("The shape of the 3D attn_mask is torch.Size([1, 3, 4]), but should be (2, 3, 3).", one, one, one, .attn_mask = rg_zeros(1, 3, 4));
+    REFUSED("Expected `attn_mask` shape to be (2, 3, 3) but got torch.Size([1, 3, 4])", one, one, one, .attn_mask = rg_zeros(1, 3, 4));
+    ck_fails(rg_multihead_attention_forward(with_zero, q, q, q, .key_padding_mask = rg_zeros(2, 4)).output, RG_RUNTIME_ERROR,
+             "Expected key_padded_mask.shape[1] to be 4, but got 5");
     REFUSED("The shape of the 2D attn_mask is torch.Size([3, 4]), but should be (3, 3).", q, q, q, .attn_mask = rg_zeros(3, 4));
     REFUSED("The shape of the 3D attn_mask is torch.Size([2, 3, 4]), but should be (4, 3, 3).", q, q, q, .attn_mask = rg_zeros(2, 3, 4));
     REFUSED("Expected key_padded_mask.shape[0] to be 2, but got 3", q, q, q, .key_padding_mask = rg_zeros(3, 3));
@@ -203,8 +206,8 @@ START_TEST(test_bad_arguments) {
     REFUSED("mat1 and mat2 shapes cannot be multiplied (8x7 and 8x8)", q, rg_zeros(4, 2, 7), rg_zeros(4, 2, 7), .need_weights = true);
     rg_multihead_attention *same = m;
     m = other;
-    REFUSED("key shape torch.Size([4, 2, 5]) does not match value shape torch.Size([3, 2, 6])", q, rg_zeros(4, 2, 5), rg_zeros(3, 2, 6),
-            .need_weights = true);
+    REFUSED("key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([3, 2])", q, rg_zeros(4, 2, 5),
+            rg_zeros(3, 2, 6), .need_weights = true);
     m = same;
     rg_error_clear();
     ck_assert(!rg_multihead_attention_forward(NULL, q, q, q).output && !rg_multihead_attention_forward(m, q, NULL, q).output
@@ -212,6 +215,7 @@ START_TEST(test_bad_arguments) {
               && !rg_positions_forward(NULL, q, 0));
     ck_assert(!rg_multihead_attention_forward(m, RG_NONE, q, q).output && !rg_call(m, RG_NONE));
     rg_module_free(m);
+    rg_module_free(with_zero);
     rg_module_free(other);
 
     ck_fails(rg_nn_multihead_attention(8, 3), RG_RUNTIME_ERROR, "embed_dim must be divisible by num_heads");

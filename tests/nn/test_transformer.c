@@ -84,6 +84,8 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_call(m, rg_zeros(3)), RG_RUNTIME_ERROR, "query should be unbatched 2D or batched 3D tensor but received 1-D");
     ck_fails(rg_transformer_encoder_layer_forward(m, rg_zeros(3, 4), .src_mask = rg_zeros(2, 2)), RG_RUNTIME_ERROR, "2D attn_mask");
     ck_assert(!rg_transformer_encoder_layer_forward(NULL, rg_zeros(3, 4)) && !rg_call(m, RG_NONE) && !rg_call(m, (rg_tensor *)NULL));
+    ck_fails(rg_transformer_block_forward(m, rg_zeros(3, 4), .src_mask = rg_long(rg_zeros(3, 3))), RG_RUNTIME_ERROR, "types of src_mask are");
+    ck_fails(rg_nn_transformer_block(4, 2, .activation = NULL), RG_TYPE_ERROR, "expected a function as activation but got NULL");
     ck_fails(rg_nn_transformer_encoder_layer(4, 3), RG_RUNTIME_ERROR, "embed_dim must be divisible by num_heads");
     ck_fails(rg_nn_transformer_encoder_layer(4, 2, .dropout = 2), RG_VALUE_ERROR, "dropout probability has to be between 0 and 1, but got 2.0");
     ck_fails(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = -1), RG_RUNTIME_ERROR, "negative dimension -1");
