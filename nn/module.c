@@ -16,7 +16,7 @@ typedef struct {
 } entry;
 #define EACH_ENTRY(e, m) entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; e < e##_end; e++
 
-typedef struct module_hook { bool before; rg_forward_hook *function; void *context; } module_hook;     /* NULL: removed */
+typedef struct module_hook { int id; bool before; rg_forward_hook *function; void *context; } module_hook; /* NULL: removed */
 
 typedef struct rg_registry {            /* behind the module's struct */
     size_t       bytes;                 /* of both */
@@ -24,8 +24,9 @@ typedef struct rg_registry {            /* behind the module's struct */
     rg_module   *parent;                /* the first of them, while it lives */
     entry       *entries;
     size_t       n, room;
-    module_hook *hooks;                 /* a hook's id is its place */
+    module_hook *hooks;
     size_t       n_hooks, hook_room;
+    int          last_hook;             /* its id: none comes twice */
 } rg_registry;
 
 /* ---- making ---------------------------------------------------------------------- */
@@ -113,6 +114,20 @@ static bool leads_to(rg_module *from, const rg_module *to) {
     return false;
 }
 
+/* Parameters whose name is still their path below the child have that of the child before it: "attn.w_query". */
+static bool name_below(rg_module *child, const char *name) {
+    RG_SCOPE();
+    rg_named_list l = rg_named_parameters(child);
+    bool ok = l.n >= 0;
+    for (int i = 0; i < l.n && ok; i++) {
+        rg_text path = { 0 };
+        rg_text_add(&path, "%s.%s", name, l.v[i].name);
+        const char *text = rg_text_own(&path);
+        ok = text && (strcmp(rg_name(l.v[i].tensor), l.v[i].name) || rg_set_name(l.v[i].tensor, text));
+    }
+    return ok;
+}
+
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
     bool circle = m && child && leads_to(child, m);
@@ -122,7 +137,7 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
         return false;
     }
     if (!child->registry->parents++) child->registry->parent = m;
-    return true;
+    return !(m->failed |= !name_below(child, name));
 }
 
 bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
@@ -172,7 +187,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 
 /* The list in memory that the scope owns. */
 static rg_named_list gather(void *m, walker w) {
-    rg_named *own = m && wander(&w, m, NULL) ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
+    rg_named *own = rg_given(m, "module", "a module") && wander(&w, m, NULL) ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
     if (own && w.n) memcpy(own, w.found, w.n * sizeof *own);
     rg_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
     return (rg_named_list){ own ? (int)w.n : -1, own };
@@ -228,7 +243,7 @@ static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **it) {
 }
 
 rg_tensor *rg_call_list(rg_module *m, rg_list in) {
-    if (!m) return rg_error_code() ? NULL : rg_fail(RG_TYPE_ERROR, "call", "expected a module but got NULL");
+    if (!rg_given(m, "call", "a module")) return NULL;
     for (int i = 0; i < in.n; i++)
         if (in.v[i] != RG_NONE && !rg_check(in.v[i], m->cls->name)) return NULL;
     RG_SCOPE();
@@ -253,20 +268,23 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
 }
 
 static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *context) {
-    rg_registry *r = m ? m->registry : NULL;
-    if (!r || !hook || !rg_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks)) return -1;
-    r->hooks[r->n_hooks] = (module_hook){ before, hook, context };
-    return (int)r->n_hooks++;
+    if (!rg_given(m, "register_hook", "a module") || !rg_given(hook, "register_hook", "a function")) return -1;
+    rg_registry *r = m->registry;
+    if (!rg_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks)) return -1;
+    r->hooks[r->n_hooks++] = (module_hook){ ++r->last_hook, before, hook, context };
+    return r->last_hook;
 }
 
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, false, hook, context); }
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, true, hook, context); }
 
 bool rg_remove_forward_hook(rg_module *m, int id) {
-    rg_registry *r = m ? m->registry : NULL;
-    RG_REFUSE_AS(RG_VALUE_ERROR, !r || id < 0 || (size_t)id >= r->n_hooks || !r->hooks[id].function, "remove_forward_hook",
-                 "the module has no hook %d", id);
-    r->hooks[id].function = NULL;
+    if (!rg_given(m, "remove_forward_hook", "a module")) return false;
+    rg_registry *r = m->registry;
+    size_t i = 0;
+    while (i < r->n_hooks && (r->hooks[i].id != id || !r->hooks[i].function)) i++;
+    RG_REFUSE_AS(RG_VALUE_ERROR, i == r->n_hooks, "remove_forward_hook", "the module has no hook %d", id);
+    r->hooks[i].function = NULL;
     while (r->n_hooks && !r->hooks[r->n_hooks - 1].function) r->n_hooks--;
     return true;
 }
@@ -366,7 +384,9 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     RG_NO_GRAD();
     rg_named_list own = rg_state_dict(m);
     rg_text c = { 0 };
-    if (own.n < 0 || dict.n < 0) return false;
+    if (own.n < 0 || !rg_given(dict.n < 0 ? NULL : m, "load_state_dict", "a state_dict")) return false;
+    for (int i = 0; i < dict.n; i++)
+        if (!rg_given(dict.v[i].name, "load_state_dict", "a name") || !rg_check(dict.v[i].tensor, "load_state_dict")) return false;
     if (strict) complain_of_keys(&c, m, own, dict);
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = named(dict, own.v[i].name);
@@ -424,7 +444,7 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
 
 const char *rg_module_repr(void *m) {
     rg_text r = { 0 };
-    if (!m) return NULL;
+    if (!rg_given(m, "repr", "a module")) return NULL;
     repr_module(&r, m, 0);
     return rg_text_own(&r);
 }

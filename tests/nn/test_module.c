@@ -59,7 +59,7 @@ START_TEST(test_names_and_repr) {
     ck_assert_str_eq(rg_module_repr(m), golden_text("everything.repr"));
     ck_assert_int_eq(rg_num_parameters(m), 2 + 9 + 8 + 3);
     ck_assert(rg_parameters(m).n == 6 && rg_parameters(m).v[1] == m->tied->weight);
-    ck_assert_str_eq(rg_name(m->fc->weight), "weight");
+    ck_assert_str_eq(rg_name(m->fc->weight), "fc.weight");
     rg_module *layers = (rg_module *)rg_nn_module_list(rg_nn_relu(), rg_nn_relu(), rg_nn_sequential(rg_nn_tanh()),
                                                        rg_nn_sequential(rg_nn_tanh()), rg_nn_linear(2, 2), rg_nn_relu());
     rg_sequential *all = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_sequential(), rg_nn_module_list(), layers,
@@ -204,8 +204,9 @@ START_TEST(test_hooks) {
     ck_assert_str_eq(told, "before b after a after once after c ");
     *told = 0;
     ck_assert(rg_remove_forward_hook(m, c) && rg_remove_forward_hook(m, a));
+    ck_fails(rg_remove_forward_hook(m, c), RG_VALUE_ERROR, "no hook");
     int d = rg_register_forward_hook(m, twice, NULL), e = rg_register_forward_pre_hook(m, twice, NULL);
-    ck_assert(rg_item(rg_call(m, rg_scalar(3))) == 12);
+    ck_assert(d > c && rg_item(rg_call(m, rg_scalar(3))) == 12);
     ck_assert_str_eq(told, "before b ");
     ck_fails(rg_remove_forward_hook(m, e + 1), RG_VALUE_ERROR, "no hook");
     ck_fails(rg_remove_forward_hook(m, -1), RG_VALUE_ERROR, "no hook");
