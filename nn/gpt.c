@@ -49,7 +49,7 @@ static rg_tensor *gpt_block_forward(rg_module *m, rg_tensor *x) { return gpt_blo
 
 /* The logits after each of idx, or only after the last. */
 static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position, bool last) {
-    if (!self || !rg_check(idx, "gpt")) return NULL;
+    if (!rg_given(self, "gpt", "a module") || !rg_check(idx, "gpt")) return NULL;
     const struct rg_gpt_transformer *g = self->transformer;
     RG_REFUSE(idx->ndim != 2 || idx->size[1] == 0, "gpt", "expected idx of (batch, length), but got %s", rg_repr_shape(idx));
     int64_t t = idx->size[1];
@@ -77,7 +77,7 @@ static rg_tensor *gpt_loss(rg_module *m, rg_tensor *idx, rg_tensor *targets) { r
 /* ---- generation --------------------------------------------------------------------------- */
 
 rg_tensor *rg_gpt_cache(rg_gpt *self, int64_t batch) {
-    if (!self) return NULL;
+    if (!rg_given(self, "gpt_cache", "a module")) return NULL;
     const rg_gpt_options *o = &self->config;
     return rg_zeros_dims(RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head), self->lm_head->weight->dtype);
 }
@@ -90,9 +90,9 @@ rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t
 }
 
 rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens, rg_generate_options o) {
-    if (!self || !rg_check(idx, "generate")) return NULL;
+    if (!rg_given(self, "generate", "a module") || !rg_check(idx, "generate")) return NULL;
     RG_REFUSE(idx->ndim != 2 || idx->dtype != RG_INT64 || max_new_tokens < 0 || o.top_k < 0, "generate", "expected idx of (batch, "
-              "length), and how many tokens, but got %s and %lld", rg_repr_shape(idx), (long long)max_new_tokens);
+              "length), max_new_tokens and top_k, but got %s, %lld and %lld", rg_repr_shape(idx), (long long)max_new_tokens, (long long)o.top_k);
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t length = idx->size[1], block = self->config.block_size, k = RG_MIN(o.top_k, self->config.vocab_size), read = 0;

@@ -50,7 +50,6 @@ struct rg_optim {
     rg_schedule     *schedules;
 };
 
-
 struct rg_schedule {
     rg_schedule        *next;
     rg_optim           *optim;
@@ -153,7 +152,7 @@ _Pragma("GCC diagnostic pop")
 /* ---- making ------------------------------------------------------------------------------------------- */
 
 bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
-    if (!o) return false;
+    if (!rg_given(o, "add_group", "an optimizer")) return false;
     optim_group group = { { options }, list.n };
     const char *name = o->row->name;
     for (int i = 0; i < OPTIM_initial_lr; i++) {
@@ -226,9 +225,10 @@ int rg_optim_n_groups(rg_optim *o) { return o ? (int)o->n_groups : -1; }
 rg_param_group *rg_optim_group(rg_optim *o, int i) { return o && i >= 0 && (size_t)i < o->n_groups ? &o->groups[i].o : NULL; }
 
 bool rg_optim_zero_grad(rg_optim *o) {
-    for (size_t i = 0; o && i < o->n_slots; i++)
+    if (!rg_given(o, "zero_grad", "an optimizer")) return false;
+    for (size_t i = 0; i < o->n_slots; i++)
         if (!rg_set_grad(o->slots[i].p, RG_NONE)) return false;
-    return o;
+    return true;
 }
 
 /* ---- a step: all that can fail comes first ------------------------------------------------------------ */
@@ -295,7 +295,7 @@ static bool optim_again(rg_replay *r, void *context) {
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
-    if (!o) return false;
+    if (!rg_given(o, "step", "an optimizer")) return false;
     rg_optim **noted = rg_this.recording ? rg_note(optim_again, NULL, sizeof o) : NULL;
     if (noted) *noted = o;
     RG_SCOPE();
@@ -460,7 +460,7 @@ static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) 
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
     RG_SCOPE();
     if ((unsigned)kind >= RG_COUNT(schedule_rows)) return rg_fail(RG_VALUE_ERROR, "optim", "there is no schedule %d", kind);
-    if (!o || !schedule_valid(o, kind, &q)) return NULL;
+    if (!rg_given(o, "schedule", "an optimizer") || !schedule_valid(o, kind, &q)) return NULL;
     rg_schedule *s = rg_alloc(sizeof *s, RG_MEM_OTHER), **end = &o->schedules;
     if (!s) return NULL;
     *s = (rg_schedule){ .optim = o, .kind = kind, .o = q, .state[BEST] = q.mode_max ? -INFINITY : INFINITY };
@@ -484,13 +484,15 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 }
 
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total, double start_factor, double eta_min) {
+    RG_REFUSE_AS(RG_VALUE_ERROR, warmup < 0 || warmup >= total, "warmup_cosine_lr", "expected fewer steps of warmup than in total, but "
+                 "got %lld of %lld", (long long)warmup, (long long)total);
     rg_schedule *up = rg_optim_linear_lr(o, .start_factor = start_factor, .total_iters = warmup);
     rg_schedule *down = up ? rg_optim_cosine_annealing_lr(o, .T_max = total - warmup, .eta_min = eta_min) : NULL;
     return down ? rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup)) : NULL;
 }
 
 bool rg_schedule_step(rg_schedule *s) {
-    if (!s) return false;
+    if (!rg_given(s, "schedule", "a schedule")) return false;
     double t = s->state[LAST_EPOCH] + 1;
     if (schedule_rows[s->kind].next) return schedule_set(s, t, schedule_rows[s->kind].next);
     if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
@@ -501,14 +503,14 @@ bool rg_schedule_step(rg_schedule *s) {
 }
 
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
-    if (!s) return false;
+    if (!rg_given(s, "schedule", "a schedule")) return false;
     schedule_rate *rate = schedule_rows[s->kind].closed;
     if (rate) return schedule_set(s, (double)epoch, rate);
     return rg_fail(RG_NOT_IMPLEMENTED, schedule_rows[s->kind].name, "has no closed form");
 }
 
 bool rg_schedule_step_metric(rg_schedule *s, double metric) {
-    if (!s) return false;
+    if (!rg_given(s, "schedule", "a schedule")) return false;
     if (s->kind != RG_REDUCE_LR_ON_PLATEAU) return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
     double sign = s->o.mode_max ? -1 : 1, best = s->state[BEST];
     double bar = s->o.threshold_abs ? best - sign * s->o.threshold : best * (1 - sign * s->o.threshold);
@@ -569,7 +571,7 @@ static bool optim_has(const optim_entry *e) {
 
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     optim_entry *e;
-    int n = o ? optim_entries(o, &e) : -1, kept = 0;
+    int n = rg_given(o, "state_dict", "an optimizer") ? optim_entries(o, &e) : -1, kept = 0;
     rg_named *v = n < 0 ? NULL : (rg_named *)rg_own_string((size_t)n * sizeof *v);
     for (int i = 0; i < n && v; i++) {
         if (!optim_has(&e[i])) continue;
@@ -585,13 +587,13 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     const char *op = "load_state_dict";
     optim_entry *list, *e;
-    int n = o && dict.n >= 0 ? optim_entries(o, &list) : -1, groups = 0;
+    int n = rg_given(dict.n < 0 ? NULL : o, op, "an optimizer and its state") ? optim_entries(o, &list) : -1, groups = 0;
     if (n < 0) return false;
     for (int i = 0; i < dict.n; i++) groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
     if (groups != (int)o->n_groups) return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
     for (size_t k = 0; k < o->n_slots; k++) o->slots[k].n = 0;         /* of states that are read */
     for (const rg_named *d = dict.v; d < dict.v + dict.n; d++) {
-        if (!d->name || !rg_check(d->tensor, op)) return false;
+        if (!rg_given(d->name, op, "a name") || !rg_check(d->tensor, op)) return false;
         for (e = list; e < list + n && strcmp(e->name, d->name); e++) { }
         if (e == list + n) return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", d->name);
         if (e->tensor ? !rg_same_shape(d->tensor, e->slot->p) : d->tensor->numel != 1)

@@ -7,7 +7,7 @@
 #include <math.h>
 
 rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
-    if (!self || !rg_check(x, "positions")) return NULL;
+    if (!rg_given(self, "positions", "a module") || !rg_check(x, "positions")) return NULL;
     RG_REFUSE(x->ndim < 2, "positions", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
     int64_t length = x->size[x->ndim - 2], half = x->size[x->ndim - 1] / 2;
     RG_SCOPE();

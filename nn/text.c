@@ -69,7 +69,7 @@ static void build_vocabulary(rg_vocabulary *v, const char *text, rg_vocabulary_o
 
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o) {
     RG_SCOPE();
-    char *token = text ? rg_own_string(strlen(text) + 1) : NULL;
+    char *token = rg_given(text, "vocabulary", "a text") ? rg_own_string(strlen(text) + 1) : NULL;
     rg_vocabulary *v = token ? rg_alloc(sizeof *v, RG_MEM_OTHER) : NULL;
     if (!v) return NULL;
     *v = (rg_vocabulary){ .n = -1, .characters = o.characters };
@@ -92,7 +92,7 @@ void rg_vocabulary_free(rg_vocabulary *v) {
 
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     ptrdiff_t at = -1;
-    if (!v || !token) return -1;
+    if (!rg_given(v, "vocabulary", "a vocabulary") || !rg_given(token, "vocabulary", "a token")) return -1;
     stbds_hmget_key_ts(v->index, sizeof *v->index, (char *)token, sizeof v->index->key, &at, STBDS_HM_STRING);
     if (at < 0 && v->unknown < 0)
         rg_fail(RG_INDEX_ERROR, "vocabulary", "KeyError: '%s' is none of the %lld tokens", token, (long long)v->n);
@@ -101,7 +101,8 @@ int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
 
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
     RG_SCOPE();
-    char *token = v && text ? rg_own_string(strlen(text) + 1) : NULL;
+    bool given = rg_given(v, "encode", "a vocabulary") && rg_given(text, "encode", "a text");
+    char *token = given ? rg_own_string(strlen(text) + 1) : NULL;
     rg_tensor *t = token ? rg_empty_dims(RG_DIMS((int64_t)strlen(text)), RG_INT64) : NULL;
     int64_t n = 0;
     while (t && next_token(v, &text, token))
@@ -110,7 +111,7 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
 }
 
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
-    rg_tensor *dense = v && rg_check(indices, "decode") ? rg_contiguous_copy(indices, RG_INT64) : NULL;
+    rg_tensor *dense = rg_given(v, "decode", "a vocabulary") && rg_check(indices, "decode") ? rg_contiguous_copy(indices, RG_INT64) : NULL;
     rg_text text = { .failed = !dense };
     rg_text_add(&text, "%s", "");
     for (int64_t i = 0; !text.failed && i < dense->numel; i++) {

@@ -288,7 +288,9 @@ START_TEST(test_errors) {
     rg_optim_free(o);
     o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_expand(rg_detach(w), 3, 2), true)));
     ck_ok(o);
-    ck_assert(!rg_optim_step(NULL) && !rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l) && !rg_optim_group(NULL, 0));
+    ck_fails(rg_optim_step(NULL), RG_TYPE_ERROR, "step: expected an optimizer but got NULL");
+    ck_assert(!rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l) && !rg_optim_group(NULL, 0));
+    rg_error_clear();
     rg_optim_free(o);
     rg_optim_free(NULL);
     rg_tensor *wide = rg_requires_grad_(rg_expand(rg_ones(1), 3), true);

@@ -77,13 +77,17 @@ START_TEST(test_errors) {
     INVALID(rg_optim_sequential_lr(o, .schedules = { twice }), "neither ReduceLROnPlateau nor SequentialLR");
     INVALID(rg_optim_schedule(o, (rg_schedule_kind)77, RG_SCHEDULE_()), "there is no schedule 77");
     INVALID(rg_optim_with((rg_optim_kind)77, RG_LIST(rg_zeros(1)), RG_PARAM_GROUP_()), "there is no optimizer 77");
-    INVALID(rg_optim_warmup_cosine_lr(o, 10, 10, 0.1, 0), "Expected positive integer T_max, but got 0");
+    rg_optim_group(o, 0)->lr = 0.5;
+    INVALID(rg_optim_warmup_cosine_lr(o, 10, 10, 0.1, 0), "expected fewer steps of warmup than in total, but got 10 of 10");
+    ck_assert(rg_optim_group(o, 0)->lr == 0.5);         /* untouched */
     ck_assert_ptr_null(rg_optim_step_lr(NULL, .step_size = 3));
     ck_assert_ptr_null(rg_optim_warmup_cosine_lr(NULL, 1, 2, 0.1, 0));
     ck_fails(rg_schedule_step(plateau), RG_TYPE_ERROR, "step() missing 1 required positional argument: 'metrics'");
     ck_fails(rg_schedule_step_metric(exponential, 1), RG_TYPE_ERROR, "step() takes no metric");
     ck_fails(rg_schedule_step_to(plateau, 1), RG_NOT_IMPLEMENTED, "has no closed form");
-    ck_assert(!rg_schedule_step(NULL) && !rg_schedule_step_metric(NULL, 1) && !rg_schedule_step_to(NULL, 1));
+    ck_fails(rg_schedule_step(NULL), RG_TYPE_ERROR, "expected a schedule but got NULL");
+    ck_assert(!rg_schedule_step_metric(NULL, 1) && !rg_schedule_step_to(NULL, 1));
+    rg_error_clear();
     ck_ok(rg_schedule_step_metric(plateau, NAN));
     rg_schedule *cycle = rg_optim_one_cycle_lr(ada, .max_lr = lr, .total_steps = 1, .cycle_momentum = false);
     ck_ok(rg_schedule_step(cycle));
