@@ -41,13 +41,19 @@ K_ROUNDING(double, 0x1p52)
         K_INDEPENDENT for (int64_t i = 0; i < n; i++) { operands to = (R)(expression); } \
     }
 
-/* result = the sum of values at i = 0 .. n - 1, in lanes, folded by halves: they vectorise, and lose less than one running sum. */
+/* result = the sum of values at i = 0 .. n - 1, in lanes, folded by halves: they vectorise, and lose less than one running sum.
+ * (As an array from the start, the lanes would be written and read back for every few values.) */
 enum { K_LANES = 16 };
 #define K_SUM_OF(result, n, value) do {                                                         \
-        __typeof__(result) lane_[K_LANES] = { 0 };                                              \
+        __typeof__(result) __attribute__((vector_size(K_LANES * sizeof(result)))) sum_ = { 0 }, more_; \
+        __typeof__(result) lane_[K_LANES];                                                      \
         int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
-        for (int64_t j = 0; j < whole_; j += K_LANES)                                           \
-            for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] += value; }         \
+        for (int64_t j = 0; j < whole_; j += K_LANES) {                                         \
+            for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = value; }          \
+            memcpy(&more_, lane_, sizeof more_);                                                \
+            sum_ += more_;                                                                      \
+        }                                                                                       \
+        memcpy(lane_, &sum_, sizeof sum_);                                                      \
         for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] += value;                      \
         for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
             for (int l = 0; l < half_; l++) lane_[l] += lane_[l + half_];                       \

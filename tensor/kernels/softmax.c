@@ -71,6 +71,16 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             else K_SET(softmax_side_##T)(c, R, y, x);                                        \
         }                                                                                       \
     }                                                                                           \
+    static void K_SET(softmax_backward_row_##T)(int64_t n, bool log, T *restrict gx, const T *restrict g, const T *restrict y) { \
+        T total;                                                                                \
+        if (log) {                                                                              \
+            K_SUM_OF(total, n, g[i]);                                                           \
+            for (int64_t i = 0; i < n; i++) gx[i] = g[i] - EXP(y[i]) * total;                   \
+        } else {                                                                                \
+            K_SUM_OF(total, n, g[i] * y[i]);                                                    \
+            for (int64_t i = 0; i < n; i++) gx[i] = y[i] * (g[i] - total);                      \
+        }                                                                                       \
+    }                                                                                           \
     /* softmax: y (g - sum(g y)); log_softmax: g - e^y sum(g) */                                \
     static void K_SET(softmax_backward_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
@@ -82,9 +92,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             const T *restrict g = (const T *)(p[1] + first * s[1]), *restrict y = (const T *)(p[2] + first * s[2]); \
             R = side ? RG_MIN(rows - first, SOFTMAX_SIDE) : 1;                                  \
             if (packed) {                                                                       \
-                K_SUM_OF(total[0], c->n, g[i] * (log ? 1 : y[i]));                     \
-                if (log) for (int64_t i = 0; i < c->n; i++) gx[i] = g[i] - EXP(y[i]) * total[0]; \
-                else for (int64_t i = 0; i < c->n; i++) gx[i] = y[i] * (g[i] - total[0]);       \
+                K_SET(softmax_backward_row_##T)(c->n, log, gx, g, y);                           \
                 continue;                                                                       \
             }                                                                                   \
             SOFTMAX_EACH total[r] += g[i * c->g_step + r] * (log ? 1 : y[i * c->x_step + r]);   \
