@@ -220,7 +220,7 @@ static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *times = &RG_ATTR(s, repeat)->times;
     rg_dims shape = rg_input_dims(s, 0);
     int64_t before = 1, after = g->numel;
-    if (g->numel == 0) return RG_NONE;
+    if (g->numel == 0) return rg_zeros_dims(shape, (rg_dtype)g->dtype);
     for (int d = 0; d < times->n && g; d++) {
         int64_t size = d < times->n - shape.n ? 1 : shape.v[d - (times->n - shape.n)];
         after /= size * times->v[d];
@@ -466,7 +466,7 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rg_input_dims(s, 0), back = a->padding;
     for (int i = 0; i < back.n; i++) back.v[i] = -back.v[i];
     if (a->mode == RG_CONSTANT) return rg_pad_with(g, back, RG_CONSTANT, 0);
-    if (g->numel == 0) return RG_NONE;
+    if (g->numel == 0) return rg_zeros_dims(shape, (rg_dtype)g->dtype);
     for (int d = shape.n - 1; d >= shape.n - back.n / 2 && g; d--) {
         rg_dims part = rg_shape(g);
         part.v[d] = shape.v[d];

@@ -101,6 +101,15 @@ START_TEST(test_unused_inputs) {
 }
 END_TEST
 
+/* Its gradient is zero, and is there, as PyTorch's is. */
+START_TEST(test_a_result_without_elements) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true), *y = rg_requires_grad_(rg_ones(2, 3), true);
+    ck_ok(rg_backward(rg_sum(rg_repeat(x, 1, 0))));
+    ck_ok(rg_backward(rg_sum(rg_pad_with(y, RG_DIMS(-3, 0), RG_CIRCULAR, 0))));
+    ck_assert(rg_equal(rg_grad_of(x), rg_zeros(2, 3)) && rg_equal(rg_grad_of(y), rg_zeros(2, 3)));
+}
+END_TEST
+
 START_TEST(test_a_graph_is_freed_as_it_goes) {
     rg_tensor *x = leaf(2), *y = rg_mul(x, x);
     ck_ok(rg_backward(y, .retain_graph = true));
@@ -415,7 +424,7 @@ END_TEST
 
 RG_TESTS(engine, test_accumulates_and_zeroes, test_one_value_used_many_times, test_paths_of_different_lengths,
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
-         test_unused_inputs, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies, test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
+         test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies, test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
          test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
          test_a_chain_of_a_million, test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
          test_a_mutated_saved_value_is_named, test_a_stale_view_is_refused, test_threads_share_parameters)
