@@ -8,7 +8,10 @@
 #include <math.h>
 
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b) { RG_NO_GRAD(); return rg_uniform_(t, a, b); }
-rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std) { RG_NO_GRAD(); return rg_normal_(t, mean, std); }
+rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std) {
+    RG_NO_GRAD();
+    return rg_normal_(t, mean, std);
+}
 rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, double a, double b) {
     RG_NO_GRAD();
     return rg_trunc_normal_(t, mean, std, a, b);
@@ -20,7 +23,8 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) { return rg_nn_init_constant_(t, 0); 
 /* Fans: of a weight (out, in, ...), how many elements an output sums, and an input reaches. */
 static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
     if (!rg_check(t, op)) return false;
-    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, op, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, op,
+                 "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     *in = *out = 1;
     for (int d = 1; d < t->ndim; d++) *in *= (double)t->size[d];
     for (int d = 0; d < t->ndim; d++) *out *= d == 1 ? 1 : (double)t->size[d];
@@ -29,8 +33,9 @@ static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
 
 double rg_nn_init_calculate_gain(const char *nonlinearity, double param) {
     static const struct { const char *name; double gain; } known[] = {
-        { "linear", 1 }, { "conv1d", 1 }, { "conv2d", 1 }, { "conv3d", 1 }, { "conv_transpose1d", 1 }, { "conv_transpose2d", 1 },
-        { "conv_transpose3d", 1 }, { "sigmoid", 1 }, { "tanh", 5.0 / 3 }, { "relu", M_SQRT2 }, { "selu", 3.0 / 4 },
+        { "linear", 1 }, { "conv1d", 1 }, { "conv2d", 1 }, { "conv3d", 1 }, { "conv_transpose1d", 1 },
+        { "conv_transpose2d", 1 }, { "conv_transpose3d", 1 }, { "sigmoid", 1 }, { "tanh", 5.0 / 3 },
+        { "relu", M_SQRT2 }, { "selu", 3.0 / 4 },
     };
     if (!nonlinearity) nonlinearity = "None";
     if (strcmp(nonlinearity, "leaky_relu") == 0) return sqrt(2 / (1 + param * param));
@@ -55,27 +60,37 @@ static rg_tensor *init_kaiming(const char *op, rg_tensor *t, bool uniform, rg_ka
     bool fan_out = !strcmp(mode, "fan_out");
     if (!rg_check(t, op)) return NULL;
     if (t->numel == 0) return t;                        /* there is nothing to do */
-    RG_REFUSE_AS(RG_VALUE_ERROR, !fan_out && strcmp(mode, "fan_in"), op, "Mode %s not supported, please use one of ['fan_in', 'fan_out']", mode);
+    RG_REFUSE_AS(RG_VALUE_ERROR, !fan_out && strcmp(mode, "fan_in"), op,
+                 "Mode %s not supported, please use one of ['fan_in', 'fan_out']", mode);
     if (!init_fans(op, t, &in, &out) || isnan(gain = rg_nn_init_calculate_gain(o.nonlinearity, o.a))) return NULL;
     return init_spread(t, uniform, gain / sqrt(fan_out ? out : in));
 }
 
-rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain) { return init_xavier("xavier_uniform_", t, true, gain); }
-rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) { return init_xavier("xavier_normal_", t, false, gain); }
-rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o) { return init_kaiming("kaiming_uniform_", t, true, o); }
-rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) { return init_kaiming("kaiming_normal_", t, false, o); }
+rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain) {
+    return init_xavier("xavier_uniform_", t, true, gain);
+}
+rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) {
+    return init_xavier("xavier_normal_", t, false, gain);
+}
+rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o) {
+    return init_kaiming("kaiming_uniform_", t, true, o);
+}
+rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
+    return init_kaiming("kaiming_normal_", t, false, o);
+}
 
 /* torch: Q of a normal matrix, the signs such that R's diagonal is positive. That Q is what
  * Gram and Schmidt make of it, here in float64, and twice, against rounding. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     if (!rg_check(t, "orthogonal_")) return NULL;
-    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, "orthogonal_", "Only tensors with 2 or more dimensions are supported");
+    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, "orthogonal_",
+                 "Only tensors with 2 or more dimensions are supported");
     if (t->numel == 0) return t;
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t rows = t->size[0], cols = t->numel / rows;
     rg_tensor *drawn = rg_normal_(rg_empty_dims(RG_DIMS(rows, cols), t->dtype), 0, 1);
-    rg_tensor *q = rg_contiguous(rg_double(rows < cols ? drawn : rg_T(drawn)));        /* its rows become orthonormal */
+    rg_tensor *q = rg_contiguous(rg_double(rows < cols ? drawn : rg_T(drawn))); /* its rows become orthonormal */
     RG_FOR (int64_t i = 0; i < RG_MIN(rows, cols); i++) {
         rg_tensor *v = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);
         for (int twice = 0; twice < 2; twice++) rg_sub_(v, rg_matmul(rg_matmul(before, v), before));

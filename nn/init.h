@@ -32,7 +32,7 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) RG_KEYWORDS(rg_kaiming_options, (.mode = "fan_in", .nonlinearity = "leaky_relu"), __VA_ARGS__)
 #define rg_nn_init_kaiming_uniform_(t, ...) rg_nn_init_kaiming_uniform_with_(t, RG_KAIMING_(__VA_ARGS__))
 #define rg_nn_init_kaiming_normal_(t, ...)  rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
-double rg_nn_init_calculate_gain(const char *nonlinearity, double param);   /* NaN: failed; param: leaky_relu's slope */
+double rg_nn_init_calculate_gain(const char *nonlinearity, double param);   /* param: leaky_relu's slope; NaN: failed */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -29,7 +29,8 @@ const rg_module_class rg_out_proj_class = {             /* what torch calls the 
 /* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
 rg_linear_module *rg_nn_linear_with(int64_t in, int64_t out, rg_linear_options o) {
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-    rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class, .in_features = in, .out_features = out);
+    rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class, .in_features = in,
+                                       .out_features = out);
     RG_PARAMETER(self, weight, rg_nn_init_kaiming_uniform_(rg_empty(out, in), .a = sqrt(5)));
     RG_PARAMETER(self, bias, o.bias ? rg_nn_init_uniform_(rg_empty(out), -bound, bound) : RG_NONE);
     return RG_READY(self);

@@ -16,7 +16,12 @@ typedef struct {
 } entry;
 #define EACH_ENTRY(e, m) entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; e < e##_end; e++
 
-typedef struct module_hook { int id; bool before; rg_forward_hook *function; void *context; } module_hook; /* NULL: removed */
+typedef struct module_hook {
+    int              id;
+    bool             before;
+    rg_forward_hook *function;          /* NULL: removed */
+    void            *context;
+} module_hook;
 
 typedef struct rg_registry {            /* behind the module's struct */
     size_t       bytes;                 /* of both */
@@ -71,7 +76,8 @@ static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
     RG_REFUSE_AS(RG_VALUE_ERROR, !*name, cls, "%s name can't be empty string \"\"", what);
     RG_REFUSE_AS(RG_VALUE_ERROR, strchr(name, '.'), cls, "%s name can't contain \".\"", what);
     RG_REFUSE_AS(RG_VALUE_ERROR, strlen(name) >= sizeof((entry *)0)->name, cls, "the name '%s' is too long", name);
-    for (EACH_ENTRY(e, m)) RG_REFUSE_AS(RG_VALUE_ERROR, !strcmp(e->name, name), cls, "attribute '%s' already exists", name);
+    for (EACH_ENTRY(e, m))
+        RG_REFUSE_AS(RG_VALUE_ERROR, !strcmp(e->name, name), cls, "attribute '%s' already exists", name);
     return true;
 }
 
@@ -79,7 +85,8 @@ static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
 static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
     if (kind != CHILD && value != RG_NONE) value = rg_keep(value);
     rg_registry *r = m ? m->registry : NULL;
-    bool ok = m && value && may_enter(m, kind, name) && rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
+    bool ok = m && value && may_enter(m, kind, name)
+              && rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
     if (m) m->failed |= !ok;
     if (!ok || m->failed) {
         if (kind != CHILD) rg_drop(value);
@@ -129,7 +136,8 @@ static bool name_below(rg_module *child, const char *name) {
 }
 
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
-    if ((void *)child == (void *)RG_NONE) child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
+    if ((void *)child == (void *)RG_NONE)
+        child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
     bool circle = m && child && leads_to(child, m);
     if (circle) rg_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
     if (!enter(m, CHILD, name, (void **)place, circle ? NULL : child)) {
@@ -187,7 +195,8 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 
 /* The list in memory that the scope owns. */
 static rg_named_list gather(void *m, walker w) {
-    rg_named *own = rg_given(m, "module", "a module") && wander(&w, m, NULL) ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
+    bool ok = rg_given(m, "module", "a module") && wander(&w, m, NULL);
+    rg_named *own = ok ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
     if (own && w.n) memcpy(own, w.found, w.n * sizeof *own);
     rg_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
     return (rg_named_list){ own ? (int)w.n : -1, own };
@@ -195,7 +204,9 @@ static rg_named_list gather(void *m, walker w) {
 
 rg_named_list rg_named_parameters(void *m) { return gather(m, (walker){ .params = true }); }
 rg_named_list rg_named_buffers(void *m) { return gather(m, (walker){ .buffers = true }); }
-rg_named_list rg_state_dict(void *m) { return gather(m, (walker){ .params = true, .buffers = true, .state = true }); }
+rg_named_list rg_state_dict(void *m) {
+    return gather(m, (walker){ .params = true, .buffers = true, .state = true });
+}
 rg_named_modules_list rg_named_modules(void *m) {
     rg_named_list l = gather(m, (walker){ .modules = true });
     return (rg_named_modules_list){ l.n, (const rg_named_module *)(const void *)l.v };
@@ -227,17 +238,20 @@ static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
     if (n == 2 && c->forward2) return c->forward2(m, x[0], x[1]);
     if (n == 3 && c->forward3) return c->forward3(m, x[0], x[1], x[2]);
     int most = c->forward3 ? 3 : c->forward2 ? 2 : c->forward ? 1 : 0;
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !most, c->name, "Module [%s] is missing the required \"forward\" function", c->name);
-    RG_REFUSE_AS(RG_TYPE_ERROR, n > most, c->name, "%s.forward() takes %d positional arguments but %d were given", c->name, most + 1, n + 1);
-    return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() missing %d required positional argument%s", c->name, most - n,
-                   most - n > 1 ? "s" : "");
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !most, c->name, "Module [%s] is missing the required \"forward\" function",
+                 c->name);
+    RG_REFUSE_AS(RG_TYPE_ERROR, n > most, c->name, "%s.forward() takes %d positional arguments but %d were given",
+                 c->name, most + 1, n + 1);
+    return rg_fail(RG_TYPE_ERROR, c->name, "%s.forward() missing %d required positional argument%s", c->name,
+                   most - n, most - n > 1 ? "s" : "");
 }
 
 /* What a hook returns takes the place of *it: the first input, or the result. It may add and remove hooks. */
 static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **it) {
     for (size_t i = 0; i < m->registry->n_hooks && *it; i++) {
         module_hook h = m->registry->hooks[i];
-        rg_tensor *other = h.function && h.before == before ? h.function(m, in, before ? RG_NONE : *it, h.context) : RG_NONE;
+        if (!h.function || h.before != before) continue;
+        rg_tensor *other = h.function(m, in, before ? RG_NONE : *it, h.context);
         if (other != RG_NONE) *it = other;
     }
 }
@@ -275,8 +289,12 @@ static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *cont
     return r->last_hook;
 }
 
-int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, false, hook, context); }
-int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) { return add_hook(m, true, hook, context); }
+int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) {
+    return add_hook(m, false, hook, context);
+}
+int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) {
+    return add_hook(m, true, hook, context);
+}
 
 bool rg_remove_forward_hook(rg_module *m, int id) {
     if (!rg_given(m, "remove_forward_hook", "a module")) return false;
@@ -326,13 +344,16 @@ int64_t rg_num_parameters(void *m) {
 
 bool rg_module_to(void *m, rg_dtype dtype) {
     RG_SCOPE();
-    RG_REFUSE_AS(RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to", "nn.Module.to only accepts floating point "
-                 "or complex dtypes, but got desired dtype=%s", rg_dtype_name(dtype));
+    RG_REFUSE_AS(RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to",
+                 "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=%s",
+                 rg_dtype_name(dtype));
     rg_named_list l = gather(m, (walker){ .params = true, .buffers = true });
     for (int i = 0; i < l.n; i++) {
         rg_tensor *t = l.v[i].tensor, *grad = rg_grad_of(t);
         if (!rg_is_floating_point(t)) continue;
-        if (!rg_set_data(t, rg_to(rg_detach(t), dtype)) || (grad != RG_NONE && !rg_set_grad(t, rg_to(grad, dtype)))) return false;
+        if (!rg_set_data(t, rg_to(rg_detach(t), dtype))
+            || (grad != RG_NONE && !rg_set_grad(t, rg_to(grad, dtype))))
+            return false;
     }
     return l.n >= 0;
 }
@@ -368,12 +389,14 @@ static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_nam
     int missing = 0, unexpected = 0;
     rg_named_list modules = gather(m, (walker){ .modules = true, .state = true });
     for (int i = 0; i <= own.n; i++)
-        if (i == own.n || !named(dict, own.v[i].name)) complain_of_key(c, "Missing", &missing, i < own.n ? own.v[i].name : NULL);
+        if (i == own.n || !named(dict, own.v[i].name))
+            complain_of_key(c, "Missing", &missing, i < own.n ? own.v[i].name : NULL);
     for (int k = 0; k < modules.n; k++)
         for (int i = 0; i < dict.n; i++) {
             const char *key = dict.v[i].name, *at = modules.v[k].name;
             size_t n = reporter(m, key);
-            if (n == strlen(at) && !strncmp(at, key, n) && !named(own, key)) complain_of_key(c, "Unexpected", &unexpected, key);
+            if (n == strlen(at) && !strncmp(at, key, n) && !named(own, key))
+                complain_of_key(c, "Unexpected", &unexpected, key);
         }
     complain_of_key(c, NULL, &unexpected, NULL);
     c->failed |= modules.n < 0;
@@ -386,14 +409,17 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     rg_text c = { 0 };
     if (own.n < 0 || !rg_given(dict.n < 0 ? NULL : m, "load_state_dict", "a state_dict")) return false;
     for (int i = 0; i < dict.n; i++)
-        if (!rg_given(dict.v[i].name, "load_state_dict", "a name") || !rg_check(dict.v[i].tensor, "load_state_dict")) return false;
+        if (!rg_given(dict.v[i].name, "load_state_dict", "a name")
+            || !rg_check(dict.v[i].tensor, "load_state_dict"))
+            return false;
     if (strict) complain_of_keys(&c, m, own, dict);
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = named(dict, own.v[i].name);
         const char *a = from ? rg_repr_shape(from) : "", *b = from ? rg_repr_shape(own.v[i].tensor) : "";
         c.failed |= !a || !b;
-        if (!c.failed && strcmp(a, b)) rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, "
-                                                   "the shape in current model is %s.", own.v[i].name, a, b);
+        if (!c.failed && strcmp(a, b))
+            rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, the shape "
+                        "in current model is %s.", own.v[i].name, a, b);
     }
     if (c.n || c.failed) {
         const char *text = rg_text_own(&c);
@@ -421,7 +447,8 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
     bool merge = !strcmp(m->cls->name, "ModuleList");   /* whose equal neighbours are one line */
     if (m->cls->extra_repr) m->cls->extra_repr(m, extra, sizeof extra);
     for (EACH_ENTRY(e, m)) children += e->kind == CHILD;
-    rg_text_add(r, *extra && children ? "%s(\n%*s%s" : "%s(%*s%s", m->cls->name, *extra && children ? indent + 2 : 0, "", extra);
+    rg_text_add(r, *extra && children ? "%s(\n%*s%s" : "%s(%*s%s", m->cls->name,
+                *extra && children ? indent + 2 : 0, "", extra);
     for (size_t i = 0, last; i < g->n; i = last + 1) {
         rg_text one = { 0 };
         last = i;
@@ -477,8 +504,8 @@ static void *container(const rg_module_class *cls, int n, rg_module *const *chil
     return RG_READY(self);
 }
 
-#define CONTAINER(type, Name, make, ...)                                                                                \
-    static const rg_module_class type##_class = { .name = Name, .destroy = container_destroy, __VA_ARGS__ };            \
+#define CONTAINER(type, Name, make, ...)                                                                     \
+    static const rg_module_class type##_class = { .name = Name, .destroy = container_destroy, __VA_ARGS__ }; \
     type *make(int n, rg_module *const *children) { return container(&type##_class, n, children); }
 CONTAINER(rg_sequential, "Sequential", rg_nn_sequential_of, .forward = sequential_forward)
 CONTAINER(rg_module_list, "ModuleList", rg_nn_module_list_of, )

@@ -101,7 +101,7 @@ rg_list       rg_parameters(void *m);                   /* shared ones once */
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
 rg_named_list rg_state_dict(void *m);                   /* parameters and persistent buffers, under each name */
-bool          rg_load_state_dict(void *m, rg_named_list dict, bool strict);    /* copies all, or complains as torch does */
+bool          rg_load_state_dict(void *m, rg_named_list dict, bool strict);     /* copies all, or complains */
 rg_named_modules_list rg_named_modules(void *m);        /* itself first, as "" */
 const char   *rg_module_repr(void *m);                  /* torch's text */
 
@@ -111,7 +111,8 @@ typedef struct rg_module_list { rg_module base; int n; rg_module **v; } rg_modul
 rg_sequential  *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
 #ifdef __cplusplus
-#define RG_MODULES_(n, f, ...) [](std::initializer_list<void *> l) { return f((int)l.size(), (rg_module *const *)l.begin()); }({ __VA_ARGS__ })
+#define RG_MODULES_(n, f, ...) [](std::initializer_list<void *> l) \
+    { return f((int)l.size(), (rg_module *const *)l.begin()); }({ __VA_ARGS__ })
 #else
 #define RG_MODULES_(n, f, ...)  RG_MODULES__(n, f, __VA_ARGS__)
 #define RG_MODULES__(n, f, ...) __extension__({ void *rg_m##n[] = { (void *)0, __VA_ARGS__ }; \
@@ -121,13 +122,21 @@ rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 
 /* ---- layers ----------------------------------------------------------------------------- */
-typedef struct rg_linear_module { rg_module base; rg_tensor *weight, *bias; int64_t in_features, out_features; } rg_linear_module;
+typedef struct rg_linear_module {
+    rg_module  base;
+    rg_tensor *weight, *bias;
+    int64_t    in_features, out_features;
+} rg_linear_module;
 typedef struct rg_linear_options { bool bias RG_DEFAULT(true); } rg_linear_options;
 rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, rg_linear_options o);
 #define rg_nn_linear(in_features, out_features, ...) \
     rg_nn_linear_with(in_features, out_features, RG_KEYWORDS(rg_linear_options, (.bias = true), __VA_ARGS__))
 
-typedef struct rg_embedding_module { rg_module base; rg_tensor *weight; int64_t num_embeddings, embedding_dim, padding_idx; } rg_embedding_module;
+typedef struct rg_embedding_module {
+    rg_module  base;
+    rg_tensor *weight;
+    int64_t    num_embeddings, embedding_dim, padding_idx;
+} rg_embedding_module;
 rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim, rg_embedding_options o);
 #define rg_nn_embedding(num_embeddings, embedding_dim, ...) rg_nn_embedding_with(num_embeddings, embedding_dim, \
     RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
@@ -138,7 +147,12 @@ typedef struct rg_norm_options {
     bool elementwise_affine RG_DEFAULT(true);           /* GroupNorm's affine, too */
     bool bias               RG_DEFAULT(true);
 } rg_norm_options;
-typedef struct rg_norm_module { rg_module base; rg_tensor *weight, *bias; rg_dims shape; rg_norm_options o; } rg_norm_module;
+typedef struct rg_norm_module {
+    rg_module       base;
+    rg_tensor      *weight, *bias;
+    rg_dims         shape;
+    rg_norm_options o;
+} rg_norm_module;
 rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o);
@@ -152,9 +166,9 @@ rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_
 /* What has no parameters: rg_nn_x is a module that computes rg_x. */
 typedef struct rg_plain_module { rg_module base; double a, b; } rg_plain_module;
 #define RG_NN_PLAIN(f) rg_plain_module *rg_nn_##f(void);
-RG_NN_PLAIN(identity) RG_NN_PLAIN(relu) RG_NN_PLAIN(relu6) RG_NN_PLAIN(gelu) RG_NN_PLAIN(gelu_tanh) RG_NN_PLAIN(silu)
-RG_NN_PLAIN(mish) RG_NN_PLAIN(selu) RG_NN_PLAIN(tanh) RG_NN_PLAIN(sigmoid) RG_NN_PLAIN(logsigmoid) RG_NN_PLAIN(softsign)
-RG_NN_PLAIN(hardswish) RG_NN_PLAIN(hardsigmoid)
+RG_NN_PLAIN(identity) RG_NN_PLAIN(relu) RG_NN_PLAIN(relu6) RG_NN_PLAIN(gelu) RG_NN_PLAIN(gelu_tanh)
+RG_NN_PLAIN(silu) RG_NN_PLAIN(mish) RG_NN_PLAIN(selu) RG_NN_PLAIN(tanh) RG_NN_PLAIN(sigmoid)
+RG_NN_PLAIN(logsigmoid) RG_NN_PLAIN(softsign) RG_NN_PLAIN(hardswish) RG_NN_PLAIN(hardsigmoid)
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_leaky_relu(double negative_slope);
 rg_plain_module *rg_nn_elu(double alpha);

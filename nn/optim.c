@@ -15,21 +15,29 @@
 enum { OPTIM_lr, OPTIM_beta1, OPTIM_beta2, RG_OPTIONS_(OPTIM_ENUM) OPTIM_OPTIONS };
 static const char *const optim_options[] = { "lr", "betas.0", "betas.1", RG_OPTIONS_(OPTIM_NAME) };
 static const char *const optim_invalid[OPTIM_OPTIONS] = {
-    "learning rate", "beta parameter at index 0", "beta parameter at index 1", "lr_decay value", "alpha value", "momentum value", NULL,
-    "epsilon value", "weight_decay value", "initial_accumulator_value value",
+    "learning rate", "beta parameter at index 0", "beta parameter at index 1", "lr_decay value", "alpha value",
+    "momentum value", NULL, "epsilon value", "weight_decay value", "initial_accumulator_value value",
 };
-typedef struct { union { rg_param_group o; double v[OPTIM_OPTIONS]; }; double n; } optim_group;     /* n: of its parameters */
+typedef struct {
+    union { rg_param_group o; double v[OPTIM_OPTIONS]; };
+    double n;                           /* of its parameters */
+} optim_group;
 _Static_assert(sizeof(rg_param_group) == OPTIM_OPTIONS * sizeof(double), "one number for each option");
 
 enum { OPTIM_STATES = 3, LAST_EPOCH = 0, BEST, BAD_EPOCHS, COOLDOWN, SCHEDULE_STATES };
-typedef struct { double sign, decay, rate, keep, fresh, weight, rest, eps, root, shrink; bool first, nesterov; int has; } optim_numbers;
+typedef struct {
+    double sign, decay, rate, keep, fresh, weight, rest, eps, root, shrink;
+    bool   first, nesterov;
+    int    has;
+} optim_numbers;
 typedef void optim_loop(char *const v[], int64_t n, const optim_numbers *z);
 typedef struct optim_row {
     const char *name;
     optim_group options;                /* those that it has, with their defaults */
     struct { const char *name; int variant; } states[OPTIM_STATES];
     int         keep, drop, weight;     /* the options whose numbers these are */
-    bool        counts, adam, decoupled;/* its steps, in the state_dict; corrects its means; weights decay by themselves */
+    bool        counts;                 /* its steps, in the state_dict */
+    bool        adam, decoupled;        /* corrects its means; weights decay by themselves */
     int         variants[2];            /* options that ask for the states of variant 1, and 2 */
     optim_loop *loops[2];               /* of float32 and float64 */
 } optim_row;
@@ -68,10 +76,11 @@ static const char *optim_text(double v) { return rg_str(rg_scalar_dtype(v, RG_FL
     name##_##T##_part(char *const v[], int64_t n, const optim_numbers *z, const int has) {                      \
         typedef T real;                                                                                         \
         real *restrict p = (real *)v[0], *restrict g = (real *)v[1];                                            \
-        __attribute__((unused)) real *restrict a = (real *)v[2], *restrict b = (real *)v[3], *restrict c = (real *)v[4]; \
-        __attribute__((unused)) const real sign = (real)z->sign, decay = (real)z->decay, rate = (real)z->rate, eps = (real)z->eps, \
-            keep = (real)z->keep, fresh = (real)z->fresh, weight = (real)z->weight, rest = (real)z->rest, root = (real)z->root, \
-            shrink = (real)z->shrink;                                                                           \
+        __attribute__((unused)) real *restrict a = (real *)v[2], *restrict b = (real *)v[3],                    \
+            *restrict c = (real *)v[4];                                                                         \
+        __attribute__((unused)) const real sign = (real)z->sign, decay = (real)z->decay, rate = (real)z->rate,  \
+            eps = (real)z->eps, keep = (real)z->keep, fresh = (real)z->fresh, weight = (real)z->weight,         \
+            rest = (real)z->rest, root = (real)z->root, shrink = (real)z->shrink;                               \
         for (int64_t i = 0; i < n; i++) {                                                                       \
             real d = sign * g[i];                                                                               \
             (void)has;                                                                                          \
@@ -130,22 +139,28 @@ OPTIM_UPDATE(lion, {
 
 #define OPTIM_LOOPS(f)        .loops = { f##_float, f##_double }
 #define OPTIM_WITH(...)       .options.o = { RG_NO_OPTIONS_, .maximize = 0, .weight_decay = 0, __VA_ARGS__ }
-#define OPTIM_ADAM_ROW(decay) .counts = true, .adam = true, .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, \
-    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .variants = { OPTIM_amsgrad }, OPTIM_LOOPS(adam), \
+#define OPTIM_ADAM_ROW(decay) \
+    .counts = true, .adam = true, .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, \
+    .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .variants = { OPTIM_amsgrad }, \
+    OPTIM_LOOPS(adam), \
     OPTIM_WITH(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = decay, .amsgrad = 0)
 _Pragma("GCC diagnostic push") RG_OVERRIDE_
 static const optim_row optim_rows[] = {
-    [RG_SGD] = { "SGD", OPTIM_WITH(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0), .states = { { "momentum_buffer", 1 } },
-        .keep = OPTIM_momentum, .drop = OPTIM_dampening, .variants = { OPTIM_momentum }, OPTIM_LOOPS(sgd) },
+    [RG_SGD] = { "SGD", OPTIM_WITH(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0),
+                 .states = { { "momentum_buffer", 1 } }, .keep = OPTIM_momentum, .drop = OPTIM_dampening,
+                 .variants = { OPTIM_momentum }, OPTIM_LOOPS(sgd) },
     [RG_ADAM] = { "Adam", OPTIM_ADAM_ROW(0) },
     [RG_ADAMW] = { "AdamW", OPTIM_ADAM_ROW(0.01), .decoupled = true },
-    [RG_RMSPROP] = { "RMSprop", OPTIM_WITH(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0), .counts = true,
-        .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } }, .variants = { OPTIM_momentum, OPTIM_centered },
-        .keep = OPTIM_alpha, .drop = OPTIM_alpha, .weight = OPTIM_momentum, OPTIM_LOOPS(rmsprop) },
-    [RG_ADAGRAD] = { "Adagrad", OPTIM_WITH(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10), .counts = true,
-        .states = { { "sum", 0 } }, OPTIM_LOOPS(adagrad) },
+    [RG_RMSPROP] = { "RMSprop", OPTIM_WITH(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0),
+                     .counts = true,
+                     .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } },
+                     .variants = { OPTIM_momentum, OPTIM_centered }, .keep = OPTIM_alpha, .drop = OPTIM_alpha,
+                     .weight = OPTIM_momentum, OPTIM_LOOPS(rmsprop) },
+    [RG_ADAGRAD] = { "Adagrad",
+                     OPTIM_WITH(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10),
+                     .counts = true, .states = { { "sum", 0 } }, OPTIM_LOOPS(adagrad) },
     [RG_LION] = { "Lion", OPTIM_WITH(.lr = 1e-4, .betas = { 0.9, 0.99 }), .states = { { "exp_avg", 0 } },
-        .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, OPTIM_LOOPS(lion) },
+                  .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, OPTIM_LOOPS(lion) },
 };
 _Pragma("GCC diagnostic pop")
 
@@ -167,12 +182,14 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     for (size_t i = o->n_slots; i < n; i++) {
         rg_tensor *p = list.v[i - o->n_slots];
         if (!rg_check(p, name)) return false;
-        if (!rg_is_leaf(p) && !(p->flags & RG_RETAINS_GRAD)) return rg_fail(RG_VALUE_ERROR, name, "can't optimize a non-leaf Tensor");
+        if (!rg_is_leaf(p) && !(p->flags & RG_RETAINS_GRAD))
+            return rg_fail(RG_VALUE_ERROR, name, "can't optimize a non-leaf Tensor");
         o->slots[i] = (optim_slot){ .p = p, .group = o->n_groups };
         for (size_t j = 0; j < i; j++)
             if (o->slots[j].p == p)
-                return rg_fail(RG_VALUE_ERROR, name, j < o->n_slots ? "some parameters appear in more than one parameter group"
-                               : "optimizer contains a parameter group with duplicate parameters");
+                return rg_fail(RG_VALUE_ERROR, name,
+                               j < o->n_slots ? "some parameters appear in more than one parameter group"
+                                              : "optimizer contains a parameter group with duplicate parameters");
     }
     for (; o->n_slots < n; o->n_slots++) rg_retain(o->slots[o->n_slots].p);
     o->groups[o->n_groups++] = group;
@@ -183,7 +200,8 @@ static bool optim_valid(const rg_optim *o) {
     const rg_param_group *g = &o->groups->o;
     for (int k = 0; k < OPTIM_OPTIONS; k++) {
         double v = o->groups->v[k];
-        bool bad = o->row == &optim_rows[RG_SGD] ? v < 0 : !(v >= 0) || ((k == OPTIM_beta1 || k == OPTIM_beta2) && v >= 1);
+        bool bad = v < 0, beta = k == OPTIM_beta1 || k == OPTIM_beta2;
+        if (o->row != &optim_rows[RG_SGD]) bad = !(v >= 0) || (beta && v >= 1);
         if (bad && optim_set(v) && optim_invalid[k])
             return rg_fail(RG_VALUE_ERROR, o->row->name, "Invalid %s: %s", optim_invalid[k], optim_text(v));
     }
@@ -193,7 +211,8 @@ static bool optim_valid(const rg_optim *o) {
 
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
     RG_SCOPE();
-    if ((unsigned)kind >= RG_COUNT(optim_rows)) return rg_fail(RG_VALUE_ERROR, "optim", "there is no optimizer %d", kind);
+    if ((unsigned)kind >= RG_COUNT(optim_rows))
+        return rg_fail(RG_VALUE_ERROR, "optim", "there is no optimizer %d", kind);
     if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
     rg_optim *o = rg_alloc(sizeof *o, RG_MEM_OTHER);
     if (!o) return NULL;
@@ -222,7 +241,9 @@ void rg_optim_free(rg_optim *o) {
 }
 
 int rg_optim_n_groups(rg_optim *o) { return o ? (int)o->n_groups : -1; }
-rg_param_group *rg_optim_group(rg_optim *o, int i) { return o && i >= 0 && (size_t)i < o->n_groups ? &o->groups[i].o : NULL; }
+rg_param_group *rg_optim_group(rg_optim *o, int i) {
+    return o && i >= 0 && (size_t)i < o->n_groups ? &o->groups[i].o : NULL;
+}
 
 bool rg_optim_zero_grad(rg_optim *o) {
     if (!rg_given(o, "zero_grad", "an optimizer")) return false;
@@ -266,18 +287,23 @@ static bool optim_gather(rg_optim *o, optim_slot *s) {
     }
     for (int k = 1; k < s->n; k++)
         if (s->t[k]->dtype != s->p->dtype || !rg_same_shape(s->t[k], s->p))
-            return rg_fail(RG_RUNTIME_ERROR, o->row->name, "a parameter's shape or dtype is not that of its gradient or state");
+            return rg_fail(RG_RUNTIME_ERROR, o->row->name,
+                           "a parameter's shape or dtype is not that of its gradient or state");
     return !rg_overlaps_itself(s->p)
-        || rg_fail(RG_RUNTIME_ERROR, o->row->name, "unsupported operation: more than one element of the written-to tensor refers to "
-                   "a single memory location. Please clone() the tensor before performing the operation.");
+           || rg_fail(RG_RUNTIME_ERROR, o->row->name,
+                      "unsupported operation: more than one element of the written-to tensor refers to a single "
+                      "memory location. Please clone() the tensor before performing the operation.");
 }
 
 static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
     const rg_param_group *g = &o->groups[s->group].o;
-    const double *v = o->groups[s->group].v, keep = v[o->row->keep], drop = v[o->row->drop], weight = v[o->row->weight];
-    optim_numbers z = { .sign = g->maximize != 0 ? -1 : 1, .decay = g->weight_decay, .rate = -g->lr, .keep = keep, .fresh = 1 - drop,
-                        .weight = weight, .rest = 1 - weight, .eps = g->eps, .shrink = 1, .first = s->step == 1,
-                        .nesterov = g->nesterov != 0, .has = s->variant };
+    const double *v = o->groups[s->group].v, keep = v[o->row->keep], drop = v[o->row->drop],
+                 weight = v[o->row->weight];
+    optim_numbers z = {
+        .sign = g->maximize != 0 ? -1 : 1, .decay = g->weight_decay, .rate = -g->lr, .keep = keep,
+        .fresh = 1 - drop, .weight = weight, .rest = 1 - weight, .eps = g->eps, .shrink = 1,
+        .first = s->step == 1, .nesterov = g->nesterov != 0, .has = s->variant,
+    };
     if (o->row->adam) {
         z.rate /= 1 - pow(g->betas[0], s->step);
         z.root = pow(1 - pow(g->betas[1], s->step), 0.5);
@@ -315,7 +341,7 @@ bool rg_optim_step(rg_optim *o) {
     return true;
 }
 
-/* ---- clipping ----------------------------------------------------------------------------------------------------- */
+/* ---- clipping ------------------------------------------------------------------------------------------ */
 
 rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o) {
     RG_SCOPE();
@@ -331,11 +357,13 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o
         if (!(g = rg_norm_p(g, o.norm_type))) return NULL;
         ((double *)norms->data)[n++] = rg_item(g);
     }
-    total = n ? rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type) : norms ? rg_scalar_dtype(0, rg_default_dtype()) : NULL;
+    if (n) total = rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type);
+    else total = norms ? rg_scalar_dtype(0, rg_default_dtype()) : NULL;
     if (total && o.error_if_nonfinite && !isfinite(rg_item(total)))
-        return rg_fail(RG_RUNTIME_ERROR, "clip_grad_norm_", "The total norm of order %s for gradients from `parameters` is non-finite, "
-                       "so it cannot be clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-                       "`error_if_nonfinite=False`", optim_text(o.norm_type));
+        return rg_fail(RG_RUNTIME_ERROR, "clip_grad_norm_",
+                       "The total norm of order %s for gradients from `parameters` is non-finite, so it cannot "
+                       "be clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
+                       "set `error_if_nonfinite=False`", optim_text(o.norm_type));
     scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
     for (int i = 0; i < p.n && scale; i++)
         if (!(g = rg_grad_of(p.v[i])) || (g != RG_NONE && !rg_mul_(g, scale))) return NULL;
@@ -355,12 +383,15 @@ bool rg_clip_grad_value_(rg_list p, double clip_value) {
 /* ---- schedules: the rate at t from the one before, as torch chains it; or from the first one ------------ */
 
 typedef double schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
-#define SCHEDULE_RATE(name, expression) \
-    static double name(const rg_schedule *s, rg_param_group *g, double t) { return (void)s, (void)g, (void)t, expression; }
+#define SCHEDULE_RATE(name, expression)                                                                          \
+    static double name(const rg_schedule *s, rg_param_group *g, double t) {                                      \
+        return (void)s, (void)g, (void)t, expression;                                                            \
+    }
 
 static double milestones_at(const rg_schedule *s, double t, bool before) {
     double n = 0;
-    for (int i = 0; i < s->o.milestones.n; i++) n += before ? (double)s->o.milestones.v[i] <= t : (double)s->o.milestones.v[i] == t;
+    for (int i = 0; i < s->o.milestones.n; i++)
+        n += before ? (double)s->o.milestones.v[i] <= t : (double)s->o.milestones.v[i] == t;
     return n;
 }
 
@@ -399,21 +430,26 @@ SCHEDULE_RATE(exponential_next, t > 0 ? g->lr * s->o.gamma : g->lr)
 SCHEDULE_RATE(exponential_closed, g->initial_lr * pow(s->o.gamma, t))
 SCHEDULE_RATE(linear_closed, g->initial_lr * (s->o.start_factor + (s->o.end_factor - s->o.start_factor)
                                               * fmin((double)s->o.total_iters, t) / (double)s->o.total_iters))
-SCHEDULE_RATE(cosine_closed, s->o.eta_min + (g->initial_lr - s->o.eta_min) * (1 + cos(M_PI * t / (double)s->o.T_max)) / 2)
+SCHEDULE_RATE(cosine_closed,
+              s->o.eta_min + (g->initial_lr - s->o.eta_min) * (1 + cos(M_PI * t / (double)s->o.T_max)) / 2)
 SCHEDULE_RATE(lambda_rate, g->initial_lr * s->o.lr_lambda((int64_t)t, s->o.context))
 
 static const struct { const char *name; schedule_rate *next, *closed; } schedule_rows[] = {
-    [RG_STEP_LR] = { "StepLR", step_next, step_closed }, [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },
+    [RG_STEP_LR] = { "StepLR", step_next, step_closed },
+    [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },
     [RG_EXPONENTIAL_LR] = { "ExponentialLR", exponential_next, exponential_closed },
-    [RG_LINEAR_LR] = { "LinearLR", linear_next, linear_closed }, [RG_LAMBDA_LR] = { "LambdaLR", lambda_rate, lambda_rate },
+    [RG_LINEAR_LR] = { "LinearLR", linear_next, linear_closed },
+    [RG_LAMBDA_LR] = { "LambdaLR", lambda_rate, lambda_rate },
     [RG_COSINE_ANNEALING_LR] = { "CosineAnnealingLR", cosine_next, cosine_closed },
     [RG_ONE_CYCLE_LR] = { "OneCycleLR", one_cycle, one_cycle },
-    [RG_REDUCE_LR_ON_PLATEAU] = { "ReduceLROnPlateau", NULL, NULL }, [RG_SEQUENTIAL_LR] = { "SequentialLR", NULL, NULL },
+    [RG_REDUCE_LR_ON_PLATEAU] = { "ReduceLROnPlateau", NULL, NULL },
+    [RG_SEQUENTIAL_LR] = { "SequentialLR", NULL, NULL },
 };
 
 static bool schedule_set(rg_schedule *s, double t, schedule_rate *rate) {
     if (s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps)
-        return rg_fail(RG_VALUE_ERROR, "OneCycleLR", "Tried to step %.0f times. The specified number of total steps is %lld", t,
+        return rg_fail(RG_VALUE_ERROR, "OneCycleLR",
+                       "Tried to step %.0f times. The specified number of total steps is %lld", t,
                        (long long)s->o.total_steps);
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].o;
@@ -430,28 +466,35 @@ static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) 
     const rg_param_group *g = &o->defaults.o;
     int n = 0;
     bool fits = true;
-    for (; n <= RG_MAX_DIMS && q->schedules[n]; n++) fits &= q->schedules[n]->optim == o && schedule_rows[q->schedules[n]->kind].next;
+    for (; n <= RG_MAX_DIMS && q->schedules[n]; n++)
+        fits &= q->schedules[n]->optim == o && schedule_rows[q->schedules[n]->kind].next;
     const struct { int kind; bool ok; const char *complaint; double number; } rules[] = {
-        { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS, "Expected up to 8 milestones, but got ", q->milestones.n },
+        { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS, "Expected up to 8 milestones, but got ",
+          q->milestones.n },
         { RG_STEP_LR, q->step_size > 0, "Expected positive integer step_size, but got ", (double)q->step_size },
         { RG_COSINE_ANNEALING_LR, q->T_max > 0, "Expected positive integer T_max, but got ", (double)q->T_max },
         { RG_LAMBDA_LR, q->lr_lambda, "Expected a lr_lambda", 0 },
         { RG_REDUCE_LR_ON_PLATEAU, q->factor < 1, "Factor should be < 1.0.", 0 },
         { RG_LINEAR_LR, q->start_factor > 0 && q->start_factor <= 1,
           "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.", 0 },
-        { RG_LINEAR_LR, q->end_factor >= 0 && q->end_factor <= 1, "Ending multiplicative factor expected to be between 0 and 1.", 0 },
-        { RG_ONE_CYCLE_LR, q->total_steps > 0, "Expected positive integer total_steps, but got ", (double)q->total_steps },
-        { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1, "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
+        { RG_LINEAR_LR, q->end_factor >= 0 && q->end_factor <= 1,
+          "Ending multiplicative factor expected to be between 0 and 1.", 0 },
+        { RG_ONE_CYCLE_LR, q->total_steps > 0, "Expected positive integer total_steps, but got ",
+          (double)q->total_steps },
+        { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1,
+          "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
         { RG_ONE_CYCLE_LR, !q->cycle_momentum || optim_set(g->momentum) || optim_set(*g->betas),
           "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
-        { RG_SEQUENTIAL_LR, n == q->milestones.n + 1, "Sequential Schedulers expects number of schedulers provided to be one more than "
-          "the number of milestone points, but got number of schedulers ", n },
+        { RG_SEQUENTIAL_LR, n == q->milestones.n + 1,
+          "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+          "milestone points, but got number of schedulers ", n },
         { kind, fits, "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR", 0 },
     };
     for (int i = 0; i < RG_COUNT(rules); i++) {
         char number[32] = "";
         if (rules[i].kind != kind || rules[i].ok) continue;
-        if (rules[i].complaint[strlen(rules[i].complaint) - 1] == ' ') snprintf(number, sizeof number, "%g", rules[i].number);
+        if (rules[i].complaint[strlen(rules[i].complaint) - 1] == ' ')
+            snprintf(number, sizeof number, "%g", rules[i].number);
         return rg_fail(RG_VALUE_ERROR, schedule_rows[kind].name, "%s%s", rules[i].complaint, number);
     }
     return true;
@@ -459,7 +502,8 @@ static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) 
 
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
     RG_SCOPE();
-    if ((unsigned)kind >= RG_COUNT(schedule_rows)) return rg_fail(RG_VALUE_ERROR, "optim", "there is no schedule %d", kind);
+    if ((unsigned)kind >= RG_COUNT(schedule_rows))
+        return rg_fail(RG_VALUE_ERROR, "optim", "there is no schedule %d", kind);
     if (!rg_given(o, "schedule", "an optimizer") || !schedule_valid(o, kind, &q)) return NULL;
     rg_schedule *s = rg_alloc(sizeof *s, RG_MEM_OTHER), **end = &o->schedules;
     if (!s) return NULL;
@@ -483,9 +527,11 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     return *end = s;
 }
 
-rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total, double start_factor, double eta_min) {
-    RG_REFUSE_AS(RG_VALUE_ERROR, warmup < 0 || warmup >= total, "warmup_cosine_lr", "expected fewer steps of warmup than in total, but "
-                 "got %lld of %lld", (long long)warmup, (long long)total);
+rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total, double start_factor,
+                                       double eta_min) {
+    RG_REFUSE_AS(RG_VALUE_ERROR, warmup < 0 || warmup >= total, "warmup_cosine_lr",
+                 "expected fewer steps of warmup than in total, but got %lld of %lld",
+                 (long long)warmup, (long long)total);
     rg_schedule *up = rg_optim_linear_lr(o, .start_factor = start_factor, .total_iters = warmup);
     rg_schedule *down = up ? rg_optim_cosine_annealing_lr(o, .T_max = total - warmup, .eta_min = eta_min) : NULL;
     return down ? rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup)) : NULL;
@@ -496,10 +542,12 @@ bool rg_schedule_step(rg_schedule *s) {
     double t = s->state[LAST_EPOCH] + 1;
     if (schedule_rows[s->kind].next) return schedule_set(s, t, schedule_rows[s->kind].next);
     if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
-        return rg_fail(RG_TYPE_ERROR, "ReduceLROnPlateau", "step() missing 1 required positional argument: 'metrics'");
+        return rg_fail(RG_TYPE_ERROR, "ReduceLROnPlateau",
+                       "step() missing 1 required positional argument: 'metrics'");
     rg_schedule *now = s->o.schedules[(int)milestones_at(s, t, true)];
     s->state[LAST_EPOCH] = t;
-    return milestones_at(s, t, false) ? schedule_set(now, 0, schedule_rows[now->kind].closed) : rg_schedule_step(now);
+    return milestones_at(s, t, false) ? schedule_set(now, 0, schedule_rows[now->kind].closed)
+                                      : rg_schedule_step(now);
 }
 
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
@@ -511,7 +559,8 @@ bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
 
 bool rg_schedule_step_metric(rg_schedule *s, double metric) {
     if (!rg_given(s, "schedule", "a schedule")) return false;
-    if (s->kind != RG_REDUCE_LR_ON_PLATEAU) return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
+    if (s->kind != RG_REDUCE_LR_ON_PLATEAU)
+        return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
     double sign = s->o.mode_max ? -1 : 1, best = s->state[BEST];
     double bar = s->o.threshold_abs ? best - sign * s->o.threshold : best * (1 - sign * s->o.threshold);
     bool better = s->o.mode_max ? metric > bar : metric < bar;
@@ -541,7 +590,8 @@ typedef struct optim_entry {
 
 /* All that there may be; the scope owns the list. */
 static int optim_entries(rg_optim *o, optim_entry **list) {
-    static const char *const names[SCHEDULE_STATES] = { "last_epoch", "best", "num_bad_epochs", "cooldown_counter" };
+    static const char *const names[SCHEDULE_STATES] = { "last_epoch", "best", "num_bad_epochs",
+                                                        "cooldown_counter" };
     size_t most = o->n_slots * (OPTIM_STATES + 1) + o->n_groups * (OPTIM_OPTIONS + 1), at = 0;
     for (rg_schedule *s = o->schedules; s; s = s->next) most += SCHEDULE_STATES;
     optim_entry *e = *list = (optim_entry *)rg_own_string(most * sizeof *e);
@@ -551,7 +601,8 @@ static int optim_entries(rg_optim *o, optim_entry **list) {
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++) {
         if (o->row->counts) OPTIM_ENTRY(number, &s->step, s, false, "state.%zd.step", s - o->slots);
         for (int k = 0; k < OPTIM_STATES && o->row->states[k].name; k++)
-            OPTIM_ENTRY(tensor, &s->state[k], s, o->row->states[k].variant, "state.%zd.%s", s - o->slots, o->row->states[k].name);
+            OPTIM_ENTRY(tensor, &s->state[k], s, o->row->states[k].variant, "state.%zd.%s", s - o->slots,
+                        o->row->states[k].name);
     }
     for (size_t i = 0; i < o->n_groups; i++) {
         OPTIM_ENTRY(number, &o->groups[i].n, NULL, false, "param_groups.%zu.params", i);
@@ -561,7 +612,8 @@ static int optim_entries(rg_optim *o, optim_entry **list) {
     }
     int n = 0;
     for (rg_schedule *s = o->schedules; s; s = s->next, n++)
-        for (int k = 0; k < SCHEDULE_STATES; k++) OPTIM_ENTRY(number, &s->state[k], NULL, false, "schedules.%d.%s", n, names[k]);
+        for (int k = 0; k < SCHEDULE_STATES; k++)
+            OPTIM_ENTRY(number, &s->state[k], NULL, false, "schedules.%d.%s", n, names[k]);
     return (int)at;
 }
 
@@ -575,7 +627,8 @@ rg_named_list rg_optim_state_dict(rg_optim *o) {
     rg_named *v = n < 0 ? NULL : (rg_named *)rg_own_string((size_t)n * sizeof *v);
     for (int i = 0; i < n && v; i++) {
         if (!optim_has(&e[i])) continue;
-        rg_tensor *t = e[i].tensor ? rg_lend(*e[i].tensor) : rg_scalar_dtype(*e[i].number, e[i].slot ? rg_default_dtype() : RG_FLOAT64);
+        rg_tensor *t = e[i].tensor ? rg_lend(*e[i].tensor)
+                                   : rg_scalar_dtype(*e[i].number, e[i].slot ? rg_default_dtype() : RG_FLOAT64);
         if (!t) v = NULL;
         else v[kept++] = (rg_named){ e[i].name, t };
     }
@@ -587,19 +640,24 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     const char *op = "load_state_dict";
     optim_entry *list, *e;
-    int n = rg_given(dict.n < 0 ? NULL : o, op, "an optimizer and its state") ? optim_entries(o, &list) : -1, groups = 0;
+    bool given = rg_given(dict.n < 0 ? NULL : o, op, "an optimizer and its state");
+    int n = given ? optim_entries(o, &list) : -1, groups = 0;
     if (n < 0) return false;
     for (int i = 0; i < dict.n; i++) groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
-    if (groups != (int)o->n_groups) return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
+    if (groups != (int)o->n_groups)
+        return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
     for (size_t k = 0; k < o->n_slots; k++) o->slots[k].n = 0;         /* of states that are read */
     for (const rg_named *d = dict.v; d < dict.v + dict.n; d++) {
         if (!rg_given(d->name, op, "a name") || !rg_check(d->tensor, op)) return false;
         for (e = list; e < list + n && strcmp(e->name, d->name); e++) { }
-        if (e == list + n) return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", d->name);
+        if (e == list + n)
+            return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", d->name);
         if (e->tensor ? !rg_same_shape(d->tensor, e->slot->p) : d->tensor->numel != 1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", d->name, RG_SHAPE_TEXT(d->tensor));
+            return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", d->name,
+                           RG_SHAPE_TEXT(d->tensor));
         if (strstr(d->name, ".params") && rg_item(d->tensor) != *e->number)
-            return rg_fail(RG_VALUE_ERROR, op, "loaded state dict contains a parameter group that doesn't match the size of "
+            return rg_fail(RG_VALUE_ERROR, op,
+                           "loaded state dict contains a parameter group that doesn't match the size of "
                            "optimizer's group");
         if (!(e->found = e->tensor ? rg_own(rg_new_like(e->slot->p, e->slot->p->dtype)) : d->tensor)) return false;
         if (e->tensor) rg_copy_elements(e->found, d->tensor);

@@ -62,7 +62,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options
 #define rg_optim_add_group(o, params, ...) rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
 rg_param_group *rg_optim_group(rg_optim *o, int i);     /* to read and change; NULL: no such group */
 int  rg_optim_n_groups(rg_optim *o);                    /* -1 */
-bool rg_optim_step(rg_optim *o);                        /* of parameters that have a gradient; a failed one changes nothing */
+bool rg_optim_step(rg_optim *o);                        /* where there is a gradient; a failed one changes nothing */
 bool rg_optim_zero_grad(rg_optim *o);                   /* takes the gradients away */
 void rg_optim_free(rg_optim *o);                        /* NULL: nothing */
 
@@ -72,7 +72,10 @@ rg_named_list rg_optim_state_dict(rg_optim *o);         /* .n == -1 */
 bool          rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- gradients: torch.nn.utils --------------------------------------------------------- */
-typedef struct rg_clip_options { double norm_type RG_DEFAULT(2); bool error_if_nonfinite RG_DEFAULT(false); } rg_clip_options;
+typedef struct rg_clip_options {
+    double norm_type          RG_DEFAULT(2);
+    bool   error_if_nonfinite RG_DEFAULT(false);
+} rg_clip_options;
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o);    /* the norm before */
 bool       rg_clip_grad_value_(rg_list params, double clip_value);
 #define    rg_clip_grad_norm_(params, max_norm, ...) \
@@ -92,7 +95,8 @@ typedef struct rg_schedule_options {
     int64_t  total_steps;
     double   pct_start RG_DEFAULT(0.3);
     bool     anneal_linear, cycle_momentum RG_DEFAULT(true), three_phase;           /* not anneal_strategy="cos" */
-    double   base_momentum RG_DEFAULT(0.85), max_momentum RG_DEFAULT(0.95), div_factor RG_DEFAULT(25), final_div_factor RG_DEFAULT(1e4);
+    double   base_momentum RG_DEFAULT(0.85), max_momentum RG_DEFAULT(0.95);
+    double   div_factor RG_DEFAULT(25), final_div_factor RG_DEFAULT(1e4);
     bool     mode_max, threshold_abs;                                               /* ReduceLROnPlateau; not mode="min" */
     double   factor RG_DEFAULT(0.1), threshold RG_DEFAULT(1e-4), min_lr, eps RG_DEFAULT(1e-8);
     int64_t  patience RG_DEFAULT(10), cooldown;
@@ -101,8 +105,9 @@ typedef struct rg_schedule_options {
 typedef enum rg_schedule_kind { RG_STEP_LR, RG_MULTI_STEP_LR, RG_EXPONENTIAL_LR, RG_LINEAR_LR, RG_COSINE_ANNEALING_LR,
                                 RG_LAMBDA_LR, RG_ONE_CYCLE_LR, RG_REDUCE_LR_ON_PLATEAU, RG_SEQUENTIAL_LR } rg_schedule_kind;
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options options);
-#define RG_SCHEDULE_(...) RG_KEYWORDS(rg_schedule_options, (.gamma = 0.1, .start_factor = 1.0 / 3, .end_factor = 1,   \
-    .total_iters = 5, .pct_start = 0.3, .cycle_momentum = true, .base_momentum = 0.85, .max_momentum = 0.95, .div_factor = 25, \
+#define RG_SCHEDULE_(...) RG_KEYWORDS(rg_schedule_options, (.gamma = 0.1, .start_factor = 1.0 / 3, .end_factor = 1, \
+    .total_iters = 5, .pct_start = 0.3, .cycle_momentum = true, .base_momentum = 0.85, .max_momentum = 0.95, \
+    .div_factor = 25, \
     .final_div_factor = 1e4, .factor = 0.1, .threshold = 1e-4, .eps = 1e-8, .patience = 10), __VA_ARGS__)
 #define rg_optim_step_lr(o, ...)              rg_optim_schedule(o, RG_STEP_LR, RG_SCHEDULE_(__VA_ARGS__))
 #define rg_optim_multi_step_lr(o, ...)        rg_optim_schedule(o, RG_MULTI_STEP_LR, RG_SCHEDULE_(__VA_ARGS__))

@@ -16,12 +16,15 @@ rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start)
         y = rg_add(x, rg_narrow(self->weight, 0, start, length));
     } else {
         rg_tensor *turned = rg_cat(RG_LIST(rg_neg(rg_narrow(x, -1, half, half)), rg_narrow(x, -1, 0, half)), -1);
-        y = rg_add(rg_mul(x, rg_narrow(self->cos, 0, start, length)), rg_mul(turned, rg_narrow(self->sin, 0, start, length)));
+        y = rg_add(rg_mul(x, rg_narrow(self->cos, 0, start, length)),
+                   rg_mul(turned, rg_narrow(self->sin, 0, start, length)));
     }
     return y ? rg_escape(y) : NULL;
 }
 
-static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) { return rg_positions_forward((rg_positions *)m, x, 0); }
+static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) {
+    return rg_positions_forward((rg_positions *)m, x, 0);
+}
 
 static const rg_module_class learned_class    = { .name = "LearnedPositions", .forward = positions_forward };
 static const rg_module_class sinusoidal_class = { .name = "SinusoidalPositions", .forward = positions_forward };
@@ -42,7 +45,8 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
 
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
     RG_SCOPE();
-    rg_tensor *angles = position_angles(max_len, dim, 10000), *both = rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1);
+    rg_tensor *angles = position_angles(max_len, dim, 10000);
+    rg_tensor *both = rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1);
     rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
     RG_BUFFER(self, weight, rg_narrow(rg_flatten(both, 1, 2), 1, 0, dim), .persistent = false);
     return RG_READY(self);

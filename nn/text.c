@@ -51,7 +51,9 @@ static bool next_token(const rg_vocabulary *v, const char **text, char *token) {
 }
 
 static const char *text_copy(const char *s) { return memcpy(text_memory(NULL, strlen(s) + 1), s, strlen(s) + 1); }
-static int by_bytes(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static void build_vocabulary(rg_vocabulary *v, const char *text, rg_vocabulary_options o, char *token) {
     v->drop = text_copy(o.drop ? o.drop : "");
@@ -111,7 +113,8 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
 }
 
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
-    rg_tensor *dense = rg_given(v, "decode", "a vocabulary") && rg_check(indices, "decode") ? rg_contiguous_copy(indices, RG_INT64) : NULL;
+    bool given = rg_given(v, "decode", "a vocabulary") && rg_check(indices, "decode");
+    rg_tensor *dense = given ? rg_contiguous_copy(indices, RG_INT64) : NULL;
     rg_text text = { .failed = !dense };
     rg_text_add(&text, "%s", "");
     for (int64_t i = 0; !text.failed && i < dense->numel; i++) {
@@ -132,7 +135,8 @@ rg_pair rg_split_text(rg_tensor *data, double fraction) {
 
 rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g) {
     RG_SCOPE();
-    rg_tensor *start = !data ? NULL : rg_randint_dims(0, rg_size(data, 0) - block_size, RG_DIMS(batch_size), RG_INT64, g);
+    int64_t starts = rg_check(data, "get_batch") ? rg_size(data, 0) - block_size : -1;
+    rg_tensor *start = starts < 0 ? NULL : rg_randint_dims(0, starts, RG_DIMS(batch_size), RG_INT64, g);
     rg_tensor *at = rg_add(rg_unsqueeze(start, 1), rg_arange(block_size));
     rg_tensor *x = rg_index(data, at), *y = rg_index(data, rg_add(at, 1));
     return x && y ? (rg_pair){ rg_escape(x), rg_escape(y) } : (rg_pair){ NULL, NULL };

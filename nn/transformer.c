@@ -5,21 +5,26 @@
 #include "transformer.h"
 #include "tensor/internal.h"
 
-static bool encoder_refuses(rg_tensor *mask, const char *name) {
+static bool encoder_takes(rg_tensor *mask, const char *name) {
     bool whole = mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64;
-    return whole && !rg_fail(RG_RUNTIME_ERROR, "transformer_encoder_layer", "only bool and floating types of %s are supported", name);
+    RG_REFUSE(whole, "transformer_encoder_layer", "only bool and floating types of %s are supported", name);
+    return true;
 }
 
-rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self, rg_tensor *x, rg_src_options o) {
+rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self, rg_tensor *x,
+                                                     rg_src_options o) {
     if (!rg_given(self, "transformer_encoder_layer", "a module")) return NULL;
-    if (encoder_refuses(o.src_key_padding_mask, "src_key_padding_mask") || encoder_refuses(o.src_mask, "src_mask")) return NULL;
+    if (!encoder_takes(o.src_key_padding_mask, "src_key_padding_mask")) return NULL;
+    if (!encoder_takes(o.src_mask, "src_mask")) return NULL;
     RG_SCOPE();
     for (int part = 0; part < 2; part++) {
         rg_norm_module *norm = part ? self->norm2 : self->norm1;
         rg_tensor *y = self->o.norm_first ? rg_call(norm, x) : x;
         if (part == 0) {
-            y = rg_multihead_attention_forward(self->self_attn, y, y, y, .attn_mask = o.src_mask, .is_causal = o.is_causal,
-                                               .key_padding_mask = o.src_key_padding_mask, .need_weights = false).output;
+            rg_attended a = rg_multihead_attention_forward(
+                self->self_attn, y, y, y, .key_padding_mask = o.src_key_padding_mask, .need_weights = false,
+                .attn_mask = o.src_mask, .is_causal = o.is_causal);
+            y = a.output;
         } else {
             y = rg_call(self->linear1, y);
             y = rg_call(self->linear2, rg_call(self->dropout, y ? self->o.activation(y) : NULL));
@@ -34,12 +39,16 @@ static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
     return rg_transformer_encoder_layer_forward((rg_transformer_encoder_layer *)m, x);
 }
 
-static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer", .forward = encoder_layer_forward };
+static const rg_module_class encoder_layer_class = {
+    .name = "TransformerEncoderLayer", .forward = encoder_layer_forward,
+};
 
-rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead, rg_transformer_options o) {
+rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
+                                                                   rg_transformer_options o) {
     if (!rg_given(o.activation, "transformer_encoder_layer", "a function as activation")) return NULL;
     rg_transformer_encoder_layer *self = RG_MODULE(rg_transformer_encoder_layer, &encoder_layer_class, .o = o);
-    RG_CHILD(self, self_attn, rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias, .batch_first = o.batch_first));
+    RG_CHILD(self, self_attn, rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias,
+                                                        .batch_first = o.batch_first));
     RG_CHILD(self, linear1, rg_nn_linear(d_model, o.dim_feedforward, .bias = o.bias));
     RG_CHILD(self, dropout, rg_nn_dropout(o.dropout));
     RG_CHILD(self, linear2, rg_nn_linear(o.dim_feedforward, d_model, .bias = o.bias));

@@ -13,11 +13,16 @@ extern "C" {
 
 /* ---- attention.c -------------------------------------------------------------------
  * The notebook's: softmax(q k^T / sqrt(d_out_kq)) v with q = x w_query and so on. */
-typedef struct rg_self_attention { rg_module base; rg_tensor *w_query, *w_key, *w_value; int64_t d_out_kq; } rg_self_attention;
+typedef struct rg_self_attention {
+    rg_module  base;
+    rg_tensor *w_query, *w_key, *w_value;
+    int64_t    d_out_kq;
+} rg_self_attention;
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);           /* the softmax alone */
 
-/* torch.nn.MultiheadAttention. rg_call(m, query, key, value) is the output alone, rg_call(m, x) that of x with itself. */
+/* torch.nn.MultiheadAttention. rg_call(m, query, key, value) is the output alone, rg_call(m, x) that of x with
+ * itself. */
 typedef struct rg_multihead_attention_options {
     double  dropout RG_DEFAULT(0);
     bool    bias RG_DEFAULT(true), add_bias_kv RG_DEFAULT(false), add_zero_attn RG_DEFAULT(false);
@@ -31,7 +36,8 @@ typedef struct rg_multihead_attention {
     int64_t    embed_dim, num_heads;
     rg_multihead_attention_options o;
 } rg_multihead_attention;
-rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads, rg_multihead_attention_options o);
+rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads,
+                                                       rg_multihead_attention_options o);
 #define rg_nn_multihead_attention(embed_dim, num_heads, ...) rg_nn_multihead_attention_with(embed_dim, num_heads, \
     RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
@@ -42,9 +48,9 @@ typedef struct rg_multihead_options {
     bool       average_attn_weights RG_DEFAULT(true);
     bool       is_causal            RG_DEFAULT(false);      /* a hint that attn_mask, which must be given, is */
 } rg_multihead_options;
-typedef struct rg_attended { rg_tensor *output, *weights; } rg_attended;    /* weights RG_NONE: not asked for; NULL, NULL: failed */
-rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_tensor *query, rg_tensor *key, rg_tensor *value,
-                                                rg_multihead_options o);
+typedef struct rg_attended { rg_tensor *output, *weights; } rg_attended;    /* RG_NONE: not asked for; NULL, NULL: failed */
+rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_tensor *query, rg_tensor *key,
+                                                rg_tensor *value, rg_multihead_options o);
 #define RG_MULTIHEAD_(...) RG_KEYWORDS(rg_multihead_options, (.key_padding_mask = RG_NONE, .need_weights = true, \
                                .attn_mask = RG_NONE, .average_attn_weights = true), __VA_ARGS__)
 #define rg_multihead_attention_forward(m, query, key, value, ...) \
@@ -77,11 +83,12 @@ typedef struct rg_transformer_encoder_layer {
     rg_norm_module         *norm1, *norm2;
     rg_transformer_options  o;
 } rg_transformer_encoder_layer;
-rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead, rg_transformer_options o);
+rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
+                                                                   rg_transformer_options o);
 #define rg_nn_transformer_encoder_layer(d_model, nhead, ...) rg_nn_transformer_encoder_layer_with(d_model, nhead, \
-    RG_KEYWORDS(rg_transformer_options, (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, .layer_norm_eps = 1e-5, \
-                .bias = true), __VA_ARGS__))
-/* A block of a transformer is such a layer: pre-norm with .norm_first = true, else post-norm; causal by its .src_mask. */
+    RG_KEYWORDS(rg_transformer_options, (.dim_feedforward = 2048, .dropout = 0.1, .activation = rg_relu, \
+                .layer_norm_eps = 1e-5, .bias = true), __VA_ARGS__))
+/* A transformer's block is such a layer: pre-norm with .norm_first = true, else post-norm; causal by its .src_mask. */
 typedef rg_transformer_encoder_layer rg_transformer_block;
 #define rg_nn_transformer_block         rg_nn_transformer_encoder_layer
 #define rg_transformer_block_forward    rg_transformer_encoder_layer_forward
@@ -90,7 +97,8 @@ typedef struct rg_src_options {
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
     bool       is_causal            RG_DEFAULT(false);
 } rg_src_options;
-rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *m, rg_tensor *src, rg_src_options o);
+rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *m, rg_tensor *src,
+                                                     rg_src_options o);
 #define rg_transformer_encoder_layer_forward(m, src, ...) rg_transformer_encoder_layer_forward_with(m, src, \
     RG_KEYWORDS(rg_src_options, (.src_mask = RG_NONE, .src_key_padding_mask = RG_NONE), __VA_ARGS__))
 
@@ -112,7 +120,8 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
 #define rg_nn_gpt(...) rg_nn_gpt_with(RG_KEYWORDS(rg_gpt_options, (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, \
                                           .n_head = 12, .n_embd = 768, .bias = true), __VA_ARGS__))
 typedef struct rg_logits_loss { rg_tensor *logits, *loss; } rg_logits_loss;     /* NULL, NULL: failed */
-/* With targets (-1: not counted) the logits of all positions and the mean cross-entropy; else (RG_NONE) the last logits. */
+/* With targets (-1: not counted) the logits of all positions and the mean cross-entropy; else (RG_NONE) the last
+ * logits. */
 rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
 
 /* Keys and values of what was read, so that it isn't read again: rg_gpt_cached gives the logits
