@@ -138,6 +138,7 @@ static bool name_below(rg_module *child, const char *name) {
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if ((void *)child == (void *)RG_NONE)
         child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
+    rg_given(child, "register_child", "a module");
     bool circle = m && child && leads_to(child, m);
     if (circle) rg_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
     if (!enter(m, CHILD, name, (void **)place, circle ? NULL : child)) {
