@@ -11,25 +11,25 @@ static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8
 static const char *prompt = "", *out = "build/char_gpt";
 
 static const option options[] = {
-    { "steps", WHOLE, &steps, 1, "how many to train" },
-    { "batch", WHOLE, &batch, 1, "windows of the text in a step" },
-    { "block", WHOLE, &block, 1, "characters in a window: how far back it looks" },
-    { "layers", WHOLE, &layers, 1, "blocks of attention and feedforward" },
-    { "heads", WHOLE, &heads, 1, "of attention" },
-    { "dim", WHOLE, &dim, 1, "numbers for each character; a multiple of the heads" },
-    { "dropout", NUMBER, &dropout, 0, "share of numbers left out while training" },
-    { "lr", NUMBER, &lr, 0, "AdamW's learning rate at its highest" },
-    { "warmup", WHOLE, &warmup, 0, "steps until then; after them it falls, as a cosine, to a tenth" },
-    { "decay", NUMBER, &decay, 0, "of AdamW, on matrices" },
-    { "clip", NUMBER, &clip, 0, "gradients to this norm" },
-    { "every", WHOLE, &every, 1, "so many steps the validation loss is shown" },
-    { "seed", WHOLE, &seed, 0, "of the random numbers" },
-    { "threads", WHOLE, &threads, 1, "to compute with; a model as small as this gains little from more" },
-    { "sample", WHOLE, &sample, 0, "characters to write at the end" },
-    { "prompt", TEXT, &prompt, 0, "what they continue; the text's first character if not given" },
-    { "temperature", NUMBER, &temperature, 1e-3, "lower is safer, higher is wilder" },
-    { "top-k", WHOLE, &top_k, 0, "choose among so many characters; 0: among all" },
-    { "out", TEXT, &out, 0, "folder for the curve of the loss" },
+    { "steps", WHOLE, &steps, 1, 1e8, "how many to train" },
+    { "batch", WHOLE, &batch, 1, 65536, "windows of the text in a step" },
+    { "block", WHOLE, &block, 1, 65536, "characters in a window: how far back it looks" },
+    { "layers", WHOLE, &layers, 1, 1024, "blocks of attention and feedforward" },
+    { "heads", WHOLE, &heads, 1, 4096, "of attention" },
+    { "dim", WHOLE, &dim, 1, 65536, "numbers for each character; a multiple of the heads" },
+    { "dropout", NUMBER, &dropout, 0, 1, "share of numbers left out while training" },
+    { "lr", NUMBER, &lr, 0, 1e6, "AdamW's learning rate at its highest" },
+    { "warmup", WHOLE, &warmup, 0, 1e8, "steps until then; after them it falls, as a cosine, to a tenth" },
+    { "decay", NUMBER, &decay, 0, 1e6, "of AdamW, on matrices" },
+    { "clip", NUMBER, &clip, 0, 1e15, "gradients to this norm" },
+    { "every", WHOLE, &every, 1, 1e8, "so many steps the validation loss is shown" },
+    { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
+    { "threads", WHOLE, &threads, 1, 1024, "to compute with; a model as small as this gains little from more" },
+    { "sample", WHOLE, &sample, 0, 1e8, "characters to write at the end" },
+    { "prompt", TEXT, &prompt, 0, 0, "what they continue; the text's first character if not given" },
+    { "temperature", NUMBER, &temperature, 1e-3, 1e6, "lower is safer, higher is wilder" },
+    { "top-k", WHOLE, &top_k, 0, 1e15, "choose among so many characters; 0: among all" },
+    { "out", TEXT, &out, 0, 0, "folder for the curve of the loss" },
 };
 
 /* AdamW as nanoGPT sets it up: matrices decay, vectors don't. */
@@ -92,7 +92,7 @@ int main(int argc, char *argv[]) {
     free(text);
     make_folder(out);
 
-    rg_set_num_threads((int)fmin((double)threads, 1024));
+    rg_set_num_threads((int)threads);
     rg_manual_seed((uint64_t)seed);
     rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers, .n_head = heads,
                               .n_embd = dim, .dropout = dropout);

@@ -83,13 +83,13 @@ int main(int argc, char *argv[]) {
     int64_t n = 6, d = 3, d_kq = 2, d_v = 4, seed = 123;
     double eps = 1e-6, tolerance = 1e-7;
     const option options[] = {
-        { "words", WHOLE, &n, 2, "rows of x" },
-        { "dim", WHOLE, &d, 1, "numbers in a word" },
-        { "dim-kq", WHOLE, &d_kq, 1, "of a query and of a key" },
-        { "dim-v", WHOLE, &d_v, 1, "of a value" },
-        { "seed", WHOLE, &seed, 0, "of the random numbers" },
-        { "eps", NUMBER, &eps, 1e-12, "how far an element is moved" },
-        { "tolerance", NUMBER, &tolerance, 0, "largest difference, for numbers above 1 as a share of them" },
+        { "words", WHOLE, &n, 2, 1024, "rows of x" },
+        { "dim", WHOLE, &d, 1, 1024, "numbers in a word" },
+        { "dim-kq", WHOLE, &d_kq, 1, 1024, "of a query and of a key" },
+        { "dim-v", WHOLE, &d_v, 1, 1024, "of a value" },
+        { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
+        { "eps", NUMBER, &eps, 1e-12, 1, "how far an element is moved" },
+        { "tolerance", NUMBER, &tolerance, 0, 1e6, "largest difference, for numbers above 1 as a share of them" },
     };
     int first = READ_OPTIONS(argc, argv, "", options);
     if (first < argc) refuse("takes no '%s'; --help lists its options", argv[first]);

@@ -17,14 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- stopping: 1 where the library failed, 2 where the user's input is at fault ---------- */
+/* ---- stopping: 1 where the library failed, 2 where the user asked for what can't be ---------- */
 
 static const char *program = "example";         /* argv[0] without its folders */
 
 static inline void stop_on_error(rg_code code, const char *message) {
-    (void)code;
     fprintf(stderr, "%s: %s\n", program, message);
-    exit(1);
+    exit(code == RG_OUT_OF_MEMORY ? 2 : 1);
 }
 
 static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...) {
@@ -46,7 +45,7 @@ typedef struct {
     const char *name;
     enum { WHOLE, NUMBER, TEXT } kind;          /* what value points to: int64_t, double, const char * */
     void       *value;                          /* holds the default */
-    double      least;                          /* of a number */
+    double      least, most;                    /* of a number */
     const char *help;
 } option;
 
@@ -73,9 +72,11 @@ static inline void set_option(const option *o, const char *text) {
         int64_t whole = *(int64_t *)o->value = strtoll(text, &end, 10);
         number = errno ? NAN : (double)whole;
     }
-    if (end && (end == text || *end || !(number >= o->least && number < 1e15)))
-        refuse("--%s takes a %s of at least %g, not '%s'", o->name, o->kind == WHOLE ? "whole number" : "number",
-               o->least, text);
+    if (end && (end == text || *end || !(number >= o->least && number <= o->most))) {
+        bool high = number > o->most;
+        refuse("--%s takes a %s of at %s %g, not '%s'", o->name, o->kind == WHOLE ? "whole number" : "number",
+               high ? "most" : "least", high ? o->most : o->least, text);
+    }
 }
 
 /* Returns where in argv the options end. */

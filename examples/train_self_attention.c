@@ -129,13 +129,13 @@ int main(int argc, char *argv[]) {
     double lr = 0.01;
     const char *out = "build/demo", *standard[] = { "Life is short, eat dessert first" };
     const option options[] = {
-        { "steps", WHOLE, &steps, 1, "how many to train" },
-        { "lr", NUMBER, &lr, 0, "learning rate of AdamW" },
-        { "seed", WHOLE, &seed, 0, "of the random numbers" },
-        { "dim", WHOLE, &d, 1, "numbers that a word is embedded as" },
-        { "dim-kq", WHOLE, &d_kq, 1, "of a query and of a key" },
-        { "dim-v", WHOLE, &d_v, 1, "of a value" },
-        { "out", TEXT, &out, 0, "folder for the pictures" },
+        { "steps", WHOLE, &steps, 1, 1e8, "how many to train" },
+        { "lr", NUMBER, &lr, 0, 1e6, "learning rate of AdamW" },
+        { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
+        { "dim", WHOLE, &d, 1, 4096, "numbers that a word is embedded as" },
+        { "dim-kq", WHOLE, &d_kq, 1, 4096, "of a query and of a key" },
+        { "dim-v", WHOLE, &d_v, 1, 4096, "of a value" },
+        { "out", TEXT, &out, 0, 0, "folder for the pictures" },
     };
     int first = READ_OPTIONS(argc, argv, "[sentence ...]", options);
     const char *const *sentences = first < argc ? (const char *const *)argv + first : standard;
@@ -147,6 +147,7 @@ int main(int argc, char *argv[]) {
     size_t room = 1;
     for (int i = 0; i < n_sentences; i++) room += strlen(sentences[i]) + 1;
     char *all = calloc(room, 1);
+    if (!all) refuse("no memory for the sentences");
     for (int i = 0; i < n_sentences; i++) strcat(strcat(all, sentences[i]), " ");
     rg_vocabulary *vocabulary = rg_vocabulary_new(all, .unknown = "<hidden>");
     free(all);
