@@ -105,7 +105,8 @@ RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the l
       RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
                  { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
                  { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) },
-                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) },
+                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(5,3) (3) (3)", RG_A(norm, 5, 1, 3, 1, 1e-5) },
+                 { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) },
                  { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
 RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels",
       .node = "NativeGroupNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,

@@ -48,13 +48,18 @@ enum { K_LANES = 16 };
         __typeof__(result) __attribute__((vector_size(K_LANES * sizeof(result)))) sum_ = { 0 }, more_; \
         __typeof__(result) lane_[K_LANES];                                                      \
         int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
+        const int left_ = (int)((n) - whole_);                                                  \
         for (int64_t j = 0; j < whole_; j += K_LANES) {                                         \
             for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = value; }          \
             memcpy(&more_, lane_, sizeof more_);                                                \
             sum_ += more_;                                                                      \
         }                                                                                       \
+        if (left_) {                                                                            \
+            for (int l = 0; l < K_LANES; l++) { int64_t i = whole_ + l; lane_[l] = l < left_ ? value : 0; } \
+            memcpy(&more_, lane_, sizeof more_);                                                \
+            sum_ += more_;                                                                      \
+        }                                                                                       \
         memcpy(lane_, &sum_, sizeof sum_);                                                      \
-        for (int64_t i = whole_; i < (n); i++) lane_[i - whole_] += value;                      \
         for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
             for (int l = 0; l < half_; l++) lane_[l] += lane_[l + half_];                       \
         result = lane_[0];                                                                      \

@@ -6,10 +6,30 @@
 #ifndef K_SET
 #include "loops.h"
 
+enum { NORM_ROWS = 4 };                                /* whose columns are added up at once */
+
+/* to[i] += the values of R rows in column i, which are written back once */
+#define NORM_COLUMNS(to, value) do {                                                                         \
+        double *restrict to_ = (to);                                                                         \
+        if (R == NORM_ROWS) for (int64_t i = 0; i < z->n; i++)                                               \
+            to_[i] = to_[i] + value(0) + value(1) + value(2) + value(3);                                     \
+        else for (int64_t k = 0; k < R; k++)                                                                 \
+            for (int64_t i = 0; i < z->n; i++) to_[i] += value(k);                                           \
+    } while (0)
+#define NORM_G(k)  ((double)g[(k) * z->n + i])
+#define NORM_GH(k) ((double)(g[(k) * z->n + i] * ((x[(k) * z->n + i] - mean[k]) * rstd[k])))
+/* gx of a row, from its gw */
+#define NORM_GRADIENT(gw) do {                                                                               \
+        if (z->centred) K_SUM_OF(sum, z->n, gw);                                                             \
+        K_SUM_OF(dot, z->n, (gw) * ((x[i] - mean) * rstd));                                                  \
+        sum /= (__typeof__(sum))z->n, dot /= (__typeof__(sum))z->n;                                          \
+        for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * ((gw) - sum - (x[i] - mean) * rstd * dot);         \
+    } while (0)
+
 /* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
 #define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
 #define K_NORM(T)                                                                                            \
-    static void K_SET(norm_row_##T)(const k_norm_rows *z, const T *x, T *mean, T *rstd) {                           \
+    static void K_SET(norm_row_##T)(const k_norm_rows *z, const T *x, T *mean, T *rstd) {                    \
         T m = 0, v;                                                                                          \
         if (z->centred) K_SUM_OF(m, z->n, x[i]);                                                             \
         m /= (T)z->n;                                                                                        \
@@ -24,7 +44,7 @@
         for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                                        \
             T mean, rstd;                                                                                    \
             const T *rw = w ? w + r % z->groups * channels : NULL, *rb = b ? b + r % z->groups * channels : NULL; \
-            K_SET(norm_row_##T)(z, x, &mean, &rstd);                                                                \
+            K_SET(norm_row_##T)(z, x, &mean, &rstd);                                                         \
             if (z->per == 1 && rw && rb) {                                                                   \
                 for (int64_t i = 0; i < z->n; i++) y[i] = (x[i] - mean) * rstd * rw[i] + rb[i];              \
             } else if (z->per == 1 && rw) {                                                                  \
@@ -37,35 +57,42 @@
     }                                                                                                        \
     /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;                    \
      * weight's is sum(g h), bias's sum(g) */                                                                \
+    static void K_SET(norm_gradient_##T)(const k_norm_rows *z, T mean, T rstd, T *restrict gx, const T *restrict g, \
+                                         const T *restrict x, const T *restrict w) {                         \
+        T sum = 0, dot = 0;                                                                                  \
+        if (z->per == 1 && w) NORM_GRADIENT(g[i] * w[i]);                                                    \
+        else if (!w) NORM_GRADIENT(g[i]);                                                                    \
+        else {                                                                                               \
+            for (int64_t c = 0; c < z->n / z->per; c++)                                                      \
+                for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = g[i] * w[c];                 \
+            NORM_GRADIENT(gx[i]);                                                                            \
+        }                                                                                                    \
+    }                                                                                                        \
     static void K_SET(norm_backward_##T)(const k_norm_rows *z, rg_tensor *to, double *restrict gweight, double *restrict gbias, \
                                          const rg_tensor *by, const rg_tensor *from, const rg_tensor *weight) { \
-        T *restrict gx = NORM_DATA(to);                                                                      \
-        const T *restrict g = (const T *)by->data, *restrict x = (const T *)from->data, *w = NORM_DATA(weight); \
+        T *gx = NORM_DATA(to), mean[NORM_ROWS], rstd[NORM_ROWS];                                             \
+        const T *g = (const T *)by->data, *x = (const T *)from->data, *w = NORM_DATA(weight);                \
         int64_t channels = z->n / z->per;                                                                    \
-        for (int64_t r = 0; r < z->rows; r++, x += z->n, g += z->n, gx += gx ? z->n : 0) {                   \
-            T mean, rstd, sum = 0, dot = 0;                                                                  \
+        for (int64_t r = 0, R; r < z->rows; r += R, x += R * z->n, g += R * z->n, gx += gx ? R * z->n : 0) { \
             int64_t first = r % z->groups * channels;                                                        \
-            const T *rw = w ? w + first : NULL;                                                              \
-            K_SET(norm_row_##T)(z, x, &mean, &rstd);                                                                \
+            R = z->per == 1 && z->groups == 1 ? RG_MIN(z->rows - r, NORM_ROWS) : 1;                          \
+            for (int64_t k = 0, at = 0; k < R; k++, at += z->n) {                                            \
+                K_SET(norm_row_##T)(z, x + at, &mean[k], &rstd[k]);                                          \
+                if (gx) K_SET(norm_gradient_##T)(z, mean[k], rstd[k], gx + at, g + at, x + at, w ? w + first : NULL); \
+            }                                                                                                \
             if (z->per == 1) {                                                                               \
-                for (int64_t i = 0; i < z->n && gweight; i++) gweight[first + i] += (double)(g[i] * ((x[i] - mean) * rstd)); \
-                for (int64_t i = 0; i < z->n && gbias; i++) gbias[first + i] += (double)g[i];                \
-            } else for (int64_t c = 0; c < channels; c++) {                                                  \
+                if (gweight) NORM_COLUMNS(gweight + first, NORM_GH);                                         \
+                if (gbias) NORM_COLUMNS(gbias + first, NORM_G);                                              \
+                continue;                                                                                    \
+            }                                                                                                \
+            for (int64_t c = 0; c < channels && (gweight || gbias); c++) {                                   \
                 const T *gc = g + c * z->per, *xc = x + c * z->per;                                          \
                 T gw, gb;                                                                                    \
-                K_SUM_OF(gw, z->per, gc[i] * ((xc[i] - mean) * rstd));                                       \
+                K_SUM_OF(gw, z->per, gc[i] * ((xc[i] - *mean) * *rstd));                                     \
                 K_SUM_OF(gb, z->per, gc[i]);                                                                 \
                 if (gweight) gweight[first + c] += (double)gw;                                               \
                 if (gbias) gbias[first + c] += (double)gb;                                                   \
             }                                                                                                \
-            if (!gx) continue;                                                                               \
-            if (z->per == 1 && rw) for (int64_t i = 0; i < z->n; i++) gx[i] = g[i] * rw[i];                  \
-            else for (int64_t c = 0; c < channels; c++)                                                      \
-                for (int64_t i = c * z->per; i < (c + 1) * z->per; i++) gx[i] = rw ? g[i] * rw[c] : g[i];    \
-            if (z->centred) K_SUM_OF(sum, z->n, gx[i]);                                                      \
-            K_SUM_OF(dot, z->n, gx[i] * ((x[i] - mean) * rstd));                                             \
-            sum /= (T)z->n, dot /= (T)z->n;                                                                  \
-            for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * (gx[i] - sum - (x[i] - mean) * rstd * dot);    \
         }                                                                                                    \
     }
 #define K_FILE "normalize.c"

@@ -178,9 +178,11 @@ START_TEST(test_normalize) {
         for (int affine = 0; affine < 2; affine++) {
             RG_SCOPE();
             rg_dtype dtype = n % 2 ? RG_FLOAT32 : RG_FLOAT64;
-            rg_tensor *x = rows_of(dtype, 3, n), *g = rows_of(dtype, 3, n), *w = affine ? rows_of(dtype, 1, n) : NULL, *plain[2] = { NULL, NULL };
+            enum { ROWS = 9 };                                          /* of finite numbers */
+            rg_tensor *x = rows_of(dtype, 1, ROWS * n), *g = rows_of(dtype, 1, ROWS * n), *w = affine ? rows_of(dtype, 1, n) : NULL;
+            rg_tensor *plain[2] = { NULL, NULL };
             double sums[2][2][100], (*sum)[100] = sums[0];
-            k_norm_rows z = { 3, n, 1, 1, 1e-5, true };
+            k_norm_rows z = { ROWS, n, 1, 1, 1e-5, true };
             for (k_set = 0; k_set <= best; k_set++) {
                 rg_tensor *y = rg_own(rg_new(dtype, 2, x->size)), *gx = rg_own(rg_new(dtype, 2, x->size));
                 k_normalize(&z, y, x, w, w);
