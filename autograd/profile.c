@@ -122,7 +122,8 @@ const char *rg_profile_table(void) {
 __attribute__((constructor)) static void profile_open(void) {
     const char *want = getenv("REGARD_PROFILE");
     if (!want || !*want || strcmp(want, "0") == 0) return;
-    if (strcmp(want, "1") && (profile_trace = fopen(want, "w"))) fputs("[\n", profile_trace);
+    if (strcmp(want, "1") && !(profile_trace = fopen(want, "w"))) fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", want);
+    if (profile_trace) fputs("[\n", profile_trace);
     profile_start = profile_now();
     rg_set_profiling(true);
 }
