@@ -266,6 +266,7 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
     char path[128];
     rg_tensor *x[3];
     bool hooked = m->registry->n_hooks && in.n > 0 && in.n <= RG_COUNT(x);
+    if (hooked && !rg_not_again("a forward hook")) return NULL;
     if (RG_UNLIKELY(rg_is_anomaly_enabled())) {
         size_t at = module_path(m, path, sizeof path);
         snprintf(path + at, sizeof path - at, at ? " (%s)" : "%s", m->cls->name);

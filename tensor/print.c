@@ -158,7 +158,7 @@ static void print_put(printer *p, const char *s, int64_t times) {
 static void print_visit(printer *p, int dim, const char *at, void (*visit)(printer *, const char *)) {
     const rg_tensor *t = p->t;
     if (dim == t->ndim) return visit(p, at);
-    int64_t n = t->size[dim], step = t->stride[dim] * (int64_t)rg_sizeof(t->dtype);
+    int64_t n = t->size[dim], step = n > 1 ? t->stride[dim] * (int64_t)rg_sizeof(t->dtype) : 0;
     bool gap = p->cut && n > 2 * (int64_t)p->edge;
     for (int64_t i = 0; i < n; i++) {
         if (gap && i == p->edge) i = n - p->edge;

@@ -160,7 +160,7 @@ void rg_generator_free(rg_generator *g) {
 }
 
 bool rg_generator_seed(rg_generator *g, uint64_t seed) {
-    if (!generator_lock(g, "manual_seed")) return false;
+    if (!rg_not_again("manual_seed") || !generator_lock(g, "manual_seed")) return false;
     mt_seed(g, seed);
     generator_unlock(g);
     return true;
@@ -194,7 +194,7 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     rg_copy_out(state, &image, sizeof image);
     RG_REFUSE(!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1),
               "set_state", "Invalid mt19937 state");
-    if (!generator_lock(g, "set_state")) return false;
+    if (!rg_not_again("set_state") || !generator_lock(g, "set_state")) return false;
     g->seed = image.seed, g->left = image.left, g->next = (int)image.next;
     g->has_normal = image.has_normal & 1, g->normal = image.normal;
     for (int i = 0; i < MT_WORDS; i++) g->word[i] = (uint32_t)image.word[i];
@@ -484,9 +484,13 @@ static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, in
     return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
 }
 
+static bool fill_integers(rg_tensor *t, const double range[], rg_generator *g, const char *op) {
+    return fill_with(t, g, op, draw_integer, RG_INT64, range);
+}
+
 rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g) {
     const char *op = "randint", *casted = "";
-    rg_tensor *t = rg_not_again(op) ? rg_new_dims(op, &shape, (int)dtype) : NULL;
+    rg_tensor *t = rg_new_dims(op, &shape, (int)dtype);
     if (!t) return NULL;
     if (low < high && rg_is_float(dtype)) {
         low = random_integer_bound(dtype, low + 1, low, 1);
@@ -498,7 +502,10 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     if (ok && dtype == RG_BOOL && (low < 0 || high > 2))
         ok = rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for bool", low < 0 || low > 1 ? "from" : "to - 1");
     random_range range = { (uint64_t)high - (uint64_t)low, low };
-    return random_own(t, ok && fill_with(t, g, op, draw_integer, RG_INT64, (const double *)&range));
+    double p[4] = { 0 };
+    memcpy(p, &range, sizeof range);
+    if (ok && RG_UNLIKELY(rg_this.recording)) note_fill(t, fill_integers, p, g, op);
+    return random_own(t, ok && fill_integers(t, p, g, op));
 }
 
 /* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */

@@ -195,7 +195,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
     double a = start, b = end, width = end - start;
     if (dtype == RG_FLOAT32 && steps > 1) a = (float)a, b = (float)b, width = (float)b - (float)a;
     if (dtype == RG_INT64 && steps > 1) a = trunc(a), b = trunc(b), width = b - a;
-    double step = width / (double)(steps - 1);
+    double step = width / ((double)steps - 1);
     for (int64_t i = 0; t && i < steps; i++) {
         double exponent = i < steps / 2 ? a + step * (double)i : b - step * (double)(steps - 1 - i);
         rg_store_f64(t->data + (size_t)i * rg_sizeof(dtype), dtype, pow(base, steps == 1 ? a : exponent));
@@ -237,7 +237,7 @@ rg_tensor *rg_from_bool(const bool *data, rg_dims shape)       { return rg_from_
 int     rg_ndim(rg_tensor *t)     { return rg_check(t, "ndim") ? t->ndim : -1; }
 int64_t rg_numel(rg_tensor *t)    { return rg_check(t, "numel") ? t->numel : -1; }
 int     rg_dtype_of(rg_tensor *t) { return rg_check(t, "dtype") ? t->dtype : -1; }
-void   *rg_data(rg_tensor *t)     { return rg_check(t, "data") ? t->data : NULL; }
+void   *rg_data(rg_tensor *t)     { return rg_not_again("data") && rg_check(t, "data") ? t->data : NULL; }
 int64_t rg_version(rg_tensor *t)  { return rg_check(t, "version") ? (int64_t)t->storage->version : -1; }
 bool    rg_is_contiguous(rg_tensor *t)     { return rg_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS; }
 bool    rg_is_floating_point(rg_tensor *t) { return rg_check(t, "is_floating_point") && rg_is_float(t->dtype); }
@@ -278,7 +278,7 @@ int64_t rg_item_int(rg_tensor *t) {
 }
 
 double rg_at_dims(rg_tensor *t, rg_dims index) {
-    if (!rg_check(t, "at")) return NAN;
+    if (!rg_not_again("at") || !rg_check(t, "at")) return NAN;
     if (index.n > 0 && t->ndim == 0)
         return rg_fail(RG_INDEX_ERROR, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
                        "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"), NAN;
@@ -297,7 +297,7 @@ double rg_at_dims(rg_tensor *t, rg_dims index) {
 }
 
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
-    if (!rg_check(t, "copy_out")) return false;
+    if (!rg_not_again("copy_out") || !rg_check(t, "copy_out")) return false;
     size_t need;
     if (__builtin_mul_overflow((size_t)t->numel, rg_sizeof(t->dtype), &need)) need = SIZE_MAX;
     RG_REFUSE_AS(RG_VALUE_ERROR, need > bytes || (need && !to), "copy_out", "%zu bytes are needed, but there is "

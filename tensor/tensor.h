@@ -233,8 +233,9 @@ void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread
  * rg_record runs a training step once and records it; rg_replay_run does the same
  * again, with the same bits as the step itself, on the same tensors: write new inputs
  * into the old ones (rg_copy_), keep those that you want to read (the loss). Random
- * draws are fresh. A step that looks at values, or does what can't be done again, is
- * refused. */
+ * draws are fresh. A step that looks at values (rg_item), or does what can't be done
+ * again, is refused; what it prints, it prints once. What the step uses (modules, an
+ * optimizer) must outlive the replay. */
 typedef struct rg_replay rg_replay;
 rg_replay *rg_record(void (*step)(void *context), void *context);      /* NULL: failed, or refused */
 bool       rg_replay_run(rg_replay *r);
@@ -257,7 +258,7 @@ rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-static inline rg_tensor *rg_wrap_null(const void *t) { (void)t; return (rg_tensor *)0; }
+static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }     /* NULL, or a context that is a tensor */
 
 #ifdef __cplusplus
 #define RG_AUTO auto
@@ -265,8 +266,8 @@ static inline rg_tensor *rg_wrap_null(const void *t) { (void)t; return (rg_tenso
 #define RG_DEFAULT(...) = __VA_ARGS__
 #else
 #define RG_AUTO __auto_type
-#define RG_WRAP(x) _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_null,    \
-                            void *: rg_wrap_null, _Bool: rg_wrap_bool, float: rg_wrap_float, \
+#define RG_WRAP(x) _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_void,    \
+                            void *: rg_wrap_void, _Bool: rg_wrap_bool, float: rg_wrap_float, \
                             double: rg_wrap_float, long double: rg_wrap_float, default: rg_wrap_int)(x)
 #define RG_DEFAULT(...)
 #endif

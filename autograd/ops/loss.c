@@ -355,6 +355,7 @@ static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) 
     int64_t batch = t->ndim ? t->size[0] : 0, classes = x->size[x->ndim > 1];
     RG_REFUSE_VALUE(x->ndim != 1 && x->size[0] != batch, "nll_loss", "Expected input batch_size (%lld) to "
                     "match target batch_size (%lld).", (long long)x->size[0], (long long)batch);
+    RG_REFUSE_INDEX(x->ndim != 1 && t->ndim == 0, "nll_loss", "Dimension specified as 0 but tensor has no dimensions");
     RG_REFUSE(x->ndim <= 2 && t->ndim > 1, "nll_loss", "0D or 1D target tensor expected, multi-target not supported");
     RG_REFUSE_VALUE(x->ndim == 1 && t->ndim == 1 && batch != 1, "nll_loss", "For 1D input, 1D target must "
                     "have size 1, but got target size: %lld", (long long)batch);

@@ -296,9 +296,13 @@ static void record_call(void *unused) {
 }
 
 /* Of tensors; numbers are part of the step. */
-static void scale_inputs(golden_case *c, double by) {
-    for (int i = 0; i < c->n_args; i++)
-        if (c->arg[i].kind == 't' && c->arg[i].t && c->arg[i].t != RG_NONE && rg_is_floating_point(c->arg[i].t)) rg_mul_(c->arg[i].t, by);
+static void change_inputs(golden_case *c, double by) {
+    for (int i = 0; i < c->n_args; i++) {
+        rg_tensor *t = c->arg[i].t;
+        if (c->arg[i].kind != 't' || !t || t == RG_NONE) continue;
+        if (rg_is_floating_point(t)) rg_mul_(t, by);
+        else if (rg_ndim(t)) rg_copy_(t, rg_flip(t, 0));
+    }
 }
 
 static void check_replay(golden_case *c, const golden_call *f) {
@@ -312,7 +316,7 @@ static void check_replay(golden_case *c, const golden_call *f) {
         rg_error_clear();
         return;
     }
-    scale_inputs(c, 0.5);
+    change_inputs(c, 0.5);
     rg_manual_seed(42);
     golden_result direct = f->call(c->arg);
     rg_manual_seed(42);
@@ -326,7 +330,7 @@ static void check_replay(golden_case *c, const golden_call *f) {
     rg_replay_free(r);
     for (int k = 0; k < recorded.r.n; k++)
         if (recorded.r.t[k]) rg_drop(recorded.r.t[k]);
-    scale_inputs(c, 2);
+    change_inputs(c, 2);
 }
 
 static void check_case(golden_case *c, const golden_call *f) {

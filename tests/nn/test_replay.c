@@ -107,6 +107,16 @@ static void looks(void *unused)      { (void)unused; rg_item(rg_sum(x)); }
 static void finds(void *unused)      { (void)unused; rg_nonzero(x); }
 static void permutes(void *unused)   { (void)unused; rg_randperm(3); }
 static void overwrites(void *unused) { (void)unused; rg_add_(rg_zeros(2), 1); }
+static void looks_at(void *unused)   { (void)unused; rg_at(x, 0); }
+static void seeds(void *unused)      { (void)unused; rg_manual_seed(1); }
+static rg_tensor *same_output(rg_module *m, rg_list in, rg_tensor *y, void *unused) { (void)m; (void)in; (void)unused; return y; }
+static void hooks_forward(void *unused) {
+    (void)unused;
+    rg_plain_module *m = rg_nn_relu();
+    rg_register_forward_hook(&m->base, same_output, NULL);
+    rg_call(m, x);
+    rg_module_free(m);
+}
 static void nests(void *unused)      { (void)unused; rg_record(looks, NULL); }
 static void fails(void *unused)      { (void)unused; rg_matmul(x, rg_ones(5, 5)); }
 static rg_tensor *same(rg_tensor *g, void *unused) { (void)unused; return g; }
@@ -118,7 +128,7 @@ static void hooks(void *unused) {
 }
 
 START_TEST(test_refusals) {
-    static void (*const steps[])(void *) = { looks, finds, permutes, overwrites, hooks, nests, fails };
+    static void (*const steps[])(void *) = { looks, looks_at, finds, permutes, seeds, overwrites, hooks, hooks_forward, nests, fails };
     x = rg_keep(rg_ones(2));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         ck_assert_msg(!rg_record(steps[i], NULL), "step %zu was recorded", i);
@@ -130,6 +140,34 @@ START_TEST(test_refusals) {
     rg_replay_free(NULL);
     ck_assert_double_eq(rg_item(rg_sum(x)), 2);         /* a value may be looked at again */
     rg_drop(x);
+}
+END_TEST
+
+/* Draws inside the step are fresh, as the step itself would draw them. */
+static rg_tensor *drawn;
+static void draws(void *unused) {
+    (void)unused;
+    rg_drop(drawn);
+    drawn = rg_keep(rg_add(rg_randint(0, 100, 3), rg_mul(rg_rand(3), rg_uniform_(rg_empty(3), 1, 2))));
+}
+
+START_TEST(test_fresh_draws) {
+    rg_tensor *want[4];
+    rg_manual_seed(7);
+    for (int i = 0; i < 4; i++) {
+        draws(NULL);
+        want[i] = rg_keep(rg_clone(drawn));
+    }
+    rg_manual_seed(7);
+    rg_replay *r = rg_record(draws, NULL);
+    ck_assert_msg(r != NULL, "%s", rg_error());
+    for (int i = 0; i < 4; i++) {
+        if (i) ck_assert(rg_replay_run(r));
+        ck_assert(rg_equal(drawn, want[i]));
+        rg_drop(want[i]);
+    }
+    rg_replay_free(r);
+    rg_drop(drawn);
 }
 END_TEST
 
@@ -172,6 +210,7 @@ int main(void) {
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_same_bits, 0, (int)(sizeof kinds / sizeof kinds[0]));
     tcase_add_test(tcase, test_refusals);
+    tcase_add_test(tcase, test_fresh_draws);
     tcase_add_test(tcase, test_grad_taken_away);
     tcase_add_test(tcase, test_without_memory);
     suite_add_tcase(suite, tcase);
