@@ -26,6 +26,8 @@ enum { NORM_ROWS = 4 };                                /* whose columns are adde
         for (int64_t i = 0; i < z->n; i++) gx[i] = rstd * ((gw) - sum - (x[i] - mean) * rstd * dot);         \
     } while (0)
 
+typedef struct { const k_norm_rows *z; rg_tensor *y; const rg_tensor *x, *weight, *bias; } norm_operands;
+
 /* Row r's weights begin at (r % groups) * channels; each serves `per` elements. */
 #define NORM_DATA(t) ((t) ? (void *)(t)->data : NULL)
 #define K_NORM(T)                                                                                            \
@@ -36,12 +38,14 @@ enum { NORM_ROWS = 4 };                                /* whose columns are adde
         K_SUM_OF(v, z->n, (x[i] - m) * (x[i] - m));                                                          \
         *mean = m, *rstd = 1 / sqrt(v / (T)z->n + (T)z->eps);                                                \
     }                                                                                                        \
-    static void K_SET(norm_##T)(const k_norm_rows *z, rg_tensor *to, const rg_tensor *from, const rg_tensor *weight, \
-                                const rg_tensor *bias) {                                                     \
-        T *restrict y = (T *)to->data;                                                                       \
-        const T *restrict x = (const T *)from->data, *w = NORM_DATA(weight), *b = NORM_DATA(bias);           \
+    static void K_SET(norm_##T)(void *context, int64_t begin, int64_t end, int worker) {                     \
+        const norm_operands *o = context;                                                                    \
+        const k_norm_rows *z = o->z;                                                                         \
+        T *restrict y = (T *)o->y->data + begin * z->n;                                                      \
+        const T *restrict x = (const T *)o->x->data + begin * z->n, *w = NORM_DATA(o->weight), *b = NORM_DATA(o->bias);\
         int64_t channels = z->n / z->per;                                                                    \
-        for (int64_t r = 0; r < z->rows; r++, x += z->n, y += z->n) {                                        \
+        (void)worker;                                                                                        \
+        for (int64_t r = begin; r < end; r++, x += z->n, y += z->n) {                                        \
             T mean, rstd;                                                                                    \
             const T *rw = w ? w + r % z->groups * channels : NULL, *rb = b ? b + r % z->groups * channels : NULL; \
             K_SET(norm_row_##T)(z, x, &mean, &rstd);                                                         \
@@ -99,8 +103,8 @@ enum { NORM_ROWS = 4 };                                /* whose columns are adde
 #include "sets.h"
 
 void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    static __typeof__(k_normalize) *const loops[][K_SET_COUNT] = { K_SETS(norm_float), K_SETS(norm_double) };
-    if (y->numel) loops[y->dtype == RG_FLOAT64][k_set](z, y, x, weight, bias);
+    static rg_work *const loops[][K_SET_COUNT] = { K_SETS(norm_float), K_SETS(norm_double) };
+    if (y->numel) k_rows(z->rows, z->n, loops[y->dtype == RG_FLOAT64][k_set], &(norm_operands){ z, y, x, weight, bias });
 }
 
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,

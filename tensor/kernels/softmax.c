@@ -118,6 +118,16 @@ static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step) {
     return rows;
 }
 
+/* Rows in one piece, of up to three operands, one after the other. */
+typedef struct { rg_loop *loop; char *p[3]; int64_t row; const softmax_context *context; } softmax_spread;
+
+static void softmax_part(void *spread, int64_t begin, int64_t end, int worker) {
+    const softmax_spread *k = spread;
+    int64_t at = begin * k->row;
+    (void)worker;
+    k->loop((char *[]){ k->p[0] + at, k->p[1] + at, k->p[2] + at }, (int64_t[]){ k->row, k->row, k->row }, end - begin, k->context);
+}
+
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
     softmax_context c = { .n = x->ndim ? x->size[dim] : 1, .kind = kind, .last = dim >= x->ndim - 1 };
     static rg_loop *const floats[] = K_SETS(softmax_float), *const shorts[] = K_SETS(softmax_short), *const doubles[] = K_SETS(softmax_double);
@@ -126,7 +136,7 @@ void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
         int64_t row = c.n * (int64_t)rg_sizeof(x->dtype);
         c.y_step = c.x_step = 1;
         if (c.n <= K_LANES && kind != K_SAFE_SOFTMAX && x->dtype == RG_FLOAT32) loop = shorts[k_set];
-        loop((char *[]){ y->data, x->data }, (int64_t[]){ row, row }, x->numel / c.n, &c);
+        k_rows(x->numel / c.n, c.n, softmax_part, &(softmax_spread){ loop, { y->data, x->data, x->data }, row, &c });
         return;
     }
     rg_tensor ry = softmax_rows(y, dim, &c.y_step), rx = softmax_rows(x, dim, &c.x_step);
@@ -142,7 +152,7 @@ void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
         int64_t row = c.n * (int64_t)rg_sizeof(y->dtype);
         c.y_step = c.x_step = c.g_step = 1;
         if (c.n <= K_LANES && y->dtype == RG_FLOAT32) loop = shorts[k_set];
-        loop((char *[]){ gx->data, g->data, y->data }, (int64_t[]){ row, row, row }, y->numel / c.n, &c);
+        k_rows(y->numel / c.n, c.n, softmax_part, &(softmax_spread){ loop, { gx->data, g->data, y->data }, row, &c });
         return;
     }
     rg_tensor rx = softmax_rows(gx, dim, &c.y_step), rg = softmax_rows(g, dim, &c.g_step), ry = softmax_rows(y, dim, &c.x_step);

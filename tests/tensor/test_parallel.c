@@ -103,11 +103,36 @@ static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
     return k_cross_entropy_backward(&z, y, lse, in[0], losses, NULL, 1), true;
 }
 
+static bool softmax(rg_tensor *y, rg_tensor *const in[]) { return k_softmax(y, in[0], 1, K_SOFTMAX_PLAIN), true; }
+static bool softmax_gradient(rg_tensor *y, rg_tensor *const in[]) { return k_softmax_backward(y, in[0], in[2], 1, K_LOG_SOFTMAX), true; }
+static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
+    return k_normalize(&(k_norm_rows){ y->numel / 8, 8, 7, 2, 1e-5, true }, y, in[0], in[3], NULL), true;
+}
+
+/* The last row, which some other part than the first has done, is what it is by itself. */
+static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
+    rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
+    for (int i = 0; i < n; i++) {
+        last[i] = *in[i], alone[i] = &last[i];
+        if (last[i].size[0] != y->size[0]) continue;
+        last[i].data += (y->size[0] - 1) * last[i].stride[0] * (int64_t)rg_sizeof(last[i].dtype), last[i].size[0] = 1;
+        rg_update_flags(&last[i]);
+    }
+    check_bits(what, f, y, in);
+    ck_assert(f(y_alone, alone));
+    ck_assert_msg(memcmp(rg_data(y_alone), y->data + (y->numel - y->size[1]) * 4, (size_t)y->size[1] * 4) == 0, "%s: other bits by itself", what);
+}
+
 START_TEST(test_rows) {
     RG_SCOPE();
-    rg_tensor *in[] = { rg_randn(301, 1013), rg_randint(0, 1013, 301) };
-    rg_tensor *y = rg_empty(301, 1013);
-    check_bits("cross_entropy", cross_entropy, y, in);
+    rg_tensor *in[] = { rg_randn(301, 1013), rg_randint(0, 1013, 301), rg_randn(301, 1013), rg_randn(28) };
+    rg_tensor *y = rg_empty(301, 1013), *short_y = rg_empty(100000, 3);
+    check_rows("cross_entropy", cross_entropy, y, in, 4);
+    check_rows("softmax", softmax, y, in, 4);
+    check_rows("log_softmax's gradient", softmax_gradient, y, in, 4);
+    check_rows("softmax of short rows", softmax, short_y, (rg_tensor *[]){ rg_randn(100000, 3) }, 1);
+    in[0] = rg_randn(5600, 56);
+    check_rows("group_norm", group_norm, rg_empty(5600, 56), in, 4);
 }
 END_TEST
 
