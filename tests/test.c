@@ -3,6 +3,12 @@
 #include "tensor/tensor.h"
 
 #include <stdio.h>
+#include <string.h>
+
+int rg_emulated(void) {
+    const char *preload = getenv("LD_PRELOAD");
+    return preload && strstr(preload, "vgpreload");
+}
 
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
     setvbuf(stdout, NULL, _IOLBF, 0);       /* a child that dies keeps nothing back */

@@ -18,6 +18,7 @@
         return rg_run_tests(#name, sizeof cases / sizeof cases[0], cases);      \
     }
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
+int rg_emulated(void);                  /* under valgrind: fifty times as slow, and on one thread */
 
 /* The call fails with this code and a message that holds the text. */
 #define ck_fails(call, code, text)                                              \

@@ -119,12 +119,6 @@ static double value_at(const void *data, int dtype, int64_t i) {
     return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-/* Under valgrind, whose multiply-add gives -0 where a processor's gives 0. */
-static bool emulated(void) {
-    const char *preload = getenv("LD_PRELOAD");
-    return preload && strstr(preload, "vgpreload");
-}
-
 /* Within the tolerance of the largest value involved; integers and an output's sign of zero exactly. */
 static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e) {
     int dtype = rg_dtype_of(t);
@@ -150,7 +144,7 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
         }
         double v = strtod(p, &p), u = value_at(data, dtype, i);
         if (dtype == RG_FLOAT32) v = (float)v;
-        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !emulated();
+        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !rg_emulated();
         bool same = signs ? signbit(u) == signbit(v) : isnan(v) || isnan(u) ? isnan(v) && isnan(u)
                   : isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance * scale;
         if (!same) ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k, (long long)i,
