@@ -117,9 +117,11 @@ rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t
 
 rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens, rg_generate_options o) {
     if (!rg_given(self, "generate", "a module") || !rg_check(idx, "generate")) return NULL;
-    RG_REFUSE(idx->ndim != 2 || idx->dtype != RG_INT64 || max_new_tokens < 0 || o.top_k < 0, "generate",
-              "expected idx of (batch, length), max_new_tokens and top_k, but got %s, %lld and %lld",
-              rg_repr_shape(idx), (long long)max_new_tokens, (long long)o.top_k);
+    RG_REFUSE(idx->ndim != 2 || idx->dtype != RG_INT64, "generate",
+              "expected idx of (batch, length) and dtype torch.int64, but got %s and %s",
+              rg_repr_shape(idx), rg_dtype_name(idx->dtype));
+    RG_REFUSE(max_new_tokens < 0, "generate", "max_new_tokens %lld is negative", (long long)max_new_tokens);
+    RG_REFUSE(o.top_k < 0, "generate", "top_k %lld is negative", (long long)o.top_k);
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t length = idx->size[1], block = self->config.block_size, read = 0;
@@ -172,10 +174,10 @@ static rg_module *gpt_block_new(const rg_gpt_options *o) {
 }
 
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o) {
-    bool ok = o.n_head > 0 && o.n_embd > 0 && o.n_embd <= INT32_MAX && o.n_embd % o.n_head == 0;
-    RG_REFUSE_AS(RG_VALUE_ERROR, !ok || o.n_layer < 0 || o.n_layer > INT16_MAX, "gpt",
-                 "n_embd %lld must be divisible by n_head %lld, n_layer %lld not negative",
-                 (long long)o.n_embd, (long long)o.n_head, (long long)o.n_layer);
+    RG_REFUSE_VALUE(o.n_embd <= 0 || o.n_embd > INT32_MAX, "gpt", "n_embd can't be %lld", (long long)o.n_embd);
+    RG_REFUSE_VALUE(o.n_layer < 0 || o.n_layer > INT16_MAX, "gpt", "n_layer can't be %lld", (long long)o.n_layer);
+    RG_REFUSE_VALUE(o.n_head <= 0 || o.n_embd % o.n_head, "gpt", "n_embd %lld must be divisible by n_head %lld",
+                    (long long)o.n_embd, (long long)o.n_head);
     RG_SCOPE();
     rg_gpt *self = RG_MODULE(rg_gpt, &gpt_class, .config = o);
     if (!self) return NULL;
@@ -190,7 +192,7 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o) {
     RG_CHILD(self, transformer, RG_READY(g));
     RG_CHILD(self, lm_head, rg_nn_linear(o.n_embd, o.vocab_size, .bias = false));
     if (!(self = RG_READY(self))) return NULL;
-    ok = rg_tie(&g->wte->weight, self->lm_head->weight);
+    bool ok = rg_tie(&g->wte->weight, self->lm_head->weight);
     rg_named_list all = rg_state_dict(self);
     /* N(0, 0.02), the tied weight twice; then less where x is added to */
     for (int i = 0; i < 2 * all.n && ok; i++) {

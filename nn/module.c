@@ -42,7 +42,7 @@ void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields
     rg_module *m = rg_alloc(both, RG_MEM_OTHER);
     if (!m) return NULL;
     memcpy(m, fields, bytes);
-    *m = (rg_module){ cls, true, false, (rg_registry *)((char *)m + both) - 1 };
+    *m = (rg_module){ .cls = cls, .training = true, .registry = (rg_registry *)((char *)m + both) - 1 };
     *m->registry = (rg_registry){ .bytes = both };
     return m;
 }
@@ -53,9 +53,15 @@ void *rg_module_ready(void *module) {
     return m;
 }
 
+/* The mark lies where the memory's list of free blocks writes nothing. */
+static bool module_given(const rg_module *m, const char *op) {
+    if (!rg_given(m, op, "a module")) return false;
+    return !m->released || rg_fail(RG_RELEASED, op, "module released by rg_module_free");
+}
+
 void rg_module_free(void *module) {
     rg_module *m = module;
-    if (!m || m->registry->parents) return;
+    if (!m || !module_given(m, "module_free") || m->registry->parents) return;
     rg_registry *r = m->registry;
     for (size_t i = r->n; i-- > 0;) {
         rg_module *v = *r->entries[i].place;
@@ -68,6 +74,7 @@ void rg_module_free(void *module) {
     if (m->cls->destroy) m->cls->destroy(m);
     rg_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
     rg_free(r->entries, r->room * sizeof(entry), RG_MEM_OTHER);
+    m->released = true;
     rg_free(m, r->bytes, RG_MEM_OTHER);
 }
 
@@ -83,11 +90,15 @@ static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
 
 /* The value, a tensor taken from its scope, goes to the place only if all is well. */
 static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
-    if (kind != CHILD && value != RG_NONE) value = rg_keep(value);
-    rg_registry *r = m ? m->registry : NULL;
-    bool ok = m && value && may_enter(m, kind, name)
+    static const char *const ops[] = { "register_parameter", "register_buffer", "register_child" };
+    const char *op = ops[kind];
+    if (kind != CHILD && value && value != RG_NONE) value = rg_keep(value);
+    bool there = module_given(m, op);
+    rg_registry *r = there ? m->registry : NULL;
+    bool ok = there && rg_given(name, op, "a name") && rg_given(place, op, "a place")
+              && rg_given(value, op, "a tensor") && may_enter(m, kind, name)
               && rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof(entry));
-    if (m) m->failed |= !ok;
+    if (there) m->failed |= !ok;
     if (!ok || m->failed) {
         if (kind != CHILD) rg_drop(value);
         return NULL;
@@ -103,7 +114,7 @@ bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg
     if (value && !rg_is_none(value)) {
         if (!rg_is_leaf(value)) value = rg_detach(value);           /* as nn.Parameter does */
         value = rg_requires_grad_(value, true);
-        if (value && !*rg_name(value)) value = rg_set_name(value, name);
+        if (value && name && !*rg_name(value)) value = rg_set_name(value, name);
     }
     return enter(m, PARAMETER, name, (void **)place, value);
 }
@@ -138,7 +149,7 @@ static bool name_below(rg_module *child, const char *name) {
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if ((void *)child == (void *)RG_NONE)
         child = rg_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
-    rg_given(child, "register_child", "a module");
+    if (!module_given(child, "register_child")) child = NULL;
     bool circle = m && child && leads_to(child, m);
     if (circle) rg_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
     if (!enter(m, CHILD, name, (void **)place, circle ? NULL : child)) {
@@ -150,7 +161,14 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
 }
 
 bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
-    if (!rg_keep(parameter)) return false;
+    const char *op = "tie";
+    if (!rg_given(place, op, "a place") || !rg_check(*place, op) || !rg_check(parameter, op)) return false;
+    RG_REFUSE_AS(RG_VALUE_ERROR, !(*place)->kept, op, "the place is none that is registered");
+    RG_REFUSE_AS(RG_VALUE_ERROR, !rg_is_leaf(parameter) || !parameter->kept, op, "expected a module's parameter");
+    RG_REFUSE_AS(RG_VALUE_ERROR, (*place)->dtype != parameter->dtype || !rg_same_shape(*place, parameter), op,
+                 "expected a parameter of shape %s and dtype %s, but got %s and %s", RG_SHAPE_TEXT(*place),
+                 rg_dtype_name((*place)->dtype), RG_SHAPE_TEXT(parameter), rg_dtype_name(parameter->dtype));
+    rg_keep(parameter);
     rg_drop(*place);
     *place = parameter;
     return true;
@@ -196,7 +214,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 
 /* The list in memory that the scope owns. */
 static rg_named_list gather(void *m, walker w) {
-    bool ok = rg_given(m, "module", "a module") && wander(&w, m, NULL);
+    bool ok = module_given(m, "module") && wander(&w, m, NULL);
     rg_named *own = ok ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
     if (own && w.n) memcpy(own, w.found, w.n * sizeof *own);
     rg_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
@@ -258,7 +276,7 @@ static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **it) {
 }
 
 rg_tensor *rg_call_list(rg_module *m, rg_list in) {
-    if (!rg_given(m, "call", "a module")) return NULL;
+    if (!module_given(m, "call") || !rg_given_list(in.n, in.v, m->cls->name)) return NULL;
     for (int i = 0; i < in.n; i++)
         if (in.v[i] != RG_NONE && !rg_check(in.v[i], m->cls->name)) return NULL;
     RG_SCOPE();
@@ -280,11 +298,11 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
     rg_tensor *y = hooked && !x[0] ? NULL : forward_of(m, in.n, in.v);
     if (RG_UNLIKELY(hooked)) run_hooks(m, false, in, &y);
     rg_inside = outside;
-    return y ? rg_escape(y) : NULL;
+    return rg_given(y, m->cls->name, "a tensor of forward and its hooks") ? rg_escape(y) : NULL;
 }
 
 static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *context) {
-    if (!rg_given(m, "register_hook", "a module") || !rg_given(hook, "register_hook", "a function")) return -1;
+    if (!module_given(m, "register_hook") || !rg_given(hook, "register_hook", "a function")) return -1;
     rg_registry *r = m->registry;
     if (!rg_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks)) return -1;
     r->hooks[r->n_hooks++] = (module_hook){ ++r->last_hook, before, hook, context };
@@ -299,7 +317,7 @@ int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *cont
 }
 
 bool rg_remove_forward_hook(rg_module *m, int id) {
-    if (!rg_given(m, "remove_forward_hook", "a module")) return false;
+    if (!module_given(m, "remove_forward_hook")) return false;
     rg_registry *r = m->registry;
     size_t i = 0;
     while (i < r->n_hooks && (r->hooks[i].id != id || !r->hooks[i].function)) i++;
@@ -311,7 +329,7 @@ bool rg_remove_forward_hook(rg_module *m, int id) {
 
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
-    if (!m) return;
+    if (!module_given(m, "apply") || !rg_given(f, "apply", "a function")) return;
     for (EACH_ENTRY(e, m))
         if (e->kind == CHILD) rg_apply_to_modules(*e->place, f, context);
     f(m, context);
@@ -409,7 +427,7 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     RG_NO_GRAD();
     rg_named_list own = rg_state_dict(m);
     rg_text c = { 0 };
-    if (own.n < 0 || !rg_given(dict.n < 0 ? NULL : m, "load_state_dict", "a state_dict")) return false;
+    if (own.n < 0 || !rg_given_list(dict.n, dict.v, "load_state_dict")) return false;
     for (int i = 0; i < dict.n; i++)
         if (!rg_given(dict.v[i].name, "load_state_dict", "a name")
             || !rg_check(dict.v[i].tensor, "load_state_dict"))
@@ -473,7 +491,7 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
 
 const char *rg_module_repr(void *m) {
     rg_text r = { 0 };
-    if (!rg_given(m, "repr", "a module")) return NULL;
+    if (!module_given(m, "repr")) return NULL;
     repr_module(&r, m, 0);
     return rg_text_own(&r);
 }
@@ -493,6 +511,7 @@ static void container_destroy(rg_module *m) {
 
 /* Fails as a constructor does: the children are freed, those that come twice once. */
 static void *container(const rg_module_class *cls, int n, rg_module *const *children) {
+    if (!rg_given_list(n, children, cls->name)) return NULL;
     rg_sequential *self = RG_MODULE(rg_sequential, cls, .n = n);
     if (self) self->base.failed = n && !(self->v = rg_alloc((size_t)n * sizeof *self->v, RG_MEM_OTHER));
     for (int i = 0; i < n; i++) {

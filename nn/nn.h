@@ -20,7 +20,9 @@
  * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n).
  * A constructor that fails frees what it made and returns NULL; NULL as a child or a
  * value makes it fail. A module belongs to who made it, until rg_module_free or until
- * it becomes a child; it frees its parameters and children.
+ * it becomes a child; it frees its parameters and children. After rg_module_free neither
+ * it nor what was below it may be used: that is noticed (RG_RELEASED) only while its
+ * memory isn't in use for something else.
  */
 #ifndef RG_NN_H
 #define RG_NN_H
@@ -46,7 +48,7 @@ typedef struct rg_module_class {
 
 struct rg_module {
     const rg_module_class *cls;
-    bool                   training, failed;            /* failed: in its constructor, something was NULL */
+    bool                   training, failed, released;  /* failed: in its constructor, something was NULL */
     struct rg_registry    *registry;                    /* module.c's own */
 };
 

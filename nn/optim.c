@@ -56,6 +56,7 @@ struct rg_optim {
     optim_slot      *slots;
     size_t           n_groups, groups_room, n_slots, slots_room;
     rg_schedule     *schedules;
+    int              holders;           /* who made it, and what is recorded of its steps */
 };
 
 struct rg_schedule {
@@ -175,7 +176,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
             return rg_fail(RG_TYPE_ERROR, name, "got an unexpected keyword argument '%s'", optim_options[i]);
         if (!optim_set(group.v[i])) group.v[i] = o->defaults.v[i];
     }
-    if (list.n < 0) return rg_check(NULL, name);
+    if (!rg_given_list(list.n, list.v, name)) return false;
     size_t n = o->n_slots + (size_t)list.n;
     if (!rg_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)
         || !rg_grow((void **)&o->slots, &o->slots_room, n, sizeof *o->slots)) return false;
@@ -216,7 +217,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
     rg_optim *o = rg_alloc(sizeof *o, RG_MEM_OTHER);
     if (!o) return NULL;
-    *o = (rg_optim){ .row = &optim_rows[kind], .defaults = optim_rows[kind].options };
+    *o = (rg_optim){ .row = &optim_rows[kind], .holders = 1, .defaults = optim_rows[kind].options };
     if (rg_optim_add_group_with(o, params, options) && optim_valid(o)) {
         o->defaults = *o->groups;
         return o;
@@ -226,7 +227,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 }
 
 void rg_optim_free(rg_optim *o) {
-    if (!o) return;
+    if (!o || --o->holders) return;
     for (size_t i = 0; i < o->n_slots; i++) {
         rg_release(o->slots[i].p);
         for (int k = 0; k < OPTIM_STATES; k++) rg_release(o->slots[i].state[k]);
@@ -240,9 +241,11 @@ void rg_optim_free(rg_optim *o) {
     rg_free(o, sizeof *o, RG_MEM_OTHER);
 }
 
-int rg_optim_n_groups(rg_optim *o) { return o ? (int)o->n_groups : -1; }
+int rg_optim_n_groups(rg_optim *o) { return rg_given(o, "n_groups", "an optimizer") ? (int)o->n_groups : -1; }
 rg_param_group *rg_optim_group(rg_optim *o, int i) {
-    return o && i >= 0 && (size_t)i < o->n_groups ? &o->groups[i].o : NULL;
+    if (!rg_given(o, "group", "an optimizer")) return NULL;
+    RG_REFUSE_INDEX(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i, o->n_groups);
+    return &o->groups[i].o;
 }
 
 bool rg_optim_zero_grad(rg_optim *o) {
@@ -318,12 +321,18 @@ static bool optim_again(rg_replay *r, void *context) {
     return rg_optim_step(*(rg_optim **)context);
 }
 
+static bool optim_drop(rg_replay *r, void *context) {
+    (void)r;
+    rg_optim_free(*(rg_optim **)context);
+    return true;
+}
+
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
     if (!rg_given(o, "step", "an optimizer")) return false;
-    rg_optim **noted = rg_this.recording ? rg_note(optim_again, NULL, sizeof o) : NULL;
-    if (noted) *noted = o;
+    rg_optim **noted = rg_this.recording ? rg_note(optim_again, optim_drop, sizeof o) : NULL;
+    if (noted) *noted = o, o->holders++;
     RG_SCOPE();
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)
         if (!optim_gather(o, s)) return false;
@@ -343,10 +352,17 @@ bool rg_optim_step(rg_optim *o) {
 
 /* ---- clipping ------------------------------------------------------------------------------------------ */
 
+static bool clip_given(rg_list p, const char *op) {
+    bool ok = rg_given_list(p.n, p.v, op);
+    for (int i = 0; i < p.n && ok; i++) ok = rg_check(p.v[i], op);
+    return ok;
+}
+
 rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o) {
+    if (!clip_given(p, "clip_grad_norm_")) return NULL;
     RG_SCOPE();
     RG_NO_GRAD();
-    rg_tensor *norms = p.n < 0 ? NULL : rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *g, *scale, *total;
+    rg_tensor *norms = rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *g, *scale, *total;
     rg_dtype dtype = RG_FLOAT32;
     int n = 0;
     for (int i = 0; i < p.n; i++) {
@@ -371,13 +387,14 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o
 }
 
 bool rg_clip_grad_value_(rg_list p, double clip_value) {
+    if (!clip_given(p, "clip_grad_value_")) return false;
     RG_SCOPE();
     RG_NO_GRAD();
     for (int i = 0; i < p.n; i++) {
         rg_tensor *g = rg_grad_of(p.v[i]);
         if (!g || (g != RG_NONE && !rg_clamp_(g, -clip_value, clip_value))) return false;
     }
-    return p.n >= 0;
+    return true;
 }
 
 /* ---- schedules: the rate at t from the one before, as torch chains it; or from the first one ------------ */
@@ -640,7 +657,7 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     const char *op = "load_state_dict";
     optim_entry *list, *e;
-    bool given = rg_given(dict.n < 0 ? NULL : o, op, "an optimizer and its state");
+    bool given = rg_given(o, op, "an optimizer") && rg_given_list(dict.n, dict.v, op);
     int n = given ? optim_entries(o, &list) : -1, groups = 0;
     if (n < 0) return false;
     for (int i = 0; i < dict.n; i++) groups += dict.v[i].name && strstr(dict.v[i].name, ".params");

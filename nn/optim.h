@@ -64,7 +64,7 @@ rg_param_group *rg_optim_group(rg_optim *o, int i);     /* to read and change; N
 int  rg_optim_n_groups(rg_optim *o);                    /* -1 */
 bool rg_optim_step(rg_optim *o);                        /* where there is a gradient; a failed one changes nothing */
 bool rg_optim_zero_grad(rg_optim *o);                   /* takes the gradients away */
-void rg_optim_free(rg_optim *o);                        /* NULL: nothing */
+void rg_optim_free(rg_optim *o);                        /* NULL: nothing; its replays stay valid */
 
 /* "state.0.exp_avg" (the optimizer's own tensors), "param_groups.0.lr" and "schedules.0.last_epoch"
  * (numbers as 0-d tensors). Loading copies; keys that are missing or not known are an error. */

@@ -114,6 +114,8 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
 
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     bool given = rg_given(v, "decode", "a vocabulary") && rg_check(indices, "decode");
+    RG_REFUSE_AS(RG_TYPE_ERROR, given && indices->dtype != RG_INT64, "decode",
+                 "expected indices of dtype torch.int64 but got %s", rg_dtype_name(indices->dtype));
     rg_tensor *dense = given ? rg_contiguous_copy(indices, RG_INT64) : NULL;
     rg_text text = { .failed = !dense };
     rg_text_add(&text, "%s", "");
@@ -127,17 +129,23 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     return rg_text_own(&text);
 }
 
+static const rg_pair no_pair;
+
 rg_pair rg_split_text(rg_tensor *data, double fraction) {
-    int64_t all = rg_size(data, 0), n = fraction >= 0 && fraction <= 1 ? (int64_t)(fraction * (double)all) : -1;
+    if (!(fraction >= 0 && fraction <= 1))
+        return rg_fail(RG_VALUE_ERROR, "split_text", "the fraction %g is not from 0 to 1", fraction), no_pair;
+    int64_t all = rg_size(data, 0), n = (int64_t)(fraction * (double)all);
     rg_pair p = { rg_narrow(data, 0, 0, n), rg_narrow(data, 0, n, all - n) };
-    return p.first && p.second ? p : (rg_pair){ NULL, NULL };
+    return p.first && p.second ? p : no_pair;
 }
 
 rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g) {
     RG_SCOPE();
-    int64_t starts = rg_check(data, "get_batch") ? rg_size(data, 0) - block_size : -1;
-    rg_tensor *start = starts < 0 ? NULL : rg_randint_dims(0, starts, RG_DIMS(batch_size), RG_INT64, g);
-    rg_tensor *at = rg_add(rg_unsqueeze(start, 1), rg_arange(block_size));
+    int64_t n = rg_check(data, "get_batch") ? rg_size(data, 0) : -1;
+    if (n >= 0 && block_size < 0)
+        return rg_fail(RG_VALUE_ERROR, "get_batch", "block_size %lld is negative", (long long)block_size), no_pair;
+    rg_tensor *start = n < 0 ? NULL : rg_randint_dims(0, n - block_size, RG_DIMS(batch_size), RG_INT64, g);
+    rg_tensor *at = start ? rg_add(rg_unsqueeze(start, 1), rg_arange(block_size)) : NULL;
     rg_tensor *x = rg_index(data, at), *y = rg_index(data, rg_add(at, 1));
-    return x && y ? (rg_pair){ rg_escape(x), rg_escape(y) } : (rg_pair){ NULL, NULL };
+    return x && y ? (rg_pair){ rg_escape(x), rg_escape(y) } : no_pair;
 }

@@ -64,6 +64,7 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...)
  * not RG_NONE, not released. */
 bool rg_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
 bool rg_given(const void *it, const char *op, const char *what);    /* the same of what is no tensor: "a module" */
+#define rg_given_list(n, v, op) rg_given((n) < 0 || ((n) && !(v)) ? NULL : "", op, "a list")
 
 /* ---- tensors --------------------------------------------------------------------*/
 typedef struct rg_storage {

@@ -111,8 +111,12 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR, "to match target batch_size");
     ck_fails(rg_gpt_cached(m, tokens(), cache, 0), RG_RUNTIME_ERROR, "");
     ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR, "Cannot forward");
-    ck_fails(rg_gpt_generate(m, rg_zeros(1, 2), 3), RG_RUNTIME_ERROR, "expected idx");
-    ck_fails(rg_gpt_generate(m, tokens(), -3), RG_RUNTIME_ERROR, "expected idx");
+    ck_fails(rg_gpt_generate(m, rg_zeros(1, 2), 3), RG_RUNTIME_ERROR,
+             "expected idx of (batch, length) and dtype torch.int64, but got torch.Size([1, 2]) and torch.float32");
+    ck_fails(rg_gpt_generate(m, tokens(), -3), RG_RUNTIME_ERROR, "generate: max_new_tokens -3 is negative");
+    ck_fails(rg_gpt_generate(m, tokens(), 3, .top_k = -1), RG_RUNTIME_ERROR, "generate: top_k -1 is negative");
+    ck_fails(rg_gpt_generate(NULL, tokens(), 3), RG_TYPE_ERROR, "generate: expected a module but got NULL");
+    ck_fails(rg_gpt_forward(NULL, tokens(), RG_NONE).logits, RG_TYPE_ERROR, "gpt: expected a module but got NULL");
     ck_fails(rg_gpt_generate(m, tokens(), 2, .temperature = 0), RG_RUNTIME_ERROR, "`inf`, `nan`");
     ck_assert(!rg_gpt_generate(m, tokens(), INT64_MAX) && !rg_gpt_generate(NULL, tokens(), 1) && !rg_gpt_cache(NULL, 1)
               && !rg_gpt_cache(m, -1) && !rg_gpt_cached(NULL, tokens(), cache, 0) && !rg_gpt_cached(m, tokens(), RG_NONE, 0)
@@ -120,6 +124,8 @@ START_TEST(test_bad_arguments) {
               && !rg_gpt_forward(NULL, tokens(), RG_NONE).logits && !rg_gpt_forward(m, tokens(), NULL).logits);
     rg_module_free(m);
     ck_fails(rg_nn_gpt(.n_head = 5, .n_embd = 16), RG_VALUE_ERROR, "n_embd 16 must be divisible by n_head 5");
+    ck_fails(rg_nn_gpt(.n_head = 1, .n_embd = 1LL << 62), RG_VALUE_ERROR, "gpt: n_embd can't be 4611686018427387904");
+    ck_fails(rg_nn_gpt(.n_layer = -1), RG_VALUE_ERROR, "gpt: n_layer can't be -1");
     ck_assert(!rg_nn_gpt(.n_head = 0) && !rg_nn_gpt(.n_layer = -1) && !rg_nn_gpt(.vocab_size = -1) && !rg_nn_gpt(.block_size = -1)
               && !rg_nn_gpt(.vocab_size = INT64_MAX) && !rg_nn_gpt(.n_embd = INT64_MAX, .n_head = 1) && !rg_nn_gpt(.dropout = 2));
 }

@@ -1,6 +1,7 @@
 /* The registry behind modules: names, states, copies, hooks, lifetimes. */
 #include "tests/golden/layers.h"
 #include "twin.h"
+#include "tensor/internal.h"
 
 static const char *golden_text(const char *name) {
     for (size_t g = 0; g < sizeof GOLDEN_KEYS / sizeof *GOLDEN_KEYS; g++)
@@ -126,6 +127,11 @@ START_TEST(test_states_are_copied) {
     ck_assert(rg_load_state_dict(c, (rg_named_list){ 2, some }, false) && rg_item(rg_sum(((rg_linear_module *)c->v[0])->bias)) == 3);
     ck_assert(rg_load_state_dict(a, rg_state_dict(a), true));
     ck_assert(!rg_load_state_dict(NULL, rg_state_dict(a), true) && !rg_load_state_dict(a, rg_state_dict(NULL), true));
+    rg_named nameless = { NULL, rg_ones(3) }, empty = { "scale", NULL }, none = { "scale", RG_NONE };
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &nameless }, false), RG_TYPE_ERROR, "load_state_dict: expected a name but got NULL");
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &empty }, false), RG_TYPE_ERROR, "load_state_dict: expected a tensor but got NULL");
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &none }, false), RG_TYPE_ERROR, "load_state_dict: expected a tensor but got RG_NONE");
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 3, NULL }, true), RG_TYPE_ERROR, "load_state_dict: expected a list but got NULL");
     rg_module_free(a), rg_module_free(b), rg_module_free(c);
 }
 END_TEST
@@ -170,6 +176,20 @@ START_TEST(test_tied_parameters) {
     ck_ok(rg_backward(rg_sum(rg_linear(rg_linear(rg_ones(2), w, RG_NONE), w, RG_NONE))));
     ck_assert(rg_allclose(rg_grad_of(w), rg_grad_of(b->weight), 1e-6, 0));
     ck_assert(!rg_tie(&b->weight, NULL) && b->weight == a->weight);
+    rg_error_clear();
+    rg_tensor *absent = NULL, *loose = rg_ones(2, 2);
+    ck_fails(rg_tie(NULL, a->weight), RG_TYPE_ERROR, "tie: expected a place but got NULL");
+    ck_fails(rg_tie(&absent, a->weight), RG_TYPE_ERROR, "tie: expected a tensor but got NULL");
+    ck_fails(rg_tie(&a->bias, a->weight), RG_TYPE_ERROR, "tie: expected a tensor but got RG_NONE");
+    ck_fails(rg_tie(&loose, a->weight), RG_VALUE_ERROR, "tie: the place is none that is registered");
+    ck_fails(rg_tie(&b->weight, loose), RG_VALUE_ERROR, "tie: expected a module's parameter");
+    rg_linear_module *wide = rg_nn_linear(3, 2), *exact = rg_nn_linear(2, 2);
+    rg_module_to(exact, RG_FLOAT64);
+    ck_fails(rg_tie(&b->weight, wide->weight), RG_VALUE_ERROR,
+             "tie: expected a parameter of shape [2, 2] and dtype torch.float32, but got [2, 3] and torch.float32");
+    ck_fails(rg_tie(&b->weight, exact->weight), RG_VALUE_ERROR, "but got [2, 2] and torch.float64");
+    ck_assert(b->weight == a->weight && rg_item(rg_sum(loose)) == 4);
+    rg_module_free(wide), rg_module_free(exact);
     rg_module_free(both);
 }
 END_TEST
@@ -212,7 +232,8 @@ START_TEST(test_hooks) {
     ck_fails(rg_remove_forward_hook(m, -1), RG_VALUE_ERROR, "no hook");
     ck_assert(rg_remove_forward_hook(m, d) && rg_remove_forward_hook(m, e) && rg_item(rg_call(m, rg_scalar(3))) == 3);
     rg_register_forward_hook(m, failing, NULL);
-    ck_assert(!rg_call(m, rg_scalar(3)) && rg_register_forward_hook(m, NULL, NULL) == -1);
+    ck_fails(rg_call(m, rg_scalar(3)), RG_TYPE_ERROR, "Identity: expected a tensor of forward and its hooks but got NULL");
+    ck_fails(rg_register_forward_hook(m, NULL, NULL) != -1, RG_TYPE_ERROR, "expected a function but got NULL");
     rg_module_free(m);
 }
 END_TEST
@@ -242,6 +263,26 @@ START_TEST(test_results_outlive_the_module) {
 }
 END_TEST
 
+/* While their memory isn't in use for something else: without the pool, at once. */
+START_TEST(test_released_modules) {
+    if (rg_pool_bypassed()) return;
+    rg_linear_module *m = rg_nn_linear(2, 2);
+    rg_sequential *all = rg_nn_sequential(m);
+    rg_tensor *x = rg_ones(2);
+    rg_module *other = &rg_nn_relu()->base, *place = NULL;
+    rg_module_free(all);
+    ck_fails(rg_register_child(other, "a", &place, &all->base), RG_RELEASED, "register_child: module released");
+    ck_fails(rg_call(m, x), RG_RELEASED, "call: module released by rg_module_free");
+    ck_fails((rg_module_free(m), rg_error_code() == RG_OK), RG_RELEASED, "module_free: module released");
+    ck_fails((rg_module_free(all), rg_error_code() == RG_OK), RG_RELEASED, "module_free: module released");
+    ck_fails((rg_eval(all), rg_error_code() == RG_OK), RG_RELEASED, "module released");
+    ck_fails(rg_parameters(all).n != -1, RG_RELEASED, "module released");
+    ck_fails(rg_module_repr(all), RG_RELEASED, "module released");
+    ck_fails(rg_register_forward_hook(&all->base, twice, NULL) != -1, RG_RELEASED, "module released");
+    rg_module_free(other);
+}
+END_TEST
+
 /* ---- constructors that fail ------------------------------------------------------------------------------ */
 
 typedef struct { rg_module base; rg_tensor *w, *v; rg_module *child; } Some;
@@ -265,6 +306,22 @@ START_TEST(test_what_cannot_be_registered) {
         rg_module *relu = ((rg_sequential *)outer)->v[0], *up = NULL;
         ck_fails(rg_register_child(relu, "up", &up, outer), RG_VALUE_ERROR, "child of itself");
         ck_fails(rg_nn_sequential(rg_nn_relu(), rg_nn_linear(-1, 2), outer), RG_RUNTIME_ERROR, "negative dimension -1");
+        ck_fails(SOME(rg_register_parameter(&self->base, NULL, &self->w, rg_ones(1))), RG_TYPE_ERROR, "register_parameter: expected a name but got NULL");
+        ck_fails(SOME(rg_register_parameter(&self->base, "q", NULL, rg_ones(1))), RG_TYPE_ERROR, "register_parameter: expected a place but got NULL");
+        ck_fails(SOME(rg_register_buffer(&self->base, NULL, &self->w, rg_ones(1), (rg_buffer_options){ true })), RG_TYPE_ERROR, "expected a name");
+        ck_fails(SOME(rg_register_buffer(&self->base, "q", NULL, rg_ones(1), (rg_buffer_options){ true })), RG_TYPE_ERROR, "expected a place");
+        ck_fails(SOME(rg_register_child(&self->base, NULL, &self->child, &rg_nn_relu()->base)), RG_TYPE_ERROR, "expected a name");
+        ck_fails(SOME(rg_register_child(&self->base, "q", NULL, &rg_nn_relu()->base)), RG_TYPE_ERROR, "expected a place");
+        ck_fails(rg_nn_sequential(NULL), RG_TYPE_ERROR, "register_child: expected a module but got NULL");
+        ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR, "Sequential: expected a list but got NULL");
+        ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR, "ModuleList: expected a list but got NULL");
+        relu = &rg_nn_relu()->base;
+        ck_fails(rg_call_list(relu, (rg_list){ 1, NULL }), RG_TYPE_ERROR, "ReLU: expected a list but got NULL");
+        ck_fails(rg_call_list(relu, (rg_list){ -1, NULL }), RG_TYPE_ERROR, "ReLU: expected a list but got NULL");
+        ck_fails((rg_apply_to_modules(relu, NULL, NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR, "expected a function but got NULL");
+        rg_module_free(relu);
+        ck_fails((rg_eval(NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR, "expected a module but got NULL");
+        ck_fails(rg_nn_linear(-1, 2), RG_RUNTIME_ERROR, "Linear: Trying to create tensor with negative dimension -1: [2, -1]");
         ck_fails(rg_call(NULL, rg_ones(1)), RG_TYPE_ERROR, "expected a module but got NULL");
         ck_fails(RG_MODULE(Some, &(rg_module_class){ 0 }), RG_TYPE_ERROR, "must have a name");
         rg_train(NULL, true), rg_zero_grad(NULL);
@@ -323,5 +380,5 @@ START_TEST(test_anomaly_names_the_module) {
 END_TEST
 
 RG_TESTS(module, test_names_and_repr, test_load_state_dict_complains_as_torch, test_states_are_copied, test_modes_and_gradients,
-         test_tied_parameters, test_hooks, test_results_outlive_the_module, test_what_cannot_be_registered, test_out_of_memory,
+         test_tied_parameters, test_hooks, test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered, test_out_of_memory,
          test_anomaly_names_the_module)

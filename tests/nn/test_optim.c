@@ -204,7 +204,8 @@ START_TEST(test_state_names) {
     changed[7] = d.v[7];
     ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR, "loaded state dict has a different number of parameter groups");
     ck_assert(!rg_optim_load_state_dict(o, (rg_named_list){ -1, NULL }));
-    ck_assert(!rg_optim_load_state_dict(NULL, d));
+    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 4, NULL }), RG_TYPE_ERROR, "load_state_dict: expected a list but got NULL");
+    ck_fails(rg_optim_load_state_dict(NULL, d), RG_TYPE_ERROR, "load_state_dict: expected an optimizer but got NULL");
     ck_assert_int_eq(rg_optim_state_dict(NULL).n, -1);
     rg_optim_free(o);
 }
@@ -237,11 +238,13 @@ START_TEST(test_clipping) {
     ck_assert(isnan(rg_at(rg_grad_of(l.v[0]), 0, 0)));
     rg_list none = RG_LIST(l.v[1]);
     ck_assert_double_eq(rg_item(rg_clip_grad_norm_(none, 1.0)), 0);
-    ck_assert_ptr_null(rg_clip_grad_norm_(RG_LIST(l.v[0], NULL), 1.0));
-    ck_assert(!rg_clip_grad_value_(RG_LIST(NULL), 1.0));
-    rg_list failed = { -1, NULL };
-    ck_assert_ptr_null(rg_clip_grad_norm_(failed, 1.0));
-    ck_assert(!rg_clip_grad_value_(failed, 1.0));
+    rg_list failed = { -1, NULL }, empty = { 3, NULL };
+    ck_fails(rg_clip_grad_norm_(RG_LIST(l.v[0], NULL), 1.0), RG_TYPE_ERROR, "clip_grad_norm_: expected a tensor but got NULL");
+    ck_fails(rg_clip_grad_value_(RG_LIST(NULL), 1.0), RG_TYPE_ERROR, "clip_grad_value_: expected a tensor but got NULL");
+    ck_fails(rg_clip_grad_norm_(failed, 1.0), RG_TYPE_ERROR, "clip_grad_norm_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_norm_(empty, 1.0), RG_TYPE_ERROR, "clip_grad_norm_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_value_(failed, 1.0), RG_TYPE_ERROR, "clip_grad_value_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_value_(empty, 1.0), RG_TYPE_ERROR, "clip_grad_value_: expected a list but got NULL");
 }
 END_TEST
 
@@ -268,7 +271,8 @@ START_TEST(test_errors) {
     INVALID(rg_optim_sgd(RG_LIST(w, w)), "optimizer contains a parameter group with duplicate parameters");
     ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR, "got an unexpected keyword argument 'alpha'");
     ck_fails(rg_optim_sgd(RG_LIST(w, RG_NONE)), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
-    ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR, "expected a tensor but got NULL");
+    ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR, "SGD: expected a list but got NULL");
+    ck_fails(rg_optim_adam(((rg_list){ 2, NULL })), RG_TYPE_ERROR, "Adam: expected a list but got NULL");
     ck_assert_ptr_null(rg_optim_sgd(rg_parameters(NULL)));
     rg_optim *o = rg_optim_sgd(l, .lr = 0.5);
     INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
@@ -289,7 +293,10 @@ START_TEST(test_errors) {
     o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_expand(rg_detach(w), 3, 2), true)));
     ck_ok(o);
     ck_fails(rg_optim_step(NULL), RG_TYPE_ERROR, "step: expected an optimizer but got NULL");
-    ck_assert(!rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l) && !rg_optim_group(NULL, 0));
+    ck_assert(!rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l));
+    ck_fails(rg_optim_group(NULL, 0), RG_TYPE_ERROR, "group: expected an optimizer but got NULL");
+    ck_fails(rg_optim_group(o, 5), RG_INDEX_ERROR, "group: there is no group 5 of 1");
+    ck_fails(rg_optim_n_groups(NULL) != -1, RG_TYPE_ERROR, "n_groups: expected an optimizer but got NULL");
     rg_error_clear();
     rg_optim_free(o);
     rg_optim_free(NULL);

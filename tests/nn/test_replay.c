@@ -183,6 +183,22 @@ START_TEST(test_grad_taken_away) {
 }
 END_TEST
 
+START_TEST(test_outlives_its_optimizer) {
+    model m = make("toy"), other = make("toy");
+    rg_replay *r = rg_record(step, &m), *second = rg_record(step, &m);
+    rg_optim_free(m.optim);
+    for (int i = 0; i < 3; i++) ck_assert(rg_replay_run(i == 2 ? second : r));
+    for (int i = 0; i < 5; i++) RG_FOR (int once = 0; once < 1; once++) step(&other);
+    ck_assert(rg_item(m.loss) == rg_item(other.loss));
+    ck_assert(rg_equal(rg_parameters(m.module).v[0], rg_parameters(other.module).v[0]));
+    m.optim = NULL;
+    rg_replay_free(r);
+    ck_assert(rg_replay_run(second));
+    rg_replay_free(second);
+    drop(&m), drop(&other);
+}
+END_TEST
+
 START_TEST(test_without_memory) {
     bool ok = false;
     for (int64_t fail = 1; !ok && fail < 5000; fail++) {
@@ -212,6 +228,7 @@ int main(void) {
     tcase_add_test(tcase, test_refusals);
     tcase_add_test(tcase, test_fresh_draws);
     tcase_add_test(tcase, test_grad_taken_away);
+    tcase_add_test(tcase, test_outlives_its_optimizer);
     tcase_add_test(tcase, test_without_memory);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
