@@ -144,7 +144,7 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
         }
         double v = strtod(p, &p), u = value_at(data, dtype, i);
         if (dtype == RG_FLOAT32) v = (float)v;
-        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !rg_emulated();
+        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !rg_emulated();     /* whose multiply-add gives -0 for 0 */
         bool same = signs ? signbit(u) == signbit(v) : isnan(v) || isnan(u) ? isnan(v) && isnan(u)
                   : isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance * scale;
         if (!same) ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k, (long long)i,
