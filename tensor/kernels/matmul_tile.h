@@ -98,10 +98,28 @@ static inline void NAME(store)(T *p, int64_t n, V v) {
 #endif
 }
 
+/* The rows of b, each in a register; one that lies turned and fits into two is permuted there. */
+static inline void NAME(rows)(V rows[], const k_product_sizes *z, const T *b) {
+#ifdef K_WIDE
+    typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) places __attribute__((vector_size(BYTES)));
+    int64_t all = z->n * z->k;
+    if (z->b_row == 1 && z->b_col == z->k && all <= 2 * W) {
+        V low = NAME(load)(b, RG_MIN(all, W), 1), high = NAME(load)(b + W, RG_MAX(all - W, 0), 1);
+        places at;
+        for (int j = 0; j < W; j++) at[j] = (__typeof__(at[0] + 0))(j * (int)z->k);
+        for (int64_t l = 0; l < z->k; l++, at += 1)
+            rows[l] = _Generic((T)0, float: (V)_mm512_permutex2var_ps((__m512)low, (__m512i)at, (__m512)high),
+                               default: (V)_mm512_permutex2var_pd((__m512d)low, (__m512i)at, (__m512d)high));
+        return;
+    }
+#endif
+    for (int64_t l = 0; l < z->k; l++) rows[l] = NAME(load)(b + l * z->b_row, z->n, z->b_col);
+}
+
 /* y = a b, with a row of y in one register. */
 static void NAME(tiny)(const k_product_sizes *z, T *y, const T *a, const T *b) {
     V rows[MATMUL_TINY_K];
-    for (int64_t l = 0; l < z->k; l++) rows[l] = NAME(load)(b + l * z->b_row, z->n, z->b_col);
+    NAME(rows)(rows, z, b);
     for (int64_t i = 0; i < z->m; i++) {
         V sum = { 0 };
         for (int64_t l = 0; l < z->k; l++) sum += a[i * z->a_row + l * z->a_col] * rows[l];
