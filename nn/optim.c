@@ -555,7 +555,7 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
 }
 
 bool rg_schedule_step(rg_schedule *s) {
-    if (!rg_given(s, "schedule", "a schedule")) return false;
+    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule", "a schedule")) return false;
     double t = s->state[LAST_EPOCH] + 1;
     if (schedule_rows[s->kind].next) return schedule_set(s, t, schedule_rows[s->kind].next);
     if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
@@ -568,14 +568,14 @@ bool rg_schedule_step(rg_schedule *s) {
 }
 
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
-    if (!rg_given(s, "schedule", "a schedule")) return false;
+    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule", "a schedule")) return false;
     schedule_rate *rate = schedule_rows[s->kind].closed;
     if (rate) return schedule_set(s, (double)epoch, rate);
     return rg_fail(RG_NOT_IMPLEMENTED, schedule_rows[s->kind].name, "has no closed form");
 }
 
 bool rg_schedule_step_metric(rg_schedule *s, double metric) {
-    if (!rg_given(s, "schedule", "a schedule")) return false;
+    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule", "a schedule")) return false;
     if (s->kind != RG_REDUCE_LR_ON_PLATEAU)
         return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
     double sign = s->o.mode_max ? -1 : 1, best = s->state[BEST];
