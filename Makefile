@@ -81,12 +81,13 @@ fuzz:
 run-fuzzers: $(FUZZERS)
 	@for f in $(FUZZERS); do $$f $(FUZZ) || exit 1; done
 
-## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: all but the three longest
+## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: without the long ones
 valgrind: deps
 	@tests/deps valgrind
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" OPENMP= run-valgrind
 
-UNDER_VALGRIND = $(if $(QUICK),$(filter-out %/test_ops %/test_engine %/test_golden,$(TESTS)),$(TESTS))
+LONG           = ops engine golden sets parallel attention gpt layers init transformer trajectory optim
+UNDER_VALGRIND = $(if $(QUICK),$(filter-out $(LONG:%=\%/test_%),$(TESTS)),$(TESTS))
 run-valgrind: $(UNDER_VALGRIND)
 	@RUN="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9" \
 	    CK_FORK=no REGARD_POOL=0 tests/run $(UNDER_VALGRIND)
