@@ -88,7 +88,7 @@ static bool collect(run *r) {
     while (r->depth) {
         rg_node *n = r->stack[--r->depth];
         if (!ok || !nodes_grow(r, &r->node, &r->node_room, r->n + 1)) {
-            let_go(n);                 /* let go of what was claimed */
+            let_go(n);
             ok = false;
             continue;
         }
@@ -306,11 +306,11 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
         if (!buffer) return false;
         if (*place) rg_copy_elements(buffer, *place);
         else rg_fill_zero(buffer);
-        if (RG_UNLIKELY(rg_this.recording)) rg_note_copy(buffer, *place);
+        if (rg_noting()) rg_note_copy(buffer, *place);
         rg_release(*place);
         *place = buffer;
     }
-    if (RG_UNLIKELY(rg_this.recording)) return rg_note_step(s, NULL, rule, *place);
+    if (rg_noting()) return rg_note_step(s, NULL, rule, *place);
     return rule->into(s, rg_step_g(s, 0), *place);
 }
 
@@ -325,7 +325,7 @@ static bool step(run *r, rg_node *n) {
     bool ok = true, timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
     rg_timing timing;
     if (timed) rg_timing_begin(&timing);
-    if (n->op->fused && !r->create_graph) ok = RG_UNLIKELY(rg_this.recording) ? rg_note_step(&s, fused, NULL, NULL) : n->op->fused(&s, fused);
+    if (n->op->fused && !r->create_graph) ok = rg_noting() ? rg_note_step(&s, fused, NULL, NULL) : n->op->fused(&s, fused);
     for (int i = 0; i < n->n_in && ok; i++) {
         if (!is_needed(r, &n->edge[i])) continue;
         const rg_gradient *rule = rg_gradient_of(n->op, i);
@@ -399,7 +399,7 @@ static bool leaves_prepare(run *r) {
         if (r->capturing) continue;
         bool sum = r->create_graph && s->leaf->grad;
         rg_tensor *own = sum ? rg_add(s->leaf->grad, s->grad) : sole_owner(s->grad) ? s->grad : rg_copied(s->grad);
-        if (own && RG_UNLIKELY(rg_this.recording)) own = rg_note_leaf(s->leaf, own);
+        if (own && rg_noting()) own = rg_note_leaf(s->leaf, own);
         if (!own) return false;
         if (own == s->grad) continue;
         rg_retain(own);

@@ -231,7 +231,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
             converted[i] = rg_new_like(in[i], dtype);
             if (!converted[i]) return false;
             rg_copy_elements(converted[i], in[i]);
-            if (RG_UNLIKELY(rg_this.recording) && !rg_this.inside && !(in[i]->flags & RG_WEAK)) rg_note_copy(converted[i], in[i]);
+            if (rg_noting() && !(in[i]->flags & RG_WEAK)) rg_note_copy(converted[i], in[i]);
             in[i] = converted[i];
         }
     }
@@ -313,21 +313,17 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
     }
     for (int k = 0; k < c->n_out; k++)
         if (c->out[k] != over && !rg_allocate(c->out[k])) return false;
-    if (RG_UNLIKELY(rg_this.recording) && !op->kernel) {
-        rg_this.inside++;
-        bool ok = op->forward(c);
-        rg_this.inside--;
-        return ok;
-    }
-    if (!op->kernel) return op->forward(c);
-    k_run_with(op->kernel, c->out[0], c->in, NULL);
-    return true;
+    if (op->kernel) return k_run_with(op->kernel, c->out[0], c->in, NULL), true;
+    rg_this.inside++;                                   /* what a forward applies is done again with it */
+    bool ok = op->forward(c);
+    rg_this.inside--;
+    return ok;
 }
 
 static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over, bool alike) {
     bool any_float = false;
     if (!compute(c, wants_grad ? NULL : over, alike)) return false;
-    if (RG_UNLIKELY(rg_this.recording) && !rg_this.inside && !rg_note_call(c, attr_size)) return false;
+    if (rg_noting() && !rg_note_call(c, attr_size)) return false;
     if (!wants_grad) return RG_LIKELY(!rg_watching) || rg_watch_forward(c, NULL);
     for (int k = 0; k < c->n_out; k++) any_float |= rg_is_float(c->out[k]->dtype);
     return !any_float || record(c, attr_size);
@@ -488,7 +484,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
         }
         if (ok) {
             rg_copy_elements(t, y);
-            if (RG_UNLIKELY(rg_this.recording) && !rg_this.inside) rg_note_copy(t, y);
+            if (rg_noting()) rg_note_copy(t, y);
             if (y->history) {
                 rg_history *before = t->history;
                 rg_node_attach(t, rg_node_of(y), y->output);

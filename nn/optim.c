@@ -331,7 +331,7 @@ bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };
     const optim_slot *last = NULL;
     if (!rg_given(o, "step", "an optimizer")) return false;
-    rg_optim **noted = rg_this.recording ? rg_note(optim_again, optim_drop, sizeof o) : NULL;
+    rg_optim **noted = rg_noting() ? rg_note(optim_again, optim_drop, sizeof o) : NULL;
     if (noted) *noted = o, o->holders++;
     RG_SCOPE();
     for (optim_slot *s = o->slots; s < o->slots + o->n_slots; s++)

@@ -318,6 +318,9 @@ extern __thread rg_thread *rg_me __attribute__((tls_model("initial-exec")));
 rg_thread *rg_thread_start(void);                       /* idempotent; arranges for the exit */
 static inline rg_thread *rg_thread_get(void) { return RG_LIKELY(rg_me->ready) ? rg_me : rg_thread_start(); }
 
+/* Is what is done now to be noted? Not while nothing is recorded, nor inside what is noted as a whole. */
+static inline bool rg_noting(void) { return RG_UNLIKELY(rg_this.recording != NULL) && !rg_this.inside; }
+
 enum { RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64 };  /* of one, as the pool counts */
 
 /* ---- the pool's short way ------------------------------------------------------------ */

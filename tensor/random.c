@@ -427,7 +427,7 @@ static bool fill_again(rg_replay *r, void *context) {
 
 /* A run draws anew. */
 static void note_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g, const char *op) {
-    noted_fill *c = rg_this.inside ? NULL : rg_note(fill_again, NULL, sizeof *c);
+    noted_fill *c = rg_note(fill_again, NULL, sizeof *c);
     if (c) *c = (noted_fill){ t, fill, { p[0], p[1], p[2], p[3] }, g, op };
     rg_hold(t);
 }
@@ -436,7 +436,7 @@ static void note_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_gen
     rg_tensor *rg_##name##_with_ parameters {                                      \
         if (!rg_may_write(t, #name "_", false)) return NULL;                       \
         if (!fill_##name(t, (double[]){ __VA_ARGS__ }, g, #name "_")) return NULL; \
-        if (RG_UNLIKELY(rg_this.recording)) note_fill(t, fill_##name, (double[4]){ __VA_ARGS__ }, g, #name "_"); \
+        if (rg_noting()) note_fill(t, fill_##name, (double[4]){ __VA_ARGS__ }, g, #name "_"); \
         rg_count_write(t, #name "_");                                              \
         return t;                                                                  \
     }
@@ -457,7 +457,7 @@ static rg_tensor *random_own(rg_tensor *t, bool filled) {
 
 /* The standard one of a distribution: from 0 to 1, or of mean 0 and std 1. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
-    if (t && RG_UNLIKELY(rg_this.recording)) note_fill(t, fill, (double[4]){ 0, 1 }, g, op);
+    if (t && rg_noting()) note_fill(t, fill, (double[4]){ 0, 1 }, g, op);
     return random_own(t, t && fill(t, (double[]){ 0, 1 }, g, op));
 }
 
@@ -504,7 +504,7 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     random_range range = { (uint64_t)high - (uint64_t)low, low };
     double p[4] = { 0 };
     memcpy(p, &range, sizeof range);
-    if (ok && RG_UNLIKELY(rg_this.recording)) note_fill(t, fill_integers, p, g, op);
+    if (ok && rg_noting()) note_fill(t, fill_integers, p, g, op);
     return random_own(t, ok && fill_integers(t, p, g, op));
 }
 

@@ -72,9 +72,9 @@ static void change(model *m, int i) {
 
 static const char *const kinds[] = { "toy", "accumulating", "layer", "gpt", "gpt with dropout" };
 
-START_TEST(test_same_bits) {
+static void same_bits(const char *kind) {
     double eager[STEPS], again[STEPS];
-    model m = make(kinds[_i]);
+    model m = make(kind);
     RG_FOR (int i = 0; i < STEPS; i++) {
         change(&m, i);
         step(&m);
@@ -82,23 +82,27 @@ START_TEST(test_same_bits) {
     }
     rg_tensor *weights = rg_keep(rg_clone(rg_detach(rg_parameters(m.module).v[0])));
     drop(&m);
-    m = make(kinds[_i]);
+    m = make(kind);
     rg_replay *r = rg_record(step, &m);
-    ck_assert_msg(r != NULL, "%s: %s", kinds[_i], rg_error());
+    ck_assert_msg(r != NULL, "%s: %s", kind, rg_error());
     again[0] = rg_item(m.loss);
     int64_t live = rg_live_tensors();
     for (int i = 1; i < STEPS; i++) {
         change(&m, i);
-        ck_assert_msg(rg_replay_run(r), "%s: %s", kinds[_i], rg_error());
+        ck_assert_msg(rg_replay_run(r), "%s: %s", kind, rg_error());
         again[i] = rg_item(m.loss);
     }
-    ck_assert_msg(memcmp(eager, again, sizeof eager) == 0, "%s: losses differ, at last %.17g and %.17g", kinds[_i],
+    ck_assert_msg(memcmp(eager, again, sizeof eager) == 0, "%s: losses differ, at last %.17g and %.17g", kind,
                   eager[STEPS - 1], again[STEPS - 1]);
     ck_assert(rg_equal(weights, rg_parameters(m.module).v[0]));
     ck_assert_int_le(rg_live_tensors(), live + 64);     /* of the lists above, not of steps */
     rg_replay_free(r);
     rg_drop(weights);
     drop(&m);
+}
+
+START_TEST(test_same_bits) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) same_bits(kinds[i]);
 }
 END_TEST
 
@@ -220,20 +224,5 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("replay");
-    TCase *tcase = tcase_create("replay");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, test_same_bits, 0, (int)(sizeof kinds / sizeof kinds[0]));
-    tcase_add_test(tcase, test_refusals);
-    tcase_add_test(tcase, test_fresh_draws);
-    tcase_add_test(tcase, test_grad_taken_away);
-    tcase_add_test(tcase, test_outlives_its_optimizer);
-    tcase_add_test(tcase, test_without_memory);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+RG_TESTS(replay, test_same_bits, test_refusals, test_fresh_draws, test_grad_taken_away, test_outlives_its_optimizer,
+         test_without_memory)
