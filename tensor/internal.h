@@ -369,13 +369,16 @@ static inline void rg_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) {
     t->data = s->data;
 }
 
-static inline rg_tensor *rg_header_new(void) {
-    rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
-    if (!t) return NULL;
+static inline rg_tensor *rg_header_begin(rg_tensor *t) {
     memset(t, 0, offsetof(rg_tensor, size));
     t->state = RG_ALIVE;
     atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
+}
+
+static inline rg_tensor *rg_header_new(void) {
+    rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
+    return t ? rg_header_begin(t) : NULL;
 }
 
 /* Of x's shape and dtype, as rg_new_like(x, x->dtype), where x is contiguous: both blocks at once. */
@@ -390,10 +393,7 @@ static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
     me->small[c].count--;
     rg_count_to(&me->bytes[RG_MEM_HEADER], RG_HEADER_BYTES);
     rg_count_bytes(me, RG_MEM_STORAGE, (long)c * 64, RG_HEADER_BYTES);
-    rg_tensor *t = (rg_tensor *)header;
-    memset(t, 0, offsetof(rg_tensor, size));
-    t->state = RG_ALIVE;
-    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    rg_tensor *t = rg_header_begin((rg_tensor *)header);
     t->dtype = x->dtype;
     t->ndim = x->ndim;
     t->flags = RG_CONTIGUOUS;
