@@ -7,11 +7,12 @@
 #include "kernels.h"
 
 typedef void matmul_product(const k_product_sizes *z, void *y, const void *a, const void *b, double alpha, double beta, void *room);
+typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 typedef uint64_t matmul_wrapping;                       /* integers wrap around */
 
 /* Steps along k and packed columns of b that stay in cache. */
 enum { MATMUL_KC = 256, MATMUL_NC = 1536 };
-enum { MATMUL_TINY_K = 16 };
+enum { MATMUL_TINY = 1000, MATMUL_TINY_K = 16 };        /* steps of a tiny one in all, and along k */
 
 /* Columns to make room for: whole panels of any instruction set. */
 static int64_t matmul_panels(int64_t n) { return n >= MATMUL_NC ? MATMUL_NC : (n + 31) / 32 * 32; }
@@ -109,13 +110,19 @@ static void matmul_cut(matmul_plan *p) {
     p->tiles = ((p->z.m - 1) / p->rows + 1) * p->across;
 }
 
-bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
+static inline k_product_sizes matmul_sizes(const rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b) {
     int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
-    k_product_sizes z = {
+    return (k_product_sizes){
         .m = a->size[na + turn_a], .n = b->size[nb + !turn_b], .k = a->size[na + !turn_a],
         .y_row = y->stride[ny], .y_col = y->stride[ny + 1], .a_row = a->stride[na + turn_a],
         .a_col = a->stride[na + !turn_a], .b_row = b->stride[nb + turn_b], .b_col = b->stride[nb + !turn_b],
     };
+}
+
+static __attribute__((noinline))
+bool matmul_any(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
+    int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
+    k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);
     if (y->numel == 0) return true;
     for (; nb == 0 && ny > 0 && ny == na; ny--, na--) { /* one b for all: rows that go on evenly are one matrix */
         if (y->size[ny - 1] == 1) continue;
@@ -133,9 +140,8 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tenso
         [RG_FLOAT32] = K_SETS(tile_product_float), [RG_FLOAT64] = K_SETS(tile_product_double) };
     matmul_product *product = products[y->dtype][k_set];
     double steps = (double)z.m * (double)z.n * (double)z.k;
-    if (steps <= 1000 && ny == 0) return product(&z, y->data, a->data, b->data, alpha, beta, NULL), true;
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = steps <= 1000 || z.m <= (dots ? 16 : 2) || z.y_col != 1;
+    bool in_place = steps <= MATMUL_TINY || z.m <= (dots ? 16 : 2) || z.y_col != 1;
     matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta, .product = product };
     matmul_cut(&p);
     int64_t parts = p.tiles, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
@@ -148,4 +154,15 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tenso
     rg_parallel(parts, grain, workers, matmul_part, &p);
     if (p.room) rg_free(p.room, p.bytes * (size_t)workers, RG_MEM_OTHER);
     return !p.failed || rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory in the product library");
+}
+
+bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
+    static matmul_tiny *const tiny[][K_SET_COUNT] = { [RG_INT64] = K_SETS(tile_tiny_matmul_wrapping),
+        [RG_FLOAT32] = K_SETS(tile_tiny_float), [RG_FLOAT64] = K_SETS(tile_tiny_double) };
+    int64_t k = a->size[a->ndim - 1 - turn_a];
+    if (RG_UNLIKELY(a->ndim + b->ndim + y->ndim > 6 || k > MATMUL_TINY_K || y->numel * k > MATMUL_TINY || y->stride[1] != 1
+                    || alpha != 1 || beta != 0)) return matmul_any(y, a, turn_a, b, turn_b, alpha, beta);
+    k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);
+    tiny[y->dtype][k_set](&z, y->data, a->data, b->data);
+    return true;
 }

@@ -78,52 +78,113 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T
         }
 }
 
-/* n <= W elements, `step` apart, as a vector that is filled up with zeros. */
-static inline V NAME(load)(const T *p, int64_t n, int64_t step) {
-#ifdef K_WIDE
-    if (step == 1)
-        return (V)_Generic((T)0, float: _mm512_maskz_loadu_ps, default: _mm512_maskz_loadu_pd)((1u << n) - 1, (const void *)p);
-#endif
-    T v[W] = { 0 };
-    for (int64_t j = 0; j < n; j++) v[j] = p[j * step];
-    return *(V *)v;
-}
+/* ---- tiny products: a row of y in one narrow vector -------------------------------------------------- */
 
-static inline void NAME(store)(T *p, int64_t n, V v) {
-#ifdef K_WIDE
-    _Generic((T)0, float: _mm512_mask_storeu_ps((void *)p, (1u << n) - 1, (__m512)v),
-             default: _mm512_mask_storeu_pd((void *)p, (1u << n) - 1, (__m512d)v));
+#ifdef K_LAST
+#define NARROW 16
 #else
-    for (int64_t j = 0; j < n; j++) p[j] = v[j];
+#define NARROW 32
 #endif
-}
+#define U  K_SET(RG_PASTE(matmul_narrow_, T))
+#define UW ((int)(NARROW / sizeof(T)))
+typedef T U __attribute__((vector_size(NARROW), aligned(sizeof(T)), may_alias));
 
-/* The rows of b, each in a register; one that lies turned and fits into two is permuted there. */
-static inline void NAME(rows)(V rows[], const k_product_sizes *z, const T *b) {
+/* The first n <= UW elements: of a load, the others are 0. */
+#ifdef K_LAST
+typedef int NAME(first);
+static inline int NAME(first_of)(int64_t n) { return (int)n; }
+static inline U NAME(load)(const T *p, int n) {
+    T v[UW] = { 0 };
+    for (int j = 0; j < n; j++) v[j] = p[j];
+    return *(U *)v;
+}
+static inline void NAME(store)(T *p, int n, U v) {
+    for (int j = 0; j < n; j++) p[j] = v[j];
+}
+#elif defined(K_WIDE)
+typedef __mmask8 NAME(first);
+static inline __mmask8 NAME(first_of)(int64_t n) { return (__mmask8)((1u << n) - 1); }
+static inline U NAME(load)(const T *p, __mmask8 n) {
+    return (U)_Generic((T)0, float: _mm256_maskz_loadu_ps, default: _mm256_maskz_loadu_pd)(n, (const void *)p);
+}
+static inline void NAME(store)(T *p, __mmask8 n, U v) {
+    _Generic((T)0, float: _mm256_mask_storeu_ps((void *)p, n, (__m256)v), default: _mm256_mask_storeu_pd((void *)p, n, (__m256d)v));
+}
+#else
+typedef __m256i NAME(first);
+static inline __m256i NAME(first_of)(int64_t n) {
+    return _Generic((T)0, float: _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
+                    default: _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)));
+}
+static inline U NAME(load)(const T *p, __m256i n) {
+    return (U)_Generic((T)0, float: _mm256_maskload_ps, default: _mm256_maskload_pd)((const void *)p, n);
+}
+static inline void NAME(store)(T *p, __m256i n, U v) {
+    _Generic((T)0, float: _mm256_maskstore_ps((void *)p, n, (__m256)v), default: _mm256_maskstore_pd((void *)p, n, (__m256d)v));
+}
+#endif
+
+/* Rows of b, each in a register; where b lies turned and fits into two wide ones, it is permuted there. */
+static inline __attribute__((always_inline)) void NAME(rows)(U rows[], const k_product_sizes *z, const T *b, int64_t n, const int k) {
+    if (z->b_col == 1) {
+        NAME(first) some = NAME(first_of)(n);
+        for (int l = 0; l < k; l++) rows[l] = NAME(load)(b + l * z->b_row, some);
+        return;
+    }
 #ifdef K_WIDE
-    typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) places __attribute__((vector_size(BYTES)));
-    int64_t all = z->n * z->k;
-    if (z->b_row == 1 && z->b_col == z->k && all <= 2 * W) {
-        V low = NAME(load)(b, RG_MIN(all, W), 1), high = NAME(load)(b + W, RG_MAX(all - W, 0), 1);
+    typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) place;
+    typedef place places __attribute__((vector_size(BYTES)));
+    static const place count[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    int64_t all = n * k, low = RG_MIN(all, W);
+    if (z->b_row == 1 && z->b_col == k && all <= 2 * W) {
         places at;
-        for (int j = 0; j < W; j++) at[j] = (__typeof__(at[0] + 0))(j * (int)z->k);
-        for (int64_t l = 0; l < z->k; l++, at += 1)
-            rows[l] = _Generic((T)0, float: (V)_mm512_permutex2var_ps((__m512)low, (__m512i)at, (__m512)high),
-                               default: (V)_mm512_permutex2var_pd((__m512d)low, (__m512i)at, (__m512d)high));
+        memcpy(&at, count, sizeof at);
+        at *= k;
+        for (int l = 0; l < k; l++, at += 1)
+            rows[l] = _Generic((T)0,
+                float: (U)_mm512_castps512_ps256(_mm512_permutex2var_ps(_mm512_maskz_loadu_ps((1u << low) - 1, b), (__m512i)at,
+                    _mm512_maskz_loadu_ps((1u << (all - low)) - 1, b + W))),
+                default: (U)_mm512_castpd512_pd256(_mm512_permutex2var_pd(_mm512_maskz_loadu_pd((1u << low) - 1, b), (__m512i)at,
+                    _mm512_maskz_loadu_pd((1u << (all - low)) - 1, b + W))));
         return;
     }
 #endif
-    for (int64_t l = 0; l < z->k; l++) rows[l] = NAME(load)(b + l * z->b_row, z->n, z->b_col);
+    for (int l = 0; l < k; l++) {
+        T v[UW] = { 0 };
+        for (int j = 0; j < n; j++) v[j] = b[l * z->b_row + j * z->b_col];
+        rows[l] = *(U *)v;
+    }
 }
 
-/* y = a b, with a row of y in one register. */
-static void NAME(tiny)(const k_product_sizes *z, T *y, const T *a, const T *b) {
-    V rows[MATMUL_TINY_K];
-    NAME(rows)(rows, z, b);
-    for (int64_t i = 0; i < z->m; i++) {
-        V sum = { 0 };
-        for (int64_t l = 0; l < z->k; l++) sum += a[i * z->a_row + l * z->a_col] * rows[l];
-        NAME(store)(y + i * z->y_row, z->n, sum);
+/* y = a b */
+static inline __attribute__((always_inline)) void NAME(tiny_of)(const k_product_sizes *z, T *y, const T *a, const T *b, const int k) {
+    int64_t a_col = z->a_col, a_row = z->a_row, y_row = z->y_row;
+    for (int64_t j = 0; j < z->n; j += UW) {
+        int64_t n = RG_MIN(z->n - j, UW);
+        U rows[MATMUL_TINY_K];
+        NAME(rows)(rows, z, b + j * z->b_col, n, k);
+        NAME(first) some = NAME(first_of)(n);
+        const T *p = a;
+        T *to = y + j;
+        for (int64_t m = z->m; m > 0; m--, p += a_row, to += y_row) {
+            U sum = { 0 };
+            for (int l = 0; l < k; l++) sum += p[l * a_col] * rows[l];
+            NAME(store)(to, some, sum);
+        }
+    }
+}
+
+/* The usual ones unrolled. */
+static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) {
+    switch (z->k) {
+    case 1: NAME(tiny_of)(z, y, a, b, 1); break;
+    case 2: NAME(tiny_of)(z, y, a, b, 2); break;
+    case 3: NAME(tiny_of)(z, y, a, b, 3); break;
+    case 4: NAME(tiny_of)(z, y, a, b, 4); break;
+    case 5: NAME(tiny_of)(z, y, a, b, 5); break;
+    case 6: NAME(tiny_of)(z, y, a, b, 6); break;
+    case 8: NAME(tiny_of)(z, y, a, b, 8); break;
+    default: NAME(tiny_of)(z, y, a, b, (int)z->k);
     }
 }
 
@@ -189,8 +250,7 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *a_, co
     T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta = MATMUL_NUMBER(beta_);
     const T *a = a_, *b = b_;
     if (!room) {
-        if (z->n <= W && z->k <= MATMUL_TINY_K && z->y_col == 1 && alpha == 1 && beta == 0) NAME(tiny)(z, y, a, b);
-        else NAME(thin)(z, y, a, b, alpha, beta);
+        NAME(thin)(z, y, a, b, alpha, beta);
         return;
     }
     for (int64_t jc = 0; jc < z->n; jc += MATMUL_NC)
@@ -209,6 +269,9 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *a_, co
 }
 
 #undef V
+#undef U
+#undef UW
+#undef NARROW
 #undef NAME
 #undef W
 #undef NR
