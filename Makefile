@@ -9,6 +9,7 @@ PREFIX ?= /usr/local
 NUMBERS  := -fno-math-errno -fno-trapping-math -ffp-contract=off
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes
 STB      := $(patsubst -I%,-isystem %,$(or $(shell pkg-config --cflags stb 2>/dev/null),-I/usr/include/stb))
+CLANG    := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 # Threads; OPENMP= builds for one.
 OPENMP   ?= $(shell echo 'int main(void) { return 0; }' | $(CC) -fopenmp -xc -include omp.h - -o /dev/null 2>/dev/null && echo -fopenmp)
 OPENMP   := $(OPENMP)
@@ -36,7 +37,7 @@ HELPERS        := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 helpers         = $(HELPERS) $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
 
 # The headers from C++, against the shared library, where there is a compiler for it.
-CXX         := $(if $(findstring clang,$(CC)),clang++,$(CXX))
+CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
@@ -177,7 +178,7 @@ demo: $(BUILD)/examples/train_self_attention
 
 ## deps       what is missing of: check libstb-dev libdnnl-dev pkg-config; with Clang libomp-dev
 deps:
-	@tests/deps check libstb-dev libdnnl-dev pkg-config $(if $(findstring clang,$(CC)),libomp-dev)
+	@tests/deps check libstb-dev libdnnl-dev pkg-config $(if $(CLANG),libomp-dev)
 
 ## size       lines of the three library folders; 15,000 of code or more fail
 size:

@@ -20,12 +20,11 @@ __attribute__((constructor)) static void choose_set(void) {
 #endif
 
 static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
-    int d = w->ndim;
-    bool merges = d > 0;                                /* outer step == inner size * inner step? */
-    for (int k = 0; merges && k < w->n; k++) merges = w->step[d - 1][k] == size * step[k];
-    if (merges) w->size[--d] *= size;
+    int d = w->ndim, k = 0;
+    if (d > 0) while (k < w->n && w->step[d - 1][k] == size * step[k]) k++;
+    if (d > 0 && k == w->n) w->size[--d] *= size;       /* outer step == inner size * inner step */
     else w->size[d] = size;
-    for (int k = 0; k < w->n; k++) w->step[d][k] = step[k];
+    for (k = 0; k < w->n; k++) w->step[d][k] = step[k];
     w->ndim = d + 1;
 }
 
