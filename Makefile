@@ -98,14 +98,19 @@ ifneq ($(V),1)
 Q = @printf '%-7s %s\n' $(1) $(2);
 endif
 
-$(BUILD)/%.o: %.c Makefile
-	@mkdir -p $(@D)
-	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
-
 # The string map inside nn/text.c is a header of libstb-dev.
-$(BUILD)/nn/text.o: | stb
 stb:
 	@echo '#include <stb_ds.h>' | $(CC) $(STB) -E -xc - >/dev/null 2>&1 || tests/deps libstb-dev
+
+# What was compiled before there was OpenMP is compiled again.
+THREADS := $(BUILD)/threads-$(if $(OPENMP),many,one)
+$(THREADS): $(if $(wildcard $(THREADS)),,stb)
+	@mkdir -p $(@D)
+	@touch $@
+
+$(BUILD)/%.o: %.c Makefile $(THREADS) | stb
+	@mkdir -p $(@D)
+	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 define archive
 $(BUILD)/libregard-$(1).a: $(call objects,$(1))
@@ -129,7 +134,7 @@ $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 
 $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)
-	$(call Q,link,$@) $(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) -Wl,-rpath,$(abspath $(BUILD))
+	$(call Q,link,$@) $(CXX) $(CXXFLAGS) -MMD -MP -o $@ $< $(SHARED) '-Wl,-rpath,$(abspath $(BUILD))'
 
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
