@@ -70,7 +70,8 @@ bool rg_remove_hook(rg_tensor *t, int id);
 
 /* ---- checking --------------------------------------------------------------------
  * Compares the gradients of a function with finite differences, in float64; false
- * where they differ, and rg_error() names the worst element and both values. */
+ * where they differ, and rg_error() names the worst element and both values. A module's
+ * parameters may be among the inputs: they are changed where they lie. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef struct rg_gradcheck_options {
     double eps              RG_DEFAULT(1e-6);
