@@ -156,7 +156,8 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
-    return (rg_arange_step)(&RG_NUMBER(RG_INT64, &(int64_t){ 0 }), end, &RG_NUMBER(RG_INT64, &(int64_t){ 1 }));
+    int64_t zero = 0, one = 1;
+    return (rg_arange_step)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one));
 }
 
 /* For a range that takes these arguments, `only` being the value of a single step. */
