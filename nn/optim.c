@@ -145,7 +145,7 @@ OPTIM_UPDATE(lion, {
     .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } }, .variants = { OPTIM_amsgrad }, \
     OPTIM_LOOPS(adam), \
     OPTIM_WITH(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = decay, .amsgrad = 0)
-_Pragma("GCC diagnostic push") RG_OVERRIDE_
+RG_QUIET_
 static const optim_row optim_rows[] = {
     [RG_SGD] = { "SGD", OPTIM_WITH(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0),
                  .states = { { "momentum_buffer", 1 } }, .keep = OPTIM_momentum, .drop = OPTIM_dampening,
@@ -163,7 +163,7 @@ static const optim_row optim_rows[] = {
     [RG_LION] = { "Lion", OPTIM_WITH(.lr = 1e-4, .betas = { 0.9, 0.99 }), .states = { { "exp_avg", 0 } },
                   .keep = OPTIM_beta2, .drop = OPTIM_beta2, .weight = OPTIM_beta1, OPTIM_LOOPS(lion) },
 };
-_Pragma("GCC diagnostic pop")
+RG_LOUD_
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 

@@ -288,15 +288,20 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define RG_KEYWORDS(type, defaults, ...) type{ __VA_ARGS__ }
 #else
 #ifdef __clang__
-#define RG_OVERRIDE_ _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
-#else
-#define RG_OVERRIDE_ _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
+#define RG_QUIET_ _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
+#define RG_LOUD_  _Pragma("GCC diagnostic pop")
+#elif __GNUC__ >= 12
+#define RG_QUIET_ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
+#define RG_LOUD_  _Pragma("GCC diagnostic pop")
+#else                                  /* GCC 11 takes no pragma in a macro's argument, and takes names for missing */
+#define RG_QUIET_
+#define RG_LOUD_
+#pragma GCC diagnostic ignored "-Woverride-init"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 #define RG_KEYWORDS(type, defaults, ...) RG_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), type, defaults, __VA_ARGS__)
-#define RG_KEYWORDS_(name, type, defaults, ...) __extension__({ \
-    _Pragma("GCC diagnostic push") RG_OVERRIDE_                 \
-    type name = { RG_STRIP_ defaults, __VA_ARGS__ };            \
-    _Pragma("GCC diagnostic pop") name; })
+#define RG_KEYWORDS_(name, type, defaults, ...) \
+    __extension__({ RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ }; RG_LOUD_ name; })
 #define RG_STRIP_(...) __VA_ARGS__
 #endif
 
