@@ -95,6 +95,8 @@ bool rg_is_anomaly_enabled(void);
  * table when the program ends; REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing. */
 bool        rg_set_profiling(bool on);                  /* returns what it was */
 const char *rg_profile_table(void);                     /* so far; the scope's */
+typedef struct rg_cost { int64_t calls; double ns, bytes, flops; } rg_cost;
+rg_cost     rg_profile_cost(const char *row);           /* of a row of it: "matmul", "matmul, backward"; NULL: of all */
 
 /* ---- looking ----------------------------------------------------------------------
  * The graph behind y in Graphviz's language, with the names of rg_set_name. */

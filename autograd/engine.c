@@ -326,6 +326,8 @@ static bool step(run *r, rg_node *n) {
     rg_timing timing;
     if (timed) rg_timing_begin(&timing);
     if (n->op->fused && !r->create_graph) ok = rg_noting() ? rg_note_step(&s, fused, NULL, NULL) : n->op->fused(&s, fused);
+    uint32_t made = 0;
+    for (int i = 0; i < RG_MAX_RULES && timed; i++) made |= fused[i] ? RG_IN(i) : 0;
     for (int i = 0; i < n->n_in && ok; i++) {
         if (!is_needed(r, &n->edge[i])) continue;
         const rg_gradient *rule = rg_gradient_of(n->op, i);
@@ -351,7 +353,7 @@ static bool step(run *r, rg_node *n) {
         if (RG_UNLIKELY(rg_watching) && !rg_watch_backward(&s, g, i)) ok = false;
         else ok = pass(r, &s, i, g);
     }
-    if (timed && ok) rg_timing_of_step(&timing, &s);
+    if (timed && ok) rg_timing_of_step(&timing, &s, made);
     for (int i = 0; i < RG_MAX_RULES; i++) rg_release(fused[i]);
     return ok;
 }

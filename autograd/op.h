@@ -96,7 +96,11 @@ struct rg_op {
      * new reference each (rg_new). The rules are its specification. */
     bool      (*fused)(const rg_step *s, rg_tensor *gin[]);
     const char *no_grad;                /* why there is no derivative, if there is none */
-    struct { uint8_t times, input, from_last; } terms;  /* an element is the sum of `times` the size of that dim of in[input] */
+    struct {                            /* of a product, for the profiler */
+        uint8_t times, input, from_last;        /* an element is the sum of `times` the size of that dim of in[input] */
+        uint8_t gradients, again;       /* RG_IN mask: each one's is as much; how many are made again for them */
+        double (*share)(const void *attr, int64_t rows, int64_t terms);    /* of these that counts; NULL: all */
+    } terms;
     bool        inplace;                /* element by element: forward may write over in[0] */
     const rg_sample *samples;           /* up to one with .inputs == NULL */
 };
@@ -285,6 +289,6 @@ typedef struct rg_timing { double began, outer; } rg_timing;
 void rg_timing_begin(rg_timing *t);
 void rg_timing_end(const rg_timing *t, const char *name, bool backward, double bytes, double flops);
 void rg_timing_of_call(const rg_timing *t, const rg_call *c);
-void rg_timing_of_step(const rg_timing *t, const rg_step *s);
+void rg_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made);    /* RG_IN mask: which gradients it made itself */
 
 #endif

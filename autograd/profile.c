@@ -1,6 +1,7 @@
 /*
  * profile.c: what each op costs: calls, time without that of the calls inside it,
- * bytes of the tensors that it reads and makes, floating point operations.
+ * bytes of the tensors that it reads and makes, floating point operations. A
+ * gradient by its rule is what the calls of the rule cost.
  * REGARD_PROFILE=1 in the environment prints the table to standard error when the
  * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
  * chrome://tracing reads it.
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct { const char *name; bool backward; long calls; double ns, bytes, flops; } profile_row;
+typedef struct { const char *name; bool backward; rg_cost cost; } profile_row;
 
 enum { PROFILE_ROWS = 1024 };
 static profile_row profile_rows[PROFILE_ROWS];
@@ -33,6 +34,10 @@ bool rg_set_profiling(bool on) {
     return before & RG_WATCH_COST;
 }
 
+static void profile_add(rg_cost *to, const rg_cost *c) {
+    to->calls += c->calls, to->ns += c->ns, to->bytes += c->bytes, to->flops += c->flops;
+}
+
 void rg_timing_begin(rg_timing *t) {
     t->outer = profile_inside;
     profile_inside = 0;
@@ -40,16 +45,14 @@ void rg_timing_begin(rg_timing *t) {
 }
 
 void rg_timing_end(const rg_timing *t, const char *name, bool backward, double bytes, double flops) {
-    double took = profile_now() - t->began, own = took - profile_inside;
+    double took = profile_now() - t->began;
+    rg_cost own = { 1, took - profile_inside, bytes, flops };
     int i = 0;
     profile_inside = t->outer + took;
     pthread_mutex_lock(&profile_lock);
     while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward)) i++;
-    if (i == profile_n && i < PROFILE_ROWS) profile_rows[profile_n++] = (profile_row){ name, backward, 0, 0, 0, 0 };
-    if (i < PROFILE_ROWS) {
-        profile_row *r = &profile_rows[i];
-        r->calls++, r->ns += own, r->bytes += bytes, r->flops += flops;
-    }
+    if (i == profile_n && i < PROFILE_ROWS) profile_rows[profile_n++] = (profile_row){ name, backward, { 0 } };
+    if (i < PROFILE_ROWS) profile_add(&profile_rows[i].cost, &own);
     if (profile_trace)
         fprintf(profile_trace, "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, \"ts\": %.3f, "
                 "\"dur\": %.3f}", ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
@@ -65,54 +68,72 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Of one element of the output: a product adds up so many terms. */
-static double profile_flops(const rg_op *op, int ndim, const int64_t *size) {
-    return op->terms.times ? 2.0 * op->terms.times * (double)size[RG_MAX(ndim - op->terms.from_last, 0)] : !op->view;
+/* Of an output y: one an element; a product adds up so many terms, from the dims of its input. */
+static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *y, int ndim, const int64_t *size) {
+    if (!op->terms.times) return op->view ? 0 : (double)y->numel;
+    int64_t terms = size[RG_MAX(ndim - op->terms.from_last, 0)], rows = y->ndim > 1 ? y->size[y->ndim - 2] : 1;
+    return 2 * (double)y->numel * (double)terms * (op->terms.share && y->numel ? op->terms.share(attr, rows, terms) : 1);
 }
 
 void rg_timing_of_call(const rg_timing *t, const rg_call *c) {
     const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : c->out[0], *y = c->out[0];
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
-    rg_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, (double)y->numel * profile_flops(c->op, x->ndim, x->size));
+    double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size) * RG_MAX(1, c->op->terms.times);
+    rg_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
 }
 
-/* Each gradient of a product is as much work as the product. */
-void rg_timing_of_step(const rg_timing *t, const rg_step *s) {
+/* Each gradient of a product is as much work as one product. */
+void rg_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
     const rg_node *n = s->node;
     const rg_edge *e = &n->edge[s->op->terms.input];
-    const rg_tensor *x = n->n_saved ? n->saved[s->op->terms.input] : NULL;
-    double flops = 0, bytes = profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
-    if (n->n_in && e->node) flops = profile_flops(s->op, e->node->meta[e->output].ndim, e->node->meta[e->output].size);
-    else if (x) flops = profile_flops(s->op, x->ndim, x->size);
-    for (int i = 0; i < n->n_in && i < 24; i++)
-        if (s->wanted >> i & 1) {
+    const rg_tensor *x = n->n_saved ? n->saved[s->op->terms.input] : NULL, *g = s->g[0];
+    const rg_meta *of = n->n_in && e->node ? &e->node->meta[e->output] : NULL;
+    uint32_t gradients = made & (s->op->terms.times ? s->op->terms.gradients : ~0u);
+    double flops = 0, bytes = made ? profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved) : 0;
+    if (gradients && g && (of || x))
+        flops = profile_flops(s->op, s->attr, g, of ? of->ndim : x->ndim, of ? of->size : x->size)
+                * (__builtin_popcount(gradients) + s->op->terms.again);
+    for (int i = 0; i < RG_MAX_RULES; i++)
+        if (made >> i & 1) {
             const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];
             double size = (double)rg_sizeof(m->dtype);
             for (int d = 0; d < m->ndim; d++) size *= (double)m->size[d];
             bytes += size;
         }
-    flops *= s->g[0] ? (double)s->g[0]->numel * __builtin_popcount(s->wanted) : 0;
-    rg_timing_end(t, s->op->name, true, s->op->view ? 0 : bytes, flops);
+    rg_timing_end(t, s->op->name, true, bytes, flops);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 static int profile_by_time(const void *a, const void *b) {
-    double x = ((const profile_row *)a)->ns, y = ((const profile_row *)b)->ns;
+    double x = ((const profile_row *)a)->cost.ns, y = ((const profile_row *)b)->cost.ns;
     return (x < y) - (x > y);
+}
+
+static void profile_name(const profile_row *r, char name[64]) { snprintf(name, 64, "%s%s", r->name, r->backward ? ", backward" : ""); }
+
+rg_cost rg_profile_cost(const char *row) {
+    rg_cost cost = { 0 };
+    pthread_mutex_lock(&profile_lock);
+    for (int i = 0; i < profile_n; i++) {
+        char name[64];
+        profile_name(&profile_rows[i], name);
+        if (!row || strcmp(row, name) == 0) profile_add(&cost, &profile_rows[i].cost);
+    }
+    pthread_mutex_unlock(&profile_lock);
+    return cost;
 }
 
 const char *rg_profile_table(void) {
     rg_text text = { 0 };
-    double all = 0;
+    double all = rg_profile_cost(NULL).ns;
     pthread_mutex_lock(&profile_lock);
     qsort(profile_rows, (size_t)profile_n, sizeof *profile_rows, profile_by_time);
-    for (int i = 0; i < profile_n; i++) all += profile_rows[i].ns;
     rg_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%", "us a call", "GB/s", "GFLOP/s");
     for (int i = 0; i < profile_n; i++) {
-        const profile_row *r = &profile_rows[i];
+        const rg_cost *r = &profile_rows[i].cost;
         char name[64];
-        snprintf(name, sizeof name, "%s%s", r->name, r->backward ? ", backward" : "");
-        rg_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, r->calls, r->ns / 1e6,
+        profile_name(&profile_rows[i], name);
+        rg_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, (long)r->calls, r->ns / 1e6,
                     all > 0 ? 100 * r->ns / all : 0, r->ns / 1e3 / (double)r->calls, r->bytes / r->ns, r->flops / r->ns);
     }
     pthread_mutex_unlock(&profile_lock);

@@ -63,8 +63,15 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
+/* A causal row sees the keys up to its own. */
+static double attention_share(const void *attr, int64_t rows, int64_t terms) {
+    double seen = (double)RG_MIN(rows, terms);
+    return ((const struct attention_attr *)attr)->how.causal ? ((seen + 1) / 2 + (double)rows - seen) / (double)rows : 1;
+}
+
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1))
-RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2 }, .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size); log sum exp",
+RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2, RG_IN(0) | RG_IN(1) | RG_IN(2), 2, attention_share },
+      .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size); log sum exp",
       .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .n_out = 2, .optional = RG_IN(3), .typing = RG_PROMOTED,
       RG_MADE(attention), .fused = attention_fused,
       .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q), RG_RULE(ATTENTION_NEEDS, attention_rule_k),

@@ -171,8 +171,8 @@ static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define MATMUL(a, b) { a " " b, RG_A(matmul, "matmul", "", MATMUL_BMM, false) }
-RG_OP(matmul, RG_WITH(matmul), .terms = { 1, 0, 1 }, .doc = "a b, on the last two dims", .node_of = matmul_node, .n_in = 2,
-      RG_MADE(matmul),
+RG_OP(matmul, RG_WITH(matmul), .terms = { 1, 0, 1, RG_IN(0) | RG_IN(1), 0, NULL }, .doc = "a b, on the last two dims",
+      .node_of = matmul_node, .n_in = 2, RG_MADE(matmul),
       .grad = { RG_RULE(RG_IN(1), matmul_rule_a), RG_RULE(RG_IN(0), matmul_rule_b) }, .fused = matmul_fused,
       RG_SAMPLES(MATMUL("(2,3)", "(3,4)"), MATMUL("(2,2,3)", "(3,2)"), MATMUL("(2,1,2,3)", "(4,3,1)"), MATMUL("(2,3)", "(2,3,2)"),
                  MATMUL("(3)", "(3)"), MATMUL("(2,3)", "(3)"), MATMUL("(3)", "(3,2)"), MATMUL("(2,2,3)", "(3)"),
@@ -263,8 +263,8 @@ static rg_tensor *addmm_scaled(rg_tensor *g, double by) { return by == 1 ? g : r
 RULE(addmm_rule_c, g, addmm_scaled(g, RG_ATTR(s, addmm)->beta))
 RULE(addmm_rule_a, c, addmm_scaled(rg_matmul(g, rg_mT(c)), RG_ATTR(s, addmm)->alpha))
 RULE(addmm_rule_b, b, addmm_scaled(rg_matmul(rg_mT(b), g), RG_ATTR(s, addmm)->alpha))
-RG_OP(addmm, RG_NAMED(addmm), .terms = { 1, 1, 1 }, .doc = "beta c + alpha a b", .node = "AddmmBackward0", .n_in = 3,
-      RG_MADE(addmm),
+RG_OP(addmm, RG_NAMED(addmm), .terms = { 1, 1, 1, RG_IN(1) | RG_IN(2), 0, NULL }, .doc = "beta c + alpha a b",
+      .node = "AddmmBackward0", .n_in = 3, RG_MADE(addmm),
       .grad = { RULED(addmm_rule_c), RULED(addmm_rule_a), RULED(addmm_rule_b) },
       RG_SAMPLES({ "(2,4) (2,3) (3,4)", RG_A(addmm, NULL, 1, 1, false) }, { "(4) (2,3) (3,4)", RG_A(addmm, NULL, 0.5, 2, false) },
                  { "() (2,3) (3,4)", RG_A(addmm, NULL, 0, -1, false) }, { "(2,1) (2,0) (0,4)", RG_A(addmm, NULL, 3, 1, false) },
@@ -314,7 +314,8 @@ static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     return g->ndim < 2 || ((rg_is_none(w) || product_gradient(&gin[0], g, false, w, false, false))
                            && (rg_is_none(x) || product_gradient(&gin[1], g, true, x, false, true)));
 }
-RG_OP(linear, RG_NAMED(linear), .terms = { 1, 0, 1 }, .doc = "x w^T + bias", .n_in = 3, .optional = RG_IN(2), RG_MADE(linear),
+RG_OP(linear, RG_NAMED(linear), .terms = { 1, 0, 1, RG_IN(0) | RG_IN(1), 0, NULL }, .doc = "x w^T + bias", .n_in = 3,
+      .optional = RG_IN(2), RG_MADE(linear),
       .grad = { RULED(linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w), RG_RULE(0, rg_rule_same) },
       .fused = linear_fused,
       RG_SAMPLES({ "(2,3) (4,3) (4)", RG_A(linear, "") }, { "(3) (4,3) (4)", RG_A(linear, "") },
