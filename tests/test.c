@@ -10,6 +10,16 @@ int rg_emulated(void) {
     return preload && strstr(preload, "vgpreload");
 }
 
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+int rg_slow(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
+    return 1;
+#endif
+    return rg_emulated();
+}
+
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
     setvbuf(stdout, NULL, _IOLBF, 0);       /* a child that dies keeps nothing back */
     Suite *suite = suite_create(name);

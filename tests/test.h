@@ -19,6 +19,7 @@
     }
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
 int rg_emulated(void);                  /* under valgrind: fifty times as slow, and on one thread */
+int rg_slow(void);                      /* there, or under a sanitizer */
 
 /* The call fails with this code and a message that holds the text. */
 #define ck_fails(call, code, text)                                              \
