@@ -42,7 +42,7 @@ static void run_begin(run *r) {
     r->leaves = r->few_leaves;
     r->node_room = r->stack_room = FEW;
     r->leaf_room = FEW_LEAVES;
-    memset(r->few_leaves, 0, sizeof r->few_leaves);
+    r->few_leaves[0] = (leaf_slot){ NULL };             /* the end of those there are */
 }
 
 static void nodes_free(run *r, rg_node **nodes, size_t room) {
@@ -190,6 +190,7 @@ static leaf_slot *leaf_slot_of(run *r, rg_node *leaf) {
     if (!s->leaf) {
         s->leaf = leaf;
         r->n_leaves++;
+        if (r->leaf_room == FEW_LEAVES) s[1] = (leaf_slot){ NULL };
     }
     return s;
 }
@@ -201,13 +202,15 @@ static rg_tensor **place_of(run *r, rg_edge e) {
     return s ? &s->grad : NULL;
 }
 
+static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
+    if (g->ndim != meta->ndim || g->dtype != meta->dtype) return false;
+    for (int d = 0; d < g->ndim; d++)
+        if (g->size[d] != meta->size[d]) return false;
+    return true;
+}
+
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta) {
-    if (!g) return NULL;
-    if (RG_LIKELY(g->ndim == meta->ndim && g->dtype == meta->dtype)) {
-        int d = 0;
-        while (d < g->ndim && g->size[d] == meta->size[d]) d++;
-        if (d == g->ndim) return g;
-    }
+    if (!g || fits(g, meta)) return g;
     int shift = g->ndim - meta->ndim;
     bool same = shift == 0;
     rg_dims sum = { 0 };
@@ -287,12 +290,17 @@ static bool is_needed(const run *r, const rg_edge *e) {
     return leaf_find(r->leaves, r->leaf_room, e->node)->leaf != NULL;
 }
 
-static bool pass(run *r, rg_step *s, int i, rg_tensor *g) {
+/* own: where a reference to g is held that may be taken over. */
+static bool pass(run *r, rg_step *s, int i, rg_tensor *g, rg_tensor **own) {
     rg_edge e = s->node->edge[i];
-    g = rg_sum_to(g, &e.node->meta[e.output]);
-    if (!g) return false;
+    const rg_meta *meta = &e.node->meta[e.output];
+    if (RG_UNLIKELY(!fits(g, meta)) && !(g = rg_sum_to(g, meta))) return false;
     rg_tensor **place = place_of(r, e);
-    return place && accumulate(r, place, g);
+    if (!place) return false;
+    if (*place || *own != g) return accumulate(r, place, g);
+    *place = g;
+    *own = NULL;
+    return true;
 }
 
 /* Adds a slice's gradient into its input's one buffer, which it makes if need be. */
@@ -315,12 +323,12 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
 }
 
 static bool step(run *r, rg_node *n) {
-    rg_tensor *fused[RG_MAX_RULES] = { NULL };
+    rg_tensor *fused[RG_MAX_RULES + 1] = { NULL };      /* the last: of what has no place */
     rg_step s = { .node = n, .op = n->op, .attr = n->attr, .n_in = n->n_in, .g = &r->grad[n->slot],
                   .create_graph = r->create_graph };
     if (n->op->no_grad)
         return rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative is not implemented: %s", n->op->no_grad);
-    for (int i = 0; i < n->n_in && i < 24; i++)
+    for (int i = 0; i < n->n_in && i < RG_INPUTS; i++)
         if (is_needed(r, &n->edge[i])) s.wanted |= RG_IN(i);
     bool ok = true, timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
     rg_timing timing;
@@ -329,10 +337,10 @@ static bool step(run *r, rg_node *n) {
     uint32_t made = 0;
     for (int i = 0; i < RG_MAX_RULES && timed; i++) made |= fused[i] ? RG_IN(i) : 0;
     for (int i = 0; i < n->n_in && ok; i++) {
-        if (!is_needed(r, &n->edge[i])) continue;
+        if (!(i < RG_INPUTS ? s.wanted >> i & 1 : is_needed(r, &n->edge[i]))) continue;
         const rg_gradient *rule = rg_gradient_of(n->op, i);
         s.input = i;
-        rg_tensor *g = i < RG_MAX_RULES ? fused[i] : NULL;
+        rg_tensor **own = &fused[RG_MIN(i, RG_MAX_RULES)], *g = *own;
         if (!g && rule->into && !r->create_graph) {
             ok = pass_into(r, &s, i, rule);
             continue;
@@ -351,7 +359,7 @@ static bool step(run *r, rg_node *n) {
             if (!g || g == RG_NONE) continue;
         }
         if (RG_UNLIKELY(rg_watching) && !rg_watch_backward(&s, g, i)) ok = false;
-        else ok = pass(r, &s, i, g);
+        else ok = pass(r, &s, i, g, own);
     }
     if (timed && ok) rg_timing_of_step(&timing, &s, made);
     for (int i = 0; i < RG_MAX_RULES; i++) rg_release(fused[i]);
@@ -359,12 +367,12 @@ static bool step(run *r, rg_node *n) {
 }
 
 static bool walk(run *r) {
-    for (size_t i = 0; i < r->n; i++) {
+    rg_scope_guard scope __attribute__((cleanup(rg_scope_close))) = rg_scope_open();
+    for (size_t i = 0; i < r->n; i++, rg_scope_restart(&scope)) {
         rg_node *n = r->node[i];
         rg_tensor **g = &r->grad[n->slot];
         bool any = false, ok = true;
         if (r->capturing && !r->needed[n->slot]) continue;
-        size_t mark = rg_scope_begin();
         for (int k = 0; k < n->n_out && ok; k++) {
             if (n->hooks) ok = run_hooks(n, k, &g[k]);
             any |= g[k] != NULL;
@@ -379,7 +387,6 @@ static bool walk(run *r) {
                 if (ok && !r->retain) rg_node_free_saved(n);
             }
         }
-        rg_scope_end(mark);
         for (int k = 0; k < n->n_out; k++)
             if (!r->capturing || !ok || !(r->needed[n->slot + k] & ASKED)) {
                 rg_release(g[k]);

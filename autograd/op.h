@@ -42,7 +42,8 @@ typedef struct rg_step {
 
 /* What a gradient needs of the application's values; only that is kept alive. */
 #define RG_IN(i)  (1u << (i))           /* the value of input i */
-#define RG_OUT(i) (1u << (24 + (i)))    /* the value of output i */
+#define RG_INPUTS 24                    /* that masks have a place for */
+#define RG_OUT(i) (1u << (RG_INPUTS + (i)))    /* the value of output i */
 #define RG_OUTPUT RG_OUT(0)
 
 /* The gradient of an input, given g, that of the first output. Written in the
@@ -245,6 +246,7 @@ struct rg_node {
     rg_edge     *edge;                  /* n_in */
     rg_tensor  **saved;                 /* n_in inputs, then n_out outputs; NULL where not needed */
     uint32_t    *version;               /* of each when it was saved */
+    rg_tensor   *values;                /* what `saved` points to: for fused rules; others get a header of their own */
     rg_meta     *meta;                  /* n_out */
     void        *attr;
     rg_tensor   *grad;                  /* a leaf's */

@@ -35,7 +35,7 @@ void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->befo
 
 /* References count in the low half; those that headers hold also in the high half. */
 static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
-static void node_let_go(rg_node *n, int64_t what);
+static inline void node_let_go(rg_node *n, int64_t what);
 
 static const char *node_history_name(const rg_history *h) {
     const rg_node *n = (const rg_node *)h;
@@ -77,18 +77,19 @@ void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output) {
 
 bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 
-/* One block: the node, edges, metas, attributes, saved tensors (room for n_saved), their versions. ndim: of the
- * last output. */
+/* One block: the node, edges, metas, attributes, where saved tensors are (room for n_saved), their versions, and n_values
+ * headers of theirs. ndim: of the last output. */
 static inline __attribute__((always_inline))
-rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size, int n_saved) {
+rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size, int n_saved, int n_values) {
     size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
     size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);     /* no more of it than is used */
     size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
     size_t saved = attrs + (attr_size + 7) / 8 * 8;
-    size_t bytes = saved + (size_t)n_saved * (sizeof(rg_tensor *) + sizeof(uint32_t));
+    size_t values = saved + (size_t)n_saved * sizeof(rg_tensor *) + (size_t)(n_saved + 1) / 2 * 2 * sizeof(uint32_t);
+    size_t bytes = values + (size_t)n_values * sizeof(rg_tensor);
     rg_node *n = rg_alloc_fast(bytes, RG_MEM_NODE);
     if (!n) return NULL;
-    memset(n, 0, bytes);
+    memset(n, 0, values);
     n->base.cls = &node_class;
     atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
     n->op = op;
@@ -102,6 +103,7 @@ rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_si
     n->attr = (char *)n + attrs;
     n->saved = (rg_tensor **)((char *)n + saved);
     n->version = (uint32_t *)(n->saved + n_saved);
+    n->values = (rg_tensor *)((char *)n + values);
     return n;
 }
 
@@ -114,14 +116,14 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
 void rg_node_free_saved(rg_node *n) {
     for (int i = 0; i < n->n_saved; i++)
         if (n->saved[i]) {
-            rg_release(n->saved[i]);
+            rg_storage_release(n->saved[i]->storage);
             n->saved[i] = NULL;
             n->freed = true;
         }
 }
 
 static void node_destroy(rg_node *n) {
-    rg_node_free_saved(n);
+    if (!n->freed) rg_node_free_saved(n);
     for (int i = 0; i < n->n_in; i++)
         if (n->edge[i].node) rg_node_release(n->edge[i].node);
     while (n->hooks) {
@@ -137,8 +139,7 @@ static void node_destroy(rg_node *n) {
 }
 
 /* A long history is released in a loop: what a release would release joins a list. */
-static void node_let_go(rg_node *n, int64_t what) {
-    if (!RG_COUNT_DOWN(&n->refs, what)) return;
+static __attribute__((noinline)) void node_gone(rg_node *n) {
     n->pending = recorder.pending;
     recorder.pending = n;
     if (recorder.draining) return;
@@ -148,6 +149,10 @@ static void node_let_go(rg_node *n, int64_t what) {
         node_destroy(n);
     }
     recorder.draining = false;
+}
+
+static inline void node_let_go(rg_node *n, int64_t what) {
+    if (RG_COUNT_DOWN(&n->refs, what)) node_gone(n);
 }
 
 void rg_node_release(rg_node *n) { node_let_go(n, 1); }
@@ -230,7 +235,8 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
         } else {
             converted[i] = rg_new_like(in[i], dtype);
             if (!converted[i]) return false;
-            rg_copy_elements(converted[i], in[i]);
+            if (in[i]->flags & RG_WEAK && in[i]->dtype == RG_FLOAT64) rg_store_f64(converted[i]->data, dtype, *(double *)in[i]->data);
+            else rg_copy_elements(converted[i], in[i]);
             if (rg_noting() && !(in[i]->flags & RG_WEAK)) rg_note_copy(converted[i], in[i]);
             in[i] = converted[i];
         }
@@ -240,21 +246,24 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* ---- recording ---------------------------------------------------------------------------- */
 
-static bool save(rg_node *n, int slot, rg_tensor *t) {
-    if (rg_is_none(t)) return true;
-    n->saved[slot] = rg_alias(t);
+/* The value alone, in the node's own block: its history would lead back to the node. */
+static void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
+    if (rg_is_none(t)) return;
+    rg_alias_begin(value, t);
+    value->flags &= (uint8_t)~RG_WEAK;                  /* in a rule it has its dtype's full precision */
+    n->saved[slot] = value;
     n->version[slot] = t->storage->version;
-    if (!n->saved[slot]) return false;
-    n->saved[slot]->flags &= (uint8_t)~RG_WEAK;         /* in a rule it has its dtype's full precision */
-    return true;
 }
 
 static bool record(const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     uint32_t needs = 0;
+    int n_values = 0;
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i]->history) needs |= rg_gradient_of(op, i)->needs;
-    rg_node *n = node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size, needs ? c->n_in + c->n_out : 0);
+    for (uint32_t left = needs; left; left &= left - 1) n_values++;
+    rg_node *n = node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size, needs ? c->n_in + c->n_out : 0,
+                          n_values);
     if (!n) return false;
     if (attr_size) memcpy(n->attr, c->attr, attr_size);
     uint64_t order = recorder.clock;
@@ -267,35 +276,43 @@ static bool record(const rg_call *c, size_t attr_size) {
     }
     n->order = recorder.clock = order + 1;
     for (int k = 0; k < c->n_out; k++) set_meta(&n->meta[k], c->out[k]);
-    bool ok = true;
-    for (int i = 0; needs && i < c->n_in && i < 24 && ok; i++)
-        if (needs & RG_IN(i)) ok = save(n, i, c->in[i]);
-    for (int k = 0; needs && k < c->n_out && ok; k++)
-        if (needs & RG_OUT(k)) ok = save(n, c->n_in + k, c->out[k]);
-    if (!ok) {
-        rg_node_release(n);
-        return false;
+    rg_tensor *value = n->values;
+    for (uint32_t left = needs; left; left &= left - 1) {
+        int i = __builtin_ctz(left), k = i - RG_INPUTS;
+        if (k >= 0) save(n, c->n_in + k, value++, c->out[k]);
+        else if (i < c->n_in) save(n, i, value++, c->in[i]);
     }
-    for (int k = 0; k < c->n_out; k++)
-        if (rg_is_float(c->out[k]->dtype)) rg_node_attach(c->out[k], n, (uint32_t)k);
-    ok = RG_LIKELY(!rg_watching) || rg_watch_forward(c, n);
-    rg_node_release(n);
-    return ok;
+    int64_t refs = 0;                                   /* the headers' alone */
+    for (int k = 0; k < c->n_out; k++) {
+        if (!rg_is_float(c->out[k]->dtype)) continue;
+        c->out[k]->history = &n->base;
+        c->out[k]->output = (uint8_t)k;
+        refs += HEADER_REF;
+    }
+    atomic_store_explicit(&n->refs, refs, memory_order_relaxed);
+    return RG_LIKELY(!rg_watching) || rg_watch_forward(c, n);
 }
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
-/* Makes c->out from c->in; `over`: write into this instead of a new out[0]. */
-/* alike: all inputs are contiguous and of one shape. */
+/* Contiguous, and of in[0]'s dtype and shape, or one number for all of it. */
+static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
+    return t->flags & RG_CONTIGUOUS && t->dtype == in[0]->dtype && (i == 0 || t->ndim == 0 || rg_same_shape(t, in[0]));
+}
+
+/* Makes c->out from c->in, which are all alike; `over`: write into this instead of a new out[0]. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
-    if (alike && op->kernel && (!over || op->inplace) && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same)) {
+    if (alike && op->kernel && (!over || (op->inplace && over == c->in[0])) && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same)) {
         if (over) rg_retain(c->out[0] = over);
         else if (!(c->out[0] = rg_new_beside(c->in[0]))) return false;
         rg_tensor *y = c->out[0];
         char *p[RG_MAX_OPERANDS] = { y->data };
-        int64_t size = (int64_t)rg_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size, size, size, size };
-        for (int i = 0; i < c->n_in; i++) p[i + 1] = c->in[i]->data;
+        int64_t size = (int64_t)rg_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size };
+        for (int i = 0; i < c->n_in; i++) {
+            p[i + 1] = c->in[i]->data;
+            steps[i + 1] = c->in[i]->ndim ? size : 0;
+        }
         if (RG_LIKELY(y->numel < RG_LARGE)) op->kernel->by_dtype[y->dtype][k_set](p, steps, y->numel, NULL);
         else k_run_with(op->kernel, y, c->in, NULL);
         return true;
@@ -333,7 +350,7 @@ static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr
 static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over) {
     int n = c->n_in;
     rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
-    bool wants_grad = false, ok = true;
+    bool wants_grad = false, ok = true, alike = true;
     if (RG_UNLIKELY(n > RG_MAX_RULES)) {
         if (n > RG_MAX_INPUTS) return rg_fail(RG_RUNTIME_ERROR, c->op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
         in = rg_alloc(3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
@@ -347,16 +364,17 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
         if (ok && in[i]->history) wants_grad = true;
     }
     c->in = in;
-    ok = ok && (c->op->typing == RG_AS_GIVEN || convert_inputs(c->op, n, in, converted, in + 2 * n))
-         && finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over, false);
+    ok = ok && (c->op->typing == RG_AS_GIVEN || convert_inputs(c->op, n, in, converted, in + 2 * n));
+    for (int i = 0; i < n && ok; i++) alike = alike && is_alike(in[i], in, i);
+    ok = ok && finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike);
     for (int i = 0; i < n; i++)
         if (converted[i]) rg_release(converted[i]);
     if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
     return ok;
 }
 
-static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
-                  rg_tensor *out[], rg_tensor *over) {
+static inline __attribute__((always_inline))
+bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[], rg_tensor *out[], rg_tensor *over) {
     rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1, .in = in };
     bool plain = n <= RG_MAX_RULES, wants_grad = false, alike = true;
     for (int i = 0; i < n && plain; i++) {
@@ -366,7 +384,7 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
                     || (!(t->flags & RG_WEAK) && t->rebased == t->storage->rebased))
                 && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
         wants_grad |= plain && t->history;
-        alike = alike && plain && t->flags & RG_CONTIGUOUS && t->dtype == in[0]->dtype && (i == 0 || rg_same_shape(t, in[0]));
+        alike = alike && plain && is_alike(t, in, i);
     }
     if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
     const char *outer = rg_applying;
@@ -384,8 +402,8 @@ static bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg
 }
 
 rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[]) {
-    rg_tensor *y;
-    return apply(op, attr, attr_size, n, in, &y, NULL) ? rg_own(y) : NULL;
+    rg_tensor *out[RG_MAX_OUTPUTS];
+    return apply(op, attr, attr_size, n, in, out, NULL) ? rg_own(out[0]) : NULL;
 }
 
 bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
@@ -450,7 +468,7 @@ static rg_tensor *copy_with_history(const rg_tensor *t) {
 
 rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
                             rg_tensor *const in[]) {
-    rg_tensor *t = in[0], *y, *apart[RG_MAX_RULES];
+    rg_tensor *t = in[0], *out[RG_MAX_OUTPUTS], *y, *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
     if (RG_UNLIKELY(rg_this.recording) && !t->kept && !rg_is_held(t) && !rg_not_again(name)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
@@ -460,8 +478,8 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
         if (!(apart[0] = copy_with_history(t))) return NULL;
         in = apart;
     }
-    if (!apply(op, attr, attr_size, n, in, &y, direct ? t : NULL)) return NULL;
-    if (y != t) {
+    if (!apply(op, attr, attr_size, n, in, out, direct ? t : NULL)) return NULL;
+    if ((y = out[0]) != t) {
         char a[192], b[192];
         bool ok = false;
         if (!rg_same_shape(y, t))
@@ -521,7 +539,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     }
     if (!rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
-    n = node_new(NULL, 0, 1, t->ndim, 0, 0);
+    n = node_new(NULL, 0, 1, t->ndim, 0, 0, 0);
     if (!n || (t->name && !rg_rename(&n->base.name, t->name))) {
         if (n) rg_node_release(n);
         return NULL;
@@ -588,27 +606,31 @@ rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output) {
     return rg_own(t);
 }
 
-static rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
+/* Why a saved value isn't there, or not to be used. */
+static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot, rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;
-    rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
-    if (!t) {
-        if (!n->freed && slot < n->n_in) return RG_NONE;
+    char shape[192];
+    if (!t && !n->freed && slot < n->n_in) return RG_NONE;
+    if (!t)
         return rg_fail(RG_RUNTIME_ERROR, s->op->name, "Trying to backward through the graph a second time (or directly "
                        "access saved tensors after they have already been freed). Saved intermediate values of the graph "
                        "are freed when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
                        "backward through the graph a second time.");
-    }
-    if (RG_UNLIKELY(t->storage->version != n->version[slot] && !rg_this.again)) {
-        char shape[192];
-        return rg_fail(RG_RUNTIME_ERROR, s->op->name, "one of the variables needed for gradient computation has been "
-                       "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; "
-                       "expected version %u instead. The last write was by %s.",
-                       rg_scalar_name(t->dtype), rg_shape_text(t->ndim, t->size, shape),
-                       from && from->base.name ? " named " : "", from && from->base.name ? from->base.name : "",
-                       slot < n->n_in ? "input" : "output", slot < n->n_in ? slot : slot - n->n_in, rg_node_name(n),
-                       t->storage->version, n->version[slot], t->storage->mutation);
-    }
-    return s->create_graph && from && rg_is_float(t->dtype) ? rg_join(t, from, output) : t;
+    return rg_fail(RG_RUNTIME_ERROR, s->op->name, "one of the variables needed for gradient computation has been "
+                   "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; "
+                   "expected version %u instead. The last write was by %s.",
+                   rg_scalar_name(t->dtype), rg_shape_text(t->ndim, t->size, shape),
+                   from && from->base.name ? " named " : "", from && from->base.name ? from->base.name : "",
+                   slot < n->n_in ? "input" : "output", slot < n->n_in ? slot : slot - n->n_in, rg_node_name(n),
+                   t->storage->version, n->version[slot], t->storage->mutation);
+}
+
+static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
+    rg_node *n = s->node;
+    rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
+    if (RG_UNLIKELY(!t || (t->storage->version != n->version[slot] && !rg_this.again))) return saved_unusable(s, slot, from, t);
+    if (RG_UNLIKELY(s->create_graph) && from && rg_is_float(t->dtype)) return rg_join(t, from, output);
+    return rg_in_rule ? rg_own(rg_alias(t)) : t;        /* a rule may return it, and the node's own doesn't last */
 }
 
 rg_tensor *rg_saved(const rg_step *s, int input) {

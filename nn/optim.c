@@ -270,6 +270,18 @@ static void optim_run(char *const p[], const int64_t step[], int64_t n, const vo
     }
 }
 
+/* What is small and in one piece, at once. */
+static void optim_move(optim_slot *s, optim_part *u) {
+    char *at[RG_MAX_OPERANDS];
+    bool dense = s->p->numel < RG_LARGE;
+    for (int k = 0; k < s->n; k++) {
+        at[k] = s->t[k]->data;
+        dense = dense && s->t[k]->flags & RG_CONTIGUOUS;
+    }
+    if (dense) u->loop(at, s->p->numel, &u->z);
+    else rg_each_apart(s->n, s->t, optim_run, u);
+}
+
 /* Gathers what the update works on; makes the state where it isn't yet. */
 static bool optim_gather(rg_optim *o, optim_slot *s) {
     const optim_group *g = &o->groups[s->group];
@@ -343,7 +355,7 @@ bool rg_optim_step(rg_optim *o) {
         u.loop = o->row->loops[s->p->dtype == RG_FLOAT64];
         u.bytes = (int64_t)rg_sizeof(s->p->dtype);
         u.n = s->n;
-        rg_each_apart(u.n, s->t, optim_run, &u);
+        optim_move(s, &u);
         rg_count_write(s->p, "step");
         last = s;
     }

@@ -376,17 +376,32 @@ static inline rg_tensor *rg_header_begin(rg_tensor *t) {
     return t;
 }
 
+/* What rg_alias makes. */
+static inline void rg_alias_begin(rg_tensor *a, const rg_tensor *t) {
+    rg_header_begin(a);
+    RG_COUNT_UP(&t->storage->refs, 1);
+    a->storage = t->storage;
+    a->data = t->data;
+    a->dtype = t->dtype;
+    a->ndim = t->ndim;
+    a->numel = t->numel;
+    a->flags = t->flags & (RG_CONTIGUOUS | RG_WEAK);
+    a->rebased = t->rebased;
+    memcpy(a->size, t->size, sizeof a->size);
+    memcpy(a->stride, t->stride, sizeof a->stride);
+}
+
 static inline rg_tensor *rg_header_new(void) {
     rg_tensor *t = rg_alloc_fast(sizeof *t, RG_MEM_HEADER);
     return t ? rg_header_begin(t) : NULL;
 }
 
-/* Of x's shape and dtype, as rg_new_like(x, x->dtype), where x is contiguous: both blocks at once. */
-static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
+/* A header with storage, both blocks at once, of what is small and at hand; else NULL, without an error. */
+static inline rg_tensor *rg_new_at_hand(rg_dtype dtype, size_t bytes) {
     rg_thread *me = &rg_this;
-    size_t bytes = (size_t)x->numel * rg_sizeof(x->dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    size_t c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     rg_free_block *header = me->small[0].first, *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
-    if (RG_UNLIKELY(!header || !block || me->fail_at || me->recording || me->again)) return rg_new_like(x, x->dtype);
+    if (RG_UNLIKELY(!header || !block || me->fail_at || me->recording || me->again)) return NULL;
     me->small[0].first = header->next;
     me->small[0].count--;
     me->small[c].first = block->next;
@@ -394,12 +409,19 @@ static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
     rg_count_to(&me->bytes[RG_MEM_HEADER], RG_HEADER_BYTES);
     rg_count_bytes(me, RG_MEM_STORAGE, (long)c * 64, RG_HEADER_BYTES);
     rg_tensor *t = rg_header_begin((rg_tensor *)header);
-    t->dtype = x->dtype;
-    t->ndim = x->ndim;
+    t->dtype = dtype;
     t->flags = RG_CONTIGUOUS;
+    rg_storage_begin(t, (rg_storage *)block, bytes);
+    return t;
+}
+
+/* Of x's shape and dtype, as rg_new_like(x, x->dtype), where x is contiguous. */
+static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
+    rg_tensor *t = rg_new_at_hand(x->dtype, (size_t)x->numel * rg_sizeof(x->dtype));
+    if (RG_UNLIKELY(!t)) return rg_new_like(x, x->dtype);
+    t->ndim = x->ndim;
     t->numel = x->numel;
     memcpy(t->size, x->size, sizeof t->size + sizeof t->stride);
-    rg_storage_begin(t, (rg_storage *)block, bytes);
     return t;
 }
 
@@ -411,18 +433,24 @@ static inline rg_tensor *rg_own(rg_tensor *t) {
     return t;
 }
 
-static inline void rg_free_fast(void *block, size_t bytes, rg_class cls) {
-    rg_thread *me = &rg_this;
-    size_t c = rg_small_class(bytes, cls);
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || me->small[c].count >= me->small[c].limit)) {
-        rg_free(block, bytes, cls);
-        return;
-    }
+/* Back into its list, uncounted, if that has room. */
+static inline bool rg_put_back(rg_thread *me, void *block, size_t c) {
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || me->small[c].count >= me->small[c].limit)) return false;
     rg_free_block *b = block;
     b->next = me->small[c].first;
     me->small[c].first = b;
     me->small[c].count++;
-    rg_count_bytes(me, cls, -(long)((bytes + 63) / 64 * 64), 0);
+    return true;
+}
+
+static inline void rg_free_fast(void *block, size_t bytes, rg_class cls) {
+    rg_thread *me = &rg_this;
+    if (rg_put_back(me, block, rg_small_class(bytes, cls))) rg_count_bytes(me, cls, -(long)((bytes + 63) / 64 * 64), 0);
+    else rg_free(block, bytes, cls);
+}
+
+static inline void rg_storage_release(rg_storage *s) {
+    if (RG_COUNT_DOWN(&s->refs, 1)) rg_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
 
 #endif

@@ -9,15 +9,18 @@ rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
-static void storage_release(rg_storage *s) {
-    if (s && RG_COUNT_DOWN(&s->refs, 1)) rg_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
-}
-
-/* A released header rests before it is used again: a use after the end of its scope meets a dead one. */
+/* A released header rests before it is used again: a use after the end of its scope meets a dead one. What goes back
+ * to the lists is counted at once. */
 void rg_destroy(rg_tensor *t) {
     rg_thread *me = &rg_this;
+    rg_storage *s = t->storage;
+    long back = 0;
     if (t->history) t->history->cls->release(t->history);
-    storage_release(t->storage);
+    if (s && RG_COUNT_DOWN(&s->refs, 1)) {
+        size_t bytes = RG_STORAGE_HEADER + s->bytes, c = rg_small_class(bytes, RG_MEM_STORAGE);
+        if (rg_put_back(me, s, c)) rg_count_to(&me->bytes[RG_MEM_STORAGE], back = -(long)c * 64);
+        else rg_free(s, bytes, RG_MEM_STORAGE);
+    }
     if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
     t->state = RG_DEAD;
     if (RG_LIKELY(me->pooled)) {
@@ -25,8 +28,9 @@ void rg_destroy(rg_tensor *t) {
         *place = t;
         t = rested;
     }
-    if (t) rg_free_fast(t, sizeof *t, RG_MEM_HEADER);
-    else rg_count_bytes(me, RG_MEM_HEADER, -(long)RG_HEADER_BYTES, 0);
+    bool counted = t && !rg_put_back(me, t, 0);
+    if (counted) rg_free(t, sizeof *t, RG_MEM_HEADER);
+    rg_count_bytes(me, RG_MEM_HEADER, counted ? 0 : -(long)RG_HEADER_BYTES, back);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
@@ -82,6 +86,19 @@ rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
         rg_retain(t = *me->again++);
         return t;
     }
+    int64_t numel = 1;
+    bool small = true;
+    for (int i = 0; i < ndim; i++) {
+        small = small && size[i] > 0 && size[i] < 64;
+        numel *= small ? size[i] : 0;
+    }
+    if (small && (t = rg_new_at_hand(dtype, (size_t)numel * rg_sizeof(dtype)))) {
+        t->ndim = (uint8_t)ndim;
+        t->numel = numel;
+        int64_t stride = 1;
+        for (int i = ndim; i-- > 0; stride *= size[i]) t->size[i] = size[i], t->stride[i] = stride;
+        return t;
+    }
     if (!(t = rg_header_new())) return NULL;
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
@@ -131,18 +148,8 @@ rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
 }
 
 rg_tensor *rg_alias(rg_tensor *t) {
-    rg_tensor *a = rg_header_new();
-    if (!a) return NULL;
-    RG_COUNT_UP(&t->storage->refs, 1);
-    a->storage = t->storage;
-    a->data = t->data;
-    a->dtype = t->dtype;
-    a->ndim = t->ndim;
-    a->numel = t->numel;
-    a->flags = t->flags & (RG_CONTIGUOUS | RG_WEAK);
-    a->rebased = t->rebased;
-    memcpy(a->size, t->size, sizeof a->size);
-    memcpy(a->stride, t->stride, sizeof a->stride);
+    rg_tensor *a = rg_alloc_fast(sizeof *a, RG_MEM_HEADER);
+    if (a) rg_alias_begin(a, t);
     return a;
 }
 

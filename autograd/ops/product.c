@@ -140,7 +140,8 @@ static bool matmul_forward(rg_call *c) {
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rg_saved(s, 1);
     bool row = rg_input_ndim(s, 0) == 1;
-    if (b && b->ndim == 1) b = rg_unsqueeze(b, -1), g = rg_unsqueeze(g, -1);
+    if (!b) return NULL;
+    if (b->ndim == 1) b = rg_unsqueeze(b, -1), g = rg_unsqueeze(g, -1);
     if (!row) return rg_matmul(g, rg_mT(b));
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }

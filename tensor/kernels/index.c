@@ -92,8 +92,9 @@ void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
     if (dim == 0 && t->ndim && index->numel && row->flags & t->flags & index->flags & RG_CONTIGUOUS) {      /* whole slices */
         int64_t n = row->numel / index->numel, bytes = (int64_t)rg_sizeof(t->dtype), step = t->stride[0] * bytes;
         char *p[] = { row->data, t->data, index->data };
-        for (int64_t i = 0; i < index->numel; i++, p[0] += n * bytes, p[2] += sizeof(int64_t))
-            index_loops[how][row->dtype](p, (int64_t[]){ bytes, bytes, 0 }, n, &step);
+        const int64_t steps[] = { bytes, bytes, 0 };
+        rg_loop *loop = index_loops[how][row->dtype];
+        for (int64_t i = 0; i < index->numel; i++, p[0] += n * bytes, p[2] += sizeof(int64_t)) loop(p, steps, n, &step);
         return;
     }
     rg_tensor base = *t, along = *index;
