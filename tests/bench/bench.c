@@ -2,9 +2,9 @@
  * bench.c: regard's side of `make bench`: for each row, which are those of bench.py,
  * a line of its name, the median time of one run in nanoseconds, a number that was
  * computed (so that both sides are seen to compute the same), how many floating point
- * operations the run can't do without, how long it takes merely to read and write what
- * it can't do without reading and writing, and the peak of its memory in MB. Each row
- * is run in a process of its own.
+ * operations the run can't do without, the row's floor (how long these operations take
+ * in a large product, and merely to read and write what it can't do without reading and
+ * writing), and the peak of its memory in MB. Each row is run in a process of its own.
  *
  *     bench-static [ROWS]      those whose names begin so; w7: see there
  */
@@ -513,22 +513,30 @@ static const row rows[] = {
     { "w6 gpt-2 124M, one token, 2 threads", generation, run_generation, check_generation, 2, { READ } },
 };
 
+/* At the rate of a product of 1024^3. */
+static double time_of_products(double operations) {
+    floor_product();
+    median(run_product);
+    return operations / flops * least;
+}
+
 static int measure(const row *r) {
     RG_SCOPE();
     rg_set_num_threads(r->threads);
     r->setup();
-    double check = r->check ? r->check() : 0, ns = r->run ? median(r->run) : 0, moved = 0, touched = 0;
+    double check = r->check ? r->check() : 0, ns = r->run ? median(r->run) : 0, operations = flops, floor_ns = 0, bytes = 0;
     if (system_calls && r->name[1] < '2') {
         fprintf(stderr, "%s: %ld system allocations after warm-up\n", r->name, (long)system_calls);
         return 1;
     }
     long peak = peak_megabytes();
     for (int i = 0; i < 2 && r->pass[i].reads; i++) {
-        moved += time_of_pass(r->pass[i], r->threads);
-        touched += 4.0 * (double)elements * (r->pass[i].reads + r->pass[i].writes);
+        floor_ns += time_of_pass(r->pass[i], r->threads);
+        bytes += 4.0 * (double)elements * (r->pass[i].reads + r->pass[i].writes);
     }
-    if (r->name[0] == 'f') ns = r->run ? least : moved;
-    printf("%s\t%.1f\t%.9g\t%.0f\t%.0f\t%ld\t%.0f\n", r->name, ns, check, flops, moved, peak, touched);
+    if (r->name[0] == 'f') ns = r->run ? least : floor_ns;
+    else if (operations > 0) floor_ns += time_of_products(operations);
+    printf("%s\t%.1f\t%.9g\t%.0f\t%.0f\t%ld\t%.0f\n", r->name, ns, check, operations, floor_ns, peak, bytes);
     return 0;
 }
 
