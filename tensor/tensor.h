@@ -248,6 +248,12 @@ bool rg_set_num_threads(int n);                      /* false: not positive */
 int  rg_get_num_threads(void);
 const char *rg_product_library(void);                /* who makes large float32 products: "oneDNN", which is
                                                         used where it is installed, or "regard" */
+/* "highest", which it is at first, and "high": float32. "medium": products of float32 of at least 16 rows, 16 columns
+ * and 32 steps, and their gradients', round what they multiply to bfloat16, whose 8 bits are the nearest, and sum it in
+ * float32: an error of up to 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and above 3.396e38 as
+ * infinite. Only where the processor has AVX512-BF16, else it stays float32. In a replay counts what is set when it runs. */
+bool rg_set_float32_matmul_precision(const char *precision);     /* false: none of these */
+const char *rg_get_float32_matmul_precision(void);
 
 /* ---- numbers where a tensor is expected ---------------------------------------
  * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a

@@ -113,6 +113,12 @@ typedef struct k_library_call { char turn_a, turn_b; int64_t k, a_row, b_row, y_
 bool k_library(void);
 bool k_library_product(const k_library_call *c, int64_t m, int64_t n, const float *a, const float *b, float *y);
 
+/* bfloat16.c: y = alpha a b + beta y of float32 by way of bfloat16, with so many bytes of room for tiles of so many
+ * columns; 0: the product is to stay float32's */
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
+void k_bfloat16_product(const k_product_sizes *z, void *y, const void *a, const void *b, double alpha, double beta,
+                        void *room);
+
 /* attention.c: y and lse, the logarithms of sums of exponentials, 0 if there is nothing but zeros; and with g the gradients gin[], each of which may be NULL, from y,
  * lse, g and g_lse, or NULL; in[]: q, k, v of (batch, heads, n, size); mask of q's dtype or NULL. lse and g_lse contiguous. */
 typedef struct k_attention { double scale; bool causal; } k_attention;

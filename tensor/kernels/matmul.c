@@ -147,10 +147,10 @@ bool matmul_any(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *
     int64_t parts = p.tiles, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
     for (int d = 0; d < ny; d++) parts *= y->size[d];
     int workers = rg_workers(parts, grain);
-    if (!matmul_by_library(&p, steps) && !in_place) {
+    if ((p.bytes = y->dtype == RG_FLOAT32 ? k_bfloat16_room(&z, p.columns) : 0)) p.product = k_bfloat16_product;
+    else if (!matmul_by_library(&p, steps) && !in_place)
         p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_panels(p.columns)) * rg_sizeof(y->dtype);
-        if (!(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
-    }
+    if (p.bytes && !(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
     rg_parallel(parts, grain, workers, matmul_part, &p);
     if (p.room) rg_free(p.room, p.bytes * (size_t)workers, RG_MEM_OTHER);
     return !p.failed || rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory in the product library");

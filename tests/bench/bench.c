@@ -286,6 +286,11 @@ static void gpt_once(void *unused)   { (void)unused; run_gpt_step(); }
 static void small_gpt_replayed(void) { small_gpt(); replay = rg_record(gpt_once, NULL); }
 static void gpt2(void)      { gpt_step(12, 12, 768, 50257, 4, 64); }
 
+/* The floor's product, too. */
+static void medium(void)           { rg_set_float32_matmul_precision("medium"); }
+static void small_gpt_medium(void) { small_gpt(), medium(); }
+static void gpt2_medium(void)      { gpt2(), medium(); }
+
 static void generation(void) {
     rg_manual_seed(3);
     gpt = rg_nn_gpt(.block_size = 256, .vocab_size = 50257, .n_layer = 12, .n_head = 12, .n_embd = 768);
@@ -498,8 +503,10 @@ static const row rows[] = {
     { "w3 small gpt step, 2 threads",        small_gpt, run_gpt_step, check_gpt, 2, { UPDATE } },
     { "w3 small gpt step, replayed",         small_gpt_replayed, run_replay, NULL, 1, { UPDATE } },
     { "w3 small gpt step, replayed, 2 threads", small_gpt_replayed, run_replay, NULL, 2, { UPDATE } },
+    { "w3 small gpt step, bfloat16",         small_gpt_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
     { "w4 gpt-2 124M step",                  gpt2, run_gpt_step, check_gpt, 1, { UPDATE } },
     { "w4 gpt-2 124M step, 2 threads",       gpt2, run_gpt_step, check_gpt, 2, { UPDATE } },
+    { "w4 gpt-2 124M step, bfloat16",        gpt2_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
     BOTH("add", add_other, ADD, { 0 }), BOTH("relu", relu, COPY, ADD), BOTH("gelu", gelu, COPY, ADD),
     BOTH("gelu tanh", gelu_tanh, COPY, ADD), BOTH("softmax", softmax, COPY, ADD), BOTH("layer_norm", layer_norm, COPY, ADD),
     BOTH("cross_entropy", cross_entropy, READ, COPY),

@@ -95,6 +95,14 @@ def gpt_step(layers, heads, width, vocabulary, batch, length, compiled=False):
     return setup
 
 
+def medium(setup):
+    def allow():
+        torch.set_float32_matmul_precision("medium")
+        return setup()
+
+    return allow
+
+
 def generation():
     torch.manual_seed(3)
     m = GPT(n_layer=12, n_head=12, n_embd=768, vocab_size=50257, block_size=256)
@@ -187,8 +195,10 @@ def rows():
     for threads, tail in (1, ""), (2, ", 2 threads"):
         yield "w3 small gpt step" + tail, gpt_step(4, 4, 128, 65, 12, 64), threads, True
     yield "w3 small gpt step, compiled", gpt_step(4, 4, 128, 65, 12, 64, compiled=True), 1, True
+    yield "w3 small gpt step, bfloat16", medium(gpt_step(4, 4, 128, 65, 12, 64)), 1, True
     for threads, tail in (1, ""), (2, ", 2 threads"):
         yield "w4 gpt-2 124M step" + tail, gpt_step(12, 12, 768, 50257, 4, 64), threads, True
+    yield "w4 gpt-2 124M step, bfloat16", medium(gpt_step(12, 12, 768, 50257, 4, 64)), 1, True
     for op in "add", "relu", "gelu", "gelu tanh", "softmax", "layer_norm", "cross_entropy":
         yield f"w5 {op} forward", rows_of(op, False), 1, False
         yield f"w5 {op} forward + backward", rows_of(op, True), 1, True

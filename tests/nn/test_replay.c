@@ -224,5 +224,35 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-RG_TESTS(replay, test_same_bits, test_refusals, test_fresh_draws, test_grad_taken_away, test_outlives_its_optimizer,
+/* Forward, backward and replay by products of bfloat16, from when they are asked for to when they aren't any more. */
+static rg_tensor *factor[2], *product_y;
+
+static void multiplies(void *unused) {
+    (void)unused;
+    product_y = rg_matmul(factor[0], factor[1]);
+    for (int i = 0; i < 2; i++) rg_set_grad(factor[i], RG_NONE);
+    rg_backward(product_y, .gradient = rg_detach(product_y));
+    rg_keep(product_y);
+}
+
+START_TEST(test_precision_of_products) {
+    RG_SCOPE();
+    factor[0] = rg_requires_grad_(rg_randn(40, 50), true);
+    factor[1] = rg_requires_grad_(rg_randn(50, 60), true);
+    ck_assert(rg_set_float32_matmul_precision("medium"));
+    rg_replay *r = rg_record(multiplies, NULL);
+    ck_assert(r && rg_replay_run(r));
+    for (int medium = 1; medium >= 0; medium--) {
+        ck_assert(rg_set_float32_matmul_precision(medium ? "medium" : "highest") && rg_replay_run(r));
+        rg_tensor *a = rg_detach(factor[0]), *b = rg_detach(factor[1]), *y = rg_matmul(a, b);
+        ck_assert(rg_equal(product_y, y));
+        ck_assert(rg_equal(rg_grad_of(factor[0]), rg_matmul(y, rg_T(b))));
+        ck_assert(rg_equal(rg_grad_of(factor[1]), rg_matmul(rg_T(a), y)));
+    }
+    rg_replay_free(r);
+    rg_drop(product_y);
+}
+END_TEST
+
+RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws, test_grad_taken_away, test_outlives_its_optimizer,
          test_without_memory)
