@@ -41,7 +41,7 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-.PHONY: all demo notebooks test-notebooks test-examples test-readme test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
+.PHONY: all demo notebooks test-names test-notebooks test-examples test-readme test asan tsan fuzz valgrind bench docs size fmt install clean deps stb help
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -53,7 +53,7 @@ help:
 ## all        the static and the shared library, in build/
 ## test       every test, with what it needs installed first
 test: deps
-	@$(MAKE) --no-print-directory run-tests test-notebooks test-examples test-readme
+	@$(MAKE) --no-print-directory run-tests test-names test-notebooks test-examples test-readme
 
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 	@tests/run $(TESTS) $(CXXTEST)
@@ -65,7 +65,7 @@ SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-san
 ## asan       every test under AddressSanitizer and UBSan
 asan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
-	    CFLAGS="$(SANITIZE)" run-tests test-notebooks test-examples test-readme
+	    CFLAGS="$(SANITIZE)" run-tests test-names test-notebooks test-examples test-readme
 
 ## tsan       the tests that start threads, under ThreadSanitizer
 tsan: deps
@@ -78,6 +78,11 @@ run-threads: $(THREADED)
 ## fuzz       every reader on texts and files that nobody would write, under the same
 fuzz:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" run-fuzzers
+
+# The short form of one: each public function is called, and its errors name it.
+test-names: $(BUILD)/tests/fuzz/fuzz_ops $(SHARED)
+	@tests/fuzz/covers $(SHARED)
+	@$< 150000
 
 run-fuzzers: $(FUZZERS)
 	@for f in $(FUZZERS); do $$f $(FUZZ) || exit 1; done

@@ -513,7 +513,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     const char *outer = rg_applying;
     rg_applying = r.op = op;
     bool ok = true, before = rg_set_grad_enabled(o.create_graph);
-    if (n > 0 && !y) ok = rg_check(NULL, op);
+    if (!rg_given_list(n, y, op)) ok = false;
     if (ok && results && (m < 1 || !x)) ok = rg_fail(RG_RUNTIME_ERROR, op, "`inputs` argument to `grad()` cannot be empty.");
     for (int i = 0; i < n && ok; i++) {
         ok = rg_check(y[i], op);

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-typedef struct { rg_function *f; void *context; int n; rg_tensor *const *inputs; rg_gradcheck_options options; } check;
+typedef struct { const char *op; rg_function *f; void *context; int n; rg_tensor *const *inputs; rg_gradcheck_options options; } check;
 typedef struct { int input; int64_t at, out; double analytic, numeric, excess; } mismatch;
 
 /* The address of the element that is number `at` when t is counted row by row. */
@@ -34,8 +34,8 @@ static const char *position(const rg_tensor *t, int64_t at, char text[192]) {
 static rg_tensor *value_of(const check *c) {
     RG_SCOPE();
     rg_tensor *y = c->f(c->inputs, c->context);
-    if (!rg_check(y, "gradcheck")) return NULL;
-    RG_REFUSE_VALUE(!rg_is_float(y->dtype), "gradcheck", "expects a function whose result is floating point");
+    if (!rg_check(y, c->op)) return NULL;
+    RG_REFUSE_VALUE(!rg_is_float(y->dtype), c->op, "expects a function whose result is floating point");
     y = rg_own(rg_contiguous_copy(y, RG_FLOAT64));
     return rg_escape(y);
 }
@@ -101,7 +101,7 @@ static bool compare(const check *c, rg_tensor *y, double *rows[]) {
     }
     if (worst.excess == 0) return true;
     char in[192], out[192];
-    return rg_fail(RG_RUNTIME_ERROR, "gradcheck", "Jacobian mismatch for output 0 with respect to input %d: at output %s and "
+    return rg_fail(RG_RUNTIME_ERROR, c->op, "Jacobian mismatch for output 0 with respect to input %d: at output %s and "
                    "input %s the analytical value is %.12g but the numerical one is %.12g (%s)", worst.input,
                    position(y, worst.out, out), position(c->inputs[worst.input], worst.at, in), worst.analytic,
                    worst.numeric, y->history ? rg_node_name(rg_node_of(y)) : "a result without history");
@@ -112,27 +112,26 @@ static bool takes_arguments(const char *op, rg_function *f, int n, int most, rg_
     return (n >= 0 && n <= most) || rg_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options) {
-    RG_SCOPE();
-    RG_ENABLE_GRAD();
-    check c = { f, context, n, inputs, options };
+static bool gradcheck_as(const char *op, rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                         rg_gradcheck_options options) {
+    check c = { op, f, context, n, inputs, options };
     int checked = 0;
-    if (!takes_arguments("gradcheck", f, n, RG_MAX_INPUTS, inputs)) return false;
+    if (!takes_arguments(op, f, n, RG_MAX_INPUTS, inputs)) return false;
     for (int i = 0; i < n; i++) {
-        if (!rg_is_none(inputs[i]) && !rg_check(inputs[i], "gradcheck")) return false;
+        if (!rg_is_none(inputs[i]) && !rg_check(inputs[i], op)) return false;
         if (!inputs[i]->history) continue;
         checked++;
-        RG_REFUSE_VALUE(inputs[i]->dtype != RG_FLOAT64, "gradcheck", "input %d requires gradient and is not "
+        RG_REFUSE_VALUE(inputs[i]->dtype != RG_FLOAT64, op, "input %d requires gradient and is not "
                         "a float64 tensor", i);
-        RG_REFUSE(rg_overlaps_itself(inputs[i]), "gradcheck", "The %dth input has a dimension with stride 0. "
+        RG_REFUSE(rg_overlaps_itself(inputs[i]), op, "The %dth input has a dimension with stride 0. "
                   "gradcheck only supports inputs that are non-overlapping to be able to compute the "
                   "numerical gradients correctly. You should call .contiguous on the input before passing it "
                   "to gradcheck.", i);
     }
-    RG_REFUSE_VALUE(!checked, "gradcheck", "expects at least one input tensor to require gradient, but none "
+    RG_REFUSE_VALUE(!checked, op, "expects at least one input tensor to require gradient, but none "
                     "of the them have requires_grad=True.");
     rg_tensor *y = f(inputs, context);
-    if (!rg_check(y, "gradcheck")) return false;
+    if (!rg_check(y, op)) return false;
     double *rows[RG_MAX_INPUTS];
     for (int i = 0; i < n; i++) {
         rows[i] = NULL;
@@ -142,6 +141,12 @@ bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const in
         rows[i] = (double *)room->data;
     }
     return compare(&c, y, rows);
+}
+
+bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[], rg_gradcheck_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    return gradcheck_as("gradcheck", f, context, n, inputs, options);
 }
 
 /* ---- second order ------------------------------------------------------------------------
@@ -179,5 +184,5 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
     }
     all[n] = v ? rg_requires_grad_(v, true) : NULL;
     derivative d = { f, context, n };
-    return all[n] && rg_gradcheck_with(derivative_of, &d, n + 1, all, options);
+    return all[n] && gradcheck_as("gradgradcheck", derivative_of, &d, n + 1, all, options);
 }

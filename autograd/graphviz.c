@@ -69,7 +69,7 @@ const char *rg_graph_dot(rg_tensor *y) {
 }
 
 bool rg_graph_save(rg_tensor *y, const char *path) {
-    RG_SCOPE();
+    RG_AS("graph_save"); RG_SCOPE();
     const char *text = rg_graph_dot(y);
     if (!text) return false;
     FILE *file = path ? fopen(path, "w") : NULL;

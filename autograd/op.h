@@ -218,9 +218,8 @@ rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tens
 /* softmax.c */
 rg_tensor *rg_safe_softmax(rg_tensor *x, int dim);          /* 0 for rows of -inf throughout */
 
-/* Composite functions: a scope around the intermediates. */
-#define RG_COMPOSITE(expression) \
-    __extension__({ RG_SCOPE(); rg_escape(expression); })
+/* Composite functions: a scope around the intermediates; failures are the function's. */
+#define RG_COMPOSITE(name, expression) __extension__({ RG_AS(name); RG_SCOPE(); rg_escape(expression); })
 
 /* ---- nodes (record.c, engine.c) ---------------------------------------------------- */
 typedef struct rg_edge { rg_node *node; uint32_t output; } rg_edge;     /* node NULL: no gradient wanted */

@@ -53,10 +53,12 @@ void rg_timing_end(const rg_timing *t, const char *name, bool backward, double b
     while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward)) i++;
     if (i == profile_n && i < PROFILE_ROWS) profile_rows[profile_n++] = (profile_row){ name, backward, { 0 } };
     if (i < PROFILE_ROWS) profile_add(&profile_rows[i].cost, &own);
-    if (profile_trace)
+    if (profile_trace) {
+        RG_C_NUMBERS();
         fprintf(profile_trace, "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, \"ts\": %.3f, "
                 "\"dur\": %.3f}", ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
                 (unsigned long)pthread_self() >> 12, (t->began - profile_start) / 1e3, took / 1e3);
+    }
     pthread_mutex_unlock(&profile_lock);
 }
 

@@ -12,7 +12,7 @@
 /* ---- SelfAttention ----------------------------------------------------------------- */
 
 rg_tensor *rg_self_attention_weights(rg_self_attention *self, rg_tensor *x) {
-    if (!rg_given(self, "self_attention", "a module")) return NULL;
+    if (!rg_given(self, "self_attention_weights", "a module")) return NULL;
     RG_SCOPE();
     rg_tensor *queries = rg_matmul(x, self->w_query), *keys = rg_matmul(x, self->w_key);
     rg_tensor *attn_scores = rg_matmul(queries, rg_mT(keys));
@@ -29,7 +29,7 @@ static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) {
 static const rg_module_class self_attention_class = { .name = "SelfAttention", .forward = self_attention_forward };
 
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v) {
-    RG_SCOPE();
+    RG_AS("SelfAttention"); RG_SCOPE();
     rg_self_attention *self = RG_MODULE(rg_self_attention, &self_attention_class, .d_out_kq = d_out_kq);
     RG_PARAMETER(self, w_query, rg_randn(d_in, d_out_kq));
     RG_PARAMETER(self, w_key, rg_randn(d_in, d_out_kq));
@@ -192,8 +192,8 @@ extern const rg_module_class rg_out_proj_class;         /* linear.c */
 
 rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t heads,
                                                        rg_multihead_attention_options o) {
-    RG_SCOPE();
-    RG_REFUSE_AS(RG_VALUE_ERROR, embed <= 0 || heads <= 0, "multihead_attention",
+    RG_AS("MultiheadAttention"); RG_SCOPE();
+    RG_REFUSE_VALUE(embed <= 0 || heads <= 0, "MultiheadAttention",
                  "embed_dim and num_heads must be greater than 0, got embed_dim=%lld and num_heads=%lld instead",
                  (long long)embed, (long long)heads);
     MHA_REFUSE(embed % heads, "embed_dim must be divisible by num_heads");
@@ -216,5 +216,6 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
 }
 
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n) {
+    RG_AS("generate_square_subsequent_mask");
     return rg_triu(rg_full_dims(RG_DIMS(n, n), -INFINITY, rg_default_dtype()), 1);
 }

@@ -24,7 +24,7 @@ static const rg_module_class embedding_module_class = {
 
 /* torch draws the table from N(0, 1), and then clears the row of the padding. */
 rg_embedding_module *rg_nn_embedding_with(int64_t n, int64_t dim, rg_embedding_options o) {
-    RG_SCOPE();
+    RG_AS("Embedding"); RG_SCOPE();
     bool padded = o.padding_idx != INT64_MIN;
     RG_REFUSE_AS(RG_VALUE_ERROR, padded && (o.padding_idx >= n || o.padding_idx < -n), "Embedding",
                  "Padding_idx must be within num_embeddings");

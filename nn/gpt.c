@@ -86,7 +86,7 @@ static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int
 rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) {
     RG_SCOPE();
     rg_tensor *logits = gpt_logits(self, idx, RG_NONE, 0, targets == RG_NONE), *loss = RG_NONE;
-    if (targets != RG_NONE)
+    if (logits && targets != RG_NONE)
         loss = rg_cross_entropy(rg_flatten(logits, 0, 1), rg_reshape(targets, -1), .ignore_index = -1);
     if (!logits || !loss) return (rg_logits_loss){ NULL, NULL };
     return (rg_logits_loss){ rg_escape(logits), rg_escape(loss) };
@@ -103,6 +103,7 @@ static rg_tensor *gpt_loss(rg_module *m, rg_tensor *idx, rg_tensor *targets) {
 
 rg_tensor *rg_gpt_cache(rg_gpt *self, int64_t batch) {
     if (!rg_given(self, "gpt_cache", "a module")) return NULL;
+    RG_AS("gpt_cache");
     const rg_gpt_options *o = &self->config;
     return rg_zeros_dims(RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head),
                          self->lm_head->weight->dtype);
@@ -111,17 +112,18 @@ rg_tensor *rg_gpt_cache(rg_gpt *self, int64_t batch) {
 rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
     RG_SCOPE();
     RG_NO_GRAD();
-    rg_tensor *logits = rg_check(cache, "gpt_cached") ? gpt_logits(self, idx, cache, position, true) : NULL;
+    bool given = rg_given(self, "gpt_cached", "a module") && rg_check(cache, "gpt_cached");
+    rg_tensor *logits = given ? gpt_logits(self, idx, cache, position, true) : NULL;
     return logits ? rg_escape(logits) : NULL;
 }
 
 rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens, rg_generate_options o) {
-    if (!rg_given(self, "generate", "a module") || !rg_check(idx, "generate")) return NULL;
-    RG_REFUSE(idx->ndim != 2 || idx->dtype != RG_INT64, "generate",
+    if (!rg_given(self, "gpt_generate", "a module") || !rg_check(idx, "gpt_generate")) return NULL;
+    RG_REFUSE(idx->ndim != 2 || idx->dtype != RG_INT64, "gpt_generate",
               "expected idx of (batch, length) and dtype torch.int64, but got %s and %s",
               rg_repr_shape(idx), rg_dtype_name(idx->dtype));
-    RG_REFUSE(max_new_tokens < 0, "generate", "max_new_tokens %lld is negative", (long long)max_new_tokens);
-    RG_REFUSE(o.top_k < 0, "generate", "top_k %lld is negative", (long long)o.top_k);
+    RG_REFUSE(max_new_tokens < 0, "gpt_generate", "max_new_tokens %lld is negative", (long long)max_new_tokens);
+    RG_REFUSE(o.top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o.top_k);
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t length = idx->size[1], block = self->config.block_size, read = 0;
@@ -174,6 +176,7 @@ static rg_module *gpt_block_new(const rg_gpt_options *o) {
 }
 
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o) {
+    RG_AS("gpt");
     RG_REFUSE_VALUE(o.n_embd <= 0 || o.n_embd > INT32_MAX, "gpt", "n_embd can't be %lld", (long long)o.n_embd);
     RG_REFUSE_VALUE(o.n_layer < 0 || o.n_layer > INT16_MAX, "gpt", "n_layer can't be %lld", (long long)o.n_layer);
     RG_REFUSE_VALUE(o.n_head <= 0 || o.n_embd % o.n_head, "gpt", "n_embd %lld must be divisible by n_head %lld",

@@ -16,9 +16,9 @@ rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, doubl
     RG_NO_GRAD();
     return rg_trunc_normal_(t, mean, std, a, b);
 }
-rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value) { RG_NO_GRAD(); return rg_fill_(t, value); }
-rg_tensor *rg_nn_init_ones_(rg_tensor *t) { return rg_nn_init_constant_(t, 1); }
-rg_tensor *rg_nn_init_zeros_(rg_tensor *t) { return rg_nn_init_constant_(t, 0); }
+rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value) { RG_AS("constant_"); RG_NO_GRAD(); return rg_fill_(t, value); }
+rg_tensor *rg_nn_init_ones_(rg_tensor *t) { RG_AS("ones_"); return rg_nn_init_constant_(t, 1); }
+rg_tensor *rg_nn_init_zeros_(rg_tensor *t) { RG_AS("zeros_"); return rg_nn_init_constant_(t, 0); }
 
 /* Fans: of a weight (out, in, ...), how many elements an output sums, and an input reaches. */
 static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
@@ -51,6 +51,7 @@ static rg_tensor *init_spread(rg_tensor *t, bool uniform, double std) {
 
 static rg_tensor *init_xavier(const char *op, rg_tensor *t, bool uniform, double gain) {
     double in, out;
+    RG_AS(op);
     return init_fans(op, t, &in, &out) ? init_spread(t, uniform, gain * sqrt(2 / (in + out))) : NULL;
 }
 
@@ -58,6 +59,7 @@ static rg_tensor *init_kaiming(const char *op, rg_tensor *t, bool uniform, rg_ka
     double in, out, gain;
     const char *mode = o.mode ? o.mode : "None";
     bool fan_out = !strcmp(mode, "fan_out");
+    RG_AS(op);
     if (!rg_check(t, op)) return NULL;
     if (t->numel == 0) return t;                        /* there is nothing to do */
     RG_REFUSE_AS(RG_VALUE_ERROR, !fan_out && strcmp(mode, "fan_in"), op,
@@ -86,15 +88,15 @@ rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, "orthogonal_",
                  "Only tensors with 2 or more dimensions are supported");
     if (t->numel == 0) return t;
-    RG_SCOPE();
-    RG_NO_GRAD();
+    RG_AS("orthogonal_"); RG_SCOPE(); RG_NO_GRAD();
     int64_t rows = t->size[0], cols = t->numel / rows;
     rg_tensor *drawn = rg_normal_(rg_empty_dims(RG_DIMS(rows, cols), t->dtype), 0, 1);
     rg_tensor *q = rg_contiguous(rg_double(rows < cols ? drawn : rg_T(drawn))); /* its rows become orthonormal */
     RG_FOR (int64_t i = 0; i < RG_MIN(rows, cols); i++) {
         rg_tensor *v = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);
-        for (int twice = 0; twice < 2; twice++) rg_sub_(v, rg_matmul(rg_matmul(before, v), before));
-        if (!rg_div_(v, rg_norm(v))) return NULL;
+        bool ok = true;
+        for (int twice = 0; twice < 2; twice++) ok = ok && rg_sub_(v, rg_matmul(rg_matmul(before, v), before));
+        if (!ok || !rg_div_(v, rg_norm(v))) return NULL;
     }
     return rg_copy_(t, rg_mul(rg_reshape_dims(rows < cols ? q : rg_T(q), rg_shape(t)), gain));
 }

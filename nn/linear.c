@@ -29,8 +29,7 @@ const rg_module_class rg_out_proj_class = {             /* what torch calls the 
 
 /* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
 rg_linear_module *rg_nn_linear_with(int64_t in, int64_t out, rg_linear_options o) {
-    RG_REFUSE(in < 0 || out < 0, "Linear", "Trying to create tensor with negative dimension %lld: [%lld, %lld]",
-              (long long)(out < 0 ? out : in), (long long)out, (long long)in);
+    RG_AS("Linear");
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
     rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class, .in_features = in,
                                        .out_features = out);

@@ -92,7 +92,10 @@ static bool may_enter(rg_module *m, entry_kind kind, const char *name) {
 static entry *enter(rg_module *m, entry_kind kind, const char *name, void **place, void *value) {
     static const char *const ops[] = { "register_parameter", "register_buffer", "register_child" };
     const char *op = ops[kind];
-    if (kind != CHILD && value && value != RG_NONE) value = rg_keep(value);
+    if (kind != CHILD && value && value != RG_NONE) {
+        RG_AS(op);
+        value = rg_keep(value);
+    }
     bool there = module_given(m, op);
     rg_registry *r = there ? m->registry : NULL;
     bool ok = there && rg_given(name, op, "a name") && rg_given(place, op, "a place")
@@ -112,6 +115,7 @@ static entry *enter(rg_module *m, entry_kind kind, const char *name, void **plac
 
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {
     if (value && !rg_is_none(value)) {
+        RG_AS("register_parameter");
         if (!rg_is_leaf(value)) value = rg_detach(value);           /* as nn.Parameter does */
         value = rg_requires_grad_(value, true);
         if (value && name && !*rg_name(value)) value = rg_set_name(value, name);
@@ -213,25 +217,26 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 }
 
 /* The list in memory that the scope owns. */
-static rg_named_list gather(void *m, walker w) {
-    bool ok = module_given(m, "module") && wander(&w, m, NULL);
+static rg_named_list gather(const char *op, void *m, walker w) {
+    bool ok = module_given(m, op) && wander(&w, m, NULL);
     rg_named *own = ok ? (rg_named *)rg_own_string(w.n * sizeof *own + 1) : NULL;
     if (own && w.n) memcpy(own, w.found, w.n * sizeof *own);
     rg_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
     return (rg_named_list){ own ? (int)w.n : -1, own };
 }
 
-rg_named_list rg_named_parameters(void *m) { return gather(m, (walker){ .params = true }); }
-rg_named_list rg_named_buffers(void *m) { return gather(m, (walker){ .buffers = true }); }
+rg_named_list rg_named_parameters(void *m) { return gather("named_parameters", m, (walker){ .params = true }); }
+rg_named_list rg_named_buffers(void *m) { return gather("named_buffers", m, (walker){ .buffers = true }); }
 rg_named_list rg_state_dict(void *m) {
-    return gather(m, (walker){ .params = true, .buffers = true, .state = true });
+    return gather("state_dict", m, (walker){ .params = true, .buffers = true, .state = true });
 }
 rg_named_modules_list rg_named_modules(void *m) {
-    rg_named_list l = gather(m, (walker){ .modules = true });
+    rg_named_list l = gather("named_modules", m, (walker){ .modules = true });
     return (rg_named_modules_list){ l.n, (const rg_named_module *)(const void *)l.v };
 }
 
 rg_list rg_parameters(void *m) {
+    RG_AS("parameters");
     rg_named_list l = rg_named_parameters(m);
     rg_tensor **v = l.n < 0 ? NULL : (rg_tensor **)rg_own_string((size_t)l.n * sizeof *v + 1);
     for (int i = 0; i < l.n && v; i++) v[i] = l.v[i].tensor;
@@ -302,7 +307,8 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
 }
 
 static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *context) {
-    if (!module_given(m, "register_hook") || !rg_given(hook, "register_hook", "a function")) return -1;
+    const char *op = before ? "register_forward_pre_hook" : "register_forward_hook";
+    if (!module_given(m, op) || !rg_given(hook, op, "a function")) return -1;
     rg_registry *r = m->registry;
     if (!rg_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks)) return -1;
     r->hooks[r->n_hooks++] = (module_hook){ ++r->last_hook, before, hook, context };
@@ -329,17 +335,17 @@ bool rg_remove_forward_hook(rg_module *m, int id) {
 
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
-    if (!module_given(m, "apply") || !rg_given(f, "apply", "a function")) return;
+    if (!module_given(m, "apply_to_modules") || !rg_given(f, "apply_to_modules", "a function")) return;
     for (EACH_ENTRY(e, m))
         if (e->kind == CHILD) rg_apply_to_modules(*e->place, f, context);
     f(m, context);
 }
 
 static void set_training(rg_module *m, void *on) { m->training = *(bool *)on; }
-void rg_train(void *m, bool on) { rg_apply_to_modules(m, set_training, &on); }
+void rg_train(void *m, bool on) { RG_AS("train"); rg_apply_to_modules(m, set_training, &on); }
 
 bool rg_module_requires_grad_(void *m, bool on) {
-    RG_SCOPE();
+    RG_AS("module_requires_grad_"); RG_SCOPE();
     rg_named_list l = rg_named_parameters(m);
     for (int i = 0; i < l.n; i++)
         if (!rg_requires_grad_(l.v[i].tensor, on)) return false;
@@ -352,10 +358,10 @@ static void clear_grads(rg_module *m, void *unused) {
         if (e->kind == PARAMETER && *e->place != RG_NONE) rg_set_grad(*e->place, RG_NONE);
 }
 
-void rg_zero_grad(void *m) { rg_apply_to_modules(m, clear_grads, NULL); }
+void rg_zero_grad(void *m) { RG_AS("zero_grad"); rg_apply_to_modules(m, clear_grads, NULL); }
 
 int64_t rg_num_parameters(void *m) {
-    RG_SCOPE();
+    RG_AS("num_parameters"); RG_SCOPE();
     rg_named_list l = rg_named_parameters(m);
     int64_t n = l.n < 0 ? -1 : 0;
     for (int i = 0; i < l.n; i++) n += rg_numel(l.v[i].tensor);
@@ -367,7 +373,7 @@ bool rg_module_to(void *m, rg_dtype dtype) {
     RG_REFUSE_AS(RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to",
                  "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=%s",
                  rg_dtype_name(dtype));
-    rg_named_list l = gather(m, (walker){ .params = true, .buffers = true });
+    rg_named_list l = gather("module_to", m, (walker){ .params = true, .buffers = true });
     for (int i = 0; i < l.n; i++) {
         rg_tensor *t = l.v[i].tensor, *grad = rg_grad_of(t);
         if (!rg_is_floating_point(t)) continue;
@@ -407,7 +413,7 @@ static void complain_of_key(rg_text *c, const char *what, int *so_far, const cha
 
 static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_named_list dict) {
     int missing = 0, unexpected = 0;
-    rg_named_list modules = gather(m, (walker){ .modules = true, .state = true });
+    rg_named_list modules = gather("load_state_dict", m, (walker){ .modules = true, .state = true });
     for (int i = 0; i <= own.n; i++)
         if (i == own.n || !named(dict, own.v[i].name))
             complain_of_key(c, "Missing", &missing, i < own.n ? own.v[i].name : NULL);
@@ -423,8 +429,7 @@ static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_nam
 }
 
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
-    RG_SCOPE();
-    RG_NO_GRAD();
+    RG_AS("load_state_dict"); RG_SCOPE(); RG_NO_GRAD();
     rg_named_list own = rg_state_dict(m);
     rg_text c = { 0 };
     if (own.n < 0 || !rg_given_list(dict.n, dict.v, "load_state_dict")) return false;
@@ -465,7 +470,13 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
     rg_registry *g = m->registry;
     size_t children = 0;
     bool merge = !strcmp(m->cls->name, "ModuleList");   /* whose equal neighbours are one line */
-    if (m->cls->extra_repr) m->cls->extra_repr(m, extra, sizeof extra);
+    if (m->cls->extra_repr) {                           /* it gives nothing: its failure stands, where none did */
+        rg_code before = rg_this.code;
+        rg_this.code = RG_OK;
+        m->cls->extra_repr(m, extra, sizeof extra);
+        if (rg_this.code == RG_OK) rg_this.code = before;
+        else r->failed = true;
+    }
     for (EACH_ENTRY(e, m)) children += e->kind == CHILD;
     rg_text_add(r, *extra && children ? "%s(\n%*s%s" : "%s(%*s%s", m->cls->name,
                 *extra && children ? indent + 2 : 0, "", extra);
@@ -491,7 +502,7 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
 
 const char *rg_module_repr(void *m) {
     rg_text r = { 0 };
-    if (!module_given(m, "repr")) return NULL;
+    if (!module_given(m, "module_repr")) return NULL;
     repr_module(&r, m, 0);
     return rg_text_own(&r);
 }
@@ -511,6 +522,7 @@ static void container_destroy(rg_module *m) {
 
 /* Fails as a constructor does: the children are freed, those that come twice once. */
 static void *container(const rg_module_class *cls, int n, rg_module *const *children) {
+    RG_AS(cls->name);
     if (!rg_given_list(n, children, cls->name)) return NULL;
     rg_sequential *self = RG_MODULE(rg_sequential, cls, .n = n);
     if (self) self->base.failed = n && !(self->v = rg_alloc((size_t)n * sizeof *self->v, RG_MEM_OTHER));

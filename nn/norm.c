@@ -33,6 +33,7 @@ NORM(rms_norm, "RMSNorm", rg_rms_norm(x, self->shape, self->weight, self->o.eps)
 NORM(group_norm, "GroupNorm", rg_group_norm(x, self->shape.v[0], self->weight, self->bias, self->o.eps))
 
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine, rg_norm_options o) {
+    RG_AS(cls->name);
     o.bias = o.bias && o.elementwise_affine;
     rg_norm_module *self = RG_MODULE(rg_norm_module, cls, .shape = shape, .o = o);
     RG_PARAMETER(self, weight, o.elementwise_affine ? rg_ones_dims(affine, rg_default_dtype()) : RG_NONE);

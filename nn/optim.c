@@ -168,6 +168,7 @@ RG_LOUD_
 /* ---- making ------------------------------------------------------------------------------------------- */
 
 bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
+    RG_AS("add_group");
     if (!rg_given(o, "add_group", "an optimizer")) return false;
     optim_group group = { { options }, list.n };
     const char *name = o->row->name;
@@ -214,6 +215,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     RG_SCOPE();
     if ((unsigned)kind >= RG_COUNT(optim_rows))
         return rg_fail(RG_VALUE_ERROR, "optim", "there is no optimizer %d", kind);
+    RG_AS(optim_rows[kind].name);
     if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
     rg_optim *o = rg_alloc(sizeof *o, RG_MEM_OTHER);
     if (!o) return NULL;
@@ -372,8 +374,7 @@ static bool clip_given(rg_list p, const char *op) {
 
 rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o) {
     if (!clip_given(p, "clip_grad_norm_")) return NULL;
-    RG_SCOPE();
-    RG_NO_GRAD();
+    RG_AS("clip_grad_norm_"); RG_SCOPE(); RG_NO_GRAD();
     rg_tensor *norms = rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *g, *scale, *total;
     rg_dtype dtype = RG_FLOAT32;
     int n = 0;
@@ -400,8 +401,7 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o
 
 bool rg_clip_grad_value_(rg_list p, double clip_value) {
     if (!clip_given(p, "clip_grad_value_")) return false;
-    RG_SCOPE();
-    RG_NO_GRAD();
+    RG_AS("clip_grad_value_"); RG_SCOPE(); RG_NO_GRAD();
     for (int i = 0; i < p.n; i++) {
         rg_tensor *g = rg_grad_of(p.v[i]);
         if (!g || (g != RG_NONE && !rg_clamp_(g, -clip_value, clip_value))) return false;
@@ -514,11 +514,12 @@ static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) 
           "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
         { RG_ONE_CYCLE_LR, !q->cycle_momentum || optim_set(g->momentum) || optim_set(*g->betas),
           "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
-        { RG_SEQUENTIAL_LR, n == q->milestones.n + 1,
+        { RG_SEQUENTIAL_LR, n - 1 == q->milestones.n,
           "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
           "milestone points, but got number of schedulers ", n },
         { kind, fits, "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR", 0 },
     };
+    RG_C_NUMBERS();
     for (int i = 0; i < RG_COUNT(rules); i++) {
         char number[32] = "";
         if (rules[i].kind != kind || rules[i].ok) continue;
@@ -532,7 +533,8 @@ static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) 
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
     RG_SCOPE();
     if ((unsigned)kind >= RG_COUNT(schedule_rows))
-        return rg_fail(RG_VALUE_ERROR, "optim", "there is no schedule %d", kind);
+        return rg_fail(RG_VALUE_ERROR, "schedule", "there is no schedule %d", kind);
+    RG_AS(schedule_rows[kind].name);
     if (!rg_given(o, "schedule", "an optimizer") || !schedule_valid(o, kind, &q)) return NULL;
     rg_schedule *s = rg_alloc(sizeof *s, RG_MEM_OTHER), **end = &o->schedules;
     if (!s) return NULL;
@@ -558,6 +560,7 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total, double start_factor,
                                        double eta_min) {
+    RG_AS("warmup_cosine_lr");
     RG_REFUSE_AS(RG_VALUE_ERROR, warmup < 0 || warmup >= total, "warmup_cosine_lr",
                  "expected fewer steps of warmup than in total, but got %lld of %lld",
                  (long long)warmup, (long long)total);
@@ -567,7 +570,7 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
 }
 
 bool rg_schedule_step(rg_schedule *s) {
-    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule", "a schedule")) return false;
+    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule_step", "a schedule")) return false;
     double t = s->state[LAST_EPOCH] + 1;
     if (schedule_rows[s->kind].next) return schedule_set(s, t, schedule_rows[s->kind].next);
     if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
@@ -580,14 +583,14 @@ bool rg_schedule_step(rg_schedule *s) {
 }
 
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
-    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule", "a schedule")) return false;
+    if (!rg_not_again("schedule_step_to") || !rg_given(s, "schedule_step_to", "a schedule")) return false;
     schedule_rate *rate = schedule_rows[s->kind].closed;
     if (rate) return schedule_set(s, (double)epoch, rate);
     return rg_fail(RG_NOT_IMPLEMENTED, schedule_rows[s->kind].name, "has no closed form");
 }
 
 bool rg_schedule_step_metric(rg_schedule *s, double metric) {
-    if (!rg_not_again("schedule_step") || !rg_given(s, "schedule", "a schedule")) return false;
+    if (!rg_not_again("schedule_step_metric") || !rg_given(s, "schedule_step_metric", "a schedule")) return false;
     if (s->kind != RG_REDUCE_LR_ON_PLATEAU)
         return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
     double sign = s->o.mode_max ? -1 : 1, best = s->state[BEST];

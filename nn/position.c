@@ -7,8 +7,8 @@
 #include <math.h>
 
 rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
-    if (!rg_given(self, "positions", "a module") || !rg_check(x, "positions")) return NULL;
-    RG_REFUSE(x->ndim < 2, "positions", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
+    if (!rg_given(self, "positions_forward", "a module") || !rg_check(x, "positions_forward")) return NULL;
+    RG_REFUSE(x->ndim < 2, "positions_forward", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
     int64_t length = x->size[x->ndim - 2], half = x->size[x->ndim - 1] / 2;
     RG_SCOPE();
     rg_tensor *y;
@@ -38,13 +38,14 @@ static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
 }
 
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim) {
+    RG_AS("LearnedPositions");
     rg_positions *self = RG_MODULE(rg_positions, &learned_class);
     RG_PARAMETER(self, weight, rg_randn(max_len, dim));
     return RG_READY(self);
 }
 
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
-    RG_SCOPE();
+    RG_AS("SinusoidalPositions"); RG_SCOPE();
     rg_tensor *angles = position_angles(max_len, dim, 10000);
     rg_tensor *both = rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1);
     rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
@@ -53,8 +54,8 @@ rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim) {
 }
 
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base) {
-    RG_SCOPE();
-    RG_REFUSE_AS(RG_VALUE_ERROR, dim % 2, "rotary_positions", "dim must be even, but got %lld", (long long)dim);
+    RG_AS("RotaryPositions"); RG_SCOPE();
+    RG_REFUSE_VALUE(dim % 2, "RotaryPositions", "dim must be even, but got %lld", (long long)dim);
     rg_tensor *angles = position_angles(max_len, dim, base), *both = rg_cat(RG_LIST(angles, angles), 1);
     rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
     RG_BUFFER(self, cos, rg_cos(both), .persistent = false);

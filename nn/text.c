@@ -71,7 +71,7 @@ static void build_vocabulary(rg_vocabulary *v, const char *text, rg_vocabulary_o
 
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o) {
     RG_SCOPE();
-    char *token = rg_given(text, "vocabulary", "a text") ? rg_own_string(strlen(text) + 1) : NULL;
+    char *token = rg_given(text, "vocabulary_new", "a text") ? rg_own_string(strlen(text) + 1) : NULL;
     rg_vocabulary *v = token ? rg_alloc(sizeof *v, RG_MEM_OTHER) : NULL;
     if (!v) return NULL;
     *v = (rg_vocabulary){ .n = -1, .characters = o.characters };
@@ -94,15 +94,15 @@ void rg_vocabulary_free(rg_vocabulary *v) {
 
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     ptrdiff_t at = -1;
-    if (!rg_given(v, "vocabulary", "a vocabulary") || !rg_given(token, "vocabulary", "a token")) return -1;
+    if (!rg_given(v, "vocabulary_index", "a vocabulary") || !rg_given(token, "vocabulary_index", "a token")) return -1;
     stbds_hmget_key_ts(v->index, sizeof *v->index, (char *)token, sizeof v->index->key, &at, STBDS_HM_STRING);
     if (at < 0 && v->unknown < 0)
-        rg_fail(RG_INDEX_ERROR, "vocabulary", "KeyError: '%s' is none of the %lld tokens", token, (long long)v->n);
+        rg_fail(RG_INDEX_ERROR, "vocabulary_index", "KeyError: '%s' is none of the %lld tokens", token, (long long)v->n);
     return at < 0 ? v->unknown : v->index[at].value;
 }
 
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
-    RG_SCOPE();
+    RG_AS("encode"); RG_SCOPE();
     bool given = rg_given(v, "encode", "a vocabulary") && rg_given(text, "encode", "a text");
     char *token = given ? rg_own_string(strlen(text) + 1) : NULL;
     rg_tensor *t = token ? rg_empty_dims(RG_DIMS((int64_t)strlen(text)), RG_INT64) : NULL;
@@ -132,6 +132,7 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
 static const rg_pair no_pair;
 
 rg_pair rg_split_text(rg_tensor *data, double fraction) {
+    RG_AS("split_text");
     if (!(fraction >= 0 && fraction <= 1))
         return rg_fail(RG_VALUE_ERROR, "split_text", "the fraction %g is not from 0 to 1", fraction), no_pair;
     int64_t all = rg_size(data, 0), n = (int64_t)(fraction * (double)all);
@@ -140,7 +141,7 @@ rg_pair rg_split_text(rg_tensor *data, double fraction) {
 }
 
 rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g) {
-    RG_SCOPE();
+    RG_AS("get_batch"); RG_SCOPE();
     int64_t n = rg_check(data, "get_batch") ? rg_size(data, 0) : -1;
     if (n >= 0 && block_size < 0)
         return rg_fail(RG_VALUE_ERROR, "get_batch", "block_size %lld is negative", (long long)block_size), no_pair;

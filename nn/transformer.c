@@ -45,7 +45,8 @@ static const rg_module_class encoder_layer_class = {
 
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
                                                                    rg_transformer_options o) {
-    if (!rg_given(o.activation, "transformer_encoder_layer", "a function as activation")) return NULL;
+    RG_AS("TransformerEncoderLayer");
+    if (!rg_given(o.activation, "TransformerEncoderLayer", "a function as activation")) return NULL;
     rg_transformer_encoder_layer *self = RG_MODULE(rg_transformer_encoder_layer, &encoder_layer_class, .o = o);
     RG_CHILD(self, self_attn, rg_nn_multihead_attention(d_model, nhead, .dropout = o.dropout, .bias = o.bias,
                                                         .batch_first = o.batch_first));

@@ -9,22 +9,29 @@
 
 static _Atomic(rg_error_handler *) on_error;
 __thread const char *rg_applying __attribute__((tls_model("initial-exec")));
+__thread const char *rg_named_as __attribute__((tls_model("initial-exec")));
 __thread const char *rg_inside __attribute__((tls_model("initial-exec")));
 
 void rg_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rg_thread_get();
     char line[sizeof me->message];                      /* the arguments may quote the message before */
-    if (!op) op = rg_applying;
-    int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
+    const char *as = rg_named_as;
     va_list args;
     va_start(args, format);
-    at = RG_MIN(at, (int)sizeof line - 1);
-    vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    {
+        RG_C_NUMBERS();
+        op = as ? as : op ? op : rg_applying;
+        int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
+        at = RG_MIN(at, (int)sizeof line - 1);
+        vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    }
     va_end(args);
     memcpy(me->message, line, sizeof line);
     me->code = code;
     rg_error_handler *handler = on_error;
+    rg_named_as = NULL;                                 /* what it calls has names of its own */
     if (handler) handler(code, me->message);
+    rg_named_as = as;
 }
 
 bool rg_check_slow(rg_tensor *t, const char *op) {

@@ -7,6 +7,7 @@
 
 #include "tensor.h"
 
+#include <locale.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -46,8 +47,18 @@ static inline void  rg_free_fast(void *block, size_t bytes, rg_class cls);     /
 
 /* ---- error.c ------------------------------------------------------------------
  * rg_fail records "op: sentence" and gives NULL (the compiler can see that it
- * does, hence the macro); op NULL: what is being applied, if anything is. */
+ * does, hence the macro); op NULL: what is being applied, if anything is.
+ * What a function made of others calls would name itself: after RG_AS("relu6"), to the end
+ * of the block, the failure is the outermost such function's. */
 extern __thread const char *rg_applying __attribute__((tls_model("initial-exec")));
+extern __thread const char *rg_named_as __attribute__((tls_model("initial-exec")));
+static inline const char *rg_as(const char *name) {
+    const char *before = rg_named_as;
+    if (!before) rg_named_as = name;
+    return before;
+}
+static inline void rg_as_end(const char **before) { rg_named_as = *before; }
+#define RG_AS(name) const char *RG_PASTE(rg_as_, __COUNTER__) __attribute__((cleanup(rg_as_end), unused)) = rg_as(name)
 extern __thread const char *rg_inside __attribute__((tls_model("initial-exec")));      /* the module that is called; or NULL */
 void rg_fail_(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
@@ -257,8 +268,10 @@ typedef void rg_work(void *context, int64_t begin, int64_t end, int worker);
 int  rg_workers(int64_t n, int64_t grain);
 void rg_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context);
 
-/* print.c: strtod, whatever the program's locale */
-double rg_read_double(const char *text, char **end);
+/* print.c: after RG_C_NUMBERS(), to the end of the block, numbers have a point, whatever the program's locale */
+locale_t rg_locale_c(void);                             /* what it was */
+static inline void rg_locale_back(locale_t *before) { uselocale(*before); }
+#define RG_C_NUMBERS() locale_t RG_PASTE(rg_locale_, __COUNTER__) __attribute__((cleanup(rg_locale_back), unused)) = rg_locale_c()
 
 /* replay.c, while rg_this.recording; false: the run fails */
 typedef bool rg_again(rg_replay *r, void *context);

@@ -100,7 +100,8 @@ static bool parse_digits(parser *s, number *v) {
     const char *from = s->at;
     char *end;
     bool hex = from[0] == '0' && (from[1] | 32) == 'x';
-    *v = (number){ .f = rg_read_double(from, &end), .kind = RG_INT64 };
+    RG_C_NUMBERS();
+    *v = (number){ .f = strtod(from, &end), .kind = RG_INT64 };
     for (const char *c = from; c < end; c++)
         if (*c == '.' || (*c | 32) == (hex ? 'p' : 'e')) v->kind = RG_FLOAT64;
     s->at = end;

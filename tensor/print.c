@@ -7,7 +7,6 @@
 #include "internal.h"
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ rg_printoptions rg_get_printoptions(void) { return print_options; }
 
 void rg_set_printoptions(rg_printoptions o) {
     print_options = (rg_printoptions){
-        .precision = RG_MIN(RG_MAX(o.precision, 0), PRINT_PRECISION_MAX),
+        .precision = RG_MIN(o.precision, PRINT_PRECISION_MAX),
         .threshold = RG_MAX(o.threshold, 0),
         .edgeitems = RG_MAX(o.edgeitems, 0),
         .linewidth = RG_MAX(o.linewidth, 0),
@@ -31,27 +30,18 @@ void rg_set_printoptions(rg_printoptions o) {
 /* ---- numbers as text --------------------------------------------------------------
  * They look the same whatever LC_NUMERIC the program has set. */
 
-static locale_t c_locale(void) {
+locale_t rg_locale_c(void) {
     static _Atomic(locale_t) made;
     locale_t c = made;
     if (!c) made = c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return c;
-}
-
-double rg_read_double(const char *text, char **end) {
-    locale_t before = uselocale(c_locale());
-    double v = strtod(text, end);
-    uselocale(before);
-    return v;
+    return uselocale(c);
 }
 
 /* Python's '{:.4f}' and '{:.4e}' */
 static int print_number(char *to, const char *format, int precision, double v) {
     if (!isfinite(v)) return sprintf(to, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
-    locale_t before = uselocale(c_locale());
-    int n = snprintf(to, PRINT_WORD, format, precision, v);
-    uselocale(before);
-    return n;
+    RG_C_NUMBERS();
+    return snprintf(to, PRINT_WORD, format, precision, v);
 }
 
 typedef struct digits { char d[24]; int n, exponent; } digits;  /* d[0].d[1]d[2].. * 10^exponent */
@@ -85,12 +75,11 @@ static digits digits_shortest(double v, bool single) {
     char text[PRINT_WORD];
     int exponent, p = v < (single ? FLT_MIN : DBL_MIN) ? 1 : single ? FLT_DIG : DBL_DIG;
     bool power = frexp(v, &exponent) == 0.5, found = false;
-    locale_t before = uselocale(c_locale());
+    RG_C_NUMBERS();
     for (; !found; p++) {
         snprintf(text, sizeof text, "%.*e", p - 1, v);
         found = digits_are(text, v, single) || (power && digits_raise(text) && digits_are(text, v, single));
     }
-    uselocale(before);
     return digits_read(text);
 }
 
@@ -229,6 +218,8 @@ static void print_look(printer *p) {
         p->sci = asked < 0 ? p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4 : asked;
     }
     if (!p->sci && !p->fraction) p->precision = 0;
+    if (floats && p->precision < 0)
+        p->text.failed = !rg_fail(RG_VALUE_ERROR, "repr", "Format specifier missing precision");
     p->format = p->sci ? "%.*e" : p->fraction ? "%.*f" : "%#.*f";
     p->width = p->numpy && p->t->dtype == RG_BOOL && p->t->ndim ? 5 : 1;
     print_visit(p, 0, p->t->data, print_measure);

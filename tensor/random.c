@@ -160,7 +160,7 @@ void rg_generator_free(rg_generator *g) {
 }
 
 bool rg_generator_seed(rg_generator *g, uint64_t seed) {
-    if (!rg_not_again("manual_seed") || !generator_lock(g, "manual_seed")) return false;
+    if (!rg_not_again("generator_seed") || !generator_lock(g, "generator_seed")) return false;
     mt_seed(g, seed);
     generator_unlock(g);
     return true;
@@ -176,7 +176,7 @@ typedef struct generator_image {
 } generator_image;
 
 rg_tensor *rg_generator_state(rg_generator *g) {
-    if (!generator_lock(g, "get_state")) return NULL;
+    if (!generator_lock(g, "generator_state")) return NULL;
     generator_image image = { .seed = g->seed, .left = g->left, .seeded = 1, .next = (uint64_t)g->next,
                               .normal = g->has_normal ? g->normal : 0, .has_normal = g->has_normal };
     for (int i = 0; i < MT_WORDS; i++) image.word[i] = g->word[i];
@@ -186,15 +186,15 @@ rg_tensor *rg_generator_state(rg_generator *g) {
 
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     generator_image image;
-    if (!rg_check(state, "set_state")) return false;
-    RG_REFUSE_AS(RG_TYPE_ERROR, state->dtype != RG_INT64, "set_state", "RNG state must be a torch.int64 tensor");
-    RG_REFUSE(state->ndim != 1 || state->numel != sizeof image / 8, "set_state", "Expected a generator state of "
+    if (!rg_check(state, "generator_set_state")) return false;
+    RG_REFUSE_AS(RG_TYPE_ERROR, state->dtype != RG_INT64, "generator_set_state", "RNG state must be a torch.int64 tensor");
+    RG_REFUSE(state->ndim != 1 || state->numel != sizeof image / 8, "generator_set_state", "Expected a generator state of "
               "%zu numbers but found the input RNG state size to be %lld", sizeof image / 8,
               (long long)state->numel);
     rg_copy_out(state, &image, sizeof image);
     RG_REFUSE(!image.seeded || image.left < 1 || image.left > MT_WORDS || image.next > (uint64_t)(MT_WORDS - image.left + 1),
-              "set_state", "Invalid mt19937 state");
-    if (!rg_not_again("set_state") || !generator_lock(g, "set_state")) return false;
+              "generator_set_state", "Invalid mt19937 state");
+    if (!rg_not_again("generator_set_state") || !generator_lock(g, "generator_set_state")) return false;
     g->seed = image.seed, g->left = image.left, g->next = (int)image.next;
     g->has_normal = image.has_normal & 1, g->normal = image.normal;
     for (int i = 0; i < MT_WORDS; i++) g->word[i] = (uint32_t)image.word[i];

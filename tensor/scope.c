@@ -88,6 +88,7 @@ char *rg_own_string(size_t bytes) {
 
 void rg_text_add(rg_text *t, const char *format, ...) {
     va_list args, again;
+    RG_C_NUMBERS();
     va_start(args, format);
     va_copy(again, args);
     size_t n = (size_t)vsnprintf(NULL, 0, format, args);

@@ -76,8 +76,13 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
 static rg_tensor *making_any(rg_tensor *t) { return t && t->dtype == RG_BOOL ? making_zeros(t) : rg_own(t); }
 
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return making_any(rg_new_dims("empty", &shape, dtype)); }
-rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) { return making_zeros(rg_new_dims("zeros", &shape, dtype)); }
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)  { return making_full(rg_new_dims("ones", &shape, dtype), 1, 1); }
+
+rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
+    for (int d = 0; d < RG_MIN(shape.n, RG_MAX_DIMS); d++)
+        RG_REFUSE(shape.v[d] < 0, "zeros", "Dimension size must be non-negative.");
+    return making_zeros(rg_new_dims("zeros", &shape, dtype));
+}
 
 /* A new tensor filled with a number; dtype -1: the number's. */
 static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype) {
@@ -108,6 +113,7 @@ rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
 }
 
 rg_tensor *rg_eye(int64_t n, int64_t m) {
+    RG_AS("eye");
     RG_REFUSE(n < 0, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
     RG_REFUSE(m < 0, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
     rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
@@ -237,7 +243,7 @@ rg_tensor *rg_from_bool(const bool *data, rg_dims shape)       { return rg_from_
 
 int     rg_ndim(rg_tensor *t)     { return rg_check(t, "ndim") ? t->ndim : -1; }
 int64_t rg_numel(rg_tensor *t)    { return rg_check(t, "numel") ? t->numel : -1; }
-int     rg_dtype_of(rg_tensor *t) { return rg_check(t, "dtype") ? t->dtype : -1; }
+int     rg_dtype_of(rg_tensor *t) { return rg_check(t, "dtype_of") ? t->dtype : -1; }
 void   *rg_data(rg_tensor *t)     { return rg_not_again("data") && rg_check(t, "data") ? t->data : NULL; }
 int64_t rg_version(rg_tensor *t)  { return rg_check(t, "version") ? (int64_t)t->storage->version : -1; }
 bool    rg_is_contiguous(rg_tensor *t)     { return rg_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS; }

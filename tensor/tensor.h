@@ -328,8 +328,10 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #ifdef __cplusplus
 }
 
+template <typename T> static inline int64_t rg_dim_of(T v) { return (int64_t)v; }
+int64_t rg_dim_of(rg_dtype dtype) = delete;             /* is no size: rg_zeros_dims takes one */
 template <typename... T> static inline rg_dims rg_dims_of(T... v) {
-    return rg_dims{ (int)sizeof...(v), { (int64_t)v... } };
+    return rg_dims{ (int)sizeof...(v), { rg_dim_of(v)... } };
 }
 #define RG_DIMS(...) rg_dims_of(__VA_ARGS__)
 

@@ -127,7 +127,7 @@ static void modules() {
     RG_BUFFER(self, mask, rg_ones(1), .persistent = false);
     RG_CHILD(self, child, rg_nn_linear(2, 3, .bias = false));
     self = RG_READY(self);
-    CHECK(!self && !std::strncmp(rg_error(), "requires_grad_: only Tensors of floating point", 20));
+    CHECK(!self && !std::strncmp(rg_error(), "register_parameter: only Tensors of floating point", 32));
     rg_error_clear();
     rg_sequential *model = rg_nn_sequential(rg_nn_linear(2, 3), rg_nn_gelu(), rg_nn_layer_norm(3, .bias = false));
     CHECK(rg_num_parameters(model) == 12 && rg_numel(rg_call(model, rg_ones(4, 2))) == 12);

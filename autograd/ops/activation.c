@@ -27,7 +27,7 @@ struct activation_attr { const char *node; double k[3]; };
     RG_OP(ident, .doc = formula, .n_in = 1, RG_NAMED(activation), .inplace = true, .shape = ident##_shape,            \
           .forward = ident##_forward, .fused = ident##_fused, .grad = { RULED(ident##_rule) }, __VA_ARGS__)
 #define IN_PLACE_AS(ident, op, attr) \
-    rg_tensor *rg_##ident(rg_tensor *x) { return rg_apply_inplace(#ident, &rg_op_##op, attr, sizeof *(attr), 1, &x); }
+    rg_tensor *rg_##ident(rg_tensor *x) { RG_AS(#ident); return rg_apply_inplace(#ident, &rg_op_##op, attr, sizeof *(attr), 1, &x); }
 
 /* ---- relu: max(x, 0); gx = g where y > 0 -------------------------------------------- */
 NOT_OF_BOOL(relu, "Boolean inputs not supported for relu")
@@ -47,7 +47,7 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
     return RG_APPLY(hardtanh, HARDTANH(min, max), x);
 }
 
-rg_tensor *rg_relu6(rg_tensor *x) { return rg_hardtanh(x, 0, 6); }
+rg_tensor *rg_relu6(rg_tensor *x) { RG_AS("relu6"); return rg_hardtanh(x, 0, 6); }
 IN_PLACE_AS(relu6_, hardtanh, HARDTANH(0, 6))
 
 /* ---- leaky_relu: x > 0 ? x : k0 x; gx = x > 0 ? g : k0 g ---------------------------------- */
@@ -68,10 +68,11 @@ WITH_NUMBERS(elu, "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", elu_gradient(g, x, k),
              SAMPLES_1("z", ACTIVATION_A("EluBackward0", 1, 1.5, 0.5)));
 
 rg_tensor *rg_elu(rg_tensor *x, double alpha) { return RG_APPLY(elu, ACTIVATION_A("EluBackward0", 1, alpha, 1), x); }
-rg_tensor *rg_selu(rg_tensor *x) { return RG_APPLY(elu, SELU("EluBackward0"), x); }
+rg_tensor *rg_selu(rg_tensor *x) { RG_AS("selu"); return RG_APPLY(elu, SELU("EluBackward0"), x); }
 IN_PLACE_AS(selu_, elu, SELU("EluBackward1"))
 
 rg_tensor *rg_celu(rg_tensor *x, double alpha) {
+    RG_AS("celu");
     RG_REFUSE(alpha == 0, "celu", "ZeroDivisionError: alpha cannot be 0 for CELU");
     return RG_APPLY(elu, ACTIVATION_A("CeluBackward0", 1, alpha, 1 / alpha), x);
 }
@@ -125,7 +126,7 @@ rg_tensor *rg_softplus(rg_tensor *x, double beta, double threshold) {
 }
 
 /* ---- softsign: x / (1 + |x|) ------------------------------------------------------------------------ */
-rg_tensor *rg_softsign(rg_tensor *x) { return RG_COMPOSITE(rg_div(x, rg_add(rg_abs(x), 1))); }
+rg_tensor *rg_softsign(rg_tensor *x) { return RG_COMPOSITE("softsign", rg_div(x, rg_add(rg_abs(x), 1))); }
 
 /* ---- hardswish: x min(max(x + 3, 0), 6) / 6; gx = g (x / 3 + 1/2) between -3 and 3, 0 below, g above ---- */
 static rg_tensor *hardswish_gradient(rg_tensor *g, rg_tensor *x) {

@@ -137,7 +137,7 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
 
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_attention_options o) {
     if (!attention_check(q, k, v, &o)) return NULL;
-    RG_SCOPE();
+    RG_AS(ATTENTION); RG_SCOPE();
     if (o.enable_gqa) {
         int least = RG_MIN(q->ndim, RG_MIN(k->ndim, v->ndim));
         RG_REFUSE_INDEX(least < 3, ATTENTION, "Dimension out of range (expected to be in range of [-2, 1], "

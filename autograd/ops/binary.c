@@ -65,7 +65,7 @@ static rg_tensor *add_multiple(const char *op, rg_tensor *a, rg_tensor *b, rg_te
 }
 
 #define ADD_ALPHA(name, op, minus, inplace) rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) \
-    { return !minus || sub_allows(op, a, b) ? add_multiple(op, a, b, alpha, minus, inplace) : NULL; }
+    { RG_AS(op); return !minus || sub_allows(op, a, b) ? add_multiple(op, a, b, alpha, minus, inplace) : NULL; }
 ADD_ALPHA(add_alpha, "add", false, false)
 ADD_ALPHA(sub_alpha, "sub", true, false)
 ADD_ALPHA(add_alpha_, "add_", false, true)

@@ -171,7 +171,7 @@ rg_tensor *rg_stack(rg_list tensors, int dim) {
 /* Joined along dim, each with at least so many dims; hstack joins vectors along their only one. */
 static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim) {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty)) return NULL;
-    RG_SCOPE();
+    RG_AS(op); RG_SCOPE();
     rg_tensor **v = list_room(tensors.n);
     for (int i = 0; i < tensors.n && v; i++) {
         v[i] = tensors.v[i];
@@ -247,6 +247,7 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
     rg_dims times = { .n = RG_MAX(repeats.n, x->ndim) };
     int first = times.n - repeats.n;
     for (int d = 0; d < times.n; d++) times.v[d] = d < first ? 1 : repeats.v[d - first];
+    RG_AS("tile");
     return rg_repeat_dims(x, times);
 }
 

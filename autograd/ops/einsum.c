@@ -247,7 +247,7 @@ rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     RG_REFUSE_AS(RG_TYPE_ERROR, !equation, "einsum", "the equation must be a string");
     for (int i = 0; i < n; i++)
         if (!rg_check(operands.v[i], "einsum")) return NULL;
-    RG_SCOPE();
+    RG_AS("einsum"); RG_SCOPE();
     size_t bytes = ((size_t)n + 1) * sizeof(einsum_operand);
     einsum_operand *o = rg_alloc(bytes, RG_MEM_OTHER);
     if (!o) return NULL;

@@ -108,7 +108,7 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
     of_index = of_x;
     of_x.v[d] = size;
     of_index.v[d] = index->size[d];
-    RG_SCOPE();
+    RG_AS(op); RG_SCOPE();
     if (size && !k_index_within(index, 0, size, &bad)) index = rg_remainder(index, size);
     return rg_escape(rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index)));
 }
@@ -183,18 +183,18 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
 
 #define SCATTER(name, op, in_place)                                                                 \
     rg_tensor *(rg_##name)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)              \
-    { return RG_COMPOSITE(scatter_apply(&rg_op_##op, in_place, x, dim, index, source, 1)); }
+    { return RG_COMPOSITE(#name, scatter_apply(&rg_op_##op, in_place, x, dim, index, source, 1)); }
 SCATTER(scatter, scatter, NULL)
 SCATTER(scatter_, scatter, "scatter_")
 SCATTER(scatter_add, scatter_add, NULL)
 SCATTER(scatter_add_, scatter_add, "scatter_add_")
 
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
-    return RG_COMPOSITE(scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha));
+    return RG_COMPOSITE("index_add", scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha));
 }
 
 rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
-    return RG_COMPOSITE(scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha));
+    return RG_COMPOSITE("index_add_", scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha));
 }
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
@@ -267,7 +267,7 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     RG_REFUSE(index->numel == 0 && classes <= 0, "one_hot", "Can not infer total number of classes from "
               "empty tensor.");
     RG_REFUSE(!k_index_within(index, 0, INT64_MAX, &bad), "one_hot", "Class values must be non-negative.");
-    RG_SCOPE();
+    RG_AS("one_hot"); RG_SCOPE();
     if (classes == -1) {
         rg_tensor *largest = rg_max(index);
         if (!largest) return NULL;

@@ -170,12 +170,12 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("mse_loss", x, target, &o)) return NULL;
     if (rg_is_none(o.weight)) return loss_apply(&rg_op_mse_loss, x, target, o.reduction, 0);
-    return RG_COMPOSITE(loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2), o.weight, o.reduction, true));
+    return RG_COMPOSITE("mse_loss", loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2), o.weight, o.reduction, true));
 }
 
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("l1_loss", x, target, &o)) return NULL;
-    return RG_COMPOSITE(loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight, o.reduction, true));
+    return RG_COMPOSITE("l1_loss", loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight, o.reduction, true));
 }
 
 rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
@@ -183,6 +183,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
     RG_REFUSE_AS(RG_TYPE_ERROR, !rg_is_none(o.weight), "smooth_l1_loss", "smooth_l1_loss() got an unexpected "
                  "keyword argument 'weight'");
     RG_REFUSE(!(o.beta >= 0), "smooth_l1_loss", "smooth_l1_loss does not support negative values for beta.");
+    RG_AS("smooth_l1_loss");
     if (o.beta == 0) return rg_l1_loss_with(x, target, o);
     return loss_apply(&rg_op_smooth_l1_loss, x, target, o.reduction, o.beta);
 }
@@ -192,7 +193,7 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
     RG_REFUSE(!(o.delta > 0), "huber_loss", "huber_loss does not support non-positive values for delta.");
     RG_REFUSE(!rg_is_float(x->dtype) && rg_is_float(target->dtype), "huber_loss", "result type %s can't be "
               "cast to the desired output type %s", rg_scalar_name(target->dtype), rg_scalar_name(x->dtype));
-    RG_SCOPE();
+    RG_AS("huber_loss"); RG_SCOPE();
     bool weighted = !rg_is_none(o.weight);
     if (rg_is_float(x->dtype) && !(target = rg_to(target, x->dtype))) return NULL;
     rg_tensor *y = loss_apply(&rg_op_huber_loss, x, target, weighted ? RG_EACH : o.reduction, o.delta);
@@ -229,7 +230,7 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
               rg_scalar_name(target->dtype), rg_scalar_name(p->dtype));
     RG_REFUSE_DTYPE(!rg_is_float(p->dtype), name, name, p->dtype);
     if (!loss_within_unit(p, "input") || !loss_within_unit(target, "target")) return NULL;
-    return RG_COMPOSITE(RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target,
+    return RG_COMPOSITE(name, RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target,
                                  rg_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype)));
 }
 
@@ -247,7 +248,7 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *tar
               "Long", rg_scalar_name(x->dtype));
     rg_tensor *const given[] = { o.weight, o.pos_weight };
     rg_tensor *in[4] = { x, target };
-    RG_SCOPE();
+    RG_AS(name); RG_SCOPE();
     if (x->dtype != target->dtype) in[0] = rg_to(x, target->dtype);
     for (int i = 0; i < 2; i++)
         in[2 + i] = rg_is_none(given[i]) || given[i]->dtype == target->dtype ? given[i] : rg_to(given[i], target->dtype);
@@ -259,7 +260,7 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!loss_check("kl_div", x, target, &o)) return NULL;
     RG_REFUSE(!rg_is_float(x->dtype) || !rg_is_float(target->dtype), "kl_div", "kl_div: Integral inputs not "
               "supported.");
-    RG_SCOPE();
+    RG_AS("kl_div"); RG_SCOPE();
     rg_tensor *y = o.log_target ? rg_mul(rg_exp(target), rg_sub(target, x))
         : rg_sub(rg_masked_fill(rg_mul(target, rg_log(target)), rg_eq(target, 0), 0), rg_mul(target, x));
     if (o.reduction != RG_BATCHMEAN) y = loss_reduce(y, o.reduction);
@@ -473,8 +474,8 @@ rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_option
     RG_REFUSE(probabilities && !rg_is_none(o.weight) && (o.weight->ndim != 1 || o.weight->size[0] != x->size[dim]),
               "cross_entropy", "cross_entropy: weight tensor should be defined either for all %lld classes or no "
               "classes but got weight tensor of shape: %s", (long long)x->size[dim], RG_SHAPE_TEXT(o.weight));
-    if (probabilities) return RG_COMPOSITE(cross_entropy_probabilities(x, target, &o));
-    if (o.label_smoothing > 0) return RG_COMPOSITE(cross_entropy_smoothed(x, target, &o));
-    if (x->ndim <= 2 && rg_is_float(x->dtype)) return RG_COMPOSITE(cross_entropy_apply(x, target, &o));
-    return RG_COMPOSITE(rg_nll_loss_with(rg_log_softmax(x, dim), target, o));
+    return RG_COMPOSITE("cross_entropy", probabilities ? cross_entropy_probabilities(x, target, &o)
+                        : o.label_smoothing > 0 ? cross_entropy_smoothed(x, target, &o)
+                        : x->ndim <= 2 && rg_is_float(x->dtype) ? cross_entropy_apply(x, target, &o)
+                        : rg_nll_loss_with(rg_log_softmax(x, dim), target, o));
 }

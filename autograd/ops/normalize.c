@@ -174,7 +174,7 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
     if (!norm_check("rms_norm", "", x, &normalized_shape, &weight, 1, &a) || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
         return NULL;
     if (rg_is_none(weight) || weight->dtype == x->dtype) return RG_APPLY(rms_norm, &a, x, weight);
-    return RG_COMPOSITE(RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
+    return RG_COMPOSITE("rms_norm", RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
 }
 
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps) {
@@ -208,7 +208,7 @@ rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     if (!rg_check(x, "normalize")) return NULL;
     RG_REFUSE(!rg_is_float(x->dtype), "normalize", "linalg.vector_norm: Expected a floating point or complex "
               "tensor as input. Got %s", rg_scalar_name(x->dtype));
-    return RG_COMPOSITE(rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
+    return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
 }
 
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim -------------------- */
@@ -228,7 +228,7 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
     if (!rg_broadcast_shapes("cosine_similarity", a, b, &wide)) return NULL;
     rg_dims shape = { .n = wide.ndim };
     memcpy(shape.v, wide.size, sizeof shape.v);
-    RG_SCOPE();
+    RG_AS("cosine_similarity"); RG_SCOPE();
     if (!rg_is_float(a->dtype)) a = rg_to(a, dtype);
     if (!rg_is_float(b->dtype)) b = rg_to(b, dtype);
     if (a && !rg_same_shape(a, &wide)) a = rg_expand_dims(a, shape);
@@ -252,8 +252,8 @@ rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *
     RG_REFUSE_AS(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, !(p >= 0 && p <= 1), "dropout", "dropout "
                  "probability has to be between 0 and 1, but got %s", rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
     if (p == 0 || !training || x->numel == 0) return rg_lend(x);
-    if (p == 1) return RG_COMPOSITE(rg_mul(x, rg_zeros_like(x)));
+    if (p == 1) return RG_COMPOSITE("dropout", rg_mul(x, rg_zeros_like(x)));
     RG_REFUSE(!rg_is_float(x->dtype), "dropout", "result type Float can't be cast to the desired output type "
               "%s", rg_scalar_name(x->dtype));
-    return RG_COMPOSITE(rg_mul(x, rg_div_(rg_bernoulli_with_(dropout_mask(x), 1 - p, g), 1 - p)));
+    return RG_COMPOSITE("dropout", rg_mul(x, rg_div_(rg_bernoulli_with_(dropout_mask(x), 1 - p, g), 1 - p)));
 }

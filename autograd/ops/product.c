@@ -274,7 +274,7 @@ RG_OP(addmm, RG_NAMED(addmm), .terms = { 1, 1, 1, RG_IN(1) | RG_IN(2), 0, NULL }
 
 #define ADDMM(name, node, batched) \
     rg_tensor *rg_##name(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) \
-    { return RG_APPLY(addmm, RG_A(addmm, node, beta, alpha, batched), c, a, b); }
+    { RG_AS(#name); return RG_APPLY(addmm, RG_A(addmm, node, beta, alpha, batched), c, a, b); }
 ADDMM(addmm, "AddmmBackward0", false)
 ADDMM(baddbmm, "BaddbmmBackward0", true)
 
@@ -337,7 +337,7 @@ rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
                                         : x->ndim == 2 ? "AddmmBackward0"
                                         : x->flags & RG_CONTIGUOUS ? "ViewBackward0" : "AddBackward0";
     if (fused) return RG_APPLY(linear, RG_A(linear, node), x, weight, bias);
-    RG_SCOPE();
+    RG_AS("linear"); RG_SCOPE();
     rg_tensor *y = weight->ndim == 1 ? rg_matmul(x, weight) : rg_linear(x, weight, RG_NONE), wide;
     if (y && !rg_is_none(bias)) {
         if (!rg_broadcast_shapes("linear", y, bias, &wide)) return NULL;
@@ -353,15 +353,16 @@ rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "outer") || !rg_check(b, "outer")) return NULL;
     RG_REFUSE(a->ndim != 1 || b->ndim != 1, "outer", "outer: Expected 1-D argument %s, but got %d-D",
               a->ndim != 1 ? "self" : "vec2", a->ndim != 1 ? a->ndim : b->ndim);
-    return RG_COMPOSITE(rg_mul(rg_unsqueeze(a, 1), b));
+    return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
 }
 
 rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     if (!rg_check(a, "inner") || !rg_check(b, "inner")) return NULL;
+    RG_AS("inner");
     if (a->ndim == 0 || b->ndim == 0) return rg_mul(a, b);
     RG_REFUSE(a->size[a->ndim - 1] != b->size[b->ndim - 1], "inner", "inner() the last dimension must match "
               "on both input tensors but got shapes %s and %s", RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
-    if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1) return RG_COMPOSITE(rg_reshape_dims(rg_dot(a, b), (rg_dims){ 0 }));
+    if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1) return RG_COMPOSITE("inner", rg_reshape_dims(rg_dot(a, b), (rg_dims){ 0 }));
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
 
@@ -403,7 +404,7 @@ rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims i
     RG_REFUSE(in_a.n != in_b.n, "tensordot", "both dimension lists should have same length");
     RG_REFUSE(a->dtype != b->dtype, "tensordot", "both inputs should have same dtype");
     if (!rg_check_dims("tensordot", a->ndim + b->ndim - 2 * in_a.n)) return NULL;
-    RG_SCOPE();
+    RG_AS("tensordot"); RG_SCOPE();
     for (int i = 0; i < in_a.n && a && b; i++) {        /* a dim of size 1 against a larger one: that one's sum */
         int da, db;
         if (!rg_wrap_dim("tensordot", in_a.v[i], a->ndim, &da) || !rg_wrap_dim("tensordot", in_b.v[i], b->ndim, &db)) return NULL;

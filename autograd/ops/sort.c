@@ -43,7 +43,7 @@ rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
 }
 
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
-    return rg_check(x, "argsort") ? RG_COMPOSITE(rg_sort(x, dim, descending).indices) : NULL;
+    return RG_COMPOSITE("argsort", rg_sort(x, dim, descending).indices);
 }
 
 static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
@@ -107,7 +107,7 @@ static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim) {
 }
 
 rg_unique_result rg_unique_full(rg_tensor *x) { return unique_apply(&rg_op_unique, x, -1); }
-rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE(rg_unique_full(x).values); }
+rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE("unique", rg_unique_full(x).values); }
 
 static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     int empty = 0;
@@ -181,6 +181,7 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
 }
 
 rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right) {
+    RG_AS("bucketize");
     if (!rg_check(values, "bucketize") || !rg_check(boundaries, "bucketize")) return NULL;
     RG_REFUSE(boundaries->ndim != 1, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)",
               boundaries->ndim);

@@ -172,7 +172,7 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
     if (!rg_broadcast_shapes("masked_select", mask, x, &shape)) return NULL;
     rg_dims dims = { .n = RG_MAX(shape.ndim, 1), .v = { 1 } };
     for (int d = 0; d < shape.ndim; d++) dims.v[d] = shape.size[d], a.dim[d] = d;
-    RG_SCOPE();
+    RG_AS("masked_select"); RG_SCOPE();
     in[0] = rg_same_shape(x, &shape) && x->ndim ? x : rg_expand_dims(x, dims);
     mask = rg_expand_dims(mask, dims);
     if (!in[0] || !mask || !index_of_mask(mask, in + 1)) return NULL;
@@ -426,6 +426,7 @@ static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step,
 
 rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
     subscript s;
+    RG_AS("index");
     if (!rg_check(x, "index")) return NULL;
     RG_SCOPE();
     return subscript_read(x, n, items, false, &s)
@@ -494,6 +495,7 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
 
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
+    RG_AS("set_item_");
     if (!rg_check(x, "set_item_") || !rg_check(value, "set_item_")) return NULL;
     RG_SCOPE();
     if (!subscript_read(x, n, items, true, &s)) return NULL;

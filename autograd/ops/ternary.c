@@ -69,14 +69,14 @@ static rg_tensor *masked_value(rg_tensor *x, rg_tensor *value) {
 }
 
 rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
-    rg_tensor *y = RG_COMPOSITE(RG_APPLY(masked_fill, MASKED_FILL(value, false), x, mask, masked_value(x, value)));
+    rg_tensor *y = RG_COMPOSITE("masked_fill", RG_APPLY(masked_fill, MASKED_FILL(value, false), x, mask, masked_value(x, value)));
     RG_REFUSE(y && value->history && rg_is_grad_enabled() && !rg_is_float(x->dtype), "masked_fill",
               "Autograd not support dtype: %s", rg_scalar_name(x->dtype));
     return y;
 }
 
 rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
-    return RG_COMPOSITE(RG_APPLY_(masked_fill, MASKED_FILL(value, true), x, mask, masked_value(x, value)));
+    return RG_COMPOSITE("masked_fill_", RG_APPLY_(masked_fill, MASKED_FILL(value, true), x, mask, masked_value(x, value)));
 }
 
 /* ---- clamp: min(max(x, low), high), either of which may be absent; NaN if any is -----------------
@@ -114,11 +114,11 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP_A }, { "(2,1,3) s(4,1) p()", CLAMP_A }, { "(3) (2,1) -", CLAMP_A },
                  { "() - ()", CLAMP_A }, { "(0,3) (3) (1)", CLAMP_A }));
 
-/* inplace: its name, or NULL. */
-static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, rg_tensor *high, enum clamp_form form) {
+static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low, rg_tensor *high, enum clamp_form form) {
     static const char *const nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
         { "ClampMinBackward1", "ClampMinBackward0" }, { "ClampMaxBackward1", "ClampMaxBackward0" } };
     rg_tensor *in[] = { x, low, high }, *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
+    RG_AS(name);
     RG_REFUSE(low == RG_NONE && high == RG_NONE, "clamp", "torch.clamp: At least one of 'min' or 'max' must "
               "not be None");
     for (int i = 0; i < 3; i++)
@@ -128,16 +128,16 @@ static rg_tensor *clamp_with(const char *inplace, rg_tensor *x, rg_tensor *low, 
     rg_dtype result = rg_promote(3, given);
     for (int i = 1; i < 3; i++)
         if (elementwise_number(given[i]) && !ternary_fits("clamp", given[i], result)) return NULL;
-    return inplace ? rg_apply_inplace(inplace, &rg_op_clamp, &a, sizeof a, 3, in)
+    return inplace ? rg_apply_inplace(name, &rg_op_clamp, &a, sizeof a, 3, in)
                    : rg_apply(&rg_op_clamp, &a, sizeof a, 3, in);
 }
 
-rg_tensor *(rg_clamp)(rg_tensor *x, rg_tensor *min, rg_tensor *max)  { return clamp_with(NULL, x, min, max, CLAMP); }
-rg_tensor *(rg_clamp_)(rg_tensor *x, rg_tensor *min, rg_tensor *max) { return clamp_with("clamp_", x, min, max, CLAMP); }
-rg_tensor *(rg_clamp_min)(rg_tensor *x, rg_tensor *min)  { return clamp_with(NULL, x, min, RG_NONE, CLAMP_MIN); }
-rg_tensor *(rg_clamp_max)(rg_tensor *x, rg_tensor *max)  { return clamp_with(NULL, x, RG_NONE, max, CLAMP_MAX); }
-rg_tensor *(rg_clamp_min_)(rg_tensor *x, rg_tensor *min) { return clamp_with("clamp_min_", x, min, RG_NONE, CLAMP_MIN); }
-rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("clamp_max_", x, RG_NONE, max, CLAMP_MAX); }
+rg_tensor *(rg_clamp)(rg_tensor *x, rg_tensor *min, rg_tensor *max)  { return clamp_with("clamp", false, x, min, max, CLAMP); }
+rg_tensor *(rg_clamp_)(rg_tensor *x, rg_tensor *min, rg_tensor *max) { return clamp_with("clamp_", true, x, min, max, CLAMP); }
+rg_tensor *(rg_clamp_min)(rg_tensor *x, rg_tensor *min)  { return clamp_with("clamp_min", false, x, min, RG_NONE, CLAMP_MIN); }
+rg_tensor *(rg_clamp_max)(rg_tensor *x, rg_tensor *max)  { return clamp_with("clamp_max", false, x, RG_NONE, max, CLAMP_MAX); }
+rg_tensor *(rg_clamp_min_)(rg_tensor *x, rg_tensor *min) { return clamp_with("clamp_min_", true, x, min, RG_NONE, CLAMP_MIN); }
+rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) { return clamp_with("clamp_max_", true, x, RG_NONE, max, CLAMP_MAX); }
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------------------------------ */
 struct lerp_attr { const char *node, *cpu; };           /* torch's, for whether the weight is a number */
@@ -153,10 +153,10 @@ RG_OP(lerp, .doc = "a + weight (b - a)", .n_in = 3, RG_NAMED(lerp), .inplace = t
       SAMPLES_3("u", RG_A(lerp, "LerpBackward1", "lerp_kernel_tensor")));
 
 /* All of one dtype, as torch asks; a weight that is 0-d is converted. */
-static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool inplace) {
-    if (!rg_check(a, op) || !rg_check(b, op) || !rg_check(weight, op)) return NULL;
+static rg_tensor *lerp_with(rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool inplace) {
+    if (!rg_check(a, "lerp") || !rg_check(b, "lerp") || !rg_check(weight, "lerp")) return NULL;
     const rg_tensor *odd = a->dtype != b->dtype ? b : weight->ndim && a->dtype != weight->dtype ? weight : NULL;
-    RG_REFUSE(odd, op, "expected dtype %s for `%s` but got dtype %s", rg_c_name(a->dtype),
+    RG_REFUSE(odd, "lerp", "expected dtype %s for `%s` but got dtype %s", rg_c_name(a->dtype),
               odd == b ? "end" : "weight", rg_c_name(odd->dtype));
     struct lerp_attr attr = { "LerpBackward1", "lerp_kernel_tensor" };
     if (elementwise_number(weight)) attr = (struct lerp_attr){ "LerpBackward0", "lerp_kernel_scalar" };
@@ -164,8 +164,8 @@ static rg_tensor *lerp_with(const char *op, rg_tensor *a, rg_tensor *b, rg_tenso
     return inplace ? RG_APPLY_(lerp, &attr, a, b, w) : RG_APPLY(lerp, &attr, a, b, w);
 }
 
-rg_tensor *(rg_lerp)(rg_tensor *a, rg_tensor *b, rg_tensor *w)  { return RG_COMPOSITE(lerp_with("lerp", a, b, w, false)); }
-rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) { return RG_COMPOSITE(lerp_with("lerp_", x, b, w, true)); }
+rg_tensor *(rg_lerp)(rg_tensor *a, rg_tensor *b, rg_tensor *w)  { return RG_COMPOSITE("lerp", lerp_with(a, b, w, false)); }
+rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) { return RG_COMPOSITE("lerp_", lerp_with(x, b, w, true)); }
 
 /* ---- addcmul: x + k0 b c; gb = k0 g c, gc = k0 g b. addcdiv: x + k0 b / c; gb = k0 g / c, gc = -k0 g b / c^2 ---- */
 struct addc_attr { double k[3]; };                      /* as a loop takes them */
@@ -210,7 +210,7 @@ struct replace_attr { const char *node; };
 static bool replace_shape(rg_call *c) {
     if (!rg_shape_broadcast(c)) return false;
     if (rg_same_shape(c->out[0], c->in[0])) return true;
-    return rg_fail(RG_RUNTIME_ERROR, "copy_", "output with shape %s doesn't match the broadcast shape %s",
+    return rg_fail(RG_RUNTIME_ERROR, NULL, "output with shape %s doesn't match the broadcast shape %s",
                    RG_SHAPE_TEXT(c->in[0]), RG_SHAPE_TEXT(c->out[0]));
 }
 
@@ -225,6 +225,7 @@ RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, RG_NAMED(
 
 rg_tensor *rg_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value) {
     struct replace_attr a = { node };
+    RG_AS(name);
     return rg_apply_inplace(name, &rg_op_replace, &a, sizeof a, 2, (rg_tensor *[]){ x, value });
 }
 

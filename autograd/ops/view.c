@@ -58,6 +58,7 @@ rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
 }
 
 #define LIKE(name, dims) rg_tensor *rg_##name(rg_tensor *x, rg_tensor *other) { \
+    RG_AS(#name);                                                         \
     return rg_check(x, #name) && rg_check(other, #name) ? dims(x, rg_shape(other)) : NULL; }
 LIKE(expand_as, rg_expand_dims)
 
@@ -244,6 +245,7 @@ rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2) {
 }
 
 rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
+    RG_AS("diag");
     if (!rg_check(x, "diag")) return NULL;
     rg_part p = { RG_PART_DIAGONAL(0, 1, offset, x->numel) };
     if (x->ndim == 2) {
@@ -575,7 +577,7 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
     rg_set_size(&fits, &shape);
     if (reshape_strides(x, &fits))
         return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? NULL : "ReshapeAliasBackward0", false);
-    return RG_COMPOSITE(reshape_apply(rg_contiguous(x), &shape, "UnsafeViewBackward0", true));
+    return RG_COMPOSITE("reshape", reshape_apply(rg_contiguous(x), &shape, "UnsafeViewBackward0", true));
 }
 
 LIKE(view_as, rg_view_dims)

@@ -159,9 +159,9 @@ bool matmul_any(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *
 bool k_matmul_with(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
     static matmul_tiny *const tiny[][K_SET_COUNT] = { [RG_INT64] = K_SETS(tile_tiny_matmul_wrapping),
         [RG_FLOAT32] = K_SETS(tile_tiny_float), [RG_FLOAT64] = K_SETS(tile_tiny_double) };
-    int64_t k = a->size[a->ndim - 1 - turn_a];
-    if (RG_UNLIKELY(a->ndim + b->ndim + y->ndim > 6 || k > MATMUL_TINY_K || y->numel * k > MATMUL_TINY || y->stride[1] != 1
-                    || alpha != 1 || beta != 0)) return matmul_any(y, a, turn_a, b, turn_b, alpha, beta);
+    int64_t k = a->size[a->ndim - 1 - turn_a];          /* of no steps at all, which bool may have, it isn't */
+    if (RG_UNLIKELY(a->ndim + b->ndim + y->ndim > 6 || k > MATMUL_TINY_K || (uint64_t)(y->numel * k) - 1 >= MATMUL_TINY
+                    || y->stride[1] != 1 || alpha != 1 || beta != 0)) return matmul_any(y, a, turn_a, b, turn_b, alpha, beta);
     k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);
     tiny[y->dtype][k_set](&z, y->data, a->data, b->data);
     return true;

@@ -247,6 +247,7 @@ START_TEST(test_what_is_missing_is_refused) {
     ck_fails(rg_grad_many(1, &y, NULL, 1, &x, NULL, o), RG_TYPE_ERROR, "results");
     ck_fails(rg_grad_many(1, NULL, NULL, 1, &x, &g, o), RG_TYPE_ERROR, "NULL");
     ck_fails(rg_backward_many(1, NULL, NULL, o), RG_TYPE_ERROR, "NULL");
+    ck_fails(rg_backward_many(-1, NULL, NULL, o), RG_TYPE_ERROR, "backward: expected a list");
     ck_fails(rg_gradcheck(NULL, NULL, 1, &x), RG_TYPE_ERROR, "NULL");
 }
 END_TEST

@@ -2,12 +2,13 @@
  * fuzz_ops.c: every public function with arguments that make no sense: shapes that
  * don't fit, dims out of range, extreme numbers, NaN, other dtypes, views, NULL,
  * RG_NONE, tensors whose scope has ended, failing memory. Each call gives a result
- * or an error with a message, and in the end nothing is alive.
+ * or an error with a message that names the function, and in the end nothing is alive.
  *
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  */
 #include "regard.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -30,11 +31,13 @@ static void limit_memory(void) {}
 static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30, 1 << 30 }); }
 #endif
 
-enum { POOL = 32, LISTED = 4, LARGEST = 256 };
+enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 10 };
 
 static uint64_t state;
 static rg_tensor *pool[POOL], *released;
 static rg_generator *generator;
+static rg_module *modules[MODULES];
+static rg_vocabulary *vocabulary;
 static char bytes[256];
 static const char *calling = "";
 static int depth;
@@ -264,6 +267,75 @@ static rg_tensor *does_parsed_back(void) {
     return back;
 }
 
+/* ---- of nn/ -------------------------------------------------------------------------- */
+
+#define M(k) (any(6) ? modules[any(MODULES)] : NULL)
+#define NORM_OPTIONS (rg_norm_options){ odd_number(), any(2), any(2) }
+#define KAIMING      (rg_kaiming_options){ odd_number(), any(3) ? "fan_in" : any(2) ? "fan_out" : text(), any(3) ? "relu" : text() }
+#define PARAM_GROUP  RG_PARAM_GROUP_(.lr = odd_number())
+#define MADE(name, ...)      CALL(name, made(rg_##name(__VA_ARGS__)))
+#define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)
+#define PAIR(name, ...)      CALL(name, (rg_##name)(__VA_ARGS__).first)
+#define OPTIM(name, kind)    CALL(name, made_optim(rg_optim_with(kind, list(), PARAM_GROUP)))
+#define SCHEDULE(name, kind) CALL(name, made_schedule(kind))
+
+static rg_tensor *made(void *m) { return m ? rg_module_free(m), RG_NONE : NULL; }
+static rg_tensor *made_optim(rg_optim *o) { return o ? rg_optim_free(o), RG_NONE : NULL; }
+static double odd_lambda(int64_t epoch, void *context) { return context ? 0 : (double)epoch; }
+
+static rg_tensor *made_schedule(rg_schedule_kind kind) {
+    rg_optim *o = any(6) ? rg_optim_sgd(rg_parameters(modules[0])) : NULL;
+    bool ok = rg_optim_schedule(o, kind, RG_SCHEDULE_(.step_size = odd_integer(), .gamma = odd_number(), .T_max = odd_integer(),
+                                .total_iters = odd_integer(), .max_lr = odd_number(), .total_steps = odd_integer(),
+                                .milestones = odd_dims(), .lr_lambda = any(2) ? odd_lambda : NULL));
+    rg_optim_free(o);
+    return ok ? RG_NONE : NULL;
+}
+
+static rg_module *const *children(void) {
+    static rg_module *v[2];
+    for (int i = 0; i < 2; i++) v[i] = NULL;            /* those not asked for would leak */
+    return any(4) ? v : NULL;
+}
+
+static rg_named_list dict(void) {
+    static rg_named v[2];
+    if (any(2)) return rg_state_dict(modules[any(MODULES)]);
+    int n = (int)any(4) - 1;
+    for (int i = 0; i < n; i++) v[i] = (rg_named){ any(6) ? "weight" : NULL, tensor() };
+    return (rg_named_list){ n, any(6) ? v : NULL };
+}
+
+static void odd_visit(rg_module *m, void *context) { (void)m, (void)context; }
+
+static rg_tensor *odd_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context) {
+    (void)m, (void)inputs, (void)y, (void)context;
+    return RG_NONE;
+}
+
+static rg_tensor *hook_and_go(int (*add)(rg_module *m, rg_forward_hook *hook, void *context)) {
+    rg_module *m = M(0);
+    int id = add(m, any(4) ? odd_forward_hook : NULL, NULL);
+    return id >= 0 && rg_remove_forward_hook(m, id) ? RG_NONE : NULL;
+}
+static rg_tensor *does_register_forward_hook(void) { return hook_and_go(rg_register_forward_hook); }
+static rg_tensor *does_register_forward_pre_hook(void) { return hook_and_go(rg_register_forward_pre_hook); }
+
+static rg_tensor *does_vocabulary_new_with(void) {
+    rg_vocabulary *v = rg_vocabulary_new(any(6) ? text() : NULL, .characters = any(2), .unknown = any(2) ? "?" : NULL);
+    rg_vocabulary_free(v);
+    return v ? RG_NONE : NULL;
+}
+
+static void make_modules(void) {
+    void *all[MODULES] = { rg_nn_linear(3, 4), rg_nn_embedding(5, 3), rg_nn_sequential(rg_nn_relu(), rg_nn_linear(2, 3)),
+                           rg_nn_layer_norm(3), rg_nn_multihead_attention(4, 2), rg_nn_self_attention(3, 2, 4),
+                           rg_nn_gpt(.block_size = 4, .vocab_size = 5, .n_layer = 1, .n_head = 1, .n_embd = 2),
+                           rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3), rg_nn_rotary_positions(3, 4, 10),
+                           rg_nn_mse_loss() };
+    memcpy(modules, all, sizeof all);
+}
+
 #define CALL(name, ...)           static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
 #define TENSOR(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__))
 #define VALUES_INDICES(name, ...) CALL(name, (rg_##name)(__VA_ARGS__).values)
@@ -275,12 +347,14 @@ static rg_tensor *does_parsed_back(void) {
 #define DOES(name)                CALL(name, does_##name())
 #include "tests/autograd/golden.def"
 #include "beside.def"
+#include "nn.def"
 #undef CALL
 
 static const struct { const char *name; rg_tensor *(*call)(void); } functions[] = {
 #define CALL(name, ...)           { #name, fuzz_##name },
 #include "tests/autograd/golden.def"
 #include "beside.def"
+#include "nn.def"
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
@@ -298,12 +372,38 @@ static void too_slow(int signal) {
     abort();
 }
 
-/* "op: sentence" or "op(): sentence", in one line */
+/* "op: sentence" or "op(): sentence", in one line but for a list of keys */
 static bool well_formed(const char *message) {
+    const char *line = strchr(message, '\n');
     size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");
     if (strncmp(message, "out of memory", 13) == 0) n = 13;
     else if (n && message[n] == '(') n += 2;
-    return n && message[n] == ':' && message[n + 1] == ' ' && message[n + 2] && !strchr(message, '\n');
+    return n && message[n] == ':' && message[n + 1] == ' ' && message[n + 2] && (!line || line[1] == '\t');
+}
+
+/* Does the message name the function as torch does, not one that it is made of? Capitals and _ don't count, nor what
+ * only C needs behind a name. */
+static bool named(const char *message, const char *name) {
+    static const char *const others[] = { "backward_with", "grad_with", "grad_many", "gradcheck", "orders", "options", "scopes",
+                                          "call_list", "set_grad" };        /* of several functions */
+    static const char *const before[] = { "nn_init_", "nn_", "optim_" };
+    static const char *const behind[] = { "_dims", "_dim", "_with", "_list", "_items", "_full", "_alpha", "_p", "_step", "_sizes",
+                                          "_floor", "_trunc", "_decimals", "_dtype", "_of", "_float", "_double", "_int64", "_bool", "_int", "_many",
+                                          "_forward", "s_", "_" };
+    const char *end = message + strcspn(message, ":(");
+    if (strstr(message, "out of memory") || strstr(message, "a view is used after its base was modified")) return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(name, others[i])) return true;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (!strncmp(name, before[i], strlen(before[i]))) name += strlen(before[i]);
+    while (message < end) {
+        if (*message == '_') message++;
+        else if (*name == '_') name++;
+        else if (tolower(*message++) != tolower(*name++)) return false;
+    }
+    for (size_t i = 0; *name && i < sizeof behind / sizeof *behind; i++)
+        if (!strncmp(name, behind[i], strlen(behind[i]))) name += strlen(behind[i]), i = (size_t)-1;
+    return !*name;
 }
 
 /* What a call that doesn't write leaves alone: elements and version. */
@@ -372,6 +472,7 @@ static void one_call(void) {
     if (!nested) {                                      /* what was called inside may write, and clear errors */
         require((y != NULL) == (rg_error_code() == RG_OK), calling, y ? "an error in spite of a result" : "no error");
         take_prints(!writes || !y, !y);
+        require(y || named(rg_error(), calling), calling, "named otherwise");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     require(rg_is_grad_enabled() == !no_grad, calling, "grad mode is another");
@@ -400,6 +501,8 @@ int main(int argc, char **argv) {
     }
     size_t mark = rg_scope_begin();
     generator = rg_generator_new(7);
+    vocabulary = rg_vocabulary_new("1:3, None - one two");
+    make_modules();
     for (int i = 0; i < POOL; i++) replace(i, odd_tensor());
     for (long i = 0; i < calls; i++) {
         one_call();
@@ -411,6 +514,8 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < POOL; i++)
         if (pool[i]) rg_drop(pool[i]);
+    for (int i = 0; i < MODULES; i++) rg_module_free(modules[i]);
+    rg_vocabulary_free(vocabulary);
     rg_generator_free(generator);
     rg_error_clear();
     rg_scope_end(mark);

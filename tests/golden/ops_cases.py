@@ -1267,8 +1267,6 @@ EXCEPTIONS = [
     (r"clamp\w*_", r"(! .*output type )long int", r"\1Long", "torch names the C++ type in clamp_ alone"),
     (r"group_norm", r"! IndexError Dimension out of range .*", "! RuntimeError Expected at least 2 dimensions for input tensor",
      "torch looks at the second size before its own sentence can be reached"),
-    (r"zeros_dims", r"! RuntimeError zeros: Dimension size must be non-negative.",
-     "! RuntimeError Trying to create tensor with negative dimension", "what torch's other functions say, which tells more"),
     (r"unflatten", r"! RuntimeError unflatten got an unexpected error: (.*)", r"! Error \1",
      "Python's wrapping of an error"),
     (r".*", r"! \w+ .*INTERNAL ASSERT.*", None, "a mistake of torch's own"),

@@ -312,7 +312,7 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(SOME(rg_register_buffer(&self->base, "q", NULL, rg_ones(1), (rg_buffer_options){ true })), RG_TYPE_ERROR, "expected a place");
         ck_fails(SOME(rg_register_child(&self->base, NULL, &self->child, &rg_nn_relu()->base)), RG_TYPE_ERROR, "expected a name");
         ck_fails(SOME(rg_register_child(&self->base, "q", NULL, &rg_nn_relu()->base)), RG_TYPE_ERROR, "expected a place");
-        ck_fails(rg_nn_sequential(NULL), RG_TYPE_ERROR, "register_child: expected a module but got NULL");
+        ck_fails(rg_nn_sequential(NULL), RG_TYPE_ERROR, "Sequential: expected a module but got NULL");
         ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR, "Sequential: expected a list but got NULL");
         ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR, "ModuleList: expected a list but got NULL");
         relu = &rg_nn_relu()->base;

@@ -21,6 +21,24 @@ START_TEST(test_message_and_code) {
 }
 END_TEST
 
+START_TEST(test_the_outermost_name) {
+    {
+        RG_AS("outer");
+        rg_fail(RG_VALUE_ERROR, "op", "first");
+        ck_assert_str_eq(rg_error(), "outer: first");
+        {
+            RG_AS("inner");
+            rg_fail(RG_VALUE_ERROR, NULL, "second");
+            ck_assert_str_eq(rg_error(), "outer: second");
+        }
+        rg_fail(RG_VALUE_ERROR, "op", "third");
+        ck_assert_str_eq(rg_error(), "outer: third");
+    }
+    rg_fail(RG_VALUE_ERROR, "op", "fourth");
+    ck_assert_str_eq(rg_error(), "op: fourth");
+}
+END_TEST
+
 START_TEST(test_long_messages_are_cut) {
     char big[5000];
     memset(big, 'x', sizeof big - 1);
@@ -34,12 +52,13 @@ START_TEST(test_long_messages_are_cut) {
 END_TEST
 
 START_TEST(test_null_is_silent) {
-    ck_fails(rg_zeros(-1), RG_RUNTIME_ERROR, "zeros: Trying to create tensor with negative dimension -1: [-1]");
+    ck_fails(rg_zeros(-1), RG_RUNTIME_ERROR, "zeros: Dimension size must be non-negative.");
+    ck_fails(rg_ones(2, -1), RG_RUNTIME_ERROR, "ones: Trying to create tensor with negative dimension -1: [2, -1]");
     rg_tensor *failed = rg_zeros(2, -1);
     ck_assert_ptr_null(failed);
     ck_assert_ptr_null(rg_zeros_like(failed));
     ck_assert_int_eq(rg_numel(failed), -1);
-    ck_assert_str_eq(rg_error(), "zeros: Trying to create tensor with negative dimension -1: [2, -1]");
+    ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
     ck_fails(rg_zeros_like(NULL), RG_TYPE_ERROR, "zeros_like: expected a tensor but got NULL");
     ck_fails(rg_zeros_like(RG_NONE), RG_TYPE_ERROR, "zeros_like: expected a tensor but got RG_NONE");
 }
@@ -84,5 +103,5 @@ START_TEST(test_errors_belong_to_the_thread) {
 }
 END_TEST
 
-RG_TESTS(error, test_message_and_code, test_long_messages_are_cut, test_null_is_silent, test_handler,
+RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut, test_null_is_silent, test_handler,
          test_errors_belong_to_the_thread)

@@ -78,6 +78,7 @@ START_TEST(test_locale) {
     ck_assert_str_eq(rg_repr(t), "tensor([1.5000, 2.2500])");
     ck_assert_str_eq(rg_repr_numpy(t), "[1.5  2.25]");
     ck_assert_str_eq(rg_str(rg_scalar(0.1)), "0.10000000149011612");
+    ck_fails(rg_allclose(t, t, -0.5, 0), RG_RUNTIME_ERROR, "but got -0.5");
     char text[8];
     snprintf(text, sizeof text, "%.1f", 0.5);
     ck_assert_str_eq(text, comma ? "0,5" : "0.5");      /* and the program keeps its own */
@@ -92,6 +93,10 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
     ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
     ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
+    rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 });     /* as Python's '{:.-1f}' */
+    ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
+    ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
+    print_reset();
     rg_print(NULL);
     ck_assert_int_eq(rg_error_code(), RG_TYPE_ERROR);
 }
