@@ -26,9 +26,11 @@
 #define MR    6
 #endif
 #define V       K_SET(RG_PASTE(matmul_vector_, T))
+#define U       K_SET(RG_PASTE(matmul_narrow_, T))
 #define NAME(x) K_SET(RG_PASTE(tile_##x##_, T))
 #define W       ((int)(BYTES / sizeof(T)))
 #define NR      (2 * W)
+#define UW      ((int)(32 / sizeof(T)))
 
 typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 
@@ -78,37 +80,23 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T
         }
 }
 
-/* ---- tiny products: a row of y in one narrow vector -------------------------------------------------- */
+/* ---- tiny products: a row of y in one narrow vector, unrolled along k -------------------------------- */
 
 #ifdef K_LAST
-#define NARROW 16
+static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) { NAME(thin)(z, y, a, b, 1, 0); }
 #else
-#define NARROW 32
-#endif
-#define U  K_SET(RG_PASTE(matmul_narrow_, T))
-#define UW ((int)(NARROW / sizeof(T)))
-typedef T U __attribute__((vector_size(NARROW), aligned(sizeof(T)), may_alias));
+typedef T U __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
 /* The first n <= UW elements: of a load, the others are 0. */
-#ifdef K_LAST
-typedef int NAME(first);
-static inline int NAME(first_of)(int64_t n) { return (int)n; }
-static inline U NAME(load)(const T *p, int n) {
-    T v[UW] = { 0 };
-    for (int j = 0; j < n; j++) v[j] = p[j];
-    return *(U *)v;
-}
-static inline void NAME(store)(T *p, int n, U v) {
-    for (int j = 0; j < n; j++) p[j] = v[j];
-}
-#elif defined(K_WIDE)
+#ifdef K_WIDE
 typedef __mmask8 NAME(first);
 static inline __mmask8 NAME(first_of)(int64_t n) { return (__mmask8)((1u << n) - 1); }
-static inline U NAME(load)(const T *p, __mmask8 n) {
-    return (U)_Generic((T)0, float: _mm256_maskz_loadu_ps, default: _mm256_maskz_loadu_pd)(n, (const void *)p);
+static inline U NAME(load)(const T *p, __mmask8 some) {
+    return (U)_Generic((T)0, float: _mm256_maskz_loadu_ps, default: _mm256_maskz_loadu_pd)(some, (const void *)p);
 }
-static inline void NAME(store)(T *p, __mmask8 n, U v) {
-    _Generic((T)0, float: _mm256_mask_storeu_ps((void *)p, n, (__m256)v), default: _mm256_mask_storeu_pd((void *)p, n, (__m256d)v));
+static inline void NAME(store)(T *p, __mmask8 some, int64_t n, U v) {
+    (void)n;
+    _Generic((T)0, float: _mm256_mask_storeu_ps((void *)p, some, (__m256)v), default: _mm256_mask_storeu_pd((void *)p, some, (__m256d)v));
 }
 #else
 typedef __m256i NAME(first);
@@ -116,77 +104,106 @@ static inline __m256i NAME(first_of)(int64_t n) {
     return _Generic((T)0, float: _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
                     default: _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)));
 }
-static inline U NAME(load)(const T *p, __m256i n) {
-    return (U)_Generic((T)0, float: _mm256_maskload_ps, default: _mm256_maskload_pd)((const void *)p, n);
+static inline U NAME(load)(const T *p, __m256i some) {
+    return (U)_Generic((T)0, float: _mm256_maskload_ps, default: _mm256_maskload_pd)((const void *)p, some);
 }
-static inline void NAME(store)(T *p, __m256i n, U v) {
-    _Generic((T)0, float: _mm256_maskstore_ps((void *)p, n, (__m256)v), default: _mm256_maskstore_pd((void *)p, n, (__m256d)v));
+/* Half by half: storing by a mask is slow in many processors. */
+static inline void NAME(store)(T *p, __m256i some, int64_t n, U v) {
+    typedef T half __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+    half part = (half)_mm256_castsi256_si128((__m256i)v);
+    (void)some;
+    if (n == UW) {
+        *(U *)p = v;
+        return;
+    }
+    if (n >= UW / 2) {
+        *(half *)p = part;
+        p += UW / 2, n -= UW / 2;
+        part = (half)_mm256_extracti128_si256((__m256i)v, 1);
+    }
+    if (UW == 8 && n >= 2) {
+        memcpy(p, &part, 2 * sizeof(T));
+        p += 2, n -= 2;
+        part = (half)_mm_unpackhi_pd((__m128d)part, (__m128d)part);
+    }
+    if (n) *p = part[0];
 }
 #endif
 
-/* Rows of b, each in a register; where b lies turned and fits into two wide ones, it is permuted there. */
-static inline __attribute__((always_inline)) void NAME(rows)(U rows[], const k_product_sizes *z, const T *b, int64_t n, const int k) {
-    if (z->b_col == 1) {
-        NAME(first) some = NAME(first_of)(n);
-        for (int l = 0; l < k; l++) rows[l] = NAME(load)(b + l * z->b_row, some);
-        return;
-    }
+/* Rows of b that lies turned, each in a register: permuted there from two wide ones, or gathered. */
 #ifdef K_WIDE
+static inline bool NAME(turns)(const k_product_sizes *z) {
+    return z->b_row == 1 && z->b_col == z->k && RG_MIN(z->n, UW) * z->k <= 2 * W;
+}
+static inline __attribute__((always_inline))
+void NAME(turned)(U rows[], const k_product_sizes *z, const T *b, int64_t n, const int k) {
     typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) place;
     typedef place places __attribute__((vector_size(BYTES)));
     static const place count[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     int64_t all = n * k, low = RG_MIN(all, W);
-    if (z->b_row == 1 && z->b_col == k && all <= 2 * W) {
-        places at;
-        memcpy(&at, count, sizeof at);
-        at *= k;
-        for (int l = 0; l < k; l++, at += 1)
-            rows[l] = _Generic((T)0,
-                float: (U)_mm512_castps512_ps256(_mm512_permutex2var_ps(_mm512_maskz_loadu_ps((1u << low) - 1, b), (__m512i)at,
-                    _mm512_maskz_loadu_ps((1u << (all - low)) - 1, b + W))),
-                default: (U)_mm512_castpd512_pd256(_mm512_permutex2var_pd(_mm512_maskz_loadu_pd((1u << low) - 1, b), (__m512i)at,
-                    _mm512_maskz_loadu_pd((1u << (all - low)) - 1, b + W))));
-        return;
-    }
-#endif
+    places at;
+    (void)z;
+    memcpy(&at, count, sizeof at);
+    at *= k;
+    for (int l = 0; l < k; l++, at += 1)
+        rows[l] = _Generic((T)0,
+            float: (U)_mm512_castps512_ps256(_mm512_permutex2var_ps(_mm512_maskz_loadu_ps((1u << low) - 1, b), (__m512i)at,
+                _mm512_maskz_loadu_ps((1u << (all - low)) - 1, b + W))),
+            default: (U)_mm512_castpd512_pd256(_mm512_permutex2var_pd(_mm512_maskz_loadu_pd((1u << low) - 1, b), (__m512i)at,
+                _mm512_maskz_loadu_pd((1u << (all - low)) - 1, b + W))));
+}
+#else
+static inline bool NAME(turns)(const k_product_sizes *z) { return z->k <= MATMUL_TINY_K; }
+static __attribute__((noinline)) void NAME(turned)(U rows[], const k_product_sizes *z, const T *b, int64_t n, const int k) {
     for (int l = 0; l < k; l++) {
         T v[UW] = { 0 };
         for (int j = 0; j < n; j++) v[j] = b[l * z->b_row + j * z->b_col];
         rows[l] = *(U *)v;
     }
 }
+#endif
 
-/* y = a b */
-static inline __attribute__((always_inline)) void NAME(tiny_of)(const k_product_sizes *z, T *y, const T *a, const T *b, const int k) {
+/* y = a b, n <= UW columns of it */
+static inline __attribute__((always_inline))
+void NAME(tiny_of)(const k_product_sizes *z, T *y, const T *a, const T *b, int64_t n, const int k, const bool whole) {
+    U rows[MATMUL_TINY_K];
+    NAME(first) some = NAME(first_of)(n);
+    if (whole) for (int l = 0; l < k; l++) rows[l] = NAME(load)(b + l * z->b_row, some);
+    else NAME(turned)(rows, z, b, n, k);
     int64_t a_col = z->a_col, a_row = z->a_row, y_row = z->y_row;
-    for (int64_t j = 0; j < z->n; j += UW) {
-        int64_t n = RG_MIN(z->n - j, UW);
-        U rows[MATMUL_TINY_K];
-        NAME(rows)(rows, z, b + j * z->b_col, n, k);
-        NAME(first) some = NAME(first_of)(n);
-        const T *p = a;
-        T *to = y + j;
-        for (int64_t m = z->m; m > 0; m--, p += a_row, to += y_row) {
-            U sum = { 0 };
-            for (int l = 0; l < k; l++) sum += p[l * a_col] * rows[l];
-            NAME(store)(to, some, sum);
+    for (int64_t m = z->m; m > 0; m--, a += a_row, y += y_row) {
+        U sum = { 0 };
+        for (int l = 0; l < k; l++) sum += a[l * a_col] * rows[l];
+        NAME(store)(y, some, n, sum);
+    }
+}
+
+static void NAME(tiny)(const k_product_sizes *z, void *y_, const void *a, const void *b_) {
+    T *y = y_;
+    const T *b = b_;
+    if (_Generic((T)0, matmul_wrapping: true, default: false) || (z->b_col != 1 && !NAME(turns)(z))) {
+        NAME(thin)(z, y, a, b, 1, 0);
+        return;
+    }
+    for (int64_t left = z->n; left > 0; left -= UW, y += UW, b += UW * z->b_col) {
+        int64_t n = RG_MIN(left, UW);
+        switch (z->b_col == 1 ? z->k : -z->k) {
+#define CASE(k) \
+        case k:  NAME(tiny_of)(z, y, a, b, n, k, true); break; \
+        case -k: NAME(tiny_of)(z, y, a, b, n, k, false); break
+        CASE(1);
+        CASE(2);
+        CASE(3);
+        CASE(4);
+        CASE(5);
+        CASE(6);
+        CASE(7);
+        CASE(8);
+#undef CASE
         }
     }
 }
-
-/* The usual ones unrolled. */
-static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) {
-    switch (z->k) {
-    case 1: NAME(tiny_of)(z, y, a, b, 1); break;
-    case 2: NAME(tiny_of)(z, y, a, b, 2); break;
-    case 3: NAME(tiny_of)(z, y, a, b, 3); break;
-    case 4: NAME(tiny_of)(z, y, a, b, 4); break;
-    case 5: NAME(tiny_of)(z, y, a, b, 5); break;
-    case 6: NAME(tiny_of)(z, y, a, b, 6); break;
-    case 8: NAME(tiny_of)(z, y, a, b, 8); break;
-    default: NAME(tiny_of)(z, y, a, b, (int)z->k);
-    }
-}
+#endif
 
 /* Panels of NR columns of b, each step by step along k; zeros beyond the last column. */
 static void NAME(pack)(T *to, const T *b, int64_t n, int64_t k, int64_t col, int64_t row) {
@@ -271,7 +288,6 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *a_, co
 #undef V
 #undef U
 #undef UW
-#undef NARROW
 #undef NAME
 #undef W
 #undef NR
