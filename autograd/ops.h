@@ -322,6 +322,8 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
 #define    rg_scaled_dot_product_attention(q, k, v, ...)                            /* softmax(scale q k^T + mask) v */ \
                RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))
+/* The same of a joint projection (batch, n, 3 * heads * size), without a copy of its parts; not in torch: (batch, n, heads * size). */
+rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* Losses: over all elements the mean, the sum, or each by itself. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;

@@ -28,21 +28,25 @@ struct rg_gpt_transformer {
 /* x: (batch, t, embd), at this position. The cache, keys and values: (2, batch, heads, block, size of a head); or
  * RG_NONE. */
 static rg_tensor *gpt_attend(gpt_attention *self, rg_tensor *x, rg_tensor *cache, int64_t position) {
-    rg_tensor *all = rg_call(self->c_attn, x), *part[3], *mask = RG_NONE;
+    rg_tensor *all = rg_call(self->c_attn, x), *part[3], *mask = RG_NONE, *y;
     if (!all) return NULL;
     int64_t t = all->size[1], heads = self->n_head;
-    all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, heads, -1)), 2, 0, 3, 1, 4); /* (3, batch, heads, t, size) */
-    for (int i = 0; i < 3; i++) {
-        part[i] = rg_select(all, 0, i);
-        if (i == 0 || cache == RG_NONE) continue;
-        rg_tensor *own = rg_select(cache, 0, i - 1);
-        part[i] = rg_copy_(rg_narrow(own, 2, position, t), part[i]) ? rg_narrow(own, 2, 0, position + t) : NULL;
-    }
-    if (position > 0 && t > 1) mask = rg_tril(rg_ones_dims(RG_DIMS(t, position + t), RG_BOOL), position);
     double dropout = self->base.training ? self->attn_dropout->a : 0;
-    rg_tensor *y = rg_scaled_dot_product_attention(part[0], part[1], part[2], .attn_mask = mask,
-                                                   .is_causal = position == 0, .dropout_p = dropout);
-    return rg_call(self->resid_dropout, rg_call(self->c_proj, rg_flatten(rg_transpose(y, 1, 2), 2, 3)));
+    if (cache == RG_NONE && dropout == 0) y = rg_joint_attention(all, heads, true);
+    else {
+        all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, heads, -1)), 2, 0, 3, 1, 4); /* (3, batch, heads, t, size) */
+        for (int i = 0; i < 3; i++) {
+            part[i] = rg_select(all, 0, i);
+            if (i == 0 || cache == RG_NONE) continue;
+            rg_tensor *own = rg_select(cache, 0, i - 1);
+            part[i] = rg_copy_(rg_narrow(own, 2, position, t), part[i]) ? rg_narrow(own, 2, 0, position + t) : NULL;
+        }
+        if (position > 0 && t > 1) mask = rg_tril(rg_ones_dims(RG_DIMS(t, position + t), RG_BOOL), position);
+        y = rg_scaled_dot_product_attention(part[0], part[1], part[2], .attn_mask = mask, .is_causal = position == 0,
+                                            .dropout_p = dropout);
+        y = rg_flatten(rg_transpose(y, 1, 2), 2, 3);
+    }
+    return rg_call(self->resid_dropout, rg_call(self->c_proj, y));
 }
 
 static rg_tensor *gpt_attention_forward(rg_module *m, rg_tensor *x) {

@@ -30,25 +30,32 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-static rg_tensor *attention_p(const rg_step *s) {
-    const k_attention *how = &RG_ATTR(s, attention)->how;
-    rg_tensor *q = rg_saved(s, 0), *mask = rg_saved(s, 3), *scores = rg_matmul(rg_mul(q, how->scale), rg_mT(rg_saved(s, 1)));
-    if (!scores || !mask) return NULL;
-    if (!rg_is_none(mask)) scores = rg_add(scores, mask);
-    if (how->causal && scores) scores = rg_add(scores, attention_added(attention_causal(scores), scores->dtype));
+/* q, k, v and mask, p, and s: the gradient of the scores, scaled; the latter two are made when they are asked for. */
+typedef struct { k_attention how; rg_tensor *q, *k, *v, *mask; } attention_parts;
+
+static rg_tensor *attention_p(const attention_parts *a) {
+    rg_tensor *scores = rg_matmul(rg_mul(a->q, a->how.scale), rg_mT(a->k));
+    if (!scores || !a->mask) return NULL;
+    if (!rg_is_none(a->mask)) scores = rg_add(scores, a->mask);
+    if (a->how.causal && scores) scores = rg_add(scores, attention_added(attention_causal(scores), scores->dtype));
     return rg_safe_softmax(scores, -1);
 }
 
-/* s: the gradient of the scores, scaled */
-static rg_tensor *attention_s(const rg_step *s, rg_tensor *g) {
-    rg_tensor *p = attention_p(s), *gp = rg_mul(rg_matmul(g, rg_mT(rg_saved(s, 2))), p);
-    rg_tensor *lost = rg_sub(rg_sum_dim(gp, -1, true), rg_unsqueeze(rg_step_g(s, 1), -1));
-    return rg_mul(rg_sub(gp, rg_mul(p, lost)), RG_ATTR(s, attention)->how.scale);
+static rg_tensor *attention_s(const attention_parts *a, rg_tensor *g, rg_tensor *g_lse) {
+    rg_tensor *p = attention_p(a), *gp = rg_mul(rg_matmul(g, rg_mT(a->v)), p);
+    rg_tensor *lost = rg_sub(rg_sum_dim(gp, -1, true), rg_unsqueeze(g_lse, -1));
+    return rg_mul(rg_sub(gp, rg_mul(p, lost)), a->how.scale);
 }
 
-static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) { return rg_matmul(attention_s(s, g), rg_saved(s, 1)); }
-static rg_tensor *attention_rule_k(const rg_step *s, rg_tensor *g) { return rg_matmul(rg_mT(attention_s(s, g)), rg_saved(s, 0)); }
-static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) { return rg_matmul(rg_mT(attention_p(s)), g); }
+static attention_parts attention_saved(const rg_step *s) {
+    return (attention_parts){ RG_ATTR(s, attention)->how, rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
+}
+
+#define ATTENTION_RULE(input, expression) \
+    static rg_tensor *attention_rule_##input(const rg_step *s, rg_tensor *g) { attention_parts a = attention_saved(s); return expression; }
+ATTENTION_RULE(q, rg_matmul(attention_s(&a, g, rg_step_g(s, 1)), a.k))
+ATTENTION_RULE(k, rg_matmul(rg_mT(attention_s(&a, g, rg_step_g(s, 1))), a.q))
+ATTENTION_RULE(v, rg_matmul(rg_mT(attention_p(&a)), g))
 
 static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *in[] = { rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
@@ -82,6 +89,83 @@ RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2, RG_IN(0) | RG_IN(1) | R
                  { "(1,2,2,3) (1,2,4,3) (1,2,4,3) i3(1,1,4)", RG_A(attention, { 1, false }) },
                  { "(0,2,3,4) (0,2,5,4) (0,2,5,4) -", RG_A(attention, { 1, false }) },
                  { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { 1, false }) }));
+
+/* ---- joint_attention: the same of q, k and v that lie side by side, as one projection makes them: x (batch, n, 3 heads
+ *      size) and y (batch, n, heads size). Nothing is cut apart or put together: kernels read and write in place. ------ */
+struct joint_attention_attr { k_attention how; int64_t heads; };
+
+/* The i-th of some parts of t, as (batch, heads, n, size). */
+static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
+    rg_tensor part = *t;
+    int64_t size = t->size[2] / parts / heads, row = t->stride[1], col = t->stride[2];
+    part.data += i * heads * size * col * (int64_t)rg_sizeof(t->dtype);
+    part.ndim = 4;
+    part.size[1] = heads, part.size[2] = t->size[1], part.size[3] = size;
+    part.stride[1] = size * col, part.stride[2] = row, part.stride[3] = col;
+    rg_update_flags(&part);
+    return part;
+}
+
+#define JOINT_PARTS(name, t, heads) \
+    rg_tensor name##_part[3], *name[] = { &name##_part[0], &name##_part[1], &name##_part[2] }; \
+    for (int part_ = 0; part_ < 3; part_++) name##_part[part_] = joint_part(t, part_, 3, heads)
+
+static bool joint_attention_shape(rg_call *c) {
+    rg_copy_shape(c->out[0], c->in[0]);
+    c->out[0]->size[2] /= 3;
+    rg_copy_shape(c->out[1], c->in[0]);
+    c->out[1]->size[1] = RG_ATTR(c, joint_attention)->heads, c->out[1]->size[2] = c->in[0]->size[1];
+    return true;
+}
+
+static bool joint_attention_forward(rg_call *c) {
+    const struct joint_attention_attr *attr = RG_ATTR(c, joint_attention);
+    rg_tensor y = joint_part(c->out[0], 0, 1, attr->heads);
+    JOINT_PARTS(in, c->in[0], attr->heads);
+    return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in, NULL);
+}
+
+static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
+    const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
+    rg_tensor *x = rg_permute(rg_unflatten(rg_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1)), 2, 0, 3, 1, 4);
+    attention_parts a = { attr->how, rg_select(x, 0, 0), rg_select(x, 0, 1), rg_select(x, 0, 2), RG_NONE };
+    g = rg_transpose(rg_unflatten(g, 2, RG_DIMS(attr->heads, -1)), 1, 2);
+    rg_tensor *scores = attention_s(&a, g, rg_step_g(s, 1));
+    rg_tensor *gq = rg_matmul(scores, a.k), *gk = rg_matmul(rg_mT(scores), a.q), *gv = rg_matmul(rg_mT(attention_p(&a)), g);
+    return rg_flatten(rg_permute(rg_stack(RG_LIST(gq, gk, gv), 0), 1, 3, 0, 2, 4), 2, 4);
+}
+
+static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
+    const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
+    rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s), *lse = rg_saved_output_at(s, 1), *g = rg_step_g(s, 0), *g_lse = s->g[1];
+    if (!x || !y || !lse || !g || (g_lse && !(g_lse = rg_contiguous_copy(g_lse, (rg_dtype)lse->dtype)))) return false;
+    bool ok = (gin[0] = rg_new(x->dtype, 3, x->size)) != NULL;
+    if (ok) {
+        rg_tensor of_y = joint_part(y, 0, 1, attr->heads), of_g = joint_part(g, 0, 1, attr->heads);
+        JOINT_PARTS(in, x, attr->heads);
+        JOINT_PARTS(to, gin[0], attr->heads);
+        ok = k_attend(&attr->how, &of_y, lse, &of_g, g_lse, to, in, NULL);
+    }
+    rg_release(g_lse);
+    return ok;
+}
+RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2 }, .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
+      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention), .fused = joint_attention_fused,
+      .grad = { RG_RULE(RG_IN(0) | RG_OUT(0) | RG_OUT(1), joint_attention_rule) },
+      RG_SAMPLES({ "(2,3,12)", RG_A(joint_attention, { 0.5, true }, 2) }, { "(1,4,6)", RG_A(joint_attention, { 1, false }, 1) },
+                 { "(2,1,9)", RG_A(joint_attention, { -0.3, true }, 3) }, { "(0,3,6)", RG_A(joint_attention, { 1, true }, 2) }));
+
+rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal) {
+    const char *op = "joint_attention";
+    if (!rg_check(qkv, op)) return NULL;
+    RG_REFUSE(qkv->ndim != 3 || !rg_is_float(qkv->dtype), op, "expected floats of (batch, n, 3 * heads * size), but got %s of %s",
+              RG_SHAPE_TEXT(qkv), rg_dtype_name(qkv->dtype));
+    RG_REFUSE(heads < 1 || heads > qkv->size[2] || qkv->size[2] % (3 * heads), op, "a width of %lld isn't three times that of %lld heads",
+              (long long)qkv->size[2], (long long)heads);
+    rg_tensor *out[2];
+    struct joint_attention_attr attr = { { 1 / sqrt((double)(qkv->size[2] / heads / 3)), is_causal }, heads };
+    return rg_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out) ? out[0] : NULL;
+}
 
 /* ---- the public function: that op where torch has one, too, else what it is made of ------------------------- */
 

@@ -6,6 +6,7 @@
 #include "loops.h"
 
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128 };    /* the scores of a tile: side by side in vectors; one after the other */
+enum { ATTENTION_BLOCK = 16 };                          /* of a tile that the diagonal cuts, those that are left out together */
 
 /* One matrix of a batch and head, in elements. */
 typedef struct { const char *data; int64_t row, col, size; } attention_matrix;

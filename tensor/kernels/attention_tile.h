@@ -22,6 +22,8 @@
 #define NAME(x) K_SET(RG_PASTE(attention_##x##_, T))
 #define W       ((int)(BYTES / sizeof(T)))
 #define WHOLE(n) (((n) + W - 1) / W * W)                /* vectors of n elements */
+/* How many of n keys the queries of the block of the i-th see, which are `ahead` of the first key. */
+#define SEEN(n, ahead, i) (plan->causal ? RG_MIN(n, (ahead) + (i) / block * block + block) : (n))
 
 typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 
@@ -77,15 +79,20 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
         int64_t reach = plan->causal ? RG_MIN(keys, first + n) : keys;
         for (int64_t from = 0; from < reach; from += ATTENTION_ALONG) {
             int64_t m = RG_MIN(reach - from, ATTENTION_ALONG), lanes = WHOLE(n);
-            attention_product(plan, m, lanes, size, (const T *)k.data + from * k.row, k.row, k.col, qt, ATTENTION_SIDE, p, ATTENTION_SIDE, false);
+            int64_t ahead = first - from, block = plan->causal && ahead < m ? ATTENTION_BLOCK : ATTENTION_ALONG;
+            for (int64_t j = 0; j < m; j += block) {    /* of a tile on the diagonal: no queries before a block of keys */
+                int64_t unseen = plan->causal ? RG_MAX(0, j - ahead) : 0;
+                attention_product(plan, RG_MIN(block, m - j), lanes - unseen, size, (const T *)k.data + (from + j) * k.row, k.row, k.col,
+                                  qt + unseen, ATTENTION_SIDE, p + j * ATTENTION_SIDE + unseen, ATTENTION_SIDE, false);
+            }
             for (int64_t j = 0; plan->mask && j < m; j++)
                 for (int64_t i = 0; i < n; i++)
                     p[j * ATTENTION_SIDE + i] += ((const T *)mask.data)[(first + i) * mask.row + (from + j) * mask.col];
-            for (int64_t j = RG_MAX(0, first - from); plan->causal && j < m; j++)
-                for (int64_t i = 0; i < RG_MIN(n, from + j - first); i++) p[j * ATTENTION_SIDE + i] = -(T)INFINITY;
+            for (int64_t j = RG_MAX(0, ahead); plan->causal && j < m; j++)
+                for (int64_t i = (j - ahead) / block * block; i < RG_MIN(n, j - ahead); i++) p[j * ATTENTION_SIDE + i] = -(T)INFINITY;
             for (int64_t i = 0; i < lanes; i += W) {
                 V greatest = *(V *)(most + i);
-                for (int64_t j = 0; j < m; j++) {
+                for (int64_t j = 0; j < SEEN(m, ahead, i); j++) {
                     V x = *(V *)(p + j * ATTENTION_SIDE + i);
                     __auto_type more = x > greatest;
                     greatest = (V)((more & (__typeof__(more))x) | (~more & (__typeof__(more))greatest));
@@ -102,14 +109,16 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
                 total[i] *= fade[i];
             }
             for (int64_t j = 0; j < m; j++)
-                for (int64_t i = 0; i < lanes; i++) {
+                for (int64_t i = plan->causal ? RG_MAX(0, (j - ahead) / block * block) : 0; i < lanes; i++) {
                     p[j * ATTENTION_SIDE + i] = EXP_BELOW(p[j * ATTENTION_SIDE + i] - shift[i]);
                     total[i] += p[j * ATTENTION_SIDE + i];
                 }
             for (int64_t i = 0; fades && i < n; i++)
                 for (int64_t j = 0; j < wide_v; j++) o[i * wide_v + j] *= fade[i];
             const T *of_v = NAME(rows)(&v, from, m, v_room, &v_row);
-            attention_product(plan, n, wide_v, m, p, 1, ATTENTION_SIDE, of_v, v_row, o, wide_v, true);
+            for (int64_t i = 0; i < n; i += block)
+                attention_product(plan, RG_MIN(block, n - i), wide_v, SEEN(m, ahead, i), p + i, 1, ATTENTION_SIDE, of_v, v_row,
+                                  o + i * wide_v, wide_v, true);
         }
         for (int64_t i = 0; i < n; i++) {
             NAME(write)(plan, plan->y, head, first + i, 1, o + i * wide_v, wide_v, total[i] == 0 ? 0 : 1 / total[i]);
@@ -151,25 +160,39 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
             memset(gk, 0, (size_t)(ATTENTION_SIDE * wide) * sizeof(T));
             memset(gv, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));
             for (int64_t first = plan->causal ? from : 0; first < queries; first += ATTENTION_ALONG) {
-                int64_t m = RG_MIN(queries - first, ATTENTION_ALONG);
-                attention_product(plan, m, lanes, size, of_q + first * q_row, q_row, 1, kt, ATTENTION_SIDE, p, ATTENTION_SIDE, false);
-                attention_product(plan, m, lanes, size_v, of_g + first * g_row, g_row, 1, vt, ATTENTION_SIDE, s, ATTENTION_SIDE, false);
+                int64_t m = RG_MIN(queries - first, ATTENTION_ALONG), ahead = first - from;
+                int64_t block = plan->causal && ahead < n ? ATTENTION_BLOCK : ATTENTION_ALONG;
+                for (int64_t i = 0; i < m; i += block) {
+                    int64_t rows = RG_MIN(block, m - i), seen = SEEN(lanes, ahead, i);
+                    attention_product(plan, rows, seen, size, of_q + (first + i) * q_row, q_row, 1, kt, ATTENTION_SIDE,
+                                      p + i * ATTENTION_SIDE, ATTENTION_SIDE, false);
+                    attention_product(plan, rows, seen, size_v, of_g + (first + i) * g_row, g_row, 1, vt, ATTENTION_SIDE,
+                                      s + i * ATTENTION_SIDE, ATTENTION_SIDE, false);
+                }
                 for (int64_t i = 0; i < m; i++) {
                     T *pi = p + i * ATTENTION_SIDE, *si = s + i * ATTENTION_SIDE, off = lost[first + i], shift = lse[first + i];
+                    int64_t seen = SEEN(lanes, ahead, i);
                     for (int64_t j = 0; plan->mask && j < n; j++)
                         pi[j] += ((const T *)mask.data)[(first + i) * mask.row + (from + j) * mask.col];
-                    for (int64_t j = RG_MAX(0, first + i + 1 - from); plan->causal && j < n; j++) pi[j] = -(T)INFINITY;
-                    for (int64_t j = 0; j < lanes; j++) {
+                    for (int64_t j = RG_MAX(0, ahead + i + 1); plan->causal && j < seen; j++) pi[j] = -(T)INFINITY;
+                    for (int64_t j = 0; j < seen; j++) {
                         pi[j] = EXP_BELOW(pi[j] - shift);
                         si[j] = pi[j] * (si[j] - off);
                     }
                 }
-                if (plan->gin[2])
-                    attention_product(plan, n, wide_v, m, p, 1, ATTENTION_SIDE, of_g + first * g_row, g_row, gv, wide_v, true);
-                if (plan->gin[1])
-                    attention_product(plan, n, wide, m, s, 1, ATTENTION_SIDE, of_q + first * q_row, q_row, gk, wide, true);
-                if (plan->gin[0])
-                    attention_product(plan, m, wide, n, s, ATTENTION_SIDE, 1, of_k, k_row, gq + first * wide, wide, true);
+                for (int64_t j = 0; j < n; j += block) {
+                    int64_t unseen = plan->causal ? RG_MAX(0, j - ahead) : 0, rows = RG_MIN(block, n - j), at = unseen * ATTENTION_SIDE + j;
+                    if (unseen >= m) break;
+                    if (plan->gin[2])
+                        attention_product(plan, rows, wide_v, m - unseen, p + at, 1, ATTENTION_SIDE, of_g + (first + unseen) * g_row, g_row,
+                                          gv + j * wide_v, wide_v, true);
+                    if (plan->gin[1])
+                        attention_product(plan, rows, wide, m - unseen, s + at, 1, ATTENTION_SIDE, of_q + (first + unseen) * q_row, q_row,
+                                          gk + j * wide, wide, true);
+                }
+                for (int64_t i = 0; plan->gin[0] && i < m; i += block)
+                    attention_product(plan, RG_MIN(block, m - i), wide, RG_MIN(n, SEEN(lanes, ahead, i)), s + i * ATTENTION_SIDE,
+                                      ATTENTION_SIDE, 1, of_k, k_row, gq + (first + i) * wide, wide, true);
             }
             NAME(write)(plan, plan->gin[1], head, from, n, gk, wide, scale);
             NAME(write)(plan, plan->gin[2], head, from, n, gv, wide_v, 1);
@@ -184,4 +207,5 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
 #undef BYTES
 #undef NAME
 #undef WHOLE
+#undef SEEN
 #endif

@@ -95,15 +95,16 @@ static bool matmul_by_library(matmul_plan *p, double steps) {
     return true;
 }
 
-/* Tiles of some 2^23 steps, but not many more than 16, by halving the longer edge, or that of a transposed b, which takes
- * longest to pack. That a few rows wait for all of b counts as eight more. */
+/* Tiles of some 2^23 steps, but not many more than 16, and two of what has 2^21, by halving the longer edge, or that of a
+ * transposed b, which takes longest to pack. That a few rows wait for all of b counts as eight more. */
 static void matmul_cut(matmul_plan *p) {
-    double k = (double)p->z.k, all = (double)(p->z.m + 8) * (double)p->z.n * k, limit = RG_MAX(0x1p23, all / 16);
+    double k = (double)p->z.k, all = (double)(p->z.m + 8) * (double)p->z.n * k;
+    double limit = RG_MAX(RG_MIN(0x1p23, RG_MAX(0x1p21, 0.6 * all)), all / 16);
     p->rows = p->z.m, p->columns = p->z.n;
     while ((double)(p->rows + 8) * (double)p->columns * k > limit) {
         bool turned = p->z.b_row == 1 && p->z.b_col != 1;
         int64_t *edge = p->columns > 192 && (turned || p->columns >= p->rows) ? &p->columns : &p->rows;
-        if (*edge <= 192) break;
+        if (*edge <= (edge == &p->rows ? 64 : 192)) break;
         *edge = (*edge / 2 + 63) / 64 * 64;
     }
     p->across = (p->z.n - 1) / p->columns + 1;
