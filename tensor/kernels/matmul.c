@@ -95,6 +95,14 @@ static bool matmul_by_library(matmul_plan *p, double steps) {
     return true;
 }
 
+/* b, whose n columns of k steps lie in one piece each, as rows, square by square. */
+static void matmul_turn(float *to, const float *b, int64_t n, int64_t k, int64_t b_col) {
+    for (int64_t j = 0; j < n; j += 16)
+        for (int64_t l = 0; l < k; l += 16)
+            for (int64_t s = l; s < RG_MIN(k, l + 16); s++)
+                for (int64_t r = j; r < RG_MIN(n, j + 16); r++) to[s * n + r] = b[r * b_col + s];
+}
+
 /* Tiles of some 2^23 steps, but not many more than 16, and two of what has 2^21, by halving the longer edge, or that of a
  * transposed b, which takes longest to pack. That a few rows wait for all of b counts as eight more. */
 static void matmul_cut(matmul_plan *p) {
@@ -145,15 +153,26 @@ bool matmul_any(rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *
     bool in_place = steps <= MATMUL_TINY || z.m <= (dots ? 16 : 2) || z.y_col != 1;
     matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta, .product = product };
     matmul_cut(&p);
+    rg_tensor flat = { 0 };
+    size_t turned = 0;
+    if ((p.bytes = y->dtype == RG_FLOAT32 ? k_bfloat16_room(&z, p.columns) : 0)) p.product = k_bfloat16_product;
+    else if (matmul_by_library(&p, steps)) {
+        if (p.library.turn_b == 'T' && nb == 0 && z.m >= 512) {         /* it gains more than it takes */
+            turned = (size_t)(z.k * z.n) * sizeof(float);
+            if (!(flat.data = rg_alloc(turned, RG_MEM_OTHER))) return false;
+            matmul_turn((float *)flat.data, (const float *)b->data, z.n, z.k, z.b_col);
+            p.b = &flat, p.library.turn_b = 'N', p.z.b_row = p.library.b_row = z.n, p.z.b_col = 1;
+            matmul_cut(&p);
+        }
+    } else if (!in_place)
+        p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_panels(p.columns)) * rg_sizeof(y->dtype);
     int64_t parts = p.tiles, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
     for (int d = 0; d < ny; d++) parts *= y->size[d];
     int workers = rg_workers(parts, grain);
-    if ((p.bytes = y->dtype == RG_FLOAT32 ? k_bfloat16_room(&z, p.columns) : 0)) p.product = k_bfloat16_product;
-    else if (!matmul_by_library(&p, steps) && !in_place)
-        p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_panels(p.columns)) * rg_sizeof(y->dtype);
     if (p.bytes && !(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
     rg_parallel(parts, grain, workers, matmul_part, &p);
     if (p.room) rg_free(p.room, p.bytes * (size_t)workers, RG_MEM_OTHER);
+    if (turned) rg_free(flat.data, turned, RG_MEM_OTHER);
     return !p.failed || rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory in the product library");
 }
 
