@@ -150,7 +150,7 @@ static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2 }, .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
-      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention), .fused = joint_attention_fused,
+      .node = "ViewBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention), .fused = joint_attention_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_OUT(0) | RG_OUT(1), joint_attention_rule) },
       RG_SAMPLES({ "(2,3,12)", RG_A(joint_attention, { 0.5, true }, 2) }, { "(1,4,6)", RG_A(joint_attention, { 1, false }, 1) },
                  { "(2,1,9)", RG_A(joint_attention, { -0.3, true }, 3) }, { "(0,3,6)", RG_A(joint_attention, { 1, true }, 2) }));
@@ -162,9 +162,10 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal) {
               RG_SHAPE_TEXT(qkv), rg_dtype_name(qkv->dtype));
     RG_REFUSE(heads < 1 || heads > qkv->size[2] || qkv->size[2] % (3 * heads), op, "a width of %lld isn't three times that of %lld heads",
               (long long)qkv->size[2], (long long)heads);
+    RG_SCOPE();
     rg_tensor *out[2];
     struct joint_attention_attr attr = { { 1 / sqrt((double)(qkv->size[2] / heads / 3)), is_causal }, heads };
-    return rg_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out) ? out[0] : NULL;
+    return rg_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out) ? rg_escape(out[0]) : NULL;
 }
 
 /* ---- the public function: that op where torch has one, too, else what it is made of ------------------------- */

@@ -140,6 +140,8 @@ CALLS.update({
     "dropout_with": lambda x, p, training: F.dropout(x, p, bool(training)),
     "scaled_dot_product_attention_with": lambda q, k, v, mask, p, causal, scale, gqa: F.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, dropout_p=p, is_causal=bool(causal), scale=scale or None, enable_gqa=bool(gqa)),
+    "joint_attention": lambda x, heads, causal: F.scaled_dot_product_attention(
+        *x.unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4), is_causal=bool(causal)).transpose(1, 2).flatten(2),
     "full": torch.full, "full_dims": lambda shape, v, dtype: torch.full(shape, v, dtype=dtype),
     "zeros_dims": lambda shape, dtype: torch.zeros(shape, dtype=dtype),
     "ones_dims": lambda shape, dtype: torch.ones(shape, dtype=dtype),
@@ -1201,6 +1203,8 @@ def large():
                        r(3, 2, 3, 130, 40), None, 0.0, causal, 0.0, 0)
             yield Case("scaled_dot_product_attention_with", r(1, 1, 2, 67, 8), r(2, 1, 2, 301, 8),
                        r(3, 1, 2, 301, 8), None, 0.0, causal, 0.0, 0)
+            yield Case("joint_attention", r(1, 2, 70, 72), 3, causal)
+            yield Case("joint_attention", r(1, 2, 5, 12), 2, causal)
         yield Case("scaled_dot_product_attention_with", r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8),
                    r(3, 2, 2, 71, 8), r(4, 67, 71), 0.0, 0, 0.0, 0)
         indices = torch.arange(50) * 7 % 30
