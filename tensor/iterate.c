@@ -8,7 +8,7 @@
 #include <math.h>
 
 int k_set;
-const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f, k_phi_most = 13.5f;
+const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f, k_phi_most = 13.5f, k_phi_least = -127;
 
 #ifdef __x86_64__
 __attribute__((constructor)) static void choose_set(void) {
@@ -79,13 +79,20 @@ static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
     rg_walk_run(&w, s->inner, s->context);
 }
 
-void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
+/* past: an output that is too large for the caches goes past them; it is no operand as well. */
+static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
     if (RG_LIKELY(t[0]->numel < RG_LARGE)) { rg_each(n, t, inner, context); return; }
     rg_walk w;
     rg_walk_make(&w, n, t);
+    k_past loop = { n, inner, context };
+    past &= k_goes_past(t[0], 0);
+    for (int k = 1; k < n; k++) past &= w.data[k] != w.data[0];
+    if (past) inner = k_past_loop(), context = &loop;
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));
     rg_parallel(w.size[0], grain, rg_workers(w.size[0], grain), iterate_part, &(iterate_spread){ &w, inner, context });
 }
+
+void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) { iterate_apart(false, n, t, inner, context); }
 
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / RG_MAX(n, 1));
@@ -115,7 +122,7 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
     for (int i = 0; i < k->n; i++) t[i + 1] = in[i];
-    rg_each_apart(k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype][k_set], numbers);
+    iterate_apart(k->light, k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype][k_set], numbers);
 }
 
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop, const void *context) {
@@ -166,7 +173,7 @@ rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from) {
 }
 
 void rg_copy_elements(rg_tensor *to, const rg_tensor *from) {
-    rg_each_apart(2, (rg_tensor *[]){ to, (rg_tensor *)from }, rg_copy_loop(to->dtype, from->dtype), NULL);
+    iterate_apart(true, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, rg_copy_loop(to->dtype, from->dtype), NULL);
 }
 
 void rg_fill_zero(rg_tensor *t) {

@@ -76,7 +76,8 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rg_saved(s, 0), *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
     if (!x || !w) return false;
     k_norm_rows z = norm_sizes(s->op, a);
-    size_t weights = rg_wants(s, 1) || rg_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0, bytes = (2 * weights + 1) * sizeof(double);
+    size_t weights = rg_wants(s, 1) || rg_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0;
+    size_t bytes = (2 * weights * (size_t)k_norm_parts(&z) + 1) * sizeof(double);
     double *sums = rg_alloc(bytes, RG_MEM_OTHER);
     rg_tensor *t[3] = { norm_contiguous(x), norm_contiguous(w), norm_contiguous(g) };
     bool ok = sums && t[0] && (t[1] || rg_is_none(w)) && t[2];

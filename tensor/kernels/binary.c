@@ -61,7 +61,7 @@ bool k_has_zero(const rg_tensor *integers) {
 K_ALL(2, add, a | b, k_wrap_add(a, b), a + b)
 K_ALL(2, sub, a ^ b, k_wrap_sub(a, b), a - b)
 K_ALL(2, mul, a & b, k_wrap_mul(a, b), a * b)
-K_FLOATS(2, div, a / b)
+K_LIGHT_FLOATS(2, div, a / b)
 K_ALL(2, div_floor, a, floor_divide_ints(a, b), FLOATS_OF(floor_divide, a, b))
 K_ALL(2, div_trunc, a, trunc_divide_ints(a, b), TRUNC(a / b))
 K_ALL(2, remainder, false, remainder_ints(a, b), FLOATS_OF(remainder, a, b))

@@ -13,7 +13,7 @@ enum { K_SET_COUNT = 3 };
 extern int k_set;
 
 /* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one. */
-typedef struct rg_kernel { int n; rg_loop *const *by_dtype[4]; } rg_kernel;
+typedef struct rg_kernel { int n; rg_loop *const *by_dtype[4]; bool light; } rg_kernel;     /* light: of many elements, it waits for memory */
 void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);    /* up to three; NULL: none */
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
@@ -25,6 +25,22 @@ void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[],
 
 /* iterate.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where they are large. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
+
+/* past.c: is y so large (half of a usual last cache) that what is written to it in lines of 64 bytes should go past the
+ * caches; row: elements that are written by themselves. A loop of n operands that does so, with its own context; what a
+ * thread ends with. */
+enum { K_PAST_LEAST = 16 << 20 };
+static inline bool k_goes_past(const rg_tensor *y, int64_t row) {
+    int64_t bytes = (int64_t)rg_sizeof(y->dtype);
+    return RG_UNLIKELY(y->numel >= K_PAST_LEAST / bytes) && y->flags & RG_CONTIGUOUS && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
+}
+typedef struct k_past { int n; rg_loop *inner; const void *context; } k_past;
+rg_loop *k_past_loop(void);
+static inline void k_past_end(void) {
+#ifdef __x86_64__
+    __builtin_ia32_sfence();
+#endif
+}
 
 /* unary.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
 extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
@@ -69,7 +85,8 @@ typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind);
 
-/* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and gbias are added to. */
+/* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and gbias are added to; each part of
+ * the rows adds to sums of its own, twice as many numbers apart as there are weights, which join the first part's. */
 typedef struct k_norm_rows {
     int64_t rows, n;                    /* x consists of rows of n elements, */
     int64_t groups, per;                /* row r of group r % groups, with a weight for each `per` of them */
@@ -77,6 +94,7 @@ typedef struct k_norm_rows {
     bool    centred;                    /* take the mean away */
 } k_norm_rows;
 void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias);
+int64_t k_norm_parts(const k_norm_rows *z);
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight);
 

@@ -44,12 +44,14 @@ K_ROUNDING(double, 0x1p52)
 /* result = the sum of values at i = 0 .. n - 1, in lanes, folded by halves: they vectorise, and lose less than one running sum.
  * (As an array from the start, the lanes would be written and read back for every few values.) */
 enum { K_LANES = 16 };
-#define K_SUM_OF(result, n, value) do {                                                         \
+#define K_SUM_OF(result, n, value) K_SUM_AND(, result, n, value)
+#define K_SUM_AND(also, result, n, value) do {                                                      \
         __typeof__(result) __attribute__((vector_size(K_LANES * sizeof(result)))) sum_ = { 0 }, more_; \
         __typeof__(result) lane_[K_LANES];                                                      \
         int64_t whole_ = (n) / K_LANES * K_LANES;                                               \
         const int left_ = (int)((n) - whole_);                                                  \
         for (int64_t j = 0; j < whole_; j += K_LANES) {                                         \
+            also;                                                                               \
             for (int l = 0; l < K_LANES; l++) { int64_t i = j + l; lane_[l] = value; }          \
             memcpy(&more_, lane_, sizeof more_);                                                \
             sum_ += more_;                                                                      \
@@ -59,10 +61,24 @@ enum { K_LANES = 16 };
             memcpy(&more_, lane_, sizeof more_);                                                \
             sum_ += more_;                                                                      \
         }                                                                                       \
-        memcpy(lane_, &sum_, sizeof sum_);                                                      \
+        result = K_LANES_SUM(sum_, lane_);                                                      \
+    } while (0)
+#define K_LANES_SUM(vector, lane) __extension__({                                               \
+        memcpy(lane, &(vector), sizeof lane);                                                   \
         for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
-            for (int l = 0; l < half_; l++) lane_[l] += lane_[l + half_];                       \
-        result = lane_[0];                                                                      \
+            for (int l = 0; l < half_; l++) lane[l] += lane[l + half_];                         \
+        lane[0]; })
+
+/* to[i] = value for i < n; past: whole lines go past the caches (see past.c). Unrolled early, their loop would be taken apart. */
+#define K_ROW(past, to, n, value) do {                                                          \
+        const bool past_ = past;                                                                \
+        __typeof__(*(to)) line_[K_LANES];                                                       \
+        int64_t j_ = 0;                                                                         \
+        for (; past_ && j_ + K_LANES <= (n); j_ += K_LANES) {                                   \
+            _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) { int64_t i = j_ + l; line_[l] = value; } \
+            for (int l = 0; l < K_LANES; l += 64 / sizeof *line_) K_PAST((to) + j_ + l, line_ + l); \
+        }                                                                                       \
+        for (int64_t i = j_; i < (n); i++) (to)[i] = value;                                     \
     } while (0)
 
 #define LOOP_1(name, T, R, expression)                                                                \
@@ -109,9 +125,9 @@ enum { K_LANES = 16 };
 #define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
 
 /* A kernel on n operands: a loop for each dtype that the last of them may have. */
-#define K_KERNEL(op, n, ...) K_ONCE(const rg_kernel k_##op = { n, { __VA_ARGS__ } };)
+#define K_KERNEL(op, n, light, ...) K_ONCE(const rg_kernel k_##op = { n, { __VA_ARGS__ }, light };)
 #define K_ALL_KERNEL(op, n)  \
-    K_KERNEL(op, n, K_LOOPS(op##_bool), K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
+    K_KERNEL(op, n, true, K_LOOPS(op##_bool), K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
 #define K_LOOPS(name)        (rg_loop *const[])K_SETS(name)
 
 #define K_FLOAT_LOOPS(n, op, on_float)           \
@@ -121,13 +137,15 @@ enum { K_LANES = 16 };
     LOOP_##n(op##_int64, int64_t, int64_t, on_int) \
     K_FLOAT_LOOPS(n, op, on_float)
 
-/* Loops and kernel of floats only; of numbers; of numbers and bool; with a bool as the answer. */
-#define K_FLOATS(n, op, on_float)  \
-    K_FLOAT_LOOPS(n, op, on_float) \
-    K_KERNEL(op, n, NULL, NULL, K_LOOPS(op##_float), K_LOOPS(op##_double))
+/* Loops and kernel of floats only, which take their time, or don't; of numbers; of numbers and bool; with a bool as the answer. */
+#define K_FLOATS(n, op, on_float)       K_FLOATS_OF(n, op, false, on_float)
+#define K_LIGHT_FLOATS(n, op, on_float) K_FLOATS_OF(n, op, true, on_float)
+#define K_FLOATS_OF(n, op, light, on_float) \
+    K_FLOAT_LOOPS(n, op, on_float)          \
+    K_KERNEL(op, n, light, NULL, NULL, K_LOOPS(op##_float), K_LOOPS(op##_double))
 #define K_NUMBERS(n, op, on_int, on_float)  \
     K_NUMBER_LOOPS(n, op, on_int, on_float) \
-    K_KERNEL(op, n, NULL, K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
+    K_KERNEL(op, n, true, NULL, K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
 #define K_ALL(n, op, on_bool, on_int, on_float) \
     LOOP_##n(op##_bool, bool, bool, on_bool)    \
     K_NUMBER_LOOPS(n, op, on_int, on_float)     \

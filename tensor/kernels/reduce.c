@@ -81,6 +81,12 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
             for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);      \
         for (; rows > 0 && col == NEXT; rows--, x += row)                                             \
             for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT)); \
+        if (cols == 4 && col != NEXT) {                                                                \
+            A four[4] = { total[0], total[1], total[2], total[3] };                                   \
+            for (; rows >= 4; rows -= 4, x += 4 * row)                                                \
+                for (int c = 0; c < 4; c++) four[c] = name##_join4(four[c], x + c * col, row);        \
+            for (int c = 0; c < 4; c++) total[c] = four[c];                                           \
+        }                                                                                             \
         for (; rows > 0; rows--, x += row)                                                            \
             for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));  \
     }

@@ -1,9 +1,10 @@
 /*
  * sets.h: includes K_FILE once for each instruction set that it is compiled for.
- * K_SET(f) is the name of f in the set; K_WIDE is AVX-512. The last, K_LAST, is for
- * any processor: there K_ONCE(text) is text, and from there on K_SETS(f) are the
- * functions of all sets, of which k_set is the one to run. (Clones made by
- * attribute would be chosen before ThreadSanitizer is ready.)
+ * K_SET(f) is the name of f in the set; K_WIDE is AVX-512; K_PAST(to, from) writes a
+ * line of 64 bytes past the caches. The last set, K_LAST, is for any processor: there
+ * K_ONCE(text) is text, and from there on K_SETS(f) are the functions of all sets, of
+ * which k_set is the one to run. (Clones made by attribute would be chosen before
+ * ThreadSanitizer is ready.)
  */
 #define K_ONCE(...)
 #ifdef __x86_64__
@@ -16,8 +17,12 @@
 #pragma GCC target("avx2,fma")
 #endif
 #define K_SET(f) RG_PASTE(f, _avx2)
+#define K_PAST_AT(to, from, k) _mm256_stream_ps((float *)(to) + (k), _mm256_loadu_ps((const float *)(from) + (k)))
+#define K_PAST(to, from) (K_PAST_AT(to, from, 0), K_PAST_AT(to, from, 8))
 #include K_FILE
 #undef K_SET
+#undef K_PAST_AT
+#undef K_PAST
 
 #define K_WIDE
 #ifdef __clang__
@@ -27,8 +32,10 @@
 #pragma GCC target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
 #endif
 #define K_SET(f) RG_PASTE(f, _avx512)
+#define K_PAST(to, from) _mm512_stream_ps((float *)(to), _mm512_loadu_ps((const float *)(from)))
 #include K_FILE
 #undef K_SET
+#undef K_PAST
 #undef K_WIDE
 #ifdef __clang__
 #pragma clang attribute pop
@@ -37,8 +44,11 @@
 #endif
 
 #define K_SETS(f) { f##_plain, f##_avx2, f##_avx512 }
+#define K_PAST_AT(to, from, k) _mm_stream_ps((float *)(to) + (k), _mm_loadu_ps((const float *)(from) + (k)))
+#define K_PAST(to, from) (K_PAST_AT(to, from, 0), K_PAST_AT(to, from, 4), K_PAST_AT(to, from, 8), K_PAST_AT(to, from, 12))
 #else
 #define K_SETS(f) { f##_plain }
+#define K_PAST(to, from) memcpy(to, from, 64)
 #endif
 
 #undef K_ONCE
@@ -47,6 +57,8 @@
 #define K_SET(f) RG_PASTE(f, _plain)
 #include K_FILE
 #undef K_SET
+#undef K_PAST_AT
+#undef K_PAST
 #undef K_LAST
 #undef K_ONCE
 #undef K_FILE

@@ -30,7 +30,7 @@ static inline float k_either(bool first, float a, float b) {
 }
 
 /* Not constants, which compilers would carry through the exponential of what they limit. */
-extern const float k_exp_least, k_exp_most, k_exp_flush, k_phi_most;
+extern const float k_exp_least, k_exp_most, k_exp_flush, k_phi_most, k_phi_least;
 
 /* e^x = 2^n e^r with |r| <= ln(2) / 2: gives e^r, a polynomial, and puts n + bias into the exponent of *power. */
 K_SMOOTH float k_exp_parts(float x, int bias, uint32_t *power) {
@@ -38,7 +38,7 @@ K_SMOOTH float k_exp_parts(float x, int bias, uint32_t *power) {
     float shifted = fmaf(x, 1.44269504f, magic), n = shifted - magic, r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
     float p = fmaf(fmaf(fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f), r, 0.166665189f), r, 0.50000001f);
     *power = (uint32_t)k_bits(shifted) << 23;
-    return 1 + fmaf(r * r, p, r);
+    return fmaf(fmaf(p, r, 1), r, 1);
 }
 
 /* 2^n in two factors, of which one is 2^64 or 2^-64. */
@@ -57,11 +57,16 @@ K_SMOOTH float k_exp_belowf(float x) {
     return e * k_from_bits((int32_t)power);
 }
 
-/* The normal distribution's share below x: that beyond |x| is e to a polynomial. */
+/* The normal distribution's share below x: that beyond |x| is 2^t, t a polynomial; 0 from |x| = 13.5 on. */
 K_SMOOTH float k_phif(float x) {
+    const float magic = 12582912.f + 127;
     float a = fabsf(x), y = a > k_phi_most ? k_phi_most : a;
-    float p = fmaf(fmaf(fmaf(fmaf(-3.5568419e-07f, y, 7.38800113e-06f), y, -3.13283831e-05f), y, -0.000338773717f), y, 0.00522483389f);
-    p = k_exp_belowf(fmaf(fmaf(fmaf(fmaf(p, y, -0.0366223026f), y, -0.318218685f), y, -0.797895539f), y, -0.693146965f));
+    float t = fmaf(fmaf(fmaf(fmaf(-2.35751509e-06f, y, 3.38986792e-05f), y, -0.000161421747f), y, -0.000193257554f), y, 0.00713178003f);
+    t = fmaf(fmaf(fmaf(fmaf(t, y, -0.0525392666f), y, -0.459195673f), y, -1.15110636f), y, -1);
+    t = t < k_phi_least ? k_phi_least : t;              /* where the power is 0 */
+    float shifted = t + magic, r = t - (shifted - magic);
+    float p = fmaf(fmaf(fmaf(fmaf(0.00132645911f, r, 0.00967161916f), r, 0.0555073507f), r, 0.240222409f), r, 0.693147004f);
+    p = fmaf(p, r, 1) * k_from_bits((int32_t)((uint32_t)k_bits(shifted) << 23));
     return x < 0 ? p : 1 - p;
 }
 

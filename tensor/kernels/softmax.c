@@ -7,9 +7,9 @@
 #include "loops.h"
 
 /* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
-typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last, short_rows; } softmax_context;
+typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last, past; } softmax_context;
 
-enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
+enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096 };        /* rows side by side; the longest that has room elsewhere */
 
 /* R rows side by side, or one. */
 #define SOFTMAX_EACH for (int64_t i = 0; i < c->n; i++) for (int64_t r = 0; r < R; r++)
@@ -41,23 +41,22 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
         if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                         \
         else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                                     \
     }                                                                                           \
-    static void K_SET(softmax_row_##T)(const softmax_context *c, T *restrict y, const T *restrict x)   \
-    {                                                                                           \
+    static void K_SET(softmax_row_##T)(const softmax_context *c, T *restrict y, const T *restrict x) { \
         __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
-        T max, total;                                                                           \
+        const bool past = c->past && c->n <= SOFTMAX_ROOM;                                      \
+        T max, total, room[SOFTMAX_ROOM] __attribute__((aligned(64))), *e = past ? room : y;    \
         for (int64_t i = 0; i < c->n; i++) greatest = RG_MAX(greatest, ORDER(x[i]));            \
         max = UNORDER(greatest);                                                                \
-        for (int64_t i = 0; i < c->n; i++) y[i] = EXP_BELOW(x[i] - max);                              \
-        K_SUM_OF(total, c->n, y[i]);                                                   \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
+            K_SUM_OF(total, c->n, EXP_BELOW(x[i] - max));                                       \
             total = LOG(total);                                                                 \
-            for (int64_t i = 0; i < c->n; i++) y[i] = x[i] - max - total;                       \
-        } else if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) {                          \
-            for (int64_t i = 0; i < c->n; i++) y[i] = 0;                                        \
-        } else {                                                                                \
-            total = 1 / total;                                                                  \
-            for (int64_t i = 0; i < c->n; i++) y[i] *= total;                                   \
+            K_ROW(past, y, c->n, x[i] - max - total);                                           \
+            return;                                                                             \
         }                                                                                       \
+        K_SUM_AND(__builtin_prefetch(x + c->n + j), total, c->n, e[i] = EXP_BELOW(x[i] - max)); \
+        total = 1 / total;                                                                      \
+        if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) memset(y, 0, (size_t)c->n * sizeof *y); \
+        else K_ROW(past, y, c->n, e[i] * total);                                                \
     }                                                                                           \
     static void K_SET(softmax_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
@@ -71,14 +70,14 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             else K_SET(softmax_side_##T)(c, R, y, x);                                        \
         }                                                                                       \
     }                                                                                           \
-    static void K_SET(softmax_backward_row_##T)(int64_t n, bool log, T *restrict gx, const T *restrict g, const T *restrict y) { \
+    static void K_SET(softmax_backward_row_##T)(int64_t n, bool log, bool past, T *restrict gx, const T *restrict g, const T *restrict y) { \
         T total;                                                                                \
         if (log) {                                                                              \
             K_SUM_OF(total, n, g[i]);                                                           \
-            for (int64_t i = 0; i < n; i++) gx[i] = g[i] - EXP(y[i]) * total;                   \
+            K_ROW(past, gx, n, g[i] - EXP(y[i]) * total);                                       \
         } else {                                                                                \
             K_SUM_OF(total, n, g[i] * y[i]);                                                    \
-            for (int64_t i = 0; i < n; i++) gx[i] = y[i] * (g[i] - total);                      \
+            K_ROW(past, gx, n, y[i] * (g[i] - total));                                          \
         }                                                                                       \
     }                                                                                           \
     /* softmax: y (g - sum(g y)); log_softmax: g - e^y sum(g) */                                \
@@ -92,7 +91,7 @@ enum { SOFTMAX_SIDE = 32 };                             /* rows side by side */
             const T *restrict g = (const T *)(p[1] + first * s[1]), *restrict y = (const T *)(p[2] + first * s[2]); \
             R = side ? RG_MIN(rows - first, SOFTMAX_SIDE) : 1;                                  \
             if (packed) {                                                                       \
-                K_SET(softmax_backward_row_##T)(c->n, log, gx, g, y);                           \
+                K_SET(softmax_backward_row_##T)(c->n, log, c->past, gx, g, y);                  \
                 continue;                                                                       \
             }                                                                                   \
             SOFTMAX_EACH total[r] += g[i * c->g_step + r] * (log ? 1 : y[i * c->x_step + r]);   \
@@ -126,6 +125,7 @@ static void softmax_part(void *spread, int64_t begin, int64_t end, int worker) {
     int64_t at = begin * k->row;
     (void)worker;
     k->loop((char *[]){ k->p[0] + at, k->p[1] + at, k->p[2] + at }, (int64_t[]){ k->row, k->row, k->row }, end - begin, k->context);
+    if (k->context->past) k_past_end();
 }
 
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
@@ -135,6 +135,7 @@ void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
     if (c.last && x->numel && x->flags & y->flags & RG_CONTIGUOUS) {
         int64_t row = c.n * (int64_t)rg_sizeof(x->dtype);
         c.y_step = c.x_step = 1;
+        c.past = k_goes_past(y, c.n);
         if (c.n <= K_LANES && kind != K_SAFE_SOFTMAX && x->dtype == RG_FLOAT32) loop = shorts[k_set];
         k_rows(x->numel / c.n, c.n, softmax_part, &(softmax_spread){ loop, { y->data, x->data, x->data }, row, &c });
         return;
@@ -151,6 +152,7 @@ void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
     if (dim >= y->ndim - 1 && y->numel && gx->flags & g->flags & y->flags & RG_CONTIGUOUS) {
         int64_t row = c.n * (int64_t)rg_sizeof(y->dtype);
         c.y_step = c.x_step = c.g_step = 1;
+        c.past = k_goes_past(gx, c.n);
         if (c.n <= K_LANES && y->dtype == RG_FLOAT32) loop = shorts[k_set];
         k_rows(y->numel / c.n, c.n, softmax_part, &(softmax_spread){ loop, { gx->data, g->data, y->data }, row, &c });
         return;

@@ -12,7 +12,7 @@
 K_WHERE(uint8_t)
 K_WHERE(uint32_t)
 K_WHERE(uint64_t)
-K_KERNEL(where, 3, K_LOOPS(where_uint8_t), K_LOOPS(where_uint64_t), K_LOOPS(where_uint32_t), K_LOOPS(where_uint64_t))
+K_KERNEL(where, 3, true, K_LOOPS(where_uint8_t), K_LOOPS(where_uint64_t), K_LOOPS(where_uint32_t), K_LOOPS(where_uint64_t))
 
 /* min(max(a, b), c); NaN if any is */
 #define K_CLAMPED (a != a ? a : b != b ? b : c != c ? c : (a < b ? b : a) > c ? c : a < b ? b : a)

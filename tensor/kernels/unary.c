@@ -29,7 +29,7 @@ K_FLOATS(1, tanh, TANH(x))
 K_FLOATS(1, erf, ERF(x))
 K_FLOATS(1, rsqrt, 1 / sqrt(x))
 K_FLOATS(1, reciprocal, 1 / x)
-K_FLOATS(1, cube, x * x * x)
+K_LIGHT_FLOATS(1, cube, x * x * x)
 K_FLOATS(1, reciprocal_square, 1 / (x * x))
 K_FLOATS(1, sigmoid, 1 / (1 + EXP(-x)))
 
@@ -40,7 +40,8 @@ K_TEST(1, logical_not, !x, x == 0)
 
 /* ---- activations: f(x), and g f'(x) from g and x (b is x, or y where it says so) ---- */
 
-#define GRADIENT(op, expression) K_FLOATS(2, op##_grad, expression)
+#define GRADIENT(op, expression)       K_FLOATS(2, op##_grad, expression)
+#define LIGHT_GRADIENT(op, expression) K_LIGHT_FLOATS(2, op##_grad, expression)
 
 #define SQRT_HALF  ((real)0.70710678118654752440)
 #define SQRT_2_PI  ((real)0.79788456080286535588)       /* sqrt(2 / pi) */
@@ -54,16 +55,16 @@ K_TEST(1, logical_not, !x, x == 0)
 #define GELU_SLOPE(x) (2 * SQRT_2_PI * (1 + 3 * GELU_CUBE * (x) * (x)))
 
 /* of y */
-GRADIENT(tanh, a * (1 - b * b))
-GRADIENT(sigmoid, a * (1 - b) * b)
+LIGHT_GRADIENT(tanh, a * (1 - b * b))
+LIGHT_GRADIENT(sigmoid, a * (1 - b) * b)
 K_NUMBERS(1, relu, x < 0 ? 0 : x, x < 0 ? 0 : x)
-GRADIENT(relu, b <= 0 ? 0 : a)
+LIGHT_GRADIENT(relu, b <= 0 ? 0 : a)
 
 /* of x */
 K_NUMBERS(1, hardtanh, x < k[0] ? k[0] : x > k[1] ? k[1] : x, x < k[0] ? k[0] : x > k[1] ? k[1] : x)
-GRADIENT(hardtanh, b > k[0] && b < k[1] ? a : 0)
-K_FLOATS(1, leaky_relu, x > 0 ? x : x * k[0])
-GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
+LIGHT_GRADIENT(hardtanh, b > k[0] && b < k[1] ? a : 0)
+K_LIGHT_FLOATS(1, leaky_relu, x > 0 ? x : x * k[0])
+LIGHT_GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 
 /* elu and its kind: k[0] above, k[1] below, k[2] inside the exponent */
 K_FLOATS(1, elu, x < 0 ? k[1] * expm1(x * k[2]) : x * k[0])

@@ -174,14 +174,14 @@ END_TEST
 
 START_TEST(test_normalize) {
     const int best = k_set;
-    for (int64_t n = 1; n < 100; n += n < 20 ? 1 : 13)
+    for (int64_t n = 1; n < 900; n += n < 20 ? 1 : n < 98 ? 13 : 79)
         for (int affine = 0; affine < 2; affine++) {
             RG_SCOPE();
             rg_dtype dtype = n % 2 ? RG_FLOAT32 : RG_FLOAT64;
             enum { ROWS = 9 };                                          /* of finite numbers */
             rg_tensor *x = rows_of(dtype, 1, ROWS * n), *g = rows_of(dtype, 1, ROWS * n), *w = affine ? rows_of(dtype, 1, n) : NULL;
             rg_tensor *plain[2] = { NULL, NULL };
-            double sums[2][2][100], (*sum)[100] = sums[0];
+            double sums[2][2][900], (*sum)[900] = sums[0];
             k_norm_rows z = { ROWS, n, 1, 1, 1e-5, true };
             for (k_set = 0; k_set <= best; k_set++) {
                 rg_tensor *y = rg_own(rg_new(dtype, 2, x->size)), *gx = rg_own(rg_new(dtype, 2, x->size));
@@ -195,6 +195,13 @@ START_TEST(test_normalize) {
                 } else plain[0] = y, plain[1] = gx;
             }
             k_set = best;
+            for (int64_t r = 0; r < ROWS && !affine; r++) {
+                double mean = 0, var = 0, tolerance = dtype == RG_FLOAT32 ? 2e-6 : 1e-14;
+                for (int64_t i = r * n; i < r * n + n; i++) mean += value(x, i) / (double)n;
+                for (int64_t i = r * n; i < r * n + n; i++) var += (value(x, i) - mean) * (value(x, i) - mean) / (double)n;
+                for (int64_t i = r * n; i < r * n + n; i++)
+                    ck_assert_msg(same(value(plain[0], i), (value(x, i) - mean) / sqrt(var + 1e-5), tolerance), "layer_norm of %lld: %.9g", (long long)n, value(plain[0], i));
+            }
         }
 }
 END_TEST
@@ -248,4 +255,32 @@ START_TEST(test_cross_entropy) {
 }
 END_TEST
 
-RG_TESTS(sets, test_cross_entropy, test_softmax, test_smooth_functions, test_gelu_is_right, test_elements, test_normalize)
+/* What is so large that it goes past the caches has the bits of its rows by themselves, which don't. */
+START_TEST(test_past_the_caches) {
+    enum { ROWS = 4096, N = 1056, PART = 7, SUM = K_SAFE_SOFTMAX + 1, COPY, NORM, ALL };
+    const int best = k_set;
+    rg_tensor *x = rg_randn(ROWS, N), *g = rg_randn(ROWS, N), *w = rg_randn(N), *y[2][2];
+    for (int c = 0; c < ALL * (best + 1); c++) {
+        RG_SCOPE();
+        int op = c % ALL;
+        k_set = c / ALL;
+        for (int i = 0; i < 4; i++) y[i / 2][i % 2] = rg_empty(i / 2 ? PART : ROWS, N);
+        ck_assert(k_goes_past(y[0][0], N) && !k_goes_past(y[1][0], N));
+        for (int64_t part = 0, first = 0; first < ROWS; first += part ? 1021 : 0, part = 1) {
+            rg_tensor xs = *x, gs = *g, **to = y[part];
+            k_norm_rows z = { part ? PART : ROWS, N, 1, 1, 1e-5, true };
+            if (part) xs.data += first * N * 4, gs.data += first * N * 4, xs.size[0] = gs.size[0] = PART, rg_update_flags(&xs), rg_update_flags(&gs);
+            if (op < SUM) k_softmax(to[0], &xs, 1, (k_softmax_kind)op), k_softmax_backward(to[1], &gs, to[0], 1, (k_softmax_kind)op);
+            else if (op == SUM) k_run(k_add, to[0], &xs, &gs), k_run(k_relu_grad, to[1], &gs, &xs);
+            else if (op == COPY) rg_copy_elements(to[0], &xs), k_run(k_mul, to[1], &xs, w);
+            else k_normalize(&z, to[0], &xs, w, w), k_normalize_backward(&z, to[1], NULL, NULL, &gs, &xs, w);
+            for (int i = 0; i < 2 && part; i++)
+                ck_assert_msg(!memcmp(y[0][i]->data + first * N * 4, to[i]->data, PART * N * 4), "op %d, output %d, set %d, row %lld", op, i, k_set,
+                              (long long)first);
+        }
+    }
+    k_set = best;
+}
+END_TEST
+
+RG_TESTS(sets, test_past_the_caches, test_cross_entropy, test_softmax, test_smooth_functions, test_gelu_is_right, test_elements, test_normalize)

@@ -1,0 +1,35 @@
+/*
+ * past.c: what is written past the caches, since they wouldn't hold it until it is
+ * read: a line that is written in the usual way is read first, and drives another
+ * out. A loop does it by blocks, of which the copies go past.
+ */
+#ifndef K_SET
+#include "loops.h"
+
+#define K_FILE "past.c"
+#include "sets.h"
+
+rg_loop *k_past_loop(void) { return ((rg_loop *const[])K_SETS(past_loop))[k_set]; }
+
+#else
+static void K_SET(past_loop)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    enum { BLOCK = 1024 };
+    const k_past *c = context;
+    char block[BLOCK] __attribute__((aligned(64))), *q[RG_MAX_OPERANDS];
+    int64_t step = BLOCK / s[0];
+    memcpy(q, p, (size_t)c->n * sizeof *q);
+    for (; n >= step && (uintptr_t)q[0] % 64 == 0; n -= step) {
+        char *to = q[0];
+        q[0] = block;
+        c->inner(q, s, step, c->context);
+        for (int k = 1; k < c->n; k++) q[k] += step * s[k];
+        for (int at = 0; at < BLOCK; at += 64) {        /* what is read next comes meanwhile */
+            for (int k = 1; k < c->n; k++) __builtin_prefetch(q[k] + at * (s[k] == s[0]));
+            K_PAST(to + at, block + at);
+        }
+        q[0] = to + BLOCK;
+    }
+    if (n) c->inner(q, s, n, c->context);
+    k_past_end();
+}
+#endif
