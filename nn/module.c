@@ -119,6 +119,7 @@ bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg
         if (!rg_is_leaf(value)) value = rg_detach(value);           /* as nn.Parameter does */
         value = rg_requires_grad_(value, true);
         if (value && name && !*rg_name(value)) value = rg_set_name(value, name);
+        if (value) value->flags |= RG_IS_PARAMETER;
     }
     return enter(m, PARAMETER, name, (void **)place, value);
 }

@@ -102,6 +102,7 @@ enum rg_tensor_flags {
     RG_WEAK = 2,                /* a wrapped number: weak in promotion */
     RG_VIEW = 4,                /* shares another tensor's storage, and its history */
     RG_RETAINS_GRAD = 8,
+    RG_IS_PARAMETER = 16,          /* a module's: prints as one */
 };
 
 struct rg_tensor {

@@ -313,6 +313,7 @@ const char *rg_repr(rg_tensor *t) {
     rg_printoptions o = print_options;
     printer p = { .t = t, .cut = t->numel > o.threshold, .edge = o.edgeitems, .linewidth = o.linewidth,
                   .precision = o.precision, .indent = 8 };
+    if (t->flags & RG_IS_PARAMETER) print_put(&p, "Parameter containing:\n", 1);
     print_put(&p, "tensor(", 1);
     print_contents(&p);
     const char *newline = p.text.failed ? NULL : memrchr(p.text.v, '\n', p.text.n);

@@ -61,6 +61,9 @@ START_TEST(test_names_and_repr) {
     ck_assert_int_eq(rg_num_parameters(m), 2 + 9 + 8 + 3);
     ck_assert(rg_parameters(m).n == 6 && rg_parameters(m).v[1] == m->tied->weight);
     ck_assert_str_eq(rg_name(m->fc->weight), "fc.weight");
+    ck_assert_str_eq(rg_repr(m->scale), "Parameter containing:\ntensor([1., 1.], requires_grad=True)");
+    ck_assert_str_eq(rg_repr(rg_detach(m->scale)), "tensor([1., 1.])");
+    ck_assert_str_eq(rg_repr(m->mask), "tensor([1., 1., 1.])");
     rg_module *layers = (rg_module *)rg_nn_module_list(rg_nn_relu(), rg_nn_relu(), rg_nn_sequential(rg_nn_tanh()),
                                                        rg_nn_sequential(rg_nn_tanh()), rg_nn_linear(2, 2), rg_nn_relu());
     rg_sequential *all = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_sequential(), rg_nn_module_list(), layers,
