@@ -126,7 +126,7 @@ START_TEST(test_products) {
     };
     ck_assert(rg_set_float32_matmul_precision("medium"));
     for (int s = 0; s < RG_COUNT(sizes); s++)
-        for (int layouts = 0; layouts < 16; layouts++)
+        for (int layouts = 0; layouts < 16; layouts += rg_emulated() ? 5 : 1)     /* where the instruction is missing */
             check_product(sizes[s][0], sizes[s][1], sizes[s][2], layouts / 4, layouts % 4, layouts % 3 ? 1 : -0.5,
                           layouts % 5 ? 0 : 3);
 }
