@@ -70,7 +70,7 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* A causal row sees the keys up to its own. */
+/* A causal row sees the keys up to its own. joint_attention's attributes begin as attention's do. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     return ((const struct attention_attr *)attr)->how.causal ? ((seen + 1) / 2 + (double)rows - seen) / (double)rows : 1;
@@ -149,7 +149,8 @@ static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_release(g_lse);
     return ok;
 }
-RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2 }, .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
+RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2, RG_IN(0), 4, attention_share },
+      .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
       .node = "ViewBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention), .fused = joint_attention_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_OUT(0) | RG_OUT(1), joint_attention_rule) },
       RG_SAMPLES({ "(2,3,12)", RG_A(joint_attention, { 0.5, true }, 2) }, { "(1,4,6)", RG_A(joint_attention, { 1, false }, 1) },
