@@ -42,7 +42,7 @@ static void run_begin(run *r) {
     r->leaves = r->few_leaves;
     r->node_room = r->stack_room = FEW;
     r->leaf_room = FEW_LEAVES;
-    r->few_leaves[0] = (leaf_slot){ NULL };             /* the end of those there are */
+    r->few_leaves[0] = (leaf_slot){ NULL, NULL };             /* the end of those there are */
 }
 
 static void nodes_free(run *r, rg_node **nodes, size_t room) {
@@ -190,7 +190,7 @@ static leaf_slot *leaf_slot_of(run *r, rg_node *leaf) {
     if (!s->leaf) {
         s->leaf = leaf;
         r->n_leaves++;
-        if (r->leaf_room == FEW_LEAVES) s[1] = (leaf_slot){ NULL };
+        if (r->leaf_room == FEW_LEAVES) s[1] = (leaf_slot){ NULL, NULL };
     }
     return s;
 }

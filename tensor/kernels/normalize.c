@@ -157,8 +157,8 @@ int64_t k_norm_parts(const k_norm_rows *z) { return RG_MAX(z->rows - 1, 0) / nor
 void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
                           const rg_tensor *x, const rg_tensor *weight) {
     static rg_work *const loops[][K_SET_COUNT] = { K_SETS(norm_backward_float), K_SETS(norm_backward_double) };
-    int64_t grain = norm_grain(z), n = z->groups * z->n / z->per;
     if (!x->numel) return;
+    int64_t grain = norm_grain(z), n = z->groups * z->n / z->per;
     rg_parallel(z->rows, grain, rg_workers(z->rows, grain), loops[x->dtype == RG_FLOAT64][k_set],
                 &(norm_slopes){ z, gx, gweight, gbias, g, x, weight, grain });
     for (int64_t part = 1; part < k_norm_parts(z); part++)
