@@ -349,7 +349,7 @@ static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr
 }
 
 /* With inputs that want a closer look: numbers, what is absent, what must be converted. */
-static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over) {
+static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over, const rg_timing *timing) {
     int n = c->n_in;
     rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
     bool wants_grad = false, ok = true, alike = true;
@@ -369,6 +369,7 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
     ok = ok && (c->op->typing == RG_AS_GIVEN || convert_inputs(c->op, n, in, converted, in + 2 * n));
     for (int i = 0; i < n && ok; i++) alike = alike && is_alike(in[i], in, i);
     ok = ok && finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike);
+    if (ok && timing) rg_timing_of_call(timing, c);     /* while its inputs are there */
     for (int i = 0; i < n; i++)
         if (converted[i]) rg_release(converted[i]);
     if (in != few) rg_free(in, 3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
@@ -394,9 +395,10 @@ bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor
     rg_timing timing;
     bool timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
     if (timed) rg_timing_begin(&timing);
-    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike) : apply_prepared(&c, attr_size, over);
+    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike)
+                               : apply_prepared(&c, attr_size, over, timed ? &timing : NULL);
     rg_applying = outer;
-    if (timed && ok) rg_timing_of_call(&timing, &c);
+    if (timed && ok && plain) rg_timing_of_call(&timing, &c);
     out[0] = c.out[0];                                  /* nearly always the only one */
     for (int k = 1; k < c.n_out; k++) out[k] = c.out[k];
     for (int k = 0; k < c.n_out && RG_UNLIKELY(!ok); k++) rg_release(c.out[k]);

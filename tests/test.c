@@ -20,12 +20,18 @@ int rg_slow(void) {
     return rg_emulated();
 }
 
+/* Without forks, one test's state would be the next one's. */
+static void begin_anew(void) {
+    rg_error_clear();
+    rg_set_default_dtype(RG_FLOAT32);
+}
+
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
     setvbuf(stdout, NULL, _IOLBF, 0);       /* a child that dies keeps nothing back */
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     tcase_set_timeout(tcase, 1800);         /* a hang, not a measure: valgrind is slow */
-    tcase_add_checked_fixture(tcase, rg_error_clear, NULL);     /* without forks, one test's is the next one's */
+    tcase_add_checked_fixture(tcase, begin_anew, NULL);
     for (size_t i = 0; i < n; i++) tcase_add_test(tcase, cases[i]);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
