@@ -42,7 +42,7 @@ static void run_begin(run *r) {
     r->leaves = r->few_leaves;
     r->node_room = r->stack_room = FEW;
     r->leaf_room = FEW_LEAVES;
-    r->few_leaves[0] = (leaf_slot){ NULL, NULL };             /* the end of those there are */
+    r->few_leaves[0] = (leaf_slot){ NULL, NULL };       /* the end of those there are */
 }
 
 static void nodes_free(run *r, rg_node **nodes, size_t room) {
@@ -64,7 +64,11 @@ static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want) {
 __thread bool rg_in_rule __attribute__((tls_model("initial-exec")));
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void let_go(rg_node *n) { atomic_store_explicit(&n->run, 0, memory_order_release); }
+/* A run holds its nodes: a hook may drop the root, whose header holds all of them else. */
+static void let_go(rg_node *n) {
+    atomic_store_explicit(&n->run, 0, memory_order_release);
+    rg_node_release(n);
+}
 
 /* ---- collecting ------------------------------------------------------------------- */
 
@@ -75,6 +79,7 @@ static bool visit(run *r, rg_node *n) {
     else if (owner != 0 || !atomic_compare_exchange_strong(&n->run, &owner, r->id))
         return rg_fail(RG_RUNTIME_ERROR, "backward", "the graph is being differentiated already, by another thread or by "
                        "the run that calls this hook");
+    rg_node_retain(n);
     if (!nodes_grow(r, &r->stack, &r->stack_room, r->depth + 1)) {
         let_go(n);
         return false;
@@ -123,8 +128,8 @@ bool rg_nodes_of(const rg_tensor *y, rg_node_list *list) {
     ok = collect(&r) && ok;
     sort_nodes(&r);
     for (size_t i = 0; i < r.n; i++) {
-        let_go(r.node[i]);
         r.node[i]->slot = i;
+        let_go(r.node[i]);
     }
     *list = (rg_node_list){ rg_alloc(RG_MAX(r.n, 1) * sizeof *r.node, RG_MEM_OTHER), r.n };
     if (list->v) memcpy(list->v, r.node, r.n * sizeof *r.node);
@@ -190,7 +195,7 @@ static leaf_slot *leaf_slot_of(run *r, rg_node *leaf) {
     if (!s->leaf) {
         s->leaf = leaf;
         r->n_leaves++;
-        if (r->leaf_room == FEW_LEAVES) s[1] = (leaf_slot){ NULL, NULL };
+        if (r->leaf_room == FEW_LEAVES) s[1] = (leaf_slot){ NULL, NULL };     /* of a few the last place is never taken */
     }
     return s;
 }

@@ -245,7 +245,8 @@ struct rg_node {
     rg_edge     *edge;                  /* n_in */
     rg_tensor  **saved;                 /* n_in inputs, then n_out outputs; NULL where not needed */
     uint32_t    *version;               /* of each when it was saved */
-    rg_tensor   *values;                /* what `saved` points to: for fused rules; others get a header of their own */
+    rg_tensor   *values;                /* what `saved` points to: it ends with the node, so no gradient may be one of them;
+                                           a rule, which may return what it is given, gets an alias (rg_saved) */
     rg_meta     *meta;                  /* n_out */
     void        *attr;
     rg_tensor   *grad;                  /* a leaf's */

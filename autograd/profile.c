@@ -127,18 +127,21 @@ rg_cost rg_profile_cost(const char *row) {
 
 const char *rg_profile_table(void) {
     rg_text text = { 0 };
+    profile_row rows[PROFILE_ROWS];                     /* a text that fails calls the handler, which may profile */
     double all = rg_profile_cost(NULL).ns;
     pthread_mutex_lock(&profile_lock);
-    qsort(profile_rows, (size_t)profile_n, sizeof *profile_rows, profile_by_time);
+    int n = profile_n;
+    memcpy(rows, profile_rows, sizeof rows);
+    pthread_mutex_unlock(&profile_lock);
+    qsort(rows, (size_t)n, sizeof *rows, profile_by_time);
     rg_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%", "us a call", "GB/s", "GFLOP/s");
-    for (int i = 0; i < profile_n; i++) {
-        const rg_cost *r = &profile_rows[i].cost;
+    for (int i = 0; i < n; i++) {
+        const rg_cost *r = &rows[i].cost;
         char name[64];
-        profile_name(&profile_rows[i], name);
+        profile_name(&rows[i], name);
         rg_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, (long)r->calls, r->ns / 1e6,
                     all > 0 ? 100 * r->ns / all : 0, r->ns / 1e3 / (double)r->calls, r->bytes / r->ns, r->flops / r->ns);
     }
-    pthread_mutex_unlock(&profile_lock);
     return rg_text_own(&text);
 }
 

@@ -305,7 +305,8 @@ static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
 /* Makes c->out from c->in, which are all alike; `over`: write into this instead of a new out[0]. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
-    if (alike && op->kernel && (!over || (op->inplace && over == c->in[0])) && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same)) {
+    bool by_kernel = op->kernel && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same);
+    if (alike && by_kernel && (!over || (op->inplace && over == c->in[0]))) {
         if (over) rg_retain(c->out[0] = over);
         else if (!(c->out[0] = rg_new_beside(c->in[0]))) return false;
         rg_tensor *y = c->out[0];

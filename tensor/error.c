@@ -32,6 +32,9 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_named_as = NULL;                                 /* what it calls has names of its own */
     if (handler) handler(code, me->message);
     rg_named_as = as;
+    if (me->code == RG_OK) return;                      /* it cleared the error */
+    memcpy(me->message, line, sizeof line);             /* a failure of its own doesn't replace the root one */
+    me->code = code;
 }
 
 bool rg_check_slow(rg_tensor *t, const char *op) {

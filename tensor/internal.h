@@ -435,7 +435,9 @@ static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
     if (RG_UNLIKELY(!t)) return rg_new_like(x, x->dtype);
     t->ndim = x->ndim;
     t->numel = x->numel;
-    memcpy(t->size, x->size, sizeof t->size + sizeof t->stride);
+    memcpy(t->size, x->size, sizeof t->size);
+    int64_t stride = 1;
+    for (int d = t->ndim; d-- > 0; stride *= RG_MAX(t->size[d], 1)) t->stride[d] = stride;
     return t;
 }
 

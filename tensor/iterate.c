@@ -66,6 +66,7 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
 }
 
 enum { ITERATE_GRAIN = 1 << 15 };                       /* a part has about so many elements */
+enum { ITERATE_PAST = 8 << 10 };                        /* bytes of a row from which on going past the caches pays */
 typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; } iterate_spread;
 
 /* Some of the outermost dim. */
@@ -85,7 +86,7 @@ static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner
     rg_walk w;
     rg_walk_make(&w, n, t);
     k_past loop = { n, inner, context };
-    past &= k_goes_past(t[0], 0);
+    past = past && k_goes_past(t[0], 0) && w.ndim && w.size[w.ndim - 1] * (int64_t)rg_sizeof(t[0]->dtype) >= ITERATE_PAST;
     for (int k = 1; k < n; k++) past &= w.data[k] != w.data[0];
     if (past) inner = k_past_loop(), context = &loop;
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));

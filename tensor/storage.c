@@ -28,9 +28,9 @@ void rg_destroy(rg_tensor *t) {
         *place = t;
         t = rested;
     }
-    bool counted = t && !rg_put_back(me, t, 0);
-    if (counted) rg_free(t, sizeof *t, RG_MEM_HEADER);
-    rg_count_bytes(me, RG_MEM_HEADER, counted ? 0 : -(long)RG_HEADER_BYTES, back);
+    bool freed = t && !rg_put_back(me, t, 0);           /* and so counted */
+    if (freed) rg_free(t, sizeof *t, RG_MEM_HEADER);
+    rg_count_bytes(me, RG_MEM_HEADER, freed ? 0 : -(long)RG_HEADER_BYTES, back);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */

@@ -82,7 +82,8 @@ const char *rg_error(void);            /* "" if nothing failed */
 rg_code     rg_error_code(void);
 void        rg_error_clear(void);
 typedef void rg_error_handler(rg_code code, const char *message);
-rg_error_handler *rg_on_error(rg_error_handler *handler);  /* returns the one before; NULL: none */
+/* Called with each failure; it returns, or ends the program. Gives the one before; NULL: none. */
+rg_error_handler *rg_on_error(rg_error_handler *handler);
 
 /* ---- shapes ---------------------------------------------------------------
  * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where

@@ -220,6 +220,26 @@ START_TEST(test_a_hook_takes_itself_away) {
 }
 END_TEST
 
+static rg_tensor *drops(rg_tensor *grad, void *root) {
+    rg_drop(*(rg_tensor **)root);
+    *(rg_tensor **)root = NULL;
+    return grad;
+}
+
+START_TEST(test_a_hook_drops_the_root) {
+    rg_tensor *x = leaf(2), *root;
+    {
+        RG_SCOPE();
+        rg_tensor *h = rg_exp(rg_mul(x, 2));
+        root = rg_keep(rg_log(rg_mul(h, h)));           /* 4 x */
+        rg_register_hook(h, drops, &root);
+    }
+    ck_ok(rg_backward(root));
+    ck_assert(!root);
+    ck_assert_double_eq_tol(rg_item(rg_grad_of(x)), 4, 1e-12);
+}
+END_TEST
+
 /* Retained gradients add up, and none is a tensor that is someone else's. */
 START_TEST(test_gradients_are_copies) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, x), *v = rg_full(RG_DIMS(), 1.0);
@@ -427,5 +447,5 @@ RG_TESTS(engine, test_accumulates_and_zeroes, test_one_value_used_many_times, te
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
          test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies, test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
          test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
-         test_a_chain_of_a_million, test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
+         test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
          test_a_mutated_saved_value_is_named, test_a_stale_view_is_refused, test_threads_share_parameters)

@@ -73,6 +73,23 @@ static void handler(rg_code code, const char *message) {
     snprintf(handled_text, sizeof handled_text, "%s", message);
 }
 
+static void failing_handler(rg_code code, const char *message) {
+    handler(code, message);
+    if (handled == 1) ck_assert(!rg_ones_like(RG_NONE));
+}
+
+START_TEST(test_a_handler_that_fails) {
+    rg_on_error(failing_handler);
+    ck_assert(!rg_zeros(-2));
+    ck_assert_int_eq(handled, 2);
+    ck_assert_int_eq(handled_code, RG_TYPE_ERROR);
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);                /* the root failure's */
+    ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
+    rg_on_error(NULL);
+    handled = 0;
+}
+END_TEST
+
 START_TEST(test_handler) {
     ck_assert(rg_on_error(handler) == NULL);
     rg_zeros_like(rg_zeros(-2));
@@ -103,5 +120,5 @@ START_TEST(test_errors_belong_to_the_thread) {
 }
 END_TEST
 
-RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut, test_null_is_silent, test_handler,
+RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut, test_null_is_silent, test_a_handler_that_fails, test_handler,
          test_errors_belong_to_the_thread)
