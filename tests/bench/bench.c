@@ -396,18 +396,18 @@ static double block(double bytes) {
 
 /* In theory. Moved: what each op reads and makes, forward and backward, in elements of four bytes. md is a stream of
  * activations, tokens x width; of these, a layer: linear 16 and 23 (x and y; g, x and gx), attention 4 and 8, two norms 4
- * and 6, gelu 8 and 12, two additions 6, sums to the biases 9, copies that put heads and columns in order 2 and 6: 104.
+ * and 6, gelu 8 and 12, two additions 6, sums to the biases 9: 96.
  * 36 d^2 are weights (read twice, and their gradients), 28 d biases and the norms' weights. Without layers: additions and
- * norm at the ends and linear 12 md; logits 5 mv; their weights 4 vd. Held when backward begins, each in a block of its own: six
- * streams a layer (into norms, into the products of attention's side and c_fc, out of attention), q, k and v together,
+ * norm at the ends and linear 12 md; logits 5 mv; their weights 4 vd. Held when backward begins, each in a block of its own: five
+ * streams a layer (into norms, into attention's first product and c_fc, out of attention), q, k and v together,
  * gelu's x and y, and of attention a logarithm a row and head; at the end norm's x and y, logits, their logarithms, loss. */
 static growth_cost gpt_theory(const growth *g) {
     double l = (double)g->layers, d = (double)g->width, t = (double)g->length, v = LETTERS, m = (double)g->batch * t, md = m * d;
     return (growth_cost){
         .flops = gpt_flops(g->layers, g->width, LETTERS, g->batch, g->length),
-        .moved = 4 * (l * (104 * md + 2 * m * HEADS + 36 * d * d + 28 * d) + 12 * md + 5 * d + 5 * m * v + 4 * v * d + 2 * t * d
+        .moved = 4 * (l * (96 * md + 2 * m * HEADS + 36 * d * d + 28 * d) + 12 * md + 5 * d + 5 * m * v + 4 * v * d + 2 * t * d
                       + 10 * m + 2),
-        .held = l * (6 * block(4 * md) + block(12 * md) + 2 * block(16 * md) + block(4 * m * HEADS)) + 2 * block(4 * md)
+        .held = l * (5 * block(4 * md) + block(12 * md) + 2 * block(16 * md) + block(4 * m * HEADS)) + 2 * block(4 * md)
                 + block(4 * m * v) + block(8 * m) + block(4),
     };
 }
@@ -427,7 +427,7 @@ static growth_cost chain_theory(void) {
 }
 
 static double cost_of_products(void) {
-    static const char *const rows[] = { "linear", "linear, backward", "attention", "attention, backward" };
+    static const char *const rows[] = { "linear", "linear, backward", "joint_attention", "joint_attention, backward" };
     double all = 0;
     for (int i = 0; i < 4; i++) all += rg_profile_cost(rows[i]).flops;
     return all;
