@@ -224,9 +224,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
         differ |= in[i]->dtype != typed[0]->dtype;
     }
     if (m == 0) return true;
-    rg_dtype dtype = typed[0]->dtype;
-    bool number = m == 2 && typed[1]->flags & RG_WEAK && typed[1]->dtype == RG_FLOAT64 && rg_is_float(dtype);  /* beside floats */
-    if (typed[0]->flags & RG_WEAK || (differ && !number)) dtype = rg_promote(m, typed);
+    rg_dtype dtype = differ || typed[0]->flags & RG_WEAK ? rg_promote(m, typed) : typed[0]->dtype;
     if (op->typing == RG_FLOATED && !rg_is_float(dtype)) dtype = rg_default_dtype();
     for (int i = 0; i < n; i++) {
         if ((op->typed && !(op->typed >> i & 1)) || rg_is_none(in[i]) || in[i]->dtype == dtype) continue;

@@ -41,6 +41,7 @@ int rg_promote_types(rg_dtype a, rg_dtype b) { return !is_dtype(a) || !is_dtype(
 rg_dtype rg_promote(int n, rg_tensor *const t[]) {
     static const int kind[] = { [RG_BOOL] = 0, [RG_INT64] = 1, [RG_FLOAT32] = 2, [RG_FLOAT64] = 2 };
     int best[3] = { -1, -1, -1 };                       /* with dims, 0-d, wrapped */
+    if (n == 2 && t[1]->flags & RG_WEAK && !(t[0]->flags & RG_WEAK) && rg_is_float(t[0]->dtype)) return t[0]->dtype;     /* the usual case */
     for (int i = 0; i < n; i++) {
         int rank = t[i]->flags & RG_WEAK ? 2 : t[i]->ndim == 0;
         int d = rank == 2 && rg_is_float(t[i]->dtype) ? default_dtype : t[i]->dtype;

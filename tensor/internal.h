@@ -102,7 +102,7 @@ enum rg_tensor_flags {
     RG_WEAK = 2,                /* a wrapped number: weak in promotion */
     RG_VIEW = 4,                /* shares another tensor's storage, and its history */
     RG_RETAINS_GRAD = 8,
-    RG_IS_PARAMETER = 16,          /* a module's: prints as one */
+    RG_IS_PARAMETER = 16,       /* a module's: prints as one */
 };
 
 struct rg_tensor {
@@ -410,10 +410,10 @@ static inline rg_tensor *rg_header_new(void) {
     return t ? rg_header_begin(t) : NULL;
 }
 
-/* A header with storage, both blocks at once, of what is small and at hand; else NULL, without an error. */
-static inline rg_tensor *rg_new_at_hand(rg_dtype dtype, size_t bytes) {
+/* What rg_new makes, both blocks at once, of what is small and at hand; else NULL, without an error. */
+static inline rg_tensor *rg_new_at_hand(rg_dtype dtype, int ndim, const int64_t *size, int64_t numel) {
     rg_thread *me = &rg_this;
-    size_t c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    size_t bytes = (size_t)numel * rg_sizeof(dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     rg_free_block *header = me->small[0].first, *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
     if (RG_UNLIKELY(!header || !block || me->fail_at || me->recording || me->again)) return NULL;
     me->small[0].first = header->next;
@@ -425,20 +425,18 @@ static inline rg_tensor *rg_new_at_hand(rg_dtype dtype, size_t bytes) {
     rg_tensor *t = rg_header_begin((rg_tensor *)header);
     t->dtype = dtype;
     t->flags = RG_CONTIGUOUS;
+    t->ndim = (uint8_t)ndim;
+    t->numel = numel;
+    int64_t stride = 1;
+    for (int d = ndim; d-- > 0; stride *= RG_MAX(size[d], 1)) t->size[d] = size[d], t->stride[d] = stride;
     rg_storage_begin(t, (rg_storage *)block, bytes);
     return t;
 }
 
-/* Of x's shape and dtype, as rg_new_like(x, x->dtype), where x is contiguous. */
+/* rg_new_like(x, x->dtype), where x is contiguous. */
 static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
-    rg_tensor *t = rg_new_at_hand(x->dtype, (size_t)x->numel * rg_sizeof(x->dtype));
-    if (RG_UNLIKELY(!t)) return rg_new_like(x, x->dtype);
-    t->ndim = x->ndim;
-    t->numel = x->numel;
-    memcpy(t->size, x->size, sizeof t->size);
-    int64_t stride = 1;
-    for (int d = t->ndim; d-- > 0; stride *= RG_MAX(t->size[d], 1)) t->stride[d] = stride;
-    return t;
+    rg_tensor *t = rg_new_at_hand(x->dtype, x->ndim, x->size, x->numel);
+    return RG_LIKELY(t) ? t : rg_new_like(x, x->dtype);
 }
 
 static inline rg_tensor *rg_own(rg_tensor *t) {

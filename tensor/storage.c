@@ -92,13 +92,7 @@ rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
         small = small && size[i] > 0 && size[i] < 64;
         numel *= small ? size[i] : 0;
     }
-    if (small && (t = rg_new_at_hand(dtype, (size_t)numel * rg_sizeof(dtype)))) {
-        t->ndim = (uint8_t)ndim;
-        t->numel = numel;
-        int64_t stride = 1;
-        for (int i = ndim; i-- > 0; stride *= size[i]) t->size[i] = size[i], t->stride[i] = stride;
-        return t;
-    }
+    if (small && (t = rg_new_at_hand(dtype, ndim, size, numel))) return t;
     if (!(t = rg_header_new())) return NULL;
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
