@@ -13,97 +13,84 @@ typedef struct { rg_node *leaf; rg_tensor *grad; } leaf_slot;
 
 enum { LEADS = 1, ASKED = 2 };          /* for a node's first output; for the one that is asked for */
 
-static _Atomic uint64_t last_run;
-
 enum { FEW = 24, FEW_LEAVES = 16 };     /* what a small run needs is on the C stack */
 
 typedef struct {
-    uint64_t      id;
     const char   *op;
     bool          create_graph, retain, capturing;
     rg_node     **node;                 /* what the roots lead to, newest first; no leaves */
     size_t        n, node_room;
-    rg_node     **stack;
-    size_t        depth, stack_room;
     rg_tensor   **grad;                 /* for each output of each node */
     size_t        n_grads;
     uint8_t      *needed;               /* when only some inputs are asked for: see mark_needed */
     leaf_slot    *leaves;               /* a few: one after the other; more: by address, a power of two of places */
     size_t        n_leaves, leaf_room;
-    rg_node      *few_nodes[FEW], *few_stacked[FEW];
+    rg_node      *few_nodes[FEW];
     rg_tensor    *few_grads[FEW];
     leaf_slot     few_leaves[FEW_LEAVES];
 } run;
 
 static void run_begin(run *r) {
-    r->id = atomic_fetch_add_explicit(&last_run, 1, memory_order_relaxed) + 1;
+    memset(r, 0, offsetof(run, few_nodes));
     r->node = r->few_nodes;
-    r->stack = r->few_stacked;
     r->leaves = r->few_leaves;
-    r->node_room = r->stack_room = FEW;
+    r->node_room = FEW;
     r->leaf_room = FEW_LEAVES;
     r->few_leaves[0] = (leaf_slot){ NULL, NULL };       /* the end of those there are */
-}
-
-static void nodes_free(run *r, rg_node **nodes, size_t room) {
-    if (nodes != r->few_nodes && nodes != r->few_stacked) rg_free(nodes, room * sizeof *nodes, RG_MEM_OTHER);
-}
-
-static bool nodes_grow(run *r, rg_node ***nodes, size_t *room, size_t want) {
-    if (RG_LIKELY(want <= *room)) return true;
-    size_t bigger = RG_MAX(want, *room * 2);
-    rg_node **p = rg_alloc(bigger * sizeof *p, RG_MEM_OTHER);
-    if (!p) return false;
-    memcpy(p, *nodes, *room * sizeof *p);
-    nodes_free(r, *nodes, *room);
-    *nodes = p;
-    *room = bigger;
-    return true;
 }
 
 __thread bool rg_in_rule __attribute__((tls_model("initial-exec")));
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A run holds its nodes: a hook may drop the root, whose header holds all of them else. */
-static void let_go(rg_node *n) {
-    atomic_store_explicit(&n->run, 0, memory_order_release);
-    rg_node_release(n);
-}
-
 /* ---- collecting ------------------------------------------------------------------- */
 
-static bool visit(run *r, rg_node *n) {
-    uint64_t owner = atomic_load_explicit(&n->run, memory_order_relaxed);
-    if (!n->op || owner == r->id) return true;
-    if (owner == 0 && RG_ALONE) atomic_store_explicit(&n->run, r->id, memory_order_relaxed);
-    else if (owner != 0 || !atomic_compare_exchange_strong(&n->run, &owner, r->id))
+/* Takes a node into the run, unless it is there already; a leaf has no steps. */
+static inline bool visit(run *r, rg_node *n) {
+    uintptr_t id = (uintptr_t)r, owner = atomic_load_explicit(&n->run, memory_order_relaxed);
+    if (!n->op || owner == id) return true;
+    if (RG_UNLIKELY(r->n == r->node_room)) {
+        rg_node **more = rg_alloc(2 * r->n * sizeof *more, RG_MEM_OTHER);
+        if (!more) return false;
+        memcpy(more, r->node, r->n * sizeof *more);
+        if (r->node != r->few_nodes) rg_free(r->node, r->n * sizeof *more, RG_MEM_OTHER);
+        r->node = more;
+        r->node_room *= 2;
+    }
+    if (owner == 0 && RG_ALONE) atomic_store_explicit(&n->run, id, memory_order_relaxed);
+    else if (owner != 0 || !atomic_compare_exchange_strong(&n->run, &owner, id))
         return rg_fail(RG_RUNTIME_ERROR, "backward", "the graph is being differentiated already, by another thread or by "
                        "the run that calls this hook");
-    rg_node_retain(n);
-    if (!nodes_grow(r, &r->stack, &r->stack_room, r->depth + 1)) {
-        let_go(n);
-        return false;
-    }
-    r->stack[r->depth++] = n;
+    n->slot = r->n_grads;
+    r->n_grads += n->n_out;
+    r->node[r->n++] = n;
     return true;
 }
 
 static bool collect(run *r) {
     bool ok = true;
-    while (r->depth) {
-        rg_node *n = r->stack[--r->depth];
-        if (!ok || !nodes_grow(r, &r->node, &r->node_room, r->n + 1)) {
-            let_go(n);
-            ok = false;
-            continue;
-        }
-        n->slot = r->n_grads;
-        r->n_grads += n->n_out;
-        r->node[r->n++] = n;
-        for (int i = 0; i < n->n_in && ok; i++)
-            if (n->edge[i].node) ok = visit(r, n->edge[i].node);
-    }
+    for (size_t i = 0; i < r->n && ok; i++)
+        for (int e = 0; e < r->node[i]->n_in && ok; e++)
+            if (r->node[i]->edge[e].node) ok = visit(r, r->node[i]->edge[e].node);
     return ok;
+}
+
+/* A hook may drop a root, whose header holds all that it leads to: the run does, too. */
+static void hold(rg_node *root) {
+    if (!root->op || root->held) return;
+    rg_node_retain(root);
+    root->held = true;
+}
+
+/* The oldest first: with a root may go what it leads to. */
+static void let_go(run *r) {
+    for (size_t i = r->n; i-- > 0;) {
+        rg_node *n = r->node[i];
+        bool held = n->held;
+        n->held = false;
+        atomic_store_explicit(&n->run, 0, memory_order_release);
+        if (held) rg_node_release(n);
+    }
+    if (r->node != r->few_nodes) rg_free(r->node, r->node_room * sizeof *r->node, RG_MEM_OTHER);
 }
 
 /* Newest first, as a chain is collected; else by Shell's method, which needs no memory. */
@@ -122,19 +109,13 @@ static void sort_nodes(run *r) {
 
 bool rg_nodes_of(const rg_tensor *y, rg_node_list *list) {
     run r;
-    memset(&r, 0, offsetof(run, few_nodes));
     run_begin(&r);
-    bool ok = visit(&r, rg_node_of(y));
-    ok = collect(&r) && ok;
+    bool ok = visit(&r, rg_node_of(y)) && collect(&r);
     sort_nodes(&r);
-    for (size_t i = 0; i < r.n; i++) {
-        r.node[i]->slot = i;
-        let_go(r.node[i]);
-    }
+    for (size_t i = 0; i < r.n; i++) r.node[i]->slot = i;
     *list = (rg_node_list){ rg_alloc(RG_MAX(r.n, 1) * sizeof *r.node, RG_MEM_OTHER), r.n };
     if (list->v) memcpy(list->v, r.node, r.n * sizeof *r.node);
-    nodes_free(&r, r.stack, r.stack_room);
-    nodes_free(&r, r.node, r.node_room);
+    let_go(&r);
     if (!ok && list->v) rg_node_list_free(list);
     return ok && list->v;
 }
@@ -330,11 +311,11 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
 static bool step(run *r, rg_node *n) {
     rg_tensor *fused[RG_MAX_RULES + 1] = { NULL };      /* the last: of what has no place */
     rg_step s = { .node = n, .op = n->op, .attr = n->attr, .n_in = n->n_in, .g = &r->grad[n->slot],
-                  .create_graph = r->create_graph };
+                  .create_graph = r->create_graph, .wanted = n->wanted };
     if (n->op->no_grad)
         return rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative is not implemented: %s", n->op->no_grad);
-    for (int i = 0; i < n->n_in && i < RG_INPUTS; i++)
-        if (is_needed(r, &n->edge[i])) s.wanted |= RG_IN(i);
+    for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
+        if (!is_needed(r, &n->edge[i])) s.wanted &= ~RG_IN(i);
     bool ok = true, timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
     rg_timing timing;
     if (timed) rg_timing_begin(&timing);
@@ -343,18 +324,18 @@ static bool step(run *r, rg_node *n) {
     for (int i = 0; i < RG_MAX_RULES && timed; i++) made |= fused[i] ? RG_IN(i) : 0;
     for (int i = 0; i < n->n_in && ok; i++) {
         if (!(i < RG_INPUTS ? s.wanted >> i & 1 : is_needed(r, &n->edge[i]))) continue;
-        const rg_gradient *rule = rg_gradient_of(n->op, i);
-        s.input = i;
         rg_tensor **own = &fused[RG_MIN(i, RG_MAX_RULES)], *g = *own;
-        if (!g && rule->into && !r->create_graph) {
-            ok = pass_into(r, &s, i, rule);
-            continue;
-        }
-        if (!g && !rule->rule) {
-            ok = rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative for input %d is not implemented", i);
-            continue;
-        }
         if (!g) {
+            const rg_gradient *rule = rg_gradient_of(n->op, i);
+            if (rule->into && !r->create_graph) {
+                ok = pass_into(r, &s, i, rule);
+                continue;
+            }
+            if (!rule->rule) {
+                ok = rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative for input %d is not implemented", i);
+                continue;
+            }
+            s.input = i;
             rg_tensor *first = rg_step_g(&s, 0);
             bool inside = rg_in_rule;
             rg_in_rule = true;
@@ -370,39 +351,6 @@ static bool step(run *r, rg_node *n) {
     for (int i = 0; i < RG_MAX_RULES; i++) rg_release(fused[i]);
     return ok;
 }
-
-static bool walk(run *r) {
-    rg_scope_guard scope __attribute__((cleanup(rg_scope_close))) = rg_scope_open();
-    for (size_t i = 0; i < r->n; i++, rg_scope_restart(&scope)) {
-        rg_node *n = r->node[i];
-        rg_tensor **g = &r->grad[n->slot];
-        bool any = false, ok = true;
-        if (r->capturing && !r->needed[n->slot]) continue;
-        for (int k = 0; k < n->n_out && ok; k++) {
-            if (n->hooks) ok = run_hooks(n, k, &g[k]);
-            any |= g[k] != NULL;
-        }
-        if (ok && any) {
-            bool leads = !r->capturing;                     /* an input asked for may be where it ends */
-            for (int e = 0; e < n->n_in && !leads; e++) leads = is_needed(r, &n->edge[e]);
-            if (leads) {
-                rg_applying = n->op->name;
-                ok = step(r, n);
-                rg_applying = r->op;
-                if (ok && !r->retain) rg_node_free_saved(n);
-            }
-        }
-        for (int k = 0; k < n->n_out; k++)
-            if (!r->capturing || !ok || !(r->needed[n->slot + k] & ASKED)) {
-                rg_release(g[k]);
-                g[k] = NULL;
-            }
-        if (!ok) return false;
-    }
-    return true;
-}
-
-/* ---- the end of a run -------------------------------------------------------------------- */
 
 /* Leaves: what a leaf may keep is made first, so that committing can't fail. */
 static bool leaves_prepare(run *r) {
@@ -423,8 +371,40 @@ static bool leaves_prepare(run *r) {
     return true;
 }
 
+static bool walk(run *r) {
+    rg_scope_guard scope __attribute__((cleanup(rg_scope_close))) = rg_scope_open();
+    for (size_t i = 0; i < r->n; i++, rg_scope_restart(&scope)) {
+        rg_node *n = r->node[i];
+        rg_tensor **g = &r->grad[n->slot];
+        bool any = false, ok = true;
+        if (r->capturing && !r->needed[n->slot]) continue;
+        for (int k = 0; n->hooks && k < n->n_out && ok; k++) ok = run_hooks(n, k, &g[k]);
+        for (int k = 0; k < n->n_out; k++) any |= g[k] != NULL;
+        if (ok && any) {
+            bool leads = !r->capturing;                     /* an input asked for may be where it ends */
+            for (int e = 0; e < n->n_in && !leads; e++) leads = is_needed(r, &n->edge[e]);
+            if (leads) {
+                rg_applying = n->op->name;
+                ok = step(r, n);
+                rg_applying = r->op;
+                if (ok && !r->retain) rg_node_free_saved(n);
+            }
+        }
+        for (int k = 0; k < n->n_out; k++)
+            if (!r->capturing || !ok || !(r->needed[n->slot + k] & ASKED)) {
+                rg_release(g[k]);
+                g[k] = NULL;
+            }
+        if (!ok) return false;
+    }
+    return leaves_prepare(r);
+}
+
+/* ---- the end of a run -------------------------------------------------------------------- */
+
 static void leaves_commit(run *r) {
-    pthread_mutex_lock(&commit_lock);
+    bool alone = RG_ALONE;
+    if (!alone) pthread_mutex_lock(&commit_lock);
     for (size_t i = 0; i < leaf_end(r); i++) {
         leaf_slot *s = &r->leaves[i];
         if (!s->grad || !rg_node_has_headers(s->leaf)) continue;
@@ -437,18 +417,16 @@ static void leaves_commit(run *r) {
             s->grad = NULL;
         }
     }
-    pthread_mutex_unlock(&commit_lock);
+    if (!alone) pthread_mutex_unlock(&commit_lock);
 }
 
 static void run_end(run *r) {
     for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
     for (size_t i = 0; i < leaf_end(r); i++) rg_release(r->leaves[i].grad);
-    for (size_t i = 0; i < r->n; i++) let_go(r->node[i]);
     if (r->grad != r->few_grads) rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
-    rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
+    if (r->needed) rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
     if (r->leaves != r->few_leaves) rg_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
-    nodes_free(r, r->node, r->node_room);
-    nodes_free(r, r->stack, r->stack_room);
+    let_go(r);
 }
 
 /* ---- roots and results ---------------------------------------------------------------------- */
@@ -485,7 +463,7 @@ static bool mark_needed(run *r, int m, rg_tensor *const x[]) {
         rg_node *n = rg_node_of(x[j]);
         if (!n->op) {
             if (!leaf_slot_of(r, n)) return false;
-        } else if (n->run == r->id) {
+        } else if (n->run == (uintptr_t)r) {
             r->needed[n->slot + x[j]->output] |= ASKED;
             r->needed[n->slot] |= LEADS;
         }
@@ -500,7 +478,7 @@ static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused) {
     rg_node *n = rg_node_of(x);
     rg_tensor *g = NULL;
     if (!n->op) g = leaf_find(r->leaves, r->leaf_room, n)->grad;
-    else if (n->run == r->id) g = r->grad[n->slot + x->output];
+    else if (n->run == (uintptr_t)r) g = r->grad[n->slot + x->output];
     if (g) return rg_lend(g);
     if (allow_unused) return RG_NONE;
     return rg_fail(RG_RUNTIME_ERROR, "grad", "One of the differentiated Tensors appears to not have been used in the graph. "
@@ -510,7 +488,6 @@ static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused) {
 static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor *const gradients[],
                           int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options o) {
     run r;
-    memset(&r, 0, offsetof(run, few_nodes));
     run_begin(&r);
     r.create_graph = o.create_graph;
     r.retain = o.retain_graph || o.create_graph || rg_this.recording;
@@ -530,8 +507,9 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
         if (ok && !x[j]->history)
             ok = rg_fail(RG_RUNTIME_ERROR, op, "One of the differentiated Tensors does not require grad");
     }
-    for (int i = 0; i < n && ok; i++) ok = visit(&r, rg_node_of(y[i]));
-    ok = collect(&r) && ok;
+    for (int i = 0; i < n && ok; i++)
+        if ((ok = visit(&r, rg_node_of(y[i])))) hold(rg_node_of(y[i]));
+    ok = ok && collect(&r);
     sort_nodes(&r);
     if (ok && r.n_grads) {
         r.grad = r.n_grads <= FEW ? r.few_grads : rg_alloc(r.n_grads * sizeof *r.grad, RG_MEM_OTHER);
@@ -541,9 +519,6 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     ok = ok && (!r.capturing || mark_needed(&r, m, x));
     for (int i = 0; i < n && ok; i++) ok = root_gradient(&r, op, y[i], gradients ? gradients[i] : RG_NONE);
     ok = ok && walk(&r);
-    size_t mark = rg_scope_begin();
-    ok = ok && leaves_prepare(&r);
-    rg_scope_end(mark);
     if (ok && !r.capturing) leaves_commit(&r);
     for (int j = 0; j < m && ok; j++) ok = (results[j] = result_of(&r, x[j], o.allow_unused)) != NULL;
     for (int j = 0; j < m && !ok; j++) results[j] = NULL;
@@ -609,12 +584,8 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
                            rg_shape_text(grad->ndim, grad->size, a), rg_shape_text(t->ndim, t->size, b));
         if (grad->dtype != t->dtype)
             return rg_fail(RG_TYPE_ERROR, "set_grad", "assigned grad has data of a different type");
-        rg_retain(grad);
-        if (rg_overlaps_itself(grad)) {                 /* later gradients are added in place */
-            rg_release(grad);
-            grad = rg_contiguous_copy(grad, grad->dtype);
-            if (!grad) return false;
-        }
+        if (!rg_overlaps_itself(grad)) rg_retain(grad);
+        else if (!(grad = rg_contiguous_copy(grad, grad->dtype))) return false;       /* later ones are added in place */
     }
     if (RG_UNLIKELY(rg_this.recording)) rg_node_of(t)->cleared = rg_recording_id();
     rg_release(*place);

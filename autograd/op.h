@@ -239,8 +239,8 @@ struct rg_node {
     const rg_op *op;                    /* NULL: a leaf */
     uint64_t     order;                 /* greater than that of every node it leads to */
     uint16_t     n_in, n_out, n_saved;  /* saved: n_in + n_out, or none */
-    bool         freed;                 /* its saved values are gone */
-    uint32_t     attr_size;
+    bool         freed, held;           /* its saved values are gone; the run holds it, which begins here */
+    uint32_t     attr_size, wanted;     /* RG_IN mask of the (first RG_INPUTS) inputs that have a node */
     size_t       bytes;
     rg_edge     *edge;                  /* n_in */
     rg_tensor  **saved;                 /* n_in inputs, then n_out outputs; NULL where not needed */
@@ -254,7 +254,7 @@ struct rg_node {
     rg_hook     *hooks;
     void        *trace;                 /* anomaly mode: where the forward call was made */
     /* the run that holds it, and its place there */
-    _Atomic uint64_t run;
+    _Atomic uintptr_t run;
     size_t       slot;
     rg_node     *pending;               /* the list of those to release */
 };

@@ -272,6 +272,7 @@ static bool record(const rg_call *c, size_t attr_size) {
         if (!from) continue;
         rg_node_retain(from);
         n->edge[i] = (rg_edge){ from, c->in[i]->output };
+        if (i < RG_INPUTS) n->wanted |= RG_IN(i);
         if (from->order > order) order = from->order;
     }
     n->order = recorder.clock = order + 1;

@@ -306,10 +306,7 @@ static bool optim_gather(rg_optim *o, optim_slot *s) {
         if (s->t[k]->dtype != s->p->dtype || !rg_same_shape(s->t[k], s->p))
             return rg_fail(RG_RUNTIME_ERROR, o->row->name,
                            "a parameter's shape or dtype is not that of its gradient or state");
-    return !rg_overlaps_itself(s->p)
-           || rg_fail(RG_RUNTIME_ERROR, o->row->name,
-                      "unsupported operation: more than one element of the written-to tensor refers to a single "
-                      "memory location. Please clone() the tensor before performing the operation.");
+    return rg_may_overwrite(s->p, o->row->name);
 }
 
 static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {

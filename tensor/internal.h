@@ -175,6 +175,7 @@ void        rg_count_write(rg_tensor *t, const char *op);      /* the same of on
  * requires grad stays as it is, and a result of the graph is written to only by what is recorded. */
 bool        rg_may_write(rg_tensor *t, const char *op, bool recorded);
 extern bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
+bool        rg_may_overwrite(const rg_tensor *t, const char *op);      /* whoever it is: each of its elements has a place of its own */
 
 /* Counts of references. A locked instruction takes as long as twenty others, and a process with one thread, as the
  * C library knows, needs none. RG_COUNT_DOWN: are these the last n? */
@@ -292,11 +293,11 @@ typedef struct rg_free_block {
     struct rg_free_block *batch;                        /* the first of the next batch */
     uint32_t              count;                        /* of its batch */
 } rg_free_block;
-typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count, limit; } rg_free_list;   /* count: from the first */
+typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count, limit; } rg_free_list;   /* count: from the first; limit 0: not in use */
 enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28, RG_RESTING = 64 };            /* see memory.c */
 
 typedef struct rg_thread {
-    bool           ready, pooled;                       /* pooled: the free lists are in use */
+    bool           ready;
     /* replay.c: the recording, how deep in what is noted as a whole; in a run, what rg_new gives next */
     rg_replay     *recording;
     rg_tensor    **again, **again_end;
@@ -348,25 +349,31 @@ enum { RG_DRIFT_MAX = 256 << 10 };                      /* bytes that it keeps f
 enum { RG_SMALL_BATCH = 16 << 14 };                     /* 64 bytes each: what a list of small blocks holds on to */
 enum { RG_HEADER_BATCH = 512 };                         /* headers that threads hand to each other at once */
 
-/* others: bytes of other classes, counted there already. */
-static inline void rg_count_bytes(rg_thread *me, rg_class cls, long bytes, long others) {
-    rg_count_to(&me->bytes[cls], bytes);
-    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed) + bytes + others;
+/* Bytes of a class more, or less; others: of other classes, counted there already. */
+static inline __attribute__((always_inline)) void rg_count_bytes(rg_thread *me, rg_class cls, bool more, long bytes, long others) {
+    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed) + (more ? bytes + others : -bytes - others);
+    rg_count_to(&me->bytes[cls], more ? bytes : -bytes);
     atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
-    if (RG_UNLIKELY(drift > atomic_load_explicit(&me->watermark, memory_order_relaxed) || drift < -RG_DRIFT_MAX)) rg_drifted(me);
+    if (RG_UNLIKELY(more ? drift > atomic_load_explicit(&me->watermark, memory_order_relaxed) : drift < -RG_DRIFT_MAX)) rg_drifted(me);
 }
 
 /* The list for small blocks; no bytes or many: past the last. */
 static inline size_t rg_small_class(size_t bytes, rg_class cls) { return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1; }
 
+/* The first of a list, uncounted. */
+static inline void *rg_take(rg_thread *me, size_t c) {
+    rg_free_block *b = me->small[c].first;
+    me->small[c].first = b->next;
+    me->small[c].count--;
+    return b;
+}
+
 static inline void *rg_alloc_fast(size_t bytes, rg_class cls) {
     rg_thread *me = &rg_this;
     size_t c = rg_small_class(bytes, cls);
     if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return rg_alloc(bytes, cls);
-    rg_free_block *b = me->small[c].first;
-    me->small[c].first = b->next;
-    me->small[c].count--;
-    rg_count_bytes(me, cls, (long)(bytes + 63) / 64 * 64, 0);
+    void *b = rg_take(me, c);
+    rg_count_bytes(me, cls, true, (long)(bytes + 63) / 64 * 64, 0);
     return b;
 }
 
@@ -410,32 +417,43 @@ static inline rg_tensor *rg_header_new(void) {
     return t ? rg_header_begin(t) : NULL;
 }
 
+/* t's size, and strides and count of what is contiguous, if each is small; else false: it may be empty, or more than fits. */
+static inline bool rg_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
+    int64_t numel = 1;
+    for (int d = ndim; d-- > 0; numel *= t->size[d]) {
+        if (RG_UNLIKELY((uint64_t)size[d] - 1 >= 127)) return false;
+        t->size[d] = size[d];
+        t->stride[d] = numel;
+    }
+    t->numel = numel;
+    return true;
+}
+
 /* What rg_new makes, both blocks at once, of what is small and at hand; else NULL, without an error. */
-static inline rg_tensor *rg_new_at_hand(rg_dtype dtype, int ndim, const int64_t *size, int64_t numel) {
+static inline rg_tensor *rg_new_at_hand(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_thread *me = &rg_this;
-    size_t bytes = (size_t)numel * rg_sizeof(dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
-    rg_free_block *header = me->small[0].first, *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
-    if (RG_UNLIKELY(!header || !block || me->fail_at || me->recording || me->again)) return NULL;
-    me->small[0].first = header->next;
-    me->small[0].count--;
-    me->small[c].first = block->next;
-    me->small[c].count--;
-    rg_count_to(&me->bytes[RG_MEM_HEADER], RG_HEADER_BYTES);
-    rg_count_bytes(me, RG_MEM_STORAGE, (long)c * 64, RG_HEADER_BYTES);
-    rg_tensor *t = rg_header_begin((rg_tensor *)header);
+    rg_tensor *t = (rg_tensor *)me->small[0].first;     /* of its count and all behind the list makes no use */
+    if (RG_UNLIKELY(!t || me->fail_at || me->recording || me->again || !rg_lay_out(t, ndim, size))) return NULL;
+    size_t bytes = (size_t)t->numel * rg_sizeof(dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    rg_free_block *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
+    int64_t numel = t->numel;
+    if (RG_UNLIKELY(!block)) return NULL;
+    rg_take(me, 0);
+    rg_take(me, c);
+    rg_header_begin(t);
     t->dtype = dtype;
     t->flags = RG_CONTIGUOUS;
     t->ndim = (uint8_t)ndim;
     t->numel = numel;
-    int64_t stride = 1;
-    for (int d = ndim; d-- > 0; stride *= RG_MAX(size[d], 1)) t->size[d] = size[d], t->stride[d] = stride;
     rg_storage_begin(t, (rg_storage *)block, bytes);
+    rg_count_to(&me->bytes[RG_MEM_HEADER], RG_HEADER_BYTES);
+    rg_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, RG_HEADER_BYTES);
     return t;
 }
 
 /* rg_new_like(x, x->dtype), where x is contiguous. */
 static inline rg_tensor *rg_new_beside(const rg_tensor *x) {
-    rg_tensor *t = rg_new_at_hand(x->dtype, x->ndim, x->size, x->numel);
+    rg_tensor *t = rg_new_at_hand(x->dtype, x->ndim, x->size);
     return RG_LIKELY(t) ? t : rg_new_like(x, x->dtype);
 }
 
@@ -447,20 +465,21 @@ static inline rg_tensor *rg_own(rg_tensor *t) {
     return t;
 }
 
-/* Back into its list, uncounted, if that has room. */
-static inline bool rg_put_back(rg_thread *me, void *block, size_t c) {
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->pooled || me->small[c].count >= me->small[c].limit)) return false;
+/* Back into its list, uncounted; is there room for it? */
+static inline bool rg_has_room(const rg_thread *me, size_t c) { return c < RG_SMALL_CLASSES && me->small[c].count < me->small[c].limit; }
+static inline void rg_put_back(rg_thread *me, void *block, size_t c) {
     rg_free_block *b = block;
     b->next = me->small[c].first;
     me->small[c].first = b;
     me->small[c].count++;
-    return true;
 }
 
 static inline void rg_free_fast(void *block, size_t bytes, rg_class cls) {
     rg_thread *me = &rg_this;
-    if (rg_put_back(me, block, rg_small_class(bytes, cls))) rg_count_bytes(me, cls, -(long)((bytes + 63) / 64 * 64), 0);
-    else rg_free(block, bytes, cls);
+    size_t c = rg_small_class(bytes, cls);
+    if (RG_UNLIKELY(!rg_has_room(me, c))) { rg_free(block, bytes, cls); return; }
+    rg_put_back(me, block, c);
+    rg_count_bytes(me, cls, false, (long)((bytes + 63) / 64 * 64), 0);
 }
 
 static inline void rg_storage_release(rg_storage *s) {

@@ -111,9 +111,8 @@ rg_thread *rg_thread_start(void) {
     if (!me) me = &fallback;
     rg_me = me;
     me->ready = true;
-    me->pooled = !bypass;
     me->chunk = CHUNK_MIN;
-    for (uint32_t c = 0; c < RG_SMALL_CLASSES; c++) me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
+    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass; c++) me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
     pthread_setspecific(exit_key, me);
     pthread_mutex_lock(&threads_lock);
     me->next = threads;
@@ -275,7 +274,7 @@ void *rg_alloc(size_t bytes, rg_class cls) {
         }
     }
     if (RG_UNLIKELY(!p)) return rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
-    rg_count_bytes(me, cls, (long)size, 0);
+    rg_count_bytes(me, cls, true, (long)size, 0);
     return p;
 }
 
@@ -298,7 +297,7 @@ void rg_free(void *block, size_t bytes, rg_class cls) {
         me->large[c - RG_SMALL_CLASSES] = b;
         me->cached += (int64_t)size;
     }
-    rg_count_bytes(me, cls, -(long)size, 0);
+    rg_count_bytes(me, cls, false, (long)size, 0);
 }
 
 bool rg_grow(void **block, size_t *capacity, size_t want, size_t item) {

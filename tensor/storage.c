@@ -9,28 +9,45 @@ rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
 
-/* A released header rests before it is used again: a use after the end of its scope meets a dead one. What goes back
- * to the lists is counted at once. */
+/* Takes the place of the one that has rested longest. */
+static inline rg_tensor *put_to_rest(rg_thread *me, rg_tensor *t) {
+    rg_tensor **place = &me->resting[me->rests++ % RG_RESTING], *rested = *place;
+    *place = t;
+    return rested;
+}
+
+/* Where the lists are full, or not in use. s: released with t. */
+static __attribute__((noinline)) void destroy_slowly(rg_tensor *t, rg_storage *s) {
+    rg_thread *me = &rg_this;
+    if (s) rg_free(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+    t->state = RG_DEAD;
+    if (me->small[0].limit) t = put_to_rest(me, t);
+    if (t) rg_free(t, sizeof *t, RG_MEM_HEADER);
+    else rg_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, 0);      /* one that rests counts as released */
+}
+
+/* What lets go of its past, or its name, and then is as others. */
+static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
+    if (t->history) t->history->cls->release(t->history);
+    rg_rename(&t->name, NULL);
+    t->history = NULL;
+    rg_destroy(t);
+}
+
+/* A released header rests before it is used again: a use after the end of its scope meets a dead one. What isn't usual is
+ * called last, so that the usual has no registers to save. */
 void rg_destroy(rg_tensor *t) {
+    if (t->history || t->name) { destroy_known(t); return; }
     rg_thread *me = &rg_this;
     rg_storage *s = t->storage;
-    long back = 0;
-    if (t->history) t->history->cls->release(t->history);
-    if (s && RG_COUNT_DOWN(&s->refs, 1)) {
-        size_t bytes = RG_STORAGE_HEADER + s->bytes, c = rg_small_class(bytes, RG_MEM_STORAGE);
-        if (rg_put_back(me, s, c)) rg_count_to(&me->bytes[RG_MEM_STORAGE], back = -(long)c * 64);
-        else rg_free(s, bytes, RG_MEM_STORAGE);
-    }
-    if (t->name) rg_free(t->name, strlen(t->name) + 1, RG_MEM_OTHER);
+    size_t c = s && RG_COUNT_DOWN(&s->refs, 1) ? rg_small_class(RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE) : 0;
+    if (RG_UNLIKELY(!rg_has_room(me, 0) || !rg_has_room(me, c))) { destroy_slowly(t, c ? s : NULL); return; }
     t->state = RG_DEAD;
-    if (RG_LIKELY(me->pooled)) {
-        rg_tensor **place = &me->resting[me->rests++ % RG_RESTING], *rested = *place;
-        *place = t;
-        t = rested;
-    }
-    bool freed = t && !rg_put_back(me, t, 0);           /* and so counted */
-    if (freed) rg_free(t, sizeof *t, RG_MEM_HEADER);
-    rg_count_bytes(me, RG_MEM_HEADER, freed ? 0 : -(long)RG_HEADER_BYTES, back);
+    t = put_to_rest(me, t);
+    if (RG_LIKELY(t)) rg_put_back(me, t, 0);
+    if (c) rg_put_back(me, s, c);
+    rg_count_to(&me->bytes[RG_MEM_STORAGE], -(long)c * 64);
+    rg_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, (long)c * 64);
 }
 
 /* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
@@ -65,12 +82,10 @@ void rg_update_flags(rg_tensor *t) {
     else t->flags &= (uint8_t)~RG_CONTIGUOUS;
 }
 
-bool rg_allocate(rg_tensor *t) {
-    char buf[192];
+static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t) {
     rg_set_strides(t);
     if (RG_UNLIKELY(t->numel > INT64_MAX / 16))
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s",
-                       rg_shape_text(t->ndim, t->size, buf));
+        return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s", RG_SHAPE_TEXT(t));
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
     rg_storage *s = rg_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s) return false;
@@ -78,7 +93,18 @@ bool rg_allocate(rg_tensor *t) {
     return true;
 }
 
-rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
+bool rg_allocate(rg_tensor *t) {
+    rg_thread *me = &rg_this;
+    if (!rg_lay_out(t, t->ndim, t->size)) return allocate_slowly(t);
+    size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return allocate_slowly(t);
+    t->flags |= RG_CONTIGUOUS;
+    rg_storage_begin(t, rg_take(me, c), bytes);
+    rg_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, 0);
+    return true;
+}
+
+static __attribute__((noinline)) rg_tensor *new_slowly(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_thread *me = &rg_this;
     rg_tensor *t;
     if (RG_UNLIKELY(me->again)) {
@@ -86,13 +112,6 @@ rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
         rg_retain(t = *me->again++);
         return t;
     }
-    int64_t numel = 1;
-    bool small = true;
-    for (int i = 0; i < ndim; i++) {
-        small = small && size[i] > 0 && size[i] < 64;
-        numel *= small ? size[i] : 0;
-    }
-    if (small && (t = rg_new_at_hand(dtype, ndim, size, numel))) return t;
     if (!(t = rg_header_new())) return NULL;
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
@@ -100,6 +119,11 @@ rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
     if (!rg_allocate(t)) return rg_release(t), NULL;
     if (RG_UNLIKELY(me->logging)) rg_hold(t);
     return t;
+}
+
+rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_tensor *t = rg_new_at_hand(dtype, ndim, size);
+    return RG_LIKELY(t) ? t : new_slowly(dtype, ndim, size);
 }
 
 rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype) {
@@ -149,12 +173,14 @@ rg_tensor *rg_alias(rg_tensor *t) {
 
 bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
+bool rg_may_overwrite(const rg_tensor *t, const char *op) {
+    return !rg_overlaps_itself(t)
+        || rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor refers "
+                   "to a single memory location. Please clone() the tensor before performing the operation.");
+}
+
 bool rg_may_write(rg_tensor *t, const char *op, bool recorded) {
-    if (!rg_check(t, op)) return false;
-    if (rg_overlaps_itself(t))
-        return rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor "
-                       "refers to a single memory location. Please clone() the tensor before performing the operation.");
-    return !rg_write_guard || rg_write_guard(t, op, recorded);
+    return rg_check(t, op) && rg_may_overwrite(t, op) && (!rg_write_guard || rg_write_guard(t, op, recorded));
 }
 
 void rg_wrote(rg_tensor *t, const char *op) {
