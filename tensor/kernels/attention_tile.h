@@ -11,21 +11,14 @@
 #include "attention_tile.h"
 #else
 
-#ifdef K_LAST
-#define BYTES 16
-#elif defined(K_WIDE)
-#define BYTES 64
-#else
-#define BYTES 32
-#endif
 #define V       K_SET(RG_PASTE(attention_vector_, T))
 #define NAME(x) K_SET(RG_PASTE(attention_##x##_, T))
-#define W       ((int)(BYTES / sizeof(T)))
+#define W       ((int)(K_BITS / 8 / sizeof(T)))
 #define WHOLE(n) (((n) + W - 1) / W * W)                /* vectors of n elements */
 /* How many of n keys the queries of the block of the i-th see, which are `ahead` of the first key. */
 #define SEEN(n, ahead, i) (plan->causal ? RG_MIN(n, (ahead) + (i) / block * block + block) : (n))
 
-typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
+typedef T V __attribute__((vector_size(K_BITS / 8), aligned(sizeof(T)), may_alias));
 
 /* n rows of whole vectors: as they lie, if they do, else copied to `room`. */
 static const T *NAME(rows)(const attention_matrix *t, int64_t from, int64_t n, T *room, int64_t *row) {
@@ -204,7 +197,6 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
 #undef T
 #undef V
 #undef W
-#undef BYTES
 #undef NAME
 #undef WHOLE
 #undef SEEN

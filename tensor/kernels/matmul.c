@@ -13,6 +13,7 @@ typedef uint64_t matmul_wrapping;                       /* integers wrap around 
 /* Steps along k and packed columns of b that stay in cache. */
 enum { MATMUL_KC = 256, MATMUL_NC = 1536 };
 enum { MATMUL_TINY = 1000, MATMUL_TINY_K = 8 };         /* steps of a tiny one in all, and along k */
+enum { MATMUL_STREAMS = 4 };                            /* dot products that are made at once */
 
 /* Columns to make room for: whole panels of any instruction set. */
 static int64_t matmul_panels(int64_t n) { return n >= MATMUL_NC ? MATMUL_NC : (n + 31) / 32 * 32; }

@@ -15,36 +15,45 @@
 #include "matmul_tile.h"
 #else
 
-#ifdef K_LAST
-#define BYTES 16
-#define MR    4
-#elif defined(K_WIDE)
-#define BYTES 64
-#define MR    8
-#else
-#define BYTES 32
-#define MR    6
-#endif
+#define MR      (K_BITS == 512 ? 8 : K_BITS == 256 ? 6 : 4)
 #define V       K_SET(RG_PASTE(matmul_vector_, T))
 #define U       K_SET(RG_PASTE(matmul_narrow_, T))
 #define NAME(x) K_SET(RG_PASTE(tile_##x##_, T))
-#define W       ((int)(BYTES / sizeof(T)))
+#define W       ((int)(K_BITS / 8 / sizeof(T)))
 #define NR      (2 * W)
 #define UW      ((int)(32 / sizeof(T)))
 
-typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
+typedef T V __attribute__((vector_size(K_BITS / 8), aligned(sizeof(T)), may_alias));
+typedef T U __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
-/* a b + c, in one step where floats can. */
-static inline __attribute__((always_inline)) V NAME(fma)(V a, V b, V c) {
+/* a b + c of vectors of so many bits, in one step where floats can. */
 #ifdef K_LAST
-    return a * b + c;
-#elif defined(K_WIDE)
-    return (V)_Generic((T)0, float: _mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c),
-                       double: _mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c), default: a * b + c);
+#define FMA(bits, a, b, c) ((a) * (b) + (c))
 #else
-    return (V)_Generic((T)0, float: _mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c),
-                       double: _mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c), default: a * b + c);
+#define FMA_(bits, a, b, c) ((__typeof__(c))_Generic((T)0, default: (a) * (b) + (c), \
+    float: _mm##bits##_fmadd_ps((__m##bits)(a), (__m##bits)(b), (__m##bits)(c)), \
+    double: _mm##bits##_fmadd_pd((__m##bits##d)(a), (__m##bits##d)(b), (__m##bits##d)(c))))
+#define FMA(bits, a, b, c) FMA_(bits, a, b, c)
 #endif
+
+/* y[i][j] += alpha times a dot product, and a share of b's columns further on another, as many as there are streams: they
+ * share what is read of a, and each goes on in the next column, so that the processor foresees it. Narrow loads wait less. */
+static inline __attribute__((always_inline))
+void NAME(dots)(const k_product_sizes *z, T *y, const T *a, const T *b, T alpha, int64_t i, int64_t j, int64_t share, const int streams) {
+    U sum[MATMUL_STREAMS][2] = { { { 0 } } };
+    int64_t apart = share * z->b_col, whole = z->k / (2 * UW) * (2 * UW);
+    y += i * z->y_row + j * z->y_col, a += i * z->a_row, b += j * z->b_col;
+    for (int64_t l = 0; l < whole; l += 2 * UW)
+        for (int v = 0; v < 2; v++)
+            for (int s = 0; s < streams; s++)
+                sum[s][v] = FMA(256, *(const U *)(a + l + v * UW), *(const U *)(b + s * apart + l + v * UW), sum[s][v]);
+    for (int s = 0; s < streams; s++, b += apart, y += share * z->y_col) {
+        U both = sum[s][0] + sum[s][1];
+        T total = 0;
+        for (int v = 0; v < UW; v++) total += both[v];
+        for (int64_t l = whole; l < z->k; l++) total += a[l] * b[l];
+        *y += alpha * total;
+    }
 }
 
 /* y = alpha a b + beta y for few rows, or a few thousand steps in all: in place. */
@@ -54,21 +63,12 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T
         if (beta == 0) for (int64_t j = 0; j < z->n; j++) row[j * z->y_col] = 0;
         else if (beta != 1) for (int64_t j = 0; j < z->n; j++) row[j * z->y_col] *= beta;
     }
-    if (z->b_row == 1 && z->a_col == 1 && z->k >= 4 * W) {       /* dot products of rows */
-        int64_t whole = z->k / (4 * W) * (4 * W);
-        for (int64_t j = 0; j < z->n; j++)
-            for (int64_t i = 0; i < z->m; i++) {
-                const T *p = a + i * z->a_row, *q = b + j * z->b_col;
-                V sum[4] = { { 0 } };
-                for (int64_t l = 0; l < whole; l += 4 * W)
-                    for (int v = 0; v < 4; v++)
-                        sum[v] = NAME(fma)(*(const V *)(p + l + v * W), *(const V *)(q + l + v * W), sum[v]);
-                T total = 0;
-                sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-                for (int v = 0; v < W; v++) total += sum[0][v];
-                for (int64_t l = whole; l < z->k; l++) total += p[l] * q[l];
-                y[i * z->y_row + j * z->y_col] += alpha * total;
-            }
+    if (z->b_row == 1 && z->a_col == 1 && z->k >= 4 * UW) {
+        int64_t share = z->n / MATMUL_STREAMS;
+        for (int64_t j = 0; j < share; j++)
+            for (int64_t i = 0; i < z->m; i++) NAME(dots)(z, y, a, b, alpha, i, j, share, MATMUL_STREAMS);
+        for (int64_t j = share * MATMUL_STREAMS; j < z->n; j++)
+            for (int64_t i = 0; i < z->m; i++) NAME(dots)(z, y, a, b, alpha, i, j, 0, 1);
         return;
     }
     for (int64_t l = 0; l < z->k; l++)
@@ -85,8 +85,6 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T
 #ifdef K_LAST
 static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) { NAME(thin)(z, y, a, b, 1, 0); }
 #else
-typedef T U __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
-
 /* The first n <= UW elements: of a load, the others are 0. */
 #ifdef K_WIDE
 typedef __mmask8 NAME(first);
@@ -138,7 +136,7 @@ static inline bool NAME(turns)(const k_product_sizes *z) {
 static inline __attribute__((always_inline))
 void NAME(turned)(U rows[], const k_product_sizes *z, const T *b, int64_t n, const int k) {
     typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) place;
-    typedef place places __attribute__((vector_size(BYTES)));
+    typedef place places __attribute__((vector_size(K_BITS / 8)));
     static const place count[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     int64_t all = n * k, low = RG_MIN(all, W);
     places at;
@@ -228,7 +226,7 @@ void NAME(tile)(const k_product_sizes *z, T *y, const T *a, const T *b, int64_t 
     for (int64_t l = 0, at = 0, k = z->k; l < k; l++, at += z->a_col, b += z->b_row)
         for (int i = 0; i < MR; i++)
             for (int v = 0; v < vectors; v++)
-                sum[i][v] = NAME(fma)(row[i][at] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
+                sum[i][v] = FMA(K_BITS, row[i][at] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
     if (m == MR && n == vectors * W) {
         for (int i = 0; i < MR; i++)
             for (int v = 0; v < vectors; v++) {
@@ -288,10 +286,11 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *a_, co
 #undef V
 #undef U
 #undef UW
+#undef FMA
+#undef FMA_
 #undef NAME
 #undef W
 #undef NR
 #undef MR
-#undef BYTES
 #undef T
 #endif
