@@ -29,8 +29,7 @@ void rg_trace_free(void *t) { rg_free(t, sizeof(trace), RG_MEM_OTHER); }
 
 /* ---- looking for what is not finite ------------------------------------------------- */
 #define FIND_ODD(T)                                                                             \
-    static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) \
-    {                                                                                           \
+    static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
         double *odd = (double *)context;                                                        \
         for (int64_t i = 0; i < n && isfinite(*odd); i++) *odd = *(const T *)(p[0] + i * s[0]); \
     }
@@ -70,7 +69,6 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
 
 bool rg_watch_forward(const rg_call *c, rg_node *n) {
     rg_text where = { 0 };
-    char shape[192];
     double odd = 0;
     if (!anomaly_on) return true;
     trace here;
@@ -85,19 +83,17 @@ bool rg_watch_forward(const rg_call *c, rg_node *n) {
         if (odd_element(c->in[i]) != 0) return true;    /* it only passes on what came in */
     rg_text_add(&where, "%s of", c->op->name);
     for (int i = 0; i < c->n_in && where.n < 256; i++)
-        rg_text_add(&where, " %s", rg_is_none(c->in[i]) ? "none"
-                    : rg_shape_text(c->in[i]->ndim, c->in[i]->size, shape));
+        rg_text_add(&where, " %s", rg_is_none(c->in[i]) ? "none" : RG_SHAPE_TEXT(c->in[i]));
     return report(c->op, odd, "forward", &where, &here);
 }
 
 bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input) {
     rg_text where = { 0 };
-    char shape[192];
     double odd = anomaly_on ? odd_element(g) : 0;
     if (odd == 0) return true;
     for (int k = 0; k < s->node->n_out; k++)
         if (s->g[k] && odd_element(s->g[k]) != 0) return true;
     rg_text_add(&where, "%s, in the gradient of its input %d, %s", rg_node_name(s->node), input,
-             rg_shape_text(g->ndim, g->size, shape));
+             RG_SHAPE_TEXT(g));
     return report(s->op, odd, "backward", &where, s->node->trace);
 }

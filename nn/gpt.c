@@ -116,9 +116,8 @@ rg_tensor *rg_gpt_cache(rg_gpt *self, int64_t batch) {
 rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
     RG_SCOPE();
     RG_NO_GRAD();
-    bool given = rg_given(self, "gpt_cached", "a module") && rg_check(cache, "gpt_cached");
-    rg_tensor *logits = given ? gpt_logits(self, idx, cache, position, true) : NULL;
-    return logits ? rg_escape(logits) : NULL;
+    if (!rg_given(self, "gpt_cached", "a module") || !rg_check(cache, "gpt_cached")) return NULL;
+    return rg_escape(gpt_logits(self, idx, cache, position, true));
 }
 
 rg_tensor *rg_gpt_generate_with(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens, rg_generate_options o) {

@@ -68,18 +68,12 @@ static rg_tensor *init_kaiming(const char *op, rg_tensor *t, bool uniform, rg_ka
     return init_spread(t, uniform, gain / sqrt(fan_out ? out : in));
 }
 
-rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain) {
-    return init_xavier("xavier_uniform_", t, true, gain);
-}
-rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) {
-    return init_xavier("xavier_normal_", t, false, gain);
-}
-rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o) {
-    return init_kaiming("kaiming_uniform_", t, true, o);
-}
-rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
-    return init_kaiming("kaiming_normal_", t, false, o);
-}
+#define BY_FANS(name, op, init, uniform, type) \
+    rg_tensor *rg_nn_init_##name(rg_tensor *t, type how) { return init(op, t, uniform, how); }
+BY_FANS(xavier_uniform_,       "xavier_uniform_",  init_xavier,  true,  double)
+BY_FANS(xavier_normal_,        "xavier_normal_",   init_xavier,  false, double)
+BY_FANS(kaiming_uniform_with_, "kaiming_uniform_", init_kaiming, true,  rg_kaiming_options)
+BY_FANS(kaiming_normal_with_,  "kaiming_normal_",  init_kaiming, false, rg_kaiming_options)
 
 /* torch: Q of a normal matrix, the signs such that R's diagonal is positive. That Q is what
  * Gram and Schmidt make of it, here in float64, and twice, against rounding. */

@@ -11,15 +11,10 @@ rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start)
     RG_REFUSE(x->ndim < 2, "positions_forward", "expected x of (..., length, dim), but got %s", rg_repr_shape(x));
     int64_t length = x->size[x->ndim - 2], half = x->size[x->ndim - 1] / 2;
     RG_SCOPE();
-    rg_tensor *y;
-    if (self->weight) {
-        y = rg_add(x, rg_narrow(self->weight, 0, start, length));
-    } else {
-        rg_tensor *turned = rg_cat(RG_LIST(rg_neg(rg_narrow(x, -1, half, half)), rg_narrow(x, -1, 0, half)), -1);
-        y = rg_add(rg_mul(x, rg_narrow(self->cos, 0, start, length)),
-                   rg_mul(turned, rg_narrow(self->sin, 0, start, length)));
-    }
-    return y ? rg_escape(y) : NULL;
+    if (self->weight) return rg_escape(rg_add(x, rg_narrow(self->weight, 0, start, length)));
+    rg_tensor *turned = rg_cat(RG_LIST(rg_neg(rg_narrow(x, -1, half, half)), rg_narrow(x, -1, 0, half)), -1);
+    return rg_escape(rg_add(rg_mul(x, rg_narrow(self->cos, 0, start, length)),
+                            rg_mul(turned, rg_narrow(self->sin, 0, start, length))));
 }
 
 static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) {

@@ -69,17 +69,15 @@ double rg_load_f64(const void *p, rg_dtype d) {
     }
 }
 
+static void convert(void *to, rg_dtype to_dtype, const void *from, rg_dtype dtype) {
+    rg_copy_loop(to_dtype, dtype)((char *[]){ to, (char *)from }, (int64_t[]){ 0, 0 }, 1, NULL);
+}
+
 int64_t rg_load_i64(const void *p, rg_dtype d) {
     int64_t v;
-    if (d == RG_INT64) return *(const int64_t *)p;
-    rg_copy_loop(RG_INT64, d)((char *[]){ (char *)&v, (char *)p }, (int64_t[]){ 0, 0 }, 1, NULL);
+    convert(&v, RG_INT64, p, d);
     return v;
 }
 
-void rg_store_f64(void *p, rg_dtype d, double v) {
-    rg_copy_loop(d, RG_FLOAT64)((char *[]){ p, (char *)&v }, (int64_t[]){ 0, 0 }, 1, NULL);
-}
-
-void rg_store_i64(void *p, rg_dtype d, int64_t v) {
-    rg_copy_loop(d, RG_INT64)((char *[]){ p, (char *)&v }, (int64_t[]){ 0, 0 }, 1, NULL);
-}
+void rg_store_f64(void *p, rg_dtype d, double v)  { convert(p, d, &v, RG_FLOAT64); }
+void rg_store_i64(void *p, rg_dtype d, int64_t v) { convert(p, d, &v, RG_INT64); }

@@ -275,8 +275,7 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
 }
 
 static rg_tensor *parse_tensor(const char *text, int dtype) {
-    if (!text && rg_error_code() == RG_OK) rg_fail(RG_TYPE_ERROR, "parse", "expected a text but got NULL");
-    if (!text) return NULL;
+    if (!rg_given(text, "parse", "a text")) return NULL;
     parser s = { .at = text, .shape = { -1, { -1, -1, -1, -1, -1, -1, -1, -1 } }, .dtype = -1, .named.n = -1 };
     rg_tensor *t = NULL;
     if (parse_text(&s)) {
@@ -296,7 +295,5 @@ static rg_tensor *parse_tensor(const char *text, int dtype) {
 rg_tensor *rg_parse(const char *text) { return parse_tensor(text, -1); }
 
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype) {
-    RG_REFUSE_AS(RG_TYPE_ERROR, (int)dtype < RG_BOOL || dtype > RG_FLOAT64, "parse", "there is no dtype %d",
-                 (int)dtype);
-    return parse_tensor(text, (int)dtype);
+    return rg_check_dtype("parse", (int)dtype) ? parse_tensor(text, (int)dtype) : NULL;
 }

@@ -334,16 +334,6 @@ void rg_print(rg_tensor *t) {
     if (s) puts(s);
 }
 
-const char *rg_str(rg_tensor *t) {
-    if (!rg_check(t, "str")) return NULL;
-    if (t->ndim) return rg_repr(t);
-    printer p = { .t = t };
-    if (rg_is_float(t->dtype)) print_alone(p.word, rg_load_f64(t->data, t->dtype), false);
-    else print_element(&p, t->data);
-    print_put(&p, p.word, 1);
-    return rg_text_own(&p.text);
-}
-
 const char *rg_repr_shape(rg_tensor *t) {
     if (!rg_check(t, "repr_shape")) return NULL;
     rg_text text = { 0 };
@@ -353,13 +343,13 @@ const char *rg_repr_shape(rg_tensor *t) {
 
 /* ---- NumPy's and TensorFlow's -------------------------------------------------------------------- */
 
-/* NumPy 2.4's str(); an array without dims is its number */
-static rg_text print_numpy(const rg_tensor *t) {
+/* NumPy 2.4's str(); an array without dims is its number, as a single or a double has it */
+static rg_text print_numpy(const rg_tensor *t, bool single) {
     printer p = { .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1 };
     if (t->ndim || !rg_is_float(t->dtype)) {
         print_contents(&p);
     } else {
-        print_alone(p.word, rg_load_f64(t->data, t->dtype), t->dtype == RG_FLOAT32);
+        print_alone(p.word, rg_load_f64(t->data, t->dtype), single);
         print_put(&p, p.word, 1);
     }
     return p.text;
@@ -367,13 +357,20 @@ static rg_text print_numpy(const rg_tensor *t) {
 
 const char *rg_repr_numpy(rg_tensor *t) {
     if (!rg_check(t, "repr_numpy")) return NULL;
-    rg_text text = print_numpy(t);
+    rg_text text = print_numpy(t, t->dtype == RG_FLOAT32);
+    return rg_text_own(&text);
+}
+
+const char *rg_str(rg_tensor *t) {
+    if (!rg_check(t, "str")) return NULL;
+    if (t->ndim) return rg_repr(t);
+    rg_text text = print_numpy(t, false);               /* Python's numbers are double */
     return rg_text_own(&text);
 }
 
 const char *rg_repr_tf(rg_tensor *t) {
     if (!rg_check(t, "repr_tf")) return NULL;
-    rg_text array = print_numpy(t), text = { .failed = array.failed };
+    rg_text array = print_numpy(t, t->dtype == RG_FLOAT32), text = { .failed = array.failed };
     const char *s = array.failed ? "" : array.v, *line = strchr(s, '\n') ? "\n" : "";
     const char *dtype = strchr(rg_dtype_name(t->dtype), '.') + 1;
     rg_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", line, s, PRINT_TUPLE(t), dtype);

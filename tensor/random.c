@@ -126,7 +126,7 @@ static void draw_f64(rg_generator *g, double *to, int n) {
 /* ---- generators ------------------------------------------------------------------------ */
 
 static bool generator_lock(rg_generator *g, const char *op) {
-    if (!g) return rg_error_code() == RG_OK && rg_fail(RG_TYPE_ERROR, op, "expected a generator but got NULL");
+    if (!rg_given(g, op, "a generator")) return false;
     pthread_mutex_lock(&g->lock);
     if (!g->left) mt_seed(g, g->seed);
     return true;
@@ -323,12 +323,8 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 
 typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
-static bool random_no_kernel(const char *op, const char *kernel, rg_dtype dtype) {
-    return rg_fail(RG_NOT_IMPLEMENTED, op, "\"%s\" not implemented for '%s'", kernel, rg_scalar_name(dtype));
-}
-
 static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    if (!rg_is_float(t->dtype)) return random_no_kernel(op, "check_uniform_bounds", t->dtype);
+    RG_REFUSE_DTYPE(!rg_is_float(t->dtype), op, "check_uniform_bounds", t->dtype);
     bool single = t->dtype == RG_FLOAT32;
     double low = p[0], high = p[1], max = single ? FLT_MAX : DBL_MAX;
     RG_REFUSE(!(fabs(low) <= max && fabs(high) <= max), op, "%s is out of bounds for %s",
@@ -343,7 +339,7 @@ static bool fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const 
 /* In blocks where a tensor of sixteen or more elements is contiguous, else one by one. */
 static bool fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_REFUSE(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
-    if (t->numel && !rg_is_float(t->dtype)) return random_no_kernel(op, "normal_kernel_cpu", t->dtype);
+    RG_REFUSE_DTYPE(t->numel && !rg_is_float(t->dtype), op, "normal_kernel_cpu", t->dtype);
     if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS)) return fill_with(t, g, op, draw_normal, RG_FLOAT64, p);
     return fill_with(t, g, op, t->dtype == RG_FLOAT32 ? draw_blocks_f32 : draw_blocks_f64, t->dtype, p);
 }
@@ -396,23 +392,23 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
     r.normal = trunc_cdf((r.high - r.mean) / r.std) - trunc_cdf((r.low - r.mean) / r.std) > 0.3;
 
     /* Flat and in memory order, as t is filled; what torch draws again is as t without its gaps. */
-    rg_tensor sorted, *flat[4] = { NULL };              /* the result, candidates, uniforms, what is pending */
-    bool again = random_order(t, &sorted), ok = true;
-    for (int i = 0; ok && i < 4; i++) ok = (flat[i] = rg_new_like(&sorted, i < 3 ? t->dtype : RG_BOOL));
-    if (ok) memset(flat[3]->data, true, (size_t)t->numel);
-    bool any = ok;
+    RG_SCOPE();
+    rg_tensor sorted, *flat[4];                         /* the result, candidates, uniforms, what is pending */
+    bool again = random_order(t, &sorted), any = true;
+    for (int i = 0; i < 4; i++)
+        if (!(flat[i] = rg_own(rg_new_like(&sorted, i < 3 ? t->dtype : RG_BOOL)))) return false;
+    memset(flat[3]->data, true, (size_t)t->numel);
     for (int round = 0; any; round++) {
+        RG_REFUSE(round == TRUNC_ROUNDS, op, "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
+                  r.low, r.high);
         /* without the flag normals come one by one */
         flat[1]->flags = (round ? again : t->flags & RG_CONTIGUOUS) ? RG_CONTIGUOUS : 0;
-        if (round == TRUNC_ROUNDS) ok = rg_fail(RG_RUNTIME_ERROR, op, "%d rounds were not enough: almost nothing in "
-                                                "[%g, %g] is likely", round, r.low, r.high);
-        else if (r.normal) ok = fill_normal(flat[1], p, g, op);
-        else ok = fill_uniform(flat[1], p + 2, g, op) && fill_uniform(flat[2], (double[]){ 0, 1 }, g, op);
-        any = ok && (t->dtype == RG_FLOAT32 ? trunc_accept_float : trunc_accept_double)(&r, flat);
+        if (r.normal ? !fill_normal(flat[1], p, g, op)
+            : !fill_uniform(flat[1], p + 2, g, op) || !fill_uniform(flat[2], (double[]){ 0, 1 }, g, op)) return false;
+        any = (t->dtype == RG_FLOAT32 ? trunc_accept_float : trunc_accept_double)(&r, flat);
     }
-    if (ok) rg_copy_elements(&sorted, flat[0]);
-    for (int i = 0; i < 4; i++) rg_release(flat[i]);
-    return ok;
+    rg_copy_elements(&sorted, flat[0]);
+    return true;
 }
 
 /* ---- in place ------------------------------------------------------------------------------ */
@@ -449,16 +445,12 @@ RANDOM_FILL_(bernoulli, (rg_tensor *t, double p, rg_generator *g), p)
 
 /* ---- new tensors ---------------------------------------------------------------------------- */
 
-static rg_tensor *random_own(rg_tensor *t, bool filled) {
-    if (filled) return rg_own(t);
-    rg_release(t);
-    return NULL;
-}
-
 /* The standard one of a distribution: from 0 to 1, or of mean 0 and std 1. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     if (t && rg_noting()) note_fill(t, fill, (double[4]){ 0, 1 }, g, op);
-    return random_own(t, t && fill(t, (double[]){ 0, 1 }, g, op));
+    if (t && fill(t, (double[]){ 0, 1 }, g, op)) return rg_own(t);
+    rg_release(t);
+    return NULL;
 }
 
 #define RANDOM_NEW(name, fill)                                                                       \
@@ -490,22 +482,23 @@ static bool fill_integers(rg_tensor *t, const double range[], rg_generator *g, c
 
 rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g) {
     const char *op = "randint", *casted = "";
-    rg_tensor *t = rg_new_dims(op, &shape, (int)dtype);
+    RG_SCOPE();
+    rg_tensor *t = rg_own(rg_new_dims(op, &shape, (int)dtype));
     if (!t) return NULL;
     if (low < high && rg_is_float(dtype)) {
         low = random_integer_bound(dtype, low + 1, low, 1);
         high = random_integer_bound(dtype, high - 1, high, -1);
         casted = " casted to dtype";
     }
-    bool ok = low < high || rg_fail(RG_RUNTIME_ERROR, op, "random_ expects 'from'%s to be less than 'to'%s, but got "
-                                    "from=%lld >= to=%lld", casted, casted, (long long)low, (long long)high);
-    if (ok && dtype == RG_BOOL && (low < 0 || high > 2))
-        ok = rg_fail(RG_RUNTIME_ERROR, op, "%s is out of bounds for bool", low < 0 || low > 1 ? "from" : "to - 1");
+    RG_REFUSE(low >= high, op, "random_ expects 'from'%s to be less than 'to'%s, but got from=%lld >= to=%lld",
+              casted, casted, (long long)low, (long long)high);
+    RG_REFUSE(dtype == RG_BOOL && (low < 0 || high > 2), op, "%s is out of bounds for bool",
+              low < 0 || low > 1 ? "from" : "to - 1");
     random_range range = { (uint64_t)high - (uint64_t)low, low };
     double p[4] = { 0 };
     memcpy(p, &range, sizeof range);
-    if (ok && rg_noting()) note_fill(t, fill_integers, p, g, op);
-    return random_own(t, ok && fill_integers(t, p, g, op));
+    if (rg_noting()) note_fill(t, fill_integers, p, g, op);
+    return fill_integers(t, p, g, op) ? rg_escape(t) : NULL;
 }
 
 /* Fisher and Yates. From 2^32 / 20 on torch builds the permutation from within, with two words a step. */
@@ -527,10 +520,12 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
 }
 
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
-    rg_tensor *t = rg_not_again("randperm") ? rg_new_dims("randperm", &RG_DIMS(n), RG_INT64) : NULL;
-    bool ok = t && generator_lock(g, "randperm");
-    if (ok) random_permute(g, (int64_t *)t->data, n), generator_unlock(g);
-    return random_own(t, ok);
+    RG_SCOPE();
+    rg_tensor *t = rg_not_again("randperm") ? rg_own(rg_new_dims("randperm", &RG_DIMS(n), RG_INT64)) : NULL;
+    if (!t || !generator_lock(g, "randperm")) return NULL;
+    random_permute(g, (int64_t *)t->data, n);
+    generator_unlock(g);
+    return rg_escape(t);
 }
 
 /* ---- drawing with given probabilities ---------------------------------------------------- */
@@ -539,19 +534,20 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rg_not_again(op) || !rg_check(p, op)) return NULL;
-    if (p->numel && !rg_is_float(p->dtype)) return random_no_kernel(op, "bernoulli_tensor_cpu_p_", p->dtype), NULL;
-    rg_tensor *t = rg_new_like(p, p->dtype), *chance = rg_contiguous_copy(p, RG_FLOAT64);
-    bool single = p->dtype == RG_FLOAT32, ok = t && chance;
-    const double *c = ok ? (double *)chance->data : NULL;
-    for (int64_t i = 0; ok && i < p->numel; i++) ok = c[i] >= 0 && c[i] <= 1;
-    if (t && chance && !ok) rg_fail(RG_RUNTIME_ERROR, op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
-    ok = ok && fill_with(t, g, op, single ? draw_uniform_f32 : draw_uniform_f64, t->dtype, (double[]){ 0, 1 });
-    for (int64_t i = 0; ok && i < t->numel; i++) {
-        if (single) ((float *)t->data)[i] = ((float *)t->data)[i] < c[i];
-        else ((double *)t->data)[i] = ((double *)t->data)[i] < c[i];
+    RG_REFUSE_DTYPE(p->numel && !rg_is_float(p->dtype), op, "bernoulli_tensor_cpu_p_", p->dtype);
+    RG_SCOPE();
+    rg_tensor *t = rg_own(rg_new_like(p, p->dtype)), *below = rg_own(rg_new_like(p, RG_BOOL));
+    const rg_tensor *chance = rg_own(rg_contiguous_copy(p, RG_FLOAT64));
+    if (!t || !below || !chance) return NULL;
+    for (int64_t i = 0; i < p->numel; i++) {
+        double c = ((const double *)chance->data)[i];
+        RG_REFUSE(!(c >= 0 && c <= 1), op, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
     }
-    rg_release(chance);
-    return random_own(t, ok);
+    random_draw *draw = p->dtype == RG_FLOAT32 ? draw_uniform_f32 : draw_uniform_f64;
+    if (!fill_with(t, g, op, draw, p->dtype, (double[]){ 0, 1 })) return NULL;
+    k_run(k_lt, below, t, p);
+    rg_copy_elements(t, below);
+    return rg_escape(t);
 }
 
 /* torch computes in the weights' dtype: here in float64, rounded after every step. */
@@ -576,11 +572,12 @@ static bool draw_check(const rg_tensor *w, int64_t n, bool again, const char *op
 /* In each row the categories with the largest weight / exponential, in that order. */
 static bool draw_distinct(rg_tensor *t, rg_tensor *of, const double *w, int64_t n, rg_generator *g, const char *op) {
     int64_t draws = t->size[t->ndim - 1], rows = t->numel / draws, *y = (int64_t *)t->data;
-    rg_tensor *exponentials = rg_new_dense_like(of, of->dtype), *e = NULL;
-    k_ranked *rank = rg_alloc((size_t)n * sizeof *rank, RG_MEM_OTHER);
-    bool ok = rank && exponentials && fill_exponential(exponentials, (double[]){ 1 }, g, op) &&
-              (e = rg_contiguous_copy(exponentials, RG_FLOAT64));
-    for (int64_t r = 0; ok && r < rows; r++, w += n, y += draws) {
+    RG_SCOPE();
+    rg_tensor *exponentials = rg_own(rg_new_dense_like(of, of->dtype)), *e;
+    k_ranked *rank = (k_ranked *)(void *)rg_own_string((size_t)n * sizeof *rank);
+    if (!rank || !exponentials || !fill_exponential(exponentials, (double[]){ 1 }, g, op)
+        || !(e = rg_own(rg_contiguous_copy(exponentials, RG_FLOAT64)))) return false;
+    for (int64_t r = 0; r < rows; r++, w += n, y += draws) {
         int64_t best = 0;
         for (int64_t i = 0; i < n; i++) {
             double q = draw_rounded(w[i] / ((double *)e->data)[r * n + i], of->dtype);
@@ -590,26 +587,22 @@ static bool draw_distinct(rg_tensor *t, rg_tensor *of, const double *w, int64_t 
         if (draws > 1) k_top(rank, n, draws, true);
         for (int64_t i = 0; i < draws; i++) y[i] = draws > 1 ? rank[i].index : best;    /* argmax: the first */
     }
-    rg_release(exponentials);
-    rg_release(e);
-    rg_free(rank, (size_t)n * sizeof *rank, RG_MEM_OTHER);
-    return ok;
+    return true;
 }
 
 /* In each row the first category whose cumulative share is not below a uniform float64. */
 static bool draw_again(rg_tensor *t, rg_tensor *of, const double *w, int64_t n, rg_generator *g, const char *op) {
-    rg_tensor *shares = rg_new_like(of, RG_FLOAT64), *u = rg_new_like(t, RG_FLOAT64);
-    bool ok = shares && u && fill_with(u, g, op, draw_uniform_f64, RG_FLOAT64, (double[]){ 0, 1 });
-    for (int64_t first = 0; ok && first < of->numel; first += n, w += n) {
+    RG_SCOPE();
+    rg_tensor *shares = rg_own(rg_new_like(of, RG_FLOAT64)), *u = rg_own(rg_new_like(t, RG_FLOAT64));
+    if (!shares || !u || !fill_with(u, g, op, draw_uniform_f64, RG_FLOAT64, (double[]){ 0, 1 })) return false;
+    for (int64_t first = 0; first < of->numel; first += n, w += n) {
         double *share = (double *)shares->data + first, sum = 0;
         for (int64_t i = 0; i < n; i++) share[i] = sum = draw_rounded(sum + w[i], of->dtype);
         for (int64_t i = 0; i < n; i++) share[i] = draw_rounded(share[i] / sum, of->dtype);
         share[n - 1] = 1;
     }
-    if (ok) k_searchsorted(t, shares, u, false);
-    rg_release(shares);
-    rg_release(u);
-    return ok;
+    k_searchsorted(t, shares, u, false);
+    return true;
 }
 
 rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g) {
@@ -624,13 +617,12 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
                       : n > 1 << 24 ? "number of categories cannot exceed 2^24"
                       : n == 0 && rows > 0 ? "invalid multinomial distribution (sum of probabilities <= 0)" : NULL;
     RG_REFUSE(wrong, op, "%s", wrong);
-    rg_tensor *t = rg_new_dims(op, &(rg_dims){ weights->ndim, { weights->ndim == 2 ? rows : draws, draws } }, RG_INT64);
-    if (!t || t->numel == 0) return rg_own(t);
+    RG_SCOPE();
+    const rg_dims shape = { weights->ndim, { weights->ndim == 2 ? rows : draws, draws } };
+    rg_tensor *t = rg_own(rg_new_dims(op, &shape, RG_INT64)), *w = rg_own(rg_contiguous_copy(weights, RG_FLOAT64));
     bool again = replacement && draws > 1;
-    rg_tensor *w = rg_contiguous_copy(weights, RG_FLOAT64);
-    bool ok = w && draw_check(w, n, again, op) &&
-              (again ? draw_again(t, weights, (double *)w->data, n, g, op)
-                     : draw_distinct(t, weights, (double *)w->data, n, g, op));
-    rg_release(w);
-    return random_own(t, ok);
+    if (!t || !w) return NULL;
+    if (t->numel == 0) return rg_escape(t);
+    return draw_check(w, n, again, op) && (again ? draw_again : draw_distinct)(t, weights, (double *)w->data, n, g, op)
+         ? rg_escape(t) : NULL;
 }

@@ -25,8 +25,8 @@ bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const
 }
 
 bool rg_check_dims(const char *op, int n) {
-    if (n >= 0 && n <= RG_MAX_DIMS) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
+    RG_REFUSE(n < 0 || n > RG_MAX_DIMS, op, "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
+    return true;
 }
 
 bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {
@@ -53,19 +53,18 @@ bool rg_expandable(const rg_tensor *from, const rg_tensor *to) {
 
 int64_t rg_dims_numel(const char *op, const rg_dims *d) {
     int64_t n = 1;
-    char buf[192];
+    bool empty = false;
     if (!rg_check_dims(op, d->n)) return -1;
-    for (int i = 0; i < d->n; i++)
+    for (int i = 0; i < d->n; i++) {
+        empty |= d->v[i] == 0;
         if (d->v[i] < 0)
             return rg_fail(RG_RUNTIME_ERROR, op, "Trying to create tensor with negative dimension %lld: %s",
-                           (long long)d->v[i], rg_shape_text(d->n, d->v, buf)), -1;
-    bool empty = false;
-    for (int i = 0; i < d->n; i++) {
-        if (d->v[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(n, d->v[i], &n) || n > INT64_MAX / 16)
-            return rg_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
-                           rg_shape_text(d->n, d->v, buf)), -1;
+                           (long long)d->v[i], RG_DIMS_TEXT(d)), -1;
     }
+    for (int i = 0; i < d->n; i++)
+        if (d->v[i] && (__builtin_mul_overflow(n, d->v[i], &n) || n > INT64_MAX / 16))
+            return rg_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
+                           RG_DIMS_TEXT(d)), -1;
     return empty ? 0 : n;
 }
 

@@ -120,18 +120,15 @@ static struct formed_attr formed(const char *const nodes[], const rg_tensor *a, 
     return (struct formed_attr){ nodes[form], form, form == BY_NUMBER ? rg_load_f64(b->data, b->dtype) : 0 };
 }
 
+#define FORMED_FUNCTION(name, ident, apply)                                                     \
+    rg_tensor *(rg_##name)(rg_tensor *a, rg_tensor *b) {                                        \
+        struct formed_attr f = formed(ident##_nodes, a, b);                                     \
+        return apply(ident, &f, a, b);                                                          \
+    }
 #define FORMED_FUNCTIONS(ident, ...)                                                            \
     static const char *const ident##_nodes[] = { __VA_ARGS__ };                                 \
-    rg_tensor *(rg_##ident)(rg_tensor *a, rg_tensor *b)                                         \
-    {                                                                                           \
-        struct formed_attr f = formed(ident##_nodes, a, b);                                     \
-        return RG_APPLY(ident, &f, a, b);                                                       \
-    }                                                                                           \
-    rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b)                                      \
-    {                                                                                           \
-        struct formed_attr f = formed(ident##_nodes, x, b);                                     \
-        return RG_APPLY_(ident, &f, x, b);                                                      \
-    }
+    FORMED_FUNCTION(ident, ident, RG_APPLY)                                                     \
+    FORMED_FUNCTION(ident##_, ident, RG_APPLY_)
 #define FORMED_A(node) RG_A(formed, node, OF_TENSORS, 0)
 
 /* ---- remainder: a - b floor(a / b), fmod: a - b trunc(a / b); ga = g, gb = -g (that quotient) ------------ */

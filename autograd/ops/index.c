@@ -181,21 +181,15 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
     return in_place ? rg_apply_inplace(in_place, op, &a, sizeof a, 3, in) : rg_apply(op, &a, sizeof a, 3, in);
 }
 
-#define SCATTER(name, op, in_place)                                                                 \
-    rg_tensor *(rg_##name)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source)              \
-    { return RG_COMPOSITE(#name, scatter_apply(&rg_op_##op, in_place, x, dim, index, source, 1)); }
-SCATTER(scatter, scatter, NULL)
-SCATTER(scatter_, scatter, "scatter_")
-SCATTER(scatter_add, scatter_add, NULL)
-SCATTER(scatter_add_, scatter_add, "scatter_add_")
-
-rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
-    return RG_COMPOSITE("index_add", scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha));
-}
-
-rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
-    return RG_COMPOSITE("index_add_", scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha));
-}
+#define SCATTER(name, op, in_place, alpha, ...)                                                     \
+    rg_tensor *(rg_##name)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source __VA_ARGS__)  \
+    { return RG_COMPOSITE(#name, scatter_apply(&rg_op_##op, in_place, x, dim, index, source, alpha)); }
+SCATTER(scatter, scatter, NULL, 1)
+SCATTER(scatter_, scatter, "scatter_", 1)
+SCATTER(scatter_add, scatter_add, NULL, 1)
+SCATTER(scatter_add_, scatter_add, "scatter_add_", 1)
+SCATTER(index_add, index_add, NULL, alpha, , double alpha)
+SCATTER(index_add_, index_add, "index_add_", alpha, , double alpha)
 
 /* ---- index_select: the slices of x at the indices along dim ----------------------------------------- */
 static bool index_select_shape(rg_call *c) {
@@ -277,10 +271,7 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     }
     rg_dims shape = rg_shape(index);
     shape.v[shape.n++] = classes;
-    rg_tensor *y = rg_own(rg_new_dims("one_hot", &shape, RG_INT64));
-    if (!y) return NULL;
-    rg_fill_zero(y);
-    return rg_escape(rg_scatter_(y, -1, rg_unsqueeze(index, -1), 1));
+    return rg_escape(rg_scatter_(rg_zeros_dims(shape, RG_INT64), -1, rg_unsqueeze(index, -1), 1));
 }
 
 /* ---- embedding: the rows of a table ----------------------------------------------------------------------

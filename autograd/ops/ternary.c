@@ -173,12 +173,11 @@ struct addc_attr { double k[3]; };                      /* as a loop takes them 
 #define VALUE (RG_ATTR(s, addc)->k[0])
 #define ADDC(ident, Node, formula, shape_, of_b, gb, of_c, gc, kind)                                                        \
     static bool ident##_forward(rg_call *c) { return k_run_with(&k_##ident, c->out[0], c->in, RG_ATTR(c, addc)->k), true; } \
-    RULE(ident##_rule_x, g, g)                                                                                              \
     RULE(ident##_rule_b, of_b, gb)                                                                                          \
     RULE(ident##_rule_c, of_c, gc)                                                                                          \
     RG_OP(ident, .doc = formula, .node = Node, .n_in = 3, RG_WITH(addc), .inplace = true,                                   \
           .typing = RG_PROMOTED, .shape = shape_, .forward = ident##_forward,                                               \
-          .grad = { RULED(ident##_rule_x), RULED(ident##_rule_b), RULED(ident##_rule_c) },                                  \
+          .grad = { RG_RULE(0, rg_rule_same), RULED(ident##_rule_b), RULED(ident##_rule_c) },                                  \
           SAMPLES_3(kind, RG_A(addc, .k = { 1.5 })))
 
 static bool addcmul_shape(rg_call *c) { return elementwise_broadcast(c, "addcmul_cpu_out"); }
@@ -209,17 +208,16 @@ ADDC_FUNCTION(addcdiv_, addcdiv, RG_APPLY_, addcdiv_allows("addcdiv_", x, a, b))
 struct replace_attr { const char *node; };
 static bool replace_shape(rg_call *c) {
     if (!rg_shape_broadcast(c)) return false;
-    if (rg_same_shape(c->out[0], c->in[0])) return true;
-    return rg_fail(RG_RUNTIME_ERROR, NULL, "output with shape %s doesn't match the broadcast shape %s",
-                   RG_SHAPE_TEXT(c->in[0]), RG_SHAPE_TEXT(c->out[0]));
+    RG_REFUSE(!rg_same_shape(c->out[0], c->in[0]), NULL, "output with shape %s doesn't match the broadcast shape %s",
+              RG_SHAPE_TEXT(c->in[0]), RG_SHAPE_TEXT(c->out[0]));
+    return true;
 }
 
 static bool replace_forward(rg_call *c) { return rg_copy_elements(c->out[0], c->in[1]), true; }
 RULE(replace_rule_x, g, rg_zeros_like(g))
-RULE(replace_rule_source, g, g)
 #define REPLACE_A RG_A(replace, "CopyBackwards")
 RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, RG_NAMED(replace), .inplace = true,
-      RG_MADE(replace), .grad = { RULED(replace_rule_x), RULED(replace_rule_source) },
+      RG_MADE(replace), .grad = { RULED(replace_rule_x), RG_RULE(0, rg_rule_same) },
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE_A }, { "(2,4,3) (4,1)", REPLACE_A }, { "(3) ()", REPLACE_A },
                  { "() ()", REPLACE_A }, { "(0,3) (3)", REPLACE_A }));
 

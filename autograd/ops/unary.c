@@ -6,12 +6,8 @@
 #include "elementwise.h"
 
 /* ---- of numbers: integers stay integers -------------------------------------------- */
-static bool neg_shape(rg_call *c) {
-    RG_REFUSE(c->in[0]->dtype == RG_BOOL, "neg", "Negation, the `-` operator, on a bool tensor is not "
-              "supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator "
-              "instead.");
-    return rg_shape_same(c);
-}
+NOT_OF_BOOL(neg, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead.")
 ELEMENTWISE(neg, "Neg", "-x", RG_AS_GIVEN, neg_shape, g, rg_mul(g, -1), SAMPLES_1("", NULL))
 INPLACE_1(neg)
 
@@ -29,8 +25,8 @@ NUMBERS(trunc, "Trunc", "x without its fraction", RG_INT64,   "trunc_vml_cpu", g
 NUMBERS(frac,  "Frac",  "x - trunc(x)",           RG_FLOAT32, "frac_cpu",      g, g)
 
 /* ---- square: x^2; gx = 2 g x. torch calls it a power ------------------------------------ */
-static bool square_shape(rg_call *c)                    /* rg_square makes an integer of a bool; rg_square_ can't */
-{
+/* rg_square makes an integer of a bool; rg_square_ can't */
+static bool square_shape(rg_call *c) {
     RG_REFUSE(c->in[0]->dtype == RG_BOOL, "square_", "result type Long can't be cast to the desired output "
               "type Bool");
     return rg_shape_same(c);

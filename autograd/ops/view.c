@@ -130,9 +130,8 @@ RG_OP(slice, .doc = "x[start:start + length step:step] along dim", PART_ROW("Sli
       RG_SAMPLES(PART("(2,3)", RG_PART_RANGE(1, 1, 2, 1)), PART("(7,2)", RG_PART_RANGE(0, 1, 3, 2)),
                  PART("(3)", RG_PART_RANGE(0, 3, 0, 1)), PART("(2,0,3)", RG_PART_RANGE(2, 0, 2, 2))));
 RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW("DiagonalBackward0"), PART_GRAD,
-      RG_SAMPLES(PART("(3,3)", RG_PART_DIAGONAL(0, 1, 0, 3)), PART("(2,3,4)", RG_PART_DIAGONAL(2, 0, 1, 1)),
-                 PART("(4,2,3)", RG_PART_DIAGONAL(0, 2, -2, 2)), PART("(2,3)", RG_PART_DIAGONAL(0, 1, 5, 0)),
-                 PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
+      RG_SAMPLES(PART("(2,3,4)", RG_PART_DIAGONAL(2, 0, 1, 1)), PART("(4,2,3)", RG_PART_DIAGONAL(0, 2, -2, 2)),
+                 PART("(2,3)", RG_PART_DIAGONAL(0, 1, 5, 0)), PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 RG_OP(unsqueeze, .doc = "x with a dim of size 1 more", PART_ROW("UnsqueezeBackward0"),
       .grad = { RG_RULE(0, view_rule) },
       RG_SAMPLES(PART("(2,3)", RG_PART_NEW(1)), PART("()", RG_PART_NEW(0)), PART("(0,2)", RG_PART_NEW(2))));
@@ -142,10 +141,7 @@ rg_tensor *rg_part_of(rg_tensor *x, const rg_part *p) {
     return rg_apply(ops[p->kind], p, sizeof *p, 1, &x);
 }
 
-static bool unslice_shape(rg_call *c) {
-    rg_set_size(c->out[0], &RG_ATTR(c, unslice)->shape);
-    return true;
-}
+static bool unslice_shape(rg_call *c) { return rg_set_size(c->out[0], &RG_ATTR(c, unslice)->shape), true; }
 
 static bool unslice_forward(rg_call *c) {
     RG_PART_HEADER(part, *c->out[0], &RG_ATTR(c, unslice)->at);
@@ -447,13 +443,11 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination) {
     for (int i = 0, d; i < 2 * n; i++) {
         if (!rg_wrap_dim("movedim", list[i / n]->v[i % n], x->ndim, &d)) return NULL;
         list[i / n]->v[i % n] = d;
+        mask[i / n] |= 1u << d;
     }
-    for (int i = 0; i < 2 * n; i++) {
-        uint32_t bit = 1u << list[i / n]->v[i % n];
-        RG_REFUSE(mask[i / n] & bit, "movedim", "movedim: repeated dim in `%s` (%s)",
-                  i < n ? "source" : "destination", text[i / n]);
-        mask[i / n] |= bit;
-    }
+    for (int k = 0; k < 2; k++)
+        RG_REFUSE(__builtin_popcount(mask[k]) < n, "movedim", "movedim: repeated dim in `%s` (%s)",
+                  k ? "destination" : "source", text[k]);
     if (x->ndim == 0) return RG_APPLY(alias, RG_NO_ATTR, x);
     rg_dims order = { .n = x->ndim };
     for (int i = 0; i < n; i++) order.v[destination.v[i]] = source.v[i];
@@ -466,7 +460,7 @@ rg_tensor *rg_movedim_dims(rg_tensor *x, rg_dims source, rg_dims destination) {
 }
 
 rg_tensor *rg_movedim(rg_tensor *x, int source, int destination) {
-    return rg_movedim_dims(x, (rg_dims){ 1, { source } }, (rg_dims){ 1, { destination } });
+    return rg_movedim_dims(x, RG_DIMS(source), RG_DIMS(destination));
 }
 
 /* ---- squeeze: without dims of size 1 ---------------------------------------------------------- */
@@ -489,18 +483,15 @@ RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .n
                  { "(1,0)", RG_A(squeeze, NULL, 3) }));
 rg_tensor *rg_squeeze(rg_tensor *x) { return RG_APPLY(squeeze, RG_A(squeeze, NULL, UINT32_MAX), x); }
 
-rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim) {
-    int d;
-    if (!rg_check(x, "squeeze") || !rg_wrap_dim("squeeze", dim, x->ndim, &d)) return NULL;
-    return RG_APPLY(squeeze, RG_A(squeeze, "SqueezeBackward1", 1u << d), x);
-}
-
-rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
-    struct squeeze_attr a = { .node = "SqueezeBackward2" };
+static rg_tensor *squeeze_at(const char *node, rg_tensor *x, rg_dims dims) {
+    struct squeeze_attr a = { .node = node };
     if (!rg_check(x, "squeeze") || !rg_check_dims("squeeze", dims.n)) return NULL;
     return rg_wrap_dims("squeeze", &dims, x->ndim, &a.dims, "dim %d appears multiple times in the list of dims")
          ? RG_APPLY(squeeze, &a, x) : NULL;
 }
+
+rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim)       { return squeeze_at("SqueezeBackward1", x, RG_DIMS(dim)); }
+rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) { return squeeze_at("SqueezeBackward2", x, dims); }
 
 /* ---- reshape: a view where the strides allow it, else a copy ----------------------------------- */
 struct reshape_attr { const char *node; rg_dims shape; bool own; };     /* own: nobody else sees x */
@@ -538,8 +529,7 @@ static bool reshape_view(rg_call *c) {
 }
 RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = rg_named,
       VIEW_ROW(reshape, view_rule), .some_strides = true,
-      RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) },
-                 { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
+      RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) }, { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
 /* One -1 is what is left over. */

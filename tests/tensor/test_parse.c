@@ -209,7 +209,7 @@ START_TEST(test_garbage) {
         ck_assert_str_eq(rg_error() + strlen("parse: "), bad[i].sentence);
     }
     ck_fails(rg_parse(NULL), RG_TYPE_ERROR, "parse: expected a text but got NULL");
-    ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR, "parse: there is no dtype 9");
+    ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR, "parse: argument 'dtype' must be an rg_dtype, not 9");
 }
 END_TEST
 
