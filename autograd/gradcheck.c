@@ -11,23 +11,18 @@
 typedef struct { const char *op; rg_function *f; void *context; int n; rg_tensor *const *inputs; rg_gradcheck_options options; } check;
 typedef struct { int input; int64_t at, out; double analytic, numeric, excess; } mismatch;
 
-/* The address of the element that is number `at` when t is counted row by row. */
-static double *element(const rg_tensor *t, int64_t at) {
-    int64_t offset = 0;
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        offset += at % t->size[d] * t->stride[d];
-        at /= t->size[d];
-    }
-    return (double *)t->data + offset;
+/* Where the element is that is number `at` when t is counted row by row. */
+static rg_dims position(const rg_tensor *t, int64_t at) {
+    rg_dims index = { .n = t->ndim };
+    for (int d = t->ndim - 1; d >= 0; at /= t->size[d--]) index.v[d] = at % t->size[d];
+    return index;
 }
 
-static const char *position(const rg_tensor *t, int64_t at, char text[192]) {
-    int64_t index[RG_MAX_DIMS];
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        index[d] = at % t->size[d];
-        at /= t->size[d];
-    }
-    return rg_shape_text(t->ndim, index, text);
+static double *element(const rg_tensor *t, int64_t at) {
+    rg_dims index = position(t, at);
+    double *it = (double *)t->data;
+    for (int d = 0; d < index.n; d++) it += index.v[d] * t->stride[d];
+    return it;
 }
 
 /* f's value as a contiguous float64 tensor that the caller's scope owns. */
@@ -100,11 +95,11 @@ static bool compare(const check *c, rg_tensor *y, double *rows[]) {
         }
     }
     if (worst.excess == 0) return true;
-    char in[192], out[192];
+    rg_dims in = position(c->inputs[worst.input], worst.at), out = position(y, worst.out);
     return rg_fail(RG_RUNTIME_ERROR, c->op, "Jacobian mismatch for output 0 with respect to input %d: at output %s and "
                    "input %s the analytical value is %.12g but the numerical one is %.12g (%s)", worst.input,
-                   position(y, worst.out, out), position(c->inputs[worst.input], worst.at, in), worst.analytic,
-                   worst.numeric, y->history ? rg_node_name(rg_node_of(y)) : "a result without history");
+                   RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst.analytic, worst.numeric,
+                   y->history ? rg_node_name(rg_node_of(y)) : "a result without history");
 }
 
 static bool takes_arguments(const char *op, rg_function *f, int n, int most, rg_tensor *const inputs[]) {

@@ -404,20 +404,18 @@ static size_t reporter(rg_module *m, const char *key) {
     return 0;
 }
 
-/* torch's `Missing key(s) in state_dict: "a", "b". `; the last key is NULL. */
+/* torch's `Missing key(s) in state_dict: "a", "b". ` */
 static void complain_of_key(rg_text *c, const char *what, int *so_far, const char *key) {
-    if (!key && !*so_far) return;
-    if (!key) rg_text_add(c, ". ");
-    else if ((*so_far)++) rg_text_add(c, ", \"%s\"", key);
+    if ((*so_far)++) rg_text_add(c, ", \"%s\"", key);
     else rg_text_add(c, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
 }
 
 static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_named_list dict) {
     int missing = 0, unexpected = 0;
     rg_named_list modules = gather("load_state_dict", m, (walker){ .modules = true, .state = true });
-    for (int i = 0; i <= own.n; i++)
-        if (i == own.n || !named(dict, own.v[i].name))
-            complain_of_key(c, "Missing", &missing, i < own.n ? own.v[i].name : NULL);
+    for (int i = 0; i < own.n; i++)
+        if (!named(dict, own.v[i].name)) complain_of_key(c, "Missing", &missing, own.v[i].name);
+    if (missing) rg_text_add(c, ". ");
     for (int k = 0; k < modules.n; k++)
         for (int i = 0; i < dict.n; i++) {
             const char *key = dict.v[i].name, *at = modules.v[k].name;
@@ -425,7 +423,7 @@ static void complain_of_keys(rg_text *c, rg_module *m, rg_named_list own, rg_nam
             if (n == strlen(at) && !strncmp(at, key, n) && !named(own, key))
                 complain_of_key(c, "Unexpected", &unexpected, key);
         }
-    complain_of_key(c, NULL, &unexpected, NULL);
+    if (unexpected) rg_text_add(c, ". ");
     c->failed |= modules.n < 0;
 }
 

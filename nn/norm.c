@@ -35,6 +35,7 @@ NORM(group_norm, "GroupNorm", rg_group_norm(x, self->shape.v[0], self->weight, s
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine, rg_norm_options o) {
     RG_AS(cls->name);
     o.bias = o.bias && o.elementwise_affine;
+    if (o.eps == -1 && cls != &rms_norm_module_class) o.eps = 1e-5;
     rg_norm_module *self = RG_MODULE(rg_norm_module, cls, .shape = shape, .o = o);
     RG_PARAMETER(self, weight, o.elementwise_affine ? rg_ones_dims(affine, rg_default_dtype()) : RG_NONE);
     if (cls != &rms_norm_module_class)
@@ -43,7 +44,6 @@ static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_di
 }
 
 rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o) {
-    if (o.eps == -1) o.eps = 1e-5;
     return rg_check_dims("LayerNorm", shape.n) ? norm_new(&layer_norm_module_class, shape, shape, o) : NULL;
 }
 
@@ -52,7 +52,6 @@ rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o) {
 }
 
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o) {
-    if (o.eps == -1) o.eps = 1e-5;
     RG_REFUSE_AS(RG_VALUE_ERROR, groups == 0, "GroupNorm", "integer modulo by zero");
     RG_REFUSE_AS(RG_VALUE_ERROR, groups != -1 && channels % groups, "GroupNorm",
                  "num_channels (%lld) must be divisible by num_groups (%lld)", (long long)channels,

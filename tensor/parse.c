@@ -50,7 +50,6 @@ static bool parse_fault(parser *s, const char *at, rg_code code, const char *for
 
 /* What isn't a text at all comes before any fault in shape. */
 static bool parse_garbage(parser *s, const char *expected) {
-    s->code = RG_OK;
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR, "the text is summarised: '...' stands for elements it leaves out");
     if (*s->at == 0) return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but the text ends", expected);
@@ -163,10 +162,8 @@ static bool parse_value(parser *s, int depth) {
     const char *open = s->at;
     char close = *open == '[' ? ']' : *open == '{' ? '}' : 0;
     if (!close) return parse_number(s, depth);
-    if (depth == RG_MAX_DIMS) {
-        s->code = RG_OK;
+    if (depth == RG_MAX_DIMS)
         return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d", RG_MAX_DIMS);
-    }
     bool stray = s->shape.n >= 0 && depth >= s->shape.n;
     if (stray && !s->stray) s->stray = open;
     s->at++;
@@ -242,7 +239,6 @@ static bool parse_text(parser *s) {
         if (!parse_take(s, ",")) return parse_garbage(s, "',' or ')'");
         parse_space(s);
         if (!parse_setting(s)) return false;
-        parse_space(s);
     }
     parse_space(s);
     return !*s->at || parse_garbage(s, "the end of the text");

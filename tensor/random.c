@@ -399,12 +399,13 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
         if (!(flat[i] = rg_own(rg_new_like(&sorted, i < 3 ? t->dtype : RG_BOOL)))) return false;
     memset(flat[3]->data, true, (size_t)t->numel);
     for (int round = 0; any; round++) {
-        RG_REFUSE(round == TRUNC_ROUNDS, op, "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
-                  r.low, r.high);
+        RG_REFUSE(round == TRUNC_ROUNDS, op, "%d rounds were not enough: almost nothing in [%g, %g] is "
+                  "likely", round, r.low, r.high);
         /* without the flag normals come one by one */
         flat[1]->flags = (round ? again : t->flags & RG_CONTIGUOUS) ? RG_CONTIGUOUS : 0;
-        if (r.normal ? !fill_normal(flat[1], p, g, op)
-            : !fill_uniform(flat[1], p + 2, g, op) || !fill_uniform(flat[2], (double[]){ 0, 1 }, g, op)) return false;
+        bool ok = r.normal ? fill_normal(flat[1], p, g, op)
+                : fill_uniform(flat[1], p + 2, g, op) && fill_uniform(flat[2], (double[]){ 0, 1 }, g, op);
+        if (!ok) return false;
         any = (t->dtype == RG_FLOAT32 ? trunc_accept_float : trunc_accept_double)(&r, flat);
     }
     rg_copy_elements(&sorted, flat[0]);
@@ -619,10 +620,12 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
     RG_REFUSE(wrong, op, "%s", wrong);
     RG_SCOPE();
     const rg_dims shape = { weights->ndim, { weights->ndim == 2 ? rows : draws, draws } };
-    rg_tensor *t = rg_own(rg_new_dims(op, &shape, RG_INT64)), *w = rg_own(rg_contiguous_copy(weights, RG_FLOAT64));
+    rg_tensor *t = rg_own(rg_new_dims(op, &shape, RG_INT64));
+    const rg_tensor *w = rg_own(rg_contiguous_copy(weights, RG_FLOAT64));
     bool again = replacement && draws > 1;
     if (!t || !w) return NULL;
     if (t->numel == 0) return rg_escape(t);
-    return draw_check(w, n, again, op) && (again ? draw_again : draw_distinct)(t, weights, (double *)w->data, n, g, op)
-         ? rg_escape(t) : NULL;
+    bool ok = draw_check(w, n, again, op)
+           && (again ? draw_again : draw_distinct)(t, weights, (const double *)w->data, n, g, op);
+    return ok ? rg_escape(t) : NULL;
 }

@@ -25,8 +25,8 @@ bool rg_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const
 }
 
 bool rg_check_dims(const char *op, int n) {
-    RG_REFUSE(n < 0 || n > RG_MAX_DIMS, op, "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
-    return true;
+    if (n >= 0 && n <= RG_MAX_DIMS) return true;
+    return rg_fail(RG_RUNTIME_ERROR, op, "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
 }
 
 bool rg_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {

@@ -249,11 +249,9 @@ rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
         if (!rg_check(operands.v[i], "einsum")) return NULL;
     RG_AS("einsum"); RG_SCOPE();
     size_t bytes = ((size_t)n + 1) * sizeof(einsum_operand);
-    einsum_operand *o = rg_alloc(bytes, RG_MEM_OTHER);
+    einsum_operand *o = (einsum_operand *)(void *)rg_own_string(bytes);
     if (!o) return NULL;
     memset(o, 0, bytes);
     for (int i = 0; i < n; i++) o[i].t = operands.v[i];
-    rg_tensor *y = einsum_parse(equation, o, n) ? einsum_run(o, n) : NULL;
-    rg_free(o, bytes, RG_MEM_OTHER);
-    return rg_escape(y);
+    return einsum_parse(equation, o, n) ? rg_escape(einsum_run(o, n)) : NULL;
 }

@@ -58,11 +58,9 @@ static bool max_dim_shape(rg_call *c) {
 
 /* gx = g * (position along dim == index) */
 static rg_tensor *max_dim_rule(const rg_step *s, rg_tensor *g) {
-    int dim = extreme_dim(s->attr);
-    rg_tensor *index = rg_saved_output_at(s, 1), *zeros = rg_input_zeros(s);
-    bool kept = ((const struct reduce_attr *)s->attr)->keepdim || (zeros && zeros->ndim == 0);
-    if (kept) return rg_scatter(zeros, dim, index, g);
-    return rg_scatter(zeros, dim, rg_unsqueeze(index, dim), rg_unsqueeze(g, dim));
+    int ndim = rg_input_ndim(s, 0);
+    rg_tensor *index = rg_reduce_restore(rg_saved_output_at(s, 1), ndim, s->attr);
+    return rg_scatter(rg_input_zeros(s), extreme_dim(s->attr), index, rg_reduce_restore(g, ndim, s->attr));
 }
 
 static rg_values_indices max_dim_apply(const char *name, const rg_op *op, rg_tensor *x, int dim, bool keepdim) {

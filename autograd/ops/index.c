@@ -14,13 +14,6 @@ static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) 
     return true;
 }
 
-/* What index ops along a dim ask of their arguments. */
-static bool index_begin(const char *op, int n, rg_tensor *const in[], int dim, int *wrapped) {
-    for (int i = 0; i < n; i++)
-        if (!rg_check(in[i], op)) return false;
-    return rg_wrap_dim(op, dim, in[0]->ndim, wrapped);
-}
-
 /* ---- along dim: an index stands for one element (gather, scatter) or for a slice (index_select, index_add) */
 
 /* number: the source was one; scaled: alpha isn't 1 */
@@ -83,8 +76,8 @@ RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape =
 
 #define TAKE(name) rg_tensor *rg_##name(rg_tensor *x, int dim, rg_tensor *index) {              \
     struct index_along_attr a = { 0 };                                                          \
-    rg_tensor *in[] = { x, index };                                                             \
-    return index_begin(#name, 2, in, dim, &a.dim) ? RG_APPLY(name, &a, x, index) : NULL; }
+    bool ok = rg_check(x, #name) && rg_wrap_dim(#name, dim, x->ndim, &a.dim);                   \
+    return ok ? RG_APPLY(name, &a, x, index) : NULL; }
 TAKE(gather)
 
 /* torch takes indices here as the remainder by the size. */
@@ -99,13 +92,11 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
               "%s", rg_scalar_name(index->dtype));
     RG_REFUSE_INDEX(x->ndim == 0, op, "Dimension specified as %d but tensor has no dimensions", dim);
     if (!rg_wrap_dim(op, dim, x->ndim, &d)) return NULL;
-    rg_tensor rest = *index, shape = { 0 };
+    rg_tensor rest = *index, shape = *x;
     rest.size[d] = 1;
     if (!rg_broadcast_shapes(op, x, &rest, &shape)) return NULL;
     int64_t size = x->size[d], bad;
-    rg_dims of_x = { .n = x->ndim }, of_index;
-    memcpy(of_x.v, shape.size, sizeof of_x.v);
-    of_index = of_x;
+    rg_dims of_x = rg_shape(&shape), of_index = of_x;
     of_x.v[d] = size;
     of_index.v[d] = index->size[d];
     RG_AS(op); RG_SCOPE();
@@ -168,7 +159,8 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
                                 rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
     rg_tensor *in[] = { x, index, source };
-    if (!index_begin(in_place ? in_place : op->name, 3, in, dim, &a.dim)) return NULL;
+    if (!rg_check(x, NULL) || !rg_check(source, NULL)) return NULL;
+    if (!rg_wrap_dim(NULL, dim, x->ndim, &a.dim)) return NULL;
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
         a.number = true, a.node = "ScatterBackward1";
         in[2] = rg_to(source, x->dtype);

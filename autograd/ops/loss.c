@@ -216,14 +216,12 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
     RG_REFUSE_VALUE(!rg_same_shape(p, target), name, "Using a target size (torch.Size(%s)) that is different "
                     "to the input size (torch.Size(%s)) is deprecated. Please ensure they have the same "
                     "size.", RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
-    if (!rg_is_none(o.weight)) {
-        rg_tensor *w = o.weight, wide;
-        for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++)
-            RG_REFUSE(w->size[w->ndim - d] != 1 && w->size[w->ndim - d] != p->size[p->ndim - d] && p->size[p->ndim - d] != 1,
-                      name, "Attempting to broadcast a dimension of length %lld at %d! Mismatching argument at index 1 had "
-                      "torch.Size(%s); but expected shape should be broadcastable to %s", (long long)w->size[w->ndim - d], -d,
-                      RG_SHAPE_TEXT(w), RG_SHAPE_TEXT(p));
-        if (!rg_broadcast_shapes(name, p, w, &wide)) return NULL;
+    const rg_tensor *w = o.weight;
+    for (int d = 1; !rg_is_none(w) && d <= RG_MIN(w->ndim, p->ndim); d++) {
+        int64_t mine = w->size[w->ndim - d], other = p->size[p->ndim - d];
+        RG_REFUSE(mine != 1 && mine != other && other != 1, name, "Attempting to broadcast a dimension of "
+                  "length %lld at %d! Mismatching argument at index 1 had torch.Size(%s); but expected shape "
+                  "should be broadcastable to %s", (long long)mine, -d, RG_SHAPE_TEXT(w), RG_SHAPE_TEXT(p));
     }
     if (!loss_constant(name, name, "weight", o.weight)) return NULL;
     RG_REFUSE(p->dtype != target->dtype, name, "Found dtype %s but expected %s",
@@ -246,12 +244,10 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *tar
               "supported. Use the `^` or `logical_xor()` operator instead.");
     RG_REFUSE(!rg_is_float(target->dtype), name, "result type %s can't be cast to the desired output type "
               "Long", rg_scalar_name(x->dtype));
-    rg_tensor *const given[] = { o.weight, o.pos_weight };
-    rg_tensor *in[4] = { x, target };
+    rg_tensor *in[4] = { x, target, o.weight, o.pos_weight };
     RG_AS(name); RG_SCOPE();
-    if (x->dtype != target->dtype) in[0] = rg_to(x, target->dtype);
-    for (int i = 0; i < 2; i++)
-        in[2 + i] = rg_is_none(given[i]) || given[i]->dtype == target->dtype ? given[i] : rg_to(given[i], target->dtype);
+    for (int i = 0; i < 4; i++)
+        if (!rg_is_none(in[i])) in[i] = rg_to(in[i], target->dtype);
     return rg_escape(rg_apply(&rg_op_binary_cross_entropy_with_logits, RG_A(loss, o.reduction, 0), sizeof(struct loss_attr), 4, in));
 }
 

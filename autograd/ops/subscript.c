@@ -177,14 +177,15 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
 /* ---- reading the items -------------------------------------------------------------------------- */
 enum { MAX_ITEMS = 32, MAX_STEPS = 3 * RG_MAX_DIMS };
 
+struct set_item_attr { struct index_attr at; int n_steps; rg_part step[MAX_STEPS]; };
+
 typedef struct {
-    int               n_steps, n_index;
-    rg_part           step[MAX_STEPS];
-    rg_tensor         part;             /* a header: what the steps lead to */
-    struct index_attr at;
-    rg_tensor        *index[RG_MAX_DIMS];
-    bool              nothing;          /* x[False] = value */
-    bool              masked;           /* one mask is all there is of index tensors */
+    struct set_item_attr way;           /* the steps, and the dims that the index tensors are for */
+    rg_tensor            part;          /* a header: what the steps lead to */
+    int                  n_index;
+    rg_tensor           *index[RG_MAX_DIMS];
+    bool                 nothing;       /* x[False] = value */
+    bool                 masked;        /* one mask is all there is of index tensors */
 } subscript;
 
 static const char subscript_none[] = "None", subscript_ellipsis[] = "...";
@@ -223,13 +224,10 @@ static rg_tensor *text_list(const char **p) {
         depth += *end == '[' ? 1 : *end == ']' ? -1 : 0;
         RG_REFUSE_VALUE(!*end++, "index", "'[' was never closed in \"%s\"", *p);
     } while (depth);
-    size_t n = (size_t)(end - *p);
-    char *list = rg_own_string(n + 1);
-    if (!list) return NULL;
-    memcpy(list, *p, n);
-    list[n] = 0;
+    rg_text list = { 0 };
+    rg_text_add(&list, "%.*s", (int)(end - *p), *p);
     *p = end;
-    rg_tensor *t = rg_parse(list);
+    rg_tensor *t = rg_parse(rg_text_own(&list));
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
@@ -282,9 +280,9 @@ static int subscript_flatten(int n, const rg_item_index *items, rg_item_index fl
     return count;
 }
 
+/* There is room: of at most RG_MAX_DIMS dims each may go, and give way to a new one, once. */
 static bool subscript_step(subscript *s, rg_part step) {
-    RG_REFUSE_INDEX(s->n_steps == MAX_STEPS, "index", "too many indices");
-    s->step[s->n_steps++] = step;
+    s->way.step[s->way.n_steps++] = step;
     rg_take_part(&s->part, &step);
     return true;
 }
@@ -312,10 +310,10 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
     return subscript_step(s, p);
 }
 
-/* A new dim with this index for it: [0] or none. */
+/* A new dim with this index for it: [0] or none. There is room, as it has a dim of its own. */
 static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[]) {
     if (!subscript_new_dim(s, dim, &at[s->n_index])) return false;
-    return (index[s->n_index++] = rg_zeros_dims(RG_DIMS(on), RG_INT64));   /* there is room: it has a dim of its own */
+    return (index[s->n_index++] = rg_zeros_dims(RG_DIMS(on), RG_INT64));
 }
 
 /* A mask of several dims counts for as many; its shape must be theirs. */
@@ -324,7 +322,7 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
         RG_REFUSE_INDEX(dim + d >= s->part.ndim || mask->size[d] != s->part.size[dim + d], "index", "The "
                         "shape of the mask %s at index %d does not match the shape of the indexed tensor %s "
                         "at index %d", RG_SHAPE_TEXT(mask), d, RG_SHAPE_TEXT(&s->part), dim + d);
-    for (int d = 0; d < mask->ndim; d++) s->at.dim[s->n_index + d] = dim + d;
+    for (int d = 0; d < mask->ndim; d++) s->way.at.dim[s->n_index + d] = dim + d;
     if (!index_of_mask(mask, s->index + s->n_index)) return false;
     s->n_index += mask->ndim;
     return true;
@@ -355,10 +353,11 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
                     "C++ to convert a 0-dim tensor to a number");
     RG_REFUSE_INDEX(named > x->ndim && !(x->ndim == 0 && n == 1 && flat[0].kind != RG_INDEX_TENSOR), "index",
                     "too many indices for tensor of dimension %d", x->ndim);
-    s->n_steps = s->n_index = 0;
-    s->nothing = false;
+    bool whole = n == 1 && write && flat[0].kind == RG_INDEX_BOOL;  /* a new dim, and all of it or nothing */
+    s->nothing = whole && !flat[0].start;
+    s->way.n_steps = s->n_index = 0;
     s->part = *x;
-    s->at.node = NULL;
+    s->way.at.node = NULL;
     bool ok = true;
     for (int i = 0, d; i < n && ok; i++) {
         rg_item_index item = flat[i];
@@ -370,19 +369,13 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
         case RG_INDEX_NUMBER: ok = subscript_number(s, item.start, dim, i); break;
         case RG_INDEX_SLICE: ok = subscript_slice(s, &item, dim++, n == 1 && !write); break;
         case RG_INDEX_BOOL:
-            if (n == 1 && write && flat[0].kind == RG_INDEX_BOOL) {     /* a new dim, and all of it or nothing */
-                s->nothing = !item.start;
-                ok = subscript_new_dim(s, 0, &d);
-            } else {
-                ok = subscript_bool(s, item.start, dim++, index, at);
-            }
+            ok = whole ? subscript_new_dim(s, 0, &d) : subscript_bool(s, item.start, dim++, index, at);
             break;
         case RG_INDEX_TEXT:
             if (item.text == subscript_ellipsis) dim += x->ndim - named;
             else ok = subscript_new_dim(s, dim++, &d);
             break;
         case RG_INDEX_TENSOR:
-            RG_REFUSE_INDEX(s->n_index == RG_MAX_DIMS, "index", "at most %d index tensors", RG_MAX_DIMS);
             at[s->n_index] = (int)dim;
             index[s->n_index++] = t;
             dim += t->dtype == RG_BOOL ? t->ndim : 1;
@@ -398,7 +391,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
             ok = rg_fail(RG_INDEX_ERROR, "index", "too many indices for tensor of dimension %d (got %d)",
                          s->part.ndim, at[i] + 1);
         } else {
-            s->at.dim[s->n_index] = at[i];
+            s->way.at.dim[s->n_index] = at[i];
             s->index[s->n_index++] = index[i];
         }
     }
@@ -406,13 +399,12 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 }
 
 /* ---- x[items] -------------------------------------------------------------------------------------- */
-static rg_tensor *subscript_take(rg_tensor *x, int n_steps, const rg_part *step, const struct index_attr *at,
-                                 int n_index, rg_tensor *const index[]) {
-    for (int i = 0; i < n_steps && x; i++) x = rg_part_of(x, &step[i]);
-    if (!x || n_index == 0) return x && n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
+static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n, rg_tensor **index) {
+    for (int i = 0; i < way->n_steps && x; i++) x = rg_part_of(x, &way->step[i]);
+    if (!x || n == 0) return x && way->n_steps == 0 ? RG_APPLY(alias, RG_NO_ATTR, x) : x;
     rg_tensor *in[1 + RG_MAX_DIMS] = { x };
-    memcpy(in + 1, index, (size_t)n_index * sizeof *in);
-    return rg_apply(&rg_op_index, at, sizeof *at, 1 + n_index, in);
+    memcpy(in + 1, index, (size_t)n * sizeof *in);
+    return rg_apply(&rg_op_index, &way->at, sizeof way->at, 1 + n, in);
 }
 
 rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
@@ -421,11 +413,10 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
     if (!rg_check(x, "index")) return NULL;
     RG_SCOPE();
     return subscript_read(x, n, items, false, &s)
-         ? rg_escape(subscript_take(x, s.n_steps, s.step, &s.at, s.n_index, s.index)) : NULL;
+         ? rg_escape(subscript_take(x, &s.way, s.n_index, s.index)) : NULL;
 }
 
 /* ---- x[items] = value; gx = g with zeros there, gvalue = g[items] ----------------------------------- */
-struct set_item_attr { struct index_attr at; int n_steps; rg_part step[MAX_STEPS]; };
 static bool set_item_forward(rg_call *c) {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
     if (c->out[0] != c->in[0]) rg_copy_elements(c->out[0], c->in[0]);
@@ -436,22 +427,26 @@ static bool set_item_forward(rg_call *c) {
     return true;
 }
 
+/* No more of the steps is kept than there are. */
+static size_t set_item_bytes(const struct set_item_attr *a) {
+    return offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
+}
+
 static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     const struct set_item_attr *a = RG_ATTR(s, set_item);
     rg_tensor *in[2 + RG_MAX_DIMS];
     if (!index_saved(s, in, 2)) return NULL;
-    rg_tensor *there = subscript_take(g, a->n_steps, a->step, &a->at, s->n_in - 2, in + 2);
+    rg_tensor *there = subscript_take(g, a, s->n_in - 2, in + 2);
     if (s->input == 1 || !there) return there;
     in[0] = g;
     in[1] = rg_expand_as(rg_zeros_dims((rg_dims){ 0 }, (rg_dtype)g->dtype), there);
-    size_t size = offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
-    return in[1] ? rg_apply(s->op, a, size, s->n_in, in) : NULL;
+    return in[1] ? rg_apply(s->op, a, set_item_bytes(a), s->n_in, in) : NULL;
 }
 RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards", .inplace = true,
       .shape = rg_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
-      RG_SAMPLES({ "(2,5) (2,1,2)", RG_A(set_item, .n_steps = 2, .step = { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
-                 { "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
+      RG_SAMPLES({ "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
+                 { "(2,5) (2,1,2)", RG_A(set_item, { 0 }, 2, { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
                  { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1, .step = { { RG_PART_INDEX(0, 0) } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
 
@@ -463,7 +458,7 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
     bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0
         || (s->masked && value->numel == 1);
     if (s->n_index) {
-        if (!index_find_layout("set_item_", &s->part, &s->at, s->n_index, s->index, &p)) return NULL;
+        if (!index_find_layout("set_item_", &s->part, &s->way.at, s->n_index, s->index, &p)) return NULL;
         rg_set_size(&there, &p.shape);
     }
     if (value->storage == x->storage && !(value = rg_clone(value))) return NULL;
@@ -490,19 +485,15 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
     RG_SCOPE();
     if (!subscript_read(x, n, items, true, &s)) return NULL;
     if (s.nothing) return x;
-    RG_REFUSE(s.n_steps && x->history && rg_is_leaf(x) && rg_is_grad_enabled(), "set_item_", "a view of a "
-              "leaf Variable that requires grad is being used in an in-place operation.");
-    struct set_item_attr a;
+    RG_REFUSE(s.way.n_steps && x->history && rg_is_leaf(x) && rg_is_grad_enabled(), "set_item_", "a view of "
+              "a leaf Variable that requires grad is being used in an in-place operation.");
     rg_tensor *in[2 + RG_MAX_DIMS] = { x, set_item_value(x, value, &s) };
     if (!in[1]) return NULL;
     for (int i = 0; i < s.n_index; i++) {
         in[2 + i] = s.index[i]->storage == x->storage ? rg_clone(s.index[i]) : s.index[i];
         if (!in[2 + i]) return NULL;
     }
-    a.at = s.at;
-    a.at.node = s.n_steps ? "CopySlices" : s.n_index ? "IndexPutBackward0" : value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
-    a.n_steps = s.n_steps;
-    memcpy(a.step, s.step, (size_t)s.n_steps * sizeof a.step[0]);
-    size_t size = offsetof(struct set_item_attr, step) + (size_t)s.n_steps * sizeof a.step[0];
-    return rg_apply_inplace("set_item_", &rg_op_set_item, &a, size, 2 + s.n_index, in);
+    s.way.at.node = s.way.n_steps ? "CopySlices" : s.n_index ? "IndexPutBackward0"
+                  : value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
+    return rg_apply_inplace("set_item_", &rg_op_set_item, &s.way, set_item_bytes(&s.way), 2 + s.n_index, in);
 }

@@ -82,14 +82,9 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
 /* ---- clamp: min(max(x, low), high), either of which may be absent; NaN if any is -----------------
  * g goes to x where low <= x <= high; to low where x < low < high, to high where x > high or high < low */
 enum clamp_form { CLAMP, CLAMP_MIN, CLAMP_MAX };
-struct clamp_attr { const char *node; bool number; };       /* the bounds are numbers */
+struct clamp_attr { const char *node, *cpu; };          /* torch's */
 
-static bool clamp_shape(rg_call *c) {
-    static const char *const cpu[][2] = { { "clamp_cpu", "clamp_scalar_cpu" }, { NULL, "clamp_min_scalar_cpu" },
-                                          { NULL, "clamp_max_scalar_cpu" } };
-    int form = rg_is_none(c->in[2]) ? CLAMP_MIN : rg_is_none(c->in[1]) ? CLAMP_MAX : CLAMP;
-    return elementwise_broadcast(c, cpu[form][RG_ATTR(c, clamp)->number]);
-}
+static bool clamp_shape(rg_call *c) { return elementwise_broadcast(c, RG_ATTR(c, clamp)->cpu); }
 
 static bool clamp_forward(rg_call *c) {
     if (rg_is_none(c->in[2])) k_run_with(&k_maximum, c->out[0], c->in, NULL);
@@ -107,7 +102,7 @@ RULE(clamp_rule_low, bounds, rg_where(high == RG_NONE ? rg_lt(x, low)
 RULE(clamp_rule_high, bounds, rg_where(low == RG_NONE ? rg_gt(x, high)
                                        : rg_logical_or(rg_gt(x, high), rg_lt(high, low)), g, 0))
 
-#define CLAMP_A RG_A(clamp, "ClampBackward1", false)
+#define CLAMP_A RG_A(clamp, "ClampBackward1", NULL)
 RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typing = RG_PROMOTED,
       .optional = RG_IN(1) | RG_IN(2), .inplace = true, RG_MADE(clamp),
       .grad = { RULED(clamp_rule_x), RULED(clamp_rule_low), RULED(clamp_rule_high) },
@@ -117,6 +112,8 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
 static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low, rg_tensor *high, enum clamp_form form) {
     static const char *const nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
         { "ClampMinBackward1", "ClampMinBackward0" }, { "ClampMaxBackward1", "ClampMaxBackward0" } };
+    static const char *const cpu[][2] = { { "clamp_cpu", "clamp_scalar_cpu" },
+        { NULL, "clamp_min_scalar_cpu" }, { NULL, "clamp_max_scalar_cpu" } };
     rg_tensor *in[] = { x, low, high }, *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
     RG_AS(name);
     RG_REFUSE(low == RG_NONE && high == RG_NONE, "clamp", "torch.clamp: At least one of 'min' or 'max' must "
@@ -124,7 +121,8 @@ static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_te
     for (int i = 0; i < 3; i++)
         if (!rg_check(given[i], "clamp")) return NULL;
     bool number = elementwise_number(given[1]) || elementwise_number(given[2]);
-    struct clamp_attr a = { nodes[form][number], number };
+    enum clamp_form bounds = high == RG_NONE ? CLAMP_MIN : low == RG_NONE ? CLAMP_MAX : CLAMP;
+    struct clamp_attr a = { nodes[form][number], cpu[bounds][number] };
     rg_dtype result = rg_promote(3, given);
     for (int i = 1; i < 3; i++)
         if (elementwise_number(given[i]) && !ternary_fits("clamp", given[i], result)) return NULL;
@@ -208,8 +206,8 @@ ADDC_FUNCTION(addcdiv_, addcdiv, RG_APPLY_, addcdiv_allows("addcdiv_", x, a, b))
 struct replace_attr { const char *node; };
 static bool replace_shape(rg_call *c) {
     if (!rg_shape_broadcast(c)) return false;
-    RG_REFUSE(!rg_same_shape(c->out[0], c->in[0]), NULL, "output with shape %s doesn't match the broadcast shape %s",
-              RG_SHAPE_TEXT(c->in[0]), RG_SHAPE_TEXT(c->out[0]));
+    RG_REFUSE(!rg_same_shape(c->out[0], c->in[0]), NULL, "output with shape %s doesn't match the broadcast "
+              "shape %s", RG_SHAPE_TEXT(c->in[0]), RG_SHAPE_TEXT(c->out[0]));
     return true;
 }
 

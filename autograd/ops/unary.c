@@ -6,8 +6,8 @@
 #include "elementwise.h"
 
 /* ---- of numbers: integers stay integers -------------------------------------------- */
-NOT_OF_BOOL(neg, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
-            "use the `~` or `logical_not()` operator instead.")
+NOT_OF_BOOL(neg, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+            "a mask, use the `~` or `logical_not()` operator instead.")
 ELEMENTWISE(neg, "Neg", "-x", RG_AS_GIVEN, neg_shape, g, rg_mul(g, -1), SAMPLES_1("", NULL))
 INPLACE_1(neg)
 
