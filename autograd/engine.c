@@ -127,9 +127,10 @@ void rg_node_list_free(rg_node_list *list) {
 
 /* ---- gradients on their way --------------------------------------------------------- */
 
+/* To be written to: if a step is recorded, then only where a run makes it anew. */
 static bool sole_owner(const rg_tensor *t) {
-    int refs = 1 + (RG_UNLIKELY(rg_this.recording) && rg_is_held(t));
-    return t->refs == refs && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
+    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history
+           && (RG_LIKELY(!rg_this.recording) || t->flags & RG_HELD);
 }
 
 /* *to += g, in place where nobody else can see it. */
@@ -139,7 +140,8 @@ static bool accumulate(run *r, rg_tensor **to, rg_tensor *g) {
         *to = g;
         return true;
     }
-    if (!r->create_graph && sole_owner(*to) && rg_same_shape(*to, g) && !rg_this.recording) {
+    if (!r->create_graph && sole_owner(*to) && rg_same_shape(*to, g)) {
+        if (RG_UNLIKELY(rg_this.recording)) return rg_add_(*to, g);
         k_run(k_add, *to, *to, g);
         return true;
     }
@@ -296,7 +298,9 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
     if (!place) return false;
     if (!*place || !sole_owner(*place)) {
         const rg_meta *m = &e.node->meta[e.output];
+        rg_this.logging = rg_noting();
         rg_tensor *buffer = rg_new(m->dtype, m->ndim, m->size);
+        rg_this.logging = false;
         if (!buffer) return false;
         if (*place) rg_copy_elements(buffer, *place);
         else rg_fill_zero(buffer);
@@ -490,7 +494,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     run r;
     run_begin(&r);
     r.create_graph = o.create_graph;
-    r.retain = o.retain_graph || o.create_graph || rg_this.recording;
+    r.retain = o.retain_graph || o.create_graph;
     r.capturing = results != NULL;
     const char *outer = rg_applying;
     rg_applying = r.op = op;
@@ -565,6 +569,7 @@ static rg_tensor **grad_place(rg_tensor *t) {
 rg_tensor *rg_grad_of(rg_tensor *t) {
     if (!rg_check(t, "grad_of")) return NULL;
     rg_tensor **place = grad_place(t);
+    if (rg_noting() && place) rg_lend_anew(*place);
     return place && *place ? rg_lend(*place) : RG_NONE;
 }
 
@@ -587,7 +592,7 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
         if (!rg_overlaps_itself(grad)) rg_retain(grad);
         else if (!(grad = rg_contiguous_copy(grad, grad->dtype))) return false;       /* later ones are added in place */
     }
-    if (RG_UNLIKELY(rg_this.recording)) rg_node_of(t)->cleared = rg_recording_id();
+    if (RG_UNLIKELY(rg_this.recording)) rg_node_of(t)->cleared = rg_this.recording->id;
     rg_release(*place);
     *place = grad == RG_NONE ? NULL : grad;
     return true;

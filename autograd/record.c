@@ -304,7 +304,7 @@ static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
 /* Makes c->out from c->in, which are all alike; `over`: write into this instead of a new out[0]. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
-    bool by_kernel = op->kernel && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same);
+    bool by_kernel = op->kernel && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same) && !rg_this.recording;
     if (alike && by_kernel && (!over || (op->inplace && over == c->in[0]))) {
         if (over) rg_retain(c->out[0] = over);
         else if (!(c->out[0] = rg_new_beside(c->in[0]))) return false;
@@ -462,10 +462,11 @@ static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
 }
 
 /* A copy of t in t's place in the graph. */
-static rg_tensor *copy_with_history(const rg_tensor *t) {
+static rg_tensor *copy_with_history(rg_tensor *t) {
     rg_tensor *copy = rg_new_like(t, t->dtype);
     if (!copy) return NULL;
     rg_copy_elements(copy, t);
+    if (rg_noting()) rg_note_copy(copy, t);
     if (t->history) rg_node_attach(copy, rg_node_of(t), t->output);
     return rg_own(copy);
 }

@@ -7,9 +7,8 @@
 /* ---- an application: the forward, on the same inputs and outputs; a view stays as it is ------------ */
 typedef struct { rg_call call; rg_tensor *in[]; } noted_call;
 
-static bool call_again(rg_replay *r, void *context) {
+static bool call_again(void *context) {
     rg_call *c = &((noted_call *)context)->call;
-    (void)r;
     if (!c->op->kernel) return c->op->forward(c);
     k_run_with(c->op->kernel, c->out[0], c->in, NULL);
     return true;
@@ -30,21 +29,25 @@ bool rg_note_call(const rg_call *c, size_t attr_size) {
 }
 
 /* ---- a backward step: its fused gradients, which rg_new makes in the order in which it made them; or one that is
- *      added into its input's buffer ---- */
-typedef struct { rg_step step; size_t first; rg_tensor *buffer; const rg_gradient *rule; rg_tensor *g[RG_MAX_OUTPUTS]; } noted_step;
+ *      added into its input's buffer. Saved values are the recording's own, since the node's end with the step ---- */
+typedef struct {
+    rg_step            step;
+    rg_node            node, *of;                       /* a copy, and what it was made of */
+    const rg_gradient *rule;
+    rg_replay         *replay;
+    size_t             first;
+    rg_tensor         *buffer, *g[RG_MAX_OUTPUTS], *saved[];
+} noted_step;
 
-static bool step_drop(rg_replay *r, void *context) {
-    (void)r;
-    rg_node_release(((noted_step *)context)->step.node);
-    return true;
-}
+static void step_drop(void *context) { rg_node_release(((noted_step *)context)->of); }
 
-static bool step_again(rg_replay *r, void *context) {
+static bool step_again(void *context) {
     noted_step *n = context;
     rg_tensor *gin[RG_MAX_RULES] = { NULL };
-    rg_again_from(r, n->first);
+    rg_this.again = n->replay->held + n->first;         /* rg_new gives what it gave then */
+    rg_this.again_end = n->replay->held + n->replay->n_held;
     bool ok = n->buffer ? n->rule->into(&n->step, rg_step_g(&n->step, 0), n->buffer) : n->step.op->fused(&n->step, gin);
-    rg_again_from(NULL, 0);
+    rg_this.again = NULL;
     for (int i = 0; i < RG_MAX_RULES; i++) rg_release(gin[i]);
     return ok;
 }
@@ -52,17 +55,23 @@ static bool step_again(rg_replay *r, void *context) {
 /* buffer NULL: fused. */
 bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer) {
     rg_thread *me = &rg_this;
-    noted_step *n = rg_note(step_again, step_drop, sizeof *n);
+    const rg_node *node = s->node;
+    noted_step *n = rg_note(step_again, step_drop, sizeof *n + node->n_saved * sizeof *n->saved);
     if (!n) return false;
-    *n = (noted_step){ .step = *s, .buffer = buffer, .rule = rule };
-    n->step.g = n->g;
-    rg_node_retain(s->node);
-    for (int k = 0; k < s->node->n_out; k++) rg_hold(n->g[k] = s->g[k]);
+    *n = (noted_step){ .step = *s, .of = s->node, .buffer = buffer, .rule = rule, .replay = me->recording };
+    memcpy(&n->node, node, sizeof *node);
+    n->step.node = &n->node, n->step.g = n->g, n->node.saved = n->saved;
+    rg_node_retain(n->of);
+    for (int k = 0; k < node->n_out; k++) rg_hold(n->g[k] = s->g[k]);
     rg_hold(buffer);
-    n->first = rg_held();
+    for (int i = 0; i < node->n_saved; i++) {
+        rg_hold(n->saved[i] = node->saved[i] ? rg_alias(node->saved[i]) : NULL);
+        rg_release(n->saved[i]);
+    }
+    n->first = me->recording->n_held;
     me->logging = true;
     me->inside++;
-    bool ok = buffer ? rule->into(&n->step, rg_step_g(&n->step, 0), buffer) : s->op->fused(&n->step, gin);
+    bool ok = buffer ? rule->into(s, rg_step_g(s, 0), buffer) : s->op->fused(s, gin);
     me->inside--;
     me->logging = false;
     return ok;
@@ -71,15 +80,13 @@ bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, r
 /* ---- a leaf's gradient: g, if the step has taken away what was there; else g is added to it ------------- */
 typedef struct { rg_node *leaf; rg_tensor *g; bool add; } noted_leaf;
 
-static bool leaf_drop(rg_replay *r, void *context) {
-    (void)r;
+static void leaf_drop(void *context) {
     rg_node_release(((noted_leaf *)context)->leaf);
-    return true;
+    rg_release(((noted_leaf *)context)->g);
 }
 
-static bool leaf_again(rg_replay *r, void *context) {
+static bool leaf_again(void *context) {
     noted_leaf *n = context;
-    (void)r;
     RG_REFUSE(n->add && !n->leaf->grad, "replay_run", "a gradient that the step adds to has been taken away");
     if (n->add) {
         k_run(k_add, n->leaf->grad, n->leaf->grad, n->g);
@@ -94,10 +101,12 @@ static bool leaf_again(rg_replay *r, void *context) {
 rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g) {
     noted_leaf *n = rg_note(leaf_again, leaf_drop, sizeof *n);
     if (!n) return NULL;
-    *n = (noted_leaf){ leaf, g, leaf->cleared != rg_recording_id() };
+    *n = (noted_leaf){ leaf, g, leaf->cleared != rg_this.recording->id };
     leaf->cleared = 0;                                  /* a second backward of the step adds */
     rg_node_retain(leaf);
+    rg_retain(g);                                       /* as a run finds it, .grad is it to the end */
     rg_hold(g);
+    if (n->add) rg_lend_anew(leaf->grad);
     if (!n->add || leaf->grad) return g;
     rg_tensor *first = rg_new_like(g, g->dtype);        /* g is written to in every run */
     if (first) rg_copy_elements(first, g);

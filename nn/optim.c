@@ -327,16 +327,8 @@ static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
     return z;
 }
 
-static bool optim_again(rg_replay *r, void *context) {
-    (void)r;
-    return rg_optim_step(*(rg_optim **)context);
-}
-
-static bool optim_drop(rg_replay *r, void *context) {
-    (void)r;
-    rg_optim_free(*(rg_optim **)context);
-    return true;
-}
+static bool optim_again(void *context) { return rg_optim_step(*(rg_optim **)context); }
+static void optim_drop(void *context) { rg_optim_free(*(rg_optim **)context); }
 
 bool rg_optim_step(rg_optim *o) {
     optim_part u = { .n = 0 };

@@ -83,8 +83,9 @@ typedef struct rg_storage {
     uint32_t    version;        /* writes since birth */
     uint32_t    rebased;        /* of those, the ones that the graph recorded */
     const char *mutation;       /* the name of the last write */
-    size_t      bytes;          /* of data */
+    size_t      bytes;          /* of data; and RG_LENT */
     void       *data;           /* behind this header */
+    rg_replay  *lender;
 } rg_storage;
 
 /* What a tensor knows of its past: tensor/ only prints and releases it. */
@@ -103,6 +104,7 @@ enum rg_tensor_flags {
     RG_VIEW = 4,                /* shares another tensor's storage, and its history */
     RG_RETAINS_GRAD = 8,
     RG_IS_PARAMETER = 16,       /* a module's: prints as one */
+    RG_HELD = 32,               /* by the recording that is being made, which its references don't count */
 };
 
 struct rg_tensor {
@@ -276,15 +278,25 @@ static inline void rg_locale_back(locale_t *before) { uselocale(*before); }
 #define RG_C_NUMBERS() locale_t RG_PASTE(rg_locale_, __COUNTER__) __attribute__((cleanup(rg_locale_back), unused)) = rg_locale_c()
 
 /* replay.c, while rg_this.recording; false: the run fails */
-typedef bool rg_again(rg_replay *r, void *context);
-void  *rg_note(rg_again *run, rg_again *drop, size_t bytes);   /* room for the context; NULL: the recording has failed */
+typedef bool rg_again(void *context);
+struct rg_replay {
+    uint64_t   id;
+    struct rg_replay_entry *entries;
+    size_t     n, room;
+    rg_tensor **held;                                   /* what entries work on; and what rg_new made, in order */
+    size_t     n_held, held_room;
+    bool       failed, anew;                            /* anew: what is lent was never lent before */
+};
+void  *rg_note(rg_again *run, void (*drop)(void *context), size_t bytes);      /* room for the context; NULL: the recording has failed */
 void   rg_note_copy(rg_tensor *to, rg_tensor *from);    /* NULL: zeros */
 void   rg_hold(rg_tensor *t);
 bool   rg_is_held(const rg_tensor *t);
-size_t rg_held(void);
-uint64_t rg_recording_id(void);
-void   rg_again_from(rg_replay *r, size_t first);       /* NULL: no more */
 bool   rg_not_again(const char *op);                    /* refuses what a recording can't contain; true: there is none */
+/* A recording's memory goes round: what nobody has any more is lent to what it makes later, as in the step itself. No
+ * list of free blocks takes a storage of so many bytes. */
+#define RG_LENT ((size_t)1 << 48)
+bool   rg_lend_storage(rg_tensor *t, size_t bytes);
+void   rg_lend_anew(const rg_tensor *grad);             /* the step reads it; NULL: there is none yet */
 
 /* ---- the thread's own -------------------------------------------------------------*/
 typedef struct rg_free_block {

@@ -283,6 +283,7 @@ void rg_free(void *block, size_t bytes, rg_class cls) {
     rg_free_block *b = block;
     size_t size;
     if (!block) return;
+    if (RG_UNLIKELY(bytes >= RG_LENT)) return (void)(((rg_storage *)block)->refs = 0);    /* its recording's */
     int c = class_of(bytes, cls, &size);
     if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {  /* stays readable, and is not used again */
         b->next = me->small[c].spare;

@@ -416,9 +416,8 @@ static bool fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, c
 
 typedef struct { rg_tensor *t; random_fill *fill; double p[4]; rg_generator *g; const char *op; } noted_fill;
 
-static bool fill_again(rg_replay *r, void *context) {
+static bool fill_again(void *context) {
     noted_fill *c = context;
-    (void)r;
     return c->fill(c->t, c->p, c->g, c->op);
 }
 

@@ -5,24 +5,56 @@
  */
 #include "internal.h"
 
-typedef struct { rg_again *run, *drop; void *context; size_t bytes; } replay_entry;
+struct rg_replay_entry { rg_again *run; void (*drop)(void *); void *context; size_t bytes; };
 
 static _Atomic uint64_t last_recording;
 
-struct rg_replay {
-    uint64_t      id;
-    replay_entry *entries;
-    size_t        n, room;
-    rg_tensor   **held;                                 /* what entries work on; and what rg_new made, in order */
-    size_t        n_held, held_room;
-    bool          failed;
-};
-
+/* What is lent is held without being counted, so that one sees when nobody else has it any more. */
 void rg_hold(rg_tensor *t) {
     rg_replay *r = rg_this.recording;
-    if (!t || t == RG_NONE || r->failed) return;
-    r->failed = !rg_grow((void **)&r->held, &r->held_room, r->n_held + 1, sizeof *r->held);
-    if (!r->failed) rg_retain(r->held[r->n_held++] = t);
+    if (!t || t == RG_NONE || t->flags & RG_HELD) return;
+    if (!rg_grow((void **)&r->held, &r->held_room, r->n_held + 1, sizeof *r->held)) return (void)(r->failed = true);
+    r->held[r->n_held++] = t;
+    if (t->storage->lender == r) t->flags |= RG_HELD;
+    else rg_retain(t);
+}
+
+/* To what an entry writes in every run before any other reads it, and to nothing else. Of those that fit the smallest. */
+bool rg_lend_storage(rg_tensor *t, size_t bytes) {
+    rg_replay *r = rg_this.recording;
+    rg_storage *best = NULL;
+    if (!rg_grow((void **)&r->held, &r->held_room, r->n_held + 1, sizeof *r->held)) return false;
+    for (size_t i = r->n_held; i-- > 0 && !r->anew;) {
+        rg_storage *s = r->held[i]->storage;
+        size_t room = s->bytes - RG_LENT;
+        if (s->lender == r && !s->refs && room >= bytes && room / 2 <= bytes && (!best || s->bytes < best->bytes)) best = s;
+    }
+    if (best) {
+        best->refs = 1;
+        t->data = (t->storage = best)->data;
+    } else {
+        if (!(best = rg_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE))) return false;
+        rg_storage_begin(t, best, RG_LENT + bytes);
+        best->lender = r;
+    }
+    rg_hold(t);
+    return true;
+}
+
+/* A gradient that the step reads and hasn't made is, in a run, what the run before left: so what is made from now on, and
+ * may be left, has memory that no earlier entry writes to. */
+void rg_lend_anew(const rg_tensor *grad) { rg_this.recording->anew |= !grad || grad->storage->lender != rg_this.recording; }
+
+/* From now on all is counted, and memory stays with its tensors. */
+static void replay_settle(rg_replay *r) {
+    for (size_t i = 0; i < r->n_held; i++) {
+        rg_tensor *t = r->held[i];
+        if (t->storage->lender == r) t->storage->lender = NULL, t->storage->bytes -= RG_LENT;
+        if (t->flags & RG_HELD) rg_retain(t);
+        else if (t->state == RG_DEAD) t->storage->refs++;
+        t->flags &= (uint8_t)~RG_HELD;
+        t->state = RG_ALIVE;
+    }
 }
 
 bool rg_is_held(const rg_tensor *t) {
@@ -32,15 +64,12 @@ bool rg_is_held(const rg_tensor *t) {
     return i > 0;
 }
 
-size_t rg_held(void) { return rg_this.recording->n_held; }
-uint64_t rg_recording_id(void) { return rg_this.recording->id; }
-
-void *rg_note(rg_again *run, rg_again *drop, size_t bytes) {
+void *rg_note(rg_again *run, void (*drop)(void *), size_t bytes) {
     rg_replay *r = rg_this.recording;
     if (r->failed) return NULL;
     void *context = rg_alloc(bytes, RG_MEM_OTHER);
     r->failed = !context || !rg_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries);
-    if (!r->failed) return r->entries[r->n++] = (replay_entry){ run, drop, context, bytes }, context;
+    if (!r->failed) return r->entries[r->n++] = (struct rg_replay_entry){ run, drop, context, bytes }, context;
     if (context) rg_free(context, bytes, RG_MEM_OTHER);
     return NULL;
 }
@@ -53,9 +82,8 @@ bool rg_not_again(const char *op) {
 
 typedef struct { rg_tensor *to, *from; } noted_copy;
 
-static bool copy_again(rg_replay *r, void *context) {
+static bool copy_again(void *context) {
     noted_copy *c = context;
-    (void)r;
     if (c->from) rg_copy_elements(c->to, c->from);
     else rg_fill_zero(c->to);
     return true;
@@ -82,6 +110,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     step(context);
     rg_scope_end(mark);
     me->recording = NULL;
+    replay_settle(r);
     if (!r->failed && rg_error_code() == RG_OK) return r;
     rg_replay_free(r);
     return NULL;
@@ -91,21 +120,15 @@ bool rg_replay_run(rg_replay *r) {
     bool ok = r || rg_fail(RG_RUNTIME_ERROR, "replay_run", "there is no recorded step");
     if (ok && rg_this.recording) ok = rg_not_again("replay_run");
     size_t mark = rg_scope_begin();
-    for (size_t i = 0; ok && i < r->n; i++) ok = r->entries[i].run(r, r->entries[i].context);
+    for (size_t i = 0; ok && i < r->n; i++) ok = r->entries[i].run(r->entries[i].context);
     rg_scope_end(mark);
     return ok;
-}
-
-/* rg_new gives what it gave then, from held[first] on. */
-void rg_again_from(rg_replay *r, size_t first) {
-    rg_this.again = r ? r->held + first : NULL;
-    rg_this.again_end = r ? r->held + r->n_held : NULL;
 }
 
 void rg_replay_free(rg_replay *r) {
     if (!r) return;
     for (size_t i = 0; i < r->n; i++) {
-        if (r->entries[i].drop) r->entries[i].drop(r, r->entries[i].context);
+        if (r->entries[i].drop) r->entries[i].drop(r->entries[i].context);
         rg_free(r->entries[i].context, r->entries[i].bytes, RG_MEM_OTHER);
     }
     for (size_t i = 0; i < r->n_held; i++) rg_release(r->held[i]);

@@ -26,18 +26,21 @@ static __attribute__((noinline)) void destroy_slowly(rg_tensor *t, rg_storage *s
     else rg_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, 0);      /* one that rests counts as released */
 }
 
-/* What lets go of its past, or its name, and then is as others. */
+/* What lets go of its past, or its name, and then is as others; or is released to all but a recording. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history) t->history->cls->release(t->history);
     rg_rename(&t->name, NULL);
     t->history = NULL;
-    rg_destroy(t);
+    if (!(t->flags & RG_HELD)) { rg_destroy(t); return; }
+    t->flags ^= RG_HELD;
+    t->state = RG_DEAD;
+    rg_storage_release(t->storage);
 }
 
 /* A released header rests before it is used again: a use after the end of its scope meets a dead one. What isn't usual is
  * called last, so that the usual has no registers to save. */
 void rg_destroy(rg_tensor *t) {
-    if (t->history || t->name) { destroy_known(t); return; }
+    if (t->history || t->name || t->flags & RG_HELD) { destroy_known(t); return; }
     rg_thread *me = &rg_this;
     rg_storage *s = t->storage;
     size_t c = s && RG_COUNT_DOWN(&s->refs, 1) ? rg_small_class(RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE) : 0;
@@ -82,11 +85,12 @@ void rg_update_flags(rg_tensor *t) {
     else t->flags &= (uint8_t)~RG_CONTIGUOUS;
 }
 
-static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t) {
+static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, bool lent) {
     rg_set_strides(t);
     if (RG_UNLIKELY(t->numel > INT64_MAX / 16))
         return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s", RG_SHAPE_TEXT(t));
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
+    if (RG_UNLIKELY(lent)) return rg_lend_storage(t, bytes);
     rg_storage *s = rg_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s) return false;
     rg_storage_begin(t, s, bytes);
@@ -95,9 +99,9 @@ static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t) {
 
 bool rg_allocate(rg_tensor *t) {
     rg_thread *me = &rg_this;
-    if (!rg_lay_out(t, t->ndim, t->size)) return allocate_slowly(t);
+    if (me->recording || !rg_lay_out(t, t->ndim, t->size)) return allocate_slowly(t, rg_noting());
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return allocate_slowly(t);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return allocate_slowly(t, false);
     t->flags |= RG_CONTIGUOUS;
     rg_storage_begin(t, rg_take(me, c), bytes);
     rg_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, 0);
@@ -116,9 +120,7 @@ static __attribute__((noinline)) rg_tensor *new_slowly(rg_dtype dtype, int ndim,
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
     for (int i = 0; i < ndim; i++) t->size[i] = size[i];
-    if (!rg_allocate(t)) return rg_release(t), NULL;
-    if (RG_UNLIKELY(me->logging)) rg_hold(t);
-    return t;
+    return allocate_slowly(t, me->logging) ? t : (rg_release(t), NULL);
 }
 
 rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {

@@ -7,6 +7,7 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 12 };
@@ -254,5 +255,156 @@ START_TEST(test_precision_of_products) {
 }
 END_TEST
 
+/* ---- memory goes round, and nobody else's is written to ---------------------------------------------- */
+
+enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
+
+/* A step that is made up from a seed: what it makes dies in any order, is kept, viewed, added to, drawn. */
+typedef struct wild {
+    uint64_t   seed, at;
+    rg_tensor *p[2], *x, *whole, *kept[KEPT];
+    rg_optim  *optim;
+} wild;
+
+static int any(wild *w, int n) {
+    w->at = w->at * 6364136223846793005u + 1442695040888963407u;
+    return (int)((w->at >> 33) % (uint64_t)n);
+}
+
+static rg_tensor *wild_value(wild *w, rg_tensor *a, rg_tensor *b) {
+    RG_SCOPE();
+    rg_tensor *t;
+    switch (any(w, 18)) {
+    case 0: return rg_escape(rg_tanh(a));
+    case 1: return rg_escape(rg_add(a, b));
+    case 2: return rg_escape(rg_mul(rg_tanh(a), 0.5));
+    case 3: return rg_escape(rg_tanh(rg_matmul(a, b)));
+    case 4: return rg_escape(rg_T(a));
+    case 5: return rg_escape(rg_softmax(a, any(w, 2)));
+    case 6: return rg_escape(rg_cat(RG_LIST(rg_narrow(a, 0, 0, 2), rg_narrow(b, 0, 2, 4)), 0));
+    case 7: return rg_escape(rg_mul_(rg_add(a, 1), b));
+    case 8: return rg_escape(rg_add(a, rg_ones(6, 6)));
+    case 9: return rg_escape(rg_mul(a, rg_rand(6, 6)));
+    case 10: return rg_escape(rg_dropout(b, 0.3, true));
+    case 11: return rg_escape(rg_relu(rg_sub(rg_tanh(a), rg_sigmoid(b))));
+    case 12: return rg_escape(rg_detach(a));
+    case 13: return rg_escape(rg_layer_norm(a, RG_DIMS(6), RG_NONE, RG_NONE, 1e-5));
+    case 14: return rg_escape(rg_where(rg_gt(a, 0.1), b, rg_neg(a)));
+    case 15: return rg_escape(rg_add(rg_tanh(a), w->whole));
+    case 16: t = rg_neg(a); rg_add_(t, b); return rg_escape(rg_mul(t, rg_reshape(rg_arange(36), 6, 6)));
+    default: t = rg_sub(a, rg_mean_dim(a, 0, true)); rg_copy_(t, rg_tanh(b)); return rg_escape(rg_mul(t, t));
+    }
+}
+
+static rg_tensor *wild_loss(wild *w) {
+    rg_tensor *v[SLOTS] = { w->x, w->p[0], w->p[1], w->x, w->p[0] };
+    for (int i = 0; i < 14; i++) {
+        int to = any(w, SLOTS), keep = any(w, 4 * KEPT);
+        rg_tensor *y = wild_value(w, v[any(w, SLOTS)], v[any(w, SLOTS)]), *old = v[to];
+        v[to] = y;
+        bool used = old == w->x || old == w->p[0] || old == w->p[1];
+        for (int k = 0; k < SLOTS; k++) used = used || v[k] == old;
+        for (int k = 0; k < KEPT; k++) used = used || w->kept[k] == old;
+        if (!used && any(w, 3)) rg_drop(old);
+        if (keep >= KEPT || y == w->kept[keep]) continue;
+        used = false;
+        for (int k = 0; k < SLOTS; k++) used = used || v[k] == w->kept[keep];
+        if (used) continue;
+        rg_drop(w->kept[keep]);
+        w->kept[keep] = rg_keep(any(w, 2) ? y : rg_detach(y));
+    }
+    rg_tensor *loss = rg_mean(rg_square(rg_tanh(v[0])));
+    for (int k = 1; k < SLOTS; k++) loss = rg_add(loss, rg_mean(rg_tanh(v[k])));
+    return rg_add(loss, rg_mean(rg_matmul(w->p[0], w->p[1])));
+}
+
+static void wild_step(void *context) {
+    wild *w = context;
+    w->at = w->seed;
+    int order = any(w, 5);
+    if (order == 0) rg_optim_step(w->optim), rg_optim_zero_grad(w->optim);      /* by the gradients of the step before */
+    for (int i = 0; i < 2 && order == 1; i++) {         /* its own are written over */
+        RG_SCOPE();
+        wild_loss(w);
+    }
+    if (order == 1) rg_optim_step(w->optim);
+    rg_tensor *loss = wild_loss(w);
+    if (order < 4) rg_optim_zero_grad(w->optim);
+    rg_backward(loss);
+    if (order == 2) rg_backward(wild_loss(w));
+    if (order > 1) rg_optim_step(w->optim);
+    if (order == 3) loss = rg_keep(wild_loss(w)), rg_drop(w->kept[0]), w->kept[0] = loss;
+}
+
+static wild wild_make(uint64_t seed) {
+    wild w = { .seed = seed };
+    rg_manual_seed(seed);
+    for (int i = 0; i < 2; i++) w.p[i] = rg_requires_grad_(rg_keep(rg_randn(6, 6)), true);
+    w.x = rg_keep(rg_randn(6, 6));
+    w.whole = rg_keep(rg_randint(0, 3, 6, 6));
+    rg_list p = { 2, w.p };
+    w.optim = seed % 2 ? rg_optim_adamw(p, .lr = 1e-2) : rg_optim_sgd(p, .lr = 1e-2, .momentum = 0.9);
+    return w;
+}
+
+static void wild_drop(wild *w) {
+    rg_optim_free(w->optim);
+    for (int k = 0; k < KEPT; k++) rg_drop(w->kept[k]);
+    rg_drop(w->p[0]), rg_drop(w->p[1]), rg_drop(w->x), rg_drop(w->whole);
+}
+
+/* All that can be seen after a step. */
+static rg_tensor *wild_seen(wild *w) {
+    RG_SCOPE(); RG_NO_GRAD();
+    rg_tensor *all = rg_cat(RG_LIST(rg_reshape(w->p[0], -1), rg_reshape(w->p[1], -1)), 0);
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *g = rg_grad_of(w->p[i]);
+        if (g != RG_NONE) all = rg_cat(RG_LIST(all, rg_reshape(g, -1)), 0);
+    }
+    for (int k = 0; k < KEPT; k++)
+        if (w->kept[k]) all = rg_cat(RG_LIST(all, rg_reshape(rg_to(w->kept[k], RG_FLOAT32), -1)), 0);
+    return rg_keep(rg_clone(all));
+}
+
+START_TEST(test_wild_steps) {
+    for (uint64_t seed = getenv("FROM") ? strtoull(getenv("FROM"), NULL, 10) : 1; seed <= (getenv("WILD") ? strtoull(getenv("WILD"), NULL, 10) : 150); seed++) {
+        RG_SCOPE();
+        int64_t live = rg_live_tensors();
+        rg_tensor *seen[RUNS];
+        wild w = wild_make(seed);
+        RG_FOR (int i = 0; i < RUNS; i++) {
+            RG_SCOPE();
+            if (i == 2) rg_mul_(w.x, -0.5);
+            wild_step(&w);
+            ck_assert_msg(rg_error_code() == RG_OK, "%d: %s", (int)seed, rg_error());
+            seen[i] = wild_seen(&w);
+        }
+        wild_drop(&w);
+        w = wild_make(seed);
+        rg_replay *r = rg_record(wild_step, &w);
+        ck_assert_msg(r != NULL, "%d: %s", (int)seed, rg_error());
+        RG_FOR (int i = 0; i < RUNS; i++) {
+            RG_SCOPE();
+            if (i == 2) rg_mul_(w.x, -0.5);
+            ck_assert_msg(i == 0 || rg_replay_run(r), "%d: %s", (int)seed, rg_error());
+            rg_tensor *now = wild_seen(&w);
+            ck_assert_msg(rg_ndim(now) && rg_size(now, 0) == rg_size(seen[i], 0)
+                          && memcmp(rg_data(now), rg_data(seen[i]), 4 * (size_t)rg_numel(now)) == 0,
+                          "seed %d, run %d", (int)seed, i);
+            rg_drop(now);
+        }
+        rg_tensor *before = wild_seen(&w), *after;
+        rg_replay_free(r);                              /* and what is kept stays as it is */
+        RG_FOR (int i = 0; i < 8; i++) rg_fill_(rg_empty(6, 6), NAN);
+        after = wild_seen(&w);
+        ck_assert(memcmp(rg_data(before), rg_data(after), 4 * (size_t)rg_numel(after)) == 0);
+        rg_drop(before), rg_drop(after);
+        for (int i = 0; i < RUNS; i++) rg_drop(seen[i]);
+        wild_drop(&w);
+        ck_assert_int_eq(rg_live_tensors(), live);
+    }
+}
+END_TEST
+
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws, test_grad_taken_away, test_outlives_its_optimizer,
-         test_without_memory)
+         test_without_memory, test_wild_steps)
