@@ -364,6 +364,7 @@ static bool leaves_prepare(run *r) {
         if (s->leaf->hooks && !run_hooks(s->leaf, 0, &s->grad)) return false;
         if (r->capturing) continue;
         bool sum = r->create_graph && s->leaf->grad;
+        if (sum && !rg_not_again("backward")) return false;
         rg_tensor *own = sum ? rg_add(s->leaf->grad, s->grad) : sole_owner(s->grad) ? s->grad : rg_copied(s->grad);
         if (own && rg_noting()) own = rg_note_leaf(s->leaf, own);
         if (!own) return false;
@@ -592,7 +593,11 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
         if (!rg_overlaps_itself(grad)) rg_retain(grad);
         else if (!(grad = rg_contiguous_copy(grad, grad->dtype))) return false;       /* later ones are added in place */
     }
-    if (RG_UNLIKELY(rg_this.recording)) rg_node_of(t)->cleared = rg_this.recording->id;
+    if (RG_UNLIKELY(rg_this.recording)) {
+        rg_node *n = rg_node_of(t);
+        if (n->cleared == ~rg_this.recording->id) rg_note_leaf(n, NULL);
+        n->cleared = rg_this.recording->id;
+    }
     rg_release(*place);
     *place = grad == RG_NONE ? NULL : grad;
     return true;

@@ -154,6 +154,19 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
     rg_apply_inplace(#ident "_", &rg_op_##ident, (attr), sizeof *(attr),        \
              RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
 
+/* A kernel on tensors that are all contiguous, of in[0]'s dtype and its shape, or one number: that needs no walk. */
+static inline void rg_run_alike(const rg_call *c) {
+    rg_tensor *y = c->out[0];
+    char *p[RG_MAX_OPERANDS] = { y->data };
+    int64_t size = (int64_t)rg_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size };
+    for (int i = 0; i < c->n_in; i++) {
+        p[i + 1] = c->in[i]->data;
+        steps[i + 1] = c->in[i]->ndim ? size : 0;
+    }
+    if (RG_LIKELY(y->numel < RG_LARGE)) c->op->kernel->by_dtype[y->dtype][k_set](p, steps, y->numel, NULL);
+    else k_run_with(c->op->kernel, y, c->in, NULL);
+}
+
 /* ---- shapes that many ops share -------------------------------------------------- */
 bool rg_shape_same(rg_call *c);         /* each output like in[0] */
 bool rg_shape_broadcast(rg_call *c);    /* out[0] as all inputs broadcast */
@@ -250,7 +263,7 @@ struct rg_node {
     rg_meta     *meta;                  /* n_out */
     void        *attr;
     rg_tensor   *grad;                  /* a leaf's */
-    uint64_t     cleared;               /* in this recording it was taken away */
+    uint64_t     cleared;               /* in this recording it was taken away; the complement: made */
     rg_hook     *hooks;
     void        *trace;                 /* anomaly mode: where the forward call was made */
     /* the run that holds it, and its place there */
@@ -276,9 +289,9 @@ void     rg_node_list_free(rg_node_list *list);
 rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta);    /* un-broadcasts and casts */
 
 /* replay.c, while rg_this.recording */
-bool rg_note_call(const rg_call *c, size_t attr_size);
+bool rg_note_call(const rg_call *c, size_t attr_size, bool alike);
 bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer);     /* does it, too */
-rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g);   /* what is to be its gradient now */
+rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g);   /* what is to be its gradient now; g NULL: nothing */
 
 /* anomaly.c and profile.c look on while this is set. */
 enum { RG_WATCH_VALUES = 1, RG_WATCH_COST = 2 };

@@ -296,27 +296,21 @@ static bool record(const rg_call *c, size_t attr_size) {
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
-/* Contiguous, and of in[0]'s dtype and shape, or one number for all of it. */
+/* Has it a kernel for what is_alike: contiguous, and of in[0]'s dtype and shape, or one number for all of it? */
+static inline bool by_kernel(const rg_op *op) {
+    return op->kernel && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same);
+}
 static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
     return t->flags & RG_CONTIGUOUS && t->dtype == in[0]->dtype && (i == 0 || t->ndim == 0 || rg_same_shape(t, in[0]));
 }
 
-/* Makes c->out from c->in, which are all alike; `over`: write into this instead of a new out[0]. */
+/* Makes c->out from c->in; alike: all of them, for its kernel; `over`: write into this instead of a new out[0]. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
-    bool by_kernel = op->kernel && (op->shape == rg_shape_broadcast || op->shape == rg_shape_same) && !rg_this.recording;
-    if (alike && by_kernel && (!over || (op->inplace && over == c->in[0]))) {
+    if (alike && !rg_this.recording && (!over || (op->inplace && over == c->in[0]))) {
         if (over) rg_retain(c->out[0] = over);
         else if (!(c->out[0] = rg_new_beside(c->in[0]))) return false;
-        rg_tensor *y = c->out[0];
-        char *p[RG_MAX_OPERANDS] = { y->data };
-        int64_t size = (int64_t)rg_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size };
-        for (int i = 0; i < c->n_in; i++) {
-            p[i + 1] = c->in[i]->data;
-            steps[i + 1] = c->in[i]->ndim ? size : 0;
-        }
-        if (RG_LIKELY(y->numel < RG_LARGE)) op->kernel->by_dtype[y->dtype][k_set](p, steps, y->numel, NULL);
-        else k_run_with(op->kernel, y, c->in, NULL);
+        rg_run_alike(c);
         return true;
     }
     for (int k = 0; k < c->n_out; k++) {
@@ -342,7 +336,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
 static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over, bool alike) {
     bool any_float = false;
     if (!compute(c, wants_grad ? NULL : over, alike)) return false;
-    if (rg_noting() && !rg_note_call(c, attr_size)) return false;
+    if (rg_noting() && !rg_note_call(c, attr_size, alike)) return false;
     if (!wants_grad) return RG_LIKELY(!rg_watching) || rg_watch_forward(c, NULL);
     for (int k = 0; k < c->n_out; k++) any_float |= rg_is_float(c->out[k]->dtype);
     return !any_float || record(c, attr_size);
@@ -352,7 +346,7 @@ static inline __attribute__((always_inline)) bool finish(rg_call *c, size_t attr
 static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_size, rg_tensor *over, const rg_timing *timing) {
     int n = c->n_in;
     rg_tensor *few[3 * RG_MAX_RULES], **in = few, **converted;
-    bool wants_grad = false, ok = true, alike = true;
+    bool wants_grad = false, ok = true, alike = by_kernel(c->op);
     if (RG_UNLIKELY(n > RG_MAX_RULES)) {
         if (n > RG_MAX_INPUTS) return rg_fail(RG_RUNTIME_ERROR, c->op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
         in = rg_alloc(3 * (size_t)n * sizeof *in, RG_MEM_OTHER);
@@ -379,7 +373,7 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
 static inline __attribute__((always_inline))
 bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[], rg_tensor *out[], rg_tensor *over) {
     rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1, .in = in };
-    bool plain = n <= RG_MAX_RULES, wants_grad = false, alike = true;
+    bool plain = n <= RG_MAX_RULES, wants_grad = false, alike = by_kernel(op);
     for (int i = 0; i < n && plain; i++) {
         const rg_tensor *t = in[i];
         plain = t && t->state == RG_ALIVE && t != RG_NONE
@@ -580,7 +574,7 @@ rg_tensor *rg_detach_(rg_tensor *t) {
 
 /* A leaf keeps its identity, and takes over data of its shape. */
 bool rg_set_data(rg_tensor *t, rg_tensor *data) {
-    if (!rg_check(t, "set_data") || !rg_check(data, "set_data")) return false;
+    if (!rg_not_again("set_data") || !rg_check(t, "set_data") || !rg_check(data, "set_data")) return false;
     rg_node *n = rg_node_of(t);
     if ((n && n->op) || t->flags & RG_VIEW || !rg_same_shape(t, data) || (n && !rg_is_float(data->dtype)))
         return rg_fail(RG_RUNTIME_ERROR, "set_data", "expects a leaf that is no view, and data of its shape and kind");
@@ -633,7 +627,7 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
-    if (RG_UNLIKELY(!t || (t->storage->version != n->version[slot] && !rg_this.again))) return saved_unusable(s, slot, from, t);
+    if (RG_UNLIKELY(!t || (!rg_this.again && t->storage->version != n->version[slot]))) return saved_unusable(s, slot, from, t);
     if (RG_UNLIKELY(s->create_graph) && from && rg_is_float(t->dtype)) return rg_join(t, from, output);
     return rg_in_rule ? rg_own(rg_alias(t)) : t;        /* a rule may return it, and the node's own doesn't last */
 }

@@ -5,22 +5,27 @@
 #include "op.h"
 
 /* ---- an application: the forward, on the same inputs and outputs; a view stays as it is ------------ */
-typedef struct { rg_call call; rg_tensor *in[]; } noted_call;
+typedef struct { rg_call call; bool alike; rg_tensor *in[]; } noted_call;
 
 static bool call_again(void *context) {
-    rg_call *c = &((noted_call *)context)->call;
+    noted_call *n = context;
+    rg_call *c = &n->call;
     if (!c->op->kernel) return c->op->forward(c);
-    k_run_with(c->op->kernel, c->out[0], c->in, NULL);
+    bool alike = n->alike && c->out[0]->flags & RG_CONTIGUOUS;
+    for (int i = 0; i < c->n_in; i++) alike &= c->in[i]->flags & RG_CONTIGUOUS;     /* it may have other data */
+    if (alike) rg_run_alike(c);
+    else k_run_with(c->op->kernel, c->out[0], c->in, NULL);
     return true;
 }
 
-bool rg_note_call(const rg_call *c, size_t attr_size) {
+bool rg_note_call(const rg_call *c, size_t attr_size, bool alike) {
     for (int i = 0; i < c->n_in; i++) rg_hold(c->in[i]);
     for (int k = 0; k < c->n_out; k++) rg_hold(c->out[k]);
     if (c->op->by_value) return rg_not_again(c->op->name);
     noted_call *n = c->op->view ? NULL : rg_note(call_again, NULL, sizeof *n + (size_t)c->n_in * sizeof *n->in + attr_size);
     if (!n) return true;
     n->call = *c;
+    n->alike = alike;
     n->call.in = n->in;
     n->call.attr = n->in + c->n_in;
     memcpy(n->in, c->in, (size_t)c->n_in * sizeof *n->in);
@@ -77,38 +82,38 @@ bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, r
     return ok;
 }
 
-/* ---- a leaf's gradient: g, if the step has taken away what was there; else g is added to it ------------- */
+/* ---- a leaf's gradient: g, if the step has taken away what was there; else g is added to it. g NULL: it is taken away ---- */
 typedef struct { rg_node *leaf; rg_tensor *g; bool add; } noted_leaf;
 
-static void leaf_drop(void *context) {
-    rg_node_release(((noted_leaf *)context)->leaf);
-    rg_release(((noted_leaf *)context)->g);
+/* The sum's first: g is written to in every run. */
+static rg_tensor *leaf_first(const rg_tensor *g) {
+    rg_tensor *sum = rg_new_like(g, g->dtype);
+    if (sum) rg_copy_elements(sum, g);
+    return sum;
 }
+
+static void leaf_drop(void *context) { rg_node_release(((noted_leaf *)context)->leaf); }
 
 static bool leaf_again(void *context) {
     noted_leaf *n = context;
-    RG_REFUSE(n->add && !n->leaf->grad, "replay_run", "a gradient that the step adds to has been taken away");
-    if (n->add) {
-        k_run(k_add, n->leaf->grad, n->leaf->grad, n->g);
-    } else if (n->leaf->grad != n->g) {
-        rg_retain(n->g);
-        rg_release(n->leaf->grad);
-        n->leaf->grad = n->g;
-    }
+    rg_tensor **grad = &n->leaf->grad;
+    if (n->add && !*grad) return (*grad = leaf_first(n->g)) != NULL;
+    if (n->add) return k_run(k_add, *grad, *grad, n->g), true;
+    if (*grad == n->g) return true;
+    if (n->g) rg_retain(n->g);
+    rg_release(*grad);
+    *grad = n->g;
     return true;
 }
 
 rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g) {
     noted_leaf *n = rg_note(leaf_again, leaf_drop, sizeof *n);
+    uint64_t id = rg_this.recording->id;
     if (!n) return NULL;
-    *n = (noted_leaf){ leaf, g, leaf->cleared != rg_this.recording->id };
-    leaf->cleared = 0;                                  /* a second backward of the step adds */
+    *n = (noted_leaf){ leaf, g, g && leaf->cleared != id };
+    leaf->cleared = g ? ~id : id;                       /* a second backward of the step adds */
     rg_node_retain(leaf);
-    rg_retain(g);                                       /* as a run finds it, .grad is it to the end */
     rg_hold(g);
     if (n->add) rg_lend_anew(leaf->grad);
-    if (!n->add || leaf->grad) return g;
-    rg_tensor *first = rg_new_like(g, g->dtype);        /* g is written to in every run */
-    if (first) rg_copy_elements(first, g);
-    return rg_own(first);
+    return n->add && !leaf->grad ? rg_own(leaf_first(g)) : g;
 }

@@ -309,6 +309,11 @@ static bool optim_gather(rg_optim *o, optim_slot *s) {
     return rg_may_overwrite(s->p, o->row->name);
 }
 
+/* 1 - beta^step. From some step on that is 1: beta^step < e^(step (beta - 1)), and e^-38 is below half of its last bit. */
+static double optim_correction(double beta, double step) {
+    return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);
+}
+
 static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
     const rg_param_group *g = &o->groups[s->group].o;
     const double *v = o->groups[s->group].v, keep = v[o->row->keep], drop = v[o->row->drop],
@@ -319,8 +324,9 @@ static optim_numbers optim_count(const rg_optim *o, const optim_slot *s) {
         .first = s->step == 1, .nesterov = g->nesterov != 0, .has = s->variant,
     };
     if (o->row->adam) {
-        z.rate /= 1 - pow(g->betas[0], s->step);
-        z.root = pow(1 - pow(g->betas[1], s->step), 0.5);
+        z.rate /= optim_correction(g->betas[0], s->step);
+        z.root = optim_correction(g->betas[1], s->step);
+        if (z.root != 1) z.root = pow(z.root, 0.5);
     }
     if (o->row->decoupled) z.shrink = 1 - g->lr * z.decay, z.decay = 0;
     if (optim_set(g->lr_decay)) z.rate /= 1 + (s->step - 1) * g->lr_decay;

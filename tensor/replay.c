@@ -59,9 +59,9 @@ static void replay_settle(rg_replay *r) {
 
 bool rg_is_held(const rg_tensor *t) {
     const rg_replay *r = rg_this.recording;
-    size_t i = r->n_held;
-    while (i > 0 && r->held[i - 1]->storage != t->storage) i--;
-    return i > 0;
+    for (size_t i = r->n_held; i-- > 0;)
+        if (r->held[i]->storage == t->storage) return true;
+    return false;
 }
 
 void *rg_note(rg_again *run, void (*drop)(void *), size_t bytes) {

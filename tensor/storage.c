@@ -62,14 +62,11 @@ static int64_t saturating_product(int64_t a, int64_t b) {
 /* torch's: a dim of size 0 counts as 1 for those outside it. */
 void rg_set_strides(rg_tensor *t) {
     int64_t stride = 1;
-    bool empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
         t->stride[i] = stride;
-        if (t->size[i] == 0) empty = true;
-        else stride = saturating_product(stride, t->size[i]);
+        stride = saturating_product(stride, RG_MAX(t->size[i], 1));
     }
-    t->numel = empty ? 0 : stride;
-    t->flags |= RG_CONTIGUOUS;
+    rg_update_flags(t);
 }
 
 void rg_update_flags(rg_tensor *t) {
