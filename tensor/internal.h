@@ -246,11 +246,13 @@ typedef struct rg_walk {
     int64_t numel;
     int64_t size[RG_MAX_DIMS];                          /* outermost first */
     int64_t step[RG_MAX_DIMS][RG_MAX_OPERANDS];         /* bytes */
+    int64_t element[RG_MAX_OPERANDS];                   /* bytes of one */
     char   *data[RG_MAX_OPERANDS];
 } rg_walk;
 /* n elements from p[k], each operand stepping by step[k] bytes */
 typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const void *context);
-void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[]);
+/* by_stride: in the order in which the output lies, else in that of its dims. */
+void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
 void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* The usual case: make and run, with a short way for what is contiguous throughout. */
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

@@ -19,6 +19,11 @@ __attribute__((constructor)) static void choose_set(void) {
 }
 #endif
 
+enum { ITERATE_GRAIN = 1 << 15 };                       /* a part has about so many elements */
+enum { ITERATE_LONG = 1 << 14 };                        /* so many are worth the best order */
+enum { ITERATE_LINE = 64 };
+enum { ITERATE_PAST = 8 << 10 };                        /* bytes of a row from which on going past the caches pays */
+
 static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     int d = w->ndim, k = 0;
     if (d > 0) while (k < w->n && w->step[d - 1][k] == size * step[k]) k++;
@@ -28,20 +33,26 @@ static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     w->ndim = d + 1;
 }
 
-void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[]) {
+void rg_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride) {
     const rg_tensor *out = t[0];
+    int order[RG_MAX_DIMS], dims = 0;
     w->n = n;
     w->ndim = 0;
     w->numel = out->numel;
-    for (int k = 0; k < n; k++) w->data[k] = t[k]->data;
+    for (int k = 0; k < n; k++) w->data[k] = t[k]->data, w->element[k] = (int64_t)rg_sizeof(t[k]->dtype);
     for (int d = 0; d < out->ndim && w->numel; d++) {   /* of nothing, sizes and strides may be anything */
-        int64_t step[RG_MAX_OPERANDS];
         if (out->size[d] == 1) continue;
+        int i = dims++;
+        for (; by_stride && i > 0 && out->stride[order[i - 1]] < out->stride[d]; i--) order[i] = order[i - 1];
+        order[i] = d;
+    }
+    for (int i = 0; i < dims; i++) {
+        int64_t step[RG_MAX_OPERANDS];
         for (int k = 0; k < n; k++) {
-            int dk = d - (out->ndim - t[k]->ndim);
-            step[k] = dk < 0 || t[k]->size[dk] == 1 ? 0 : t[k]->stride[dk] * (int64_t)rg_sizeof(t[k]->dtype);
+            int dk = order[i] - (out->ndim - t[k]->ndim);
+            step[k] = dk < 0 || t[k]->size[dk] == 1 ? 0 : t[k]->stride[dk] * w->element[k];
         }
-        add_dim(w, out->size[d], step);
+        add_dim(w, out->size[order[i]], step);
     }
     if (w->ndim == 0) add_dim(w, w->numel, (int64_t[RG_MAX_OPERANDS]){ 0 });
 }
@@ -65,8 +76,62 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
     }
 }
 
-enum { ITERATE_GRAIN = 1 << 15 };                       /* a part has about so many elements */
-enum { ITERATE_PAST = 8 << 10 };                        /* bytes of a row from which on going past the caches pays */
+/* ---- operands that lie the other way ------------------------------------------------
+ * Along the last dim they step from line to line of memory, and along another dim from element to element. That one
+ * becomes the last but one, and tiles of the two are turned over in a buffer: lines are read once, and loops vectorise. */
+enum { TURN_ROWS = 32, TURN_COLUMNS = 64 };
+typedef struct { const rg_walk *walk; rg_loop *inner; const void *context; bool turned[RG_MAX_OPERANDS]; } iterate_turn;
+
+static bool turn_find(iterate_turn *turn, rg_walk *w) {
+    int last = w->ndim - 1, at = -1;
+    for (int k = 1; k < w->n; k++)
+        for (int d = 0; d < last; d++) {
+            if (w->step[d][k] != w->element[k] || w->step[last][k] < ITERATE_LINE || (at >= 0 && at != d)) continue;
+            turn->turned[k] = true;
+            at = d;
+        }
+    if (at < 0) return false;
+    const rg_walk from = *w;
+    for (int i = at; i < last; i++) {
+        int d = i < last - 1 ? i + 1 : at;
+        w->size[i] = from.size[d];
+        memcpy(w->step[i], from.step[d], sizeof w->step[i]);
+    }
+    return true;
+}
+
+#define TURN(T) for (int64_t j = 0; j < columns; j++) \
+        for (int64_t i = 0; i < rows; i++) ((T *)to)[i * TURN_COLUMNS + j] = ((const T *)(from + j * step))[i]
+static void turn_tile(char *to, const char *from, int64_t step, int64_t element, int64_t rows, int64_t columns) {
+    if (element == 4) TURN(float);
+    else if (element == 8) TURN(double);
+    else TURN(char);
+}
+
+static void turn_loop(char *const p[], const int64_t outer[], int64_t n, const void *context) {
+    const iterate_turn *t = context;
+    const rg_walk *w = t->walk;
+    int last = w->ndim;
+    _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_ROWS * TURN_COLUMNS * sizeof(double)];
+    for (int64_t i = 0, rows = 0; i < n; i += rows)
+        for (int64_t j = 0, columns = 0; j < w->size[last]; j += columns) {
+            rows = RG_MIN(n - i, TURN_ROWS), columns = RG_MIN(w->size[last] - j, TURN_COLUMNS);
+            char *q[RG_MAX_OPERANDS];
+            int64_t step[RG_MAX_OPERANDS], down[RG_MAX_OPERANDS];
+            for (int k = 0; k < w->n; k++) {
+                q[k] = p[k] + i * outer[k] + j * w->step[last][k];
+                step[k] = w->step[last][k], down[k] = outer[k];
+                if (!t->turned[k]) continue;
+                turn_tile(buffer[k], q[k], step[k], w->element[k], rows, columns);
+                q[k] = buffer[k], step[k] = w->element[k], down[k] = TURN_COLUMNS * w->element[k];
+            }
+            for (int64_t r = 0; r < rows; r++) {
+                t->inner(q, step, columns, t->context);
+                for (int k = 0; k < w->n; k++) q[k] += down[k];
+            }
+        }
+}
+
 typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; } iterate_spread;
 
 /* Some of the outermost dim. */
@@ -82,15 +147,19 @@ static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
 
 /* past: an output that is too large for the caches goes past them; it is no operand as well. */
 static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
-    if (RG_LIKELY(t[0]->numel < RG_LARGE)) { rg_each(n, t, inner, context); return; }
+    if (RG_LIKELY(t[0]->numel < ITERATE_LONG)) { rg_each(n, t, inner, context); return; }
     rg_walk w;
-    rg_walk_make(&w, n, t);
+    rg_walk_make(&w, n, t, true);
     k_past loop = { n, inner, context };
     past = past && k_goes_past(t[0], 0) && w.ndim && w.size[w.ndim - 1] * (int64_t)rg_sizeof(t[0]->dtype) >= ITERATE_PAST;
     for (int k = 1; k < n; k++) past &= w.data[k] != w.data[0];
     if (past) inner = k_past_loop(), context = &loop;
+    iterate_turn turn = { &w, inner, context, { false } };
+    if (turn_find(&turn, &w)) inner = turn_loop, context = &turn, w.ndim--;
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));
-    rg_parallel(w.size[0], grain, rg_workers(w.size[0], grain), iterate_part, &(iterate_spread){ &w, inner, context });
+    iterate_spread spread = { &w, inner, context };
+    if (w.numel < RG_LARGE) iterate_part(&spread, 0, w.size[0], 0);
+    else rg_parallel(w.size[0], grain, rg_workers(w.size[0], grain), iterate_part, &spread);
 }
 
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) { iterate_apart(false, n, t, inner, context); }
@@ -116,7 +185,7 @@ void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
         return;
     }
     rg_walk w;
-    rg_walk_make(&w, n, t);
+    rg_walk_make(&w, n, t, false);
     rg_walk_run(&w, inner, context);
 }
 

@@ -1,7 +1,7 @@
 /* The walk visits what a naive loop over the indices visits, in its order; and
  * elements convert as torch's do. */
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/kernels/kernels.h"
 
 #include <math.h>
 #include "tests/golden/core.h"
@@ -49,7 +49,7 @@ static void check_visits(int n, rg_tensor *const t[]) {
             rg_each(n, t, record, &v);
         } else {
             rg_walk w;
-            rg_walk_make(&w, n, t);
+            rg_walk_make(&w, n, t, false);
             rg_walk_run(&w, record, &v);
         }
         ck_assert_int_eq(v.count, t[0]->numel);
@@ -88,13 +88,13 @@ START_TEST(test_neighbouring_dims_merge) {
     rg_tensor *f = numbered(RG_FLOAT32), *cube = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(12, 4, 1), 0);
     rg_tensor *every2 = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(24, 8, 2), 0), *row = strided(f, RG_DIMS(4), RG_DIMS(1), 0);
     rg_walk w;
-    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, every2 });
+    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, every2 }, false);
     ck_assert_int_eq(w.ndim, 1);
     ck_assert_int_eq(w.size[0], 24);
-    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, row });
+    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, row }, false);
     ck_assert_int_eq(w.ndim, 2);
     ck_assert_int_eq(w.size[0], 6);
-    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) });
+    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) }, false);
     ck_assert_int_eq(w.ndim, 3);
 }
 END_TEST
@@ -196,5 +196,52 @@ START_TEST(test_sizes_saturate) {
 }
 END_TEST
 
-RG_TESTS(iterate, test_walks, test_neighbouring_dims_merge, test_conversions, test_copy_broadcasts,
+/* ---- large operands in any layout: order and tiles leave no element out, and mix up none ---- */
+static uint32_t drawn = 1;
+static int draw(int n) { return (int)((drawn = drawn * 1664525 + 1013904223) >> 8) % n; }
+
+/* Of this shape, its dims in any order in memory; some dims may be broadcast, or its elements lie apart. */
+static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
+    int order[4] = { 0, 1, 2, 3 }, n = like->ndim;
+    for (int i = n - 1; i > 0; i--) { int j = draw(i + 1), o = order[i]; order[i] = order[j]; order[j] = o; }
+    int64_t stride[4], size[4], reach = draw(4) ? 1 : 2;
+    for (int i = 0; i < n; i++) {
+        int d = order[i];
+        size[d] = !output && draw(6) == 0 ? 1 : like->size[d];
+        stride[d] = reach;
+        reach *= size[d];
+    }
+    rg_tensor *base = rg_own(rg_new(dtype, 1, &reach)), *t = rg_own(rg_alias(base));
+    for (int64_t i = 0; i < reach; i++) rg_store_i64(base->data + i * (int64_t)rg_sizeof(dtype), dtype, draw(1000));
+    t->ndim = like->ndim;
+    memcpy(t->size, size, sizeof size);
+    memcpy(t->stride, stride, sizeof stride);
+    rg_update_flags(t);
+    return t;
+}
+
+static double at(const rg_tensor *t, const rg_tensor *to, int64_t i) {
+    return rg_load_f64((char *)t->storage->data + place(t, to, i), t->dtype);
+}
+
+START_TEST(test_large_layouts) {
+    for (int round = 0; round < 30; round++) {
+        RG_SCOPE();
+        int n = 2 + draw(3);
+        int64_t most[] = { 0, 0, draw(4) ? 200 : 450, 40, 16 }, size[4];
+        for (int d = 0; d < n; d++) size[d] = draw(5) ? most[n] - draw((int)most[n] / 2) : 1 + draw(70);
+        rg_tensor *like = rg_own(rg_new(RG_BOOL, n, size));
+        rg_dtype dtype = (rg_dtype)draw(4);
+        rg_tensor *y = laid_out(like, dtype, true), *x = laid_out(like, (rg_dtype)draw(4), false);
+        rg_copy_elements(y, x);
+        for (int64_t i = 0; i < y->numel; i++)
+            ck_assert_double_eq(at(y, y, i), dtype == RG_BOOL ? at(x, y, i) != 0 : at(x, y, i));
+        rg_tensor *sum = laid_out(like, RG_FLOAT32, true), *a = laid_out(like, RG_FLOAT32, false), *b = laid_out(like, RG_FLOAT32, false);
+        k_run(k_add, sum, a, b);
+        for (int64_t i = 0; i < sum->numel; i++) ck_assert_double_eq(at(sum, sum, i), at(a, sum, i) + at(b, sum, i));
+    }
+}
+END_TEST
+
+RG_TESTS(iterate, test_walks, test_large_layouts, test_neighbouring_dims_merge, test_conversions, test_copy_broadcasts,
          test_contiguous_copy, test_overlap, test_sizes_saturate)
