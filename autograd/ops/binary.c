@@ -163,7 +163,8 @@ static bool pow_forward(rg_call *c) {
     const rg_kernel *kernel = &k_pow;
     for (int i = 0; i < RG_COUNT(short_ways) && f->form == BY_NUMBER && rg_is_float(c->out[0]->dtype); i++)
         if (f->number == short_ways[i].exponent) kernel = short_ways[i].kernel;
-    k_run_with(kernel, c->out[0], c->in, NULL);
+    if (f->form == BY_NUMBER && f->number == 1) rg_copy_elements(c->out[0], c->in[0]);
+    else k_run_with(kernel, c->out[0], c->in, NULL);
     return true;
 }
 

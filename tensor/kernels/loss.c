@@ -8,24 +8,32 @@
 /* VALUE from x, t, d = x - t, a = |d|, c (beta, delta), weight, and w: pos_weight of a loss, g times the scale of a slope */
 typedef struct { double c, scale; } loss_context;
 
-#define K_LOSS_LOOP(name, T, VALUE)                                                              \
-    static void K_SET(name##_##T)(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        const loss_context *k = context;                                                         \
-        const T c = (T)k->c, scale = (T)k->scale;                                                \
-        for (int64_t i = 0; i < n; i++) {                                                        \
-            T x = *(const T *)(p[1] + i * s[1]), t = *(const T *)(p[2] + i * s[2]);              \
-            T weight = *(const T *)(p[3] + i * s[3]), w = *(const T *)(p[4] + i * s[4]) * scale; \
-            T d = x - t, a = d < 0 ? -d : d;                                                     \
-            (void)a, (void)c, (void)w;                                                           \
-            *(T *)(p[0] + i * s[0]) = (VALUE) * weight;                                          \
-        }                                                                                        \
+#define K_LOSS_EACH(T, step, single, VALUE)                                                          \
+    K_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                  \
+        T x = *(const T *)(p[1] + i * step(1)), t = *(const T *)(p[2] + i * step(2));                \
+        T weight = *(const T *)(p[3] + i * single(3)), w = *(const T *)(p[4] + i * single(4)) * scale; \
+        T d = x - t, a = d < 0 ? -d : d;                                                             \
+        (void)a, (void)c, (void)w;                                                                   \
+        *(T *)(p[0] + i * step(0)) = (VALUE) * weight;                                               \
     }
+#define K_LOSS_LOOP(name, T, VALUE)                                                                  \
+    static void K_SET(name##_##T)(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+        const loss_context *k = context;                                                             \
+        const T c = (T)k->c, scale = (T)k->scale;                                                    \
+        const bool dense = s[0] == sizeof(T) && s[1] == sizeof(T) && s[2] == sizeof(T);              \
+        if (dense && !s[3] && !s[4]) K_LOSS_EACH(T, LOSS_DENSE, LOSS_SINGLE, VALUE)                     \
+        else K_LOSS_EACH(T, LOSS_STEP, LOSS_STEP, VALUE)                                             \
+    }
+#define LOSS_STEP(operand)   s[operand]
+#define LOSS_DENSE(operand)  (int64_t)sizeof(c)
+#define LOSS_SINGLE(operand) 0
 #define K_LOSS(name, loss, slope)                 \
     K_LOSS_LOOP(loss_##name, float, loss)         \
     K_LOSS_LOOP(loss_##name, double, loss)        \
     K_LOSS_LOOP(slope_##name, float, w * (slope)) \
     K_LOSS_LOOP(slope_##name, double, w * (slope))
-#define LOSS_ABOVE(v, least) ((v) < (least) ? (least) : (v))
+#define LOSS_ABOVE(v, least)  ((v) < (least) ? (least) : (v))
+#define LOSS_WITHIN(v, most)  ((v) > (most) ? (most) : LOSS_ABOVE(v, -(most)))
 
 /* ---- negative log likelihood: x (batch, classes, inner), target (batch, inner), contiguous ---------- */
 
@@ -130,8 +138,8 @@ void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *
 K_CROSS_ENTROPY(float)
 K_CROSS_ENTROPY(double)
 K_LOSS(mse, d * d, 2 * d)
-K_LOSS(smooth, a < c ? d * d / c / 2 : a - c / 2, d <= -c ? -1 : d >= c ? 1 : d / c)
-K_LOSS(huber, a <= c ? d * d / 2 : c * (a - c / 2), d <= -c ? -c : d >= c ? c : d)
-K_LOSS(bce, (t - 1) * LOSS_ABOVE(log1p(-x), -100) - t * LOSS_ABOVE(log(x), -100), d / LOSS_ABOVE((1 - x) * x, c))
-K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (log1p(EXP(-fabs(x))) + LOSS_ABOVE(-x, 0)), 1 / (1 + EXP(-x)) - t)
+K_LOSS(smooth, a < c ? d * d / c / 2 : a - c / 2, LOSS_WITHIN(d, c) / c)
+K_LOSS(huber, a <= c ? d * d / 2 : c * (a - c / 2), LOSS_WITHIN(d, c))
+K_LOSS(bce, (t - 1) * LOSS_ABOVE(LOG1P(-x), -100) - t * LOSS_ABOVE(LOG(x), -100), d / LOSS_ABOVE((1 - x) * x, c))
+K_LOSS(logits, (1 - t) * x + ((w - 1) * t + 1) * (LOG1P(EXP(-fabs(x))) + LOSS_ABOVE(-x, 0)), 1 / (1 + EXP(-x)) - t)
 #endif

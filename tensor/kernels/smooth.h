@@ -99,6 +99,17 @@ K_SMOOTH float k_erff(float x) {
     return k_either(a < 1, fmaf(x, p, x), copysignf(1 - k_expf(ln), x));
 }
 
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in halves, so that 2^128 doesn't overflow. */
+K_SMOOTH float k_expm1f(float x) {
+    const float magic = 12582912.f + 126;
+    float t = x > k_exp_most ? k_exp_most : x;
+    t = t < -20 ? -20 : t;
+    float shifted = fmaf(t, 1.44269504f, magic), n = shifted - magic, r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, t));
+    float p = fmaf(fmaf(fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f), r, 0.166665189f), r, 0.50000001f);
+    float half = k_from_bits((int32_t)((uint32_t)k_bits(shifted) << 23));
+    return copysignf(2 * fmaf(half, fmaf(r * r, p, r), half - 0.5f), x);
+}
+
 /* ln(1 + x): what 1 + x rounds off is put back. */
 K_SMOOTH float k_log1pf(float x) {
     float u = 1 + x, y = k_logf(u), lost = x - (u - 1);
@@ -120,6 +131,7 @@ K_SMOOTH float k_log1pf(float x) {
 #define UNORDER(x) _Generic((x), int32_t: k_float_unorder, default: k_double_order)(x)
 #define EXP(x)   _Generic((x), float: k_expf, default: (exp))(x)
 #define EXP_BELOW(x) _Generic((x), float: k_exp_belowf, default: (exp))(x)
+#define EXPM1(x) _Generic((x), float: k_expm1f, default: (expm1))(x)
 #define LOG(x)   _Generic((x), float: k_logf, default: (log))(x)
 #define LOG1P(x) _Generic((x), float: k_log1pf, default: (log1p))(x)
 #define TANH(x)  _Generic((x), float: k_tanhf, default: (tanh))(x)

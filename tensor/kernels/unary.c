@@ -21,10 +21,12 @@ K_FLOATS(1, round_up, RINT(x * k[0]) / k[0])          /* decimals > 0: k[0] = 10
 K_FLOATS(1, round_down, RINT(x / k[0]) * k[0])        /* decimals < 0: k[0] = 10^-decimals */
 
 #define LIBM(op) K_FLOATS(1, op, op(x))
-LIBM(exp2) LIBM(expm1) LIBM(log1p) LIBM(log2) LIBM(log10) LIBM(sqrt) LIBM(sin) LIBM(cos) LIBM(tan)
+LIBM(exp2) LIBM(log2) LIBM(log10) LIBM(sqrt) LIBM(sin) LIBM(cos) LIBM(tan)
 LIBM(sinh) LIBM(cosh) LIBM(asin) LIBM(acos) LIBM(atan) LIBM(erfc)
 K_FLOATS(1, exp, EXP(x))
+K_FLOATS(1, expm1, EXPM1(x))
 K_FLOATS(1, log, LOG(x))
+K_FLOATS(1, log1p, LOG1P(x))
 K_FLOATS(1, tanh, TANH(x))
 K_FLOATS(1, erf, ERF(x))
 K_FLOATS(1, rsqrt, 1 / sqrt(x))
@@ -67,7 +69,7 @@ K_LIGHT_FLOATS(1, leaky_relu, x > 0 ? x : x * k[0])
 LIGHT_GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 
 /* elu and its kind: k[0] above, k[1] below, k[2] inside the exponent */
-K_FLOATS(1, elu, x < 0 ? k[1] * expm1(x * k[2]) : x * k[0])
+K_FLOATS(1, elu, x < 0 ? k[1] * EXPM1(x * k[2]) : x * k[0])
 GRADIENT(elu, b <= 0 ? a * k[1] * k[2] * EXP(b * k[2]) : a * k[0])
 
 K_FLOATS(1, gelu, x * NORMAL(x))
@@ -80,7 +82,7 @@ K_FLOATS(1, mish, x * TANH(LOG1P(EXP(x))))
 GRADIENT(mish, a * (TANH(LOG1P(EXP(b))) + b * SIGMOID(b) * (1 - TANH(LOG1P(EXP(b))) * TANH(LOG1P(EXP(b))))))
 K_FLOATS(1, softplus, x * k[0] > k[1] ? x : LOG1P(EXP(x * k[0])) / k[0])
 GRADIENT(softplus, b * k[0] > k[1] ? a : a * SIGMOID(b * k[0]))
-K_FLOATS(1, hardswish, x * fmin(fmax(x + 3, (real)0), (real)6) / 6)
+K_FLOATS(1, hardswish, x * (x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3) / 6)
 GRADIENT(hardswish, b <= -3 ? 0 : b < 3 ? a * (b / 3 + HALF) : a)
 K_FLOATS(1, hardsigmoid, x + 3 < 0 ? 0 : x + 3 > 6 ? 1 : (x + 3) / 6)
 GRADIENT(hardsigmoid, b > -3 && b < 3 ? a * (real)(1 / 6.f) : 0)
