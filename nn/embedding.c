@@ -19,8 +19,7 @@ static void embedding_module_repr(rg_module *m, char *text, size_t room) {
 }
 
 static const rg_module_class embedding_module_class = {
-    .name = "Embedding", .forward = embedding_module_forward, .extra_repr = embedding_module_repr,
-};
+    .name = "Embedding", .forward = embedding_module_forward, .extra_repr = embedding_module_repr };
 
 /* torch draws the table from N(0, 1), and then clears the row of the padding. */
 rg_embedding_module *rg_nn_embedding_with(int64_t n, int64_t dim, rg_embedding_options o) {

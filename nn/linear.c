@@ -20,12 +20,10 @@ static void linear_module_repr(rg_module *m, char *text, size_t room) {
 }
 
 static const rg_module_class linear_module_class = {
-    .name = "Linear", .forward = linear_module_forward, .extra_repr = linear_module_repr,
-};
+    .name = "Linear", .forward = linear_module_forward, .extra_repr = linear_module_repr };
 
 const rg_module_class rg_out_proj_class = {             /* what torch calls the one in MultiheadAttention */
-    .name = "NonDynamicallyQuantizableLinear", .forward = linear_module_forward, .extra_repr = linear_module_repr,
-};
+    .name = "NonDynamicallyQuantizableLinear", .forward = linear_module_forward, .extra_repr = linear_module_repr };
 
 /* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
 rg_linear_module *rg_nn_linear_with(int64_t in, int64_t out, rg_linear_options o) {

@@ -438,12 +438,10 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
             return false;
     if (strict) complain_of_keys(&c, m, own, dict);
     for (int i = 0; i < own.n; i++) {
-        rg_tensor *from = named(dict, own.v[i].name);
-        const char *a = from ? rg_repr_shape(from) : "", *b = from ? rg_repr_shape(own.v[i].tensor) : "";
-        c.failed |= !a || !b;
-        if (!c.failed && strcmp(a, b))
-            rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape %s from checkpoint, the shape "
-                        "in current model is %s.", own.v[i].name, a, b);
+        const rg_tensor *from = named(dict, own.v[i].name), *to = own.v[i].tensor;
+        if (from && !rg_same_shape(from, to))
+            rg_text_add(&c, "\n\tsize mismatch for %s: copying a param with shape torch.Size(%s) from checkpoint, the "
+                        "shape in current model is torch.Size(%s).", own.v[i].name, RG_SHAPE_TEXT(from), RG_SHAPE_TEXT(to));
     }
     if (c.n || c.failed) {
         const char *text = rg_text_own(&c);

@@ -5,17 +5,13 @@
 #include "transformer.h"
 #include "tensor/internal.h"
 
-static bool encoder_takes(rg_tensor *mask, const char *name) {
-    bool whole = mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64;
-    RG_REFUSE(whole, "transformer_encoder_layer", "only bool and floating types of %s are supported", name);
-    return true;
-}
-
 rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self, rg_tensor *x,
                                                      rg_src_options o) {
     if (!rg_given(self, "transformer_encoder_layer", "a module")) return NULL;
-    if (!encoder_takes(o.src_key_padding_mask, "src_key_padding_mask")) return NULL;
-    if (!encoder_takes(o.src_mask, "src_mask")) return NULL;
+    const rg_tensor *masks[] = { o.src_key_padding_mask, o.src_mask };
+    for (int i = 0; i < 2; i++)
+        RG_REFUSE(masks[i] && masks[i]->state == RG_ALIVE && masks[i]->dtype == RG_INT64, "transformer_encoder_layer",
+                  "only bool and floating types of %s are supported", i ? "src_mask" : "src_key_padding_mask");
     RG_SCOPE();
     for (int part = 0; part < 2; part++) {
         rg_norm_module *norm = part ? self->norm2 : self->norm1;
@@ -40,8 +36,7 @@ static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
 }
 
 static const rg_module_class encoder_layer_class = {
-    .name = "TransformerEncoderLayer", .forward = encoder_layer_forward,
-};
+    .name = "TransformerEncoderLayer", .forward = encoder_layer_forward };
 
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
                                                                    rg_transformer_options o) {

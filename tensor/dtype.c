@@ -75,6 +75,7 @@ static void convert(void *to, rg_dtype to_dtype, const void *from, rg_dtype dtyp
 
 int64_t rg_load_i64(const void *p, rg_dtype d) {
     int64_t v;
+    if (d == RG_INT64) return *(const int64_t *)p;      /* the usual case */
     convert(&v, RG_INT64, p, d);
     return v;
 }

@@ -344,7 +344,7 @@ const char *rg_repr_shape(rg_tensor *t) {
 /* ---- NumPy's and TensorFlow's -------------------------------------------------------------------- */
 
 /* NumPy 2.4's str(); an array without dims is its number, as a single or a double has it */
-static rg_text print_numpy(const rg_tensor *t, bool single) {
+static const char *print_numpy(const rg_tensor *t, bool single) {
     printer p = { .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1 };
     if (t->ndim || !rg_is_float(t->dtype)) {
         print_contents(&p);
@@ -352,28 +352,23 @@ static rg_text print_numpy(const rg_tensor *t, bool single) {
         print_alone(p.word, rg_load_f64(t->data, t->dtype), single);
         print_put(&p, p.word, 1);
     }
-    return p.text;
+    return rg_text_own(&p.text);
 }
 
 const char *rg_repr_numpy(rg_tensor *t) {
-    if (!rg_check(t, "repr_numpy")) return NULL;
-    rg_text text = print_numpy(t, t->dtype == RG_FLOAT32);
-    return rg_text_own(&text);
+    return rg_check(t, "repr_numpy") ? print_numpy(t, t->dtype == RG_FLOAT32) : NULL;
 }
 
 const char *rg_str(rg_tensor *t) {
     if (!rg_check(t, "str")) return NULL;
-    if (t->ndim) return rg_repr(t);
-    rg_text text = print_numpy(t, false);               /* Python's numbers are double */
-    return rg_text_own(&text);
+    return t->ndim ? rg_repr(t) : print_numpy(t, false);    /* Python's numbers are double */
 }
 
 const char *rg_repr_tf(rg_tensor *t) {
     if (!rg_check(t, "repr_tf")) return NULL;
-    rg_text array = print_numpy(t, t->dtype == RG_FLOAT32), text = { .failed = array.failed };
-    const char *s = array.failed ? "" : array.v, *line = strchr(s, '\n') ? "\n" : "";
-    const char *dtype = strchr(rg_dtype_name(t->dtype), '.') + 1;
-    rg_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", line, s, PRINT_TUPLE(t), dtype);
-    rg_text_free(&array);
+    const char *array = print_numpy(t, t->dtype == RG_FLOAT32);
+    rg_text text = { .failed = !array };
+    if (array) rg_text_add(&text, "tf.Tensor(%s%s, shape=%s, dtype=%s)", strchr(array, '\n') ? "\n" : "", array,
+                           PRINT_TUPLE(t), strchr(rg_dtype_name(t->dtype), '.') + 1);
     return rg_text_own(&text);
 }

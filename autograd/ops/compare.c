@@ -23,9 +23,8 @@ TEST(logical_not, "is x 0?")
           .kernel = &k_##ident, SAMPLES_2("", "", NULL));                                            \
     FUNCTION_2(ident)                                                                                \
     rg_tensor *(rg_##ident##_)(rg_tensor *x, rg_tensor *b) {                                         \
-        RG_AS(#ident "_"); RG_SCOPE();                                                               \
         const char *node = elementwise_number(b) ? Node "Backward0" : Node "Backward1";              \
-        return rg_replace_(#ident "_", node, x, (rg_##ident)(x, b));                                 \
+        return RG_COMPOSITE(#ident "_", rg_replace_(#ident "_", node, x, (rg_##ident)(x, b)));       \
     }
 
 COMPARISON(eq, "Eq", "a == b")
@@ -39,6 +38,5 @@ COMPARISON(logical_or, "LogicalOr", "a or b")
 COMPARISON(logical_xor, "LogicalXor", "a or b, not both")
 
 rg_tensor *rg_logical_not_(rg_tensor *x) {
-    RG_AS("logical_not_"); RG_SCOPE();
-    return rg_replace_("logical_not_", "LogicalNotBackward0", x, rg_logical_not(x));
+    return RG_COMPOSITE("logical_not_", rg_replace_("logical_not_", "LogicalNotBackward0", x, rg_logical_not(x)));
 }

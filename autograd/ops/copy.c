@@ -214,12 +214,11 @@ static bool repeat_forward(rg_call *c) {
 static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *times = &RG_ATTR(s, repeat)->times;
     rg_dims shape = rg_input_dims(s, 0);
-    int64_t before = 1, after = g->numel;
+    int64_t before = 1;
     if (g->numel == 0) return rg_zeros_dims(shape, (rg_dtype)g->dtype);
     for (int d = 0; d < times->n && g; d++) {
         int64_t size = d < times->n - shape.n ? 1 : shape.v[d - (times->n - shape.n)];
-        after /= size * times->v[d];
-        if (times->v[d] > 1) g = rg_sum_dim(rg_reshape(g, before, times->v[d], size, after), 1, false);
+        if (times->v[d] > 1) g = rg_sum_dim(rg_reshape(g, before, times->v[d], size, -1), 1, false);
         before *= size;
     }
     return rg_reshape_dims(g, shape);
@@ -348,8 +347,7 @@ static bool tril_forward(rg_call *c) {
 RULE(tril_rule, g, rg_apply(s->op, s->attr, sizeof(struct tril_attr), 1, &g))
 
 #define TRIL_ROW                                                                                        \
-    RG_WITH(tril), .n_in = 1, RG_MADE(tril),                                                            \
-    .grad = { RULED(tril_rule) },                                                                       \
+    RG_WITH(tril), .n_in = 1, RG_MADE(tril), .grad = { RULED(tril_rule) },                              \
     RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) }, { "(2,4,3)", RG_A(tril, -2) }, \
                { "(2,2)", RG_A(tril, 7) }, { "(0,3)", RG_A(tril, 0) })
 RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", TRIL_ROW);

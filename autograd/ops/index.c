@@ -293,13 +293,12 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
 
 static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rg_saved(s, 0);
-    int64_t padding = RG_ATTR(s, embedding)->padding_idx, width = buffer->size[1];
+    int64_t padding = RG_ATTR(s, embedding)->padding_idx;
     if (!index) return false;
-    if (padding < 0 || width == 0) return k_index_slices(K_ADD, g, buffer, 0, index), true;
-    rg_tensor *kept = rg_own(rg_new(buffer->dtype, 1, &width));         /* others may have added to this row */
+    if (padding < 0) return k_index_slices(K_ADD, g, buffer, 0, index), true;
+    RG_PART_HEADER(row, *buffer, (&(rg_part){ RG_PART_INDEX(0, padding) }));
+    rg_tensor *kept = rg_own(rg_new_like(&row, row.dtype));             /* others may have added to this row */
     if (!kept) return false;
-    rg_tensor row = *kept;
-    row.data = buffer->data + padding * width * (int64_t)rg_sizeof(buffer->dtype);
     rg_copy_elements(kept, &row);
     k_index_slices(K_ADD, g, buffer, 0, index);
     rg_copy_elements(&row, kept);

@@ -62,19 +62,15 @@ static bool loss_forward(rg_call *c) {
     return true;
 }
 
-/* By how much g counts: over n for the mean. */
-static double loss_scale(const struct loss_attr *a, const rg_tensor *x, const rg_tensor *t) {
-    rg_tensor wide;
-    double n = 1;
-    if (a->reduction != RG_MEAN || !rg_broadcast_shapes("loss", x, t, &wide)) return 1;
-    for (int d = 0; d < wide.ndim; d++) n *= (double)wide.size[d];
-    return 1 / n;
+/* By how much g counts, where there are so many elements. */
+static double loss_scale(const struct loss_attr *a, const rg_tensor *each) {
+    return a->reduction == RG_MEAN ? 1 / (double)each->numel : 1;
 }
 
 static rg_tensor *loss_times(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *t = rg_saved(s, 1), *w = s->n_in > 2 ? rg_saved(s, 2) : RG_NONE;
-    if (!x || !t || !w) return NULL;
-    double scale = loss_scale(RG_ATTR(s, loss), x, t);
+    rg_tensor *w = s->n_in > 2 ? rg_saved(s, 2) : RG_NONE;
+    if (!slope || !w) return NULL;
+    double scale = loss_scale(RG_ATTR(s, loss), slope);
     if (scale != 1) g = rg_mul(g, scale);
     return rg_mul(rg_is_none(w) ? slope : rg_mul(slope, w), g);
 }
@@ -122,7 +118,7 @@ static bool loss_fused(const rg_step *s, rg_tensor *gin[]) {
         if (!(in[i] = rg_saved(s, i))) return false;
     if (loss_optional(s->n_in, in, 3)) return true;
     if (!rg_broadcast_shapes(s->op->name, in[0], in[1], &wide) || !(gin[0] = rg_new(in[0]->dtype, wide.ndim, wide.size))) return false;
-    k_loss(loss_kind(s->op), true, gin[0], in[0], in[1], loss_optional(s->n_in, in, 2), s->g[0], a->c, loss_scale(a, in[0], in[1]));
+    k_loss(loss_kind(s->op), true, gin[0], in[0], in[1], loss_optional(s->n_in, in, 2), s->g[0], a->c, loss_scale(a, gin[0]));
     return true;
 }
 
@@ -353,8 +349,7 @@ static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) 
                     "have size 1, but got target size: %lld", (long long)batch);
     RG_REFUSE(x->ndim == 4 && t->ndim != 3, "nll_loss", "only batches of spatial targets supported (3D "
               "tensors) but got targets of dimension: %d", t->ndim);
-    rg_tensor fitting = { .ndim = (uint8_t)(x->ndim - 1) };     /* x without its classes */
-    for (int d = 0; d < fitting.ndim; d++) fitting.size[d] = x->size[d + (d > 0)];
+    RG_PART_HEADER(fitting, *x, (&(rg_part){ RG_PART_INDEX(x->ndim > 1, 0) }));     /* x without its classes */
     if (x->ndim > 2 && !rg_same_shape(t, &fitting)) {
         RG_REFUSE(x->ndim == 4, "nll_loss", "size mismatch (got input: %s , target: %s", RG_SHAPE_TEXT(x),
                   RG_SHAPE_TEXT(t));

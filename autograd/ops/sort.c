@@ -24,9 +24,8 @@ static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rg_input_zeros(s), RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
 }
 
-#define SORT_ROW                                         \
-    RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(sort), \
-    .grad = { RG_RULE(RG_OUT(1), sort_rule) }
+#define SORT_ROW \
+    RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(sort), .grad = { RG_RULE(RG_OUT(1), sort_rule) }
 RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
       RG_SAMPLES({ "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) }, { "()", RG_A(sort, .dim = 0) },
                  { "(0,3)", RG_A(sort, .dim = 1) }, { "(2,0)", RG_A(sort, .dim = 1) }));

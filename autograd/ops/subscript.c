@@ -147,8 +147,7 @@ static rg_tensor *unindex_rule(const rg_step *s, rg_tensor *g) {
 }
 RG_OP(unindex, RG_WITH(unindex), .doc = "zeros with x added at index tensors", .node = "IndexPutBackward0",
       RG_MADE(unindex), .grad = { RG_RULE(INDEX_NEEDS, unindex_rule) },
-      RG_SAMPLES({ "(4,3) i5(4)", RG_A(unindex, { .dim = { 0 } }, RG_D(5, 3)) },
-                 { "(2,3,3) i2(2,1) i4(3)", RG_A(unindex, { .dim = { 0, 2 } }, RG_D(2, 3, 4)) },
+      RG_SAMPLES({ "(2,3,3) i2(2,1) i4(3)", RG_A(unindex, { .dim = { 0, 2 } }, RG_D(2, 3, 4)) },
                  { "(0,2) i3(0)", RG_A(unindex, { .dim = { 0 } }, RG_D(3, 2)) }));
 
 /* A mask as index tensors, one for each of its dims, which the scope owns. */

@@ -152,8 +152,7 @@ static bool unslice_forward(rg_call *c) {
 static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) { return rg_part_of(g, &RG_ATTR(s, unslice)->at); }
 RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBackward0", RG_NAMED(unslice),
       .n_in = 1, RG_MADE(unslice), .grad = { RG_RULE(0, unslice_rule) },
-      RG_SAMPLES({ "(3)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 3)) },
-                 { "(2,2)", RG_A(unslice, { RG_PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
+      RG_SAMPLES({ "(2,2)", RG_A(unslice, { RG_PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
                  { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
                  { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
 
