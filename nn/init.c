@@ -7,15 +7,12 @@
 
 #include <math.h>
 
-rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b) { RG_NO_GRAD(); return rg_uniform_(t, a, b); }
-rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std) {
-    RG_NO_GRAD();
-    return rg_normal_(t, mean, std);
-}
-rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, double a, double b) {
-    RG_NO_GRAD();
-    return rg_trunc_normal_(t, mean, std, a, b);
-}
+#define FILLED(name, parameters, ...) \
+    rg_tensor *rg_nn_init_##name parameters { RG_NO_GRAD(); return rg_##name(__VA_ARGS__); }
+FILLED(uniform_, (rg_tensor *t, double a, double b), t, a, b)
+FILLED(normal_, (rg_tensor *t, double mean, double std), t, mean, std)
+FILLED(trunc_normal_, (rg_tensor *t, double mean, double std, double a, double b), t, mean, std, a, b)
+
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value) { RG_AS("constant_"); RG_NO_GRAD(); return rg_fill_(t, value); }
 rg_tensor *rg_nn_init_ones_(rg_tensor *t) { RG_AS("ones_"); return rg_nn_init_constant_(t, 1); }
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t) { RG_AS("zeros_"); return rg_nn_init_constant_(t, 0); }

@@ -147,21 +147,25 @@ static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     return o->t != NULL;
 }
 
-/* o's dims in the order of `labels`, then of what is left, which has size 1; as that shape. */
-static rg_tensor *einsum_arrange(const einsum_operand *o, const einsum_dims *labels, rg_dims shape) {
-    rg_dims order = { 0 };
-    for (int i = 0; i < labels->n; i++) {
-        int d = einsum_find(&o->dims, labels->label[i]);
-        if (d >= 0) order.v[order.n++] = d;
-    }
-    for (int d = 0; d < o->dims.n; d++)
-        if (einsum_find(labels, o->dims.label[d]) < 0) order.v[order.n++] = d;
-    return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
-}
-
 static int64_t einsum_size(const einsum_operand *o, int label) {
     int d = einsum_find(&o->dims, label);
     return d < 0 ? 1 : o->t->size[d];
+}
+
+/* o's dims in the order of the labels in n parts, then of what is left, which has size 1; joined: each part as one dim. */
+static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_dims *const part[], bool joined) {
+    rg_dims order = { 0 }, shape = { .n = joined ? n : 0, .v = { 1, 1, 1 } };
+    einsum_dims left = o->dims;
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < part[k]->n; i++) {
+            int label = part[k]->label[i], d = einsum_find(&left, label);
+            if (joined) shape.v[k] *= einsum_size(o, label);
+            else shape.v[shape.n++] = einsum_size(o, label);
+            if (d >= 0) order.v[order.n++] = d, left.label[d] = -1;
+        }
+    for (int d = 0; d < left.n; d++)
+        if (left.label[d] >= 0) order.v[order.n++] = d;
+    return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
 /* a with b; wanted: the labels that the output or an operand to come has; last: what is to come out, or NULL. */
@@ -169,7 +173,7 @@ static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[
     einsum_dims batch = { 0 }, left = { 0 }, right = { 0 }, both = { 0 }, all = { 0 };
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts = false;
     int kept = 0;
-    rg_dims shape = { 0 }, shape_a = { 3, { 1, 1, 1 } }, shape_b = { 3, { 1, 1, 1 } };
+    rg_dims shape = { 0 };
     for (int l = 0; l < EINSUM_LABELS; l++) {
         int64_t size_a = einsum_size(a, l), size_b = einsum_size(b, l);
         bool there = einsum_find(&a->dims, l) >= 0 || einsum_find(&b->dims, l) >= 0;
@@ -182,31 +186,19 @@ static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[
         if (kind && kind != &both && kept++ == RG_MAX_DIMS) return rg_check_dims("einsum", kept);
     }
     if (!einsum_sum(a, keep_a) || !einsum_sum(b, keep_b)) return false;
-    const einsum_dims *const parts[] = { &batch, &left, &right };
+    const einsum_dims *const parts[] = { &batch, &left, &right }, *const of_a[] = { &batch, &left, &both },
+                      *const of_b[] = { &batch, &both, &right }, *const one[] = { &all };
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < parts[k]->n; i++) {
             int l = all.label[all.n++] = parts[k]->label[i];
-            int64_t size_a = einsum_size(a, l), size_b = einsum_size(b, l);
-            shape.v[shape.n++] = size_a != 1 ? size_a : size_b;
-            if (k != 2) shape_a.v[k] *= size_a;
-            if (k != 1) shape_b.v[k] *= size_b;
+            shape.v[shape.n++] = einsum_size(a, l) != 1 ? einsum_size(a, l) : einsum_size(b, l);
         }
-    if (!contracts) {
-        if (last) all = *last;
-        rg_dims wide_a = { .n = all.n }, wide_b = { .n = all.n };
-        for (int i = 0; i < all.n; i++)
-            wide_a.v[i] = einsum_size(a, all.label[i]), wide_b.v[i] = einsum_size(b, all.label[i]);
-        a->t = rg_mul(einsum_arrange(a, &all, wide_a), einsum_arrange(b, &all, wide_b));
+    if (contracts) {
+        rg_tensor *product = rg_bmm(einsum_arrange(a, 3, of_a, true), einsum_arrange(b, 3, of_b, true));
+        a->t = rg_reshape_dims(product, shape);
     } else {
-        einsum_dims in_a = batch, in_b = batch;
-        for (int i = 0; i < left.n; i++) in_a.label[in_a.n++] = left.label[i];
-        for (int i = 0; i < both.n; i++) {
-            in_a.label[in_a.n++] = in_b.label[in_b.n++] = both.label[i];
-            shape_a.v[2] *= einsum_size(a, both.label[i]);
-        }
-        shape_b.v[1] = shape_a.v[2];
-        for (int i = 0; i < right.n; i++) in_b.label[in_b.n++] = right.label[i];
-        a->t = rg_reshape_dims(rg_bmm(einsum_arrange(a, &in_a, shape_a), einsum_arrange(b, &in_b, shape_b)), shape);
+        if (last) all = *last;
+        a->t = rg_mul(einsum_arrange(a, 1, one, false), einsum_arrange(b, 1, one, false));
     }
     a->dims = all;
     return a->t != NULL;
