@@ -202,9 +202,8 @@ static bool repeat_forward(rg_call *c) {
     rg_copy_elements(&block, x);
     for (int d = y->ndim - 1; d >= 0; d--)
         while (block.size[d] < y->size[d]) {
-            rg_tensor from = block;
-            from.size[d] = RG_MIN(block.size[d], y->size[d] - block.size[d]);
-            rg_update_flags(&from);
+            rg_part again = { RG_PART_RANGE(d, 0, RG_MIN(block.size[d], y->size[d] - block.size[d]), 1) };
+            RG_PART_HEADER(from, block, &again);
             k_copy_into(&block, &from, d, block.size[d]);
             block.size[d] += from.size[d];
         }
@@ -250,11 +249,9 @@ struct flip_attr { uint32_t dims; };
 static bool flip_forward(rg_call *c) {
     rg_tensor x = *c->in[0];
     for (int d = 0; d < x.ndim && x.numel; d++) {
-        if (!(RG_ATTR(c, flip)->dims >> d & 1)) continue;
-        x.data += (x.size[d] - 1) * x.stride[d] * (int64_t)rg_sizeof(x.dtype);
-        x.stride[d] = -x.stride[d];
+        rg_part backwards = { RG_PART_RANGE(d, x.size[d] - 1, x.size[d], -1) };
+        if (RG_ATTR(c, flip)->dims >> d & 1) rg_take_part(&x, &backwards);
     }
-    rg_update_flags(&x);
     rg_copy_elements(c->out[0], &x);
     return true;
 }
