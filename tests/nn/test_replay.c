@@ -477,6 +477,25 @@ START_TEST(test_refused_as_by_the_step) {
 }
 END_TEST
 
+/* A root's gradient is made once: nothing may be added into it. */
+static void three_roots(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *y = rg_sum_dim(rg_mul(w, w), 0, true), *v[] = { y, rg_select(y, 0, 0), rg_mul(y, 3) };
+    rg_backward_many(3, v, NULL, (rg_backward_options){ .gradient = RG_NONE });
+}
+
+START_TEST(test_three_roots) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
+    rg_replay *r = rg_record(three_roots, w);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(r && (i == 0 || rg_replay_run(r)), "%s", rg_error());
+        ck_assert(rg_allclose(rg_grad_of(w), rg_mul(rg_detach(w), 10), 1e-5, 1e-6));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
 /* A graph that was there before: the recording has it for itself, when its maker has dropped it. */
 static rg_tensor *root;
 static void backs(void *unused) { (void)unused; rg_backward(root, .retain_graph = true); }
@@ -500,4 +519,4 @@ END_TEST
 
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws, test_grad_taken_away,
          test_outlives_its_optimizer, test_without_memory, test_wild_steps, test_memory_goes_round, test_refused_as_by_the_step,
-         test_graph_from_outside)
+         test_three_roots, test_graph_from_outside)
