@@ -77,16 +77,8 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
         for (; rows >= 8 && col == NEXT; rows -= 8, x += 8 * row)                                     \
             for (int c = 0; c < cols; c++)                                                            \
                 total[c] = name##_join4(name##_join4(total[c], x + c * NEXT, row), x + 4 * row + c * NEXT, row); \
-        for (; rows >= 4 && col == NEXT; rows -= 4, x += 4 * row)                                     \
-            for (int c = 0; c < cols; c++) total[c] = name##_join4(total[c], x + c * NEXT, row);      \
         for (; rows > 0 && col == NEXT; rows--, x += row)                                             \
             for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * NEXT)); \
-        if (cols == 4 && col != NEXT) {                                                                \
-            A four[4] = { total[0], total[1], total[2], total[3] };                                   \
-            for (; rows >= 4; rows -= 4, x += 4 * row)                                                \
-                for (int c = 0; c < 4; c++) four[c] = name##_join4(four[c], x + c * col, row);        \
-            for (int c = 0; c < 4; c++) total[c] = four[c];                                           \
-        }                                                                                             \
         for (; rows > 0; rows--, x += row)                                                            \
             for (int c = 0; c < cols; c++) total[c] = name##_join(total[c], name##_at(x + c * col));  \
     }
@@ -101,56 +93,72 @@ static int sum_power(int64_t rows) {
     return RG_MAX(4, log2 / 4);
 }
 
+/* After i rows, is the subtotal of a level ready for the next one? */
+#define SUM_FULL(i, level, power) (!((i) & (((int64_t)1 << ((level) + 1) * (power)) - 1)))
+
+/* The cascades of every fourth of n rows of `wide` numbers, a step apart, in registers of some lanes. */
+#define K_SUM_BY_FOUR(function, name, A, lanes, wide)                                             \
+    static __attribute__((noinline)) void function(const char *x, int64_t step, int64_t n, A *total) \
+    {                                                                                             \
+        enum { WIDE = wide, LANES = lanes, VECTORS = 4 * WIDE / LANES };                          \
+        typedef A vector __attribute__((vector_size(LANES * sizeof(A))));                         \
+        vector level[4][VECTORS] = { { { 0 } } }, more;                                           \
+        A part[4 * WIDE], lane[LANES];                                                            \
+        int power = sum_power(n / 4);                                                             \
+        for (int64_t i = 0; i < n / 4;) {                                                         \
+            for (int64_t end = RG_MIN(n / 4, i + (1 << power)); i < end; i++)                     \
+                for (int v = 0; v < VECTORS; v++, x += LANES * step) {                            \
+                    for (int c = 0; c < LANES; c++) lane[c] = name##_at(x + c * step);            \
+                    memcpy(&more, lane, sizeof more);                                             \
+                    level[0][v] += more;                                                          \
+                }                                                                                 \
+            for (int j = 0; j < 3 && SUM_FULL(i, j, power); j++)                                  \
+                for (int v = 0; v < VECTORS; v++) level[j + 1][v] += level[j][v], level[j][v] = (vector){ 0 }; \
+        }                                                                                         \
+        for (int v = 0; v < VECTORS; v++) level[0][v] = ((level[0][v] + level[1][v]) + level[2][v]) + level[3][v]; \
+        memcpy(part, level[0], sizeof part);                                                      \
+        for (int c = 0; c < WIDE; c++) total[c] = part[c];                                        \
+        for (int64_t k = 0; k < n % 4; k++)                                                       \
+            for (int c = 0; c < WIDE; c++, x += step) total[c] += name##_at(x);                   \
+        for (int k = 1; k < 4; k++)                                                               \
+            for (int c = 0; c < WIDE; c++) total[c] += part[k * WIDE + c];                        \
+    }
 #define K_SUM(name, T, A, value)                                                                  \
     K_ROWS(name, T, A, value, a + b)                                                              \
     static void name##_cascade(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
     {                                                                                             \
-        A level[3][REDUCE_BLOCK / sizeof(A)];                                                     \
-        int power = sum_power(rows);                                                              \
-        int64_t step = (int64_t)1 << power, i = 0;                                                \
-        bool deep = rows >= step;                                                                 \
-        for (int c = 0; c < cols; c++) total[c] = 0;                                              \
-        for (int j = 0; j < 3 && deep; j++)                                                       \
-            for (int c = 0; c < cols; c++) level[j][c] = 0;                                       \
-        while (i + step <= rows) {                                                                \
-            name##_rows(x + i * row, row, col, step, cols, total);                                \
-            i += step;                                                                            \
-            A *from = total;                                                                      \
-            for (int j = 0; j < 3; j++) {                                                         \
-                for (int c = 0; c < cols; c++) level[j][c] += from[c], from[c] = 0;               \
-                if (i & (step - 1) << (j + 1) * power) break;                                     \
-                from = level[j];                                                                  \
-            }                                                                                     \
+        A level[3][REDUCE_BLOCK / sizeof(A)], *of[] = { total, level[0], level[1], level[2] };    \
+        int power = sum_power(rows), levels = rows >> power ? 4 : 1;                              \
+        for (int j = 0; j < levels; j++) memset(of[j], 0, (size_t)cols * sizeof(A));              \
+        for (int64_t i = 0, n; i < rows;) {                                                       \
+            n = RG_MIN(rows - i, 1 << power);                                                     \
+            name##_rows(x + i * row, row, col, n, cols, total);                                   \
+            i += n;                                                                               \
+            for (int j = 0; j < 3 && SUM_FULL(i, j, power); j++)                                  \
+                for (int c = 0; c < cols; c++) of[j + 1][c] += of[j][c], of[j][c] = 0;            \
         }                                                                                         \
-        name##_rows(x + i * row, row, col, rows - i, cols, total);                                \
-        for (int j = 0; j < 3 && deep; j++)                                                       \
-            for (int c = 0; c < cols; c++) total[c] += level[j][c];                               \
+        for (int j = 1; j < levels; j++)                                                          \
+            for (int c = 0; c < cols; c++) total[c] += of[j][c];                                  \
     }                                                                                             \
     /* The same with every fourth row in a cascade of its own; fewer than 32 columns. */          \
     static inline void name##_by_four(const char *x, int64_t row, int64_t col, int64_t rows, int cols, A *restrict total) \
     {                                                                                             \
         A part[4 * 32];                                                                           \
         int64_t q = rows / 4;                                                                     \
-        if (cols == 1 || row == cols * col) name##_cascade(x, 4 * row, cols == 1 ? row : col, q, 4 * cols, part); \
+        if (row == cols * col) name##_cascade(x, 4 * row, col, q, 4 * cols, part);                \
         else for (int k = 0; k < 4; k++) name##_cascade(x + k * row, 4 * row, col, q, cols, part + k * cols); \
         for (int c = 0; c < cols; c++) total[c] = part[c];                                        \
         name##_rows(x + 4 * q * row, row, col, rows - 4 * q, cols, total);                        \
         for (int k = 1; k < 4; k++)                                                               \
             for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                        \
     }                                                                                             \
-    static A name##_few(const char *x, int64_t row, int64_t n) {                                  \
-        A a = 0, b = 0, c = 0, d = 0;                                                             \
-        for (; n >= 4; n -= 4, x += 4 * row)                                                      \
-            a += name##_at(x), b += name##_at(x + row), c += name##_at(x + 2 * row), d += name##_at(x + 3 * row); \
-        for (; n > 0; n--, x += row) a += name##_at(x);                                           \
-        return ((a + b) + c) + d;                                                                 \
-    }                                                                                             \
+    K_SUM_BY_FOUR(name##_beside, name, A, 16 / sizeof(A), 32 / sizeof(A))                         \
+    K_SUM_BY_FOUR(name##_apart, name, A, 4, 1)                                                    \
     static __attribute__((noinline)) A name##_row(const char *x, int64_t n) {                     \
         enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                           \
-        A lane[V], total = 0;                                                                     \
-        for (int k = 0; k < V && n < 4 * V; k++) lane[k] = name##_at(x + k * (int64_t)sizeof(T)); \
-        if (n >= 4 * V) name##_by_four(x, W, sizeof(T), n / V, V, lane);                          \
-        else if (n >= 2 * V) name##_rows(x + W, W, sizeof(T), n / V - 1, V, lane);                \
+        A lane[V] = { 0 }, total = 0;                                                             \
+        if (n >= 4 * V) name##_beside(x, sizeof(T), n / V, lane);                                 \
+        else name##_rows(x, W, sizeof(T), n / V, V, lane);                                        \
         for (int64_t i = n / V * V; i < n; i++) total += name##_at(x + i * (int64_t)sizeof(T));   \
         for (int k = 0; k < V; k++) total += lane[k];                                             \
         return total;                                                                             \
@@ -162,8 +170,7 @@ static int sum_power(int64_t rows) {
         if ((s0 == sizeof(T) && n0 >= V) || ((s1 != sizeof(T) || n1 < V) && s0 < s1)) {           \
             for (; j < n1; j++) {                                                                 \
                 if (s0 == sizeof(T) && n0 >= V) total[0] = name##_row(x + j * s1, n0);            \
-                else if (n0 < 64) total[0] = name##_few(x + j * s1, s0, n0);                      \
-                else name##_by_four(x + j * s1, s0, s1, n0, 1, total);                            \
+                else name##_apart(x + j * s1, s0, n0, total);                                     \
                 *(A *)(y + j * b->sy) += total[0];                                                \
             }                                                                                     \
             return;                                                                               \
