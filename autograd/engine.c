@@ -593,11 +593,7 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
         if (!rg_overlaps_itself(grad)) rg_retain(grad);
         else if (!(grad = rg_contiguous_copy(grad, grad->dtype))) return false;       /* later ones are added in place */
     }
-    if (RG_UNLIKELY(rg_this.recording)) {
-        rg_node *n = rg_node_of(t);
-        if (n->cleared == ~rg_this.recording->id) rg_note_leaf(n, NULL);
-        n->cleared = rg_this.recording->id;
-    }
+    if (RG_UNLIKELY(rg_this.recording)) rg_note_leaf(rg_node_of(t), NULL);
     rg_release(*place);
     *place = grad == RG_NONE ? NULL : grad;
     return true;

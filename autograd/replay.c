@@ -34,17 +34,18 @@ bool rg_note_call(const rg_call *c, size_t attr_size, bool alike) {
 }
 
 /* ---- a backward step: its fused gradients, which rg_new makes in the order in which it made them; or one that is
- *      added into its input's buffer. Saved values are the recording's own, since the node's end with the step ---- */
+ *      added into its input's buffer ---- */
 typedef struct {
+    rg_node           *of, node;                        /* and a copy, with saved values of the recording's own */
     rg_step            step;
-    rg_node            node, *of;                       /* a copy, and what it was made of */
     const rg_gradient *rule;
     rg_replay         *replay;
     size_t             first;
     rg_tensor         *buffer, *g[RG_MAX_OUTPUTS], *saved[];
 } noted_step;
 
-static void step_drop(void *context) { rg_node_release(((noted_step *)context)->of); }
+/* Of what begins with its node. */
+static void node_drop(void *context) { rg_node_release(*(rg_node **)context); }
 
 static bool step_again(void *context) {
     noted_step *n = context;
@@ -61,10 +62,9 @@ static bool step_again(void *context) {
 bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer) {
     rg_thread *me = &rg_this;
     const rg_node *node = s->node;
-    noted_step *n = rg_note(step_again, step_drop, sizeof *n + node->n_saved * sizeof *n->saved);
+    noted_step *n = rg_note(step_again, node_drop, sizeof *n + node->n_saved * sizeof *n->saved);
     if (!n) return false;
-    *n = (noted_step){ .step = *s, .of = s->node, .buffer = buffer, .rule = rule, .replay = me->recording };
-    memcpy(&n->node, node, sizeof *node);
+    *n = (noted_step){ .step = *s, .of = s->node, .node = *node, .buffer = buffer, .rule = rule, .replay = me->recording };
     n->step.node = &n->node, n->step.g = n->g, n->node.saved = n->saved;
     rg_node_retain(n->of);
     for (int k = 0; k < node->n_out; k++) rg_hold(n->g[k] = s->g[k]);
@@ -92,8 +92,6 @@ static rg_tensor *leaf_first(const rg_tensor *g) {
     return sum;
 }
 
-static void leaf_drop(void *context) { rg_node_release(((noted_leaf *)context)->leaf); }
-
 static bool leaf_again(void *context) {
     noted_leaf *n = context;
     rg_tensor **grad = &n->leaf->grad;
@@ -107,11 +105,11 @@ static bool leaf_again(void *context) {
 }
 
 rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g) {
-    noted_leaf *n = rg_note(leaf_again, leaf_drop, sizeof *n);
-    uint64_t id = rg_this.recording->id;
-    if (!n) return NULL;
-    *n = (noted_leaf){ leaf, g, g && leaf->cleared != id };
+    uint64_t id = rg_this.recording->id, before = leaf->cleared;
     leaf->cleared = g ? ~id : id;                       /* a second backward of the step adds */
+    noted_leaf *n = g || before == ~id ? rg_note(leaf_again, node_drop, sizeof *n) : NULL;
+    if (!n) return NULL;
+    *n = (noted_leaf){ leaf, g, g && before != id };
     rg_node_retain(leaf);
     rg_hold(g);
     if (n->add) rg_lend_anew(leaf->grad);
