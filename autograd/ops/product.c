@@ -55,7 +55,7 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, bool fold) {
     if (a->ndim == 2 && b->ndim == 2) {
         *gin = rg_new(a->dtype, 2, (int64_t[]){ a->size[turn_a], b->size[!turn_b] });
-        return *gin && k_matmul_with(*gin, a, turn_a, b, turn_b, 1, 0);
+        return *gin && k_matmul_with(*gin, NULL, a, turn_a, b, turn_b, 1, 0);
     }
     rg_tensor l = *a, r = *b, y = { 0 };
     if (fold && !(a->flags & b->flags & RG_CONTIGUOUS)) return true;
@@ -256,8 +256,7 @@ static bool addmm_shape(rg_call *c) {
 
 static bool addmm_forward(rg_call *c) {
     const struct addmm_attr *attr = RG_ATTR(c, addmm);
-    if (attr->beta != 0) rg_copy_elements(c->out[0], c->in[0]);
-    return k_addmatmul(c->out[0], c->in[1], c->in[2], attr->alpha, attr->beta);
+    return k_matmul_with(c->out[0], c->in[0], c->in[1], false, c->in[2], false, attr->alpha, attr->beta);
 }
 
 static rg_tensor *addmm_scaled(rg_tensor *g, double by) { return by == 1 ? g : rg_mul(g, by); }
@@ -295,10 +294,8 @@ static bool linear_shape(rg_call *c) {
 
 static bool linear_forward(rg_call *c) {
     rg_tensor y = *c->out[0], x = *c->in[0], w = k_turned(c->in[1]);
-    bool biased = !rg_is_none(c->in[2]);
-    if (biased) rg_copy_elements(&y, c->in[2]);
     if (x.ndim == 1) x = product_raise(x, 0), y = product_raise(y, 0);
-    return k_addmatmul(&y, &x, &w, 1, biased);
+    return k_matmul_with(&y, c->in[2], &x, false, &w, false, 1, !rg_is_none(c->in[2]));
 }
 RULE(linear_rule_x, b, rg_matmul(g, b))
 

@@ -18,6 +18,7 @@ typedef struct {
     double            scale;
     bool              causal;
     k_product        *product;
+    k_turn           *turn;
     char             *room;                             /* `bytes` for each worker */
     size_t            bytes;
 } attention_plan;
@@ -36,7 +37,7 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head, const a
 /* y = a b, or y += a b, of m rows, n columns and k steps. */
 static void attention_product(const attention_plan *plan, int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_col,
                               const void *b, int64_t b_row, void *y, int64_t y_row, bool add) {
-    plan->product(&(k_product_sizes){ m, n, k, y_row, 1, a_row, a_col, b_row, 1 }, y, a, b, add);
+    plan->product(&(k_product_sizes){ m, n, k, y_row, 1, a_row, a_col, b_row, 1, y_row }, y, a, b, add);
 }
 
 #define K_FILE "attention_tile.h"
@@ -49,7 +50,7 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
     const rg_tensor *q = in[0];
     attention_plan plan = { .in = in, .gin = gin, .y = y, .lse = lse, .g = g, .g_lse = g_lse, .mask = mask, .queries = q->size[2],
                             .keys = in[1]->size[2], .heads = q->size[1], .scale = a->scale, .causal = a->causal,
-                            .product = k_direct_product(q->dtype) };
+                            .product = k_direct_product(q->dtype), .turn = k_direct_turn(q->dtype) };
     plan.tiles = (plan.queries - 1) / ATTENTION_SIDE + 1;
     int64_t parts = q->size[0] * q->size[1] * (g ? 1 : plan.tiles), along = ATTENTION_SIDE + ATTENTION_ALONG;
     if (q->numel == 0 || y->numel == 0) return true;

@@ -31,10 +31,9 @@ static const T *NAME(rows)(const attention_matrix *t, int64_t from, int64_t n, T
 }
 
 /* The n rows from `from` on as columns, of which there are whole vectors. */
-static void NAME(turn)(const attention_matrix *t, int64_t from, int64_t n, T scale, T *to) {
-    const T *p = (const T *)t->data + from * t->row;
-    for (int64_t l = 0; l < t->size; l++)
-        for (int64_t i = 0; i < WHOLE(n); i++) to[l * ATTENTION_SIDE + i] = i < n ? scale * p[i * t->row + l * t->col] : 0;
+static void NAME(turn)(const attention_plan *plan, const attention_matrix *t, int64_t from, int64_t n, double scale, T *to) {
+    if (n % W) memset(to, 0, (size_t)(t->size * ATTENTION_SIDE) * sizeof(T));
+    plan->turn(to, ATTENTION_SIDE, (const T *)t->data + from * t->row, t->row, t->col, n, t->size, scale);
 }
 
 /* Rows of t, unless that is NULL, from `from` on. */
@@ -66,7 +65,7 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
         int64_t n = RG_MIN(plan->queries - first, ATTENTION_SIDE);
         q = attention_part(plan->in[0], head, plan), k = attention_part(plan->in[1], head, plan);
         v = attention_part(plan->in[2], head, plan), mask = attention_part(plan->mask, head, plan);
-        NAME(turn)(&q, first, n, (T)plan->scale, qt);
+        NAME(turn)(plan, &q, first, n, plan->scale, qt);
         memset(o, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));
         for (int i = 0; i < ATTENTION_SIDE; i++) most[i] = -(T)INFINITY, total[i] = 0;
         int64_t reach = plan->causal ? RG_MIN(keys, first + n) : keys;
@@ -114,9 +113,11 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
                                   o + i * wide_v, wide_v, true);
         }
         for (int64_t i = 0; i < n; i++) {
-            NAME(write)(plan, plan->y, head, first + i, 1, o + i * wide_v, wide_v, total[i] == 0 ? 0 : 1 / total[i]);
+            T share = total[i] == 0 ? 0 : 1 / total[i];
+            for (int64_t j = 0; j < wide_v; j++) o[i * wide_v + j] *= share;
             ((T *)plan->lse->data)[head * plan->queries + first + i] = total[i] == 0 ? 0 : most[i] + LOG(total[i]);
         }
+        NAME(write)(plan, plan->y, head, first, n, o, wide_v, 1);
     }
 }
 
@@ -147,8 +148,8 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
         }
         for (int64_t from = 0; from < keys; from += ATTENTION_SIDE) {
             int64_t n = RG_MIN(keys - from, ATTENTION_SIDE), lanes = WHOLE(n);
-            NAME(turn)(&k, from, n, scale, kt);
-            NAME(turn)(&v, from, n, 1, vt);
+            NAME(turn)(plan, &k, from, n, scale, kt);
+            NAME(turn)(plan, &v, from, n, 1, vt);
             const T *of_k = NAME(rows)(&k, from, n, k_room, &k_row);
             memset(gk, 0, (size_t)(ATTENTION_SIDE * wide) * sizeof(T));
             memset(gv, 0, (size_t)(ATTENTION_SIDE * wide_v) * sizeof(T));

@@ -22,7 +22,7 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 }
 
 #ifdef __x86_64__
-#include <immintrin.h>
+#include "exchange.h"
 
 /* A panel is LANES lines, which are rows of a or columns of b, with KC steps at most, two to a pair. A panel of a meets
  * NC columns of b, which stay in L2, in tiles of MR rows and two panels. */
@@ -30,7 +30,7 @@ enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_MR = 8 };
 
 #define BF        __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF
-typedef int32_t bf_pairs __attribute__((vector_size(64), aligned(4), may_alias));
+typedef k_lanes bf_pairs;
 
 /* n elements, `step` apart, as a vector that is filled up with zeros. */
 BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
@@ -39,18 +39,6 @@ BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     float v[BF_LANES] = { 0 };
     for (int64_t i = 0; i < RG_MIN(n, BF_LANES); i++) v[i] = p[i * step];
     return _mm512_loadu_ps(v);
-}
-
-/* Exchanges bit h of the vectors' numbers with bit h of the lanes'. */
-BF_INLINE void bf_exchange(bf_pairs v[BF_LANES], const int h) {
-    const bf_pairs lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-    const bf_pairs low = lane + (((lane & h) != 0) & (BF_LANES - h)), high = low + h;     /* from LANES: the other's */
-    for (int i = 0; i < BF_LANES; i++) {
-        if (i & h) continue;
-        __m512i x = (__m512i)v[i], y = (__m512i)v[i + h];
-        v[i] = (bf_pairs)_mm512_permutex2var_epi32(x, (__m512i)low, y);
-        v[i + h] = (bf_pairs)_mm512_permutex2var_epi32(x, (__m512i)high, y);
-    }
 }
 
 /* Panels of lines that lie `line` apart, and their steps `step`; zeros beyond the last line and the last step. The first
@@ -74,15 +62,15 @@ BF static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64_t k, i
                     __m512 first = bf_load(p, here, 1), second = bf_load(p + BF_LANES, here - BF_LANES, 1);
                     v[i] = (bf_pairs)_mm512_rol_epi32((__m512i)_mm512_cvtne2ps_pbh(second, first), 16);
                 }
-                bf_exchange(v, 8), bf_exchange(v, 4), bf_exchange(v, 2), bf_exchange(v, 1);
+                k_transpose(v);
                 for (int64_t i = 0; i < RG_MIN((k - l + 1) / 2, BF_LANES); i++) to[l / 2 + i] = v[i];
             }
     }
 }
 
-/* y = alpha a b + beta y, of m rows, up to MR, and n columns, up to those of the panels of b. */
-BF_INLINE void bf_tile(float *y, int64_t y_row, const int32_t *a, const bf_pairs *b, int64_t m, int64_t n, int64_t pairs,
-                       float alpha, float beta, const int panels) {
+/* y = alpha a b + beta c, of m rows, up to MR, and n columns, up to those of the panels of b. */
+BF_INLINE void bf_tile(float *y, int64_t y_row, const float *c, int64_t c_row, const int32_t *a, const bf_pairs *b, int64_t m, int64_t n,
+                       int64_t pairs, float alpha, float beta, const int panels) {
     __m512 sum[BF_MR][2] = { { { 0 } } };
     for (int64_t l = 0; l < pairs; l++, a += BF_LANES)
         for (int i = 0; i < BF_MR; i++)
@@ -91,11 +79,10 @@ BF_INLINE void bf_tile(float *y, int64_t y_row, const int32_t *a, const bf_pairs
                                              (__m512bh)b[p * pairs + l]);
     for (int i = 0; i < BF_MR; i++)
         for (int p = 0; p < panels && i < m; p++) {
-            float *to = y + i * y_row + p * BF_LANES;
             __mmask16 here = (__mmask16)((1 << RG_MIN(n - p * BF_LANES, BF_LANES)) - 1);
             __m512 v = sum[i][p] * alpha;
-            if (beta != 0) v += _mm512_maskz_loadu_ps(here, to) * beta;
-            _mm512_mask_storeu_ps(to, here, v);
+            if (beta != 0) v += _mm512_maskz_loadu_ps(here, c + i * c_row + p * BF_LANES) * beta;
+            _mm512_mask_storeu_ps(y + i * y_row + p * BF_LANES, here, v);
         }
 }
 
@@ -107,7 +94,7 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns) {
     return (size_t)(panels * pairs) * sizeof(bf_pairs);
 }
 
-BF void k_bfloat16_product(const k_product_sizes *z, void *y, const void *a, const void *b, double alpha, double beta,
+BF void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a, const void *b, double alpha, double beta,
                            void *room) {
     for (int64_t jc = 0; jc < z->n; jc += BF_NC)
         for (int64_t lc = 0; lc < z->k; lc += BF_KC) {
@@ -120,19 +107,20 @@ BF void k_bfloat16_product(const k_product_sizes *z, void *y, const void *a, con
                 for (int64_t j = 0; j < n; j += 2 * BF_LANES)
                     for (int64_t i = 0; i < m; i += BF_MR) {
                         float *to = (float *)y + (ic + i) * z->y_row + jc + j, more = lc ? 1 : (float)beta;
+                        const float *add = lc ? to : (const float *)c + (ic + i) * z->c_row + jc + j;
                         const int32_t *rows = (const int32_t *)pa + i;
                         const bf_pairs *columns = pb + j / BF_LANES * pairs;
                         bool both = n - j > BF_LANES;
-                        if (both) bf_tile(to, z->y_row, rows, columns, m - i, n - j, pairs, (float)alpha, more, 2);
-                        else bf_tile(to, z->y_row, rows, columns, m - i, n - j, pairs, (float)alpha, more, 1);
+                        if (both) bf_tile(to, z->y_row, add, lc ? z->y_row : z->c_row, rows, columns, m - i, n - j, pairs, (float)alpha, more, 2);
+                        else bf_tile(to, z->y_row, add, lc ? z->y_row : z->c_row, rows, columns, m - i, n - j, pairs, (float)alpha, more, 1);
                     }
             }
         }
 }
 #else
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns) { return z && columns && false; }
-void k_bfloat16_product(const k_product_sizes *z, void *y, const void *a, const void *b, double alpha, double beta,
+void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a, const void *b, double alpha, double beta,
                         void *room) {
-    (void)z, (void)y, (void)a, (void)b, (void)alpha, (void)beta, (void)room;
+    (void)z, (void)y, (void)c, (void)a, (void)b, (void)alpha, (void)beta, (void)room;
 }
 #endif

@@ -56,13 +56,11 @@ void NAME(dots)(const k_product_sizes *z, T *y, const T *a, const T *b, T alpha,
     }
 }
 
-/* y = alpha a b + beta y for few rows, or a few thousand steps in all: in place. */
-static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T alpha, T beta) {
-    for (int64_t i = 0; i < z->m; i++) {
-        T *row = y + i * z->y_row;
-        if (beta == 0) for (int64_t j = 0; j < z->n; j++) row[j * z->y_col] = 0;
-        else if (beta != 1) for (int64_t j = 0; j < z->n; j++) row[j * z->y_col] *= beta;
-    }
+/* y = alpha a b + beta c for few rows, or a few thousand steps in all: in place. */
+static void NAME(thin)(const k_product_sizes *z, T *y, const T *c, const T *a, const T *b, T alpha, T beta) {
+    for (int64_t i = 0; i < z->m; i++)
+        for (int64_t j = 0; j < z->n; j++)
+            y[i * z->y_row + j * z->y_col] = beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col];
     if (z->b_row == 1 && z->a_col == 1 && z->k >= 4 * UW) {
         int64_t share = z->n / MATMUL_STREAMS;
         for (int64_t j = 0; j < share; j++)
@@ -83,7 +81,7 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *a, const T *b, T
 /* ---- tiny products: a row of y in one narrow vector, unrolled along k -------------------------------- */
 
 #ifdef K_LAST
-static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) { NAME(thin)(z, y, a, b, 1, 0); }
+static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) { NAME(thin)(z, y, y, a, b, 1, 0); }
 #else
 /* The first n <= UW elements: of a load, the others are 0. */
 #ifdef K_WIDE
@@ -180,7 +178,7 @@ static void NAME(tiny)(const k_product_sizes *z, void *y_, const void *a, const 
     T *y = y_;
     const T *b = b_;
     if (_Generic((T)0, matmul_wrapping: true, default: false) || (z->b_col != 1 && !NAME(turns)(z))) {
-        NAME(thin)(z, y, a, b, 1, 0);
+        NAME(thin)(z, y, y, a, b, 1, 0);
         return;
     }
     for (int64_t left = z->n; left > 0; left -= UW, y += UW, b += UW * z->b_col) {
@@ -203,82 +201,108 @@ static void NAME(tiny)(const k_product_sizes *z, void *y_, const void *a, const 
 }
 #endif
 
+/* ---- large products ---------------------------------------------------------------------------------- */
+
+/* n rows of k elements as columns, times scale. */
+static void NAME(turn)(void *to_, int64_t to_row, const void *from_, int64_t row, int64_t col, int64_t n, int64_t k, double scale_) {
+    T *to = to_, scale = MATMUL_NUMBER(scale_);
+    const T *from = from_;
+    for (int64_t j = 0; j < n; j += W)
+        for (int64_t l = 0; l < k; l += W) {
+#ifdef K_WIDE
+            if (W == 16 && col == 1 && n - j >= W && k - l >= W) {
+                k_lanes v[16];
+                for (int i = 0; i < W; i++) v[i] = (k_lanes)(scale * *(const V *)(from + (j + i) * row + l));
+                k_transpose(v);
+                for (int i = 0; i < W; i++) *(k_lanes *)(to + (l + i) * to_row + j) = v[i];
+                continue;
+            }
+#endif
+            for (int64_t s = l; s < RG_MIN(k, l + W); s++)
+                for (int64_t r = j; r < RG_MIN(n, j + W); r++) to[s * to_row + r] = scale * from[r * row + s * col];
+        }
+}
+
 /* Panels of NR columns of b, each step by step along k; zeros beyond the last column. */
 static void NAME(pack)(T *to, const T *b, int64_t n, int64_t k, int64_t col, int64_t row) {
     for (int64_t j = 0; j < n; j += NR, to += NR * k, b += NR * col) {
         int64_t here = RG_MIN(n - j, NR);
         if (here < NR) memset(to, 0, (size_t)(NR * k) * sizeof(T));
-        if (col == 1) {
-            for (int64_t l = 0; l < k; l++) memcpy(to + l * NR, b + l * row, (size_t)here * sizeof(T));
-        } else {
-            for (int64_t i = 0; i < here; i++)
-                for (int64_t l = 0; l < k; l++) to[l * NR + i] = b[i * col + l * row];
-        }
+        if (col != 1) NAME(turn)(to, NR, b, col, row, here, k, 1);
+        else for (int64_t l = 0; l < k; l++) memcpy(to + l * NR, b + l * row, (size_t)here * sizeof(T));
     }
 }
 
-/* m <= MR rows of a, and up to that the last one again: a tile has as many rows always. */
+/* m <= MR rows of a, and up to that the last one again: a tile has as many rows always. While it counts, the lines of y and
+ * the next rows of a are on their way from the further caches. */
 static inline __attribute__((always_inline))
-void NAME(tile)(const k_product_sizes *z, T *y, const T *a, const T *b, int64_t m, int64_t n, T alpha, T beta, const int vectors) {
-    V sum[MR][2] = { { { 0 } } };
+void NAME(tile)(const k_product_sizes *z, T *y, const T *c, const T *a, const T *b, int64_t m, int64_t n, T alpha, T beta, const int vectors) {
+    enum { LINE = 64 / sizeof(T) };
+    V sum[MR][2];
     const T *row[MR];
-    for (int i = 0; i < MR; i++) row[i] = a + RG_MIN(i, m - 1) * z->a_row;
-    for (int64_t l = 0, at = 0, k = z->k; l < k; l++, at += z->a_col, b += z->b_row)
+    for (int i = 0; i < MR; i++) row[i] = a + RG_MIN(i, m - 1) * z->a_row, sum[i][0] = sum[i][1] = (V){ 0 };
+    for (int64_t l = 0, at = 0, k = z->k; l < k;) {
+        for (int v = 0; v < vectors && l / LINE < m; v++) __builtin_prefetch(y + l / LINE * z->y_row + v * W, 1);
+        for (int i = 0; i < MR && z->a_col == 1; i++) __builtin_prefetch(row[i] + at + MR * z->a_row);
+        for (int64_t end = RG_MIN(k, l + LINE); l < end; l++, at += z->a_col, b += z->b_row)
+            for (int i = 0; i < MR; i++)
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] = FMA(K_BITS, row[i][at] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
+    }
+    if (alpha != 1)
         for (int i = 0; i < MR; i++)
-            for (int v = 0; v < vectors; v++)
-                sum[i][v] = FMA(K_BITS, row[i][at] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
+            for (int v = 0; v < vectors; v++) sum[i][v] *= alpha;
     if (m == MR && n == vectors * W) {
+        if (beta != 0)
+            for (int i = 0; i < MR; i++)
+                for (int v = 0; v < vectors; v++) sum[i][v] += beta * *(const V *)(c + i * z->c_row + v * W);
         for (int i = 0; i < MR; i++)
-            for (int v = 0; v < vectors; v++) {
-                V *to = (V *)(y + i * z->y_row + v * W);
-                if (alpha != 1) sum[i][v] *= alpha;
-                if (beta != 0) sum[i][v] += beta * *to;
-                *to = sum[i][v];
-            }
+            for (int v = 0; v < vectors; v++) *(V *)(y + i * z->y_row + v * W) = sum[i][v];
     } else {
-        T s[MR * NR] = { 0 };
+        T s[MR * NR];
         for (int i = 0; i < MR; i++)
             for (int v = 0; v < vectors; v++) *(V *)(s + i * NR + v * W) = sum[i][v];
         for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++)
-                y[i * z->y_row + j] = alpha * s[i * NR + j] + (beta == 0 ? 0 : beta * y[i * z->y_row + j]);
+            for (int64_t j = 0; j < n; j++) y[i * z->y_row + j] = s[i * NR + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j]);
     }
 }
 
 /* n <= NR columns, of which b has whole vectors. */
-static void NAME(panel)(const k_product_sizes *z, T *y, const T *a, const T *b, int64_t n, T alpha, T beta) {
-    for (int64_t i = 0; i < z->m; i += MR, a += MR * z->a_row, y += MR * z->y_row) {
+static void NAME(panel)(const k_product_sizes *z, T *y, const T *c, const T *a, const T *b, int64_t n, T alpha, T beta) {
+    for (int64_t i = 0; i < z->m; i += MR, a += MR * z->a_row, y += MR * z->y_row, c += MR * z->c_row) {
         int64_t m = RG_MIN(z->m - i, MR);
-        if (n > W) NAME(tile)(z, y, a, b, m, n, alpha, beta, 2);
-        else NAME(tile)(z, y, a, b, m, n, alpha, beta, 1);
+        if (n > W) NAME(tile)(z, y, c, a, b, m, n, alpha, beta, 2);
+        else NAME(tile)(z, y, c, a, b, m, n, alpha, beta, 1);
     }
 }
 
 /* y = a b, or y += a b, of whole vectors. */
 static __attribute__((unused)) void NAME(direct)(const k_product_sizes *z, void *y, const void *a, const void *b, bool add) {
-    for (int64_t j = 0; j < z->n; j += NR) NAME(panel)(z, (T *)y + j, a, (const T *)b + j, RG_MIN(z->n - j, NR), 1, add);
+    for (int64_t j = 0; j < z->n; j += NR) NAME(panel)(z, (T *)y + j, (T *)y + j, a, (const T *)b + j, RG_MIN(z->n - j, NR), 1, add);
 }
 
 /* room: for MATMUL_KC steps of MATMUL_NC columns of b, packed in panels of NR: of all of them, or of those that are too few for
  * a panel if the rows of b are in one piece. */
-static void NAME(product)(const k_product_sizes *z, void *y_, const void *a_, const void *b_, double alpha_, double beta_, void *room) {
+static void NAME(product)(const k_product_sizes *z, void *y_, const void *c_, const void *a_, const void *b_, double alpha_, double beta_,
+                          void *room) {
     T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta = MATMUL_NUMBER(beta_);
-    const T *a = a_, *b = b_;
+    const T *a = a_, *b = b_, *c = c_;
     if (!room) {
-        NAME(thin)(z, y, a, b, alpha, beta);
+        NAME(thin)(z, y, c, a, b, alpha, beta);
         return;
     }
-    for (int64_t jc = 0; jc < z->n; jc += MATMUL_NC)
-        for (int64_t lc = 0; lc < z->k; lc += MATMUL_KC) {
+    for (int64_t lc = 0; lc < z->k; lc += MATMUL_KC)
+        for (int64_t jc = 0; jc < z->n; jc += MATMUL_NC) {
             k_product_sizes part = *z;
             int64_t nc = RG_MIN(z->n - jc, MATMUL_NC), whole = z->b_col == 1 ? nc / NR * NR : 0;
             const T *from = b + lc * z->b_row + jc * z->b_col;
             part.k = RG_MIN(z->k - lc, MATMUL_KC);
+            if (lc) part.c_row = z->y_row, c = y, beta = 1;
             NAME(pack)(room, from + whole * z->b_col, nc - whole, part.k, z->b_col, z->b_row);
             for (int64_t j = 0; j < nc; j += NR) {
                 part.b_row = j < whole ? z->b_row : NR;
-                NAME(panel)(&part, y + jc + j, a + lc * z->a_col, j < whole ? from + j : (T *)room + (j - whole) * part.k,
-                            RG_MIN(nc - j, NR), alpha, lc ? 1 : beta);
+                NAME(panel)(&part, y + jc + j, c + jc + j, a + lc * z->a_col, j < whole ? from + j : (T *)room + (j - whole) * part.k,
+                            RG_MIN(nc - j, NR), alpha, beta);
             }
         }
 }

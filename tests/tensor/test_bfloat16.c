@@ -64,8 +64,8 @@ START_TEST(test_rounding) {
         for (uint32_t i = 0; i < N; i++)
             to[turned ? i : K * i] = from_bits(i < RG_COUNT(known) ? known[i][0] : i * 2654435761u);
         ((float *)one->data)[0] = 1;
-        ck_assert(k_matmul_with(y, x, turned, one, true, 1, 0));
-        ck_assert(k_matmul_with(y_right, one, false, x, !turned, 1, 0));
+        ck_assert(k_matmul_with(y, NULL, x, turned, one, true, 1, 0));
+        ck_assert(k_matmul_with(y_right, NULL, one, false, x, !turned, 1, 0));
         for (uint32_t i = 0; i < N; i++) {
             float v = to[turned ? i : K * i], want = rounded(v);
             if (able() && i < RG_COUNT(known)) ck_assert(same(want, from_bits(known[i][1])));
@@ -99,9 +99,9 @@ static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int lay
     rg_copy_elements(c, y), rg_copy_elements(one, y);
     y->size[1] = one->size[1] = n, rg_update_flags(y), rg_update_flags(one);
     rg_set_num_threads(3);
-    ck_assert(k_addmatmul(y, a, b, alpha, beta));
+    ck_assert(k_matmul_with(y, NULL, a, false, b, false, alpha, beta));
     rg_set_num_threads(1);
-    ck_assert(k_addmatmul(one, a, b, alpha, beta));
+    ck_assert(k_matmul_with(one, NULL, a, false, b, false, alpha, beta));
     ck_assert_msg(memcmp(y->data, one->data, (size_t)(m * (n + 3)) * 4) == 0, "(%d,%d,%d): other bits at 3 threads",
                   (int)m, (int)k, (int)n);
     for (int64_t i = 0; i < m; i++)

@@ -29,7 +29,7 @@ static void check_product(rg_dtype dtype, int64_t m, int64_t n, int64_t k, int l
     RG_SCOPE();
     rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2), *y = grid(dtype, m, n, 0, 3), *c = grid(dtype, m, n, 0, 3);
     if (beta == 0 && rg_is_float(dtype)) rg_fill_number(y, NAN, 0);             /* is not to be read */
-    ck_assert(k_addmatmul(y, a, b, alpha, beta));
+    ck_assert(k_matmul_with(y, NULL, a, false, b, false, alpha, beta));
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             int64_t sum = (int64_t)beta * at(c, i, j);

@@ -156,11 +156,13 @@ END_TEST
 /* alpha a b + beta y over batches, b transposed or not. */
 static bool product(rg_tensor *y, rg_tensor *const in[]) {
     rg_fill_number(y, 1, 1);
-    return k_addmatmul(y, in[0], in[1], 2, 1);
+    return k_matmul_with(y, NULL, in[0], false, in[1], false, 2, 1);
 }
 
-static bool plain_product(rg_tensor *y, rg_tensor *const in[]) { return k_addmatmul(y, in[0], in[1], 1, 0); }
-static bool biased_product(rg_tensor *y, rg_tensor *const in[]) { return rg_fill_number(y, 1, 1), k_addmatmul(y, in[0], in[1], 1, 1); }
+static bool plain_product(rg_tensor *y, rg_tensor *const in[]) { return k_matmul(y, in[0], in[1]); }
+static bool biased_product(rg_tensor *y, rg_tensor *const in[]) {
+    return k_matmul_with(y, rg_ones_dims(RG_DIMS(y->size[y->ndim - 1]), y->dtype), in[0], false, in[1], false, 1, 1);
+}
 
 /* Products of every size that is cut into tiles. */
 START_TEST(test_products) {
