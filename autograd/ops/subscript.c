@@ -312,7 +312,7 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 /* A new dim with this index for it: [0] or none. There is room, as it has a dim of its own. */
 static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[]) {
     if (!subscript_new_dim(s, dim, &at[s->n_index])) return false;
-    return (index[s->n_index++] = rg_zeros_dims(RG_DIMS(on), RG_INT64));
+    return (index[s->n_index] = rg_zeros_dims(RG_DIMS(on), RG_INT64)) && ++s->n_index;
 }
 
 /* A mask of several dims counts for as many; its shape must be theirs. */
