@@ -19,9 +19,9 @@
 
 enum {
     SMALL_MAX  = 4096,                 /* up to here a class holds 64 bytes more than the one before */
-    HUGE_MIN   = 4 << 20,              /* from here a block is aligned to, and asks for, huge pages */
+    HUGE_MIN   = 2 << 20,              /* from here a block is aligned to, and asks for, huge pages */
     CHUNK_MIN  = 64 << 10,             /* chunks grow from here .. */
-    CHUNK_MAX  = HUGE_MIN,             /* .. to here */
+    CHUNK_MAX  = 4 << 20,              /* .. to here */
     SLAB       = 64,                   /* headers that are made at once */
 };
 
