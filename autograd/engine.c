@@ -68,9 +68,11 @@ static inline bool visit(run *r, rg_node *n) {
 
 static bool collect(run *r) {
     bool ok = true;
-    for (size_t i = 0; i < r->n && ok; i++)
-        for (int e = 0; e < r->node[i]->n_in && ok; e++)
-            if (r->node[i]->edge[e].node) ok = visit(r, r->node[i]->edge[e].node);
+    for (size_t i = 0; i < r->n && ok; i++) {
+        const rg_edge *e = r->node[i]->edge, *end = e + r->node[i]->n_in;
+        for (; e < end && ok; e++)
+            if (e->node) ok = visit(r, e->node);
+    }
     return ok;
 }
 
@@ -384,7 +386,7 @@ static bool walk(run *r) {
         bool any = false, ok = true;
         if (r->capturing && !r->needed[n->slot]) continue;
         for (int k = 0; n->hooks && k < n->n_out && ok; k++) ok = run_hooks(n, k, &g[k]);
-        for (int k = 0; k < n->n_out; k++) any |= g[k] != NULL;
+        for (int k = 0; k < n->n_out && !any; k++) any = g[k] != NULL;
         if (ok && any) {
             bool leads = !r->capturing;                     /* an input asked for may be where it ends */
             for (int e = 0; e < n->n_in && !leads; e++) leads = is_needed(r, &n->edge[e]);
@@ -425,8 +427,8 @@ static void leaves_commit(run *r) {
     if (!alone) pthread_mutex_unlock(&commit_lock);
 }
 
-static void run_end(run *r) {
-    for (size_t i = 0; i < r->n_grads && r->grad; i++) rg_release(r->grad[i]);
+static void run_end(run *r, bool ok) {
+    for (size_t i = 0; r->grad && (!ok || r->capturing) && i < r->n_grads; i++) rg_release(r->grad[i]);     /* else they are gone */
     for (size_t i = 0; i < leaf_end(r); i++) rg_release(r->leaves[i].grad);
     if (r->grad != r->few_grads) rg_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
     if (r->needed) rg_free(r->needed, r->n_grads * sizeof *r->needed, RG_MEM_OTHER);
@@ -527,7 +529,7 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     if (ok && !r.capturing) leaves_commit(&r);
     for (int j = 0; j < m && ok; j++) ok = (results[j] = result_of(&r, x[j], o.allow_unused)) != NULL;
     for (int j = 0; j < m && !ok; j++) results[j] = NULL;
-    run_end(&r);
+    run_end(&r, ok);
     rg_set_grad_enabled(before);
     rg_applying = outer;
     return ok;

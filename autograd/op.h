@@ -196,14 +196,9 @@ rg_rule rg_rule_same;                   /* g itself: the engine sums over what w
 rg_tensor *rg_saved(const rg_step *s, int input);           /* the value of an input; RG_NONE if absent */
 rg_tensor *rg_saved_output(const rg_step *s);
 rg_tensor *rg_saved_output_at(const rg_step *s, int output);
-int        rg_input_ndim(const rg_step *s, int input);
 rg_dims    rg_input_dims(const rg_step *s, int input);      /* the shape of an input that requires grad */
-rg_dtype   rg_input_dtype(const rg_step *s, int input);
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
-static inline rg_tensor *rg_input_zeros(const rg_step *s) {
-    return rg_zeros_dims(rg_input_dims(s, s->input), rg_input_dtype(s, s->input));
-}
-bool       rg_wants(const rg_step *s, int input);           /* for fused */
+static inline bool rg_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }      /* for fused */
 
 /* A rule that is an expression in g and what it is of: g alone, or values that it names as well: of one
  * tensor x and y, of more a, b, c. RULED puts it in a row. OF_...: what it needs, and where the names come from. */
@@ -256,10 +251,10 @@ struct rg_node {
     uint32_t     attr_size, wanted;     /* RG_IN mask of the (first RG_INPUTS) inputs that have a node */
     size_t       bytes;
     rg_edge     *edge;                  /* n_in */
-    rg_tensor  **saved;                 /* n_in inputs, then n_out outputs; NULL where not needed */
+    rg_tensor  **saved;                 /* n_in inputs, then n_out outputs; NULL where not needed. They end with the node, so no
+                                           gradient may be one of them; a rule, which may return what it is given, gets an
+                                           alias (rg_saved) */
     uint32_t    *version;               /* of each when it was saved */
-    rg_tensor   *values;                /* what `saved` points to: it ends with the node, so no gradient may be one of them;
-                                           a rule, which may return what it is given, gets an alias (rg_saved) */
     rg_meta     *meta;                  /* n_out */
     void        *attr;
     rg_tensor   *grad;                  /* a leaf's */
@@ -271,6 +266,16 @@ struct rg_node {
     size_t       slot;
     rg_node     *pending;               /* the list of those to release */
 };
+
+static inline const rg_meta *rg_input_meta(const rg_step *s, int input) {
+    const rg_edge *e = &s->node->edge[input];
+    return &e->node->meta[e->output];
+}
+static inline int rg_input_ndim(const rg_step *s, int input) { return rg_input_meta(s, input)->ndim; }
+static inline rg_dtype rg_input_dtype(const rg_step *s, int input) { return rg_input_meta(s, input)->dtype; }
+static inline rg_tensor *rg_input_zeros(const rg_step *s) {
+    return rg_zeros_dims(rg_input_dims(s, s->input), rg_input_dtype(s, s->input));
+}
 
 rg_node *rg_node_of(const rg_tensor *t);                    /* NULL: does not require grad */
 void     rg_node_retain(rg_node *n);

@@ -42,19 +42,21 @@ static const char *node_history_name(const rg_history *h) {
     return n->op ? rg_node_name(n) : NULL;
 }
 
+static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
+    rg_tensor *grad = n->grad;
+    n->grad = NULL;
+    for (rg_hook *k = n->hooks; k; k = k->next) {
+        rg_release(k->grad);
+        k->grad = NULL;
+    }
+    rg_release(grad);
+}
+
 /* A header lets go. With the last one goes the gradient that only a header can ask
  * for; the graph of that gradient may lead back here, and would never be released. */
 static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
-    if (atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1) {
-        rg_tensor *grad = n->grad;
-        n->grad = NULL;
-        for (rg_hook *k = n->hooks; k; k = k->next) {
-            rg_release(k->grad);
-            k->grad = NULL;
-        }
-        rg_release(grad);
-    }
+    if (RG_UNLIKELY(n->grad || n->hooks) && atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1) node_forget_grad(n);
     node_let_go(n, HEADER_REF);
 }
 
@@ -78,46 +80,49 @@ void rg_node_attach(rg_tensor *t, rg_node *n, uint32_t output) {
 bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 
 /* One block: the node, edges, metas, attributes, where saved tensors are (room for n_saved), their versions, and n_values
- * headers of theirs. ndim: of the last output. */
+ * headers of theirs, from *values on. ndim: of the last output. Only what is not set by whoever makes it is cleared. */
 static inline __attribute__((always_inline))
-rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size, int n_saved, int n_values) {
+rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size, int n_saved, int n_values, rg_tensor **headers) {
     size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
-    size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);     /* no more of it than is used */
+    size_t last = offsetof(rg_meta, size) + (size_t)(ndim + 1) / 2 * 2 * sizeof(int64_t);       /* no more of it than set_meta uses */
     size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
     size_t saved = attrs + (attr_size + 7) / 8 * 8;
     size_t values = saved + (size_t)n_saved * sizeof(rg_tensor *) + (size_t)(n_saved + 1) / 2 * 2 * sizeof(uint32_t);
     size_t bytes = values + (size_t)n_values * sizeof(rg_tensor);
     rg_node *n = rg_alloc_fast(bytes, RG_MEM_NODE);
     if (!n) return NULL;
-    memset(n, 0, values);
-    n->base.cls = &node_class;
-    atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
+    n->base = (rg_history){ &node_class, NULL };
     n->op = op;
     n->n_in = (uint16_t)n_in;
     n->n_out = (uint16_t)n_out;
     n->n_saved = (uint16_t)n_saved;
+    n->freed = n->held = false;
     n->attr_size = (uint32_t)attr_size;
+    n->wanted = 0;
     n->bytes = bytes;
+    n->grad = NULL, n->cleared = 0, n->hooks = NULL, n->trace = NULL;
+    atomic_store_explicit(&n->run, 0, memory_order_relaxed);
     n->edge = (rg_edge *)((char *)n + edges);
     n->meta = (rg_meta *)((char *)n + metas);
     n->attr = (char *)n + attrs;
     n->saved = (rg_tensor **)((char *)n + saved);
     n->version = (uint32_t *)(n->saved + n_saved);
-    n->values = (rg_tensor *)((char *)n + values);
+    for (int i = 0; i < n_saved; i++) n->saved[i] = NULL;
+    *headers = (rg_tensor *)((char *)n + values);
     return n;
 }
 
 static void set_meta(rg_meta *m, const rg_tensor *t) {
     m->dtype = t->dtype;
     m->ndim = t->ndim;
-    for (int d = 0; d < t->ndim; d++) m->size[d] = t->size[d];
+    for (int d = 0; d < t->ndim; d += 2) memcpy(&m->size[d], &t->size[d], 2 * sizeof m->size[0]);      /* in one register */
 }
 
 void rg_node_free_saved(rg_node *n) {
-    for (int i = 0; i < n->n_saved; i++)
-        if (n->saved[i]) {
-            rg_storage_release(n->saved[i]->storage);
-            n->saved[i] = NULL;
+    for (rg_tensor **s = n->saved, **end = s + n->n_saved; s < end; s++)
+        if (*s) {
+            rg_storage_release((*s)->storage);
+            *s = NULL;
             n->freed = true;
         }
 }
@@ -248,7 +253,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* The value alone, in the node's own block: its history would lead back to the node. */
 static void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
-    if (rg_is_none(t)) return;
+    if (!t->storage) return;                            /* RG_NONE's */
     rg_alias_begin(value, t);
     value->flags &= (uint8_t)~RG_WEAK;                  /* in a rule it has its dtype's full precision */
     n->saved[slot] = value;
@@ -259,25 +264,26 @@ static bool record(const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     uint32_t needs = 0;
     int n_values = 0;
-    for (int i = 0; i < c->n_in; i++)
-        if (c->in[i]->history) needs |= rg_gradient_of(op, i)->needs;
+    const rg_gradient *rule = op->grad;
+    for (int i = 0; i < c->n_in; i++, rule += op->n_in != 0)
+        if (c->in[i]->history) needs |= rule->needs;
     for (uint32_t left = needs; left; left &= left - 1) n_values++;
+    rg_tensor *value;
     rg_node *n = node_new(op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size, needs ? c->n_in + c->n_out : 0,
-                          n_values);
+                          n_values, &value);
     if (!n) return false;
     if (attr_size) memcpy(n->attr, c->attr, attr_size);
     uint64_t order = recorder.clock;
     for (int i = 0; i < c->n_in; i++) {
         rg_node *from = rg_node_of(c->in[i]);
+        n->edge[i] = (rg_edge){ from, c->in[i]->output };
         if (!from) continue;
         rg_node_retain(from);
-        n->edge[i] = (rg_edge){ from, c->in[i]->output };
         if (i < RG_INPUTS) n->wanted |= RG_IN(i);
         if (from->order > order) order = from->order;
     }
     n->order = recorder.clock = order + 1;
     for (int k = 0; k < c->n_out; k++) set_meta(&n->meta[k], c->out[k]);
-    rg_tensor *value = n->values;
     for (uint32_t left = needs; left; left &= left - 1) {
         int i = __builtin_ctz(left), k = i - RG_INPUTS;
         if (k >= 0) save(n, c->n_in + k, value++, c->out[k]);
@@ -371,17 +377,20 @@ static __attribute__((noinline)) bool apply_prepared(rg_call *c, size_t attr_siz
 }
 
 static inline __attribute__((always_inline))
-bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[], rg_tensor *out[], rg_tensor *over) {
-    rg_call c = { .op = op, .attr = attr, .n_in = n, .n_out = op->n_out ? op->n_out : 1, .in = in };
+bool apply(rg_call *c, size_t attr_size, rg_tensor *over) {
+    const rg_op *op = c->op;
+    rg_tensor *const *in = c->in;
+    int n = c->n_in;
     bool plain = n <= RG_MAX_RULES, wants_grad = false, alike = by_kernel(op);
     for (int i = 0; i < n && plain; i++) {
         const rg_tensor *t = in[i];
-        plain = t && t->state == RG_ALIVE && t != RG_NONE
+        plain = t && t->state == RG_ALIVE && t->storage     /* which RG_NONE hasn't */
                 && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
                     || (!(t->flags & RG_WEAK) && t->rebased == t->storage->rebased))
                 && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
-        wants_grad |= plain && t->history;
-        alike = alike && plain && is_alike(t, in, i);
+        if (!plain) break;
+        wants_grad |= t->history != NULL;
+        alike = alike && is_alike(t, in, i);
     }
     if (op->typing == RG_FLOATED && plain) plain = rg_is_float(in[0]->dtype);
     const char *outer = rg_applying;
@@ -389,29 +398,29 @@ bool apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor
     rg_timing timing;
     bool timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
     if (timed) rg_timing_begin(&timing);
-    bool ok = RG_LIKELY(plain) ? finish(&c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike)
-                               : apply_prepared(&c, attr_size, over, timed ? &timing : NULL);
+    bool ok = RG_LIKELY(plain) ? finish(c, attr_size, wants_grad && rg_is_grad_enabled(), over, alike)
+                               : apply_prepared(c, attr_size, over, timed ? &timing : NULL);
     rg_applying = outer;
-    if (timed && ok && plain) rg_timing_of_call(&timing, &c);
-    out[0] = c.out[0];                                  /* nearly always the only one */
-    for (int k = 1; k < c.n_out; k++) out[k] = c.out[k];
-    for (int k = 0; k < c.n_out && RG_UNLIKELY(!ok); k++) rg_release(c.out[k]);
+    if (timed && ok && plain) rg_timing_of_call(&timing, c);
+    for (int k = 0; RG_UNLIKELY(!ok) && k < c->n_out; k++) rg_release(c->out[k]);
     return ok;
 }
 
+#define CALL(op_, attr_, n, in_) { .op = op_, .attr = attr_, .n_in = n, .n_out = op_->n_out ? op_->n_out : 1, .in = in_ }
+
 rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[]) {
-    rg_tensor *out[RG_MAX_OUTPUTS];
-    return apply(op, attr, attr_size, n, in, out, NULL) ? rg_own(out[0]) : NULL;
+    rg_call c = CALL(op, attr, n, in);
+    return apply(&c, attr_size, NULL) ? rg_own(c.out[0]) : NULL;
 }
 
 bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
                       rg_tensor *out[]) {
-    int n_out = op->n_out ? op->n_out : 1;
-    bool ok = apply(op, attr, attr_size, n, in, out, NULL);
-    for (int k = 0; k < n_out; k++) {
-        if (ok && rg_own(out[k])) continue;
-        if (ok) for (int j = k + 1; j < n_out; j++) rg_release(out[j]);
-        for (int j = 0; j < n_out; j++) out[j] = NULL;
+    rg_call c = CALL(op, attr, n, in);
+    bool ok = apply(&c, attr_size, NULL);
+    for (int k = 0; k < c.n_out; k++) {
+        if (ok && (out[k] = rg_own(c.out[k]))) continue;
+        if (ok) for (int j = k + 1; j < c.n_out; j++) rg_release(c.out[j]);
+        for (int j = 0; j < c.n_out; j++) out[j] = NULL;
         return false;
     }
     return ok;
@@ -467,7 +476,7 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 
 rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
                             rg_tensor *const in[]) {
-    rg_tensor *t = in[0], *out[RG_MAX_OUTPUTS], *y, *apart[RG_MAX_RULES];
+    rg_tensor *t = in[0], *y, *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
     if (RG_UNLIKELY(rg_this.recording) && !t->kept && !rg_is_held(t) && !rg_not_again(name)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
@@ -477,8 +486,9 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
         if (!(apart[0] = copy_with_history(t))) return NULL;
         in = apart;
     }
-    if (!apply(op, attr, attr_size, n, in, out, direct ? t : NULL)) return NULL;
-    if ((y = out[0]) != t) {
+    rg_call c = CALL(op, attr, n, in);
+    if (!apply(&c, attr_size, direct ? t : NULL)) return NULL;
+    if ((y = c.out[0]) != t) {
         char a[192], b[192];
         bool ok = false;
         if (!rg_same_shape(y, t))
@@ -538,14 +548,14 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     }
     if (!rg_is_float(t->dtype))
         return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
-    n = node_new(NULL, 0, 1, t->ndim, 0, 0, 0);
-    if (!n || (t->name && !rg_rename(&n->base.name, t->name))) {
-        if (n) rg_node_release(n);
-        return NULL;
-    }
+    rg_tensor *none;
+    if (!(n = node_new(NULL, 0, 1, t->ndim, 0, 0, 0, &none))) return NULL;
+    n->order = 0;
     set_meta(&n->meta[0], t);
-    rg_node_attach(t, n, 0);
+    atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
+    if (!t->name || rg_rename(&n->base.name, t->name)) rg_node_attach(t, n, 0);
     rg_node_release(n);
+    if (!t->history) return NULL;
     t->flags &= (uint8_t)~RG_WEAK;
     return t;
 }
@@ -642,21 +652,12 @@ rg_tensor *rg_saved_output_at(const rg_step *s, int output) {
 
 rg_tensor *rg_saved_output(const rg_step *s) { return rg_saved_output_at(s, 0); }
 
-static const rg_meta *input_meta(const rg_step *s, int input) {
-    const rg_edge *e = &s->node->edge[input];
-    return &e->node->meta[e->output];
-}
-
-int rg_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
-
 rg_dims rg_input_dims(const rg_step *s, int input) {
-    const rg_meta *m = input_meta(s, input);
+    const rg_meta *m = rg_input_meta(s, input);
     rg_dims d = { .n = m->ndim };
     for (int i = 0; i < m->ndim; i++) d.v[i] = m->size[i];
     return d;
 }
-
-rg_dtype rg_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }
 
 rg_tensor *rg_step_g(const rg_step *s, int output) {
     if (s->g[output]) return s->g[output];
@@ -665,5 +666,3 @@ rg_tensor *rg_step_g(const rg_step *s, int output) {
     if (zero) rg_fill_zero(zero);
     return zero;
 }
-
-bool rg_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }

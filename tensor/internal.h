@@ -308,7 +308,7 @@ typedef struct rg_free_block {
     uint32_t              count;                        /* of its batch */
 } rg_free_block;
 typedef struct rg_free_list { rg_free_block *first, *spare; uint32_t count, limit; } rg_free_list;   /* count: from the first; limit 0: not in use */
-enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28, RG_RESTING = 64 };            /* see memory.c */
+enum { RG_SMALL_CLASSES = 65, RG_LARGE_CLASSES = 4 * 28, RG_RESTING = 16 };            /* see memory.c and rg_destroy: more wouldn't stay in L1 */
 
 typedef struct rg_thread {
     bool           ready;
@@ -413,15 +413,21 @@ static inline rg_tensor *rg_header_begin(rg_tensor *t) {
 
 /* What rg_alias makes. */
 static inline void rg_alias_begin(rg_tensor *a, const rg_tensor *t) {
-    rg_header_begin(a);
     RG_COUNT_UP(&t->storage->refs, 1);
     a->storage = t->storage;
-    a->data = t->data;
+    a->state = RG_ALIVE;
+    atomic_store_explicit(&a->refs, 1, memory_order_relaxed);
     a->dtype = t->dtype;
     a->ndim = t->ndim;
-    a->numel = t->numel;
     a->flags = t->flags & (RG_CONTIGUOUS | RG_WEAK);
+    a->output = 0;
+    atomic_store_explicit(&a->slot, 0, memory_order_relaxed);
+    atomic_store_explicit(&a->kept, 0, memory_order_relaxed);
     a->rebased = t->rebased;
+    a->numel = t->numel;
+    a->data = t->data;
+    a->history = NULL;
+    a->name = NULL;
     memcpy(a->size, t->size, sizeof a->size);
     memcpy(a->stride, t->stride, sizeof a->stride);
 }

@@ -29,7 +29,7 @@ size_t rg_scope_begin(void) {
 static inline void drop_to(rg_thread *me, size_t mark) {
     while (me->depth > mark) {
         rg_tensor *t = me->stack[--me->depth];
-        if (t) rg_release(t);
+        if (t && RG_COUNT_DOWN(&t->refs, 1)) rg_destroy(t);
     }
 }
 

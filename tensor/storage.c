@@ -29,7 +29,7 @@ static __attribute__((noinline)) void destroy_slowly(rg_tensor *t, rg_storage *s
 /* What lets go of its past, or its name, and then is as others; or is released to all but a recording. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history) t->history->cls->release(t->history);
-    rg_rename(&t->name, NULL);
+    if (t->name) rg_rename(&t->name, NULL);
     t->history = NULL;
     if (!(t->flags & RG_HELD)) { rg_destroy(t); return; }
     t->flags ^= RG_HELD;
@@ -39,7 +39,7 @@ static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
 
 /* A released header rests before it is used again: a use after the end of its scope meets a dead one. What isn't usual is
  * called last, so that the usual has no registers to save. */
-void rg_destroy(rg_tensor *t) {
+__attribute__((noinline)) void rg_destroy(rg_tensor *t) {
     if (t->history || t->name || t->flags & RG_HELD) { destroy_known(t); return; }
     rg_thread *me = &rg_this;
     rg_storage *s = t->storage;

@@ -91,8 +91,8 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
             double c, double scale) {
     static const float single = 1;
     static const double wide = 1;
-    rg_tensor one = RG_NUMBER(y->dtype, y->dtype == RG_FLOAT32 ? (const void *)&single : &wide);
-    rg_tensor *all[] = { y, x, t, weight ? (rg_tensor *)weight : &one, by ? (rg_tensor *)by : &one };
+    static rg_tensor ones[] = { RG_NUMBER(RG_FLOAT32, &single), RG_NUMBER(RG_FLOAT64, &wide) };
+    rg_tensor *one = &ones[y->dtype == RG_FLOAT64], *all[] = { y, x, t, weight ? (rg_tensor *)weight : one, by ? (rg_tensor *)by : one };
     rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64][k_set], &(loss_context){ c, scale });
 }
 
