@@ -84,7 +84,7 @@ bool rg_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 static inline __attribute__((always_inline))
 rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size, int n_saved, int n_values, rg_tensor **headers) {
     size_t edges = sizeof(rg_node), metas = edges + (size_t)n_in * sizeof(rg_edge);
-    size_t last = offsetof(rg_meta, size) + (size_t)(ndim + 1) / 2 * 2 * sizeof(int64_t);       /* no more of it than set_meta uses */
+    size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);     /* no more of it than is used */
     size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
     size_t saved = attrs + (attr_size + 7) / 8 * 8;
     size_t values = saved + (size_t)n_saved * sizeof(rg_tensor *) + (size_t)(n_saved + 1) / 2 * 2 * sizeof(uint32_t);
@@ -115,7 +115,7 @@ rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_si
 static void set_meta(rg_meta *m, const rg_tensor *t) {
     m->dtype = t->dtype;
     m->ndim = t->ndim;
-    for (int d = 0; d < t->ndim; d += 2) memcpy(&m->size[d], &t->size[d], 2 * sizeof m->size[0]);      /* in one register */
+    for (int d = 0; d < t->ndim; d++) m->size[d] = t->size[d];
 }
 
 void rg_node_free_saved(rg_node *n) {
