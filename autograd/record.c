@@ -234,6 +234,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
     for (int i = 0; i < n; i++) {
         if ((op->typed && !(op->typed >> i & 1)) || rg_is_none(in[i]) || in[i]->dtype == dtype) continue;
         if (in[i]->history && rg_is_grad_enabled()) {
+            RG_AS(op->name);
             rg_tensor *to = rg_to(in[i], dtype);
             if (!to) return false;
             in[i] = to;
