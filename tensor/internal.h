@@ -257,7 +257,7 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* The usual case: make and run, with a short way for what is contiguous throughout. */
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 /* The same for a loop to whose elements no order matters: from RG_LARGE of them on they are spread over the threads. */
-enum { RG_LARGE = 1 << 17 };
+enum { RG_LARGE = 1 << 16 };
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 
 rg_loop *rg_copy_loop(rg_dtype to, rg_dtype from);             /* p[0] from p[1] */
