@@ -76,13 +76,6 @@ static bool collect(run *r) {
     return ok;
 }
 
-/* A hook may drop a root, whose header holds all that it leads to: the run does, too. */
-static void hold(rg_node *root) {
-    if (!root->op || root->held) return;
-    rg_node_retain(root);
-    root->held = true;
-}
-
 /* The oldest first: with a root may go what it leads to. */
 static void let_go(run *r) {
     for (size_t i = r->n; i-- > 0;) {
@@ -514,8 +507,9 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
         if (ok && !x[j]->history)
             ok = rg_fail(RG_RUNTIME_ERROR, op, "One of the differentiated Tensors does not require grad");
     }
-    for (int i = 0; i < n && ok; i++)
-        if ((ok = visit(&r, rg_node_of(y[i])))) hold(rg_node_of(y[i]));
+    for (int i = 0; i < n && ok; i++) ok = visit(&r, rg_node_of(y[i]));
+    /* A hook may drop a root, whose header holds all that it leads to: the run does, too. */
+    for (size_t i = 0; i < r.n; i++) rg_node_retain(r.node[i]), r.node[i]->held = true;
     ok = ok && collect(&r);
     sort_nodes(&r);
     if (ok && r.n_grads) {

@@ -8,7 +8,7 @@
 #include <math.h>
 
 int k_set;
-const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f, k_phi_most = 13.5f, k_phi_least = -127;
+const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f, k_share_most = 9.2f;
 
 #ifdef __x86_64__
 __attribute__((constructor)) static void choose_set(void) {
@@ -91,11 +91,9 @@ static bool turn_find(iterate_turn *turn, rg_walk *w) {
             at = d;
         }
     if (at < 0) return false;
-    const rg_walk from = *w;
-    for (int i = at; i < last; i++) {
-        int d = i < last - 1 ? i + 1 : at;
-        w->size[i] = from.size[d];
-        memcpy(w->step[i], from.step[d], sizeof w->step[i]);
+    for (int d = at; d < last - 1; d++) {
+        RG_SWAP(w->size[d], w->size[d + 1]);
+        for (int k = 0; k < w->n; k++) RG_SWAP(w->step[d][k], w->step[d + 1][k]);
     }
     return true;
 }

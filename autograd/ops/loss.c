@@ -265,6 +265,7 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
 struct nll_loss_attr { const char *node; int64_t classes, inner, ignore; rg_reduction reduction; };
 static bool nll_loss_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1) rg_copy_shape(c->out[0], c->in[1]);
+    if (c->n_out > 1) c->out[1]->dtype = RG_FLOAT64, c->out[1]->ndim = 1, c->out[1]->size[0] = c->in[1]->numel;
     return true;
 }
 
@@ -388,11 +389,6 @@ static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
 
 /* Class indices in the last dim, at once: weight[t] (lse - x[t]), and lse = ln sum(e^x), in double, which is all that is kept
  * beside x: gx = G - softmax(x) (sum(G) - g_lse), where G is nll_loss's. */
-static bool cross_entropy_shape(rg_call *c) {
-    c->out[1]->dtype = RG_FLOAT64, c->out[1]->ndim = 1, c->out[1]->size[0] = c->in[1]->numel;
-    return nll_loss_shape(c);
-}
-
 static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
     int dim = rg_input_ndim(s, 0) > 1;
     rg_tensor *p = rg_softmax(rg_saved(s, 0), dim), *g_lse = rg_to(rg_step_g(s, 1), rg_input_dtype(s, 0));
@@ -400,7 +396,7 @@ static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
     return rg_sub(g, rg_mul(p, rg_sub(rg_sum_dim(g, dim, true), dim ? rg_unsqueeze(g_lse, 1) : g_lse)));
 }
 RG_OP(cross_entropy, RG_NAMED(nll_loss), .doc = "-weight[t] log_softmax(x)[t]; log sum exp", .node = "NllLossBackward0", .n_in = 3,
-      .n_out = 2, .optional = RG_IN(2), .shape = cross_entropy_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
+      .n_out = 2, .optional = RG_IN(2), .shape = nll_loss_shape, .forward = nll_loss_forward, .fused = nll_loss_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUT(1), cross_entropy_rule), RG_NO_RULE, RG_NO_RULE },
       RG_SAMPLES({ "(2,40) i40(2) -", RG_A(nll_loss, NULL, 40, 1, -100, RG_SUM) },
                  { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },

@@ -7,12 +7,9 @@
 
 rg_tensor *rg_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none, bool keepdim, double p) {
     struct reduce_attr a = { .dims = dims->n ? 0 : none, .keepdim = keepdim, .p = p };
-    if (!rg_check(x, op->name) || !rg_check_dims(op->name, dims->n)) return NULL;
-    for (int i = 0, d; i < dims->n; i++) {
-        if (!rg_wrap_dim(op->name, dims->v[i], x->ndim, &d)) return NULL;
-        RG_REFUSE(a.dims >> d & 1, op->name, "dim %d appears multiple times in the list of dims", d);
-        a.dims |= 1u << d;
-    }
+    rg_dims some = *dims;
+    if (!rg_check(x, op->name) || !rg_check_dims(op->name, some.n) || (some.n && !rg_wrap_dims(op->name, &some, x->ndim, &a.dims,
+        "dim %d appears multiple times in the list of dims"))) return NULL;
     return rg_apply(op, &a, sizeof a, 1, &x);
 }
 

@@ -1,7 +1,7 @@
 /*
  * binary.c: functions of two elements: arithmetic, comparisons, the logical.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
 
 /* Python's // and %: towards minus infinity, and with b's sign. The quotient of

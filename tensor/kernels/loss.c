@@ -2,7 +2,7 @@
  * loss.c: what a prediction costs, element by element, and what that is a slope
  * of; and the negative log likelihood of classes.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
 
 /* VALUE from x, t, d = x - t, a = |d|, c (beta, delta), weight, and w: pos_weight of a loss, g times the scale of a slope */

@@ -27,7 +27,7 @@ typedef T V __attribute__((vector_size(K_BITS / 8), aligned(sizeof(T)), may_alia
 typedef T U __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
 /* a b + c of vectors of so many bits, in one step where floats can. */
-#ifdef K_LAST
+#if K_BITS == 128
 #define FMA(bits, a, b, c) ((a) * (b) + (c))
 #else
 #define FMA_(bits, a, b, c) ((__typeof__(c))_Generic((T)0, default: (a) * (b) + (c), \
@@ -80,11 +80,11 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *c, const T *a, c
 
 /* ---- tiny products: a row of y in one narrow vector, unrolled along k -------------------------------- */
 
-#ifdef K_LAST
+#if K_BITS == 128
 static void NAME(tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) { NAME(thin)(z, y, y, a, b, 1, 0); }
 #else
 /* The first n <= UW elements: of a load, the others are 0. */
-#ifdef K_WIDE
+#if K_BITS == 512
 typedef __mmask8 NAME(first);
 static inline __mmask8 NAME(first_of)(int64_t n) { return (__mmask8)((1u << n) - 1); }
 static inline U NAME(load)(const T *p, __mmask8 some) {
@@ -127,7 +127,7 @@ static inline void NAME(store)(T *p, __m256i some, int64_t n, U v) {
 #endif
 
 /* Rows of b that lies turned, each in a register: permuted there from two wide ones, or gathered. */
-#ifdef K_WIDE
+#if K_BITS == 512
 static inline bool NAME(turns)(const k_product_sizes *z) {
     return z->b_row == 1 && z->b_col == z->k && RG_MIN(z->n, UW) * z->k <= 2 * W;
 }
@@ -209,7 +209,7 @@ static void NAME(turn)(void *to_, int64_t to_row, const void *from_, int64_t row
     const T *from = from_;
     for (int64_t j = 0; j < n; j += W)
         for (int64_t l = 0; l < k; l += W) {
-#ifdef K_WIDE
+#if K_BITS == 512
             if (W == 16 && col == 1 && n - j >= W && k - l >= W) {
                 k_lanes v[16];
                 for (int i = 0; i < W; i++) v[i] = (k_lanes)(scale * *(const V *)(from + (j + i) * row + l));

@@ -3,7 +3,7 @@
  * then scaled and shifted: layer, group and rms norm. Backward finds mean and
  * deviation again, from a row that it has to read anyway.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
 
 /* Rows whose columns are added up at once; vectors that have a mean of their own. */

@@ -3,7 +3,7 @@
  * read: a line that is written in the usual way is read first, and drives another
  * out. A loop does it by blocks, of which the copies go past.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
 
 #define K_FILE "past.c"

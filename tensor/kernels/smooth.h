@@ -30,7 +30,7 @@ static inline float k_either(bool first, float a, float b) {
 }
 
 /* Not constants, which compilers would carry through the exponential of what they limit. */
-extern const float k_exp_least, k_exp_most, k_exp_flush, k_phi_most, k_phi_least;
+extern const float k_exp_least, k_exp_most, k_exp_flush, k_share_most;
 
 /* e^x = 2^n e^r with |r| <= ln(2) / 2: gives e^r, a polynomial, and puts n + bias into the exponent of *power. */
 K_SMOOTH float k_exp_parts(float x, int bias, uint32_t *power) {
@@ -55,19 +55,6 @@ K_SMOOTH float k_exp_belowf(float x) {
     uint32_t power;
     float e = k_exp_parts(x < k_exp_flush ? k_exp_flush : x, 127, &power);
     return e * k_from_bits((int32_t)power);
-}
-
-/* The normal distribution's share below x: that beyond |x| is 2^t, t a polynomial; 0 from |x| = 13.5 on. */
-K_SMOOTH float k_phif(float x) {
-    const float magic = 12582912.f + 127;
-    float a = fabsf(x), y = a > k_phi_most ? k_phi_most : a;
-    float t = fmaf(fmaf(fmaf(fmaf(-2.35751509e-06f, y, 3.38986792e-05f), y, -0.000161421747f), y, -0.000193257554f), y, 0.00713178003f);
-    t = fmaf(fmaf(fmaf(fmaf(t, y, -0.0525392666f), y, -0.459195673f), y, -1.15110636f), y, -1);
-    t = t < k_phi_least ? k_phi_least : t;              /* where the power is 0 */
-    float shifted = t + magic, r = t - (shifted - magic);
-    float p = fmaf(fmaf(fmaf(fmaf(0.00132645911f, r, 0.00967161916f), r, 0.0555073507f), r, 0.240222409f), r, 0.693147004f);
-    p = fmaf(p, r, 1) * k_from_bits((int32_t)((uint32_t)k_bits(shifted) << 23));
-    return x < 0 ? p : 1 - p;
 }
 
 /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2) */

@@ -3,7 +3,7 @@
  * dim. A row that lies in one piece is read in lanes; rows that lie side by side
  * (another dim than the last) are done a few dozen at a time, for the cache's sake.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
 
 /* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
@@ -166,7 +166,7 @@ K_SOFTMAX(float)
 K_SOFTMAX(double)
 
 /* The same for short rows of floats in one piece. A register holds one, two or four: 16, 8 or 4 lanes for each. */
-#ifdef K_WIDE
+#if K_BITS == 512
 #define SHORT_MAX(a, b)  _mm512_max_ps(b, a)
 #define SHORT_PLUS(a, b) ((a) + (b))
 #define SHORT_LANES const int n = (int)c->n, lanes = n > 8 ? 16 : n > 4 ? 8 : 4, held = 16 / lanes; \

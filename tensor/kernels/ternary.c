@@ -1,7 +1,7 @@
 /*
  * ternary.c: functions of three elements: choosing, and combining.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
 #define K_FILE "ternary.c"
 #include "sets.h"

@@ -2,8 +2,48 @@
  * unary.c: functions of one element, and the first derivatives of those that
  * networks are made of. Each is one line here.
  */
-#ifndef K_SET
+#ifndef K_BITS
 #include "loops.h"
+
+/* A share s with s(-x) = 1 - s(x), and 0 far below: x s(x) are gelu and its tanh form, whose slopes are such shares, too. What
+ * lies beyond |x| is one of 15 polynomials of u, t less the nearest integer, with t = |x| (a - b |x|) - 1/2: where it is curved, they
+ * are short. From 7.1 on it is 0. (An exponential and a polynomial for it would be twice the multiplications.) */
+enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
+#define SHARE_TOP  9.5                                  /* where t would fall again */
+typedef float share_pieces[SHARE_DEGREE + 1][SHARE_PIECES + 1];
+static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
+
+#define SHARE_EACH _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++)
+#define SHARE_RISE (2 * M_SQRT1_2 * M_2_SQRTPI)         /* 2 sqrt(2 / pi) */
+
+static double share_of_normal(double y)       { return erfc(y * M_SQRT1_2) / 2; }
+static double share_of_normal_slope(double y) { return share_of_normal(y) - y * exp(-y * y / 2) * SHARE_RISE / 4; }
+static double share_of_tanh(double y)         { return 1 / (1 + exp(SHARE_RISE * (y + 0.044715 * y * y * y))); }
+static double share_of_tanh_slope(double y) {
+    double s = share_of_tanh(y);
+    return s - y * s * (1 - s) * SHARE_RISE * (1 + 3 * 0.044715 * y * y);
+}
+
+/* Through f at the zeros of a Chebyshev polynomial: by divided differences, then multiplied out. */
+static void share_fit(share_pieces to, double (*f)(double)) {
+    enum { N = SHARE_DEGREE + 1 };
+    for (int piece = 0; piece < SHARE_PIECES; piece++) {
+        double u[N], d[N], p[N] = { 0 };
+        for (int k = 0; k < N; k++) {
+            u[k] = cos(M_PI * (k + 0.5) / N) / 2;
+            d[k] = f(SHARE_TOP * (1 - sqrt(1 - (piece + 0.5 + u[k]) / 16)));
+        }
+        for (int i = 1; i < N; i++) for (int k = N - 1; k >= i; k--) d[k] = (d[k] - d[k - 1]) / (u[k] - u[k - i]);
+        for (int k = N - 1; k >= 0; k--) for (int i = N - 1; i >= 0; i--) p[i] = (i ? p[i - 1] : d[k]) - u[k] * p[i];
+        for (int i = 0; i < N; i++) to[i][piece] = (float)p[i];
+    }
+}
+
+__attribute__((constructor)) static void share_fits(void) {
+    share_fit(share_gelu, share_of_normal), share_fit(share_gelu_grad, share_of_normal_slope);
+    share_fit(share_gelu_tanh, share_of_tanh), share_fit(share_gelu_tanh_grad, share_of_tanh_slope);
+}
+
 #define K_FILE "unary.c"
 #include "sets.h"
 #else
@@ -45,16 +85,7 @@ K_TEST(1, logical_not, !x, x == 0)
 #define GRADIENT(op, expression)       K_FLOATS(2, op##_grad, expression)
 #define LIGHT_GRADIENT(op, expression) K_LIGHT_FLOATS(2, op##_grad, expression)
 
-#define SQRT_HALF  ((real)0.70710678118654752440)
-#define SQRT_2_PI  ((real)0.79788456080286535588)       /* sqrt(2 / pi) */
-#define GELU_CUBE  ((real)0.044715)
-#define HALF       ((real)0.5)
-
 #define SIGMOID(x)   (1 / (1 + EXP(-(x))))
-#define NORMAL(x)    _Generic((x), float: k_phif(x), default: HALF * (1 + erf((x) * SQRT_HALF)))
-/* gelu's tanh form: x (1 + tanh(u)) / 2 = x sigmoid(2 u) */
-#define GELU_TWICE(x) (2 * SQRT_2_PI * ((x) + GELU_CUBE * (x) * (x) * (x)))
-#define GELU_SLOPE(x) (2 * SQRT_2_PI * (1 + 3 * GELU_CUBE * (x) * (x)))
 
 /* of y */
 LIGHT_GRADIENT(tanh, a * (1 - b * b))
@@ -72,10 +103,53 @@ LIGHT_GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 K_FLOATS(1, elu, x < 0 ? k[1] * EXPM1(x * k[2]) : x * k[0])
 GRADIENT(elu, b <= 0 ? a * k[1] * k[2] * EXP(b * k[2]) : a * k[0])
 
-K_FLOATS(1, gelu, x * NORMAL(x))
-GRADIENT(gelu, a * (NORMAL(b) + b * EXP_BELOW(-HALF * b * b) * SQRT_2_PI * HALF))
-K_FLOATS(1, gelu_tanh, x / (1 + EXP(-GELU_TWICE(x))))
-GRADIENT(gelu_tanh, a * SIGMOID(GELU_TWICE(b)) * (1 + b * (1 - SIGMOID(GELU_TWICE(b))) * GELU_SLOPE(b)))
+/* y = a s(x) */
+static inline void K_SET(share_line)(float *restrict y, const float *a, const float *x, bool steep, const share_pieces c) {
+    const float magic = 12582912.f, slope = (float)(32 / SHARE_TOP), bend = (float)(16 / SHARE_TOP / SHARE_TOP);
+    float u[K_LANES], p[K_LANES], term[K_LANES];
+    int32_t at[K_LANES];
+    SHARE_EACH {
+        float z = fabsf(x[l]), t = z > k_share_most ? k_share_most : z, shifted;
+        t = fmaf(t, fmaf(t, -bend, slope), -0.5f);
+        shifted = t + magic;
+        at[l] = k_bits(shifted), u[l] = t - (shifted - magic);
+    }
+    K_LOOK_UP(p, c[SHARE_DEGREE], at);
+    _Pragma("GCC unroll 8") for (int k = SHARE_DEGREE - 1; k >= 0; k--) {
+        K_LOOK_UP(term, c[k], at);
+        SHARE_EACH p[l] = fmaf(p[l], u[l], term[l]);
+    }
+    /* Of infinity, a slope is NaN, as torch's is. */
+    SHARE_EACH y[l] = a[l] * ((k_bits(x[l]) < 0 ? p[l] : 1 - p[l]) + (steep ? x[l] - x[l] : 0));
+}
+
+/* A line of an operand; one number, as a sum's gradient is, is spread out once. */
+static inline const float *K_SET(share_operand)(const char *p, int64_t step, int64_t i, int m, float *room) {
+    if (step == sizeof(float) && m == K_LANES) return (const float *)p + i;
+    for (int l = 0; l < m && (step || !i); l++) room[l] = *(const float *)(p + (i + l) * step);
+    return room;
+}
+
+/* The first operand times the last one's share */
+static void K_SET(share_times)(char *const p[], const int64_t s[], int64_t n, int last, const share_pieces c) {
+    float y[K_LANES], a[K_LANES] = { 0 }, x[K_LANES] = { 0 };
+    for (int64_t i = 0; i < n; i += K_LANES) {
+        const int m = (int)RG_MIN(n - i, K_LANES);
+        const bool whole = s[0] == sizeof(float) && m == K_LANES;
+        K_SET(share_line)(whole ? (float *)p[0] + i : y, K_SET(share_operand)(p[1], s[1], i, m, a),
+                          K_SET(share_operand)(p[last], s[last], i, m, x), last == 2, c);
+        for (int l = 0; l < m && !whole; l++) *(float *)(p[0] + (i + l) * s[0]) = y[l];
+    }
+}
+#define SHARE(n, op, f, a, x)                                                                             \
+    static void K_SET(op##_float)(char *const p[], const int64_t s[], int64_t count, const void *context) \
+    { (void)context, K_SET(share_times)(p, s, count, n, share_##op); }                                    \
+    LOOP_##n(op##_double, double, double, a * (x < 0 ? f(-x) : 1 - f(x)))                                 \
+    K_KERNEL(op, n, false, NULL, NULL, K_LOOPS(op##_float), K_LOOPS(op##_double))
+SHARE(1, gelu, share_of_normal, x, x)
+SHARE(2, gelu_grad, share_of_normal_slope, a, b)
+SHARE(1, gelu_tanh, share_of_tanh, x, x)
+SHARE(2, gelu_tanh_grad, share_of_tanh_slope, a, b)
 K_FLOATS(1, silu, x / (1 + EXP(-x)))
 GRADIENT(silu, a * SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 K_FLOATS(1, mish, x * TANH(LOG1P(EXP(x))))
@@ -83,7 +157,7 @@ GRADIENT(mish, a * (TANH(LOG1P(EXP(b))) + b * SIGMOID(b) * (1 - TANH(LOG1P(EXP(b
 K_FLOATS(1, softplus, x * k[0] > k[1] ? x : LOG1P(EXP(x * k[0])) / k[0])
 GRADIENT(softplus, b * k[0] > k[1] ? a : a * SIGMOID(b * k[0]))
 K_FLOATS(1, hardswish, x * (x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3) / 6)
-GRADIENT(hardswish, b <= -3 ? 0 : b < 3 ? a * (b / 3 + HALF) : a)
+GRADIENT(hardswish, b <= -3 ? 0 : b < 3 ? a * (b / 3 + (real)0.5) : a)
 K_FLOATS(1, hardsigmoid, x + 3 < 0 ? 0 : x + 3 > 6 ? 1 : (x + 3) / 6)
 GRADIENT(hardsigmoid, b > -3 && b < 3 ? a * (real)(1 / 6.f) : 0)
 K_FLOATS(1, logsigmoid, (x < 0 ? x : 0) - LOG1P(EXP(-fabs(x))))
