@@ -132,8 +132,12 @@ static inline const float *K_SET(share_operand)(const char *p, int64_t step, int
 
 /* The first operand times the last one's share */
 static void K_SET(share_times)(char *const p[], const int64_t s[], int64_t n, int last, const share_pieces c) {
+    const bool dense = s[0] == sizeof(float) && s[1] == sizeof(float) && s[last] == sizeof(float);
     float y[K_LANES], a[K_LANES] = { 0 }, x[K_LANES] = { 0 };
-    for (int64_t i = 0; i < n; i += K_LANES) {
+    int64_t i = 0;
+    for (; dense && i + K_LANES <= n; i += K_LANES)
+        K_SET(share_line)((float *)p[0] + i, (float *)p[1] + i, (float *)p[last] + i, last == 2, c);
+    for (; i < n; i += K_LANES) {
         const int m = (int)RG_MIN(n - i, K_LANES);
         const bool whole = s[0] == sizeof(float) && m == K_LANES;
         K_SET(share_line)(whole ? (float *)p[0] + i : y, K_SET(share_operand)(p[1], s[1], i, m, a),
