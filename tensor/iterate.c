@@ -1,7 +1,8 @@
 /*
  * iterate.c: one walk over tensors that broadcast to one shape. Neighbouring
  * dims that every operand steps through evenly are merged, so that a kernel
- * sees the longest rows there are.
+ * sees the longest rows there are; a large operand that lies the other way is
+ * turned over, tile by tile. And copying, with conversion, by such walks.
  */
 #include "kernels/kernels.h"
 
@@ -149,7 +150,7 @@ static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner
     rg_walk w;
     rg_walk_make(&w, n, t, true);
     k_past loop = { n, inner, context };
-    past = past && k_goes_past(t[0], 0) && w.ndim && w.size[w.ndim - 1] * (int64_t)rg_sizeof(t[0]->dtype) >= ITERATE_PAST;
+    past = past && k_goes_past(t[0], 0) && w.ndim && w.size[w.ndim - 1] * w.element[0] >= ITERATE_PAST;
     for (int k = 1; k < n; k++) past &= w.data[k] != w.data[0];
     if (past) inner = k_past_loop(), context = &loop;
     iterate_turn turn = { &w, inner, context, { false } };

@@ -32,13 +32,14 @@ static inline float k_either(bool first, float a, float b) {
 /* Not constants, which compilers would carry through the exponential of what they limit. */
 extern const float k_exp_least, k_exp_most, k_exp_flush, k_share_most;
 
-/* e^x = 2^n e^r with |r| <= ln(2) / 2: gives e^r, a polynomial, and puts n + bias into the exponent of *power. */
-K_SMOOTH float k_exp_parts(float x, int bias, uint32_t *power) {
+/* e^x = 2^n e^r and e^r = 1 + r + r^2 p, with |r| <= ln(2) / 2: gives p, a polynomial of r, and puts n + bias into the exponent
+ * of *power. */
+K_SMOOTH float k_exp_parts(float x, int bias, float *r, uint32_t *power) {
     const float magic = 12582912.f + (float)bias;       /* 3 * 2^22: adding it rounds to integers */
-    float shifted = fmaf(x, 1.44269504f, magic), n = shifted - magic, r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
-    float p = fmaf(fmaf(fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f), r, 0.166665189f), r, 0.50000001f);
+    float shifted = fmaf(x, 1.44269504f, magic), n = shifted - magic;
     *power = (uint32_t)k_bits(shifted) << 23;
-    return fmaf(fmaf(p, r, 1), r, 1);
+    *r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
+    return fmaf(fmaf(fmaf(fmaf(0.00139504854f, *r, 0.00836888796f), *r, 0.0416662059f), *r, 0.166665189f), *r, 0.50000001f);
 }
 
 /* 2^n in two factors, of which one is 2^64 or 2^-64. */
@@ -46,15 +47,15 @@ K_SMOOTH float k_expf(float x) {
     float t = x > k_exp_most ? k_exp_most : x;
     t = t < k_exp_least ? k_exp_least : t;              /* where the first factor is 0 */
     uint32_t power, lift = (uint32_t)(k_bits(t) >> 31) & (128u << 23);
-    float e = k_exp_parts(t, 127 - 64, &power);
+    float r, p = k_exp_parts(t, 127 - 64, &r, &power), e = fmaf(fmaf(p, r, 1), r, 1);
     return e * k_from_bits((int32_t)(power + lift)) * k_from_bits((int32_t)((191u << 23) - lift));
 }
 
 /* For x below 88; 0 where e^x < 2^-126. */
 K_SMOOTH float k_exp_belowf(float x) {
     uint32_t power;
-    float e = k_exp_parts(x < k_exp_flush ? k_exp_flush : x, 127, &power);
-    return e * k_from_bits((int32_t)power);
+    float r, p = k_exp_parts(x < k_exp_flush ? k_exp_flush : x, 127, &r, &power);
+    return fmaf(fmaf(p, r, 1), r, 1) * k_from_bits((int32_t)power);
 }
 
 /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2) */
@@ -88,12 +89,10 @@ K_SMOOTH float k_erff(float x) {
 
 /* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in halves, so that 2^128 doesn't overflow. */
 K_SMOOTH float k_expm1f(float x) {
-    const float magic = 12582912.f + 126;
     float t = x > k_exp_most ? k_exp_most : x;
     t = t < -20 ? -20 : t;
-    float shifted = fmaf(t, 1.44269504f, magic), n = shifted - magic, r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, t));
-    float p = fmaf(fmaf(fmaf(fmaf(0.00139504854f, r, 0.00836888796f), r, 0.0416662059f), r, 0.166665189f), r, 0.50000001f);
-    float half = k_from_bits((int32_t)((uint32_t)k_bits(shifted) << 23));
+    uint32_t power;
+    float r, p = k_exp_parts(t, 126, &r, &power), half = k_from_bits((int32_t)power);
     return copysignf(2 * fmaf(half, fmaf(r * r, p, r), half - 0.5f), x);
 }
 

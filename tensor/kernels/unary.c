@@ -1,6 +1,7 @@
 /*
  * unary.c: functions of one element, and the first derivatives of those that
- * networks are made of. Each is one line here.
+ * networks are made of. Each is one line here; only gelu, its tanh form and their
+ * slopes, which are looked up by pieces, have machinery of their own: the shares.
  */
 #ifndef K_BITS
 #include "loops.h"
