@@ -1,6 +1,5 @@
 /* regard.h: everything: #include <regard/regard.h>, or with -I. "regard.h". */
-#ifndef REGARD_H
-#define REGARD_H
+#pragma once
 #include "tensor/tensor.h"
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
@@ -9,4 +8,3 @@
 #include "nn/text.h"
 #include "nn/transformer.h"
 #include "nn/optim.h"
-#endif

@@ -7,15 +7,11 @@
  *   checking      gradcheck, gradgradcheck, anomaly mode
  *   looking       graph drawing
  */
-#ifndef RG_AUTOGRAD_H
-#define RG_AUTOGRAD_H
+#pragma once
 
 #include "../tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+RG_PUBLIC_BEGIN
 
 /* ---- recording ----------------------------------------------------------------
  * Operations are recorded while grad mode is on and an input requires grad. */
@@ -103,8 +99,4 @@ rg_cost     rg_profile_cost(const char *row);           /* of a row of it: "matm
 const char *rg_graph_dot(rg_tensor *y);
 bool        rg_graph_save(rg_tensor *y, const char *path);
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
-#endif
+RG_PUBLIC_END

@@ -6,8 +6,7 @@
  *
  * An application is a call: (row, attributes, inputs, outputs).
  */
-#ifndef RG_OP_H
-#define RG_OP_H
+#pragma once
 
 #include "autograd.h"
 #include "ops.h"
@@ -310,5 +309,3 @@ void rg_timing_begin(rg_timing *t);
 void rg_timing_end(const rg_timing *t, const char *name, bool backward, double bytes, double flops);
 void rg_timing_of_call(const rg_timing *t, const rg_call *c);
 void rg_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made);    /* RG_IN mask: which gradients it made itself */
-
-#endif

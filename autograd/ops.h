@@ -11,16 +11,15 @@
  *   neural                softmax, norms, attention, losses
  *   in place              what ends in _
  */
-#ifndef RG_OPS_H
-#define RG_OPS_H
+#pragma once
 
 #include "../tensor/tensor.h"
 
 #ifdef __cplusplus
 #include <initializer_list>
-extern "C" {
 #endif
-#pragma GCC visibility push(default)
+
+RG_PUBLIC_BEGIN
 
 /* ---- one tensor, element by element -------------------------------------------- */
 rg_tensor *rg_neg(rg_tensor *x);                        /* -x */
@@ -495,10 +494,9 @@ rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 #define RG_SET_ITEM__(n, x, value, count, ...) __extension__({ RG_AUTO rg_x##n = (x); RG_AUTO rg_a##n = (value); \
     RG_ITEMS_(n, count, __VA_ARGS__) rg_set_items_(rg_x##n, RG_WRAP(rg_a##n), rg_c##n, rg_i##n); })
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
+RG_PUBLIC_END
 
+#ifdef __cplusplus
 static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) { return rg_list{ (int)l.size(), l.begin() }; }
 #define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
 
@@ -512,5 +510,4 @@ static inline rg_item_index rg_index_item(long i) { return rg_index_number(i); }
 static inline rg_item_index rg_index_item(unsigned long i) { return rg_index_number((int64_t)i); }
 static inline rg_item_index rg_index_item(long long i) { return rg_index_number(i); }
 static inline rg_item_index rg_index_item(unsigned long long i) { return rg_index_number((int64_t)i); }
-#endif
 #endif

@@ -2,8 +2,7 @@
  * show.h: what the examples share: how they stop, their options, a progress line,
  * and curves and heat-maps for the terminal and as SVG.
  */
-#ifndef SHOW_H
-#define SHOW_H
+#pragma once
 
 #include "regard.h"
 
@@ -342,5 +341,3 @@ static inline void save_heat_map(const char *folder, const char *name, const hea
     fprintf(f, "</svg>\n");
     close_file(f, path);
 }
-
-#endif

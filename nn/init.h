@@ -2,15 +2,11 @@
  * init.h: how weights begin: torch.nn.init, with torch's own numbers. Each fills
  * its first argument, which may require grad, and returns it.
  */
-#ifndef RG_INIT_H
-#define RG_INIT_H
+#pragma once
 
 #include "../autograd/ops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+RG_PUBLIC_BEGIN
 
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b);
 rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std);
@@ -34,8 +30,4 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define rg_nn_init_kaiming_normal_(t, ...)  rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
 double rg_nn_init_calculate_gain(const char *nonlinearity, double param);   /* param: leaky_relu's slope; NaN: failed */
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
-#endif
+RG_PUBLIC_END

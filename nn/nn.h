@@ -24,16 +24,12 @@
  * it nor what was below it may be used: that is noticed (RG_RELEASED) only while its
  * memory isn't in use for something else.
  */
-#ifndef RG_NN_H
-#define RG_NN_H
+#pragma once
 
 #include "../autograd/autograd.h"
 #include "../autograd/ops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+RG_PUBLIC_BEGIN
 
 typedef struct rg_module rg_module;
 
@@ -201,13 +197,11 @@ RG_NN_LOSS(cross_entropy_loss) RG_NN_LOSS(bce_loss) RG_NN_LOSS(bce_with_logits_l
 #define rg_nn_bce_with_logits_loss(...) rg_nn_bce_with_logits_loss_with(RG_LOSS_OPTIONS_(__VA_ARGS__))
 #define rg_nn_kl_div_loss(...)          rg_nn_kl_div_loss_with(RG_LOSS_OPTIONS_(__VA_ARGS__))
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
+RG_PUBLIC_END
 
+#ifdef __cplusplus
 template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields) {
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
 #define RG_MODULE(type, cls, ...) rg_module_of<type>(cls, type{ __VA_ARGS__ })
-#endif
 #endif

@@ -14,15 +14,11 @@
  *
  * The optimizer holds a reference of its own to each parameter, and owns its schedules.
  */
-#ifndef RG_OPTIM_H
-#define RG_OPTIM_H
+#pragma once
 
 #include "nn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+RG_PUBLIC_BEGIN
 
 typedef struct rg_optim rg_optim;
 typedef struct rg_schedule rg_schedule;
@@ -124,8 +120,4 @@ bool rg_schedule_step(rg_schedule *s);
 bool rg_schedule_step_metric(rg_schedule *s, double metric);    /* ReduceLROnPlateau's */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);        /* in closed form, where there is one */
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
-#endif
+RG_PUBLIC_END

@@ -6,15 +6,11 @@
  *
  * is {w: i for i, w in enumerate(sorted(words))}, each word once.
  */
-#ifndef RG_TEXT_H
-#define RG_TEXT_H
+#pragma once
 
 #include "../tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
     int64_t      n, unknown;                            /* how many; the index of the one for unknown ones, or -1 */
@@ -42,8 +38,4 @@ rg_pair  rg_split_text(rg_tensor *data, double fraction);                       
 rg_pair  rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g);
 #define  rg_get_batch(data, batch_size, block_size) rg_get_batch_with(data, batch_size, block_size, rg_default_generator())
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
-#endif
+RG_PUBLIC_END

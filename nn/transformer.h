@@ -1,15 +1,11 @@
 /*
  * transformer.h: attention, positions, and the models made of them.
  */
-#ifndef RG_TRANSFORMER_H
-#define RG_TRANSFORMER_H
+#pragma once
 
 #include "nn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+RG_PUBLIC_BEGIN
 
 /* ---- attention.c -------------------------------------------------------------------
  * The notebook's: softmax(q k^T / sqrt(d_out_kq)) v with q = x w_query and so on. */
@@ -138,8 +134,4 @@ rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_token
 #define rg_gpt_generate(m, idx, max_new_tokens, ...) rg_gpt_generate_with(m, idx, max_new_tokens, \
     RG_KEYWORDS(rg_generate_options, (.temperature = 1), __VA_ARGS__))     /* idx and what follows it */
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
-#endif
+RG_PUBLIC_END

@@ -2,8 +2,7 @@
  * internal.h: the structs behind tensor.h, and the calls that tensor/ and
  * autograd/ make on each other below the public surface.
  */
-#ifndef RG_INTERNAL_H
-#define RG_INTERNAL_H
+#pragma once
 
 #include "tensor.h"
 
@@ -505,5 +504,3 @@ static inline void rg_free_fast(void *block, size_t bytes, rg_class cls) {
 static inline void rg_storage_release(rg_storage *s) {
     if (RG_COUNT_DOWN(&s->refs, 1)) rg_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
 }
-
-#endif

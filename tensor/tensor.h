@@ -19,17 +19,22 @@
  * scope of the thread. Where it fails it returns NULL, and rg_error() says why;
  * a function that returns no pointer says below what it returns instead.
  */
-#ifndef RG_TENSOR_H
-#define RG_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* What stands between these is what the library exports. */
 #ifdef __cplusplus
-extern "C" {
+#define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
+#define RG_PUBLIC_END   } _Pragma("GCC visibility pop")
+#else
+#define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)")
+#define RG_PUBLIC_END   _Pragma("GCC visibility pop")
 #endif
-#pragma GCC visibility push(default)
+
+RG_PUBLIC_BEGIN
 
 #define RG_MAX_DIMS 8
 
@@ -325,10 +330,9 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
                                     int: rg_from_int, bool: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
 #endif
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
+RG_PUBLIC_END
 
+#ifdef __cplusplus
 template <typename T> static inline int64_t rg_dim_of(T v) { return (int64_t)v; }
 int64_t rg_dim_of(rg_dtype dtype) = delete;             /* is no size: rg_zeros_dims takes one */
 template <typename... T> static inline rg_dims rg_dims_of(T... v) {
@@ -351,5 +355,4 @@ static inline rg_tensor *rg_from_any(const int64_t *p, rg_dims s) { return rg_fr
 static inline rg_tensor *rg_from_any(const int *p, rg_dims s) { return rg_from_int(p, s); }
 static inline rg_tensor *rg_from_any(const bool *p, rg_dims s) { return rg_from_bool(p, s); }
 #define rg_from(data, ...) rg_from_any(data, RG_DIMS(__VA_ARGS__))
-#endif
 #endif

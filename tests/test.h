@@ -5,8 +5,7 @@
  *
  * defines main, which runs each in a process of its own (CK_FORK=no: in one).
  */
-#ifndef RG_TEST_H
-#define RG_TEST_H
+#pragma once
 
 #include <check.h>
 #include <stdlib.h>
@@ -34,5 +33,3 @@ int rg_slow(void);                      /* there, or under a sanitizer */
 /* The call succeeds: not NULL, and no error stands. */
 #define ck_ok(call)                                                             \
     ck_assert_msg((call) && rg_error_code() == RG_OK, "%s: %s", #call, rg_error())
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * elementwise.h: what the ops on one element at a time have in common.
  */
-#ifndef RG_OPS_ELEMENTWISE_H
-#define RG_OPS_ELEMENTWISE_H
+#pragma once
 
 #include "autograd/op.h"
 
@@ -69,5 +68,3 @@ static inline bool elementwise_fused(rg_tensor *gin[], const rg_kernel *kernel, 
     {                                                                                      \
         return elementwise_fused(gin, &k_##ident##_grad, rg_step_g(s, 0), value, numbers); \
     }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * reduce.h: what ops that go over dims share.
  */
-#ifndef RG_REDUCE_H
-#define RG_REDUCE_H
+#pragma once
 
 #include "autograd/op.h"
 
@@ -44,5 +43,3 @@ rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse);  /* cumulate.
     rg_tensor *rg_##f(rg_tensor *x) { return f##_over(x, &rg_no_dims, RG_UNNAMED, false); }                    \
     rg_tensor *rg_##f##_dims(rg_tensor *x, rg_dims dims, bool keep) { return f##_over(x, &dims, none, keep); } \
     rg_tensor *rg_##f##_dim(rg_tensor *x, int dim, bool keep) { return f##_over(x, &RG_DIMS(dim), 0, keep); }
-
-#endif

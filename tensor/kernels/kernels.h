@@ -2,8 +2,7 @@
  * kernels.h: the loops. A kernel gets tensors whose shapes and dtypes are right
  * already and whose output is allocated; it can't fail unless it says so.
  */
-#ifndef RG_KERNELS_H
-#define RG_KERNELS_H
+#pragma once
 
 #include "tensor/internal.h"
 
@@ -170,5 +169,3 @@ bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);  /* how many values; see there */
 void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
-
-#endif

@@ -6,8 +6,7 @@
  * of two operands is a single number, there is a loop that vectorises. K_FLOATS
  * and its like define loops for several dtypes, and the kernel that takes them.
  */
-#ifndef RG_LOOPS_H
-#define RG_LOOPS_H
+#pragma once
 
 #include "kernels.h"
 
@@ -161,5 +160,3 @@ enum { K_LANES = 16 };
 static inline int64_t k_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t k_wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
 static inline int64_t k_wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-
-#endif

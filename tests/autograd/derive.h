@@ -2,8 +2,7 @@
  * derive.h: checks that follow from an op's row and samples alone. Each returns
  * the number of faults it found, and adds to what the tests report they ran.
  */
-#ifndef RG_DERIVE_H
-#define RG_DERIVE_H
+#pragma once
 
 #include "autograd/op.h"
 
@@ -17,5 +16,3 @@ int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]
 typedef int derive_check(const rg_op *op, const rg_sample *sample);
 derive_check derive_first_order, derive_second_order, derive_layouts, derive_float32, derive_fused, derive_null,
              derive_leaves_nothing, derive_no_gradient, derive_inplace, derive_out_of_memory;
-
-#endif

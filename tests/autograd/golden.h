@@ -2,8 +2,7 @@
  * golden.h: reads the cases that tests/golden/ops.py made: a function, its
  * arguments, and what PyTorch computed. The format is told at the top of ops.py.
  */
-#ifndef RG_GOLDEN_H
-#define RG_GOLDEN_H
+#pragma once
 
 #include "regard.h"
 
@@ -270,5 +269,3 @@ static bool golden_next(golden_file *f, golden_case *c) {
     }
     return true;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * print_cases.h: reads the cases that tests/golden/print.py made: tensors by
  * their bits, and the text that PyTorch, Python and NumPy make of them.
  */
-#ifndef RG_PRINT_CASES_H
-#define RG_PRINT_CASES_H
+#pragma once
 
 #include "tests/test.h"
 #include "tensor/internal.h"
@@ -116,5 +115,3 @@ static FILE *print_cases_open(void) {
     ck_assert_msg(f != NULL, "no cases of tests/golden/print.py: run the tests from the top folder");
     return f;
 }
-
-#endif
