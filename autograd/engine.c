@@ -204,19 +204,10 @@ rg_tensor *rg_sum_to(rg_tensor *g, const rg_meta *meta) {
         if (meta->size[d] == 1) sum.v[sum.n++] = d + shift;
         else shift = -1;
     }
-    if (shift < 0) {
-        char a[192], b[192];
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "returned an invalid gradient: got %s but expected shape compatible with %s",
-                       rg_shape_text(g->ndim, g->size, a), rg_shape_text(meta->ndim, meta->size, b));
-    }
-    if (!same) {
-        g = rg_sum_dims(g, sum, true);
-        if (g && shift) {
-            rg_dims shape = { .n = meta->ndim };
-            for (int d = 0; d < meta->ndim; d++) shape.v[d] = meta->size[d];
-            g = rg_reshape_dims(g, shape);
-        }
-    }
+    RG_REFUSE(shift < 0, NULL, "returned an invalid gradient: got %s but expected shape compatible with %s",
+              RG_SHAPE_TEXT(g), RG_SHAPE_TEXT(meta));
+    if (!same) g = rg_sum_dims(g, sum, true);
+    if (g && shift) g = rg_reshape_dims(g, rg_meta_dims(meta));
     if (g && g->dtype != meta->dtype) g = rg_to(g, meta->dtype);
     return g;
 }
@@ -311,8 +302,8 @@ static bool step(run *r, rg_node *n) {
     rg_tensor *fused[RG_MAX_RULES + 1] = { NULL };      /* the last: of what has no place */
     rg_step s = { .node = n, .op = n->op, .attr = n->attr, .n_in = n->n_in, .g = &r->grad[n->slot],
                   .create_graph = r->create_graph, .wanted = n->wanted };
-    if (n->op->no_grad)
-        return rg_fail(RG_NOT_IMPLEMENTED, n->op->name, "the derivative is not implemented: %s", n->op->no_grad);
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, n->op->no_grad, n->op->name, "the derivative is not implemented: %s",
+                 n->op->no_grad);
     for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
         if (!is_needed(r, &n->edge[i])) s.wanted &= ~RG_IN(i);
     bool ok = true, timed = RG_UNLIKELY(rg_watching & RG_WATCH_COST);
@@ -435,21 +426,14 @@ static bool root_gradient(run *r, const char *op, rg_tensor *y, rg_tensor *gradi
     rg_node *n = rg_node_of(y);
     RG_SCOPE();
     if (gradient == RG_NONE) {
-        if (y->numel != 1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "grad can be implicitly created only for scalar outputs");
-        gradient = rg_own(rg_new_like(y, y->dtype));
-        if (!gradient) return false;
+        RG_REFUSE(y->numel != 1, op, "grad can be implicitly created only for scalar outputs");
+        if (!(gradient = rg_own(rg_new_like(y, y->dtype)))) return false;
         rg_store_f64(gradient->data, gradient->dtype, 1);
-    } else if (!rg_check(gradient, op)) {
-        return false;
-    } else if (!rg_same_shape(gradient, y)) {
-        char a[192], b[192];
-        return rg_fail(RG_RUNTIME_ERROR, op, "Mismatch in shape: grad_output[0] has a shape of torch.Size(%s) and "
-                       "output[0] has a shape of torch.Size(%s).", rg_shape_text(gradient->ndim, gradient->size, a),
-                       rg_shape_text(y->ndim, y->size, b));
-    } else if (gradient->dtype != y->dtype && !(gradient = rg_to(gradient, y->dtype))) {
-        return false;
     }
+    if (!rg_check(gradient, op)) return false;
+    RG_REFUSE(!rg_same_shape(gradient, y), op, "Mismatch in shape: grad_output[0] has a shape of torch.Size(%s) "
+              "and output[0] has a shape of torch.Size(%s).", RG_SHAPE_TEXT(gradient), RG_SHAPE_TEXT(y));
+    if (gradient->dtype != y->dtype && !(gradient = rg_to(gradient, y->dtype))) return false;
     rg_tensor **place = place_of(r, (rg_edge){ n, y->output });
     return place && accumulate(r, place, gradient);
 }
@@ -479,10 +463,14 @@ static rg_tensor *result_of(run *r, rg_tensor *x, bool allow_unused) {
     rg_tensor *g = NULL;
     if (!n->op) g = leaf_find(r->leaves, r->leaf_room, n)->grad;
     else if (n->run == (uintptr_t)r) g = r->grad[n->slot + x->output];
-    if (g) return rg_lend(g);
-    if (allow_unused) return RG_NONE;
-    return rg_fail(RG_RUNTIME_ERROR, "grad", "One of the differentiated Tensors appears to not have been used in the graph. "
-                   "Set .allow_unused = true if this is the desired behavior.");
+    RG_REFUSE(!g && !allow_unused, "grad", "One of the differentiated Tensors appears to not have been used in the "
+              "graph. Set .allow_unused = true if this is the desired behavior.");
+    return g ? rg_lend(g) : RG_NONE;
+}
+
+/* sentence: what to say of the i-th, if it doesn't */
+static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
+    return rg_check(t, op) && (t->history || rg_fail(RG_RUNTIME_ERROR, op, sentence, i));
 }
 
 static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor *const gradients[],
@@ -497,16 +485,10 @@ static bool differentiate(const char *op, int n, rg_tensor *const y[], rg_tensor
     bool ok = true, before = rg_set_grad_enabled(o.create_graph);
     if (!rg_given_list(n, y, op)) ok = false;
     if (ok && results && (m < 1 || !x)) ok = rg_fail(RG_RUNTIME_ERROR, op, "`inputs` argument to `grad()` cannot be empty.");
-    for (int i = 0; i < n && ok; i++) {
-        ok = rg_check(y[i], op);
-        if (ok && !y[i]->history)
-            ok = rg_fail(RG_RUNTIME_ERROR, op, "element %d of tensors does not require grad and does not have a grad_fn", i);
-    }
-    for (int j = 0; j < m && ok; j++) {
-        ok = rg_check(x[j], op);
-        if (ok && !x[j]->history)
-            ok = rg_fail(RG_RUNTIME_ERROR, op, "One of the differentiated Tensors does not require grad");
-    }
+    for (int i = 0; i < n && ok; i++)
+        ok = require_grad(op, y[i], "element %d of tensors does not require grad and does not have a grad_fn", i);
+    for (int j = 0; j < m && ok; j++)
+        ok = require_grad(op, x[j], "One of the differentiated Tensors does not require grad", j);
     for (int i = 0; i < n && ok; i++) ok = visit(&r, rg_node_of(y[i]));
     /* A hook may drop a root, whose header holds all that it leads to: the run does, too. */
     for (size_t i = 0; i < r.n; i++) rg_node_retain(r.node[i]), r.node[i]->held = true;
@@ -535,8 +517,8 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
 
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                   int m, rg_tensor *const x[], rg_tensor *results[], rg_backward_options options) {
-    if (results) return differentiate("grad", n, y, gradients, m, x, results, options);
-    return rg_fail(RG_TYPE_ERROR, "grad", "there is no room for results: got NULL");
+    RG_REFUSE_AS(RG_TYPE_ERROR, !results, "grad", "there is no room for results: got NULL");
+    return differentiate("grad", n, y, gradients, m, x, results, options);
 }
 
 bool rg_backward_with(rg_tensor *y, rg_backward_options options) {
@@ -571,21 +553,17 @@ rg_tensor *rg_grad_of(rg_tensor *t) {
 }
 
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
-    char a[192], b[192];
     if (!rg_check(t, "set_grad") || (grad != RG_NONE && !rg_check(grad, "set_grad"))) return false;
     rg_tensor **place = grad_place(t);
-    if (!place) {
-        if (grad == RG_NONE) return true;
-        return rg_fail(RG_RUNTIME_ERROR, "set_grad", "the tensor neither is a leaf that requires grad nor retains its grad");
-    }
-    if (grad == t) return rg_fail(RG_RUNTIME_ERROR, "set_grad", "can't assign Variable as its own grad");
+    if (!place && grad == RG_NONE) return true;
+    RG_REFUSE(!place, "set_grad", "the tensor neither is a leaf that requires grad nor retains its grad");
+    RG_REFUSE(grad == t, "set_grad", "can't assign Variable as its own grad");
     if (grad != RG_NONE) {
         if (!rg_not_again("set_grad")) return false;
-        if (!rg_same_shape(grad, t))
-            return rg_fail(RG_RUNTIME_ERROR, "set_grad", "assigned grad has data of a different size: %s, expected %s",
-                           rg_shape_text(grad->ndim, grad->size, a), rg_shape_text(t->ndim, t->size, b));
-        if (grad->dtype != t->dtype)
-            return rg_fail(RG_TYPE_ERROR, "set_grad", "assigned grad has data of a different type");
+        RG_REFUSE(!rg_same_shape(grad, t), "set_grad", "assigned grad has data of a different size: %s, expected "
+                  "%s", RG_SHAPE_TEXT(grad), RG_SHAPE_TEXT(t));
+        RG_REFUSE_AS(RG_TYPE_ERROR, grad->dtype != t->dtype, "set_grad", "assigned grad has data of a different "
+                     "type");
         if (!rg_overlaps_itself(grad)) rg_retain(grad);
         else if (!(grad = rg_contiguous_copy(grad, grad->dtype))) return false;       /* later ones are added in place */
     }
@@ -608,17 +586,16 @@ static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context
 
 bool rg_retain_grad(rg_tensor *t) {
     if (!rg_check(t, "retain_grad")) return false;
-    if (!t->history) return rg_fail(RG_RUNTIME_ERROR, "retain_grad", "can't retain_grad on Tensor that has requires_grad=False");
+    RG_REFUSE(!t->history, "retain_grad", "can't retain_grad on Tensor that has requires_grad=False");
     if (!rg_node_of(t)->op || retained(t)) return true;
     return hook_new(t, NULL, NULL) != NULL;
 }
 
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
     if (!rg_check(t, "register_hook")) return -1;
-    if (!t->history || !function) {
-        rg_fail(RG_RUNTIME_ERROR, "register_hook", "cannot register a hook on a tensor that doesn't require gradient");
-        return -1;
-    }
+    if (!t->history || !function)
+        return rg_fail(RG_RUNTIME_ERROR, "register_hook", "cannot register a hook on a tensor that doesn't require "
+                       "gradient"), -1;
     rg_hook *h = hook_new(t, function, context);
     return h ? h->id : -1;
 }
@@ -627,7 +604,7 @@ bool rg_remove_hook(rg_tensor *t, int id) {
     if (!rg_check(t, "remove_hook")) return false;
     rg_hook **h = t->history ? &rg_node_of(t)->hooks : NULL;
     while (h && *h && ((*h)->id != id || (*h)->output != t->output)) h = &(*h)->next;
-    if (!h || !*h || !(*h)->function) return rg_fail(RG_RUNTIME_ERROR, "remove_hook", "the tensor has no hook %d", id);
+    RG_REFUSE(!h || !*h || !(*h)->function, "remove_hook", "the tensor has no hook %d", id);
     rg_hook *gone = *h;
     *h = gone->next;
     rg_free(gone, sizeof *gone, RG_MEM_NODE);

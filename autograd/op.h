@@ -195,7 +195,6 @@ rg_rule rg_rule_same;                   /* g itself: the engine sums over what w
 rg_tensor *rg_saved(const rg_step *s, int input);           /* the value of an input; RG_NONE if absent */
 rg_tensor *rg_saved_output(const rg_step *s);
 rg_tensor *rg_saved_output_at(const rg_step *s, int output);
-rg_dims    rg_input_dims(const rg_step *s, int input);      /* the shape of an input that requires grad */
 rg_tensor *rg_step_g(const rg_step *s, int output);         /* zeros where no gradient reached it */
 static inline bool rg_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }      /* for fused */
 
@@ -270,6 +269,9 @@ static inline const rg_meta *rg_input_meta(const rg_step *s, int input) {
     const rg_edge *e = &s->node->edge[input];
     return &e->node->meta[e->output];
 }
+rg_dims rg_meta_dims(const rg_meta *m);
+/* Of an input that requires grad. */
+static inline rg_dims rg_input_dims(const rg_step *s, int input) { return rg_meta_dims(rg_input_meta(s, input)); }
 static inline int rg_input_ndim(const rg_step *s, int input) { return rg_input_meta(s, input)->ndim; }
 static inline rg_dtype rg_input_dtype(const rg_step *s, int input) { return rg_input_meta(s, input)->dtype; }
 static inline rg_tensor *rg_input_zeros(const rg_step *s) {

@@ -432,15 +432,11 @@ bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n
 static bool guard_write(rg_tensor *t, const char *op, bool recorded) {
     rg_node *n = rg_node_of(t);
     if (!n || !rg_is_grad_enabled()) return true;
-    if (!n->op)
-        return rg_fail(RG_RUNTIME_ERROR, op, "a leaf Variable that requires grad is being used in an in-place operation.");
-    if (t->flags & RG_VIEW) {
-        bool of_leaf = n->n_in && n->edge[0].node && !n->edge[0].node->op;
-        if (of_leaf)
-            return rg_fail(RG_RUNTIME_ERROR, op, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-        return rg_fail(RG_RUNTIME_ERROR, op, "Output %d of %s is a view and is being modified inplace. "
-                       "Write to its base with rg_set_item instead.", t->output, rg_node_name(n));
-    }
+    bool view = t->flags & RG_VIEW, of_leaf = n->n_in && n->edge[0].node && !n->edge[0].node->op;
+    RG_REFUSE(!n->op || (view && of_leaf), op, "a %sleaf Variable that requires grad is being used in an in-place "
+              "operation.", n->op ? "view of a " : "");
+    RG_REFUSE(view, op, "Output %d of %s is a view and is being modified inplace. Write to its base with "
+              "rg_set_item instead.", t->output, rg_node_name(n));
     return recorded || rg_fail(RG_RUNTIME_ERROR, op, "a result of %s would be overwritten, which is not recorded. "
                                "Use rg_detach or RG_NO_GRAD.", rg_node_name(n));
 }
@@ -475,9 +471,30 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
     return rg_own(copy);
 }
 
+/* y's values, and its place in the graph, become t's. */
+static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
+    bool to_bool = t->dtype == RG_BOOL && y->dtype != RG_BOOL;
+    RG_REFUSE(!rg_same_shape(y, t), name, "output with shape %s doesn't match the broadcast shape %s",
+              RG_SHAPE_TEXT(t), RG_SHAPE_TEXT(y));
+    RG_REFUSE(to_bool || (rg_is_float(y->dtype) && !rg_is_float(t->dtype)), name, "result type %s can't be cast to "
+              "the desired output type %s", rg_scalar_name(y->dtype), rg_scalar_name(t->dtype));
+    RG_REFUSE(y->history && t->flags & RG_VIEW, name, "the view of a tensor is written to with a value that "
+              "requires grad. Write to its base with rg_set_item instead.");
+    if (y->history) y = rg_to_as(rg_node_name(rg_node_of(y)), y, t->dtype);
+    if (!y) return false;
+    rg_copy_elements(t, y);
+    if (rg_noting()) rg_note_copy(t, y);
+    if (!y->history) return true;
+    rg_history *before = t->history;
+    rg_node_attach(t, rg_node_of(y), y->output);
+    t->rebased = ++t->storage->rebased;
+    if (before) before->cls->release(before);
+    return true;
+}
+
 rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size, int n,
                             rg_tensor *const in[]) {
-    rg_tensor *t = in[0], *y, *apart[RG_MAX_RULES];
+    rg_tensor *t = in[0], *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
     if (RG_UNLIKELY(rg_this.recording) && !t->kept && !rg_is_held(t) && !rg_not_again(name)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
@@ -489,67 +506,32 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
     }
     rg_call c = CALL(op, attr, n, in);
     if (!apply(&c, attr_size, direct ? t : NULL)) return NULL;
-    if ((y = c.out[0]) != t) {
-        char a[192], b[192];
-        bool ok = false;
-        if (!rg_same_shape(y, t))
-            rg_fail(RG_RUNTIME_ERROR, name, "output with shape %s doesn't match the broadcast shape %s",
-                    rg_shape_text(t->ndim, t->size, a), rg_shape_text(y->ndim, y->size, b));
-        else if ((rg_is_float(y->dtype) && !rg_is_float(t->dtype)) || (t->dtype == RG_BOOL && y->dtype != RG_BOOL))
-            rg_fail(RG_RUNTIME_ERROR, name, "result type %s can't be cast to the desired output type %s",
-                    rg_scalar_name(y->dtype), rg_scalar_name(t->dtype));
-        else if (y->history && t->flags & RG_VIEW)
-            rg_fail(RG_RUNTIME_ERROR, name, "the view of a tensor is written to with a value that requires grad. "
-                    "Write to its base with rg_set_item instead.");
-        else
-            ok = true;
-        if (ok && y->history && y->dtype != t->dtype) {
-            rg_tensor *cast = rg_to_as(rg_node_name(rg_node_of(y)), y, t->dtype);
-            rg_release(y);
-            y = cast;
-            if (!y) return NULL;
-            rg_retain(y);
-        }
-        if (ok) {
-            rg_copy_elements(t, y);
-            if (rg_noting()) rg_note_copy(t, y);
-            if (y->history) {
-                rg_history *before = t->history;
-                rg_node_attach(t, rg_node_of(y), y->output);
-                t->rebased = ++t->storage->rebased;
-                if (before) before->cls->release(before);
-            }
-        }
-        rg_release(y);
-        if (!ok) return NULL;
-    } else {
-        rg_release(y);
-    }
+    if (c.out[0] == t) rg_release(t);
+    else if (!rg_own(c.out[0]) || !take_over(name, t, c.out[0])) return NULL;
     rg_count_write(t, name);
     return t;
 }
 
 /* ---- leaves, detaching --------------------------------------------------------------------------- */
 
+static rg_tensor *forget_history(rg_tensor *t) {
+    rg_history *before = t->history;
+    t->history = NULL;
+    if (before) before->cls->release(before);
+    return t;
+}
+
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     if (!rg_check(t, "requires_grad_")) return NULL;
     rg_node *n = rg_node_of(t);
-    if (n && n->op) {
-        if (on) return t;
-        return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "you can only change requires_grad flags of leaf variables. "
-                       "If you want to use a computed variable in a subgraph that doesn't require differentiation use "
-                       "var_no_grad = var.detach().");
-    }
-    if (!on || n) {
-        if (n && !on) {
-            t->history = NULL;
-            n->base.cls->release(&n->base);
-        }
-        return t;
-    }
-    if (!rg_is_float(t->dtype))
-        return rg_fail(RG_RUNTIME_ERROR, "requires_grad_", "only Tensors of floating point dtype can require gradients");
     rg_tensor *none;
+    if (on && n) return t;
+    RG_REFUSE(n && n->op, "requires_grad_", "you can only change requires_grad flags of leaf variables. If you want "
+              "to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
+              "var.detach().");
+    if (!on) return forget_history(t);
+    RG_REFUSE(!rg_is_float(t->dtype), "requires_grad_", "only Tensors of floating point dtype can require "
+              "gradients");
     if (!(n = node_new(NULL, 0, 1, t->ndim, 0, 0, 0, &none))) return NULL;
     n->order = 0;
     set_meta(&n->meta[0], t);
@@ -569,26 +551,20 @@ const char *rg_grad_fn(rg_tensor *t) {
     return rg_is_leaf(t) ? "" : rg_node_name(rg_node_of(t));
 }
 
-rg_tensor *rg_detach(rg_tensor *t) {
-    return rg_check(t, "detach") ? rg_own(rg_alias(t)) : NULL;
-}
+rg_tensor *rg_detach(rg_tensor *t) { return rg_check(t, "detach") ? rg_own(rg_alias(t)) : NULL; }
 
 rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rg_check(t, "detach_")) return NULL;
-    if (t->history && t->flags & RG_VIEW)
-        return rg_fail(RG_RUNTIME_ERROR, "detach_", "Can't detach views in-place. Use detach() instead.");
-    rg_node *n = rg_node_of(t);
-    t->history = NULL;
-    if (n) n->base.cls->release(&n->base);
-    return t;
+    RG_REFUSE(t->history && t->flags & RG_VIEW, "detach_", "Can't detach views in-place. Use detach() instead.");
+    return forget_history(t);
 }
 
 /* A leaf keeps its identity, and takes over data of its shape. */
 bool rg_set_data(rg_tensor *t, rg_tensor *data) {
     if (!rg_not_again("set_data") || !rg_check(t, "set_data") || !rg_check(data, "set_data")) return false;
     rg_node *n = rg_node_of(t);
-    if ((n && n->op) || t->flags & RG_VIEW || !rg_same_shape(t, data) || (n && !rg_is_float(data->dtype)))
-        return rg_fail(RG_RUNTIME_ERROR, "set_data", "expects a leaf that is no view, and data of its shape and kind");
+    RG_REFUSE((n && n->op) || t->flags & RG_VIEW || !rg_same_shape(t, data) || (n && !rg_is_float(data->dtype)),
+              "set_data", "expects a leaf that is no view, and data of its shape and kind");
     rg_tensor *alias = rg_alias(data);
     if (!alias) return false;
     rg_storage *before = t->storage;
@@ -619,17 +595,15 @@ rg_tensor *rg_join(rg_tensor *value, rg_node *n, uint32_t output) {
 /* Why a saved value isn't there, or not to be used. */
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot, rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;
-    char shape[192];
     if (!t && !n->freed && slot < n->n_in) return RG_NONE;
-    if (!t)
-        return rg_fail(RG_RUNTIME_ERROR, s->op->name, "Trying to backward through the graph a second time (or directly "
-                       "access saved tensors after they have already been freed). Saved intermediate values of the graph "
-                       "are freed when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
-                       "backward through the graph a second time.");
+    RG_REFUSE(!t, s->op->name, "Trying to backward through the graph a second time (or directly access saved tensors "
+              "after they have already been freed). Saved intermediate values of the graph are freed when you call "
+              "rg_backward or rg_grad. Specify .retain_graph = true if you need to backward through the graph a "
+              "second time.");
     return rg_fail(RG_RUNTIME_ERROR, s->op->name, "one of the variables needed for gradient computation has been "
                    "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; "
                    "expected version %u instead. The last write was by %s.",
-                   rg_scalar_name(t->dtype), rg_shape_text(t->ndim, t->size, shape),
+                   rg_scalar_name(t->dtype), RG_SHAPE_TEXT(t),
                    from && from->base.name ? " named " : "", from && from->base.name ? from->base.name : "",
                    slot < n->n_in ? "input" : "output", slot < n->n_in ? slot : slot - n->n_in, rg_node_name(n),
                    t->storage->version, n->version[slot], t->storage->mutation);
@@ -653,8 +627,7 @@ rg_tensor *rg_saved_output_at(const rg_step *s, int output) {
 
 rg_tensor *rg_saved_output(const rg_step *s) { return rg_saved_output_at(s, 0); }
 
-rg_dims rg_input_dims(const rg_step *s, int input) {
-    const rg_meta *m = rg_input_meta(s, input);
+rg_dims rg_meta_dims(const rg_meta *m) {
     rg_dims d = { .n = m->ndim };
     for (int i = 0; i < m->ndim; i++) d.v[i] = m->size[i];
     return d;

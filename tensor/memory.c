@@ -52,9 +52,8 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-static void hand_over(int c, rg_free_block *first);
-static void retire(rg_free_list *list, int c);
-static void push(rg_free_list *list, void *block);
+static void hand_over(size_t c, rg_free_block *first);
+static void retire(rg_free_list *list, size_t c);
 static void cut_up_rest(void);
 
 static void thread_end(void *unused) {
@@ -68,8 +67,8 @@ static void thread_end(void *unused) {
 
     cut_up_rest();
     for (int i = 0; i < RG_RESTING; i++)
-        if (me->resting[i]) push(&me->small[0], me->resting[i]);
-    for (int c = 0; c < RG_SMALL_CLASSES; c++) {
+        if (me->resting[i]) rg_put_back(me, me->resting[i], 0);
+    for (size_t c = 0; c < RG_SMALL_CLASSES; c++) {
         retire(&me->small[c], c);
         hand_over(c, me->small[c].spare);
     }
@@ -141,17 +140,17 @@ static void *system_alloc(size_t bytes) {
 }
 
 /* Class 0 is the headers'; then they are 64 bytes apart up to SMALL_MAX, and four to each doubling. */
-static int class_of(size_t bytes, rg_class cls, size_t *rounded) {
+static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
-        int c = bytes ? (int)((bytes + 63) / 64) : 1;
-        *rounded = (size_t)c * 64;
+        size_t c = bytes ? (bytes + 63) / 64 : 1;
+        *rounded = c * 64;
         return cls == RG_MEM_HEADER ? 0 : c;
     }
     int log = 63 - __builtin_clzl(bytes - 1);           /* 2^log <= bytes-1 < 2^(log+1) */
     size_t quarter = (size_t)1 << (log - 2);
     size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter;   /* 1..4 */
     *rounded = ((size_t)1 << log) + steps * quarter;
-    return RG_SMALL_CLASSES + (log - 12) * 4 + (int)steps - 1;
+    return RG_SMALL_CLASSES + (size_t)(log - 12) * 4 + steps - 1;
 }
 
 /* Blocks may be freed by another thread than their maker, so the peak needs a
@@ -171,7 +170,7 @@ void rg_drifted(rg_thread *me) {
  * A thread that releases what others made hands its free blocks on, a batch at a time;
  * between its own list and the common one it holds one spare batch. */
 
-static void hand_over(int c, rg_free_block *first) {
+static void hand_over(size_t c, rg_free_block *first) {
     if (!first) return;
     pthread_mutex_lock(&threads_lock);
     first->batch = batches[c];
@@ -180,7 +179,7 @@ static void hand_over(int c, rg_free_block *first) {
 }
 
 /* The list becomes the spare batch, and that one everybody's. */
-static void retire(rg_free_list *list, int c) {
+static void retire(rg_free_list *list, size_t c) {
     hand_over(c, list->spare);
     list->spare = list->first;
     if (list->spare) list->spare->count = list->count;
@@ -188,14 +187,7 @@ static void retire(rg_free_list *list, int c) {
     list->count = 0;
 }
 
-static void push(rg_free_list *list, void *block) {
-    rg_free_block *b = block;
-    b->next = list->first;
-    list->first = b;
-    list->count++;
-}
-
-static rg_free_block *take_batch(rg_free_list *list, int c) {
+static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
     if (first || !__atomic_load_n(&batches[c], __ATOMIC_RELAXED)) return first;
@@ -211,7 +203,7 @@ static void cut_up_rest(void) {
     rg_thread *me = &rg_this;
     while (me->fresh_bytes) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
-        push(&me->small[bytes / 64], me->fresh);
+        rg_put_back(me, me->fresh, bytes / 64);
         me->fresh += bytes;
         me->fresh_bytes -= bytes;
     }
@@ -234,20 +226,16 @@ static void *cut(size_t bytes) {
     return p;
 }
 
-static void *small_alloc(int c, size_t size) {
-    rg_free_list *list = &rg_this.small[c];
-    rg_free_block *b = list->first;
-    if (!b && (b = take_batch(list, c))) list->count = b->count;
-    if (!b) {
+static void *small_alloc(rg_thread *me, size_t c, size_t size) {
+    rg_free_list *list = &me->small[c];
+    if (!list->first && (list->first = take_batch(list, c))) list->count = list->first->count;
+    if (!list->first) {
         int n = c ? 1 : SLAB;
         char *slab = cut((size_t)n * size);
         if (!slab) return NULL;
-        while (n-- > 0) push(list, slab + (size_t)n * size);
-        b = list->first;
+        while (n-- > 0) rg_put_back(me, slab + (size_t)n * size, c);
     }
-    list->first = b->next;
-    list->count--;
-    return b;
+    return rg_take(me, c);
 }
 
 /* ---- blocks ----------------------------------------------------------------------- */
@@ -259,12 +247,12 @@ void *rg_alloc(size_t bytes, rg_class cls) {
     if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0)) {
         /* as if the system had refused */
     } else if (bytes < (size_t)1 << 39) {
-        int c = class_of(bytes, cls, &size);
+        size_t c = class_of(bytes, cls, &size);
         rg_free_block *large = c < RG_SMALL_CLASSES ? NULL : me->large[c - RG_SMALL_CLASSES];
         if (RG_UNLIKELY(bypass)) {
             p = system_alloc(bytes);
         } else if (c < RG_SMALL_CLASSES) {
-            p = small_alloc(c, size);
+            p = small_alloc(me, c, size);
         } else if (large) {
             p = large;
             me->large[c - RG_SMALL_CLASSES] = large->next;
@@ -284,7 +272,7 @@ void rg_free(void *block, size_t bytes, rg_class cls) {
     size_t size;
     if (!block) return;
     if (RG_UNLIKELY(bytes >= RG_LENT)) return (void)(((rg_storage *)block)->refs = 0);    /* its recording's */
-    int c = class_of(bytes, cls, &size);
+    size_t c = class_of(bytes, cls, &size);
     if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {  /* stays readable, and is not used again */
         b->next = me->small[c].spare;
         me->small[c].spare = b;
@@ -292,7 +280,7 @@ void rg_free(void *block, size_t bytes, rg_class cls) {
         free(block);
     } else if (c < RG_SMALL_CLASSES) {
         if (me->small[c].count >= me->small[c].limit) retire(&me->small[c], c);
-        push(&me->small[c], block);
+        rg_put_back(me, block, c);
     } else {
         b->next = me->large[c - RG_SMALL_CLASSES];
         me->large[c - RG_SMALL_CLASSES] = b;
