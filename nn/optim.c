@@ -173,8 +173,8 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     optim_group group = { { options }, list.n };
     const char *name = o->row->name;
     for (int i = 0; i < OPTIM_initial_lr; i++) {
-        if (optim_set(group.v[i]) && !optim_set(o->defaults.v[i]))
-            return rg_fail(RG_TYPE_ERROR, name, "got an unexpected keyword argument '%s'", optim_options[i]);
+        RG_REFUSE_AS(RG_TYPE_ERROR, optim_set(group.v[i]) && !optim_set(o->defaults.v[i]), name,
+                     "got an unexpected keyword argument '%s'", optim_options[i]);
         if (!optim_set(group.v[i])) group.v[i] = o->defaults.v[i];
     }
     if (!rg_given_list(list.n, list.v, name)) return false;
@@ -184,14 +184,13 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     for (size_t i = o->n_slots; i < n; i++) {
         rg_tensor *p = list.v[i - o->n_slots];
         if (!rg_check(p, name)) return false;
-        if (!rg_is_leaf(p) && !(p->flags & RG_RETAINS_GRAD))
-            return rg_fail(RG_VALUE_ERROR, name, "can't optimize a non-leaf Tensor");
+        RG_REFUSE_VALUE(!rg_is_leaf(p) && !(p->flags & RG_RETAINS_GRAD), name,
+                        "can't optimize a non-leaf Tensor");
         o->slots[i] = (optim_slot){ .p = p, .group = o->n_groups };
         for (size_t j = 0; j < i; j++)
-            if (o->slots[j].p == p)
-                return rg_fail(RG_VALUE_ERROR, name,
-                               j < o->n_slots ? "some parameters appear in more than one parameter group"
-                                              : "optimizer contains a parameter group with duplicate parameters");
+            RG_REFUSE_VALUE(o->slots[j].p == p, name, j < o->n_slots
+                            ? "some parameters appear in more than one parameter group"
+                            : "optimizer contains a parameter group with duplicate parameters");
     }
     for (; o->n_slots < n; o->n_slots++) rg_retain(o->slots[o->n_slots].p);
     o->groups[o->n_groups++] = group;
@@ -204,8 +203,8 @@ static bool optim_valid(const rg_optim *o) {
         double v = o->groups->v[k];
         bool bad = v < 0, beta = k == OPTIM_beta1 || k == OPTIM_beta2;
         if (o->row != &optim_rows[RG_SGD]) bad = !(v >= 0) || (beta && v >= 1);
-        if (bad && optim_set(v) && optim_invalid[k])
-            return rg_fail(RG_VALUE_ERROR, o->row->name, "Invalid %s: %s", optim_invalid[k], optim_text(v));
+        RG_REFUSE_VALUE(bad && optim_set(v) && optim_invalid[k], o->row->name, "Invalid %s: %s",
+                        optim_invalid[k], optim_text(v));
     }
     return !optim_set(g->nesterov) || g->nesterov == 0 || (g->momentum > 0 && g->dampening == 0)
         || rg_fail(RG_VALUE_ERROR, o->row->name, "Nesterov momentum requires a momentum and zero dampening");
@@ -213,8 +212,7 @@ static bool optim_valid(const rg_optim *o) {
 
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
     RG_SCOPE();
-    if ((unsigned)kind >= RG_COUNT(optim_rows))
-        return rg_fail(RG_VALUE_ERROR, "optim", "there is no optimizer %d", kind);
+    RG_REFUSE_VALUE((unsigned)kind >= RG_COUNT(optim_rows), "optim", "there is no optimizer %d", kind);
     RG_AS(optim_rows[kind].name);
     if (!params.n) return rg_fail(RG_VALUE_ERROR, optim_rows[kind].name, "optimizer got an empty parameter list");
     rg_optim *o = rg_alloc(sizeof *o, RG_MEM_OTHER);
@@ -303,9 +301,8 @@ static bool optim_gather(rg_optim *o, optim_slot *s) {
         s->t[s->n++] = s->state[k];
     }
     for (int k = 1; k < s->n; k++)
-        if (s->t[k]->dtype != s->p->dtype || !rg_same_shape(s->t[k], s->p))
-            return rg_fail(RG_RUNTIME_ERROR, o->row->name,
-                           "a parameter's shape or dtype is not that of its gradient or state");
+        RG_REFUSE(s->t[k]->dtype != s->p->dtype || !rg_same_shape(s->t[k], s->p), o->row->name,
+                  "a parameter's shape or dtype is not that of its gradient or state");
     return rg_may_overwrite(s->p, o->row->name);
 }
 
@@ -383,11 +380,10 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o
     }
     if (n) total = rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type);
     else total = norms ? rg_scalar_dtype(0, rg_default_dtype()) : NULL;
-    if (total && o.error_if_nonfinite && !isfinite(rg_item(total)))
-        return rg_fail(RG_RUNTIME_ERROR, "clip_grad_norm_",
-                       "The total norm of order %s for gradients from `parameters` is non-finite, so it cannot "
-                       "be clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
-                       "set `error_if_nonfinite=False`", optim_text(o.norm_type));
+    RG_REFUSE(total && o.error_if_nonfinite && !isfinite(rg_item(total)), "clip_grad_norm_", "The total norm of "
+              "order %s for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this "
+              "error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`",
+              optim_text(o.norm_type));
     scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
     for (int i = 0; i < p.n && scale; i++)
         if (!(g = rg_grad_of(p.v[i])) || (g != RG_NONE && !rg_mul_(g, scale))) return NULL;
@@ -471,15 +467,13 @@ static const struct { const char *name; schedule_rate *next, *closed; } schedule
 };
 
 static bool schedule_set(rg_schedule *s, double t, schedule_rate *rate) {
-    if (s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps)
-        return rg_fail(RG_VALUE_ERROR, "OneCycleLR",
-                       "Tried to step %.0f times. The specified number of total steps is %lld", t,
-                       (long long)s->o.total_steps);
+    RG_REFUSE_VALUE(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, "OneCycleLR", "Tried to step "
+                    "%.0f times. The specified number of total steps is %lld", t, (long long)s->o.total_steps);
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].o;
         if (!optim_set(g->initial_lr)) g->initial_lr = g->lr;
         double lr = rate(s, g, t);
-        if (isnan(lr)) return rg_fail(RG_VALUE_ERROR, schedule_rows[s->kind].name, "float division by zero");
+        RG_REFUSE_VALUE(isnan(lr), schedule_rows[s->kind].name, "float division by zero");
         g->lr = lr;
     }
     s->state[LAST_EPOCH] = t;
@@ -527,8 +521,7 @@ static bool schedule_valid(rg_optim *o, int kind, const rg_schedule_options *q) 
 
 rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
     RG_SCOPE();
-    if ((unsigned)kind >= RG_COUNT(schedule_rows))
-        return rg_fail(RG_VALUE_ERROR, "schedule", "there is no schedule %d", kind);
+    RG_REFUSE_VALUE((unsigned)kind >= RG_COUNT(schedule_rows), "schedule", "there is no schedule %d", kind);
     RG_AS(schedule_rows[kind].name);
     if (!rg_given(o, "schedule", "an optimizer") || !schedule_valid(o, kind, &q)) return NULL;
     rg_schedule *s = rg_alloc(sizeof *s, RG_MEM_OTHER), **end = &o->schedules;
@@ -556,9 +549,8 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total, double start_factor,
                                        double eta_min) {
     RG_AS("warmup_cosine_lr");
-    RG_REFUSE_AS(RG_VALUE_ERROR, warmup < 0 || warmup >= total, "warmup_cosine_lr",
-                 "expected fewer steps of warmup than in total, but got %lld of %lld",
-                 (long long)warmup, (long long)total);
+    RG_REFUSE_VALUE(warmup < 0 || warmup >= total, "warmup_cosine_lr", "expected fewer steps of warmup than in "
+                    "total, but got %lld of %lld", (long long)warmup, (long long)total);
     rg_schedule *up = rg_optim_linear_lr(o, .start_factor = start_factor, .total_iters = warmup);
     rg_schedule *down = up ? rg_optim_cosine_annealing_lr(o, .T_max = total - warmup, .eta_min = eta_min) : NULL;
     return down ? rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup)) : NULL;
@@ -568,9 +560,8 @@ bool rg_schedule_step(rg_schedule *s) {
     if (!rg_not_again("schedule_step") || !rg_given(s, "schedule_step", "a schedule")) return false;
     double t = s->state[LAST_EPOCH] + 1;
     if (schedule_rows[s->kind].next) return schedule_set(s, t, schedule_rows[s->kind].next);
-    if (s->kind == RG_REDUCE_LR_ON_PLATEAU)
-        return rg_fail(RG_TYPE_ERROR, "ReduceLROnPlateau",
-                       "step() missing 1 required positional argument: 'metrics'");
+    RG_REFUSE_AS(RG_TYPE_ERROR, s->kind == RG_REDUCE_LR_ON_PLATEAU, "ReduceLROnPlateau",
+                 "step() missing 1 required positional argument: 'metrics'");
     rg_schedule *now = s->o.schedules[(int)milestones_at(s, t, true)];
     s->state[LAST_EPOCH] = t;
     return milestones_at(s, t, false) ? schedule_set(now, 0, schedule_rows[now->kind].closed)
@@ -580,14 +571,14 @@ bool rg_schedule_step(rg_schedule *s) {
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
     if (!rg_not_again("schedule_step_to") || !rg_given(s, "schedule_step_to", "a schedule")) return false;
     schedule_rate *rate = schedule_rows[s->kind].closed;
-    if (rate) return schedule_set(s, (double)epoch, rate);
-    return rg_fail(RG_NOT_IMPLEMENTED, schedule_rows[s->kind].name, "has no closed form");
+    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rate, schedule_rows[s->kind].name, "has no closed form");
+    return schedule_set(s, (double)epoch, rate);
 }
 
 bool rg_schedule_step_metric(rg_schedule *s, double metric) {
     if (!rg_not_again("schedule_step_metric") || !rg_given(s, "schedule_step_metric", "a schedule")) return false;
-    if (s->kind != RG_REDUCE_LR_ON_PLATEAU)
-        return rg_fail(RG_TYPE_ERROR, schedule_rows[s->kind].name, "step() takes no metric");
+    RG_REFUSE_AS(RG_TYPE_ERROR, s->kind != RG_REDUCE_LR_ON_PLATEAU, schedule_rows[s->kind].name,
+                 "step() takes no metric");
     double sign = s->o.mode_max ? -1 : 1, best = s->state[BEST];
     double bar = s->o.threshold_abs ? best - sign * s->o.threshold : best * (1 - sign * s->o.threshold);
     bool better = s->o.mode_max ? metric > bar : metric < bar;
@@ -671,28 +662,24 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     int n = given ? optim_entries(o, &list) : -1, groups = 0;
     if (n < 0) return false;
     for (int i = 0; i < dict.n; i++) groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
-    if (groups != (int)o->n_groups)
-        return rg_fail(RG_VALUE_ERROR, op, "loaded state dict has a different number of parameter groups");
+    RG_REFUSE_VALUE(groups != (int)o->n_groups, op,
+                    "loaded state dict has a different number of parameter groups");
     for (size_t k = 0; k < o->n_slots; k++) o->slots[k].n = 0;         /* of states that are read */
     for (const rg_named *d = dict.v; d < dict.v + dict.n; d++) {
         if (!rg_given(d->name, op, "a name") || !rg_check(d->tensor, op)) return false;
         for (e = list; e < list + n && strcmp(e->name, d->name); e++) { }
-        if (e == list + n)
-            return rg_fail(RG_RUNTIME_ERROR, op, "Unexpected key(s) in state_dict: \"%s\".", d->name);
-        if (e->tensor ? !rg_same_shape(d->tensor, e->slot->p) : d->tensor->numel != 1)
-            return rg_fail(RG_RUNTIME_ERROR, op, "size mismatch for %s: its shape is %s", d->name,
-                           RG_SHAPE_TEXT(d->tensor));
-        if (strstr(d->name, ".params") && rg_item(d->tensor) != *e->number)
-            return rg_fail(RG_VALUE_ERROR, op,
-                           "loaded state dict contains a parameter group that doesn't match the size of "
-                           "optimizer's group");
+        RG_REFUSE(e == list + n, op, "Unexpected key(s) in state_dict: \"%s\".", d->name);
+        RG_REFUSE(e->tensor ? !rg_same_shape(d->tensor, e->slot->p) : d->tensor->numel != 1, op,
+                  "size mismatch for %s: its shape is %s", d->name, RG_SHAPE_TEXT(d->tensor));
+        RG_REFUSE_VALUE(strstr(d->name, ".params") && rg_item(d->tensor) != *e->number, op, "loaded state dict "
+                        "contains a parameter group that doesn't match the size of optimizer's group");
         if (!(e->found = e->tensor ? rg_own(rg_new_like(e->slot->p, e->slot->p->dtype)) : d->tensor)) return false;
         if (e->tensor) rg_copy_elements(e->found, d->tensor);
         if (e->slot) e->slot->n++;
     }
     for (e = list; e < list + n; e++)
-        if (!e->found && (e->slot ? e->slot->n && !e->optional : optim_has(e)))
-            return rg_fail(RG_RUNTIME_ERROR, op, "Missing key(s) in state_dict: \"%s\".", e->name);
+        RG_REFUSE(!e->found && (e->slot ? e->slot->n && !e->optional : optim_has(e)), op,
+                  "Missing key(s) in state_dict: \"%s\".", e->name);
     for (e = list; e < list + n; e++) {
         if (e->tensor) {
             rg_release(*e->tensor);

@@ -157,9 +157,10 @@ static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_
 
 static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     RG_REFUSE_DTYPE(!rg_is_float(x->dtype), op, kernel, x->dtype);
-    if ((rg_is_none(weight) || weight->dtype == x->dtype) && (rg_is_none(bias) || bias->dtype == x->dtype)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32
-                   ? "expect parameter to have scalar type of Float" : "all inputs must share same datatype.");
+    const rg_tensor *odd = !rg_is_none(weight) && weight->dtype != x->dtype ? weight : bias;
+    RG_REFUSE(!rg_is_none(odd) && odd->dtype != x->dtype, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32
+              ? "expect parameter to have scalar type of Float" : "all inputs must share same datatype.");
+    return true;
 }
 
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps) {
@@ -196,19 +197,16 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
     for (int i = 0; i < 2; i++) {
         const rg_tensor *t = i ? bias : weight;
         const char *name = i ? "bias" : "weight";
-        if (rg_is_none(t) || (t->ndim == 1 && t->size[0] == channels)) continue;
-        return rg_fail(RG_RUNTIME_ERROR, "group_norm", "Expected %s to be a vector of size equal to the number of "
-                       "channels in input, but got %s of shape %s and input of shape %s", name, name,
-                       rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));   /* as torch: of either */
+        RG_REFUSE(!rg_is_none(t) && (t->ndim != 1 || t->size[0] != channels), "group_norm", "Expected %s to be a "
+                  "vector of size equal to the number of channels in input, but got %s of shape %s and input of "
+                  "shape %s", name, name, rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight),   /* as torch: of either */
+                  RG_SHAPE_TEXT(x));
     }
     return norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias) ? RG_APPLY(group_norm, &a, x, weight, bias) : NULL;
 }
 
 /* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------------------------- */
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
-    if (!rg_check(x, "normalize")) return NULL;
-    RG_REFUSE(!rg_is_float(x->dtype), "normalize", "linalg.vector_norm: Expected a floating point or complex "
-              "tensor as input. Got %s", rg_scalar_name(x->dtype));
     return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
 }
 

@@ -80,47 +80,40 @@ enum { K_LANES = 16 };
         for (int64_t i = j_; i < (n); i++) (to)[i] = value;                                     \
     } while (0)
 
-#define LOOP_1(name, T, R, expression)                                                                \
-    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) {            \
-        typedef T real;                                                                               \
-        K_READ_NUMBERS                                                                                \
-        R *y = (R *)p[0];                                                                             \
-        const T *px = (const T *)p[1];                                                                \
-        if (s[0] == sizeof(R) && s[1] == sizeof(T)) K_EACH(y[i], , K_LET(T, x, px[i]), R, expression) \
-        else K_EACH(K_AT(R, 0), , K_LET(T, x, K_AT(const T, 1)), R, expression)                       \
+#define LOOP(name, T, R, ...)                                                                     \
+    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) { \
+        typedef T real;                                                                           \
+        K_READ_NUMBERS                                                                            \
+        R *y = (R *)p[0];                                                                         \
+        __VA_ARGS__                                                                               \
     }
 
-#define LOOP_2(name, T, R, expression)                                                                  \
-    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) {              \
-        typedef T real;                                                                                 \
-        K_READ_NUMBERS                                                                                  \
-        R *y = (R *)p[0];                                                                               \
-        const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                           \
-        const bool dense = s[0] == sizeof(R), dense_a = s[1] == sizeof(T), dense_b = s[2] == sizeof(T); \
-        if (dense && dense_a && dense_b) K_EACH(y[i], , K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression) \
-        else if (dense && dense_a && !s[2]) K_EACH(y[i], K_LET(T, b, *pb), K_LET(T, a, pa[i]), R, expression) \
-        else if (dense && !s[1] && dense_b) K_EACH(y[i], K_LET(T, a, *pa), K_LET(T, b, pb[i]), R, expression) \
-        else K_EACH(K_AT(R, 0), , K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, expression) \
-    }
+#define LOOP_1(name, T, R, expression) LOOP(name, T, R,                                           \
+    const T *px = (const T *)p[1];                                                                \
+    if (s[0] == sizeof(R) && s[1] == sizeof(T)) K_EACH(y[i], , K_LET(T, x, px[i]), R, expression) \
+    else K_EACH(K_AT(R, 0), , K_LET(T, x, K_AT(const T, 1)), R, expression))
+
+#define LOOP_2(name, T, R, expression) LOOP(name, T, R,                                                   \
+    const T *pa = (const T *)p[1], *pb = (const T *)p[2];                                                 \
+    const bool dense = s[0] == sizeof(R), dense_a = s[1] == sizeof(T), dense_b = s[2] == sizeof(T);       \
+    if (dense && dense_a && dense_b) K_EACH(y[i], , K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, expression) \
+    else if (dense && dense_a && !s[2]) K_EACH(y[i], K_LET(T, b, *pb), K_LET(T, a, pa[i]), R, expression) \
+    else if (dense && !s[1] && dense_b) K_EACH(y[i], K_LET(T, a, *pa), K_LET(T, b, pb[i]), R, expression) \
+    else K_EACH(K_AT(R, 0), , K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, expression))
 
 /* The first of three may have its own type: a mask's. */
-#define LOOP_3_OF(name, A, T, R, expression)                                                        \
-    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) {          \
-        typedef T real;                                                                             \
-        K_READ_NUMBERS                                                                              \
-        R *y = (R *)p[0];                                                                           \
-        const A *pa = (const A *)p[1];                                                              \
-        const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                       \
-        const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A), dense_b = s[2] == sizeof(T);     \
-        if (dense && dense_b && s[3] == sizeof(T))                                                  \
-            K_EACH(y[i], , K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R, expression) \
-        else if (dense && dense_b && !s[3])                                                         \
-            K_EACH(y[i], K_LET(T, c, *pc), K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)    \
-        else if (dense && !s[2] && !s[3])                                                           \
-            K_EACH(y[i], K_LET(T, b, *pb) K_LET(T, c, *pc), K_LET(A, a, pa[i]), R, expression)      \
-        else K_EACH(K_AT(R, 0), , K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))       \
-                    K_LET(T, c, K_AT(const T, 3)), R, expression)                                   \
-    }
+#define LOOP_3_OF(name, A, T, R, expression) LOOP(name, T, R,                                   \
+    const A *pa = (const A *)p[1];                                                              \
+    const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                       \
+    const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A), dense_b = s[2] == sizeof(T);     \
+    if (dense && dense_b && s[3] == sizeof(T))                                                  \
+        K_EACH(y[i], , K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R, expression) \
+    else if (dense && dense_b && !s[3])                                                         \
+        K_EACH(y[i], K_LET(T, c, *pc), K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R, expression)    \
+    else if (dense && !s[2] && !s[3])                                                           \
+        K_EACH(y[i], K_LET(T, b, *pb) K_LET(T, c, *pc), K_LET(A, a, pa[i]), R, expression)      \
+    else K_EACH(K_AT(R, 0), , K_LET(A, a, K_AT(const A, 1)) K_LET(T, b, K_AT(const T, 2))       \
+                K_LET(T, c, K_AT(const T, 3)), R, expression))
 #define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
 
 /* A kernel on n operands: a loop for each dtype that the last of them may have. */
