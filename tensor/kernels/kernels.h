@@ -41,7 +41,7 @@ static inline void k_past_end(void) {
 #endif
 }
 
-/* unary.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
+/* unary.c and circle.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
 extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
     k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh,
     k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc, k_sigmoid, k_isnan, k_isinf, k_isfinite, k_logical_not,

@@ -62,7 +62,7 @@ K_FLOATS(1, round_up, RINT(x * k[0]) / k[0])          /* decimals > 0: k[0] = 10
 K_FLOATS(1, round_down, RINT(x / k[0]) * k[0])        /* decimals < 0: k[0] = 10^-decimals */
 
 #define LIBM(op) K_FLOATS(1, op, op(x))
-LIBM(exp2) LIBM(log2) LIBM(log10) LIBM(sqrt) LIBM(sin) LIBM(cos) LIBM(tan)
+LIBM(exp2) LIBM(log2) LIBM(log10) LIBM(sqrt) LIBM(tan)
 LIBM(sinh) LIBM(cosh) LIBM(asin) LIBM(acos) LIBM(atan) LIBM(erfc)
 K_FLOATS(1, exp, EXP(x))
 K_FLOATS(1, expm1, EXPM1(x))
