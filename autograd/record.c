@@ -417,13 +417,9 @@ rg_tensor *rg_apply(const rg_op *op, const void *attr, size_t attr_size, int n, 
 bool rg_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n, rg_tensor *const in[],
                       rg_tensor *out[]) {
     rg_call c = CALL(op, attr, n, in);
-    bool ok = apply(&c, attr_size, NULL);
-    for (int k = 0; k < c.n_out; k++) {
-        if (ok && (out[k] = rg_own(c.out[k]))) continue;
-        if (ok) for (int j = k + 1; j < c.n_out; j++) rg_release(c.out[j]);
-        for (int j = 0; j < c.n_out; j++) out[j] = NULL;
-        return false;
-    }
+    bool applied = apply(&c, attr_size, NULL), ok = applied;
+    for (int k = 0; k < c.n_out; k++) ok &= (out[k] = applied ? rg_own(c.out[k]) : NULL) != NULL;
+    for (int k = 0; k < c.n_out && !ok; k++) out[k] = NULL;
     return ok;
 }
 

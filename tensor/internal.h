@@ -17,17 +17,17 @@
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
 #define RG_SWAP(a, b)  do { __auto_type swap_ = (a); (a) = (b); (b) = swap_; } while (0)
 
-/* RG_WIDE(name, (parameters), (arguments)) { a loop }: compiled twice, and the copy with longer vectors and a
- * multiply-add instruction is run where the processor has them. The bits are the same: fma rounds once in either. */
+/* Which loops to run, of those for several instruction sets (see sets.h): 0 any processor's, 1 AVX2's and FMA's, 2 AVX-512's.
+ * All give the same bits, but for products, which add up as many lanes as there are, with multiply-adds where there are. */
+extern int k_set;
+
+/* RG_WIDE(name, (parameters), (arguments)) { a loop }: compiled twice; the copy with longer vectors and a multiply-add
+ * instruction is run where the processor has them. The bits are the same: fma rounds once in either. */
 #ifdef __x86_64__
 #define RG_WIDE(name, parameters, arguments)                                                                        \
     static inline __attribute__((always_inline)) void name##_loop parameters;                                       \
     __attribute__((target("avx2,fma"), noinline)) static void name##_avx2 parameters { name##_loop arguments; }     \
-    static void name parameters                                                                                     \
-    {                                                                                                               \
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) name##_avx2 arguments;                 \
-        else name##_loop arguments;                                                                                 \
-    }                                                                                                               \
+    static void name parameters { if (k_set) name##_avx2 arguments; else name##_loop arguments; }                   \
     static inline __attribute__((always_inline)) void name##_loop parameters
 #else
 #define RG_WIDE(name, parameters, arguments) static void name parameters
@@ -132,6 +132,12 @@ static inline void rg_copy_shape(rg_tensor *to, const rg_tensor *from) {
 static inline void rg_set_size(rg_tensor *t, const rg_dims *shape) {
     t->ndim = (uint8_t)shape->n;
     for (int d = 0; d < shape->n; d++) t->size[d] = shape->v[d];
+}
+
+/* t, which is contiguous, as one row. */
+static inline rg_tensor rg_flat(rg_tensor t) {
+    t.ndim = 1, t.size[0] = t.numel, t.stride[0] = 1;
+    return t;
 }
 
 static inline bool rg_same_shape(const rg_tensor *a, const rg_tensor *b) {

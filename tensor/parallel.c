@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static atomic_int  threads;                             /* 0: as many as OpenMP would take */
+static atomic_int  wanted;                              /* 0: as many as OpenMP would take */
 static atomic_bool forked;
 
 static void in_the_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
@@ -20,18 +20,18 @@ static void look_around(void) {
     const char *asked = getenv("REGARD_NUM_THREADS");
     long n = asked ? strtol(asked, NULL, 10) : 0;
     int unset = 0;
-    if (n > 0 && n <= INT32_MAX) atomic_compare_exchange_strong(&threads, &unset, (int)n);
+    if (n > 0 && n <= INT32_MAX) atomic_compare_exchange_strong(&wanted, &unset, (int)n);
     pthread_atfork(NULL, NULL, in_the_child);
 }
 
 int rg_get_num_threads(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_around);
-    int n = atomic_load_explicit(&threads, memory_order_relaxed);
+    int n = atomic_load_explicit(&wanted, memory_order_relaxed);
     return n ? n : omp_get_max_threads();
 }
 
-static void take_threads(int n) { atomic_store_explicit(&threads, n, memory_order_relaxed); }
+static void take_threads(int n) { atomic_store_explicit(&wanted, n, memory_order_relaxed); }
 
 int rg_workers(int64_t n, int64_t grain) {
     if (n <= grain || omp_in_parallel() || atomic_load_explicit(&forked, memory_order_relaxed)) return 1;

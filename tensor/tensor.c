@@ -284,23 +284,25 @@ int64_t rg_item_int(rg_tensor *t) {
     return !rg_is_float(t->dtype) || number_fits("item", v, RG_INT64) ? rg_load_i64(t->data, t->dtype) : -1;
 }
 
-double rg_at_dims(rg_tensor *t, rg_dims index) {
-    if (!rg_not_again("at") || !rg_check(t, "at")) return NAN;
-    if (index.n > 0 && t->ndim == 0)
-        return rg_fail(RG_INDEX_ERROR, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                       "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"), NAN;
-    if (index.n > t->ndim)
-        return rg_fail(RG_INDEX_ERROR, "at", "too many indices for tensor of dimension %d", t->ndim), NAN;
+/* Where t's one element with this index is. */
+static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
+    RG_REFUSE_INDEX(index->n > 0 && t->ndim == 0, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
+                    "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+    RG_REFUSE_INDEX(index->n > t->ndim, "at", "too many indices for tensor of dimension %d", t->ndim);
     int64_t offset = 0, rest = 1;
     for (int d = 0; d < t->ndim; d++) {
-        int64_t i = d < index.n ? index.v[d] : 0, n = t->size[d];
-        if (d >= index.n && __builtin_mul_overflow(rest, n, &rest)) rest = INT64_MAX;
-        if (d < index.n && (i < -n || i >= n))
-            return rg_fail(RG_INDEX_ERROR, "at", "index %lld is out of bounds for dimension %d with size %lld",
-                           (long long)i, d, (long long)n), NAN;
+        int64_t i = d < index->n ? index->v[d] : 0, n = t->size[d];
+        if (d >= index->n && __builtin_mul_overflow(rest, n, &rest)) rest = INT64_MAX;
+        RG_REFUSE_INDEX(d < index->n && (i < -n || i >= n), "at", "index %lld is out of bounds for dimension %d with "
+                        "size %lld", (long long)i, d, (long long)n);
         offset += (i < 0 ? i + n : i) * t->stride[d];
     }
-    return is_one_element("at", rest) ? rg_load_f64(t->data + offset * (int64_t)rg_sizeof(t->dtype), t->dtype) : NAN;
+    return is_one_element("at", rest) ? t->data + offset * (int64_t)rg_sizeof(t->dtype) : NULL;
+}
+
+double rg_at_dims(rg_tensor *t, rg_dims index) {
+    const char *at = rg_not_again("at") && rg_check(t, "at") ? place_of_index(t, &index) : NULL;
+    return at ? rg_load_f64(at, t->dtype) : NAN;
 }
 
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {

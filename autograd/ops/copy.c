@@ -273,14 +273,9 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 struct roll_attr { bool flat; int64_t shift[RG_MAX_DIMS]; };        /* in [0, n); flat: of the flattened tensor */
 static bool roll_forward(rg_call *c) {
     const struct roll_attr *a = RG_ATTR(c, roll);
-    rg_tensor y = *c->out[0], *whole = a->flat ? rg_contiguous_copy(c->in[0], (rg_dtype)y.dtype) : c->in[0];
+    rg_tensor *all = c->out[0], *whole = a->flat ? rg_contiguous_copy(c->in[0], (rg_dtype)all->dtype) : c->in[0];
     if (!whole) return false;
-    rg_tensor x = *whole;
-    if (a->flat) {
-        y.ndim = x.ndim = 1;
-        y.size[0] = x.size[0] = x.numel;
-        y.stride[0] = x.stride[0] = 1;
-    }
+    rg_tensor x = a->flat ? rg_flat(*whole) : *whole, y = a->flat ? rg_flat(*all) : *all;
     for (unsigned part = 0; part < 1u << x.ndim && x.numel; part++) {    /* a bit a dim: what starts again */
         rg_tensor to = y, from = x;
         for (int d = 0; d < x.ndim; d++) {

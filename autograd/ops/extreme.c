@@ -88,8 +88,7 @@ static bool argmax_run(rg_tensor *y, rg_tensor *x, const struct reduce_attr *a, 
     RG_SCOPE();
     rg_tensor *values = rg_own(rg_new_like(y, x->dtype));
     if (!values || !(x = rg_own(rg_contiguous_copy(x, x->dtype)))) return false;
-    rg_tensor flat = *x;
-    if (a->dims == RG_UNNAMED) flat.ndim = 1, flat.size[0] = x->numel, flat.stride[0] = 1;
+    rg_tensor flat = a->dims == RG_UNNAMED ? rg_flat(*x) : *x;
     return k_max_dim(values, y, &flat, extreme_dim(a), smallest), true;
 }
 

@@ -351,17 +351,15 @@ static bool nll_loss_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) 
     RG_REFUSE(x->ndim == 4 && t->ndim != 3, "nll_loss", "only batches of spatial targets supported (3D "
               "tensors) but got targets of dimension: %d", t->ndim);
     RG_PART_HEADER(fitting, *x, (&(rg_part){ RG_PART_INDEX(x->ndim > 1, 0) }));     /* x without its classes */
-    if (x->ndim > 2 && !rg_same_shape(t, &fitting)) {
-        RG_REFUSE(x->ndim == 4, "nll_loss", "size mismatch (got input: %s , target: %s", RG_SHAPE_TEXT(x),
-                  RG_SHAPE_TEXT(t));
-        return rg_fail(RG_RUNTIME_ERROR, "nll_loss", "Expected target size %s, got %s", RG_SHAPE_TEXT(&fitting), RG_SHAPE_TEXT(t));
-    }
+    bool fits = x->ndim <= 2 || rg_same_shape(t, &fitting);
+    RG_REFUSE(!fits && x->ndim == 4, "nll_loss", "size mismatch (got input: %s , target: %s", RG_SHAPE_TEXT(x),
+              RG_SHAPE_TEXT(t));
+    RG_REFUSE(!fits, "nll_loss", "Expected target size %s, got %s", RG_SHAPE_TEXT(&fitting), RG_SHAPE_TEXT(t));
     if (!loss_constant("nll_loss", x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward", "weight", weight)) return false;
-    if (!rg_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes)) {
-        RG_REFUSE(x->ndim > 2, "nll_loss", "weight tensor should be defined either for all or no classes");
-        return rg_fail(RG_RUNTIME_ERROR, "nll_loss", "weight tensor should be defined either for all %lld classes or no classes but got weight "
-                        "tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
-    }
+    bool odd = !rg_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes);
+    RG_REFUSE(odd && x->ndim > 2, "nll_loss", "weight tensor should be defined either for all or no classes");
+    RG_REFUSE(odd, "nll_loss", "weight tensor should be defined either for all %lld classes or no classes but got "
+              "weight tensor of shape: %s", (long long)classes, RG_SHAPE_TEXT(weight));
     RG_REFUSE(t->dtype != RG_INT64, "nll_loss", "expected target dtype to be Long or Byte, but got %s",
               rg_scalar_name(t->dtype));
     RG_REFUSE_AS(RG_NOT_IMPLEMENTED, !rg_is_float(x->dtype), "nll_loss", "\"nll_loss%s_out_frame\" not "

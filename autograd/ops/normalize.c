@@ -19,7 +19,7 @@ static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a) {
 
 static rg_tensor *norm_contiguous(rg_tensor *t) { return rg_is_none(t) ? NULL : rg_contiguous_copy(t, (rg_dtype)t->dtype); }
 
-static bool norm_forward(rg_call *c) {
+static bool norms_forward(rg_call *c) {
     rg_tensor *t[3] = { NULL, NULL, NULL };
     bool ok = true;
     for (int i = 0; i < c->n_in; i++) ok &= (t[i] = norm_contiguous(c->in[i])) || rg_is_none(c->in[i]);
@@ -99,7 +99,7 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define NORM_ROW                                                                         \
-    RG_WITH(norm), .shape = rg_shape_same, .forward = norm_forward, .fused = norm_fused, \
+    RG_WITH(norm), .shape = rg_shape_same, .forward = norms_forward, .fused = norm_fused, \
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), RG_RULE(0, norm_rule_bias) }
 RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims",
       .node = "NativeLayerNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
@@ -130,8 +130,8 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
 }
 
 /* Is x's shape [*, normalized_shape], and the weight's (and bias's) normalized_shape? */
-static bool norm_check(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
-                       struct norm_attr *a) {
+static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
+                        struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };
     if (!rg_check(x, op) || !rg_check_dims(op, shape->n)) return false;
     for (int i = 0; i < n; i++)
@@ -165,7 +165,7 @@ static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, 
 
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps) {
     struct norm_attr a = { .eps = eps };
-    if (!norm_check("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2, &a)
+    if (!norm_shapes("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2, &a)
         || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias)) return NULL;
     return RG_APPLY(layer_norm, &a, x, weight, bias);
 }
@@ -173,7 +173,7 @@ rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weig
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
     if (eps < 0 && x) a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
-    if (!norm_check("rms_norm", "", x, &normalized_shape, &weight, 1, &a) || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
+    if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a) || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
         return NULL;
     if (rg_is_none(weight) || weight->dtype == x->dtype) return RG_APPLY(rms_norm, &a, x, weight);
     return RG_COMPOSITE("rms_norm", RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));

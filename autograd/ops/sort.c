@@ -76,8 +76,7 @@ static bool unique_make(rg_call *c) {
     if (groups < 0 || !rg_allocate(y[0]) || !rg_allocate(y[2]) || !(first = rg_own(rg_new_like(y[2], RG_INT64)))
         || !(flat = dim < 0 ? rg_own(rg_contiguous_copy(x, x->dtype)) : x)) return false;
     int64_t *inverse = (int64_t *)y[1]->data, *count = (int64_t *)y[2]->data;
-    rg_tensor from = *flat;
-    if (dim < 0) from.ndim = 1, from.size[0] = n, from.stride[0] = 1;
+    rg_tensor from = dim < 0 ? rg_flat(*flat) : *flat;
     rg_fill_zero(y[2]);
     for (int64_t i = 0; i < n; i++) {
         inverse[order[i]] = group[i];

@@ -6,10 +6,7 @@
 
 #include "tensor/internal.h"
 
-/* Which of a kernel's loops to run, of those for several instruction sets (see sets.h): 0 any processor's, 1 AVX2's and FMA's,
- * 2 AVX-512's. All give the same bits, but for products, which add up as many lanes as there are, with multiply-adds where there are. */
-enum { K_SET_COUNT = 3 };
-extern int k_set;
+enum { K_SET_COUNT = 3 };               /* k_set's */
 
 /* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one. */
 typedef struct rg_kernel { int n; rg_loop *const *by_dtype[4]; bool light; } rg_kernel;     /* light: of many elements, it waits for memory */
