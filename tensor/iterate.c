@@ -9,7 +9,7 @@
 #include <math.h>
 
 int k_set;
-const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f, k_share_most = 9.2f;
+const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f;
 
 #ifdef __x86_64__
 __attribute__((constructor)) static void choose_set(void) {

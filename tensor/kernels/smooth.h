@@ -30,7 +30,7 @@ static inline float k_either(bool first, float a, float b) {
 }
 
 /* Not constants, which compilers would carry through the exponential of what they limit. */
-extern const float k_exp_least, k_exp_most, k_exp_flush, k_share_most;
+extern const float k_exp_least, k_exp_most, k_exp_flush;
 
 /* e^x = 2^n e^r and e^r = 1 + r + r^2 p, with |r| <= ln(2) / 2: gives p, a polynomial of r, and puts n + bias into the exponent
  * of *power. */

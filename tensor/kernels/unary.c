@@ -7,15 +7,16 @@
 #include "loops.h"
 
 /* A share s with s(-x) = 1 - s(x), and 0 far below: x s(x) are gelu and its tanh form, whose slopes are such shares, too. What
- * lies beyond |x| is one of 15 polynomials of u, t less the nearest integer, with t = |x| (a - b |x|) - 1/2: where it is curved, they
- * are short. From 7.1 on it is 0. (An exponential and a polynomial for it would be twice the multiplications.) */
+ * lies beyond |x| is one of 15 polynomials of u, |x| less the nearest multiple of 1/2; from 7.25 on it is 0. Slopes, which are
+ * steeper, have one degree more. (An exponential and a polynomial for it would be twice the multiplications.) */
 enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
-#define SHARE_TOP  9.5                                  /* where t would fall again */
-typedef float share_pieces[SHARE_DEGREE + 1][SHARE_PIECES + 1];
+typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
 static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
 
-#define SHARE_EACH _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++)
-#define SHARE_RISE (2 * M_SQRT1_2 * M_2_SQRTPI)         /* 2 sqrt(2 / pi) */
+/* Step by step for four vectors, none of which waits for another. */
+#define SHARE_LANES (K_BITS / 8)
+#define SHARE_EACH  K_INDEPENDENT for (int l = 0; l < SHARE_LANES; l++)
+#define SHARE_RISE  (2 * M_SQRT1_2 * M_2_SQRTPI)         /* 2 sqrt(2 / pi) */
 
 static double share_of_normal(double y)       { return erfc(y * M_SQRT1_2) / 2; }
 static double share_of_normal_slope(double y) { return share_of_normal(y) - y * exp(-y * y / 2) * SHARE_RISE / 4; }
@@ -26,23 +27,23 @@ static double share_of_tanh_slope(double y) {
 }
 
 /* Through f at the zeros of a Chebyshev polynomial: by divided differences, then multiplied out. */
-static void share_fit(share_pieces to, double (*f)(double)) {
-    enum { N = SHARE_DEGREE + 1 };
+static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
+    const int n = SHARE_DEGREE + steep + 1;
     for (int piece = 0; piece < SHARE_PIECES; piece++) {
-        double u[N], d[N], p[N] = { 0 };
-        for (int k = 0; k < N; k++) {
-            u[k] = cos(M_PI * (k + 0.5) / N) / 2;
-            d[k] = f(SHARE_TOP * (1 - sqrt(1 - (piece + 0.5 + u[k]) / 16)));
+        double u[SHARE_DEGREE + 2], d[SHARE_DEGREE + 2], p[SHARE_DEGREE + 2] = { 0 };
+        for (int k = 0; k < n; k++) {
+            u[k] = cos(M_PI * (k + 0.5) / n) / 4;
+            d[k] = f(piece / 2.0 + u[k]);
         }
-        for (int i = 1; i < N; i++) for (int k = N - 1; k >= i; k--) d[k] = (d[k] - d[k - 1]) / (u[k] - u[k - i]);
-        for (int k = N - 1; k >= 0; k--) for (int i = N - 1; i >= 0; i--) p[i] = (i ? p[i - 1] : d[k]) - u[k] * p[i];
-        for (int i = 0; i < N; i++) to[i][piece] = (float)p[i];
+        for (int i = 1; i < n; i++) for (int k = n - 1; k >= i; k--) d[k] = (d[k] - d[k - 1]) / (u[k] - u[k - i]);
+        for (int k = n - 1; k >= 0; k--) for (int i = n - 1; i >= 0; i--) p[i] = (i ? p[i - 1] : d[k]) - u[k] * p[i];
+        for (int i = 0; i < n; i++) to[i][piece] = (float)p[i];
     }
 }
 
 __attribute__((constructor)) static void share_fits(void) {
-    share_fit(share_gelu, share_of_normal), share_fit(share_gelu_grad, share_of_normal_slope);
-    share_fit(share_gelu_tanh, share_of_tanh), share_fit(share_gelu_tanh_grad, share_of_tanh_slope);
+    share_fit(share_gelu, false, share_of_normal), share_fit(share_gelu_grad, true, share_of_normal_slope);
+    share_fit(share_gelu_tanh, false, share_of_tanh), share_fit(share_gelu_tanh_grad, true, share_of_tanh_slope);
 }
 
 #define K_FILE "unary.c"
@@ -105,42 +106,41 @@ K_FLOATS(1, elu, x < 0 ? k[1] * EXPM1(x * k[2]) : x * k[0])
 GRADIENT(elu, b <= 0 ? a * k[1] * k[2] * EXP(b * k[2]) : a * k[0])
 
 /* y = a s(x) */
-static inline void K_SET(share_line)(float *restrict y, const float *a, const float *x, bool steep, const share_pieces c) {
-    const float magic = 12582912.f, slope = (float)(32 / SHARE_TOP), bend = (float)(16 / SHARE_TOP / SHARE_TOP);
-    float u[K_LANES], p[K_LANES], term[K_LANES];
-    int32_t at[K_LANES];
-    SHARE_EACH {
-        float z = fabsf(x[l]), t = z > k_share_most ? k_share_most : z, shifted;
-        t = fmaf(t, fmaf(t, -bend, slope), -0.5f);
-        shifted = t + magic;
-        at[l] = k_bits(shifted), u[l] = t - (shifted - magic);
-    }
-    K_LOOK_UP(p, c[SHARE_DEGREE], at);
-    _Pragma("GCC unroll 8") for (int k = SHARE_DEGREE - 1; k >= 0; k--) {
+K_SMOOTH void K_SET(share_line)(float *restrict y, const float *a, const float *x, const bool steep, const share_pieces c) {
+    const float magic = 6291456.f;                      /* 3 * 2^21: adding it rounds to halves */
+    float u[SHARE_LANES], p[SHARE_LANES], term[SHARE_LANES];
+    int32_t at[SHARE_LANES];
+    SHARE_EACH u[l] = k_from_bits(RG_MIN(k_bits(x[l]) & INT32_MAX, 0x40f00000));  /* at most 7.5 */
+    SHARE_EACH p[l] = u[l] + magic;
+    SHARE_EACH at[l] = k_bits(p[l]);
+    SHARE_EACH u[l] -= p[l] - magic;
+    K_LOOK_UP(p, c[SHARE_DEGREE + steep], at);
+    _Pragma("GCC unroll 8") for (int k = SHARE_DEGREE + steep - 1; k >= 0; k--) {
         K_LOOK_UP(term, c[k], at);
         SHARE_EACH p[l] = fmaf(p[l], u[l], term[l]);
     }
-    /* Of infinity, a slope is NaN, as torch's is. */
-    SHARE_EACH y[l] = a[l] * ((k_bits(x[l]) < 0 ? p[l] : 1 - p[l]) + (steep ? x[l] - x[l] : 0));
+    SHARE_EACH p[l] = k_bits(x[l]) < 0 ? p[l] : 1 - p[l];
+    if (steep) SHARE_EACH p[l] += x[l] - x[l];          /* of infinity, a slope is NaN, as torch's is */
+    SHARE_EACH y[l] = a[l] * p[l];
 }
 
 /* A line of an operand; one number, as a sum's gradient is, is spread out once. */
 static inline const float *K_SET(share_operand)(const char *p, int64_t step, int64_t i, int m, float *room) {
-    if (step == sizeof(float) && m == K_LANES) return (const float *)p + i;
+    if (step == sizeof(float) && m == SHARE_LANES) return (const float *)p + i;
     for (int l = 0; l < m && (step || !i); l++) room[l] = *(const float *)(p + (i + l) * step);
     return room;
 }
 
 /* The first operand times the last one's share */
-static void K_SET(share_times)(char *const p[], const int64_t s[], int64_t n, int last, const share_pieces c) {
+K_SMOOTH void K_SET(share_times)(char *const p[], const int64_t s[], int64_t n, const int last, const share_pieces c) {
     const bool dense = s[0] == sizeof(float) && s[1] == sizeof(float) && s[last] == sizeof(float);
-    float y[K_LANES], a[K_LANES] = { 0 }, x[K_LANES] = { 0 };
+    float y[SHARE_LANES], a[SHARE_LANES] = { 0 }, x[SHARE_LANES] = { 0 };
     int64_t i = 0;
-    for (; dense && i + K_LANES <= n; i += K_LANES)
+    for (; dense && i + SHARE_LANES <= n; i += SHARE_LANES)
         K_SET(share_line)((float *)p[0] + i, (float *)p[1] + i, (float *)p[last] + i, last == 2, c);
-    for (; i < n; i += K_LANES) {
-        const int m = (int)RG_MIN(n - i, K_LANES);
-        const bool whole = s[0] == sizeof(float) && m == K_LANES;
+    for (; i < n; i += SHARE_LANES) {
+        const int m = (int)RG_MIN(n - i, SHARE_LANES);
+        const bool whole = s[0] == sizeof(float) && m == SHARE_LANES;
         K_SET(share_line)(whole ? (float *)p[0] + i : y, K_SET(share_operand)(p[1], s[1], i, m, a),
                           K_SET(share_operand)(p[last], s[last], i, m, x), last == 2, c);
         for (int l = 0; l < m && !whole; l++) *(float *)(p[0] + (i + l) * s[0]) = y[l];
