@@ -2,6 +2,7 @@
  * reduce.c: sums, extremes and their kind, over the dims of a mask. A reduction
  * is cut into blocks of two dims, the first of them reduced, and folded into y.
  */
+#ifndef K_BITS
 #include "kernels.h"
 
 #include <tgmath.h>
@@ -152,7 +153,7 @@ static int sum_power(int64_t rows) {
         for (int k = 1; k < 4; k++)                                                               \
             for (int c = 0; c < cols; c++) total[c] += part[k * cols + c];                        \
     }                                                                                             \
-    K_SUM_BY_FOUR(name##_beside, name, A, 16 / sizeof(A), 32 / sizeof(A))                         \
+    K_SUM_BY_FOUR(name##_beside, name, A, RG_MIN(K_BITS / 8, 32) / sizeof(A), 32 / sizeof(A))     \
     K_SUM_BY_FOUR(name##_apart, name, A, 4, 1)                                                    \
     static __attribute__((noinline)) A name##_row(const char *x, int64_t n) {                     \
         enum { V = 32 / sizeof(A), W = V * sizeof(T) };                                           \
@@ -184,90 +185,115 @@ static int sum_power(int64_t rows) {
             j += cols;                                                                            \
         }                                                                                         \
     }
-#define K_SUM_FLOATS(name, value) K_SUM(name##_float, float, float, value) K_SUM(name##_double, double, double, value)
-K_SUM(sum_bool, bool, uint64_t, v)
-K_SUM(sum_int64, int64_t, uint64_t, v)
-K_SUM_FLOATS(sum, v)
-K_SUM(sum_wide, float, double, v)
-K_SUM_FLOATS(nansum, v == v ? v : 0)
-K_SUM(count_bool, bool, uint64_t, v)
-K_SUM(count_int64, int64_t, uint64_t, v != 0)
-K_SUM(count_float, float, uint64_t, v != 0)
-K_SUM(count_double, double, uint64_t, v != 0)
-K_SUM_FLOATS(norm0, v != 0)
-K_SUM_FLOATS(norm1, fabs(v))
-K_SUM_FLOATS(norm2, v * v)
 
-/* ---- folds: what hardly depends on the order ------------------------------------------------ */
+/* ---- folds: numbers side by side in torch's order, the rest, which hardly depends on it, row by row --- */
 
-#define K_FOLD(name, T, A, unit, value, joined)                                                  \
-    K_ROWS(name, T, A, value, joined)                                                            \
-    static void name(char *y, const char *x, const reduce_block *b) {                            \
-        enum { LANES = 16, COLUMNS = REDUCE_BLOCK / sizeof(A), SIZE = sizeof(T) };               \
-        A part[COLUMNS];                                                                         \
-        int64_t whole = b->s0 == SIZE ? b->n0 / (4 * LANES) * 4 * LANES : 0;                     \
-        if (b->sy == 0 || b->s0 <= b->s1) {                                                      \
-            for (int64_t j = 0; j < b->n1; j++) {                                                \
-                const char *row = x + j * b->s1;                                                 \
-                A *to = (A *)(y + j * b->sy), total = *to, lane[LANES];                          \
-                if (whole) {                                                                     \
-                    for (int k = 0; k < LANES; k++) lane[k] = (A)(unit);                         \
-                    for (int64_t i = 0; i < whole; i += 4 * LANES)                               \
-                        for (int k = 0; k < LANES; k++)                                          \
-                            lane[k] = name##_join4(lane[k], row + (i + k) * SIZE, LANES * SIZE); \
-                    for (int k = 0; k < LANES; k++) total = name##_join(total, lane[k]);         \
-                }                                                                                \
-                for (int64_t i = whole; i < b->n0; i++)                                          \
-                    total = name##_join(total, name##_at(row + i * b->s0));                      \
-                *to = total;                                                                     \
-            }                                                                                    \
-            return;                                                                              \
-        }                                                                                        \
-        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                           \
-            int cols = (int)RG_MIN(b->n1 - j, COLUMNS);                                          \
-            for (int c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);                \
-            name##_rows(x + j * b->s1, b->s0, b->s1, b->n0, cols, part);                         \
-            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];                \
-        }                                                                                        \
+#define K_FOLD(name, T, A, unit, value, joined)                                                               \
+    K_ROWS(name, T, A, value, joined)                                                                         \
+    static void name(char *y, const char *x, const reduce_block *b) {                                         \
+        enum { V = 32 / sizeof(A), COLUMNS = REDUCE_BLOCK / sizeof(A), SIZE = sizeof(T) };                    \
+        A part[COLUMNS];                                                                                      \
+        int64_t rows = b->s0 == SIZE ? b->n0 / (4 * V) : 0;                                                   \
+        if (b->sy == 0 || b->s0 <= b->s1) {                                                                   \
+            for (int64_t j = 0; j < b->n1; j++) {                                                             \
+                const char *row = x + j * b->s1;                                                              \
+                A *to = (A *)(y + j * b->sy), total = *to;                                                    \
+                if (rows) {                                                                                   \
+                    for (int c = 0; c < 4 * V; c++) part[c] = (A)(unit);                                      \
+                    name##_rows(row, 4 * V * SIZE, SIZE, rows, 4 * V, part);                                  \
+                    for (A *p = part; p < part + V; p++)                                                      \
+                        *p = name##_join(name##_join(p[0], p[V]), name##_join(p[2 * V], p[3 * V]));           \
+                    for (int c = 1; c < V; c++) part[0] = name##_join(part[0], part[c]);                      \
+                    total = name##_join(total, part[0]);                                                      \
+                }                                                                                             \
+                for (int64_t i = rows * 4 * V; i < b->n0; i++)                                                \
+                    total = name##_join(total, name##_at(row + i * b->s0));                                   \
+                *to = total;                                                                                  \
+            }                                                                                                 \
+            return;                                                                                           \
+        }                                                                                                     \
+        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                                        \
+            int cols = (int)RG_MIN(b->n1 - j, COLUMNS);                                                       \
+            for (int c = 0; c < cols; c++) part[c] = *(A *)(y + (j + c) * b->sy);                             \
+            name##_rows(x + j * b->s1, b->s0, b->s1, b->n0, cols, part);                                      \
+            for (int c = 0; c < cols; c++) *(A *)(y + (j + c) * b->sy) = part[c];                             \
+        }                                                                                                     \
     }
-K_FOLD(prod_bool, bool, uint64_t, 1, v, a * b)
-K_FOLD(prod_int64, int64_t, uint64_t, 1, v, a * b)
-K_FOLD(prod_float, float, float, 1, v, a * b)
-K_FOLD(prod_double, double, double, 1, v, a * b)
 
-/* A NaN stays: nothing is greater. */
-#define K_EXTREMES(name, T, low, high, value)                          \
-    K_FOLD(max_##name, T, T, low, value, ((b > a) | (b != b)) ? b : a) \
-    K_FOLD(min_##name, T, T, high, value, ((b < a) | (b != b)) ? b : a)
-K_EXTREMES(bool, bool, false, true, v)
-K_EXTREMES(int64, int64_t, INT64_MIN, INT64_MAX, v)
-K_EXTREMES(float, float, -INFINITY, INFINITY, v)
-K_EXTREMES(double, double, -INFINITY, INFINITY, v)
-K_EXTREMES(norm_float, float, 0, INFINITY, fabs(v))
-K_EXTREMES(norm_double, double, 0, INFINITY, fabs(v))
+/* ---- extremes and their places, along one dim: the first of equals, the first NaN ------------- */
+
+typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
+
+#define K_PLACE(name, min, max, T, I)                                                                       \
+    static inline bool name##_beats(T v, T best, bool smallest) {                                           \
+        return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                              \
+    }                                                                                                       \
+    static inline __attribute__((always_inline)) void name##_row(T *restrict best, I *restrict where,       \
+                                        const char *x, int64_t step, int64_t cols, I i, bool smallest) {    \
+        for (int64_t k = 0; k < cols; k++) {                                                                \
+            T v = *(const T *)(x + k * step), b = best[k];                                                  \
+            I at = where[k];                                                                                \
+            bool beats = name##_beats(v, b, smallest);                                                      \
+            best[k] = beats ? v : b;                                                                        \
+            where[k] = beats ? i : at;                                                                      \
+        }                                                                                                   \
+    }                                                                                                       \
+    /* In one row: the block with the extreme first, then where in it. */                                   \
+    static int64_t name##_in_row(const T *v, int64_t n, bool smallest, T *best) {                           \
+        enum { BLOCK = 2048 };                                                                              \
+        int64_t at = 0;                                                                                     \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                            \
+            T most = v[0];                                                                                  \
+            reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .s0 = sizeof(T), .n1 = 1 };                      \
+            (smallest ? min : max)((char *)&most, (const char *)(v + i), &b);                               \
+            if (i == 0 || name##_beats(most, *best, smallest)) *best = most, at = i;                        \
+        }                                                                                                   \
+        while (*best == *best ? v[at] != *best : v[at] == v[at]) at++;                                      \
+        return at;                                                                                          \
+    }                                                                                                       \
+    static void name(char *y, const char *x, const reduce_block *b) {                                       \
+        enum { COLUMNS = 1024, NEXT = sizeof(T) };                                                          \
+        const place_context *c = b->context;                                                                \
+        T best[COLUMNS], *value = (T *)y;                                                                   \
+        I where[COLUMNS];                                                                                   \
+        int64_t *at = c->indices + (value - (T *)c->values), sy = b->sy / NEXT;                             \
+        if (b->s0 == NEXT && b->n0 >= 64) {                                                                 \
+            for (int64_t j = 0; j < b->n1; j++)                                                             \
+                at[j * sy] = name##_in_row((const T *)(x + j * b->s1), b->n0, c->smallest, value + j * sy); \
+            return;                                                                                         \
+        }                                                                                                   \
+        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                                      \
+            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                                      \
+            const char *row = x + j * b->s1;                                                                \
+            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(row + k * b->s1), where[k] = 0;       \
+            for (int64_t i = 1; i < b->n0; i++) {                                                           \
+                row += b->s0;                                                                               \
+                if (b->s1 != NEXT) name##_row(best, where, row, b->s1, cols, (I)i, c->smallest);            \
+                else if (c->smallest) name##_row(best, where, row, NEXT, cols, (I)i, true);                 \
+                else name##_row(best, where, row, NEXT, cols, (I)i, false);                                 \
+            }                                                                                               \
+            for (int64_t k = 0; k < cols; k++) value[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k];  \
+        }                                                                                                   \
+    }
+
+/* A kind of reduction: what it starts from, and its loops by dtype. */
+typedef struct { double unit; int64_t integer; reduce_loop *loop[4]; } reduction;
+
+/* define(name, ..), under the set's name. */
+#define K_DEFINE_(define, ...)      define(__VA_ARGS__)
+#define K_DEFINE(define, name, ...) K_DEFINE_(define, K_SET(name), __VA_ARGS__)
+
+#define K_FILE "reduce.c"
+#include "sets.h"
 
 /* ---- the kinds, and what is made of them -------------------------------------------------------- */
 
-static const struct { double unit; int64_t integer; reduce_loop *loop[4]; } reductions[] = {
-    [K_SUM]      = { 0, 0, K_BY_DTYPE(sum) },
-    [K_SUM_WIDE] = { 0, 0, { NULL, NULL, sum_wide, sum_double } },
-    [K_NANSUM]   = { 0, 0, { sum_bool, sum_int64, nansum_float, nansum_double } },
-    [K_COUNT]    = { 0, 0, K_BY_DTYPE(count) },
-    [K_PROD]     = { 1, 1, K_BY_DTYPE(prod) },
-    [K_MAX]      = { -INFINITY, INT64_MIN, K_BY_DTYPE(max) },
-    [K_MIN]      = { INFINITY, INT64_MAX, K_BY_DTYPE(min) },
-    [K_NORM_0]   = { 0, 0, { NULL, NULL, norm0_float, norm0_double } },
-    [K_NORM_1]   = { 0, 0, { NULL, NULL, norm1_float, norm1_double } },
-    [K_NORM_2]   = { 0, 0, { NULL, NULL, norm2_float, norm2_double } },
-    [K_NORM_MAX] = { 0, 0, { NULL, NULL, max_norm_float, max_norm_double } },
-    [K_NORM_MIN] = { INFINITY, 0, { NULL, NULL, min_norm_float, min_norm_double } },
-};
-
 void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) {
-    int64_t integer = reductions[how].integer;
-    if (reductions[how].unit == 0) rg_fill_zero(y);
-    else rg_fill_number(y, reductions[how].unit, y->dtype == RG_BOOL ? integer > 0 : integer);
-    reduce_run(y, x, dims, reductions[how].loop[x->dtype], NULL);
+    static const reduction *const sets[] = K_SETS(reductions);
+    const reduction *r = &sets[k_set][how];
+    if (r->unit == 0) rg_fill_zero(y);
+    else rg_fill_number(y, r->unit, y->dtype == RG_BOOL ? r->integer > 0 : r->integer);
+    reduce_run(y, x, dims, r->loop[x->dtype], NULL);
 }
 
 int64_t k_count(const rg_tensor *x) {
@@ -299,70 +325,10 @@ bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all) {
     return true;
 }
 
-/* ---- extremes and their places, along one dim: the first of equals, the first NaN ------------- */
-
-typedef struct { char *values; int64_t *indices; bool smallest; } place_context;
-
-#define K_PLACE(name, T, I)                                                                                 \
-    static inline bool place_beats_##name(T v, T best, bool smallest) {                                     \
-        return ((smallest ? v < best : v > best) | (v != v)) & (best == best);                              \
-    }                                                                                                       \
-    static inline __attribute__((always_inline)) void place_row_##name(T *restrict best, I *restrict where, \
-                                        const char *x, int64_t step, int64_t cols, I i, bool smallest) {    \
-        for (int64_t k = 0; k < cols; k++) {                                                                \
-            T v = *(const T *)(x + k * step), b = best[k];                                                  \
-            I at = where[k];                                                                                \
-            bool beats = place_beats_##name(v, b, smallest);                                                \
-            best[k] = beats ? v : b;                                                                        \
-            where[k] = beats ? i : at;                                                                      \
-        }                                                                                                   \
-    }                                                                                                       \
-    /* In one row: the block with the extreme first, then where in it. */                                   \
-    static int64_t place_in_row_##name(const T *v, int64_t n, bool smallest, T *best) {                     \
-        enum { BLOCK = 2048 };                                                                              \
-        int64_t at = 0;                                                                                     \
-        for (int64_t i = 0; i < n; i += BLOCK) {                                                            \
-            T most = v[0];                                                                                  \
-            reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .s0 = sizeof(T), .n1 = 1 };                      \
-            (smallest ? min_##name : max_##name)((char *)&most, (const char *)(v + i), &b);                 \
-            if (i == 0 || place_beats_##name(most, *best, smallest)) *best = most, at = i;                  \
-        }                                                                                                   \
-        while (*best == *best ? v[at] != *best : v[at] == v[at]) at++;                                      \
-        return at;                                                                                          \
-    }                                                                                                       \
-    static void place_##name(char *y, const char *x, const reduce_block *b) {                               \
-        enum { COLUMNS = 1024, NEXT = sizeof(T) };                                                          \
-        const place_context *c = b->context;                                                                \
-        T best[COLUMNS], *value = (T *)y;                                                                   \
-        I where[COLUMNS];                                                                                   \
-        int64_t *at = c->indices + (value - (T *)c->values), sy = b->sy / NEXT;                             \
-        if (b->s0 == NEXT && b->n0 >= 64) {                                                                 \
-            for (int64_t j = 0; j < b->n1; j++)                                                             \
-                at[j * sy] = place_in_row_##name((const T *)(x + j * b->s1), b->n0, c->smallest, value + j * sy); \
-            return;                                                                                         \
-        }                                                                                                   \
-        for (int64_t j = 0; j < b->n1; j += COLUMNS) {                                                      \
-            int64_t cols = RG_MIN(b->n1 - j, COLUMNS);                                                      \
-            const char *row = x + j * b->s1;                                                                \
-            for (int64_t k = 0; k < cols; k++) best[k] = *(const T *)(row + k * b->s1), where[k] = 0;       \
-            for (int64_t i = 1; i < b->n0; i++) {                                                           \
-                row += b->s0;                                                                               \
-                if (b->s1 != NEXT) place_row_##name(best, where, row, b->s1, cols, (I)i, c->smallest);      \
-                else if (c->smallest) place_row_##name(best, where, row, NEXT, cols, (I)i, true);           \
-                else place_row_##name(best, where, row, NEXT, cols, (I)i, false);                           \
-            }                                                                                               \
-            for (int64_t k = 0; k < cols; k++) value[(j + k) * sy] = best[k], at[(j + k) * sy] = where[k];  \
-        }                                                                                                   \
-    }
-K_PLACE(bool, bool, int64_t)
-K_PLACE(int64, int64_t, int64_t)
-K_PLACE(float, float, uint32_t)         /* a dim of 2^32 floats or more, not side by side, is too much */
-K_PLACE(double, double, int64_t)
-
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
-    static reduce_loop *const loops[] = K_BY_DTYPE(place);
+    static reduce_loop *const *const sets[] = K_SETS(places);
     place_context c = { values->data, (int64_t *)indices->data, smallest };
-    reduce_run(values, x, 1u << dim, loops[x->dtype], &c);
+    reduce_run(values, x, 1u << dim, sets[k_set][x->dtype], &c);
 }
 
 /* ---- sums of what is made of the elements and of another number for each sum -------------------- */
@@ -456,3 +422,61 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     rg_release(powers);
     return most && powers;
 }
+
+#else
+#define K_SUM_FLOATS(name, value)                      \
+    K_DEFINE(K_SUM, name##_float, float, float, value) \
+    K_DEFINE(K_SUM, name##_double, double, double, value)
+K_SUM_FLOATS(sum, v)
+K_DEFINE(K_SUM, sum_wide, float, double, v)
+K_SUM_FLOATS(nansum, v == v ? v : 0)
+K_SUM_FLOATS(norm0, v != 0)
+K_SUM_FLOATS(norm1, fabs(v))
+K_SUM_FLOATS(norm2, v * v)
+
+K_DEFINE(K_FOLD, sum_bool, uint8_t, uint64_t, 0, v, a + b)
+K_DEFINE(K_FOLD, sum_int64, int64_t, uint64_t, 0, v, a + b)
+K_DEFINE(K_FOLD, count_bool, uint8_t, uint64_t, 0, v, a + b)
+K_DEFINE(K_FOLD, count_int64, int64_t, uint64_t, 0, v != 0, a + b)
+K_DEFINE(K_FOLD, count_float, float, uint64_t, 0, v != 0, a + b)
+K_DEFINE(K_FOLD, count_double, double, uint64_t, 0, v != 0, a + b)
+K_DEFINE(K_FOLD, prod_bool, uint8_t, uint64_t, 1, v, a & b)
+K_DEFINE(K_FOLD, prod_int64, int64_t, uint64_t, 1, v, a * b)
+K_DEFINE(K_FOLD, prod_float, float, float, 1, v, a * b)
+K_DEFINE(K_FOLD, prod_double, double, double, 1, v, a * b)
+
+/* A NaN stays: nothing is greater. */
+#define K_EXTREMES(name, T, low, high, value)                                    \
+    K_DEFINE(K_FOLD, max_##name, T, T, low, value, ((b > a) | (b != b)) ? b : a) \
+    K_DEFINE(K_FOLD, min_##name, T, T, high, value, ((b < a) | (b != b)) ? b : a)
+K_EXTREMES(bool, uint8_t, 0, 1, v)
+K_EXTREMES(int64, int64_t, INT64_MIN, INT64_MAX, v)
+K_EXTREMES(float, float, -INFINITY, INFINITY, v)
+K_EXTREMES(double, double, -INFINITY, INFINITY, v)
+K_EXTREMES(norm_float, float, 0, INFINITY, fabs(v))
+K_EXTREMES(norm_double, double, 0, INFINITY, fabs(v))
+
+#define K_LOOPS(name)     { K_SET(name##_bool), K_SET(name##_int64), K_SET(name##_float), K_SET(name##_double) }
+#define K_OF_FLOATS(name) { NULL, NULL, K_SET(name##_float), K_SET(name##_double) }
+static const reduction K_SET(reductions)[] = {
+    [K_SUM]      = { 0, 0, K_LOOPS(sum) },
+    [K_SUM_WIDE] = { 0, 0, { NULL, NULL, K_SET(sum_wide), K_SET(sum_double) } },
+    [K_NANSUM]   = { 0, 0, { K_SET(sum_bool), K_SET(sum_int64), K_SET(nansum_float), K_SET(nansum_double) } },
+    [K_COUNT]    = { 0, 0, K_LOOPS(count) },
+    [K_PROD]     = { 1, 1, K_LOOPS(prod) },
+    [K_MAX]      = { -INFINITY, INT64_MIN, K_LOOPS(max) },
+    [K_MIN]      = { INFINITY, INT64_MAX, K_LOOPS(min) },
+    [K_NORM_0]   = { 0, 0, K_OF_FLOATS(norm0) },
+    [K_NORM_1]   = { 0, 0, K_OF_FLOATS(norm1) },
+    [K_NORM_2]   = { 0, 0, K_OF_FLOATS(norm2) },
+    [K_NORM_MAX] = { 0, 0, K_OF_FLOATS(max_norm) },
+    [K_NORM_MIN] = { INFINITY, 0, K_OF_FLOATS(min_norm) },
+};
+
+K_DEFINE(K_PLACE, place_bool, K_SET(min_bool), K_SET(max_bool), bool, int64_t)
+K_DEFINE(K_PLACE, place_int64, K_SET(min_int64), K_SET(max_int64), int64_t, int64_t)
+/* A dim of 2^32 floats or more, not side by side, is too much. */
+K_DEFINE(K_PLACE, place_float, K_SET(min_float), K_SET(max_float), float, uint32_t)
+K_DEFINE(K_PLACE, place_double, K_SET(min_double), K_SET(max_double), double, int64_t)
+static reduce_loop *const K_SET(places)[] = K_LOOPS(place);
+#endif

@@ -292,6 +292,35 @@ START_TEST(test_cross_entropy) {
 }
 END_TEST
 
+/* Over rows and columns that lie side by side, turned or every other, of every length around the vectors'. */
+START_TEST(test_reductions) {
+    const int best = k_set;
+    for (int64_t n = 1; n < 9000; n += n < 70 ? 1 : n < 700 ? 61 : 4099)
+        for (int c = 0; c < (K_NORM_MIN + 3) * 4 * 3 * 3; c++) {
+            RG_SCOPE();
+            int how = c / 36, layout = c / 3 % 3, over = c % 3 + 1;
+            rg_dtype dtype = c / 9 % 4 == 0 ? RG_BOOL : c / 9 % 4 == 1 ? RG_INT64 : c / 9 % 4 == 2 ? RG_FLOAT32 : RG_FLOAT64;
+            bool whole = dtype == RG_BOOL || dtype == RG_INT64, place = how > K_NORM_MIN;
+            if ((whole && (how == K_SUM_WIDE || (how >= K_NORM_0 && !place))) || (place && over == 3)) continue;
+            rg_tensor *x = whole ? rg_own(rg_new(dtype, 2, (int64_t[]){ 9, n })) : rows_of(dtype, 9, n), *plain[2] = { NULL, NULL };
+            for (int64_t i = 0; i < x->numel && whole; i++) rg_store_f64(x->data + i * (int64_t)rg_sizeof(dtype), dtype, (double)(i * i % 13 - 3) * (i % 5 != 0));
+            if (layout == 1) *x = k_turned(x);
+            if (layout == 2) x->size[1] = (n + 1) / 2, x->stride[1] *= 2, rg_update_flags(x);
+            rg_dtype out = how == K_COUNT || (dtype == RG_BOOL && how <= K_PROD) ? RG_INT64 : how == K_SUM_WIDE ? RG_FLOAT64 : dtype;
+            int64_t kept[2] = { over & 1 ? 1 : x->size[0], over & 2 ? 1 : x->size[1] };
+            for (k_set = 0; k_set <= best; k_set++) {
+                rg_tensor *y = rg_own(rg_new(out, 2, kept)), *at = rg_own(rg_new(RG_INT64, 2, kept));
+                rg_fill_zero(at);
+                if (place) k_max_dim(y, at, x, over - 1, how > K_NORM_MIN + 1);
+                else k_reduce((k_reduction)how, y, x, (uint32_t)over);
+                if (k_set) check_bits(y, plain[0], "a reduction"), check_bits(at, plain[1], "its place");
+                else plain[0] = y, plain[1] = at;
+            }
+            k_set = best;
+        }
+}
+END_TEST
+
 /* What is so large that it goes past the caches has the bits of its rows by themselves, which don't. */
 START_TEST(test_past_the_caches) {
     enum { ROWS = 4096, N = 1056, PART = 7, SUM = K_SAFE_SOFTMAX + 1, COPY, NORM, ALL };
@@ -320,4 +349,4 @@ START_TEST(test_past_the_caches) {
 }
 END_TEST
 
-RG_TESTS(sets, test_past_the_caches, test_cross_entropy, test_softmax, test_smooth_functions, test_circle, test_gelu_is_right, test_elements, test_normalize)
+RG_TESTS(sets, test_past_the_caches, test_reductions, test_cross_entropy, test_softmax, test_smooth_functions, test_circle, test_gelu_is_right, test_elements, test_normalize)
