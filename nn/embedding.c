@@ -25,8 +25,8 @@ static const rg_module_class embedding_module_class = {
 rg_embedding_module *rg_nn_embedding_with(int64_t n, int64_t dim, rg_embedding_options o) {
     RG_AS("Embedding"); RG_SCOPE();
     bool padded = o.padding_idx != INT64_MIN;
-    RG_REFUSE_AS(RG_VALUE_ERROR, padded && (o.padding_idx >= n || o.padding_idx < -n), "Embedding",
-                 "Padding_idx must be within num_embeddings");
+    RG_REFUSE_VALUE(padded && (o.padding_idx >= n || o.padding_idx < -n), "Embedding",
+                    "Padding_idx must be within num_embeddings");
     if (padded && o.padding_idx < 0) o.padding_idx += n;
     rg_embedding_module *self = RG_MODULE(rg_embedding_module, &embedding_module_class, .num_embeddings = n,
                                           .embedding_dim = dim, .padding_idx = o.padding_idx);

@@ -20,8 +20,8 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) { RG_AS("zeros_"); return rg_nn_init_
 /* Fans: of a weight (out, in, ...), how many elements an output sums, and an input reaches. */
 static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
     if (!rg_check(t, op)) return false;
-    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, op,
-                 "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+    RG_REFUSE_VALUE(t->ndim < 2, op,
+                    "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     *in = *out = 1;
     for (int d = 1; d < t->ndim; d++) *in *= (double)t->size[d];
     for (int d = 0; d < t->ndim; d++) *out *= d == 1 ? 1 : (double)t->size[d];
@@ -59,8 +59,8 @@ static rg_tensor *init_kaiming(const char *op, rg_tensor *t, bool uniform, rg_ka
     RG_AS(op);
     if (!rg_check(t, op)) return NULL;
     if (t->numel == 0) return t;                        /* there is nothing to do */
-    RG_REFUSE_AS(RG_VALUE_ERROR, !fan_out && strcmp(mode, "fan_in"), op,
-                 "Mode %s not supported, please use one of ['fan_in', 'fan_out']", mode);
+    RG_REFUSE_VALUE(!fan_out && strcmp(mode, "fan_in"), op,
+                    "Mode %s not supported, please use one of ['fan_in', 'fan_out']", mode);
     if (!init_fans(op, t, &in, &out) || isnan(gain = rg_nn_init_calculate_gain(o.nonlinearity, o.a))) return NULL;
     return init_spread(t, uniform, gain / sqrt(fan_out ? out : in));
 }
@@ -76,8 +76,7 @@ BY_FANS(kaiming_normal_with_,  "kaiming_normal_",  init_kaiming, false, rg_kaimi
  * Gram and Schmidt make of it, here in float64, and twice, against rounding. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     if (!rg_check(t, "orthogonal_")) return NULL;
-    RG_REFUSE_AS(RG_VALUE_ERROR, t->ndim < 2, "orthogonal_",
-                 "Only tensors with 2 or more dimensions are supported");
+    RG_REFUSE_VALUE(t->ndim < 2, "orthogonal_", "Only tensors with 2 or more dimensions are supported");
     if (t->numel == 0) return t;
     RG_AS("orthogonal_"); RG_SCOPE(); RG_NO_GRAD();
     int64_t rows = t->size[0], cols = t->numel / rows;

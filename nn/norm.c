@@ -52,9 +52,8 @@ rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o) {
 }
 
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o) {
-    RG_REFUSE_AS(RG_VALUE_ERROR, groups == 0, "GroupNorm", "integer modulo by zero");
-    RG_REFUSE_AS(RG_VALUE_ERROR, groups != -1 && channels % groups, "GroupNorm",
-                 "num_channels (%lld) must be divisible by num_groups (%lld)", (long long)channels,
-                 (long long)groups);
+    RG_REFUSE_VALUE(groups == 0, "GroupNorm", "integer modulo by zero");
+    RG_REFUSE_VALUE(groups != -1 && channels % groups, "GroupNorm", "num_channels (%lld) must be divisible "
+                    "by num_groups (%lld)", (long long)channels, (long long)groups);
     return norm_new(&group_norm_module_class, RG_DIMS(groups, channels), RG_DIMS(channels), o);
 }

@@ -100,8 +100,8 @@ void rg_note_copy(rg_tensor *to, rg_tensor *from) {
 rg_replay *rg_record(void (*step)(void *context), void *context) {
     rg_thread *me = rg_thread_get();
     rg_replay *r;
-    if (!step || me->recording)
-        return rg_fail(RG_RUNTIME_ERROR, "record", step ? "a step is being recorded already" : "there is no step");
+    RG_REFUSE(!step, "record", "there is no step");
+    RG_REFUSE(me->recording, "record", "a step is being recorded already");
     if (!(r = rg_alloc(sizeof *r, RG_MEM_OTHER))) return NULL;
     *r = (rg_replay){ .id = atomic_fetch_add(&last_recording, 1) + 1 };
     rg_error_clear();

@@ -84,8 +84,8 @@ void rg_update_flags(rg_tensor *t) {
 
 static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, bool lent) {
     rg_set_strides(t);
-    if (RG_UNLIKELY(t->numel > INT64_MAX / 16))
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "Storage size calculation overflowed with sizes=%s", RG_SHAPE_TEXT(t));
+    RG_REFUSE(t->numel > INT64_MAX / 16, NULL, "Storage size calculation overflowed with sizes=%s",
+              RG_SHAPE_TEXT(t));
     size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
     if (RG_UNLIKELY(lent)) return rg_lend_storage(t, bytes);
     rg_storage *s = rg_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);

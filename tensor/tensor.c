@@ -309,8 +309,8 @@ bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
     if (!rg_not_again("copy_out") || !rg_check(t, "copy_out")) return false;
     size_t need;
     if (__builtin_mul_overflow((size_t)t->numel, rg_sizeof(t->dtype), &need)) need = SIZE_MAX;
-    RG_REFUSE_AS(RG_VALUE_ERROR, need > bytes || (need && !to), "copy_out", "%zu bytes are needed, but there is "
-                 "room for %zu", need, to ? bytes : 0);
+    RG_REFUSE_VALUE(need > bytes || (need && !to), "copy_out", "%zu bytes are needed, but there is room for %zu",
+                    need, to ? bytes : 0);
     rg_tensor out = { .state = RG_ALIVE, .dtype = t->dtype, .data = to };
     rg_copy_shape(&out, t);
     rg_set_strides(&out);

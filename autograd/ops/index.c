@@ -194,11 +194,10 @@ static bool index_select_shape(rg_call *c) {
               "value, got %lld value(s)", (long long)index->numel);
     RG_REFUSE(x->ndim && x->size[dim] == 0 && index->numel, NULL, "index_select(): self indexing axis dim "
               "should be positive");
-    if (!k_index_within(index, 0, index_size(x, dim), &bad)) {
-        RG_REFUSE_INDEX(x->ndim < 2 || dim == 0, NULL, "index out of range in self");
-        return rg_fail(RG_RUNTIME_ERROR, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
-                       (long long)bad, (long long)x->size[dim]);
-    }
+    bool within = k_index_within(index, 0, index_size(x, dim), &bad);
+    RG_REFUSE_INDEX(!within && (x->ndim < 2 || dim == 0), NULL, "index out of range in self");
+    RG_REFUSE(!within, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld", (long long)bad,
+              (long long)x->size[dim]);
     rg_copy_shape(c->out[0], x);
     if (x->ndim) c->out[0]->size[dim] = index->numel;
     return true;

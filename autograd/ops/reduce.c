@@ -101,9 +101,9 @@ RG_REDUCTION(mean, (k_mean(y, x, a->dims), true), .doc = "sum(x) / n over dims",
 
 static bool mean_check(rg_tensor *x) {
     if (!rg_check(x, "mean")) return false;
-    if (rg_is_float(x->dtype)) return true;
-    return rg_fail(RG_RUNTIME_ERROR, NULL, "mean(): could not infer output dtype. Input dtype must be either a "
-                   "floating point or complex dtype. Got: %s", rg_scalar_name(x->dtype));
+    RG_REFUSE(!rg_is_float(x->dtype), NULL, "mean(): could not infer output dtype. Input dtype must be either "
+              "a floating point or complex dtype. Got: %s", rg_scalar_name(x->dtype));
+    return true;
 }
 RG_REDUCE(mean, RG_EVERY_DIM, mean_check(x))
 
@@ -258,12 +258,11 @@ RG_REDUCTION(logsumexp, k_logsumexp(y, x, a->dims), .doc = "ln sum(e^x) over dim
              .grad = { RULED(logsumexp_rule) }, REDUCE_SAMPLES);
 
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
-    rg_dims ones = { .n = RG_MAX_DIMS, .v = { 1, 1, 1, 1, 1, 1, 1, 1 } };
-    char text[192];
     if (!rg_check(x, "logsumexp")) return NULL;
-    if (dims.n == 0 && x->ndim && x->numel && !keepdim) /* torch reduces all dims in one place, none in another */
-        return rg_fail(RG_RUNTIME_ERROR, "logsumexp", "output with shape [] doesn't match the broadcast shape %s",
-                       rg_shape_text(x->ndim, ones.v, text));
+    rg_dims ones = { .n = x->ndim, .v = { 1, 1, 1, 1, 1, 1, 1, 1 } };
+    /* torch reduces all dims in one place, none in another */
+    RG_REFUSE(dims.n == 0 && x->ndim && x->numel && !keepdim, "logsumexp", "output with shape [] doesn't match "
+              "the broadcast shape %s", RG_DIMS_TEXT(&ones));
     return rg_reduce(&rg_op_logsumexp, x, &dims, RG_EVERY_DIM, keepdim, 0);
 }
 

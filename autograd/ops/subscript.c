@@ -32,13 +32,11 @@ static bool index_find_layout(const char *op, const rg_tensor *t, const struct i
             else fits = fits && (size == 1 || size == from_end[e]);
         }
     }
-    if (!fits) {
-        char text[RG_MAX_DIMS * 192];
-        for (int i = 0, at = 0; i < k; i++)
-            at += snprintf(text + at, sizeof text - (size_t)at, "%s%s", i ? ", " : "", RG_SHAPE_TEXT(index[i]));
-        return rg_fail(RG_INDEX_ERROR, op, "shape mismatch: indexing tensors could not be broadcast together with "
-                       "shapes %s", text);
-    }
+    char text[RG_MAX_DIMS * 192];
+    for (int i = 0, at = 0; i < k && !fits; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%s", i ? ", " : "", RG_SHAPE_TEXT(index[i]));
+    RG_REFUSE_INDEX(!fits, op, "shape mismatch: indexing tensors could not be broadcast together with shapes "
+                    "%s", text);
     if (!rg_check_dims(op, t->ndim - k + n)) return false;
     p->t = *t;
     p->at = neighbours ? a->dim[0] : 0;
@@ -471,10 +469,9 @@ static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript
                   RG_SHAPE_TEXT(&there));
         if (!(value = rg_expand_dims(value, rg_shape(&there)))) return NULL;
     }
-    if (converts) return rg_to(value, x->dtype);
-    return rg_fail(RG_RUNTIME_ERROR, "set_item_", "Index put requires the source and destination dtypes match, "
-                   "got %s for the destination and %s for the source.", rg_scalar_name(x->dtype),
-                   rg_scalar_name(value->dtype));
+    RG_REFUSE(!converts, "set_item_", "Index put requires the source and destination dtypes match, got %s for "
+              "the destination and %s for the source.", rg_scalar_name(x->dtype), rg_scalar_name(value->dtype));
+    return rg_to(value, x->dtype);
 }
 
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
