@@ -186,9 +186,9 @@ $(BUILD)/tests/docs/ops: $(BUILD)/tests/docs/ops.o $(STATIC)
 demo: $(BUILD)/examples/train_self_attention
 	@$< --out $(BUILD)/demo $(ARGS)
 
-## deps       what is missing of: check libstb-dev libdnnl-dev pkg-config; with Clang libomp-dev
+## deps       what is missing of: check libstb-dev pkg-config; with Clang libomp-dev
 deps:
-	@tests/deps check libstb-dev libdnnl-dev pkg-config $(if $(CLANG),libomp-dev)
+	@tests/deps check libstb-dev pkg-config $(if $(CLANG),libomp-dev)
 
 ## size       lines of the three library folders; 15,000 of code or more fail
 size:

@@ -252,8 +252,6 @@ void       rg_replay_free(rg_replay *r);
  * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */
 bool rg_set_num_threads(int n);                      /* false: not positive */
 int  rg_get_num_threads(void);
-const char *rg_product_library(void);                /* who makes large float32 products: "oneDNN", which is
-                                                        used where it is installed, or "regard" */
 /* "highest", which it is at first, and "high": float32. "medium": products of float32 of at least 16 rows, 16 columns
  * and 32 steps, and their gradients', round what they multiply to bfloat16, whose 8 bits are the nearest, and sum it in
  * float32: an error of up to 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and above 3.396e38 as

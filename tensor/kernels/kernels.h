@@ -114,6 +114,7 @@ rg_tensor k_turned(const rg_tensor *t);                  /* t with its last two 
 /* y = alpha a b + beta c; turn: with a's or b's last two dims exchanged; c broadcasts, NULL: y. false: out of memory */
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
+
 /* A product of floats in place: y = a b, or y += a b, of m rows, n columns and k steps, so far apart. b and y have y_col and b_col 1
  * and as many columns as make whole vectors. c, which matmul.c adds, has y's columns. */
 typedef struct { int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row; } k_product_sizes;
@@ -122,12 +123,6 @@ k_product *k_direct_product(rg_dtype dtype);
 /* n rows of k floats as columns, times scale. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n, int64_t k, double scale);
 k_turn *k_direct_turn(rg_dtype dtype);
-
-/* library.c: is there a product library; y = alpha a b + beta y by it, on this thread, of rows that lie so far apart.
- * turn: 'T', the matrix lies transposed, or 'N'. false: out of memory */
-typedef struct k_library_call { char turn_a, turn_b; int64_t k, a_row, b_row, y_row; float alpha, beta; } k_library_call;
-bool k_library(void);
-bool k_library_product(const k_library_call *c, int64_t m, int64_t n, const float *a, const float *b, float *y);
 
 /* bfloat16.c: y = alpha a b + beta c of float32 by way of bfloat16, with so many bytes of room for tiles of so many
  * columns; 0: the product is to stay float32's */

@@ -1,8 +1,7 @@
 /*
- * matmul.c: products of matrices of any strides. A large float32 product goes to
- * the product library, where there is one, with transposes as flags; the others
- * are made of register tiles, by the best instruction set that the processor has,
- * from a and b where they lie, unless b must be transposed. Tiny and thin ones run in place.
+ * matmul.c: products of matrices of any strides, cut into parts for the threads, by
+ * the best instruction set that the processor has (matmul_tile.h). Tiny and thin ones
+ * run in place, without tiles.
  */
 #include "exchange.h"
 #include "kernels.h"
@@ -12,13 +11,14 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 typedef uint64_t matmul_wrapping;                       /* integers wrap around */
 
-/* Steps along k and packed columns of b, and all of a b, that stay in a cache. */
-enum { MATMUL_KC = 512, MATMUL_NC = 1536, MATMUL_STAYS = 1 << 17 };
+/* Steps along k, rows of a, and all of a b, that stay in the second cache. So many rows make packing b cheap, and columns packing a. */
+enum { MATMUL_KC = 384, MATMUL_MC = 256, MATMUL_STAYS = 1 << 17, MATMUL_MANY = 128, MATMUL_WIDE = 512 };
 enum { MATMUL_TINY = 1000, MATMUL_TINY_K = 8 };         /* steps of a tiny one in all, and along k */
 enum { MATMUL_STREAMS = 4 };                            /* dot products that are made at once */
 
-/* Columns to make room for: whole panels of any instruction set. */
-static int64_t matmul_panels(int64_t n) { return n >= MATMUL_NC ? MATMUL_NC : (n + 31) / 32 * 32; }
+/* What is fetched while tiles count, `each` time some of the lines of memory that are left: `count` of them so far apart, and then
+ * `further` on. */
+typedef struct { const char *from; int64_t apart, count, at, further, left, each; } matmul_next;
 
 /* alpha and beta in the type of the product: of integers, their signed value. */
 #define MATMUL_NUMBER(x) (T)_Generic((T)0, matmul_wrapping: (int64_t)(x), default: (x))
@@ -64,8 +64,6 @@ typedef struct {
     matmul_product  *product;                           /* with room for each worker, or NULL: in place */
     char            *room;
     size_t           bytes;
-    k_library_call   library;                           /* or, if that is NULL, the library */
-    atomic_bool      failed;
 } matmul_plan;
 
 static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
@@ -81,47 +79,23 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
         const char *b = p->b->data + matmul_offset(p->b, p->nb, p->ny, at) + j * z.b_col * item;
         const char *c = p->bias ? p->bias + j * item : y;
         z.c_row = p->bias ? 0 : z.y_row;
-        if (p->product) p->product(&z, y, c, a, b, p->alpha, p->beta, p->room ? p->room + (size_t)worker * p->bytes : NULL);
-        for (int64_t r = 0; !p->product && p->bias && r < z.m; r++) memcpy(y + r * z.y_row * item, c, (size_t)(z.n * item));
-        if (!p->product && !k_library_product(&p->library, z.m, z.n, (const float *)a, (const float *)b, (float *)y)) p->failed = true;
+        p->product(&z, y, c, a, b, p->alpha, p->beta, p->room ? p->room + (size_t)worker * p->bytes : NULL);
     }
 }
 
-/* Does the library take a matrix of m rows and k columns that lies like this; how? */
-static bool matmul_layout(int64_t m, int64_t k, int64_t row, int64_t col, char *turn, int64_t *apart) {
-    bool plain = (k == 1 || col == 1) && (m == 1 || row >= k);
-    *turn = plain ? 'N' : 'T';
-    *apart = plain ? (m == 1 ? k : row) : k == 1 ? m : col;
-    return plain || ((m == 1 || row == 1) && (k == 1 || col >= m));
-}
-
-/* Where the library is quicker: for few rows, but not for one, and for much, but where b stays in the second cache and rows of a
- * pass by, own tiles are. */
-static bool matmul_by_library(matmul_plan *p, double steps) {
-    const k_product_sizes *z = &p->z;
-    k_library_call c = { .k = z->k, .y_row = RG_MAX(z->y_row, z->n), .alpha = (float)p->alpha, .beta = (float)p->beta };
-    bool few = z->m < (z->b_row == 1 ? 64 : 8), own = z->a_col == 1 && (steps < 0x1p24 || z->k * z->n <= MATMUL_STAYS);
-    if (p->y->dtype != RG_FLOAT32 || (few ? steps < 0x1p14 : own || steps < 0x1p23) || z->m < 2 || z->y_col != 1 || z->y_row < z->n
-        || p->alpha == 0 || !matmul_layout(z->m, z->k, z->a_row, z->a_col, &c.turn_a, &c.a_row)
-        || !matmul_layout(z->k, z->n, z->b_row, z->b_col, &c.turn_b, &c.b_row) || !k_library()) return false;
-    p->library = c, p->product = NULL;
-    return true;
-}
-
-/* Tiles of some 2^23 steps, but not many more than 16, and two of what has 2^21, by halving the longer edge, or that of a
- * transposed b, which takes longest to pack. That a few rows wait for all of b counts as eight more. */
-static void matmul_cut(matmul_plan *p) {
-    double k = (double)p->z.k, all = (double)(p->z.m + 8) * (double)p->z.n * k;
-    double limit = RG_MAX(RG_MIN(0x1p23, RG_MAX(0x1p21, 0.6 * all)), all / 16);
-    p->rows = p->z.m, p->columns = p->z.n;
-    while ((double)(p->rows + 8) * (double)p->columns * k > limit) {
-        bool turned = p->z.b_row == 1 && p->z.b_col != 1;
-        int64_t *edge = p->columns > 192 && (turned || p->columns >= p->rows) ? &p->columns : &p->rows;
-        if (*edge <= (edge == &p->rows ? 64 : 192)) break;
+/* Tiles of y for so many batches: four for each of the threads that have enough to do, by halving the longer edge. No bit depends
+ * on them. */
+static void matmul_cut(matmul_plan *p, int64_t batches) {
+    double steps = (double)p->z.m * (double)p->z.n * (double)p->z.k;
+    int threads = rg_workers((int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1, 1);
+    p->rows = p->z.m, p->columns = p->z.n, p->across = p->tiles = 1;
+    while (threads > 1 && p->tiles * batches < 4 * threads && (double)p->rows * (double)p->columns * (double)p->z.k > 0x1p22) {
+        int64_t *edge = p->columns >= p->rows ? &p->columns : &p->rows;
+        if (*edge <= 64) break;
         *edge = (*edge / 2 + 63) / 64 * 64;
+        p->across = (p->z.n - 1) / p->columns + 1;
+        p->tiles = ((p->z.m - 1) / p->rows + 1) * p->across;
     }
-    p->across = (p->z.n - 1) / p->columns + 1;
-    p->tiles = ((p->z.m - 1) / p->rows + 1) * p->across;
 }
 
 static inline k_product_sizes matmul_sizes(const rg_tensor *y, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b) {
@@ -157,31 +131,20 @@ bool matmul_any(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_
     matmul_product *product = products[y->dtype][k_set];
     double steps = (double)z.m * (double)z.n * (double)z.k;
     bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = steps <= MATMUL_TINY || z.m <= (dots ? 16 : 2) || z.y_col != 1;
+    bool in_place = steps <= MATMUL_TINY || z.m <= (dots ? 4 : 2);
     matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta,
                       .bias = row && beta != 0 ? c->data : NULL, .product = product };
-    matmul_cut(&p);
-    rg_tensor flat = { 0 };
-    size_t turned = 0;
+    int64_t batches = 1;
+    for (int d = 0; d < ny; d++) batches *= y->size[d];
+    matmul_cut(&p, batches);
     if ((p.bytes = y->dtype == RG_FLOAT32 ? k_bfloat16_room(&z, p.columns) : 0)) p.product = k_bfloat16_product;
-    else if (matmul_by_library(&p, steps) || !in_place) {
-        if (z.b_row == 1 && z.b_col != 1 && nb == 0 && z.m >= 512 && y->dtype == RG_FLOAT32) {      /* it gains more than it takes */
-            turned = (size_t)(z.k * z.n) * sizeof(float);
-            if (!(flat.data = rg_alloc(turned, RG_MEM_OTHER))) return false;
-            k_direct_turn(RG_FLOAT32)(flat.data, z.n, b->data, z.b_col, 1, z.n, z.k, 1);
-            p.b = &flat, p.library.turn_b = 'N', p.z.b_row = p.library.b_row = z.n, p.z.b_col = 1;
-            matmul_cut(&p);
-        }
-        if (p.product) p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_panels(p.columns)) * rg_sizeof(y->dtype);
-    }
-    int64_t parts = p.tiles, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
-    for (int d = 0; d < ny; d++) parts *= y->size[d];
+    else if (!in_place) p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (32 + RG_MIN(z.m, MATMUL_MC) + 16)) * rg_sizeof(y->dtype);
+    int64_t parts = p.tiles * batches, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
     int workers = rg_workers(parts, grain);
     if (p.bytes && !(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;
     rg_parallel(parts, grain, workers, matmul_part, &p);
     if (p.room) rg_free(p.room, p.bytes * (size_t)workers, RG_MEM_OTHER);
-    if (turned) rg_free(flat.data, turned, RG_MEM_OTHER);
-    return !p.failed || rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory in the product library");
+    return true;
 }
 
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {

@@ -223,66 +223,109 @@ static void NAME(turn)(void *to_, int64_t to_row, const void *from_, int64_t row
         }
 }
 
-/* Panels of NR columns of b, each step by step along k; zeros beyond the last column. */
-static void NAME(pack)(T *to, const T *b, int64_t n, int64_t k, int64_t col, int64_t row) {
-    for (int64_t j = 0; j < n; j += NR, to += NR * k, b += NR * col) {
-        int64_t here = RG_MIN(n - j, NR);
-        if (here < NR) memset(to, 0, (size_t)(NR * k) * sizeof(T));
-        if (col != 1) NAME(turn)(to, NR, b, col, row, here, k, 1);
-        else for (int64_t l = 0; l < k; l++) memcpy(to + l * NR, b + l * row, (size_t)here * sizeof(T));
-    }
+/* Panels of `width` lines, each step by step along k; zeros beyond the last line. */
+static inline __attribute__((always_inline))
+void NAME(pack)(T *to, const T *x, int64_t lines, int64_t k, int64_t line, int64_t step, const int width) {
+    enum { SOME = 16 };                                 /* steps whose lines of memory stay until the next panel reads on in them */
+    if (lines % width) memset(to + lines / width * width * k, 0, (size_t)(width * k) * sizeof(T));
+    for (int64_t j = 0; j < lines && line != 1; j += width)
+        NAME(turn)(to + j * k, width, x + j * line, line, step, RG_MIN(lines - j, width), k, 1);
+    for (int64_t l = 0; l < k && line == 1; l += SOME)
+        for (int64_t j = 0; j < lines; j += width)
+            for (int64_t s = l; s < RG_MIN(k, l + SOME); s++)
+                if (lines - j >= width) memcpy(to + j * k + s * width, x + s * step + j, (size_t)width * sizeof(T));
+                else memcpy(to + j * k + s * width, x + s * step + j, (size_t)(lines - j) * sizeof(T));
 }
 
-/* m <= MR rows of a, and up to that the last one again: a tile has as many rows always. While it counts, the lines of y and
- * the next rows of a are on their way from the further caches. */
+/* m <= rows of a, and up to that the last one again. While it counts, the lines of y, the next rows of a and what comes next are
+ * on their way from further caches, or from memory. */
 static inline __attribute__((always_inline))
-void NAME(tile)(const k_product_sizes *z, T *y, const T *c, const T *a, const T *b, int64_t m, int64_t n, T alpha, T beta, const int vectors) {
+void NAME(tile)(const k_product_sizes *z, T *y, const T *c, const T *a, const T *b, matmul_next *next, int64_t m, int64_t n, T alpha, T beta,
+                const int rows, const int vectors) {
     enum { LINE = 64 / sizeof(T) };
     V sum[MR][2];
     const T *row[MR];
-    for (int i = 0; i < MR; i++) row[i] = a + RG_MIN(i, m - 1) * z->a_row, sum[i][0] = sum[i][1] = (V){ 0 };
+    for (int i = 0; i < rows; i++) row[i] = a + RG_MIN(i, m - 1) * z->a_row, sum[i][0] = sum[i][1] = (V){ 0 };
     for (int64_t l = 0, at = 0, k = z->k; l < k;) {
         for (int v = 0; v < vectors && l / LINE < m; v++) __builtin_prefetch(y + l / LINE * z->y_row + v * W, 1);
-        for (int i = 0; i < MR && z->a_col == 1; i++) __builtin_prefetch(row[i] + at + MR * z->a_row);
+        for (int i = 0; i < rows && z->a_col == 1; i++) __builtin_prefetch(row[i] + at + MR * z->a_row);
+        for (int64_t q = next ? RG_MIN(next->each, next->left) : 0; q > 0; q--, next->left--) {
+            __builtin_prefetch(next->from);
+            next->from += next->apart;
+            if (++next->at == next->count) next->at = 0, next->from += next->further;
+        }
         for (int64_t end = RG_MIN(k, l + LINE); l < end; l++, at += z->a_col, b += z->b_row)
-            for (int i = 0; i < MR; i++)
+            for (int i = 0; i < rows; i++)
                 for (int v = 0; v < vectors; v++)
                     sum[i][v] = FMA(K_BITS, row[i][at] - (V){ 0 }, *(const V *)(b + v * W), sum[i][v]);
     }
     if (alpha != 1)
-        for (int i = 0; i < MR; i++)
+        for (int i = 0; i < rows; i++)
             for (int v = 0; v < vectors; v++) sum[i][v] *= alpha;
-    if (m == MR && n == vectors * W) {
+    if (m == rows && n == vectors * W && z->y_col == 1) {
         if (beta != 0)
-            for (int i = 0; i < MR; i++)
+            for (int i = 0; i < rows; i++)
                 for (int v = 0; v < vectors; v++) sum[i][v] += beta * *(const V *)(c + i * z->c_row + v * W);
-        for (int i = 0; i < MR; i++)
+        for (int i = 0; i < rows; i++)
             for (int v = 0; v < vectors; v++) *(V *)(y + i * z->y_row + v * W) = sum[i][v];
     } else {
         T s[MR * NR];
-        for (int i = 0; i < MR; i++)
+        for (int i = 0; i < rows; i++)
             for (int v = 0; v < vectors; v++) *(V *)(s + i * NR + v * W) = sum[i][v];
         for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++) y[i * z->y_row + j] = s[i * NR + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j]);
+            for (int64_t j = 0; j < n; j++)
+                y[i * z->y_row + j * z->y_col] = s[i * NR + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col]);
     }
 }
 
-/* n <= NR columns, of which b has whole vectors. */
-static void NAME(panel)(const k_product_sizes *z, T *y, const T *c, const T *a, const T *b, int64_t n, T alpha, T beta) {
-    for (int64_t i = 0; i < z->m; i += MR, a += MR * z->a_row, y += MR * z->y_row, c += MR * z->c_row) {
+/* n <= NR columns, of which b has whole vectors. From a tile's rows of a it is so far to the second's, and from these to the third's. */
+static void NAME(panel)(const k_product_sizes *z, T *y, const T *c, const T *a, int64_t second, int64_t third, const T *b, matmul_next *next,
+                        int64_t n, T alpha, T beta) {
+    for (int64_t i = 0; i < z->m; i += MR, y += MR * z->y_row, c += MR * z->c_row) {
         int64_t m = RG_MIN(z->m - i, MR);
-        if (n > W) NAME(tile)(z, y, c, a, b, m, n, alpha, beta, 2);
-        else NAME(tile)(z, y, c, a, b, m, n, alpha, beta, 1);
+        if (m > MR / 2) {
+            if (n > W) NAME(tile)(z, y, c, a, b, next, m, n, alpha, beta, MR, 2);
+            else NAME(tile)(z, y, c, a, b, next, m, n, alpha, beta, MR, 1);
+        } else {
+            if (n > W) NAME(tile)(z, y, c, a, b, next, m, n, alpha, beta, MR / 2, 2);
+            else NAME(tile)(z, y, c, a, b, next, m, n, alpha, beta, MR / 2, 1);
+        }
+        a += second;
+        RG_SWAP(second, third);
     }
 }
 
 /* y = a b, or y += a b, of whole vectors. */
 static __attribute__((unused)) void NAME(direct)(const k_product_sizes *z, void *y, const void *a, const void *b, bool add) {
-    for (int64_t j = 0; j < z->n; j += NR) NAME(panel)(z, (T *)y + j, (T *)y + j, a, (const T *)b + j, RG_MIN(z->n - j, NR), 1, add);
+    for (int64_t j = 0; j < z->n; j += NR)
+        NAME(panel)(z, (T *)y + j, (T *)y + j, a, MR * z->a_row, MR * z->a_row, (const T *)b + j, NULL, RG_MIN(z->n - j, NR), 1, add);
 }
 
-/* room: for MATMUL_KC steps of MATMUL_NC columns of b, packed in panels of NR: of all of them, or of those that are too few for
- * a panel if the rows of b are in one piece. */
+/* y = alpha a b + beta c for rows of a, and steps, that stay in a cache. Wide b pay for packing these rows. b is read where it lies
+ * if its panels are whole there, but far ones, in memory: they are packed, each while the next is on its way; after the last is `then`. */
+static void NAME(block)(k_product_sizes z, T *y, const T *c, const T *a, const T *b, const T *then, bool far, T alpha, T beta, T *panel) {
+    enum { LINES = NR * sizeof(T) < 64 ? 1 : NR * sizeof(T) / 64 };     /* of memory, a row of a panel */
+    int64_t item = (int64_t)sizeof(T), b_row = z.b_row, second = MR * z.a_row, third = second;
+    int64_t lines = LINES * z.k, times = ((z.m - 1) / MR + 1) * ((z.k - 1) * item / 64 + 1);
+    matmul_next next = { .apart = 64, .count = LINES, .each = (lines - 1) / times + 1 };
+    if (z.b_col != 1) next.apart = z.b_col * item, next.count = NR;
+    next.further = (z.b_col == 1 ? b_row * item : 64) - next.count * next.apart;
+    if (z.n > MATMUL_WIDE) {
+        T *packed = panel + NR * z.k;
+        NAME(pack)(packed, a, z.m, z.k, z.a_row, z.a_col, 2 * MR);
+        a = packed, z.a_row = 1, z.a_col = 2 * MR, second = MR, third = 2 * MR * z.k - MR;
+    }
+    for (int64_t j = 0; j < z.n; j += NR, y += NR * z.y_col, c += NR * z.y_col, b += NR * z.b_col) {
+        int64_t n = RG_MIN(z.n - j, NR);
+        bool packs = far || z.b_col != 1 || (n != NR && n != W);
+        next.from = (const char *)(z.n - j > NR ? b + NR * z.b_col : then), next.left = lines, next.at = 0;
+        if (packs) NAME(pack)(panel, b, n, z.k, z.b_col, b_row, NR);
+        z.b_row = packs ? NR : b_row;
+        NAME(panel)(&z, y, c, a, second, third, packs ? panel : b, far && next.from ? &next : NULL, n, alpha, beta);
+    }
+}
+
+/* room: for a panel of NR columns of b, and MATMUL_MC rows of a, of MATMUL_KC steps. */
 static void NAME(product)(const k_product_sizes *z, void *y_, const void *c_, const void *a_, const void *b_, double alpha_, double beta_,
                           void *room) {
     T *y = y_, alpha = MATMUL_NUMBER(alpha_), beta = MATMUL_NUMBER(beta_);
@@ -291,19 +334,15 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *c_, co
         NAME(thin)(z, y, c, a, b, alpha, beta);
         return;
     }
-    for (int64_t lc = 0; lc < z->k; lc += MATMUL_KC)
-        for (int64_t jc = 0; jc < z->n; jc += MATMUL_NC) {
+    bool far = z->m >= MATMUL_MANY && z->k * z->n > MATMUL_STAYS;
+    for (int64_t i = 0; i < z->m; i += MATMUL_MC)
+        for (int64_t l = 0; l < z->k; l += MATMUL_KC) {
             k_product_sizes part = *z;
-            int64_t nc = RG_MIN(z->n - jc, MATMUL_NC), whole = z->b_col == 1 ? nc / NR * NR : 0;
-            const T *from = b + lc * z->b_row + jc * z->b_col;
-            part.k = RG_MIN(z->k - lc, MATMUL_KC);
-            if (lc) part.c_row = z->y_row, c = y, beta = 1;
-            NAME(pack)(room, from + whole * z->b_col, nc - whole, part.k, z->b_col, z->b_row);
-            for (int64_t j = 0; j < nc; j += NR) {
-                part.b_row = j < whole ? z->b_row : NR;
-                NAME(panel)(&part, y + jc + j, c + jc + j, a + lc * z->a_col, j < whole ? from + j : (T *)room + (j - whole) * part.k,
-                            RG_MIN(nc - j, NR), alpha, beta);
-            }
+            part.m = RG_MIN(z->m - i, MATMUL_MC), part.k = RG_MIN(z->k - l, MATMUL_KC);
+            T *to = y + i * z->y_row;
+            const T *add = l ? to : c + i * z->c_row, *rows = a + i * z->a_row + l * z->a_col, *from = b + l * z->b_row;
+            if (l) part.c_row = z->y_row;
+            NAME(block)(part, to, add, rows, from, l + part.k < z->k ? from + part.k * z->b_row : NULL, far, alpha, l ? 1 : beta, room);
         }
 }
 

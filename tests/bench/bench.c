@@ -565,7 +565,6 @@ static void complain_and_exit(rg_code code, const char *message) {
 int main(int argc, char **argv) {
     const char *wanted = argc > 1 ? argv[1] : "";
     rg_on_error(complain_and_exit);
-    if (strcmp(wanted, "products") == 0) return puts(rg_product_library()) < 0;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) APART(rows[r].name, measure(&rows[r]));
     for (size_t g = 0; g < sizeof growths / sizeof *growths; g++) {
         char name[32];

@@ -25,14 +25,19 @@ static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
     return rg_load_i64(t->data + (i * t->stride[0] + j * t->stride[1]) * (int64_t)rg_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-static void check_product(rg_dtype dtype, int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha, double beta) {
+/* Each element; of a large product one in 29. bias: a row is what beta stands before, not y. */
+static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b, int layout_y, bool bias, double alpha,
+                          double beta) {
     RG_SCOPE();
-    rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2), *y = grid(dtype, m, n, 0, 3), *c = grid(dtype, m, n, 0, 3);
+    int64_t m = size[0], n = size[1], k = size[2], apart = m * n * k > 1 << 22 ? 29 : 1;
+    rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2);
+    rg_tensor *y = grid(dtype, m, n, layout_y, 3), *c = grid(dtype, bias ? 1 : m, n, bias ? 0 : layout_y, 3), row = *c;
+    row.ndim = 1, row.size[0] = n, row.stride[0] = 1;
     if (beta == 0 && rg_is_float(dtype)) rg_fill_number(y, NAN, 0);             /* is not to be read */
-    ck_assert(k_matmul_with(y, NULL, a, false, b, false, alpha, beta));
+    ck_assert(k_matmul_with(y, bias ? &row : NULL, a, false, b, false, alpha, beta));
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-            int64_t sum = (int64_t)beta * at(c, i, j);
+        for (int64_t j = i % apart; j < n; j += apart) {
+            int64_t sum = (int64_t)beta * at(c, bias ? 0 : i, j);
             for (int64_t l = 0; l < k; l++) sum += (int64_t)alpha * at(a, i, l) * at(b, l, j);
             if (at(y, i, j) != sum)
                 ck_abort_msg("%s (%lld,%lld) (%lld,%lld), layouts %d %d, at %lld %lld: %lld, not %lld", rg_dtype_name(dtype), (long long)m,
@@ -45,13 +50,16 @@ START_TEST(test_products) {
     static const int64_t sizes[][3] = {                 /* m, n, k */
         { 1, 1, 1 }, { 2, 3, 4 }, { 1, 40, 70 }, { 40, 1, 70 }, { 4, 33, 65 }, { 5, 33, 65 }, { 17, 31, 64 }, { 16, 100, 130 },
         { 7, 15, 16 }, { 8, 16, 9 }, { 9, 17, 33 }, { 97, 65, 20 }, { 6, 48, 257 }, { 193, 5, 31 }, { 13, 1540, 3 }, { 200, 33, 300 },
-        { 3, 5, 0 }, { 50, 60, 0 }, { 0, 5, 3 }, { 5, 0, 3 },
+        { 3, 5, 0 }, { 50, 60, 0 }, { 0, 5, 3 }, { 5, 0, 3 }, { 270, 530, 400 }, { 131, 345, 770 }, { 12, 600, 390 },
     };
+    int threads = rg_get_num_threads();
+    rg_set_num_threads(1);                              /* several cut a wide one into narrow ones: test_parallel compares */
     for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
         for (int s = 0; s < RG_COUNT(sizes); s++)
             for (int layouts = 0; layouts < 16; layouts++)
-                check_product((rg_dtype)dtype, sizes[s][0], sizes[s][1], sizes[s][2], layouts / 4, layouts % 4, layouts % 3 ? 1 : -2,
+                check_product((rg_dtype)dtype, sizes[s], layouts / 4, layouts % 4, layouts % 7 / 5, layouts % 2, layouts % 3 ? 1 : -2,
                               layouts % 5 ? 0 : 3);
+    rg_set_num_threads(threads);
 }
 END_TEST
 
