@@ -103,9 +103,10 @@ static int sum_power(int64_t rows) {
     {                                                                                             \
         enum { WIDE = wide, LANES = lanes, VECTORS = 4 * WIDE / LANES };                          \
         typedef A vector __attribute__((vector_size(LANES * sizeof(A))));                         \
-        vector level[4][VECTORS] = { { { 0 } } }, more;                                           \
+        vector level[4][VECTORS], more;                                                           \
         A part[4 * WIDE], lane[LANES];                                                            \
         int power = sum_power(n / 4);                                                             \
+        for (int v = 0; v < 4 * VECTORS; v++) level[v % 4][v / 4] = (vector){ 0 };     /* quicker than `rep stos` */ \
         for (int64_t i = 0; i < n / 4;) {                                                         \
             for (int64_t end = RG_MIN(n / 4, i + (1 << power)); i < end; i++)                     \
                 for (int v = 0; v < VECTORS; v++, x += LANES * step) {                            \
