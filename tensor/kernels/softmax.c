@@ -9,7 +9,8 @@
 /* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
 typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last, past; } softmax_context;
 
-enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096 };        /* rows side by side; the longest that has room elsewhere */
+/* Rows side by side; of three at once the longest, and how many elements of each in turn. */
+enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
 
 /* R rows side by side, or one. */
 #define SOFTMAX_EACH for (int64_t i = 0; i < c->n; i++) for (int64_t r = 0; r < R; r++)
@@ -41,6 +42,43 @@ enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096 };        /* rows side by side; th
         if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                         \
         else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                                     \
     }                                                                                           \
+    /* Three rows at once, which go past the caches: of the next one the greatest is found, this one's exponentials are summed up, and \
+     * the last one is written. None of them waits for another, nor for memory. A NaN isn't the greatest, but makes the sum NaN. */ \
+    static void K_SET(softmax_past_##T)(const softmax_context *c, int64_t rows, T *y, const T *x) { \
+        const int64_t n = c->n;                                                                 \
+        const bool ln = c->kind == K_LOG_SOFTMAX;                                               \
+        T room[2][SOFTMAX_ROOM] __attribute__((aligned(64))), lane[K_LANES], max, less = 0, times = 0; \
+        __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
+        for (int64_t i = 0; i < n; i++) greatest = RG_MAX(greatest, ORDER(x[i]));               \
+        max = UNORDER(greatest);                                                                \
+        for (int64_t r = 0; r < rows; r++, x += n, y += n) {                                    \
+            T __attribute__((vector_size(K_LANES * sizeof(T)))) most = { 0 }, sum = most, more; \
+            T *e = room[r & 1];                                                                 \
+            const T *next = r + 1 < rows ? x + n : x, *done = ln ? x - n : room[~r & 1];        \
+            most -= (T)INFINITY;                                                                \
+            if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) max = 0;      /* e and their sum are 0 */ \
+            for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {                                     \
+                for (int64_t j = k; j < k + SOFTMAX_STEP; j += K_LANES) {                       \
+                    memcpy(lane, &most, sizeof lane);                                           \
+                    for (int l = 0; l < K_LANES; l++) lane[l] = next[j + l] > lane[l] ? next[j + l] : lane[l]; \
+                    memcpy(&most, lane, sizeof lane);                                           \
+                }                                                                               \
+                K_INDEPENDENT for (int64_t i = k; i < k + SOFTMAX_STEP; i++) e[i] = EXP_BELOW(x[i] - max); \
+                for (int64_t j = k; j < k + SOFTMAX_STEP; j += K_LANES) {                       \
+                    memcpy(&more, e + j, sizeof more);                                          \
+                    sum += more;                                                                \
+                }                                                                               \
+                if (r && ln) K_ROW(true, y - n + k, SOFTMAX_STEP, done[k + i] - less - times);  \
+                else if (r) K_ROW(true, y - n + k, SOFTMAX_STEP, done[k + i] * times);          \
+            }                                                                                   \
+            less = max, times = K_LANES_SUM(sum, lane);                                         \
+            times = ln ? LOG(times) : 1 / (times == 0 ? 1 : times);                             \
+            memcpy(lane, &most, sizeof lane), max = lane[0];                                    \
+            for (int l = 1; l < K_LANES; l++) max = lane[l] > max ? lane[l] : max;              \
+        }                                                                                       \
+        if (ln) K_ROW(true, y - n, n, x[i - n] - less - times);                                 \
+        else K_ROW(true, y - n, n, room[~rows & 1][i] * times);                                 \
+    }                                                                                           \
     static void K_SET(softmax_row_##T)(const softmax_context *c, T *restrict y, const T *restrict x) { \
         __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
         const bool past = c->past && c->n <= SOFTMAX_ROOM;                                      \
@@ -61,13 +99,17 @@ enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096 };        /* rows side by side; th
     static void K_SET(softmax_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
-        bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && c->y_step != 1;                   \
+        const bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && c->y_step != 1, packed = c->last && c->y_step == 1 && c->x_step == 1; \
+        if (c->past && c->n <= SOFTMAX_ROOM && c->n % SOFTMAX_STEP == 0) {                      \
+            K_SET(softmax_past_##T)(c, rows, (T *)p[0], (const T *)p[1]);                       \
+            return;                                                                             \
+        }                                                                                       \
         for (int64_t r = 0, R; r < rows; r += R) {                                              \
             const T *x = (const T *)(p[1] + r * s[1]);                                          \
             T *y = (T *)(p[0] + r * s[0]);                                                      \
             R = side ? RG_MIN(rows - r, SOFTMAX_SIDE) : 1;                                      \
-            if (c->last && c->y_step == 1 && c->x_step == 1) K_SET(softmax_row_##T)(c, y, x); \
-            else K_SET(softmax_side_##T)(c, R, y, x);                                        \
+            if (packed) K_SET(softmax_row_##T)(c, y, x);                                        \
+            else K_SET(softmax_side_##T)(c, R, y, x);                                           \
         }                                                                                       \
     }                                                                                           \
     static void K_SET(softmax_backward_row_##T)(int64_t n, bool log, bool past, T *restrict gx, const T *restrict g, const T *restrict y) { \
