@@ -126,7 +126,7 @@ static void NAME(forward)(void *plan_, int64_t begin, int64_t end, int worker) {
 static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = plan_;
     int64_t size = plan->in[0]->size[3], size_v = plan->in[2]->size[3], wide = WHOLE(size), wide_v = WHOLE(size_v);
-    int64_t queries = plan->queries, keys = plan->keys, q_row, g_row, k_row;
+    int64_t queries = plan->queries, keys = plan->keys, q_row, g_row, k_row, y_row;
     T scale = (T)plan->scale;
     for (int64_t head = begin; head < end; head++) {
         char *room = plan->room + (size_t)worker * plan->bytes;
@@ -142,8 +142,11 @@ static void NAME(backward)(void *plan_, int64_t begin, int64_t end, int worker) 
         const T *of_g = NAME(rows)(&g, 0, queries, g_room, &g_row);
         memset(gq, 0, (size_t)(queries * wide) * sizeof(T));
         for (int64_t i = 0; i < queries; i++) {
+            const T *of_y = NAME(rows)(&y, i, 1, gv, &y_row);
+            V sums = { 0 };
             T sum = 0;
-            for (int64_t j = 0; j < size_v; j++) sum += of_g[i * g_row + j] * ((const T *)y.data)[i * y.row + j * y.col];
+            for (int64_t j = 0; j < wide_v; j += W) sums += *(const V *)(of_g + i * g_row + j) * *(const V *)(of_y + j);
+            for (int l = 0; l < W; l++) sum += sums[l];
             lost[i] = sum - (plan->g_lse ? ((const T *)plan->g_lse->data)[head * queries + i] : 0);
         }
         for (int64_t from = 0; from < keys; from += ATTENTION_SIDE) {
