@@ -47,14 +47,15 @@ enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
     static void K_SET(softmax_past_##T)(const softmax_context *c, int64_t rows, T *y, const T *x) { \
         const int64_t n = c->n;                                                                 \
         const bool ln = c->kind == K_LOG_SOFTMAX;                                               \
-        T room[2][SOFTMAX_ROOM] __attribute__((aligned(64))), lane[K_LANES], max, less = 0, times = 0; \
+        T room[2][SOFTMAX_ROOM + 4096 / sizeof(T)] __attribute__((aligned(4096))), lane[K_LANES], *e = NULL, max, less = 0, times = 0; \
         __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
         for (int64_t i = 0; i < n; i++) greatest = RG_MAX(greatest, ORDER(x[i]));               \
         max = UNORDER(greatest);                                                                \
         for (int64_t r = 0; r < rows; r++, x += n, y += n) {                                    \
             T __attribute__((vector_size(K_LANES * sizeof(T)))) most = { 0 }, sum = most, more; \
-            T *e = room[r & 1];                                                                 \
-            const T *next = r + 1 < rows ? x + n : x, *done = ln ? x - n : room[~r & 1];        \
+            const T *next = r + 1 < rows ? x + n : x, *done = ln ? x - n : e;                   \
+            /* Half a page from x: a load waits for a store whose address ends in the same 12 bits. */ \
+            e = room[r & 1] + ((uintptr_t)x + 2048) % 4096 / sizeof(T);                         \
             most -= (T)INFINITY;                                                                \
             if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) max = 0;      /* e and their sum are 0 */ \
             for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {                                     \
@@ -77,7 +78,7 @@ enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
             for (int l = 1; l < K_LANES; l++) max = lane[l] > max ? lane[l] : max;              \
         }                                                                                       \
         if (ln) K_ROW(true, y - n, n, x[i - n] - less - times);                                 \
-        else K_ROW(true, y - n, n, room[~rows & 1][i] * times);                                 \
+        else K_ROW(true, y - n, n, e[i] * times);                                              \
     }                                                                                           \
     static void K_SET(softmax_row_##T)(const softmax_context *c, T *restrict y, const T *restrict x) { \
         __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
