@@ -76,7 +76,7 @@ void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
 typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
 void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse, k_running what);
 
-/* softmax.c: of a row of -infinities, softmax makes NaN and the safe one 0 */
+/* softmax.c: of contiguous tensors; of a row of -infinities, softmax makes NaN and the safe one 0 */
 typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind);

@@ -1,46 +1,39 @@
 /*
  * softmax.c: softmax, its logarithm and their gradients, row by row along one
- * dim. A row that lies in one piece is read in lanes; rows that lie side by side
- * (another dim than the last) are done a few dozen at a time, for the cache's sake.
+ * dim, of contiguous tensors. A row that lies in one piece is read in lanes; rows
+ * that lie side by side (another dim than the last) are done many at a time.
  */
 #ifndef K_BITS
 #include "loops.h"
 
-/* n elements along the dim, `step` apart in y, x (or the output that was) and g. */
-typedef struct { int64_t n, y_step, x_step, g_step; k_softmax_kind kind; bool last, past; } softmax_context;
+/* n elements along the dim, `step` apart; last: the rows lie in one piece. */
+typedef struct { int64_t n, step; k_softmax_kind kind; bool last, past; } softmax_context;
 
 /* Rows side by side; of three at once the longest, and how many elements of each in turn. */
-enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
+enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
 
-/* R rows side by side, or one. */
-#define SOFTMAX_EACH for (int64_t i = 0; i < c->n; i++) for (int64_t r = 0; r < R; r++)
+/* R rows side by side, whose elements i are at `at`. */
+#define SOFTMAX_SIDES K_INDEPENDENT for (int64_t r = 0; r < R; r++)
+#define SOFTMAX_EACH  for (int64_t at = 0; at < c->n * c->step; at += c->step) SOFTMAX_SIDES
 
 #define K_SOFTMAX(T)                                                                            \
     static void K_SET(softmax_side_##T)(const softmax_context *c, int64_t R, T *restrict y, const T *restrict x) \
     {                                                                                           \
+        __typeof__(ORDER((T)0)) greatest[SOFTMAX_SIDE];                                         \
         T max[SOFTMAX_SIDE], total[SOFTMAX_SIDE];                                               \
-        for (int64_t r = 0; r < R; r++) max[r] = -(T)INFINITY, total[r] = 0;                    \
-        SOFTMAX_EACH {                                                                          \
-            T v = x[i * c->x_step + r];                                                         \
-            max[r] = v > max[r] || v != v ? v : max[r];                                                 \
-        }                                                                                       \
-        SOFTMAX_EACH {                                                                          \
-            T e = EXP_BELOW(x[i * c->x_step + r] - max[r]);                                           \
-            total[r] += e;                                                                      \
-            if (c->kind != K_LOG_SOFTMAX) y[i * c->y_step + r] = e;                             \
-        }                                                                                       \
+        SOFTMAX_SIDES greatest[r] = ORDER(-(T)INFINITY), total[r] = 0;                          \
+        SOFTMAX_EACH greatest[r] = RG_MAX(greatest[r], ORDER(x[at + r]));                       \
+        SOFTMAX_SIDES max[r] = UNORDER(greatest[r]);                                            \
         if (c->kind == K_LOG_SOFTMAX) {                                                         \
-            for (int64_t r = 0; r < R; r++) total[r] = LOG(total[r]);                           \
-            SOFTMAX_EACH y[i * c->y_step + r] = x[i * c->x_step + r] - max[r] - total[r];       \
+            SOFTMAX_EACH total[r] += EXP_BELOW(x[at + r] - max[r]);                             \
+            SOFTMAX_SIDES total[r] = LOG(total[r]);                                             \
+            SOFTMAX_EACH y[at + r] = x[at + r] - max[r] - total[r];                             \
             return;                                                                             \
         }                                                                                       \
-        for (int64_t r = 0; r < R && c->kind == K_SAFE_SOFTMAX; r++)                            \
-            if (max[r] == -(T)INFINITY) {                                                       \
-                for (int64_t i = 0; i < c->n; i++) y[i * c->y_step + r] = 0;                    \
-                total[r] = 1;                                                                   \
-            }                                                                                   \
-        if (c->last) SOFTMAX_EACH y[i * c->y_step + r] *= 1 / total[r];                         \
-        else SOFTMAX_EACH y[i * c->y_step + r] /= total[r];                                     \
+        if (c->kind == K_SAFE_SOFTMAX) SOFTMAX_SIDES max[r] = max[r] == -(T)INFINITY ? 0 : max[r]; \
+        SOFTMAX_EACH total[r] += y[at + r] = EXP_BELOW(x[at + r] - max[r]);                     \
+        SOFTMAX_SIDES total[r] = total[r] == 0 ? 1 : total[r];  /* of -inf throughout */        \
+        SOFTMAX_EACH y[at + r] /= total[r];                                                     \
     }                                                                                           \
     /* Three rows at once, which go past the caches: of the next one the greatest is found, this one's exponentials are summed up, and \
      * the last one is written. None of them waits for another, nor for memory. A NaN isn't the greatest, but makes the sum NaN. */ \
@@ -100,18 +93,12 @@ enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
     static void K_SET(softmax_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
-        const bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && c->y_step != 1, packed = c->last && c->y_step == 1 && c->x_step == 1; \
-        if (c->past && c->n <= SOFTMAX_ROOM && c->n % SOFTMAX_STEP == 0) {                      \
-            K_SET(softmax_past_##T)(c, rows, (T *)p[0], (const T *)p[1]);                       \
-            return;                                                                             \
-        }                                                                                       \
-        for (int64_t r = 0, R; r < rows; r += R) {                                              \
-            const T *x = (const T *)(p[1] + r * s[1]);                                          \
-            T *y = (T *)(p[0] + r * s[0]);                                                      \
-            R = side ? RG_MIN(rows - r, SOFTMAX_SIDE) : 1;                                      \
-            if (packed) K_SET(softmax_row_##T)(c, y, x);                                        \
-            else K_SET(softmax_side_##T)(c, R, y, x);                                           \
-        }                                                                                       \
+        T *y = (T *)p[0];                                                                       \
+        const T *x = (const T *)p[1];                                                           \
+        (void)s;                                                                                \
+        if (!c->last) K_SET(softmax_side_##T)(c, rows, y, x);                                   \
+        else if (c->past && c->n <= SOFTMAX_ROOM && c->n % SOFTMAX_STEP == 0) K_SET(softmax_past_##T)(c, rows, y, x); \
+        else for (int64_t r = 0; r < rows; r++) K_SET(softmax_row_##T)(c, y + r * c->n, x + r * c->n); \
     }                                                                                           \
     static void K_SET(softmax_backward_row_##T)(int64_t n, bool log, bool past, T *restrict gx, const T *restrict g, const T *restrict y) { \
         T total;                                                                                \
@@ -123,85 +110,68 @@ enum { SOFTMAX_SIDE = 32, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
             K_ROW(past, gx, n, y[i] * (g[i] - total));                                          \
         }                                                                                       \
     }                                                                                           \
+    static void K_SET(softmax_backward_side_##T)(const softmax_context *c, int64_t R, T *restrict gx, const T *restrict g, const T *restrict y) { \
+        T total[SOFTMAX_SIDE];                                                                  \
+        SOFTMAX_SIDES total[r] = 0;                                                             \
+        if (c->kind == K_LOG_SOFTMAX) {                                                         \
+            SOFTMAX_EACH total[r] += g[at + r];                                                 \
+            SOFTMAX_EACH gx[at + r] = g[at + r] - EXP(y[at + r]) * total[r];                    \
+        } else {                                                                                \
+            SOFTMAX_EACH total[r] += g[at + r] * y[at + r];                                     \
+            SOFTMAX_EACH gx[at + r] = y[at + r] * (g[at + r] - total[r]);                       \
+        }                                                                                       \
+    }                                                                                           \
     /* softmax: y (g - sum(g y)); log_softmax: g - e^y sum(g) */                                \
     static void K_SET(softmax_backward_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
     {                                                                                           \
         const softmax_context *c = context;                                                     \
-        bool side = s[0] == sizeof(T) && s[1] == sizeof(T) && s[2] == sizeof(T) && c->y_step != 1; \
-        bool log = c->kind == K_LOG_SOFTMAX, packed = c->y_step == 1 && c->x_step == 1 && c->g_step == 1; \
-        for (int64_t first = 0, R; first < rows; first += R) {                                  \
-            T *restrict gx = (T *)(p[0] + first * s[0]), total[SOFTMAX_SIDE] = { 0 };           \
-            const T *restrict g = (const T *)(p[1] + first * s[1]), *restrict y = (const T *)(p[2] + first * s[2]); \
-            R = side ? RG_MIN(rows - first, SOFTMAX_SIDE) : 1;                                  \
-            if (packed) {                                                                       \
-                K_SET(softmax_backward_row_##T)(c->n, log, c->past, gx, g, y);                  \
-                continue;                                                                       \
-            }                                                                                   \
-            SOFTMAX_EACH total[r] += g[i * c->g_step + r] * (log ? 1 : y[i * c->x_step + r]);   \
-            SOFTMAX_EACH {                                                                      \
-                T v = y[i * c->x_step + r], u = g[i * c->g_step + r];                           \
-                gx[i * c->y_step + r] = log ? u - EXP(v) * total[r] : v * (u - total[r]);       \
-            }                                                                                   \
-        }                                                                                       \
+        T *gx = (T *)p[0];                                                                      \
+        const T *g = (const T *)p[1], *y = (const T *)p[2];                                     \
+        (void)s;                                                                                \
+        if (!c->last) K_SET(softmax_backward_side_##T)(c, rows, gx, g, y);                      \
+        else for (int64_t r = 0, at = 0; r < rows; r++, at += c->n)                             \
+            K_SET(softmax_backward_row_##T)(c->n, c->kind == K_LOG_SOFTMAX, c->past, gx + at, g + at, y + at); \
     }
 
 #define K_FILE "softmax.c"
 #include "sets.h"
 
-/* t without dim, whose step it gives: what remains are the rows. */
-static rg_tensor softmax_rows(const rg_tensor *t, int dim, int64_t *step) {
-    rg_tensor rows = *t;
-    *step = 1;
-    if (t->ndim) {
-        *step = t->stride[dim];
-        rows.size[dim] = 1;
-    }
-    rg_update_flags(&rows);
-    return rows;
-}
-
-/* Rows in one piece, of up to three operands, one after the other. */
-typedef struct { rg_loop *loop; char *p[3]; int64_t row; const softmax_context *context; } softmax_spread;
+/* Rows of up to three operands: each in one piece, one after the other, or side by side, some blocks of them beneath each other. */
+typedef struct { rg_loop *loop; char *p[3]; int64_t element, blocks; const softmax_context *context; } softmax_spread;
 
 static void softmax_part(void *spread, int64_t begin, int64_t end, int worker) {
     const softmax_spread *k = spread;
-    int64_t at = begin * k->row;
+    const softmax_context *c = k->context;
     (void)worker;
-    k->loop((char *[]){ k->p[0] + at, k->p[1] + at, k->p[2] + at }, (int64_t[]){ k->row, k->row, k->row }, end - begin, k->context);
-    if (k->context->past) k_past_end();
+    for (int64_t i = begin, rows; i < end; i += c->last ? rows : 1) {
+        int64_t side = i % k->blocks * SOFTMAX_SIDE, at = (i / k->blocks * c->n * c->step + side) * k->element;
+        rows = c->last ? end - begin : RG_MIN(SOFTMAX_SIDE, c->step - side);
+        k->loop((char *[]){ k->p[0] + at, k->p[1] + at, k->p[2] + at }, NULL, rows, c);
+    }
+    if (c->past) k_past_end();
+}
+
+static void softmax_run(rg_loop *const by_set[], rg_loop *const shorts[], rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim,
+                        k_softmax_kind kind) {
+    softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .step = 1, .kind = kind, .last = dim >= y->ndim - 1 };
+    if (y->numel == 0) return;
+    for (int d = dim + 1; d < y->ndim; d++) c.step *= y->size[d];
+    c.past = c.last && k_goes_past(y, c.n);
+    if (c.last && c.n <= K_LANES && y->dtype == RG_FLOAT32) by_set = shorts;
+    int64_t blocks = (c.step + SOFTMAX_SIDE - 1) / SOFTMAX_SIDE, rows = y->numel / (c.n * c.step) * blocks;
+    softmax_spread k = { by_set[k_set], { y->data, x->data, z->data }, (int64_t)rg_sizeof(y->dtype), blocks, &c };
+    k_rows(rows, y->numel / rows, softmax_part, &k);
 }
 
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
-    softmax_context c = { .n = x->ndim ? x->size[dim] : 1, .kind = kind, .last = dim >= x->ndim - 1 };
     static rg_loop *const floats[] = K_SETS(softmax_float), *const shorts[] = K_SETS(softmax_short), *const doubles[] = K_SETS(softmax_double);
-    rg_loop *loop = (x->dtype == RG_FLOAT32 ? floats : doubles)[k_set];
-    if (c.last && x->numel && x->flags & y->flags & RG_CONTIGUOUS) {
-        int64_t row = c.n * (int64_t)rg_sizeof(x->dtype);
-        c.y_step = c.x_step = 1;
-        c.past = k_goes_past(y, c.n);
-        if (c.n <= K_LANES && kind != K_SAFE_SOFTMAX && x->dtype == RG_FLOAT32) loop = shorts[k_set];
-        k_rows(x->numel / c.n, c.n, softmax_part, &(softmax_spread){ loop, { y->data, x->data, x->data }, row, &c });
-        return;
-    }
-    rg_tensor ry = softmax_rows(y, dim, &c.y_step), rx = softmax_rows(x, dim, &c.x_step);
-    if (x->numel) rg_each(2, (rg_tensor *[]){ &ry, &rx }, loop, &c);
+    softmax_run(y->dtype == RG_FLOAT32 ? floats : doubles, kind == K_SAFE_SOFTMAX ? floats : shorts, y, x, x, dim, kind);
 }
 
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind) {
-    softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .kind = kind };
     static rg_loop *const floats[] = K_SETS(softmax_backward_float), *const doubles[] = K_SETS(softmax_backward_double);
     static rg_loop *const shorts[] = K_SETS(softmax_backward_short);
-    rg_loop *loop = (y->dtype == RG_FLOAT32 ? floats : doubles)[k_set];
-    if (dim >= y->ndim - 1 && y->numel && gx->flags & g->flags & y->flags & RG_CONTIGUOUS) {
-        int64_t row = c.n * (int64_t)rg_sizeof(y->dtype);
-        c.y_step = c.x_step = c.g_step = 1;
-        c.past = k_goes_past(gx, c.n);
-        if (c.n <= K_LANES && y->dtype == RG_FLOAT32) loop = shorts[k_set];
-        k_rows(y->numel / c.n, c.n, softmax_part, &(softmax_spread){ loop, { gx->data, g->data, y->data }, row, &c });
-        return;
-    }
-    rg_tensor rx = softmax_rows(gx, dim, &c.y_step), rg = softmax_rows(g, dim, &c.g_step), ry = softmax_rows(y, dim, &c.x_step);
-    if (y->numel) rg_each(3, (rg_tensor *[]){ &rx, &rg, &ry }, loop, &c);
+    softmax_run(gx->dtype == RG_FLOAT32 ? floats : doubles, shorts, gx, g, y, dim, kind);
 }
 
 #else
