@@ -20,6 +20,12 @@ int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
 int rg_emulated(void);                  /* under valgrind: fifty times as slow, and on one thread */
 int rg_slow(void);                      /* there, or under a sanitizer */
 
+/* As ck_assert_msg, which writes to a pipe each time, for what is asserted of many elements. */
+#define ck_each(condition, ...)                                                 \
+    do {                                                                        \
+        if (!(condition)) ck_abort_msg(__VA_ARGS__);                            \
+    } while (0)
+
 /* The call fails with this code and a message that holds the text. */
 #define ck_fails(call, code, text)                                              \
     do {                                                                        \

@@ -25,9 +25,9 @@ static bool same(double a, double b, double tolerance) { return a == b || (a != 
 /* y has the bits of `plain`, the result for any processor. */
 static void check_bits(const rg_tensor *y, const rg_tensor *plain, const char *what) {
     for (int64_t i = 0; i < y->numel; i++)
-        ck_assert_msg(same(value(y, i), value(plain, i), 0) && (value(y, i) != 0 || signbit(value(y, i)) == signbit(value(plain, i))),
-                      "%s, %s, set %d, %lld of %lld: %.9g, plainly %.9g", what, rg_dtype_name((rg_dtype)y->dtype), k_set, (long long)i,
-                      (long long)y->numel, value(y, i), value(plain, i));
+        ck_each(same(value(y, i), value(plain, i), 0) && (value(y, i) != 0 || signbit(value(y, i)) == signbit(value(plain, i))),
+                "%s, %s, set %d, %lld of %lld: %.9g, plainly %.9g", what, rg_dtype_name((rg_dtype)y->dtype), k_set, (long long)i,
+                (long long)y->numel, value(y, i), value(plain, i));
 }
 
 static void check_softmax(const rg_tensor *y, const rg_tensor *x, k_softmax_kind kind) {
@@ -40,8 +40,8 @@ static void check_softmax(const rg_tensor *y, const rg_tensor *x, k_softmax_kind
         for (int64_t i = r * n; i < r * n + n; i++) {
             double v = value(x, i) - max, right = kind == K_LOG_SOFTMAX ? v - log(total) : exp(v) / total;
             if (kind == K_SAFE_SOFTMAX && max == -INFINITY) right = 0;
-            ck_assert_msg(same(value(y, i), right, tolerance * (1 + (right < 0 ? -right : 0))), "softmax %d, (%lld,%lld), %lld: %.9g, not %.9g",
-                          (int)kind, (long long)x->size[0], (long long)n, (long long)i, value(y, i), right);
+            ck_each(same(value(y, i), right, tolerance * (1 + (right < 0 ? -right : 0))), "softmax %d, (%lld,%lld), %lld: %.9g, not %.9g",
+                    (int)kind, (long long)x->size[0], (long long)n, (long long)i, value(y, i), right);
         }
     }
 }
@@ -54,8 +54,8 @@ static void check_softmax_gradient(const rg_tensor *gx, const rg_tensor *g, cons
         for (int64_t i = r * n; i < r * n + n; i++) total += value(g, i) * (kind == K_LOG_SOFTMAX ? 1 : value(y, i));
         for (int64_t i = r * n; i < r * n + n; i++) {
             double v = value(y, i), right = kind == K_LOG_SOFTMAX ? value(g, i) - exp(v) * total : v * (value(g, i) - total);
-            ck_assert_msg(same(value(gx, i), right, tolerance * (1 + fabs(right) + fabs(total))), "gradient of softmax %d, (%lld,%lld), %lld: %.9g, not %.9g",
-                          (int)kind, (long long)g->size[0], (long long)n, (long long)i, value(gx, i), right);
+            ck_each(same(value(gx, i), right, tolerance * (1 + fabs(right) + fabs(total))), "gradient of softmax %d, (%lld,%lld), %lld: %.9g, not %.9g",
+                    (int)kind, (long long)g->size[0], (long long)n, (long long)i, value(gx, i), right);
         }
     }
 }
@@ -118,8 +118,8 @@ START_TEST(test_smooth_functions) {
                 for (int64_t i = 0; i < N; i++) {
                     double right = functions[f].right(value(x, i));
                     float near = (float)right, unit = nextafterf(fabsf(near), INFINITY) - fabsf(near);
-                    ck_assert_msg(same(value(y, i), near, 0) || fabs(value(y, i) - right) <= 2 * (double)unit, "%s(%.9g) is %.9g, not %.9g",
-                                  functions[f].name, value(x, i), value(y, i), right);
+                    ck_each(same(value(y, i), near, 0) || fabs(value(y, i) - right) <= 2 * (double)unit, "%s(%.9g) is %.9g, not %.9g",
+                            functions[f].name, value(x, i), value(y, i), right);
                 }
             }
             k_set = best;
@@ -149,13 +149,13 @@ START_TEST(test_circle) {
             k_run(*functions[f].kernel, y, x);
             k_run(*functions[f].kernel, other, far);
             for (int i = 0; i < N; i++)
-                ck_assert_msg(i % 5 == 0 || value(y, i) == value(other, i), "%s(%.9g) hangs on its neighbours", functions[f].name, value(x, i));
+                ck_each(i % 5 == 0 || value(y, i) == value(other, i), "%s(%.9g) hangs on its neighbours", functions[f].name, value(x, i));
             if (k_set) { check_bits(y, plain, functions[f].name); continue; }
             plain = y;
             for (int i = 0; i < N; i++) {
                 double right = functions[f].right(value(x, i)), unit = nextafterf(fabsf((float)right), INFINITY) - fabsf((float)right);
-                ck_assert_msg(fabs(value(y, i) - right) <= 1.6 * unit, "%s(%.9g) is %.9g, not %.9g: %g units", functions[f].name,
-                              value(x, i), value(y, i), right, fabs(value(y, i) - right) / unit);
+                ck_each(fabs(value(y, i) - right) <= 1.6 * unit, "%s(%.9g) is %.9g, not %.9g: %g units", functions[f].name,
+                        value(x, i), value(y, i), right, fabs(value(y, i) - right) / unit);
             }
         }
         k_set = best;
@@ -176,10 +176,10 @@ START_TEST(test_gelu_is_right) {
         };
         for (int k = 0; k < RG_COUNT(kinds); k++) {
             k_run(*kinds[k].y, y, in);
-            ck_assert_msg(same(value(y, 0), kinds[k].right(x), 2e-7 * (1 + fabs(x))), "gelu %d of %g: %.9g", k, x, value(y, 0));
+            ck_each(same(value(y, 0), kinds[k].right(x), 2e-7 * (1 + fabs(x))), "gelu %d of %g: %.9g", k, x, value(y, 0));
             k_run(*kinds[k].slope, y, one, in);
             double slope = (kinds[k].right(x + 1e-5) - kinds[k].right(x - 1e-5)) / 2e-5;
-            ck_assert_msg(same(value(y, 0), slope, 2e-6), "slope of gelu %d at %g: %.9g, not %.9g", k, x, value(y, 0), slope);
+            ck_each(same(value(y, 0), slope, 2e-6), "slope of gelu %d at %g: %.9g, not %.9g", k, x, value(y, 0), slope);
         }
     }
 }
@@ -245,7 +245,7 @@ START_TEST(test_normalize) {
                 for (int64_t i = r * n; i < r * n + n; i++) mean += value(x, i) / (double)n;
                 for (int64_t i = r * n; i < r * n + n; i++) var += (value(x, i) - mean) * (value(x, i) - mean) / (double)n;
                 for (int64_t i = r * n; i < r * n + n; i++)
-                    ck_assert_msg(same(value(plain[0], i), (value(x, i) - mean) / sqrt(var + 1e-5), tolerance), "layer_norm of %lld: %.9g", (long long)n, value(plain[0], i));
+                    ck_each(same(value(plain[0], i), (value(x, i) - mean) / sqrt(var + 1e-5), tolerance), "layer_norm of %lld: %.9g", (long long)n, value(plain[0], i));
             }
         }
 }
@@ -288,12 +288,12 @@ START_TEST(test_cross_entropy) {
                 for (int64_t i = r * n; i < r * n + n; i++) max = value(x, i) > max || value(x, i) != value(x, i) ? value(x, i) : max;
                 for (int64_t i = r * n; i < r * n + n; i++) total += exp(value(x, i) - max);
                 double right = t < 0 ? 0 : w * (max - value(x, r * n + t) + log(total));
-                ck_assert_msg(same(value(plain[0], r), right, tolerance * (1 + fabs(right))), "cross_entropy of %lld: %.9g, not %.9g",
-                              (long long)n, value(plain[0], r), right);
+                ck_each(same(value(plain[0], r), right, tolerance * (1 + fabs(right))), "cross_entropy of %lld: %.9g, not %.9g",
+                        (long long)n, value(plain[0], r), right);
                 for (int64_t i = 0; i < n; i++) {
                     right = exp(value(x, r * n + i) - max) / total * (own + value(g_lse, r)) - (i == t ? own : 0);
-                    ck_assert_msg(same(value(plain[2], r * n + i), right, tolerance * (1 + own)), "its gradient, %lld of %lld: %.9g, not %.9g",
-                                  (long long)i, (long long)n, value(plain[2], r * n + i), right);
+                    ck_each(same(value(plain[2], r * n + i), right, tolerance * (1 + own)), "its gradient, %lld of %lld: %.9g, not %.9g",
+                            (long long)i, (long long)n, value(plain[2], r * n + i), right);
                 }
             }
         }
@@ -303,7 +303,7 @@ END_TEST
 /* Over rows and columns that lie side by side, turned or every other, of every length around the vectors'. */
 START_TEST(test_reductions) {
     const int best = k_set;
-    for (int64_t n = 1; n < 9000; n += n < 70 ? 1 : n < 700 ? 61 : 4099)
+    for (int64_t n = 1; n < 9000; n += n < 70 ? rg_slow() ? 7 : 1 : n < 700 ? 61 : 4099)
         for (int c = 0; c < (K_NORM_MIN + 3) * 4 * 3 * 3; c++) {
             RG_SCOPE();
             int how = c / 36, layout = c / 3 % 3, over = c % 3 + 1;
@@ -358,8 +358,8 @@ static void check_past_the_caches(const int64_t N) {
             else if (op == COPY) rg_copy_elements(to[0], &xs), k_run(k_mul, to[1], &xs, w);
             else k_normalize(&z, to[0], &xs, w, w), k_normalize_backward(&z, to[1], NULL, NULL, &gs, &xs, w);
             for (int i = 0; i < 2 && part; i++)
-                ck_assert_msg(same_floats(y[0][i]->data + first * N * 4, to[i]->data, PART * N), "op %d, output %d, set %d, row %lld", op, i, k_set,
-                              (long long)first);
+                ck_each(same_floats(y[0][i]->data + first * N * 4, to[i]->data, PART * N), "op %d, output %d, set %d, row %lld", op, i, k_set,
+                        (long long)first);
         }
     }
     k_set = best;
