@@ -61,8 +61,12 @@ int rg_result_type(rg_tensor *a, rg_tensor *b) {
 /* ---- one element ------------------------------------------------------------- */
 
 double rg_load_f64(const void *p, rg_dtype d) {
-    return d == RG_BOOL ? *(const bool *)p : d == RG_INT64 ? (double)*(const int64_t *)p
-           : d == RG_FLOAT32 ? *(const float *)p : *(const double *)p;
+    switch (d) {
+    case RG_BOOL:    return *(const bool *)p;
+    case RG_INT64:   return (double)*(const int64_t *)p;
+    case RG_FLOAT32: return *(const float *)p;
+    default:         return *(const double *)p;
+    }
 }
 
 static void convert(void *to, rg_dtype to_dtype, const void *from, rg_dtype dtype) {

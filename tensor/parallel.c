@@ -1,7 +1,7 @@
 /*
- * parallel.c: work spread over threads. What is one part depends on how much there
- * is and on nothing else, so no result changes with the number of threads. The
- * threads are OpenMP's; built without it, there is one. After a fork there is one
+ * parallel.c: work spread over threads. No result changes with their number: what
+ * is one part depends on how much there is and on nothing else, or, as in products,
+ * no bit depends on the parts. The threads are OpenMP's; built without it, there is one. After a fork there is one
  * in the child, since OpenMP's own don't come along.
  */
 #include "internal.h"

@@ -16,6 +16,9 @@ enum { MATMUL_KC = 384, MATMUL_MC = 256, MATMUL_STAYS = 1 << 17, MATMUL_MANY = 1
 enum { MATMUL_TINY = 1000, MATMUL_TINY_K = 8 };         /* steps of a tiny one in all, and along k */
 enum { MATMUL_STREAMS = 4 };                            /* dot products that are made at once */
 
+/* Lines to make room for: a panel of b of any instruction set, and if a is packed its rows, up to the next two tiles. */
+static int64_t matmul_lines(int64_t m, int64_t columns) { return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0); }
+
 /* What is fetched while tiles count, `each` time some of the lines of memory that are left: `count` of them so far apart, and then
  * `further` on. */
 typedef struct { const char *from; int64_t apart, count, at, further, left, each; } matmul_next;
@@ -61,8 +64,8 @@ typedef struct {
     int64_t          rows, columns, across, tiles;      /* of a tile; side by side; in all of one y */
     double           alpha, beta;
     const char      *bias;                              /* a row to begin with, or NULL: y */
-    matmul_product  *product;                           /* with room for each worker, or NULL: in place */
-    char            *room;
+    matmul_product  *product;
+    char            *room;                              /* of so many bytes for each worker, or NULL: in place */
     size_t           bytes;
 } matmul_plan;
 
@@ -138,7 +141,7 @@ bool matmul_any(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_
     for (int d = 0; d < ny; d++) batches *= y->size[d];
     matmul_cut(&p, batches);
     if ((p.bytes = y->dtype == RG_FLOAT32 ? k_bfloat16_room(&z, p.columns) : 0)) p.product = k_bfloat16_product;
-    else if (!in_place) p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * (32 + RG_MIN(z.m, MATMUL_MC) + 16)) * rg_sizeof(y->dtype);
+    else if (!in_place) p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_lines(z.m, p.columns)) * rg_sizeof(y->dtype);
     int64_t parts = p.tiles * batches, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
     int workers = rg_workers(parts, grain);
     if (p.bytes && !(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;

@@ -1,10 +1,11 @@
 /*
  * matmul_tile.h: the product y = alpha a b + beta y of one matrix, for one set of
  * instructions and each type T. matmul.c includes it by sets.h, and it itself for
- * each type. A register tile is MR rows of two vectors of W elements.
+ * each type. A register tile is MR rows, or half as many, of one or two vectors of
+ * W elements.
  *
- * Every element is a sum over k in rising order (of vectors and then their
- * elements in a dot product), whatever the sizes of the rest.
+ * Every element is a sum over k in rising order, block by block of MATMUL_KC (of
+ * vectors and then their elements in a dot product), wherever its tile lies.
  */
 #ifndef T
 #define T float

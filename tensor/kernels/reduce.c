@@ -457,21 +457,21 @@ K_EXTREMES(double, double, -INFINITY, INFINITY, v)
 K_EXTREMES(norm_float, float, 0, INFINITY, fabs(v))
 K_EXTREMES(norm_double, double, 0, INFINITY, fabs(v))
 
-#define K_LOOPS(name)     { K_SET(name##_bool), K_SET(name##_int64), K_SET(name##_float), K_SET(name##_double) }
-#define K_OF_FLOATS(name) { NULL, NULL, K_SET(name##_float), K_SET(name##_double) }
+#define REDUCE_LOOPS(name)  { K_SET(name##_bool), K_SET(name##_int64), K_SET(name##_float), K_SET(name##_double) }
+#define REDUCE_FLOATS(name) { NULL, NULL, K_SET(name##_float), K_SET(name##_double) }
 static const reduction K_SET(reductions)[] = {
-    [K_SUM]      = { 0, 0, K_LOOPS(sum) },
+    [K_SUM]      = { 0, 0, REDUCE_LOOPS(sum) },
     [K_SUM_WIDE] = { 0, 0, { NULL, NULL, K_SET(sum_wide), K_SET(sum_double) } },
     [K_NANSUM]   = { 0, 0, { K_SET(sum_bool), K_SET(sum_int64), K_SET(nansum_float), K_SET(nansum_double) } },
-    [K_COUNT]    = { 0, 0, K_LOOPS(count) },
-    [K_PROD]     = { 1, 1, K_LOOPS(prod) },
-    [K_MAX]      = { -INFINITY, INT64_MIN, K_LOOPS(max) },
-    [K_MIN]      = { INFINITY, INT64_MAX, K_LOOPS(min) },
-    [K_NORM_0]   = { 0, 0, K_OF_FLOATS(norm0) },
-    [K_NORM_1]   = { 0, 0, K_OF_FLOATS(norm1) },
-    [K_NORM_2]   = { 0, 0, K_OF_FLOATS(norm2) },
-    [K_NORM_MAX] = { 0, 0, K_OF_FLOATS(max_norm) },
-    [K_NORM_MIN] = { INFINITY, 0, K_OF_FLOATS(min_norm) },
+    [K_COUNT]    = { 0, 0, REDUCE_LOOPS(count) },
+    [K_PROD]     = { 1, 1, REDUCE_LOOPS(prod) },
+    [K_MAX]      = { -INFINITY, INT64_MIN, REDUCE_LOOPS(max) },
+    [K_MIN]      = { INFINITY, INT64_MAX, REDUCE_LOOPS(min) },
+    [K_NORM_0]   = { 0, 0, REDUCE_FLOATS(norm0) },
+    [K_NORM_1]   = { 0, 0, REDUCE_FLOATS(norm1) },
+    [K_NORM_2]   = { 0, 0, REDUCE_FLOATS(norm2) },
+    [K_NORM_MAX] = { 0, 0, REDUCE_FLOATS(max_norm) },
+    [K_NORM_MIN] = { INFINITY, 0, REDUCE_FLOATS(min_norm) },
 };
 
 K_DEFINE(K_PLACE, place_bool, K_SET(min_bool), K_SET(max_bool), bool, int64_t)
@@ -479,5 +479,5 @@ K_DEFINE(K_PLACE, place_int64, K_SET(min_int64), K_SET(max_int64), int64_t, int6
 /* A dim of 2^32 floats or more, not side by side, is too much. */
 K_DEFINE(K_PLACE, place_float, K_SET(min_float), K_SET(max_float), float, uint32_t)
 K_DEFINE(K_PLACE, place_double, K_SET(min_double), K_SET(max_double), double, int64_t)
-static reduce_loop *const K_SET(places)[] = K_LOOPS(place);
+static reduce_loop *const K_SET(places)[] = REDUCE_LOOPS(place);
 #endif

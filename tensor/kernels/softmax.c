@@ -8,6 +8,8 @@
 
 /* n elements along the dim, `step` apart; last: the rows lie in one piece. */
 typedef struct { int64_t n, step; k_softmax_kind kind; bool last, past; } softmax_context;
+/* p: the operands' first rows */
+typedef void softmax_loop(const softmax_context *c, char *const p[], int64_t rows);
 
 /* Rows side by side; of three at once the longest, and how many elements of each in turn. */
 enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
@@ -90,12 +92,10 @@ enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
         if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) memset(y, 0, (size_t)c->n * sizeof *y); \
         else K_ROW(past, y, c->n, e[i] * total);                                                \
     }                                                                                           \
-    static void K_SET(softmax_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
+    static void K_SET(softmax_##T)(const softmax_context *c, char *const p[], int64_t rows) \
     {                                                                                           \
-        const softmax_context *c = context;                                                     \
         T *y = (T *)p[0];                                                                       \
         const T *x = (const T *)p[1];                                                           \
-        (void)s;                                                                                \
         if (!c->last) K_SET(softmax_side_##T)(c, rows, y, x);                                   \
         else if (c->past && c->n <= SOFTMAX_ROOM && c->n % SOFTMAX_STEP == 0) K_SET(softmax_past_##T)(c, rows, y, x); \
         else for (int64_t r = 0; r < rows; r++) K_SET(softmax_row_##T)(c, y + r * c->n, x + r * c->n); \
@@ -122,12 +122,10 @@ enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
         }                                                                                       \
     }                                                                                           \
     /* softmax: y (g - sum(g y)); log_softmax: g - e^y sum(g) */                                \
-    static void K_SET(softmax_backward_##T)(char *const p[], const int64_t s[], int64_t rows, const void *context) \
+    static void K_SET(softmax_backward_##T)(const softmax_context *c, char *const p[], int64_t rows) \
     {                                                                                           \
-        const softmax_context *c = context;                                                     \
         T *gx = (T *)p[0];                                                                      \
         const T *g = (const T *)p[1], *y = (const T *)p[2];                                     \
-        (void)s;                                                                                \
         if (!c->last) K_SET(softmax_backward_side_##T)(c, rows, gx, g, y);                      \
         else for (int64_t r = 0, at = 0; r < rows; r++, at += c->n)                             \
             K_SET(softmax_backward_row_##T)(c->n, c->kind == K_LOG_SOFTMAX, c->past, gx + at, g + at, y + at); \
@@ -137,7 +135,7 @@ enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
 #include "sets.h"
 
 /* Rows of up to three operands: each in one piece, one after the other, or side by side, some blocks of them beneath each other. */
-typedef struct { rg_loop *loop; char *p[3]; int64_t element, blocks; const softmax_context *context; } softmax_spread;
+typedef struct { softmax_loop *loop; char *p[3]; int64_t element, blocks; const softmax_context *context; } softmax_spread;
 
 static void softmax_part(void *spread, int64_t begin, int64_t end, int worker) {
     const softmax_spread *k = spread;
@@ -146,12 +144,12 @@ static void softmax_part(void *spread, int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin, rows; i < end; i += c->last ? rows : 1) {
         int64_t side = i % k->blocks * SOFTMAX_SIDE, at = (i / k->blocks * c->n * c->step + side) * k->element;
         rows = c->last ? end - begin : RG_MIN(SOFTMAX_SIDE, c->step - side);
-        k->loop((char *[]){ k->p[0] + at, k->p[1] + at, k->p[2] + at }, NULL, rows, c);
+        k->loop(c, (char *[]){ k->p[0] + at, k->p[1] + at, k->p[2] + at }, rows);
     }
     if (c->past) k_past_end();
 }
 
-static void softmax_run(rg_loop *const by_set[], rg_loop *const shorts[], rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim,
+static void softmax_run(softmax_loop *const by_set[], softmax_loop *const shorts[], rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim,
                         k_softmax_kind kind) {
     softmax_context c = { .n = y->ndim ? y->size[dim] : 1, .step = 1, .kind = kind, .last = dim >= y->ndim - 1 };
     if (y->numel == 0) return;
@@ -164,13 +162,13 @@ static void softmax_run(rg_loop *const by_set[], rg_loop *const shorts[], rg_ten
 }
 
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
-    static rg_loop *const floats[] = K_SETS(softmax_float), *const shorts[] = K_SETS(softmax_short), *const doubles[] = K_SETS(softmax_double);
+    static softmax_loop *const floats[] = K_SETS(softmax_float), *const shorts[] = K_SETS(softmax_short), *const doubles[] = K_SETS(softmax_double);
     softmax_run(y->dtype == RG_FLOAT32 ? floats : doubles, kind == K_SAFE_SOFTMAX ? floats : shorts, y, x, x, dim, kind);
 }
 
 void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind) {
-    static rg_loop *const floats[] = K_SETS(softmax_backward_float), *const doubles[] = K_SETS(softmax_backward_double);
-    static rg_loop *const shorts[] = K_SETS(softmax_backward_short);
+    static softmax_loop *const floats[] = K_SETS(softmax_backward_float), *const doubles[] = K_SETS(softmax_backward_double);
+    static softmax_loop *const shorts[] = K_SETS(softmax_backward_short);
     softmax_run(gx->dtype == RG_FLOAT32 ? floats : doubles, shorts, gx, g, y, dim, kind);
 }
 
@@ -198,10 +196,8 @@ K_SOFTMAX(double)
     } while (0)
 #define SHORT_MAP(to, f, from) for (int l = 0; l < 16; l++) to[l] = f(from[l])
 
-static void K_SET(softmax_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
-    const softmax_context *c = context;
+static void K_SET(softmax_short)(const softmax_context *c, char *const p[], int64_t rows) {
     SHORT_LANES;
-    (void)s;
     SHORT_EACH {
         __m512 v = SHORT_LOAD(-INFINITY, p[1]), max = v, e, total, ln;
         SHORT_FOLD(max, SHORT_MAX);
@@ -216,10 +212,8 @@ static void K_SET(softmax_short)(char *const p[], const int64_t s[], int64_t row
     }
 }
 
-static void K_SET(softmax_backward_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
-    const softmax_context *c = context;
+static void K_SET(softmax_backward_short)(const softmax_context *c, char *const p[], int64_t rows) {
     SHORT_LANES;
-    (void)s;
     SHORT_EACH {
         __m512 g = SHORT_LOAD(0, p[1]), y = SHORT_LOAD(0, p[2]), e, total = g;
         if (c->kind != K_LOG_SOFTMAX) total *= y;
@@ -231,11 +225,11 @@ static void K_SET(softmax_backward_short)(char *const p[], const int64_t s[], in
     }
 }
 #else
-static void K_SET(softmax_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
-    K_SET(softmax_float)(p, s, rows, context);
+static void K_SET(softmax_short)(const softmax_context *c, char *const p[], int64_t rows) {
+    K_SET(softmax_float)(c, p, rows);
 }
-static void K_SET(softmax_backward_short)(char *const p[], const int64_t s[], int64_t rows, const void *context) {
-    K_SET(softmax_backward_float)(p, s, rows, context);
+static void K_SET(softmax_backward_short)(const softmax_context *c, char *const p[], int64_t rows) {
+    K_SET(softmax_backward_float)(c, p, rows);
 }
 #endif
 #endif

@@ -40,10 +40,9 @@ static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, i
         for (int64_t j = i % apart; j < n; j += apart) {
             int64_t sum = (int64_t)beta * at(c, bias ? 0 : i, j);
             for (int64_t l = 0; l < k; l++) sum += (int64_t)alpha * at(a, i, l) * at(b, l, j);
-            if (at(y, i, j) != sum)
-                ck_abort_msg("%s (%lld,%lld) (%lld,%lld), layouts %d %d, at %lld %lld: %lld, not %lld", rg_dtype_name(dtype), (long long)m,
-                             (long long)k, (long long)k, (long long)n, layout_a, layout_b, (long long)i, (long long)j,
-                             (long long)at(y, i, j), (long long)sum);
+            ck_each(at(y, i, j) == sum, "%s (%lld,%lld) (%lld,%lld), layouts %d %d, at %lld %lld: %lld, not %lld", rg_dtype_name(dtype),
+                    (long long)m, (long long)k, (long long)k, (long long)n, layout_a, layout_b, (long long)i, (long long)j,
+                    (long long)at(y, i, j), (long long)sum);
         }
 }
 
