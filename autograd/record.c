@@ -492,7 +492,7 @@ rg_tensor *rg_apply_inplace(const char *name, const rg_op *op, const void *attr,
                             rg_tensor *const in[]) {
     rg_tensor *t = in[0], *apart[RG_MAX_RULES];
     if (!rg_may_write(t, name, true)) return NULL;
-    if (RG_UNLIKELY(rg_this.recording) && !t->kept && !rg_is_held(t) && !rg_not_again(name)) return NULL;
+    if (RG_UNLIKELY(rg_is_constant(t)) && !rg_not_again(name)) return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();
     if (reads_overwritten(op, n, in)) {

@@ -82,25 +82,19 @@ bool rg_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, r
     return ok;
 }
 
-/* ---- a leaf's gradient: g, if the step has taken away what was there; else g is added to it. g NULL: it is taken away ---- */
-typedef struct { rg_node *leaf; rg_tensor *g; bool add; } noted_leaf;
-
-/* The sum's first: g is written to in every run. */
-static rg_tensor *leaf_first(const rg_tensor *g) {
-    rg_tensor *sum = rg_new_like(g, g->dtype);
-    if (sum) rg_copy_elements(sum, g);
-    return sum;
-}
+/* ---- a leaf's gradient: g, if the step has taken away what was there; else g is added to it. g NULL: it is taken away.
+ *      The sum is one tensor in all runs, since the step may read it ---- */
+typedef struct { rg_node *leaf; rg_tensor *g, *sum; } noted_leaf;
 
 static bool leaf_again(void *context) {
     noted_leaf *n = context;
-    rg_tensor **grad = &n->leaf->grad;
-    if (n->add && !*grad) return (*grad = leaf_first(n->g)) != NULL;
-    if (n->add) return k_run(k_add, *grad, *grad, n->g), true;
-    if (*grad == n->g) return true;
-    if (n->g) rg_retain(n->g);
+    rg_tensor **grad = &n->leaf->grad, *now = n->sum ? n->sum : n->g;
+    if (n->sum && *grad) return k_run(k_add, *grad, *grad, n->g), true;
+    if (n->sum) rg_copy_elements(n->sum, n->g);
+    if (*grad == now) return true;
+    if (now) rg_retain(now);
     rg_release(*grad);
-    *grad = n->g;
+    *grad = now;
     return true;
 }
 
@@ -109,9 +103,15 @@ rg_tensor *rg_note_leaf(rg_node *leaf, rg_tensor *g) {
     leaf->cleared = g ? ~id : id;                       /* a second backward of the step adds */
     noted_leaf *n = g || before == ~id ? rg_note(leaf_again, node_drop, sizeof *n) : NULL;
     if (!n) return NULL;
-    *n = (noted_leaf){ leaf, g, g && before != id };
+    *n = (noted_leaf){ leaf, g, NULL };
     rg_node_retain(leaf);
     rg_hold(g);
-    if (n->add) rg_lend_anew(leaf->grad);
-    return n->add && !leaf->grad ? rg_own(leaf_first(g)) : g;
+    if (!g || before == id) return g;
+    rg_lend_anew(leaf->grad);
+    if (leaf->grad) return rg_hold(n->sum = leaf->grad), g;
+    if (!(n->sum = rg_own(rg_new_like(g, g->dtype)))) return NULL;
+    rg_copy_elements(n->sum, g);
+    rg_made_again(n->sum, "backward");
+    rg_hold(n->sum);
+    return n->sum;
 }

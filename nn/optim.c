@@ -367,19 +367,13 @@ static bool clip_given(rg_list p, const char *op) {
 rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o) {
     if (!clip_given(p, "clip_grad_norm_")) return NULL;
     RG_AS("clip_grad_norm_"); RG_SCOPE(); RG_NO_GRAD();
-    rg_tensor *norms = rg_zeros_dims(RG_DIMS(p.n), RG_FLOAT64), *g, *scale, *total;
-    rg_dtype dtype = RG_FLOAT32;
+    rg_tensor **norms = (rg_tensor **)(void *)rg_own_string((size_t)p.n * sizeof *norms + 1), *g, *scale, *total;
     int n = 0;
     for (int i = 0; i < p.n; i++) {
-        RG_SCOPE();
         if (!norms || !(g = rg_grad_of(p.v[i]))) return NULL;
-        if (g == RG_NONE) continue;
-        dtype = RG_MAX(dtype, g->dtype);
-        if (!(g = rg_norm_p(g, o.norm_type))) return NULL;
-        ((double *)norms->data)[n++] = rg_item(g);
+        if (g != RG_NONE && !(norms[n++] = rg_norm_p(g, o.norm_type))) return NULL;
     }
-    if (n) total = rg_norm_p(rg_to(rg_narrow(norms, 0, 0, n), dtype), o.norm_type);
-    else total = norms ? rg_scalar_dtype(0, rg_default_dtype()) : NULL;
+    total = n ? rg_norm_p(rg_stack((rg_list){ n, norms }, 0), o.norm_type) : rg_scalar_dtype(0, rg_default_dtype());
     RG_REFUSE(total && o.error_if_nonfinite && !isfinite(rg_item(total)), "clip_grad_norm_", "The total norm of "
               "order %s for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this "
               "error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`",

@@ -81,6 +81,7 @@ typedef struct rg_storage {
     atomic_int  refs;
     uint32_t    version;        /* writes since birth */
     uint32_t    rebased;        /* of those, the ones that the graph recorded */
+    uint32_t    constant;       /* of this recording: no run makes it anew */
     const char *mutation;       /* the name of the last write */
     size_t      bytes;          /* of data; and RG_LENT */
     void       *data;           /* behind this header */
@@ -297,7 +298,7 @@ struct rg_replay {
 void  *rg_note(rg_again *run, void (*drop)(void *context), size_t bytes);      /* room for the context; NULL: the recording has failed */
 void   rg_note_copy(rg_tensor *to, rg_tensor *from);    /* NULL: zeros */
 void   rg_hold(rg_tensor *t);
-bool   rg_is_held(const rg_tensor *t);
+bool   rg_made_again(rg_tensor *t, const char *op);     /* every run writes to all of t; false: but it was read before */
 bool   rg_not_again(const char *op);                    /* refuses what a recording can't contain; true: there is none */
 /* A recording's memory goes round: what nobody has any more is lent to what it makes later, as in the step itself. No
  * list of free blocks takes a storage of so many bytes. */
@@ -354,6 +355,10 @@ static inline rg_thread *rg_thread_get(void) { return RG_LIKELY(rg_me->ready) ? 
 
 /* Is what is done now to be noted? Not while nothing is recorded, nor inside what is noted as a whole. */
 static inline bool rg_noting(void) { return RG_UNLIKELY(rg_this.recording != NULL) && !rg_this.inside; }
+/* Made by the step that is being recorded, and by nothing that a run does again. */
+static inline bool rg_is_constant(const rg_tensor *t) {
+    return RG_UNLIKELY(rg_this.recording != NULL) && t->storage->constant == (uint32_t)rg_this.recording->id;
+}
 
 enum { RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64 };  /* of one, as the pool counts */
 

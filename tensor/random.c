@@ -424,7 +424,7 @@ static bool fill_again(void *context) {
 /* A run draws anew. */
 static void note_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g, const char *op) {
     noted_fill *c = rg_note(fill_again, NULL, sizeof *c);
-    if (c) *c = (noted_fill){ t, fill, { p[0], p[1], p[2], p[3] }, g, op };
+    if (c && rg_made_again(t, op)) *c = (noted_fill){ t, fill, { p[0], p[1], p[2], p[3] }, g, op };
     rg_hold(t);
 }
 

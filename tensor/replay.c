@@ -57,11 +57,12 @@ static void replay_settle(rg_replay *r) {
     }
 }
 
-bool rg_is_held(const rg_tensor *t) {
+bool rg_made_again(rg_tensor *t, const char *op) {
     const rg_replay *r = rg_this.recording;
-    for (size_t i = r->n_held; i-- > 0;)
-        if (r->held[i]->storage == t->storage) return true;
-    return false;
+    for (size_t i = rg_is_constant(t) ? r->n_held : 0; i-- > 0;)
+        if (r->held[i]->storage == t->storage) return rg_not_again(op);
+    t->storage->constant = 0;
+    return true;
 }
 
 void *rg_note(rg_again *run, void (*drop)(void *), size_t bytes) {

@@ -91,6 +91,7 @@ static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, bool lent) {
     rg_storage *s = rg_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s) return false;
     rg_storage_begin(t, s, bytes);
+    if (rg_noting()) s->constant = (uint32_t)rg_this.recording->id;
     return true;
 }
 

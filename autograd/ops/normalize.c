@@ -235,16 +235,7 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
     return rg_escape(rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false));
 }
 
-/* ---- dropout: x times a mask of 0 and 1 / (1 - p) ------------------------------------------------------ */
-
-/* Like x, and laid out as x is: the mask is drawn in memory order. */
-static rg_tensor *dropout_mask(rg_tensor *x) {
-    int order[RG_MAX_DIMS];
-    rg_dims sizes = { .n = x->ndim }, back = sizes;
-    if (rg_memory_order(x, order)) return rg_empty_like(x);
-    for (int d = 0; d < x->ndim; d++) sizes.v[d] = x->size[order[d]], back.v[order[d]] = d;
-    return rg_permute_dims(rg_empty_dims(sizes, x->dtype), back);
-}
+/* ---- dropout: x times a mask of 0 and 1 / (1 - p), laid out and drawn as x lies in memory ---------------- */
 
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rg_check(x, "dropout")) return NULL;
@@ -254,5 +245,5 @@ rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *
     if (p == 1) return RG_COMPOSITE("dropout", rg_mul(x, rg_zeros_like(x)));
     RG_REFUSE(!rg_is_float(x->dtype), "dropout", "result type Float can't be cast to the desired output type "
               "%s", rg_scalar_name(x->dtype));
-    return RG_COMPOSITE("dropout", rg_mul(x, rg_div_(rg_bernoulli_with_(dropout_mask(x), 1 - p, g), 1 - p)));
+    return RG_COMPOSITE("dropout", rg_mul(x, rg_div_(rg_bernoulli_with_(rg_own(rg_new_dense_like(x, x->dtype)), 1 - p, g), 1 - p)));
 }

@@ -232,7 +232,7 @@ static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor 
     if (rg_is_grad_enabled() && (x->history || value->history)) return rg_replace_(name, node, x, value);
     if (rg_write_guard && !rg_write_guard(x, name, false)) return NULL;
     rg_copy_elements(x, value);
-    if (rg_noting()) rg_note_copy(x, value);
+    if (rg_noting() && rg_made_again(x, name)) rg_note_copy(x, value);
     rg_count_write(x, name);
     return x;
 }

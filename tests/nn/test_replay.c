@@ -28,6 +28,7 @@ static void step(void *context) {
     rg_tensor *loss = m->forward(m);
     if (!m->accumulate) rg_optim_zero_grad(m->optim);
     rg_backward(loss);
+    rg_clip_grad_norm_(rg_parameters(m->module), 0.5);
     rg_optim_step(m->optim);
     rg_drop(m->loss);
     m->loss = rg_keep(loss);
@@ -112,6 +113,10 @@ static void looks(void *unused)      { (void)unused; rg_item(rg_sum(x)); }
 static void finds(void *unused)      { (void)unused; rg_nonzero(x); }
 static void permutes(void *unused)   { (void)unused; rg_randperm(3); }
 static void overwrites(void *unused) { (void)unused; rg_add_(rg_zeros(2), 1); }
+static void overwrites_a_part(void *unused) { (void)unused; rg_add_(rg_select(rg_zeros(2), 0, 1), 1); }
+static void overwrites_what_it_read(void *unused) { (void)unused; rg_tensor *t = rg_keep(rg_zeros(2)); rg_mul(t, 2), rg_add_(t, 1), rg_drop(t); }
+static void draws_where_it_read(void *unused) { (void)unused; rg_tensor *t = rg_zeros(2); rg_mul(t, 2), rg_uniform_(t, 0, 1); }
+static void fills_where_it_read(void *unused) { (void)unused; rg_tensor *t = rg_zeros(2); rg_mul(t, 2), rg_fill_(t, 1); }
 static void looks_at(void *unused)   { (void)unused; rg_at(x, 0); }
 static void seeds(void *unused)      { (void)unused; rg_manual_seed(1); }
 static rg_tensor *same_output(rg_module *m, rg_list in, rg_tensor *y, void *unused) { (void)m; (void)in; (void)unused; return y; }
@@ -133,7 +138,8 @@ static void hooks(void *unused) {
 }
 
 START_TEST(test_refusals) {
-    static void (*const steps[])(void *) = { looks, looks_at, finds, permutes, seeds, overwrites, hooks, hooks_forward, nests, fails };
+    static void (*const steps[])(void *) = { looks, looks_at, finds, permutes, seeds, overwrites, overwrites_a_part, overwrites_what_it_read,
+                                              draws_where_it_read, fills_where_it_read, hooks, hooks_forward, nests, fails };
     x = rg_keep(rg_ones(2));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         ck_assert_msg(!rg_record(steps[i], NULL), "step %zu was recorded", i);
