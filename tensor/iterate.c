@@ -20,7 +20,7 @@ __attribute__((constructor)) static void choose_set(void) {
 }
 #endif
 
-enum { ITERATE_GRAIN = 1 << 15 };                       /* a part has about so many elements */
+enum { ITERATE_GRAIN = 1 << 13, ITERATE_WORTH = 4 };    /* a part has about so many elements; a thread gets so many parts */
 enum { ITERATE_LONG = 1 << 14 };                        /* so many are worth the best order */
 enum { ITERATE_LINE = 64 };
 enum { ITERATE_PAST = 8 << 10 };                        /* bytes of a row from which on going past the caches pays */
@@ -158,7 +158,7 @@ static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));
     iterate_spread spread = { &w, inner, context };
     if (w.numel < RG_LARGE) iterate_part(&spread, 0, w.size[0], 0);
-    else rg_parallel(w.size[0], grain, rg_workers(w.size[0], grain), iterate_part, &spread);
+    else rg_parallel(w.size[0], grain, rg_workers(w.size[0], ITERATE_WORTH * grain), iterate_part, &spread);
 }
 
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) { iterate_apart(false, n, t, inner, context); }
@@ -166,7 +166,7 @@ void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *cont
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     int64_t grain = RG_MAX(1, ITERATE_GRAIN / RG_MAX(n, 1));
     if (rows * n < RG_LARGE) { if (rows) work(context, 0, rows, 0); }
-    else rg_parallel(rows, grain, rg_workers(rows, grain), work, context);
+    else rg_parallel(rows, grain, rg_workers(rows, ITERATE_WORTH * grain), work, context);
 }
 
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {

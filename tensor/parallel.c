@@ -48,12 +48,20 @@ bool rg_set_num_threads(int n) {
     return take_threads(n), true;
 }
 
+/* Every worker begins with a share of its own, the same of what is next as of what was before, whose lines its caches hold;
+ * then it helps with the others'. */
 void rg_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context) {
 #ifdef _OPENMP
     if (workers > 1) {
-#pragma omp parallel for num_threads(workers) schedule(dynamic, 1)
-        for (int64_t part = 0; part < (n - 1) / grain + 1; part++)
-            work(context, part * grain, RG_MIN(n, part * grain + grain), omp_get_thread_num());
+        enum { SHARES = 64 };
+        struct { _Alignas(64) _Atomic int64_t next; } share[SHARES];
+        int64_t parts = (n - 1) / grain + 1, shares = RG_MIN(workers, SHARES);
+        for (int64_t s = 0; s < shares; s++) atomic_init(&share[s].next, parts * s / shares);
+#pragma omp parallel num_threads(workers)
+        for (int64_t me = omp_get_thread_num(), s = me; s < me + shares; s++)
+            for (int64_t of = s % shares, end = parts * (of + 1) / shares, part;
+                 (part = atomic_fetch_add_explicit(&share[of].next, 1, memory_order_relaxed)) < end;)
+                work(context, part * grain, RG_MIN(n, part * grain + grain), (int)me);
         return;
     }
 #endif
