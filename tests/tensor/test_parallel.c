@@ -39,6 +39,8 @@ START_TEST(test_parts) {
         for (int64_t n = 0; n <= 1000; n += n < 20 ? 1 : 89)
             for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain) check_parts(n, grain, false), check_parts(n, grain, true);
     }
+    rg_set_num_threads(100);                            /* more than there are shares */
+    check_parts(1000, 1, false);
     ck_fails(rg_set_num_threads(0), RG_RUNTIME_ERROR, "set_num_threads expects a positive integer");
 }
 END_TEST
