@@ -1,6 +1,6 @@
 /*
- * circle.c: sine and cosine. Up to 2^17 they are short and vectorise, within 1.6 units
- * in the last place of the true value; beyond, at infinities and NaN they are libm's.
+ * circle.c: sine, cosine and tangent. Up to 2^17 they are short and vectorise, within 1.6
+ * units in the last place of the true value; beyond, at infinities and NaN they are libm's.
  */
 #ifndef K_BITS
 #include "loops.h"
@@ -23,10 +23,20 @@ K_SMOOTH float circle_at(float x, uint32_t quarter) {
     return k_from_bits(k_bits(k_either(quarter & 1, c, s)) ^ (int32_t)(quarter << 30 & 0x80000000u));
 }
 
+/* By way of double: of an odd number of quarters it is -1 / tan(r). */
+K_SMOOTH float circle_tan(float x) {
+    const double magic = 6755399441055744;              /* 3 * 2^51 */
+    double shifted = (double)x * M_2_PI + magic, n = shifted - magic;
+    double r = (double)x - n * 0x1.921fb544p+0 - n * 0x1.0b4611a626331p-34, z = r * r;
+    double t = ((0.00437405147 * z + 9.59557074e-05) * z + 0.0108288424) * z + 0.021285845;
+    t = r + r * z * (((t * z + 0.0540589467) * z + 0.133326754) * z + 0.333333492);
+    return (float)(BITS(shifted) & 1 ? -1 / t : t);
+}
+
 /* What has no far element is taken at once. An element's bits depend on no other. */
-#define CIRCLE(op, quarter)                                                                             \
-    LOOP_1(op##_near, float, float, circle_at(x, quarter))                                              \
-    LOOP_1(op##_any, float, float, fabsf(x) < CIRCLE_MOST ? circle_at(x, quarter) : op##f(x))           \
+#define CIRCLE(op, near_by)                                                                             \
+    LOOP_1(op##_near, float, float, near_by)                                                            \
+    LOOP_1(op##_any, float, float, fabsf(x) < CIRCLE_MOST ? near_by : op##f(x))                         \
     LOOP_1(op##_double, double, double, op(x))                                                          \
     static void K_SET(op##_float)(char *const p[], const int64_t s[], int64_t n, const void *context) { \
         for (int64_t i = 0, m; i < n; i += m) {                                                         \
@@ -48,6 +58,7 @@ static bool K_SET(circle_near)(const char *p, int64_t step, int64_t n) {
     else for (int64_t i = 0; i < n; i++) far |= !(fabsf(*(const float *)(p + i * step)) < CIRCLE_MOST);
     return !far;
 }
-CIRCLE(sin, 0)
-CIRCLE(cos, 1)
+CIRCLE(sin, circle_at(x, 0))
+CIRCLE(cos, circle_at(x, 1))
+CIRCLE(tan, circle_tan(x))
 #endif

@@ -12,11 +12,6 @@
 
 #include "smooth.h"
 
-#include <tgmath.h>
-
-K_ROUNDING(float, 0x1p23f)
-K_ROUNDING(double, 0x1p52)
-
 /* The output is an operand itself, or apart from it: no step depends on another. */
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed"        /* what calls libm does not vectorise */

@@ -94,31 +94,45 @@ START_TEST(test_softmax) {
 }
 END_TEST
 
-/* Through all of float's range, within 2 units in the last place. */
+/* The distance to the next number of a type. */
+static double unit_at(double v, rg_dtype dtype) {
+    double a = fabs(v);
+    return dtype == RG_FLOAT64 ? nextafter(a, INFINITY) - a : (double)(nextafterf((float)a, INFINITY) - (float)a);
+}
+static double rounded(double v, rg_dtype dtype) { return dtype == RG_FLOAT64 ? v : (double)(float)v; }
+
+/* Through all of float's range, within 2 units in the last place; of doubles, which libm rounds, too, 4. */
 START_TEST(test_smooth_functions) {
     static const struct { const char *name; const rg_kernel *kernel; double (*right)(double); } functions[] = {
         { "exp", &k_exp, exp }, { "log", &k_log, log }, { "tanh", &k_tanh, tanh }, { "erf", &k_erf, erf },
-        { "sin", &k_sin, sin }, { "cos", &k_cos, cos },
+        { "sin", &k_sin, sin }, { "cos", &k_cos, cos }, { "tan", &k_tan, tan }, { "exp2", &k_exp2, exp2 },
+        { "expm1", &k_expm1, expm1 }, { "log2", &k_log2, log2 }, { "log10", &k_log10, log10 }, { "log1p", &k_log1p, log1p },
+        { "sinh", &k_sinh, sinh }, { "cosh", &k_cosh, cosh }, { "asin", &k_asin, asin }, { "acos", &k_acos, acos },
+        { "atan", &k_atan, atan }, { "erfc", &k_erfc, erfc },
     };
     enum { N = 1 << 16 };
     const int best = k_set;
     for (int f = 0; f < RG_COUNT(functions); f++)
-        for (uint32_t part = 0; part < 8; part++) {
+        for (uint32_t part = 0; part < 16; part++) {
             RG_SCOPE();
-            rg_tensor *x = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N })), *plain = NULL;
+            const rg_dtype dtype = part < 8 ? RG_FLOAT32 : RG_FLOAT64;
+            rg_tensor *x = rg_own(rg_new(dtype, 1, (int64_t[]){ N })), *plain = NULL;
             for (uint32_t i = 0; i < N; i++) {
-                uint32_t bits = (part * N + i) * 8191u;
-                memcpy(x->data + i * sizeof bits, &bits, sizeof bits);
+                uint32_t bits = (part % 8 * N + i) * 8191u;
+                float v;
+                memcpy(&v, &bits, sizeof v);
+                if (dtype == RG_FLOAT32) memcpy(x->data + i * sizeof v, &v, sizeof v);
+                else ((double *)x->data)[i] = (double)v * (1 + i * 1e-10) * (i % 64 ? 1 : 0x1p-940);
             }
             for (k_set = 0; k_set <= best; k_set++) {
-                rg_tensor *y = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N }));
+                rg_tensor *y = rg_own(rg_new(dtype, 1, (int64_t[]){ N }));
                 k_run(*functions[f].kernel, y, x);
                 if (k_set) { check_bits(y, plain, functions[f].name); continue; }
                 plain = y;
                 for (int64_t i = 0; i < N; i++) {
                     double right = functions[f].right(value(x, i));
-                    float near = (float)right, unit = nextafterf(fabsf(near), INFINITY) - fabsf(near);
-                    ck_each(same(value(y, i), near, 0) || fabs(value(y, i) - right) <= 2 * (double)unit, "%s(%.9g) is %.9g, not %.9g",
+                    double near = rounded(right, dtype), unit = unit_at(near, dtype);
+                    ck_each(same(value(y, i), near, 0) || fabs(value(y, i) - right) <= (part < 8 ? 2 : 4) * unit, "%s(%.9g) is %.9g, not %.9g",
                             functions[f].name, value(x, i), value(y, i), right);
                 }
             }
@@ -127,11 +141,46 @@ START_TEST(test_smooth_functions) {
 }
 END_TEST
 
+/* Of any two floats, and of what is odd. */
+START_TEST(test_pow_and_atan2) {
+    static const float odd[] = { 0, -0.f, 1, -1, INFINITY, -INFINITY, NAN, 0.5f, -0.5f, 2, 3, -3, -2.5f, 1e-40f, -1e-40f, 3e38f };
+    static double (*const right[])(double, double) = { pow, atan2 };
+    enum { N = 1 << 16, ODD = RG_COUNT(odd) };
+    const int best = k_set;
+    for (int f = 0; f < 2; f++) {
+        RG_SCOPE();
+        rg_tensor *in[2], *plain = NULL;
+        for (int k = 0; k < 2; k++) {
+            in[k] = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N }));
+            for (uint32_t i = 0; i < N; i++) {
+                uint32_t bits = i * (k ? 2654435761u : 40503u * 65537u);
+                float v, near = (float)(k ? 20 * sin(i) : exp(3 * cos(7.0 * i)));
+                memcpy(&v, &bits, sizeof v);
+                ((float *)in[k]->data)[i] = i < ODD * ODD ? odd[k ? i % ODD : i / ODD] : i % 2 ? v : near;
+            }
+        }
+        for (k_set = 0; k_set <= best; k_set++) {
+            rg_tensor *y = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N }));
+            k_run_with(f ? &k_atan2 : &k_pow, y, in, NULL);
+            if (k_set) { check_bits(y, plain, "of two"); continue; }
+            plain = y;
+            for (int64_t i = 0; i < N; i++) {
+                double v = right[f](value(in[0], i), value(in[1], i)), near = rounded(v, RG_FLOAT32);
+                ck_each((same(value(y, i), near, 0) && (v != v || signbit(value(y, i)) == signbit(v)))
+                        || fabs(value(y, i) - v) <= 2 * unit_at(near, RG_FLOAT32), "%s of %.9g and %.9g is %.9g, not %.9g",
+                        f ? "atan2" : "pow", value(in[0], i), value(in[1], i), value(y, i), v);
+            }
+        }
+        k_set = best;
+    }
+}
+END_TEST
+
 /* Beside each multiple of pi / 4, where little is left of x or two polynomials meet, within 1.6 units; up to 2^17, and a little
  * more. What is far away, here every fifth element, has its neighbours taken one by one: with the same bits. */
 START_TEST(test_circle) {
     static const struct { const char *name; const rg_kernel *kernel; double (*right)(double); } functions[] = {
-        { "sin", &k_sin, sin }, { "cos", &k_cos, cos },
+        { "sin", &k_sin, sin }, { "cos", &k_cos, cos }, { "tan", &k_tan, tan },
     };
     enum { N = 5 * 167000 };
     const int best = k_set;
@@ -372,4 +421,4 @@ START_TEST(test_past_the_caches) {
 }
 END_TEST
 
-RG_TESTS(sets, test_past_the_caches, test_reductions, test_cross_entropy, test_softmax, test_smooth_functions, test_circle, test_gelu_is_right, test_elements, test_normalize)
+RG_TESTS(sets, test_past_the_caches, test_reductions, test_cross_entropy, test_softmax, test_smooth_functions, test_pow_and_atan2, test_circle, test_gelu_is_right, test_elements, test_normalize)
