@@ -57,10 +57,12 @@ enum { K_LANES = 16 };
         }                                                                                       \
         result = K_LANES_SUM(sum_, lane_);                                                      \
     } while (0)
-#define K_LANES_SUM(vector, lane) __extension__({                                               \
+#define K_LANES_SUM(vector, lane) K_LANES_FOLD(vector, lane, K_PLUS)
+#define K_PLUS(a, b) ((a) + (b))
+#define K_LANES_FOLD(vector, lane, of) __extension__({                                          \
         memcpy(lane, &(vector), sizeof lane);                                                   \
-        for (int half_ = K_LANES / 2; half_; half_ /= 2)                                        \
-            for (int l = 0; l < half_; l++) lane[l] += lane[l + half_];                         \
+        _Pragma("GCC unroll 4") for (int half_ = K_LANES / 2; half_; half_ /= 2)    /* in registers */ \
+            for (int l = 0; l < half_; l++) lane[l] = of(lane[l], lane[l + half_]);             \
         lane[0]; })
 
 /* to[i] = value for i < n; past: whole lines go past the caches (see past.c). Unrolled early, their loop would be taken apart. */

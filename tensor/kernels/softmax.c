@@ -67,10 +67,8 @@ enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
                 if (r && ln) K_ROW(true, y - n + k, SOFTMAX_STEP, done[k + i] - less - times);  \
                 else if (r) K_ROW(true, y - n + k, SOFTMAX_STEP, done[k + i] * times);          \
             }                                                                                   \
-            less = max, times = K_LANES_SUM(sum, lane);                                         \
+            less = max, max = K_LANES_FOLD(most, lane, RG_MAX), times = K_LANES_SUM(sum, lane); \
             times = ln ? LOG(times) : 1 / (times == 0 ? 1 : times);                             \
-            memcpy(lane, &most, sizeof lane), max = lane[0];                                    \
-            for (int l = 1; l < K_LANES; l++) max = lane[l] > max ? lane[l] : max;              \
         }                                                                                       \
         if (ln) K_ROW(true, y - n, n, x[i - n] - less - times);                                 \
         else K_ROW(true, y - n, n, e[i] * times);                                              \
