@@ -36,10 +36,10 @@ ELEMENTWISE(relu, "Relu", "max(x, 0)", RG_AS_GIVEN, relu_shape, y, rg_masked_fil
             .fused = relu_fused, SAMPLES_1("z", NULL))
 INPLACE_1(relu)
 
-/* ---- hardtanh: min(max(x, k0), k1); gx = g where k0 < x < k1 --------------------------- */
+/* ---- hardtanh: min(max(x, k0), k1); gx = g but where x <= k0 or x >= k1 ------------------ */
 NOT_OF_BOOL(hardtanh, "Bool inputs not supported for hardtanh")
 #define HARDTANH(min, max) ACTIVATION_A("HardtanhBackward0", min, max)
-WITH_NUMBERS(hardtanh, "min(max(x, k0), k1)", rg_where(rg_logical_and(rg_gt(x, k[0]), rg_lt(x, k[1])), g, 0),
+WITH_NUMBERS(hardtanh, "min(max(x, k0), k1)", rg_masked_fill(g, rg_logical_or(rg_le(x, k[0]), rg_ge(x, k[1])), 0),
              SAMPLES_1("z", HARDTANH(-0.5, 0.5)));
 
 rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {

@@ -19,11 +19,12 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
 /* ---- amax, amin over dims, max, min over everything: ties share g evenly ------------------ */
 
 /* gx = g [x == y] / (how many of them). Where y is NaN: max and min share g among the
- * NaNs, amax and amin give NaN, as torch does. */
+ * NaNs, amax and amin give NaN, as torch does; and where they take no part, 0 without g's sign. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     bool nan_too = RG_IS(s->op, max) || RG_IS(s->op, min);
     rg_tensor *x = rg_saved(s, 0), *share = rg_reduce_share(x, rg_saved_output(s), s->attr, nan_too);
-    return share ? rg_mul(rg_reduce_restore(g, x->ndim, s->attr), share) : NULL;
+    rg_tensor *gx = share ? rg_mul(rg_reduce_restore(g, x->ndim, s->attr), share) : NULL;
+    return gx && nan_too ? rg_masked_fill(gx, rg_eq(share, 0), 0) : gx;
 }
 
 #define EXTREME(f, which, Node, ...)                                                                             \

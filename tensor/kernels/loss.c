@@ -61,7 +61,7 @@ typedef struct { const k_nll_targets *z; rg_tensor *y, *lse, *x, *g, *g_lse; dou
             K_SUM_OF(total, n, EXP_BELOW(x[i] - max));                                           \
             total = LOG(total);                                                                  \
             ((double *)c->lse->data)[r] = (double)max + (double)total;                           \
-            ((T *)c->y->data)[r] = target[r] == c->z->ignore ? 0 : (T)((double)(max - x[target[r]] + total) * nll_weight(c->z, r)); \
+            ((T *)c->y->data)[r] = target[r] == c->z->ignore ? 0 : (T)(-(double)(x[target[r]] - max - total) * nll_weight(c->z, r)); \
         }                                                                                        \
     }                                                                                            \
     static void K_SET(cross_entropy_backward_##T)(void *context, int64_t begin, int64_t end, int worker) { \

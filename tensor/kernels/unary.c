@@ -93,7 +93,7 @@ LIGHT_GRADIENT(relu, b <= 0 ? 0 : a)
 
 /* of x */
 K_NUMBERS(1, hardtanh, x < k[0] ? k[0] : x > k[1] ? k[1] : x, x < k[0] ? k[0] : x > k[1] ? k[1] : x)
-LIGHT_GRADIENT(hardtanh, b > k[0] && b < k[1] ? a : 0)
+LIGHT_GRADIENT(hardtanh, b <= k[0] || b >= k[1] ? 0 : a)
 K_LIGHT_FLOATS(1, leaky_relu, x > 0 ? x : x * k[0])
 LIGHT_GRADIENT(leaky_relu, b > 0 ? a : a * k[0])
 

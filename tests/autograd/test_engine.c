@@ -34,6 +34,14 @@ START_TEST(test_accumulates_and_zeroes) {
 }
 END_TEST
 
+/* torch prints 0, and so it is not to be -0. */
+START_TEST(test_what_takes_no_part_has_no_sign) {
+    rg_tensor *x = rg_requires_grad_(rg_literal([1., 3., 2.]), true);
+    ck_assert_str_eq(rg_repr(rg_grad(rg_neg(rg_max(x)), x)), "tensor([ 0., -1.,  0.])");
+    ck_assert_str_eq(rg_repr(rg_grad(rg_neg(rg_min(x)), x)), "tensor([-1.,  0.,  0.])");
+}
+END_TEST
+
 START_TEST(test_one_value_used_many_times) {
     rg_tensor *x = leaf(2), *y = x;
     for (int i = 0; i < 10; i++) y = rg_add(y, y);      /* 1024 x, through 2^10 paths */
@@ -443,7 +451,8 @@ START_TEST(test_threads_share_parameters) {
 }
 END_TEST
 
-RG_TESTS(engine, test_accumulates_and_zeroes, test_one_value_used_many_times, test_paths_of_different_lengths,
+RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign, test_one_value_used_many_times,
+         test_paths_of_different_lengths,
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
          test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies, test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
          test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,

@@ -1079,10 +1079,10 @@ def facts():
         yield Case("clamp", t(0., 1., 2.), t(0., 1., 3.), t(2., 1., 1.))
         yield Case("clamp_min", t(0., 1.), t(0., 2.))
         yield Case("clamp_max", t(0., 1.), t(0., 2.))
-        yield Case("hardtanh", t(-1., 1., 0., 2.), -1.0, 1.0)
+        yield Case("hardtanh", t(-1., 1., 0., 2., nan), -1.0, 1.0)
         yield Case("leaky_relu", t(0., -0., -1.), 0.01)
         yield Case("elu", t(0., -1.), 1.0)
-        yield Case("softplus", t(19.9, 20., 21.), 1.0, 20.0)
+        yield Case("softplus", t(19.9, 20., 21., nan), 1.0, 20.0)
         for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf, -inf, -1.0):
             yield Case("norm_p", t(0., 0.), p)
             yield Case("norm_p", t(2., -2., 1.), p)
@@ -1098,6 +1098,8 @@ def facts():
         for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"):
             yield Case(*loss_case(name, t(1., 2.), t(1., 3.), "none"))
         yield Case(*loss_case("smooth_l1_loss", t(1., 2., 0.), t(1., 3., 0.), "none", beta=0.0))
+        for reduction in ("none", "mean"):
+            yield Case(*loss_case("cross_entropy", T([[100., 0.], [0., 1.]], dtype), T([0, 1]), reduction))
         yield Case("cumprod", t(2., 0., 4., 0.), 0)
         yield Case("cosine_similarity", t(0., 0.), t(0., 0.), 0, 1e-8)
         yield Case("logsumexp", t(-inf, -inf), 0, False)
