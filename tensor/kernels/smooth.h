@@ -69,7 +69,9 @@ K_SMOOTH double k_log_fit_wide(double r) {
 
 /* Of a type with so many bits after the point, whose exponents' bias is 2 HALF - 1, `times` float's; ln 2 and log10 2
  * in two parts, of which the first times an exponent is exact. */
-#define K_LN2 0.693147180559945309417L
+#define K_LN2   0.693147180559945309417L
+#define K_LG2   0.301029995663981195214L
+#define K_LOG2E 1.44269504088896340736L
 #define K_EXPONENTIALS(T, f, INT, UINT, POINT, HALF, times, LN2, LG2)                                        \
     /* e^x, or 2^x if two, is 2^n e^r: gives p, and puts n + bias into the exponent of *power. */            \
     K_SMOOTH T k_exp_parts##f(T x, const bool two, int bias, T *r, UINT *power) {                            \
@@ -103,7 +105,7 @@ K_SMOOTH double k_log_fit_wide(double r) {
     }                                                                                                        \
     K_SMOOTH T k_cosh##f(T x) { T h = k_exp_whole##f(fabs(x), false, true); return h + (T)0.25 / h; }        \
     /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2); 2's logarithm and e's in two parts each. */        \
-    K_SMOOTH T k_log_whole##f(T x, const T high, const long double of_two, const long double of_e) {         \
+    K_SMOOTH T k_log_inner##f(T x, const T high, const long double of_two, const long double of_e) {         \
         const T least = FROM_BITS((INT)1 << POINT), whole = FROM_BITS((INT)(POINT + 2 * HALF - 1) << POINT); \
         const T unit = (T)of_e;                                                                              \
         const INT root = BITS((T)M_SQRT1_2);                                                                 \
@@ -113,16 +115,16 @@ K_SMOOTH double k_log_fit_wide(double r) {
         T r = FROM_BITS((INT)(bits & (((UINT)1 << POINT) - 1)) + root) - 1, p = k_log_fit##f(r);             \
         n -= x < least ? POINT : 0;                                                                          \
         p = of_e == 1 ? r - p : k_step##f(r, unit, k_step##f(r, (T)(of_e - unit), -p * unit));               \
-        p = k_step##f(n, high, k_step##f(n, (T)(of_two - high), p));                                         \
+        return k_step##f(n, high, k_step##f(n, (T)(of_two - high), p));                                      \
+    }                                                                                                        \
+    K_SMOOTH T k_log_outer##f(T x, T p) {                                                                    \
         p = x == (T)INFINITY ? x : p;                                                                        \
         p = x == 0 ? -(T)INFINITY : p;                                                                       \
         return x >= 0 ? p : (T)NAN;                                                                          \
     }                                                                                                        \
-    K_SMOOTH T k_log##f(T x)   { return k_log_whole##f(x, (T)LN2, K_LN2, 1); }                               \
-    K_SMOOTH T k_log2##f(T x)  { return k_log_whole##f(x, 1, 1, 1.44269504088896340736L); }                  \
-    K_SMOOTH T k_log10##f(T x) {                                                                             \
-        return k_log_whole##f(x, (T)LG2, 0.301029995663981195214L, 0.434294481903251827651L);                \
-    }                                                                                                        \
+    K_SMOOTH T k_log##f(T x)   { return k_log_outer##f(x, k_log_inner##f(x, (T)LN2, K_LN2, 1)); }            \
+    K_SMOOTH T k_log2##f(T x)  { return k_log_outer##f(x, k_log_inner##f(x, 1, 1, K_LOG2E)); }               \
+    K_SMOOTH T k_log10##f(T x) { return k_log_outer##f(x, k_log_inner##f(x, (T)LG2, K_LG2, K_LG2 / K_LN2)); }\
     /* ln(1 + x): what 1 + x rounds off is put back. */                                                      \
     K_SMOOTH T k_log1p##f(T x) {                                                                             \
         T u = 1 + x, y = k_log##f(u), lost = x - (u - 1);                                                    \
@@ -192,13 +194,22 @@ K_SMOOTH float k_erfcf(float x) {
     return (float)(x < 0 ? 2 - p : p);
 }
 
-/* a^b by way of double; of a negative number to an integer's power: the sign of an odd one */
+/* a^b by way of double, which holds all powers that float does as normal numbers; of a negative number to an integer's
+ * power: the sign of an odd one. (Without choices that compilers see: loops whose b is always the same would branch.) */
 K_SMOOTH float k_powf(float a, float b) {
-    double p = k_exp_wide(b * k_log_wide(fabs((double)a)));
-    bool whole = k_float_trunc(b) == b, odd = whole & (k_float_trunc(b / 2) != b / 2);
-    p = ((b == 0) | (a == 1) | ((a == -1) & (fabsf(b) == INFINITY))) ? 1 : p;
-    p = ((a < 0) & (a > -INFINITY) & !whole) ? (double)NAN : p;
-    return (float)((odd & (k_bits(a) < 0)) ? -p : p);
+    const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
+    const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);
+    const float fraction = k_either(!(fabsf(b) >= 0x1p24f) & ((float)i != b), NAN, 0);
+    const float none = k_either(b == 0, 1, NAN), of_zero = k_either(b < 0, INFINITY, k_either(b > 0, 0, none));
+    const float of_infinity = k_either(b > 0, INFINITY, k_either(b < 0, 0, none));
+    double y = b * k_log_inner_wide(fabsf(a), 1, 1, K_LOG2E), t = y > 1000 ? 1000 : y, r;
+    uint64_t power;
+    double p = k_exp_parts_wide(t < -1000 ? -1000 : t, true, 1023, &r, &power), e = r * r * p + r + 1;
+    float v = (float)(e * k_from_bits_wide((int64_t)power));
+    v = k_either(a == 0, of_zero, k_either(fabsf(a) == INFINITY, of_infinity, v));
+    v = k_either(a != a, none, k_either(fabsf(a) == 1, 1, v));
+    v = k_either((a < 0) & (a > -INFINITY), v + fraction, v);
+    return k_from_bits(k_bits(v) ^ (k_bits(a) & odd));
 }
 
 /* By x + x z p(z) up to 1/2, and beyond by asin a = pi / 2 - 2 asin(sqrt((1 - a) / 2)) */
