@@ -11,8 +11,9 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 typedef uint64_t matmul_wrapping;                       /* integers wrap around */
 
-/* Steps along k, rows of a, and all of a b, that stay in the second cache. So many rows make packing b cheap, and columns packing a. */
-enum { MATMUL_KC = 384, MATMUL_MC = 256, MATMUL_STAYS = 1 << 17, MATMUL_MANY = 128, MATMUL_WIDE = 512 };
+/* Steps along k, rows of a, and all of a b, that stay in the second cache. So many rows make it worth fetching b
+ * ahead, or packing it, and so many columns packing a. */
+enum { MATMUL_KC = 384, MATMUL_MC = 256, MATMUL_STAYS = 1 << 17, MATMUL_SOME = 16, MATMUL_MANY = 128, MATMUL_WIDE = 512 };
 enum { MATMUL_TINY = 1000, MATMUL_TINY_K = 8 };         /* steps of a tiny one in all, and along k */
 enum { MATMUL_STREAMS = 4 };                            /* dot products that are made at once */
 
@@ -133,8 +134,9 @@ bool matmul_any(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_
         [RG_FLOAT32] = K_SETS(tile_product_float), [RG_FLOAT64] = K_SETS(tile_product_double) };
     matmul_product *product = products[y->dtype][k_set];
     double steps = (double)z.m * (double)z.n * (double)z.k;
-    bool dots = z.b_row == 1 && z.a_col == 1 && z.k >= 64;
-    bool in_place = steps <= MATMUL_TINY || z.m <= (dots ? 4 : 2);
+    int64_t few = z.k * z.n > MATMUL_STAYS ? 3 : 2;     /* rows that are quicker in place, and as dot products */
+    if (z.b_row == 1 && z.a_col == 1 && z.k >= 64) few = z.k < 256 ? 4 : 8;
+    bool in_place = steps <= MATMUL_TINY || z.m <= few;
     matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta,
                       .bias = row && beta != 0 ? c->data : NULL, .product = product };
     int64_t batches = 1;

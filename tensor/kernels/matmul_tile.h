@@ -37,24 +37,27 @@ typedef T U __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 #define FMA(bits, a, b, c) FMA_(bits, a, b, c)
 #endif
 
-/* y[i][j] += alpha times a dot product, and a share of b's columns further on another, as many as there are streams: they
- * share what is read of a, and each goes on in the next column, so that the processor foresees it. Narrow loads wait less. */
+/* y[i][j] += alpha times a dot product, for one or two rows i, and a share of b's columns further on others, as many as there are
+ * streams: they share what is read of a, and each goes on in the next column, so that the processor foresees it. Narrow loads wait less. */
 static inline __attribute__((always_inline))
-void NAME(dots)(const k_product_sizes *z, T *y, const T *a, const T *b, T alpha, int64_t i, int64_t j, int64_t share, const int streams) {
-    U sum[MATMUL_STREAMS][2] = { { { 0 } } };
+void NAME(dots)(const k_product_sizes *z, T *y, const T *a, const T *b, T alpha, int64_t i, int64_t j, int64_t share,
+                const int rows, const int streams) {
+    U sum[2][MATMUL_STREAMS][2] = { { { { 0 } } } };
     int64_t apart = share * z->b_col, whole = z->k / (2 * UW) * (2 * UW);
     y += i * z->y_row + j * z->y_col, a += i * z->a_row, b += j * z->b_col;
     for (int64_t l = 0; l < whole; l += 2 * UW)
         for (int v = 0; v < 2; v++)
             for (int s = 0; s < streams; s++)
-                sum[s][v] = FMA(256, *(const U *)(a + l + v * UW), *(const U *)(b + s * apart + l + v * UW), sum[s][v]);
-    for (int s = 0; s < streams; s++, b += apart, y += share * z->y_col) {
-        U both = sum[s][0] + sum[s][1];
-        T total = 0;
-        for (int v = 0; v < UW; v++) total += both[v];
-        for (int64_t l = whole; l < z->k; l++) total += a[l] * b[l];
-        *y += alpha * total;
-    }
+                for (int r = 0; r < rows; r++)
+                    sum[r][s][v] = FMA(256, *(const U *)(a + r * z->a_row + l + v * UW), *(const U *)(b + s * apart + l + v * UW), sum[r][s][v]);
+    for (int s = 0; s < streams; s++, b += apart, y += share * z->y_col)
+        for (int r = 0; r < rows; r++) {
+            U both = sum[r][s][0] + sum[r][s][1];
+            T total = 0;
+            for (int v = 0; v < UW; v++) total += both[v];
+            for (int64_t l = whole; l < z->k; l++) total += a[r * z->a_row + l] * b[l];
+            y[r * z->y_row] += alpha * total;
+        }
 }
 
 /* y = alpha a b + beta c for few rows, or a few thousand steps in all: in place. */
@@ -63,14 +66,26 @@ static void NAME(thin)(const k_product_sizes *z, T *y, const T *c, const T *a, c
         for (int64_t j = 0; j < z->n; j++)
             y[i * z->y_row + j * z->y_col] = beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col];
     if (z->b_row == 1 && z->a_col == 1 && z->k >= 4 * UW) {
-        int64_t share = z->n / MATMUL_STREAMS;
-        for (int64_t j = 0; j < share; j++)
-            for (int64_t i = 0; i < z->m; i++) NAME(dots)(z, y, a, b, alpha, i, j, share, MATMUL_STREAMS);
+        enum { PAIR = K_BITS == 512 ? 2 : 1 };          /* as many sums as there are registers */
+        int64_t share = z->n / MATMUL_STREAMS, i;
+        for (int64_t j = 0; j < share; j++) {
+            for (i = 0; i + PAIR <= z->m; i += PAIR) NAME(dots)(z, y, a, b, alpha, i, j, share, PAIR, MATMUL_STREAMS);
+            for (; i < z->m; i++) NAME(dots)(z, y, a, b, alpha, i, j, share, 1, MATMUL_STREAMS);
+        }
         for (int64_t j = share * MATMUL_STREAMS; j < z->n; j++)
-            for (int64_t i = 0; i < z->m; i++) NAME(dots)(z, y, a, b, alpha, i, j, 0, 1);
+            for (i = 0; i < z->m; i++) NAME(dots)(z, y, a, b, alpha, i, j, 0, 1, 1);
         return;
     }
-    for (int64_t l = 0; l < z->k; l++)
+    int64_t l = 0;
+    for (; l + 4 <= z->k && z->b_col == 1 && z->y_col == 1; l += 4)      /* in the same order, but y is read and written less often */
+        for (int64_t i = 0; i < z->m; i++) {
+            T *restrict row = y + i * z->y_row, v[4];
+            const T *from = b + l * z->b_row;
+            for (int s = 0; s < 4; s++) v[s] = alpha * a[i * z->a_row + (l + s) * z->a_col];
+            for (int64_t j = 0; j < z->n; j++)
+                row[j] = row[j] + v[0] * from[j] + v[1] * from[z->b_row + j] + v[2] * from[2 * z->b_row + j] + v[3] * from[3 * z->b_row + j];
+        }
+    for (; l < z->k; l++)
         for (int64_t i = 0; i < z->m; i++) {
             T *row = y + i * z->y_row, v = alpha * a[i * z->a_row + l * z->a_col];
             const T *from = b + l * z->b_row;
@@ -318,7 +333,7 @@ static void NAME(block)(k_product_sizes z, T *y, const T *c, const T *a, const T
     }
     for (int64_t j = 0; j < z.n; j += NR, y += NR * z.y_col, c += NR * z.y_col, b += NR * z.b_col) {
         int64_t n = RG_MIN(z.n - j, NR);
-        bool packs = far || z.b_col != 1 || (n != NR && n != W);
+        bool packs = (far && z.m >= MATMUL_MANY) || z.b_col != 1 || (n != NR && n != W);
         next.from = (const char *)(z.n - j > NR ? b + NR * z.b_col : then), next.left = lines, next.at = 0;
         if (packs) NAME(pack)(panel, b, n, z.k, z.b_col, b_row, NR);
         z.b_row = packs ? NR : b_row;
@@ -335,7 +350,7 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *c_, co
         NAME(thin)(z, y, c, a, b, alpha, beta);
         return;
     }
-    bool far = z->m >= MATMUL_MANY && z->k * z->n > MATMUL_STAYS;
+    bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
     for (int64_t i = 0; i < z->m; i += MATMUL_MC)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {
             k_product_sizes part = *z;
