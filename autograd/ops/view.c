@@ -75,8 +75,8 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* Of at most one element, a stride may be anything. */
-static int64_t part_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+/* Of at most one element, a stride may be anything whose bytes can be counted. */
+static int64_t part_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4; }
 
 void rg_take_part(rg_tensor *t, const rg_part *p) {
     int64_t stride = p->dim < t->ndim ? t->stride[p->dim] : 1, start = part_product(p->start, stride);

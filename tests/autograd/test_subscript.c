@@ -30,6 +30,7 @@ START_TEST(test_items) {
     holds(rg_index(x, "[True, False, True]", "[0]"), "tensor([0, 8])");
     holds(rg_index(x, rg_gt(x, 8)), "tensor([ 9, 10, 11])");
     holds(rg_index(x, "[]"), "tensor([], dtype=torch.int64)");
+    ck_assert_str_eq(rg_repr(rg_slice(x, 1, 2, 3, INT64_C(1) << 62)), "tensor([[ 2.],\n        [ 6.],\n        [10.]], dtype=torch.float64)");
     ck_assert_int_eq(rg_ndim(rg_index(x, yes)), 3);
     ck_assert_int_eq(rg_ndim(rg_index(x, "None, ..., None, 0")), 3);
     holds(rg_index(rg_index(x, 1), rg_item_int(rg_index(rg_arange(5), 3))), "tensor([7])");

@@ -385,10 +385,10 @@ static bool same_floats(const void *a_, const void *b_, int64_t n) {
 }
 
 /* What is so large that it goes past the caches has the bits of its rows by themselves, which don't. */
-static void check_past_the_caches(const int64_t N) {
-    enum { ROWS = 4096, PART = 7, SUM = K_SAFE_SOFTMAX + 1, COPY, NORM, ALL };
+static void check_past_the_caches(const int64_t M, const int64_t N) {
+    enum { PART = 7, SUM = K_SAFE_SOFTMAX + 1, COPY, NORM, ALL };
     const int best = k_set;
-    rg_tensor *x = rg_randn(ROWS, N), *g = rg_randn(ROWS, N), *w = rg_randn(N), *y[2][2];
+    rg_tensor *x = rg_randn(M, N), *g = rg_randn(M, N), *w = rg_randn(N), *y[2][2];
     float *rows = (float *)x->data;
     rows[N + 5] = NAN, rows[2 * N + 7] = INFINITY, rows[4 * N] = -INFINITY, rows[5 * N + 70] = 1e30f, rows[6 * N] = -1e30f;
     for (int64_t i = 3 * N; i < 4 * N; i++) rows[i] = -INFINITY;
@@ -396,11 +396,11 @@ static void check_past_the_caches(const int64_t N) {
         RG_SCOPE();
         int op = c % ALL;
         k_set = c / ALL;
-        for (int i = 0; i < 4; i++) y[i / 2][i % 2] = rg_empty(i / 2 ? PART : ROWS, N);
+        for (int i = 0; i < 4; i++) y[i / 2][i % 2] = rg_empty(i / 2 ? PART : M, N);
         ck_assert(k_goes_past(y[0][0], N) && !k_goes_past(y[1][0], N));
-        for (int64_t part = 0, first = 0; first < ROWS; first += part ? 1021 : 0, part = 1) {
+        for (int64_t part = 0, first = 0; first <= M - PART; first += part ? (M - PART) / 4 : 0, part = 1) {
             rg_tensor xs = *x, gs = *g, **to = y[part];
-            k_norm_rows z = { part ? PART : ROWS, N, 1, 1, 1e-5, true };
+            k_norm_rows z = { part ? PART : M, N, 1, 1, 1e-5, true };
             if (part) xs.data += first * N * 4, gs.data += first * N * 4, xs.size[0] = gs.size[0] = PART, rg_update_flags(&xs), rg_update_flags(&gs);
             if (op < SUM) k_softmax(to[0], &xs, 1, (k_softmax_kind)op), k_softmax_backward(to[1], &gs, to[0], 1, (k_softmax_kind)op);
             else if (op == SUM) k_run(k_add, to[0], &xs, &gs), k_run(k_relu_grad, to[1], &gs, &xs);
@@ -416,8 +416,9 @@ static void check_past_the_caches(const int64_t N) {
 
 START_TEST(test_past_the_caches) {
     RG_SCOPE();
-    check_past_the_caches(1056);                        /* in steps of 64, and not */
-    check_past_the_caches(1088);
+    check_past_the_caches(4096, 1056);                  /* in steps of 64, and not */
+    check_past_the_caches(4096, 1088);
+    check_past_the_caches(1024, 4352);                  /* more than there is room for beside them */
 }
 END_TEST
 
