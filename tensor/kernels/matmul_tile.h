@@ -351,10 +351,11 @@ static void NAME(product)(const k_product_sizes *z, void *y_, const void *c_, co
         return;
     }
     bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
-    for (int64_t i = 0; i < z->m; i += MATMUL_MC)
+    int64_t most = z->k <= 4 ? 2 * MR : MATMUL_MC;      /* of few steps y is what takes time: whole rows of it */
+    for (int64_t i = 0; i < z->m; i += most)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {
             k_product_sizes part = *z;
-            part.m = RG_MIN(z->m - i, MATMUL_MC), part.k = RG_MIN(z->k - l, MATMUL_KC);
+            part.m = RG_MIN(z->m - i, most), part.k = RG_MIN(z->k - l, MATMUL_KC);
             T *to = y + i * z->y_row;
             const T *add = l ? to : c + i * z->c_row, *rows = a + i * z->a_row + l * z->a_col, *from = b + l * z->b_row;
             if (l) part.c_row = z->y_row;
