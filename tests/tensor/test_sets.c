@@ -177,7 +177,8 @@ START_TEST(test_pow_and_atan2) {
 END_TEST
 
 /* Beside each multiple of pi / 4, where little is left of x or two polynomials meet, within 1.6 units; up to 2^17, and a little
- * more. What is far away, here every fifth element, has its neighbours taken one by one: with the same bits. */
+ * more. What is far away, here every fifth element, has its neighbours taken one by one: with the same bits; and it is found where
+ * only every other element is read, too. */
 START_TEST(test_circle) {
     static const struct { const char *name; const rg_kernel *kernel; double (*right)(double); } functions[] = {
         { "sin", &k_sin, sin }, { "cos", &k_cos, cos }, { "tan", &k_tan, tan },
@@ -194,9 +195,14 @@ START_TEST(test_circle) {
             ((float *)far->data)[i] = i % 5 ? ((float *)x->data)[i] : i % 10 ? NAN : 3e8f;
         }
         for (k_set = 0; k_set <= best; k_set++) {
-            rg_tensor *y = rg_own(rg_new_like(x, RG_FLOAT32)), *other = rg_own(rg_new_like(x, RG_FLOAT32));
+            rg_tensor *y = rg_own(rg_new_like(x, RG_FLOAT32)), *other = rg_own(rg_new_like(x, RG_FLOAT32)), every = *far;
+            rg_tensor *half = rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ N / 2 }));
+            every.ndim = 1, every.size[0] = N / 2, every.stride[0] = 2, rg_update_flags(&every);
             k_run(*functions[f].kernel, y, x);
             k_run(*functions[f].kernel, other, far);
+            k_run(*functions[f].kernel, half, &every);
+            for (int i = 0; i < N / 2; i++)
+                ck_each(value(half, i) == value(other, 2 * i), "%s(%.9g) of every other one", functions[f].name, value(far, 2 * i));
             for (int i = 0; i < N; i++)
                 ck_each(i % 5 == 0 || value(y, i) == value(other, i), "%s(%.9g) hangs on its neighbours", functions[f].name, value(x, i));
             if (k_set) { check_bits(y, plain, functions[f].name); continue; }
