@@ -20,7 +20,9 @@ __attribute__((constructor)) static void choose_set(void) {
 }
 #endif
 
-enum { ITERATE_GRAIN = 1 << 13, ITERATE_WORTH = 4 };    /* a part has about so many elements; a thread gets so many parts */
+/* A part has about so many elements, or more, if there would be more parts; a thread gets so many parts. On one thread all is one
+ * part: the beginning and the end of one that goes past the caches take a microsecond. */
+enum { ITERATE_GRAIN = 1 << 13, ITERATE_PARTS = 64, ITERATE_WORTH = 4 };
 enum { ITERATE_LONG = 1 << 14 };                        /* so many are worth the best order */
 enum { ITERATE_LINE = 64 };
 enum { ITERATE_PAST = 8 << 10 };                        /* bytes of a row from which on going past the caches pays */
@@ -155,18 +157,15 @@ static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner
     if (past) inner = k_past_loop(), context = &loop;
     iterate_turn turn = { &w, inner, context, { false } };
     if (turn_find(&turn, &w)) inner = turn_loop, context = &turn, w.ndim--;
-    int64_t grain = RG_MAX(1, ITERATE_GRAIN / (w.numel / w.size[0]));
-    iterate_spread spread = { &w, inner, context };
-    if (w.numel < RG_LARGE) iterate_part(&spread, 0, w.size[0], 0);
-    else rg_parallel(w.size[0], grain, rg_workers(w.size[0], ITERATE_WORTH * grain), iterate_part, &spread);
+    k_rows(w.size[0], w.numel / w.size[0], iterate_part, &(iterate_spread){ &w, inner, context });
 }
 
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) { iterate_apart(false, n, t, inner, context); }
 
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
-    int64_t grain = RG_MAX(1, ITERATE_GRAIN / RG_MAX(n, 1));
-    if (rows * n < RG_LARGE) { if (rows) work(context, 0, rows, 0); }
-    else rg_parallel(rows, grain, rg_workers(rows, ITERATE_WORTH * grain), work, context);
+    const int64_t grain = RG_MAX(1, ITERATE_GRAIN / RG_MAX(n, 1));
+    const int workers = rows * n < RG_LARGE ? 1 : rg_workers(rows, ITERATE_WORTH * grain);
+    if (rows) rg_parallel(rows, workers > 1 ? RG_MAX(grain, rows / ITERATE_PARTS) : rows, workers, work, context);
 }
 
 void rg_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
