@@ -115,6 +115,7 @@ static __attribute__((noinline))
 bool matmul_any(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta) {
     int na = a->ndim - 2, nb = b->ndim - 2, ny = y->ndim - 2;
     k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);
+    if (alpha == 0) z.k = 0;                            /* not read, be they NaN, as BLAS has it */
     if (y->numel == 0) return true;
     bool row = c && c->ndim == 1 && c->size[0] == z.n && z.n > 1 && c->stride[0] == 1 && z.y_col == 1;
     if (c && beta != 0 && !row) rg_copy_elements(y, c);

@@ -652,6 +652,7 @@ def products():
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.5, 2.0)
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.0, 1.0)
     yield Case("addmm", T([nan, 1.], f64), grid(2, 3), grid(3, 2), 0.0, 1.0)
+    for beta in (0.0, 0.5): yield Case("addmm", grid(2), T([[nan, 1.], [inf, 2.]], f64), grid(2, 2), beta, 0.0)
     yield Case("addmm", grid(2), grid(2, 0), grid(0, 2), 1.0, 1.0)
     for c in ((2, 2, 4), (4,), (), (1, 2, 1), (3, 2, 4)):
         yield Case("baddbmm", grid(*c), grid(2, 2, 3), grid(2, 3, 4), 0.5, 2.0)

@@ -51,3 +51,4 @@ for dtype in (torch.float32, torch.float64):
         shape = tuple(random.choice([1, 2, 3, 5, 8, 13, 33]) for _ in range(3))
         row(dtype, shape, tuple(random.sample(range(3), 3)), random.choice([1, 1, 3]),
             random.choice([(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), ()]))
+row(torch.float32, (2**22 + 77,), (0,), 2, ())          # subtotals of 32
