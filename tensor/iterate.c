@@ -81,8 +81,9 @@ void rg_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
 
 /* ---- operands that lie the other way ------------------------------------------------
  * Along the last dim they step from line to line of memory, and along another dim from element to element. That one
- * becomes the last but one, and tiles of the two are turned over in a buffer: lines are read once, and loops vectorise. */
-enum { TURN_ROWS = 32, TURN_COLUMNS = 64 };
+ * becomes the last but one, and tiles of the two are turned over in a buffer, as they are read: lines are read once, pages seldom
+ * more than once, and loops vectorise. */
+enum { TURN_SIDE = 64 };
 typedef struct { const rg_walk *walk; rg_loop *inner; const void *context; bool turned[RG_MAX_OPERANDS]; } iterate_turn;
 
 static bool turn_find(iterate_turn *turn, rg_walk *w) {
@@ -102,7 +103,7 @@ static bool turn_find(iterate_turn *turn, rg_walk *w) {
 }
 
 #define TURN(T) for (int64_t j = 0; j < columns; j++) \
-        for (int64_t i = 0; i < rows; i++) ((T *)to)[i * TURN_COLUMNS + j] = ((const T *)(from + j * step))[i]
+        for (int64_t i = 0; i < rows; i++) ((T *)to)[i * TURN_SIDE + j] = ((const T *)(from + j * step))[i]
 static void turn_tile(char *to, const char *from, int64_t step, int64_t element, int64_t rows, int64_t columns) {
     if (element == 4) TURN(float);
     else if (element == 8) TURN(double);
@@ -113,10 +114,10 @@ static void turn_loop(char *const p[], const int64_t outer[], int64_t n, const v
     const iterate_turn *t = context;
     const rg_walk *w = t->walk;
     int last = w->ndim;
-    _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_ROWS * TURN_COLUMNS * sizeof(double)];
-    for (int64_t i = 0, rows = 0; i < n; i += rows)
-        for (int64_t j = 0, columns = 0; j < w->size[last]; j += columns) {
-            rows = RG_MIN(n - i, TURN_ROWS), columns = RG_MIN(w->size[last] - j, TURN_COLUMNS);
+    _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_SIDE * TURN_SIDE * sizeof(double)];
+    for (int64_t j = 0, columns = 0; j < w->size[last]; j += columns)
+        for (int64_t i = 0, rows = 0; i < n; i += rows) {
+            rows = RG_MIN(n - i, TURN_SIDE), columns = RG_MIN(w->size[last] - j, TURN_SIDE);
             char *q[RG_MAX_OPERANDS];
             int64_t step[RG_MAX_OPERANDS], down[RG_MAX_OPERANDS];
             for (int k = 0; k < w->n; k++) {
@@ -124,7 +125,7 @@ static void turn_loop(char *const p[], const int64_t outer[], int64_t n, const v
                 step[k] = w->step[last][k], down[k] = outer[k];
                 if (!t->turned[k]) continue;
                 turn_tile(buffer[k], q[k], step[k], w->element[k], rows, columns);
-                q[k] = buffer[k], step[k] = w->element[k], down[k] = TURN_COLUMNS * w->element[k];
+                q[k] = buffer[k], step[k] = w->element[k], down[k] = TURN_SIDE * w->element[k];
             }
             for (int64_t r = 0; r < rows; r++) {
                 t->inner(q, step, columns, t->context);
@@ -133,17 +134,19 @@ static void turn_loop(char *const p[], const int64_t outer[], int64_t n, const v
         }
 }
 
-typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; } iterate_spread;
+typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; int64_t rows; } iterate_spread;
 
-/* Some of the outermost dim. */
+/* Some of the outermost dim, so many rows at a time. */
 static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
     const iterate_spread *s = spread;
     rg_walk w = *s->whole;
     (void)worker;
+    begin *= s->rows, end = RG_MIN(end * s->rows, w.size[0]);
     for (int k = 0; k < w.n; k++) w.data[k] += begin * w.step[0][k];
     w.numel = w.numel / w.size[0] * (end - begin);
     w.size[0] = end - begin;
     rg_walk_run(&w, s->inner, s->context);
+    k_past_end();
 }
 
 /* past: an output that is too large for the caches goes past them; it is no operand as well. */
@@ -156,8 +159,10 @@ static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner
     for (int k = 1; k < n; k++) past &= w.data[k] != w.data[0];
     if (past) inner = k_past_loop(), context = &loop;
     iterate_turn turn = { &w, inner, context, { false } };
-    if (turn_find(&turn, &w)) inner = turn_loop, context = &turn, w.ndim--;
-    k_rows(w.size[0], w.numel / w.size[0], iterate_part, &(iterate_spread){ &w, inner, context });
+    bool turned = turn_find(&turn, &w);
+    if (turned) inner = turn_loop, context = &turn, w.ndim--;
+    int64_t rows = turned && w.ndim == 1 ? TURN_SIDE : 1, size = w.size[0];
+    k_rows((size - 1) / rows + 1, w.numel / size * RG_MIN(rows, size), iterate_part, &(iterate_spread){ &w, inner, context, rows });
 }
 
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) { iterate_apart(false, n, t, inner, context); }

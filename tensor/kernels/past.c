@@ -16,20 +16,20 @@ static void K_SET(past_loop)(char *const p[], const int64_t s[], int64_t n, cons
     enum { BLOCK = 1024 };
     const k_past *c = context;
     char block[BLOCK] __attribute__((aligned(64))), *q[RG_MAX_OPERANDS];
-    int64_t step = BLOCK / s[0];
+    int64_t line = 64 / s[0], step;
     memcpy(q, p, (size_t)c->n * sizeof *q);
-    for (; n >= step && (uintptr_t)q[0] % 64 == 0; n -= step) {
+    for (; n >= line && (uintptr_t)q[0] % 64 == 0; n -= step) {
+        step = RG_MIN(BLOCK / s[0], n / line * line);
         char *to = q[0];
         q[0] = block;
         c->inner(q, s, step, c->context);
         for (int k = 1; k < c->n; k++) q[k] += step * s[k];
-        for (int at = 0; at < BLOCK; at += 64) {        /* what is read next comes meanwhile */
+        for (int64_t at = 0; at < step * s[0]; at += 64) {        /* what is read next comes meanwhile */
             for (int k = 1; k < c->n; k++) __builtin_prefetch(q[k] + at * (s[k] == s[0]));
             K_PAST(to + at, block + at);
         }
-        q[0] = to + BLOCK;
+        q[0] = to + step * s[0];
     }
     if (n) c->inner(q, s, n, c->context);
-    k_past_end();
 }
 #endif
