@@ -93,7 +93,7 @@ static void matmul_cut(matmul_plan *p, int64_t batches) {
     double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     int threads = rg_workers((int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1, 1);
     p->rows = p->z.m, p->columns = p->z.n, p->across = p->tiles = 1;
-    while (threads > 1 && p->tiles * batches < 2 * threads && (double)(p->rows + 8) * (double)p->columns * (double)p->z.k > 0x1p22) {
+    while (threads > 1 && p->tiles * batches < 2 * threads && (double)(p->rows + 8) * (double)p->columns * (double)p->z.k > 0x1p21) {
         int64_t *edge = p->columns >= p->rows ? &p->columns : &p->rows;
         if (*edge <= 64) break;
         *edge = (*edge / 2 + 63) / 64 * 64;
