@@ -38,34 +38,39 @@ enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
         SOFTMAX_EACH y[at + r] /= total[r];                                                     \
     }                                                                                           \
     /* Three rows at once, which go past the caches: of the next one the greatest is found, this one's exponentials are summed up, and \
-     * the last one is written. None of them waits for another, nor for memory. A NaN isn't the greatest, but makes the sum NaN. */ \
+     * the last one is written. None of them waits for another, nor for memory. A NaN isn't the greatest, but makes the sum NaN. \
+     * (It takes a register of sixteen lanes: with AVX2 it would take twice as long as rows one by one.) */ \
     static void K_SET(softmax_past_##T)(const softmax_context *c, int64_t rows, T *y, const T *x) { \
         const int64_t n = c->n;                                                                 \
-        const bool ln = c->kind == K_LOG_SOFTMAX;                                               \
-        T room[2][SOFTMAX_ROOM + 4096 / sizeof(T)] __attribute__((aligned(4096))), lane[K_LANES], *e = NULL, max, less = 0, times = 0; \
+        const bool ln = c->kind == K_LOG_SOFTMAX, shifts = n * (int64_t)sizeof(T) % 4096;       \
+        T room[2][SOFTMAX_ROOM + 4096 / sizeof(T)] __attribute__((aligned(4096))), lane[K_LANES], last[SOFTMAX_STEP]; \
+        T *e = NULL, max, less = 0, times = 0;                                                  \
         __typeof__(ORDER((T)0)) greatest = ORDER(-(T)INFINITY);                                 \
         for (int64_t i = 0; i < n; i++) greatest = RG_MAX(greatest, ORDER(x[i]));               \
         max = UNORDER(greatest);                                                                \
         for (int64_t r = 0; r < rows; r++, x += n, y += n) {                                    \
             T __attribute__((vector_size(K_LANES * sizeof(T)))) most = { 0 }, sum = most, more; \
-            const T *next = r + 1 < rows ? x + n : x, *done = ln ? x - n : e;                   \
-            /* Half a page from x: a load waits for a store whose address ends in the same 12 bits. */ \
-            e = room[r & 1] + ((uintptr_t)x + 2048) % 4096 / sizeof(T);                         \
+            const T *next = r + 1 < rows ? x + n : x, *done = !r ? x : ln ? x - n : e;          \
+            /* Half a page from x, and where the last row's were, if it is whole pages: a load waits for a store before it \
+             * whose address ends in the same 12 bits. */                                       \
+            e = room[r & shifts] + ((uintptr_t)x + 2048) % 4096 / sizeof(T);                    \
             most -= (T)INFINITY;                                                                \
             if (c->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY) max = 0;      /* e and their sum are 0 */ \
             for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {                                     \
+                for (int64_t j = 0; j < SOFTMAX_STEP; j += K_LANES)                             \
+                    memcpy(&more, done + k + j, sizeof more), memcpy(last + j, &more, sizeof more); \
                 for (int64_t j = k; j < k + SOFTMAX_STEP; j += K_LANES) {                       \
                     memcpy(lane, &most, sizeof lane);                                           \
                     for (int l = 0; l < K_LANES; l++) lane[l] = next[j + l] > lane[l] ? next[j + l] : lane[l]; \
                     memcpy(&most, lane, sizeof lane);                                           \
                 }                                                                               \
-                K_INDEPENDENT for (int64_t i = k; i < k + SOFTMAX_STEP; i++) e[i] = EXP_BELOW(x[i] - max); \
                 for (int64_t j = k; j < k + SOFTMAX_STEP; j += K_LANES) {                       \
-                    memcpy(&more, e + j, sizeof more);                                          \
+                    _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) lane[l] = EXP_BELOW(x[j + l] - max); \
+                    memcpy(e + j, lane, sizeof lane), memcpy(&more, lane, sizeof more);         \
                     sum += more;                                                                \
                 }                                                                               \
-                if (r && ln) K_ROW(true, y - n + k, SOFTMAX_STEP, done[k + i] - less - times);  \
-                else if (r) K_ROW(true, y - n + k, SOFTMAX_STEP, done[k + i] * times);          \
+                if (r && ln) K_ROW(true, y - n + k, SOFTMAX_STEP, last[i] - less - times);      \
+                else if (r) K_ROW(true, y - n + k, SOFTMAX_STEP, last[i] * times);              \
             }                                                                                   \
             less = max, max = K_LANES_FOLD(most, lane, RG_MAX), times = K_LANES_SUM(sum, lane); \
             times = ln ? LOG(times) : 1 / (times == 0 ? 1 : times);                             \
@@ -95,7 +100,7 @@ enum { SOFTMAX_SIDE = 256, SOFTMAX_ROOM = 4096, SOFTMAX_STEP = 64 };
         T *y = (T *)p[0];                                                                       \
         const T *x = (const T *)p[1];                                                           \
         if (!c->last) K_SET(softmax_side_##T)(c, rows, y, x);                                   \
-        else if (c->past && c->n <= SOFTMAX_ROOM && c->n % SOFTMAX_STEP == 0) K_SET(softmax_past_##T)(c, rows, y, x); \
+        else if (K_BITS == 512 && c->past && c->n <= SOFTMAX_ROOM && c->n % SOFTMAX_STEP == 0) K_SET(softmax_past_##T)(c, rows, y, x); \
         else for (int64_t r = 0; r < rows; r++) K_SET(softmax_row_##T)(c, y + r * c->n, x + r * c->n); \
     }                                                                                           \
     static void K_SET(softmax_backward_row_##T)(int64_t n, bool log, bool past, T *restrict gx, const T *restrict g, const T *restrict y) { \

@@ -424,6 +424,7 @@ START_TEST(test_past_the_caches) {
     RG_SCOPE();
     check_past_the_caches(4096, 1056);                  /* in steps of 64, and not */
     check_past_the_caches(4096, 1088);
+    check_past_the_caches(4096, 1024);                  /* whole pages */
     check_past_the_caches(1024, 4352);                  /* more than there is room for beside them */
 }
 END_TEST
