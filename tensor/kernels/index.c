@@ -116,12 +116,12 @@ typedef struct { int64_t low, high; int64_t *bad; bool *ok; } index_bounds;
 static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
-    int64_t outside = 0;
+    uint64_t low = (uint64_t)c->low, high = (uint64_t)c->high - 1, outside = 0;     /* a difference below 0 shows at its sign */
     for (int64_t i = 0; i < n; i++) {
-        int64_t v = *(const int64_t *)(at + i * s[0]);
-        outside |= (v < c->low) | (v >= c->high);
+        uint64_t v = *(const uint64_t *)(at + i * s[0]);
+        outside |= (v - low) | (high - v);
     }
-    for (int64_t i = 0; i < n && outside && *c->ok; i++) {
+    for (int64_t i = 0; i < n && outside >> 63 && *c->ok; i++) {
         *c->bad = *(const int64_t *)(at + i * s[0]);
         *c->ok = *c->bad >= c->low && *c->bad < c->high;
     }

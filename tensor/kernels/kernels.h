@@ -102,8 +102,8 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
 /* x (batch, classes, inner) and target (batch, inner) contiguous; weight, of the classes, may be NULL; total: of the targets' weights */
 typedef struct k_nll_targets { rg_tensor *target, *weight; int64_t classes, inner, ignore; } k_nll_targets;
 double k_nll_total(const k_nll_targets *z);
-void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x);
-void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale);
+void k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
+void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
 /* The same of the log_softmax of x (batch, classes), which isn't made: lse, the logarithm of each row's sum of exponentials, serves
  * backward, in double, so that its difference from x is right where x is large. g_lse: lse's gradient, or NULL. */
 void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
@@ -150,9 +150,9 @@ void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);     
 typedef struct k_ranked { int64_t key, index; } k_ranked;
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 static inline int64_t k_rank(double v, bool descending) {
-    union { double d; int64_t i; } bits = { .d = v == 0 ? 0 : v };
-    int64_t key = v != v ? INT64_MAX : bits.i < 0 ? INT64_MIN - bits.i : bits.i;
-    return descending ? ~key : key;
+    union { double d; int64_t i; } bits = { .d = v + 0 };               /* -0 is 0; no branch, which a sign would mislead */
+    int64_t key = v != v ? INT64_MAX : bits.i ^ (bits.i >> 63 & INT64_MAX);
+    return key ^ -(int64_t)descending;
 }
 
 /* sort.c; false or -1: out of memory */

@@ -96,32 +96,40 @@ void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
     rg_each_apart(5, all, loss_loops[kind][slope][y->dtype == RG_FLOAT64][k_set], &(loss_context){ c, scale });
 }
 
-/* Where target i's class is in x; NULL: it is ignored. */
-static void *nll_place(const k_nll_targets *z, const rg_tensor *x, int64_t i) {
-    int64_t class = ((const int64_t *)z->target->data)[i], at = (i / z->inner * z->classes + class) * z->inner + i % z->inner;
-    return class == z->ignore ? NULL : x->data + at * (int64_t)rg_sizeof(x->dtype);
-}
-
 double k_nll_total(const k_nll_targets *z) {
     double total = 0;
     for (int64_t i = 0; i < z->target->numel; i++) total += nll_weight(z, i);
     return total;
 }
 
-void k_nll(const k_nll_targets *z, rg_tensor *y, const rg_tensor *x) {
-    for (int64_t i = 0; i < z->target->numel; i++) {
-        const void *from = nll_place(z, x, i);
-        rg_store_f64(y->data + i * (int64_t)rg_sizeof(y->dtype), y->dtype, from ? -rg_load_f64(from, x->dtype) * nll_weight(z, i) : 0);
+/* Rows of `inner` targets: their losses, or with g the gradient of a slice of x. */
+#define NLL_ROWS(T)                                                                                                   \
+    static void nll_##T(void *context, int64_t begin, int64_t end, int worker) {                                      \
+        const cross_entropy_rows *c = context;                                                                        \
+        const int64_t inner = c->z->inner, n = c->z->classes * inner, *t = (const int64_t *)c->z->target->data;       \
+        (void)worker;                                                                                                 \
+        for (int64_t r = begin; r < end; r++) {                                                                       \
+            T *slice = (T *)c->x->data + r * n;                                                                       \
+            if (c->g) memset(slice, 0, (size_t)n * sizeof *slice);                                                    \
+            for (int64_t i = r * inner; i < (r + 1) * inner; i++) {                                                   \
+                const bool counts = t[i] != c->z->ignore;                                                             \
+                T *x = slice + i - r * inner + (counts ? t[i] * inner : 0);                                           \
+                if (!c->g) ((T *)c->y->data)[i] = counts ? (T)(-(double)*x * nll_weight(c->z, i)) : 0;                \
+                else if (counts) *x = (T)(-nll_weight(c->z, i) * (double)((T *)c->g->data)[c->g->ndim ? i : 0] * c->scale); \
+            }                                                                                                         \
+        }                                                                                                             \
     }
+NLL_ROWS(float)
+NLL_ROWS(double)
+
+static void nll_run(const cross_entropy_rows *c, int64_t per_row) {
+    k_rows(c->z->target->numel / RG_MAX(c->z->inner, 1), per_row, c->x->dtype == RG_FLOAT64 ? nll_double : nll_float, (void *)c);
 }
 
-void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, const rg_tensor *g, double scale) {
-    int64_t step = g->ndim ? (int64_t)rg_sizeof(g->dtype) : 0;
-    rg_fill_zero(gx);
-    for (int64_t i = 0; i < z->target->numel; i++) {
-        void *to = nll_place(z, gx, i);
-        if (to) rg_store_f64(to, gx->dtype, -nll_weight(z, i) * rg_load_f64(g->data + i * step, g->dtype) * scale);
-    }
+void k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x) { nll_run(&(cross_entropy_rows){ z, y, .x = x }, z->inner); }
+
+void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale) {
+    nll_run(&(cross_entropy_rows){ z, .x = gx, .g = g, .scale = scale }, z->classes * z->inner);
 }
 
 void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x) {

@@ -49,9 +49,10 @@ static k_ranked *sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 static void sort_load(k_ranked *q, const char *x, int64_t step, int64_t n, rg_dtype dtype, bool descending) {
     for (int64_t i = 0; i < n; i++, x += step) {
-        int64_t key = dtype == RG_FLOAT32 ? k_rank(*(const float *)x, descending)
-                    : dtype == RG_FLOAT64 ? k_rank(*(const double *)x, descending) : rg_load_i64(x, dtype);
-        q[i] = (k_ranked){ .key = rg_is_float(dtype) || !descending ? key : ~key, .index = i };
+        q[i].key = dtype == RG_FLOAT32 ? k_rank(*(const float *)x, descending)
+                 : dtype == RG_FLOAT64 ? k_rank(*(const double *)x, descending)
+                 : (dtype == RG_INT64 ? *(const int64_t *)x : *(const bool *)x) ^ -(int64_t)descending;
+        q[i].index = i;
     }
 }
 
@@ -81,10 +82,11 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
     c.k = x->ndim ? values->size[dim] : 1;
     c.dtype = x->dtype;
     if (values->numel == 0) return true;
-    size_t room = (size_t)RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 1 : 2) * sizeof *c.q;  /* n: x may be expanded */
-    if (!(c.q = rg_alloc(room, RG_MEM_OTHER))) return false;
+    rg_tensor *room = rg_new(RG_INT64, 1, (int64_t[]){ RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 2 : 4) });   /* n: x may be expanded */
+    if (!room) return false;
+    c.q = (k_ranked *)(void *)room->data;
     k_lines(3, (rg_tensor *[]){ values, indices, (rg_tensor *)x }, dim, false, c.step, sort_lines, &c);
-    rg_free(c.q, room, RG_MEM_OTHER);
+    rg_release(room);
     return true;
 }
 
