@@ -385,21 +385,14 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
     return mean && m2;
 }
 
-#define K_NORM_POWER(T)                                                                              \
-    static void norm_power_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        T order = (T)*(const double *)context;                                                       \
-        for (int64_t i = 0; i < n; i++) *(T *)(p[0] + i * s[0]) = pow(fabs(*(const T *)(p[1] + i * s[1])), order); \
-    }
-K_NORM_POWER(float)
-K_NORM_POWER(double)
-
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
     k_reduction how = p == 0 ? K_NORM_0 : p == 1 ? K_NORM_1 : p == 2 ? K_NORM_2
                     : p == INFINITY ? K_NORM_MAX : p == -INFINITY ? K_NORM_MIN : K_SUM;
     rg_tensor *powers = how == K_SUM ? rg_new_like(x, x->dtype) : NULL;
     if (how == K_SUM && !powers) return false;
-    rg_loop *power = x->dtype == RG_FLOAT32 ? norm_power_float : norm_power_double;
-    if (powers) rg_each(2, (rg_tensor *[]){ powers, (rg_tensor *)x }, power, &p);
+    const float order = (float)p;
+    rg_tensor number = RG_NUMBER(x->dtype, x->dtype == RG_FLOAT32 ? (const void *)&order : &p);
+    if (powers) k_run(k_abs, powers, (rg_tensor *)x), k_run(k_pow, powers, powers, &number);
     k_reduce(how, y, powers ? powers : x, dims);
     rg_release(powers);
     if (how == K_SUM) REDUCE_EACH(y, pow(v, (real)(1 / p)));
