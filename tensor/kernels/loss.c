@@ -119,8 +119,7 @@ double k_nll_total(const k_nll_targets *z) {
             }                                                                                                         \
         }                                                                                                             \
     }
-NLL_ROWS(float)
-NLL_ROWS(double)
+NLL_ROWS(float) NLL_ROWS(double)
 
 static void nll_run(const cross_entropy_rows *c, int64_t per_row) {
     k_rows(c->z->target->numel / RG_MAX(c->z->inner, 1), per_row, c->x->dtype == RG_FLOAT64 ? nll_double : nll_float, (void *)c);

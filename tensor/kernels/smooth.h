@@ -107,13 +107,11 @@ K_SMOOTH double k_log_fit_wide(double r) {
     /* x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2); 2's logarithm and e's in two parts each. */        \
     K_SMOOTH T k_log_inner##f(T x, const T high, const long double of_two, const long double of_e) {         \
         const T least = FROM_BITS((INT)1 << POINT), whole = FROM_BITS((INT)(POINT + 2 * HALF - 1) << POINT); \
-        const T unit = (T)of_e;                                                                              \
         const INT root = BITS((T)M_SQRT1_2);                                                                 \
-        T scaled = x < least ? x * (T)((UINT)1 << POINT) : x;           /* subnormal numbers, too */         \
+        T unit = (T)of_e, scaled = x < least ? x * (T)((UINT)1 << POINT) : x;  /* subnormal numbers, too */  \
         UINT bits = (UINT)BITS(scaled) + (UINT)(BITS((T)1) - root);                                          \
-        T n = FROM_BITS((INT)(bits >> POINT) | BITS(whole)) - (whole + (2 * HALF - 1));                      \
+        T n = FROM_BITS((INT)(bits >> POINT) | BITS(whole)) - (whole + 2 * HALF - 1) - (x < least ? POINT : 0); \
         T r = FROM_BITS((INT)(bits & (((UINT)1 << POINT) - 1)) + root) - 1, p = k_log_fit##f(r);             \
-        n -= x < least ? POINT : 0;                                                                          \
         p = of_e == 1 ? r - p : k_step##f(r, unit, k_step##f(r, (T)(of_e - unit), -p * unit));               \
         return k_step##f(n, high, k_step##f(n, (T)(of_two - high), p));                                      \
     }                                                                                                        \
@@ -181,8 +179,7 @@ K_SMOOTH double k_tanh_wide(double x) {
     static inline T k_##T##_floor(T x) { T r = k_##T##_rint(x); return copysign(r > x ? r - 1 : r, x); } \
     static inline T k_##T##_ceil(T x)  { T r = k_##T##_rint(x); return copysign(r < x ? r + 1 : r, x); } \
     static inline T k_##T##_trunc(T x) { T a = fabs(x), r = k_##T##_rint(a); return copysign(r > a ? r - 1 : r, x); }
-K_ROUNDING(float, 0x1p23f)
-K_ROUNDING(double, 0x1p52)
+K_ROUNDING(float, 0x1p23f) K_ROUNDING(double, 0x1p52)
 
 /* e^-x^2 by way of double, and a polynomial of 1 / (a + 3) */
 K_SMOOTH float k_erfcf(float x) {
