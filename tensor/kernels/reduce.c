@@ -386,8 +386,9 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
 }
 
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
-    k_reduction how = p == 0 ? K_NORM_0 : p == 1 ? K_NORM_1 : p == 2 ? K_NORM_2
-                    : p == INFINITY ? K_NORM_MAX : p == -INFINITY ? K_NORM_MIN : K_SUM;
+    /* Of one number alone it is its size, whose power may be out of range. */
+    k_reduction how = p == 0 ? K_NORM_0 : p == 1 ? K_NORM_1 : p == 2 && x->numel != y->numel ? K_NORM_2
+                    : p == INFINITY || x->numel == y->numel ? K_NORM_MAX : p == -INFINITY ? K_NORM_MIN : K_SUM;
     rg_tensor *powers = how == K_SUM ? rg_new_like(x, x->dtype) : NULL;
     if (how == K_SUM && !powers) return false;
     const float order = (float)p;

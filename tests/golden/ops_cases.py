@@ -1104,6 +1104,7 @@ def facts():
         yield Case("cumprod", t(2., 0., 4., 0.), 0)
         yield Case("cosine_similarity", t(0., 0.), t(0., 0.), 0, 1e-8)
         yield Case("logsumexp", t(-inf, -inf), 0, False)
+        for p in (2.0, 3.0, -1.0, 0.5): yield Case("norm_dim", T([[1e-25], [-1e20], [0.], [2.]], dtype), p, 1, False)
         yield Case("std", t(2., 2.))
         yield Case("masked_fill", t(1., 2.), T([True, False]), Number(0))
     yield Case("lt", T([2**53 + 1]), Number(float(2**53 + 1)))
