@@ -6,12 +6,13 @@
  */
 #include "internal.h"
 
+static atomic_int wanted;                               /* 0: as many as OpenMP would take */
+
 #ifdef _OPENMP
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-static atomic_int  wanted;                              /* 0: as many as OpenMP would take */
 static atomic_bool forked;
 
 static void in_the_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
@@ -19,8 +20,7 @@ static void in_the_child(void) { atomic_store_explicit(&forked, true, memory_ord
 static void look_around(void) {
     const char *asked = getenv("REGARD_NUM_THREADS");
     long n = asked ? strtol(asked, NULL, 10) : 0;
-    int unset = 0;
-    if (n > 0 && n <= INT32_MAX) atomic_compare_exchange_strong(&wanted, &unset, (int)n);
+    if (n > 0 && n <= INT32_MAX) atomic_compare_exchange_strong(&wanted, &(int){ 0 }, (int)n);
     pthread_atfork(NULL, NULL, in_the_child);
 }
 
@@ -31,21 +31,18 @@ int rg_get_num_threads(void) {
     return n ? n : omp_get_max_threads();
 }
 
-static void take_threads(int n) { atomic_store_explicit(&wanted, n, memory_order_relaxed); }
-
 int rg_workers(int64_t n, int64_t grain) {
     if (n <= grain || omp_in_parallel() || atomic_load_explicit(&forked, memory_order_relaxed)) return 1;
     return (int)RG_MIN((n - 1) / grain + 1, rg_get_num_threads());
 }
 #else
 int rg_get_num_threads(void) { return 1; }
-static void take_threads(int n) { (void)n; }
 int rg_workers(int64_t n, int64_t grain) { return (void)n, (void)grain, 1; }
 #endif
 
 bool rg_set_num_threads(int n) {
     RG_REFUSE(n < 1, "set_num_threads", "set_num_threads expects a positive integer");
-    return take_threads(n), true;
+    return atomic_store_explicit(&wanted, n, memory_order_relaxed), true;
 }
 
 /* Every worker begins with a share of its own, the same of what is next as of what was before, whose lines its caches hold;

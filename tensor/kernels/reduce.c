@@ -13,6 +13,16 @@ typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
 enum { REDUCE_LARGE = 1 << 15, REDUCE_BLOCK = 8192 };   /* elements; bytes of sums that are made at once */
 
+/* Columns of a block, 128 of them at a time, or rows: how many are side by side in a part decides of no sum's order. */
+typedef struct { reduce_loop *loop; const reduce_block *b; char *y; const char *x; int64_t columns, parts; } reduce_share;
+static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
+    const reduce_share *s = share;
+    reduce_block b = *s->b;
+    (void)worker;
+    begin *= s->columns, b.n1 = (end == s->parts ? b.n1 : end * s->columns) - begin;
+    s->loop(s->y + begin * b.sy, s->x + begin * b.s1, &b);
+}
+
 /* Reduced dims come first, as x lies in memory; then the kept ones, as y lies, or,
  * where there is much to read, as x. In this order the sums of few numbers are
  * added in torch's order, too. */
@@ -46,14 +56,14 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
         else if (joins) d[merged].size *= d[k].size;
         else d[++merged] = d[k];
     }
-    n = merged + 1;
-    if (n == 1) d[n++] = (struct reduce_dim){ .size = 1 };
+    if ((n = merged + 1) == 1) d[n++] = (struct reduce_dim){ .size = 1 };
     reduce_block b = { d[0].size, d[0].x, d[1].size, d[1].x, d[1].y, context };
+    int64_t columns = b.s0 == bytes && b.n0 >= 32 ? 1 : 128, parts = b.sy ? RG_MAX(1, b.n1 / columns) : 1;
     int64_t at[RG_MAX_DIMS + 2] = { 0 };
     char *to = y->data;
     const char *from = x->data;
     for (int k = 0; k < n;) {
-        loop(to, from, &b);
+        k_rows(parts, b.n0 * b.n1 / parts, reduce_part, &(reduce_share){ loop, &b, to, from, columns, parts });
         for (k = 2; k < n; k++) {
             from += d[k].x, to += d[k].y;
             if (++at[k] < d[k].size) break;

@@ -155,6 +155,29 @@ START_TEST(test_elements) {
 }
 END_TEST
 
+static int reduced;                                     /* the dim */
+static bool sum(rg_tensor *y, rg_tensor *const in[]) { return k_reduce(K_SUM, y, in[0], 1u << reduced), true; }
+static bool greatest(rg_tensor *y, rg_tensor *const in[]) { return k_reduce(K_MAX, y, in[0], 1u << reduced), true; }
+static bool place(rg_tensor *y, rg_tensor *const in[]) { return k_max_dim(in[1], y, in[0], reduced, false), true; }
+
+/* Over each dim; a sum's order depends on how many columns there are, not on how many a part has. */
+START_TEST(test_reductions) {
+    static const int64_t shapes[][3] = { { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 } };
+    for (int s = 0; s < RG_COUNT(shapes); s++)
+        for (int k = 0; k < 12; k++) {
+            RG_SCOPE();
+            rg_dtype dtype = k / 6 ? RG_FLOAT64 : RG_FLOAT32;
+            rg_dims shape = { 3, { shapes[s][0], shapes[s][1], shapes[s][2] } };
+            rg_tensor *x = numbers(dtype, shape, k / 3 % 2);
+            shape.v[reduced = k % 3] = 1;
+            rg_tensor *y = rg_empty_dims(shape, dtype), *in[] = { x, y };
+            check_bits("sum", sum, y, in);
+            check_bits("greatest", greatest, y, in);
+            check_bits("its place", place, rg_empty_dims(shape, RG_INT64), in);
+        }
+}
+END_TEST
+
 /* alpha a b + beta y over batches, b transposed or not. */
 static bool product(rg_tensor *y, rg_tensor *const in[]) {
     rg_fill_number(y, 1, 1);
@@ -211,4 +234,4 @@ START_TEST(test_layers) {
 }
 END_TEST
 
-RG_TESTS(parallel, test_parts, test_fork, test_elements, test_rows, test_products, test_layers)
+RG_TESTS(parallel, test_parts, test_fork, test_elements, test_rows, test_reductions, test_products, test_layers)
