@@ -137,14 +137,13 @@ bool matmul_any(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_
     double steps = (double)z.m * (double)z.n * (double)z.k;
     int64_t few = z.k * z.n > MATMUL_STAYS ? 3 : 2;     /* rows that are quicker in place, and as dot products */
     if (z.b_row == 1 && z.a_col == 1 && z.k >= 64) few = z.k < 256 ? 4 : 8;
-    bool in_place = steps <= MATMUL_TINY || z.m <= few;
     matmul_plan p = { .z = z, .y = y, .a = a, .b = b, .ny = ny, .na = na, .nb = nb, .alpha = alpha, .beta = beta,
                       .bias = row && beta != 0 ? c->data : NULL, .product = product };
     int64_t batches = 1;
     for (int d = 0; d < ny; d++) batches *= y->size[d];
     matmul_cut(&p, batches);
     if ((p.bytes = y->dtype == RG_FLOAT32 ? k_bfloat16_room(&z, p.columns) : 0)) p.product = k_bfloat16_product;
-    else if (!in_place) p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_lines(z.m, p.columns)) * rg_sizeof(y->dtype);
+    else if (steps > MATMUL_TINY && z.m > few) p.bytes = (size_t)(RG_MIN(z.k, MATMUL_KC) * matmul_lines(z.m, p.columns)) * rg_sizeof(y->dtype);
     int64_t parts = p.tiles * batches, grain = RG_MAX(1, (int64_t)(0x1p19 / RG_MAX(1, steps / (double)p.tiles)));
     int workers = rg_workers(parts, grain);
     if (p.bytes && !(p.room = rg_alloc(p.bytes * (size_t)workers, RG_MEM_OTHER))) return false;

@@ -99,10 +99,7 @@ static void reduce_run(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_l
  * those one of the next level, up to four levels, so the error hardly grows with
  * the count. A row is 32 bytes times 4 where numbers lie side by side, else 4 of
  * them. This is torch's order, on one thread, and gives its bits. */
-static int sum_power(int64_t rows) {
-    int log2 = rows <= 2 ? 1 : 64 - __builtin_clzll((uint64_t)rows - 1);
-    return RG_MAX(4, log2 / 4);
-}
+static int sum_power(int64_t rows) { return RG_MAX(4, (rows <= 2 ? 1 : 64 - __builtin_clzll((uint64_t)rows - 1)) / 4); }
 
 /* After i rows, is the subtotal of a level ready for the next one? */
 #define SUM_FULL(i, level, power) (!((i) & (((int64_t)1 << ((level) + 1) * (power)) - 1)))

@@ -242,7 +242,7 @@ K_SMOOTH float k_atanf(float x) { return k_atan2f(x, 1); }
 #define K_OF(op, x)         _Generic((x), float: k_##op##f, default: k_##op##_wide)(x)
 #define K_FLOAT_OF(op, ...) _Generic((real)0, float: k_##op##f, default: (op))(__VA_ARGS__)
 #define EXP(x)   K_OF(exp, x)
-#define EXP_BELOW(x) _Generic((x), float: k_exp_belowf, default: (exp))(x)
+#define EXP_BELOW(x) _Generic((x), float: k_exp_belowf, default: k_exp_wide)(x)
 #define EXPM1(x) K_OF(expm1, x)
 #define LOG(x)   K_OF(log, x)
 #define LOG1P(x) K_OF(log1p, x)
