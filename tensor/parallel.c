@@ -1,8 +1,9 @@
 /*
  * parallel.c: work spread over threads. No result changes with their number: what
- * is one part depends on how much there is and on nothing else, or, as in products,
- * no bit depends on the parts. The threads are OpenMP's; built without it, there is one. After a fork there is one
- * in the child, since OpenMP's own don't come along.
+ * is one part depends on how much there is and on nothing else, or, as in products
+ * and rows, no bit depends on the parts. The threads are OpenMP's; built without it,
+ * there is one. After a fork there is one in the child, since OpenMP's own don't
+ * come along.
  */
 #include "internal.h"
 
