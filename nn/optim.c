@@ -369,8 +369,9 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list p, double max_norm, rg_clip_options o
     RG_AS("clip_grad_norm_"); RG_SCOPE(); RG_NO_GRAD();
     rg_tensor **norms = (rg_tensor **)(void *)rg_own_string((size_t)p.n * sizeof *norms + 1), *g, *scale, *total;
     int n = 0;
+    if (!norms) return NULL;
     for (int i = 0; i < p.n; i++) {
-        if (!norms || !(g = rg_grad_of(p.v[i]))) return NULL;
+        if (!(g = rg_grad_of(p.v[i]))) return NULL;
         if (g != RG_NONE && !(norms[n++] = rg_norm_p(g, o.norm_type))) return NULL;
     }
     total = n ? rg_norm_p(rg_stack((rg_list){ n, norms }, 0), o.norm_type) : rg_scalar_dtype(0, rg_default_dtype());
