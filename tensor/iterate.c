@@ -134,7 +134,7 @@ static void turn_loop(char *const p[], const int64_t outer[], int64_t n, const v
         }
 }
 
-typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; int64_t rows; } iterate_spread;
+typedef struct { const rg_walk *whole; rg_loop *inner; const void *context; int64_t rows; bool past; } iterate_spread;
 
 /* Some of the outermost dim, so many rows at a time. */
 static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
@@ -146,7 +146,7 @@ static void iterate_part(void *spread, int64_t begin, int64_t end, int worker) {
     w.numel = w.numel / w.size[0] * (end - begin);
     w.size[0] = end - begin;
     rg_walk_run(&w, s->inner, s->context);
-    k_past_end();
+    if (s->past) k_past_end();
 }
 
 /* past: an output that is too large for the caches goes past them; it is no operand as well. */
@@ -162,7 +162,7 @@ static void iterate_apart(bool past, int n, rg_tensor *const t[], rg_loop *inner
     bool turned = turn_find(&turn, &w);
     if (turned) inner = turn_loop, context = &turn, w.ndim--;
     int64_t rows = turned && w.ndim == 1 ? TURN_SIDE : 1, size = w.size[0];
-    k_rows((size - 1) / rows + 1, w.numel / size * RG_MIN(rows, size), iterate_part, &(iterate_spread){ &w, inner, context, rows });
+    k_rows((size - 1) / rows + 1, w.numel / size * RG_MIN(rows, size), iterate_part, &(iterate_spread){ &w, inner, context, rows, past });
 }
 
 void rg_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) { iterate_apart(false, n, t, inner, context); }

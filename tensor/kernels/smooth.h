@@ -1,8 +1,8 @@
 /*
  * smooth.h: functions of numbers without branches or calls, so that loops over them
  * vectorise: within 2 units in the last place of the true value, of doubles 3, and
- * exact at 0, infinities and NaN. What doubles don't have here is libm's. The polynomials are fits
- * to the functions, least in their largest error.
+ * exact at 0, infinities and NaN. What doubles don't have here is libm's. The
+ * polynomials are fits to the functions, least in their largest error.
  */
 #ifndef RG_KERNELS_SMOOTH_H
 #define RG_KERNELS_SMOOTH_H
@@ -173,9 +173,9 @@ K_SMOOTH double k_tanh_wide(double x) {
 /* To integers: below `whole`, where floats have fractions, adding it drops them. */
 #define K_ROUNDING(T, whole)                                                                             \
     static inline T k_##T##_rint(T x) {                                                                  \
-        T a = fabs(x), r = (a + whole) - whole;                                                              \
-        return a < whole ? copysign(r, x) : x;                                                               \
-    }                                                                                                        \
+        T a = fabs(x), r = (a + whole) - whole;                                                          \
+        return a < whole ? copysign(r, x) : x;                                                           \
+    }                                                                                                    \
     static inline T k_##T##_floor(T x) { T r = k_##T##_rint(x); return copysign(r > x ? r - 1 : r, x); } \
     static inline T k_##T##_ceil(T x)  { T r = k_##T##_rint(x); return copysign(r < x ? r + 1 : r, x); } \
     static inline T k_##T##_trunc(T x) { T a = fabs(x), r = k_##T##_rint(a); return copysign(r > a ? r - 1 : r, x); }

@@ -182,7 +182,6 @@ K_SOFTMAX(double)
 /* The same for short rows of floats in one piece. A register holds one, two or four: 16, 8 or 4 lanes for each. */
 #if K_BITS == 512
 #define SHORT_MAX(a, b)  _mm512_max_ps(b, a)
-#define SHORT_PLUS(a, b) ((a) + (b))
 #define SHORT_LANES const int n = (int)c->n, lanes = n > 8 ? 16 : n > 4 ? 8 : 4, held = 16 / lanes; \
                     const __mmask16 spread = (__mmask16)(((1u << n) - 1) * (lanes == 16 ? 1 : lanes == 8 ? 0x101 : 0x1111))
 #define SHORT_EACH  for (int64_t i = 0, left = rows; left > 0; left -= held, i += held * n)
@@ -207,7 +206,7 @@ static void K_SET(softmax_short)(const softmax_context *c, char *const p[], int6
         v -= max;
         SHORT_MAP(e, k_exp_belowf, v);
         total = e;
-        SHORT_FOLD(total, SHORT_PLUS);
+        SHORT_FOLD(total, K_PLUS);
         if (c->kind == K_LOG_SOFTMAX) {
             SHORT_MAP(ln, k_logf, total);
             SHORT_STORE(p[0], v - ln);
@@ -220,7 +219,7 @@ static void K_SET(softmax_backward_short)(const softmax_context *c, char *const 
     SHORT_EACH {
         __m512 g = SHORT_LOAD(0, p[1]), y = SHORT_LOAD(0, p[2]), e, total = g;
         if (c->kind != K_LOG_SOFTMAX) total *= y;
-        SHORT_FOLD(total, SHORT_PLUS);
+        SHORT_FOLD(total, K_PLUS);
         if (c->kind == K_LOG_SOFTMAX) {
             SHORT_MAP(e, k_expf, y);
             SHORT_STORE(p[0], g - e * total);
