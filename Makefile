@@ -190,7 +190,7 @@ demo: $(BUILD)/examples/train_self_attention
 deps:
 	@tests/deps check libstb-dev pkg-config $(if $(CLANG),libomp-dev)
 
-## size       lines of the three library folders; 15,000 of code or more fail
+## size       lines of the three library folders
 size:
 	@tests/size $(wildcard $(LAYERS))
 

@@ -13,25 +13,32 @@
 
 enum { TRACE_DEPTH = 24 };
 
-typedef struct { int n; void *address[TRACE_DEPTH]; char module[128]; } trace;
+typedef struct {
+    int n;
+    void *address[TRACE_DEPTH];
+    char module[128];
+} trace;
 
 static _Atomic bool anomaly_on;
 
 bool rg_set_detect_anomaly(bool on) {
-    if (on) atomic_fetch_or(&rg_watching, RG_WATCH_VALUES);
-    else atomic_fetch_and(&rg_watching, ~RG_WATCH_VALUES);
+    if (on)
+        atomic_fetch_or(&rgi_watching, RG_WATCH_VALUES);
+    else
+        atomic_fetch_and(&rgi_watching, ~RG_WATCH_VALUES);
     return atomic_exchange(&anomaly_on, on);
 }
 
 bool rg_is_anomaly_enabled(void) { return anomaly_on; }
 
-void rg_trace_free(void *t) { rg_free(t, sizeof(trace), RG_MEM_OTHER); }
+void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
 
-/* ---- looking for what is not finite ------------------------------------------------- */
-#define FIND_ODD(T)                                                                             \
+/* ---- looking for what is not finite ---------------------------------------------- */
+#define FIND_ODD(T)                                                                                \
     static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        double *odd = (double *)context;                                                        \
-        for (int64_t i = 0; i < n && isfinite(*odd); i++) *odd = *(const T *)(p[0] + i * s[0]); \
+        double *odd = (double *)context;                                                           \
+        for (int64_t i = 0; i < n && isfinite(*odd); i++)                                          \
+            *odd = *(const T *)(p[0] + i * s[0]);                                                  \
     }
 FIND_ODD(float)
 FIND_ODD(double)
@@ -39,61 +46,83 @@ FIND_ODD(double)
 /* The first element that isn't finite; 0 if there is none. */
 static double odd_element(rg_tensor *t) {
     double odd = 0;
-    if (!rg_is_none(t) && rg_is_float(t->dtype)) rg_each(1, &t, t->dtype == RG_FLOAT32 ? find_odd_float : find_odd_double, &odd);
+    if (!rgi_is_none(t) && rgi_is_float(t->dtype))
+        rgi_each(1, &t, t->dtype == RG_FLOAT32 ? find_odd_float : find_odd_double, &odd);
     return isfinite(odd) ? 0 : odd;
 }
 
-/* ---- saying where ---------------------------------------------------------------------- */
+/* ---- saying where ---------------------------------------------------------------- */
 static void add_trace(rg_text *text, const trace *t) {
-    if (t && *t->module) rg_text_add(text, ", in module %s", t->module);
-    rg_text_add(text, "; forward call: %s", t ? "" : "not recorded");
+    if (t && *t->module)
+        rgi_text_add(text, ", in module %s", t->module);
+    rgi_text_add(text, "; forward call: %s", t ? "" : "not recorded");
     for (int i = 0, shown = 0; t && i < t->n && shown < 8; i++) {
         Dl_info at;
-        if (!dladdr(t->address[i], &at)) continue;
-        if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0) continue;     /* the library's own calls */
+        if (!dladdr(t->address[i], &at))
+            continue;
+        /* the library's own calls */
+        if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0)
+            continue;
         const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
-        if (at.dli_sname) rg_text_add(text, "%s%s", shown++ ? " < " : "", at.dli_sname);
-        else rg_text_add(text, "%s%s+0x%zx", shown++ ? " < " : "", file ? file + 1 : "?",
+        if (at.dli_sname)
+            rgi_text_add(text, "%s%s", shown++ ? " < " : "", at.dli_sname);
+        else
+            rgi_text_add(text, "%s%s+0x%zx", shown++ ? " < " : "", file ? file + 1 : "?",
                          (size_t)((char *)t->address[i] - (char *)at.dli_fbase));
     }
 }
 
 /* where: who made it of what */
-static bool report(const rg_op *op, double odd, const char *direction, rg_text *where, const trace *t) {
+static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
+                   const trace *t) {
     RG_SCOPE();
     add_trace(where, t);
-    const char *text = rg_text_own(where);
-    return text && rg_fail(RG_RUNTIME_ERROR, op->name, "the first %s arose %s in %s",
-                           isnan(odd) ? "nan" : odd < 0 ? "-inf" : "inf", direction, text);
+    const char *text = rgi_text_own(where);
+    return text
+           && rgi_fail(RG_RUNTIME_ERROR, op->name, "the first %s arose %s in %s",
+                       isnan(odd) ? "nan"
+                       : odd < 0  ? "-inf"
+                                  : "inf",
+                       direction, text);
 }
 
-bool rg_watch_forward(const rg_call *c, rg_node *n) {
+bool rgi_watch_forward(const rg_call *c, rg_node *n) {
     rg_text where = { 0 };
     double odd = 0;
-    if (!anomaly_on) return true;
+    if (!anomaly_on)
+        return true;
     trace here;
     here.n = backtrace(here.address, TRACE_DEPTH);
-    snprintf(here.module, sizeof here.module, "%s", rg_inside ? rg_inside : "");
-    if (n && (n->trace = rg_alloc(sizeof here, RG_MEM_OTHER))) memcpy(n->trace, &here, sizeof here);
-    if (n && !n->trace) return false;
-    if (c->op->view) return true;                       /* the same numbers, and maybe far more often */
-    for (int k = 0; k < c->n_out && odd == 0 && !rg_in_rule; k++) odd = odd_element(c->out[k]);
-    if (odd == 0) return true;
+    snprintf(here.module, sizeof here.module, "%s", rgi_inside ? rgi_inside : "");
+    if (n && (n->trace = rgi_alloc(sizeof here, RG_MEM_OTHER)))
+        memcpy(n->trace, &here, sizeof here);
+    if (n && !n->trace)
+        return false;
+    /* the same numbers, and maybe far more often */
+    if (c->op->view)
+        return true;
+    for (int k = 0; k < c->n_out && odd == 0 && !rgi_in_rule; k++)
+        odd = odd_element(c->out[k]);
+    if (odd == 0)
+        return true;
     for (int i = 0; i < c->n_in; i++)
-        if (odd_element(c->in[i]) != 0) return true;    /* it only passes on what came in */
-    rg_text_add(&where, "%s of", c->op->name);
+        if (odd_element(c->in[i]) != 0)
+            return true; /* it only passes on what came in */
+    rgi_text_add(&where, "%s of", c->op->name);
     for (int i = 0; i < c->n_in && where.n < 256; i++)
-        rg_text_add(&where, " %s", rg_is_none(c->in[i]) ? "none" : RG_SHAPE_TEXT(c->in[i]));
+        rgi_text_add(&where, " %s", rgi_is_none(c->in[i]) ? "none" : RG_SHAPE_TEXT(c->in[i]));
     return report(c->op, odd, "forward", &where, &here);
 }
 
-bool rg_watch_backward(const rg_step *s, rg_tensor *g, int input) {
+bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
     rg_text where = { 0 };
     double odd = anomaly_on ? odd_element(g) : 0;
-    if (odd == 0) return true;
+    if (odd == 0)
+        return true;
     for (int k = 0; k < s->node->n_out; k++)
-        if (s->g[k] && odd_element(s->g[k]) != 0) return true;
-    rg_text_add(&where, "%s, in the gradient of its input %d, %s", rg_node_name(s->node), input,
-             RG_SHAPE_TEXT(g));
+        if (s->g[k] && odd_element(s->g[k]) != 0)
+            return true;
+    rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
+                 RG_SHAPE_TEXT(g));
     return report(s->op, odd, "backward", &where, s->node->trace);
 }

@@ -11,7 +11,8 @@
 static void quote(const char *name, char text[128]) {
     size_t n = 0;
     for (; *name && n < 125; name++) {
-        if (*name == '"' || *name == '\\') text[n++] = '\\';
+        if (*name == '"' || *name == '\\')
+            text[n++] = '\\';
         text[n++] = *name < ' ' && *name >= 0 ? ' ' : *name;
     }
     text[n] = 0;
@@ -19,61 +20,75 @@ static void quote(const char *name, char text[128]) {
 
 static void graph_node(rg_text *d, const rg_node *n, size_t number) {
     char shape[192], name[128] = "";
-    const char *size = rg_shape_text(n->meta[0].ndim, n->meta[0].size, shape);
-    if (n->base.name) quote(n->base.name, name);
-    if (n->op) rg_text_add(d, "    n%zu [label=\"%s%s%s\\n%s\"]\n", number, name, n->base.name ? "\\n" : "",
-                           rg_node_name(n), size);
-    else rg_text_add(d, "    leaf%zu [shape=box, style=filled, fillcolor=lightblue, label=\"%s\\n%s\"]\n", number,
-                     n->base.name ? name : "leaf", size);
+    const char *size = rgi_shape_text(n->meta[0].ndim, n->meta[0].size, shape);
+    if (n->base.name)
+        quote(n->base.name, name);
+    if (n->op)
+        rgi_text_add(d, "    n%zu [label=\"%s%s%s\\n%s\"]\n", number, name,
+                     n->base.name ? "\\n" : "", rgi_node_name(n), size);
+    else
+        rgi_text_add(
+            d, "    leaf%zu [shape=box, style=filled, fillcolor=lightblue, label=\"%s\\n%s\"]\n",
+            number, n->base.name ? name : "leaf", size);
 }
 
 static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root) {
     const rg_node **leaves = NULL;
     size_t n_leaves = 0, room = 0;
-    rg_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");
-    if (!root->op) graph_node(d, root, 0);
+    rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");
+    if (!root->op)
+        graph_node(d, root, 0);
     for (size_t i = 0; i < nodes->n; i++) {
         const rg_node *n = nodes->v[i];
         graph_node(d, n, i);
         for (int e = 0; e < n->n_in; e++) {
             const rg_node *from = n->edge[e].node;
             size_t k = 0;
-            if (!from) continue;
+            if (!from)
+                continue;
             if (from->op) {
-                rg_text_add(d, "    n%zu -> n%zu\n", from->slot, i);
+                rgi_text_add(d, "    n%zu -> n%zu\n", from->slot, i);
                 continue;
             }
-            while (k < n_leaves && leaves[k] != from) k++;
+            while (k < n_leaves && leaves[k] != from)
+                k++;
             if (k == n_leaves) {
-                if (!rg_grow((void **)&leaves, &room, n_leaves + 1, sizeof *leaves)) d->failed = true;
-                if (d->failed) break;
+                if (!rgi_grow((void **)&leaves, &room, n_leaves + 1, sizeof *leaves))
+                    d->failed = true;
+                if (d->failed)
+                    break;
                 leaves[n_leaves++] = from;
                 graph_node(d, from, k);
             }
-            rg_text_add(d, "    leaf%zu -> n%zu\n", k, i);
+            rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
         }
     }
-    rg_text_add(d, "}\n");
-    rg_free((void *)leaves, room * sizeof *leaves, RG_MEM_OTHER);
+    rgi_text_add(d, "}\n");
+    rgi_free((void *)leaves, room * sizeof *leaves, RG_MEM_OTHER);
 }
 
 const char *rg_graph_dot(rg_tensor *y) {
     rg_text d = { 0 };
     rg_node_list nodes;
-    if (!rg_check(y, "graph_dot")) return NULL;
-    RG_REFUSE(!y->history, "graph_dot", "the tensor does not require grad: there is no graph behind it");
-    if (!rg_nodes_of(y, &nodes)) return NULL;
-    graph_of(&d, &nodes, rg_node_of(y));
-    rg_node_list_free(&nodes);
-    return rg_text_own(&d);
+    if (!rgi_check(y, "graph_dot"))
+        return NULL;
+    RG_FAIL_IF(!y->history, "graph_dot",
+               "the tensor does not require grad: there is no graph behind it");
+    if (!rgi_nodes_of(y, &nodes))
+        return NULL;
+    graph_of(&d, &nodes, rgi_node_of(y));
+    rgi_node_list_free(&nodes);
+    return rgi_text_own(&d);
 }
 
 bool rg_graph_save(rg_tensor *y, const char *path) {
-    RG_AS("graph_save"); RG_SCOPE();
+    RG_AS("graph_save");
+    RG_SCOPE();
     const char *text = rg_graph_dot(y);
-    if (!text) return false;
+    if (!text)
+        return false;
     FILE *file = path ? fopen(path, "w") : NULL;
     bool ok = file && fputs(text, file) >= 0;
     ok = file && fclose(file) == 0 && ok;
-    return ok || rg_fail(RG_IO_ERROR, "graph_save", "can't write to '%s'", path ? path : "");
+    return ok || rgi_fail(RG_IO_ERROR, "graph_save", "can't write to '%s'", path ? path : "");
 }

@@ -13,7 +13,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct { const char *name; bool backward; rg_cost cost; } profile_row;
+typedef struct {
+    const char *name;
+    bool backward;
+    rg_cost cost;
+} profile_row;
 
 enum { PROFILE_ROWS = 1024 };
 static profile_row profile_rows[PROFILE_ROWS];
@@ -21,7 +25,8 @@ static int profile_n;
 static FILE *profile_trace;
 static double profile_start;
 static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread double profile_inside __attribute__((tls_model("initial-exec")));  /* time of calls inside this one */
+/* time of calls inside this one */
+static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
 static double profile_now(void) {
     struct timespec t;
@@ -30,88 +35,109 @@ static double profile_now(void) {
 }
 
 bool rg_set_profiling(bool on) {
-    int before = on ? atomic_fetch_or(&rg_watching, RG_WATCH_COST) : atomic_fetch_and(&rg_watching, ~RG_WATCH_COST);
+    int before = on ? atomic_fetch_or(&rgi_watching, RG_WATCH_COST)
+                    : atomic_fetch_and(&rgi_watching, ~RG_WATCH_COST);
     return before & RG_WATCH_COST;
 }
 
 static void profile_add(rg_cost *to, const rg_cost *c) {
-    to->calls += c->calls, to->ns += c->ns, to->bytes += c->bytes, to->flops += c->flops;
+    to->calls += c->calls;
+    to->ns += c->ns;
+    to->bytes += c->bytes;
+    to->flops += c->flops;
 }
 
-void rg_timing_begin(rg_timing *t) {
+void rgi_timing_begin(rg_timing *t) {
     t->outer = profile_inside;
     profile_inside = 0;
     t->began = profile_now();
 }
 
-void rg_timing_end(const rg_timing *t, const char *name, bool backward, double bytes, double flops) {
+void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double bytes,
+                    double flops) {
     double took = profile_now() - t->began;
     rg_cost own = { 1, took - profile_inside, bytes, flops };
     int i = 0;
     profile_inside = t->outer + took;
     pthread_mutex_lock(&profile_lock);
-    while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward)) i++;
-    if (i == profile_n && i < PROFILE_ROWS) profile_rows[profile_n++] = (profile_row){ name, backward, { 0 } };
-    if (i < PROFILE_ROWS) profile_add(&profile_rows[i].cost, &own);
+    while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
+        i++;
+    if (i == profile_n && i < PROFILE_ROWS)
+        profile_rows[profile_n++] = (profile_row){ name, backward, { 0 } };
+    if (i < PROFILE_ROWS)
+        profile_add(&profile_rows[i].cost, &own);
     if (profile_trace) {
         RG_C_NUMBERS();
-        fprintf(profile_trace, "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, \"ts\": %.3f, "
-                "\"dur\": %.3f}", ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
-                (unsigned long)pthread_self() >> 12, (t->began - profile_start) / 1e3, took / 1e3);
+        fprintf(
+            profile_trace,
+            "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, \"ts\": %.3f, "
+            "\"dur\": %.3f}",
+            ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
+            (unsigned long)pthread_self() >> 12, (t->began - profile_start) / 1e3, took / 1e3);
     }
     pthread_mutex_unlock(&profile_lock);
 }
 
-/* ---- what an application works on ---------------------------------------------------------- */
+/* ---- what an application works on ------------------------------------------------ */
 static double profile_bytes(int n, rg_tensor *const t[]) {
     double bytes = 0;
     for (int i = 0; i < n; i++)
-        if (t[i] && !rg_is_none(t[i])) bytes += (double)t[i]->numel * (double)rg_sizeof(t[i]->dtype);
+        if (t[i] && !rgi_is_none(t[i]))
+            bytes += (double)t[i]->numel * (double)rgi_sizeof(t[i]->dtype);
     return bytes;
 }
 
 /* Of an output y: one an element; a product adds up so many terms, from the dims of its input. */
-static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *y, int ndim, const int64_t *size) {
-    if (!op->terms.times) return op->view ? 0 : (double)y->numel;
-    int64_t terms = size[RG_MAX(ndim - op->terms.from_last, 0)], rows = y->ndim > 1 ? y->size[y->ndim - 2] : 1;
-    return 2 * (double)y->numel * (double)terms * (op->terms.share && y->numel ? op->terms.share(attr, rows, terms) : 1);
+static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *y, int ndim,
+                            const int64_t *size) {
+    if (!op->terms.times)
+        return op->view ? 0 : (double)y->numel;
+    int64_t terms = size[RG_MAX(ndim - op->terms.from_last, 0)],
+            rows = y->ndim > 1 ? y->size[y->ndim - 2] : 1;
+    return 2 * (double)y->numel * (double)terms
+           * (op->terms.share && y->numel ? op->terms.share(attr, rows, terms) : 1);
 }
 
-void rg_timing_of_call(const rg_timing *t, const rg_call *c) {
+void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
     const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : c->out[0], *y = c->out[0];
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
-    double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size) * RG_MAX(1, c->op->terms.times);
-    rg_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
+    double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size)
+                   * RG_MAX(1, c->op->terms.times);
+    rgi_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
 }
 
 /* Each gradient of a product is as much work as one product. */
-void rg_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
+void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
     const rg_node *n = s->node;
     const rg_edge *e = &n->edge[s->op->terms.input];
     const rg_tensor *x = n->n_saved ? n->saved[s->op->terms.input] : NULL, *g = s->g[0];
     const rg_meta *of = n->n_in && e->node ? &e->node->meta[e->output] : NULL;
     uint32_t gradients = made & (s->op->terms.times ? s->op->terms.gradients : ~0u);
-    double flops = 0, bytes = made ? profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved) : 0;
+    double flops = 0,
+           bytes = made ? profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved) : 0;
     if (gradients && g && (of || x))
         flops = profile_flops(s->op, s->attr, g, of ? of->ndim : x->ndim, of ? of->size : x->size)
                 * (__builtin_popcount(gradients) + s->op->terms.again);
     for (int i = 0; i < RG_MAX_RULES; i++)
         if (made >> i & 1) {
             const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];
-            double size = (double)rg_sizeof(m->dtype);
-            for (int d = 0; d < m->ndim; d++) size *= (double)m->size[d];
+            double size = (double)rgi_sizeof(m->dtype);
+            for (int d = 0; d < m->ndim; d++)
+                size *= (double)m->size[d];
             bytes += size;
         }
-    rg_timing_end(t, s->op->name, true, bytes, flops);
+    rgi_timing_end(t, s->op->name, true, bytes, flops);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------- */
 static int profile_by_time(const void *a, const void *b) {
     double x = ((const profile_row *)a)->cost.ns, y = ((const profile_row *)b)->cost.ns;
     return (x < y) - (x > y);
 }
 
-static void profile_name(const profile_row *r, char name[64]) { snprintf(name, 64, "%s%s", r->name, r->backward ? ", backward" : ""); }
+static void profile_name(const profile_row *r, char name[64]) {
+    snprintf(name, 64, "%s%s", r->name, r->backward ? ", backward" : "");
+}
 
 rg_cost rg_profile_cost(const char *row) {
     rg_cost cost = { 0 };
@@ -119,7 +145,8 @@ rg_cost rg_profile_cost(const char *row) {
     for (int i = 0; i < profile_n; i++) {
         char name[64];
         profile_name(&profile_rows[i], name);
-        if (!row || strcmp(row, name) == 0) profile_add(&cost, &profile_rows[i].cost);
+        if (!row || strcmp(row, name) == 0)
+            profile_add(&cost, &profile_rows[i].cost);
     }
     pthread_mutex_unlock(&profile_lock);
     return cost;
@@ -127,36 +154,45 @@ rg_cost rg_profile_cost(const char *row) {
 
 const char *rg_profile_table(void) {
     rg_text text = { 0 };
-    profile_row rows[PROFILE_ROWS];                     /* a text that fails calls the handler, which may profile */
+    /* a text that fails calls the handler, which may profile */
+    profile_row rows[PROFILE_ROWS];
     double all = rg_profile_cost(NULL).ns;
     pthread_mutex_lock(&profile_lock);
     int n = profile_n;
     memcpy(rows, profile_rows, sizeof rows);
     pthread_mutex_unlock(&profile_lock);
     qsort(rows, (size_t)n, sizeof *rows, profile_by_time);
-    rg_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%", "us a call", "GB/s", "GFLOP/s");
+    rgi_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%",
+                 "us a call", "GB/s", "GFLOP/s");
     for (int i = 0; i < n; i++) {
         const rg_cost *r = &rows[i].cost;
         char name[64];
         profile_name(&rows[i], name);
-        rg_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, (long)r->calls, r->ns / 1e6,
-                    all > 0 ? 100 * r->ns / all : 0, r->ns / 1e3 / (double)r->calls, r->bytes / r->ns, r->flops / r->ns);
+        rgi_text_add(&text, "%-36s %10ld %12.3f %6.1f %12.3f %10.2f %10.2f\n", name, (long)r->calls,
+                     r->ns / 1e6, all > 0 ? 100 * r->ns / all : 0, r->ns / 1e3 / (double)r->calls,
+                     r->bytes / r->ns, r->flops / r->ns);
     }
-    return rg_text_own(&text);
+    return rgi_text_own(&text);
 }
 
 __attribute__((constructor)) static void profile_open(void) {
     const char *want = getenv("REGARD_PROFILE");
-    if (!want || !*want || strcmp(want, "0") == 0) return;
-    if (strcmp(want, "1") && !(profile_trace = fopen(want, "w"))) fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", want);
-    if (profile_trace) fputs("[\n", profile_trace);
+    if (!want || !*want || strcmp(want, "0") == 0)
+        return;
+    if (strcmp(want, "1") && !(profile_trace = fopen(want, "w")))
+        fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", want);
+    if (profile_trace)
+        fputs("[\n", profile_trace);
     profile_start = profile_now();
     rg_set_profiling(true);
 }
 
 __attribute__((destructor(200))) static void profile_close(void) {
-    if (!getenv("REGARD_PROFILE") || !(rg_watching & RG_WATCH_COST)) return;
+    if (!getenv("REGARD_PROFILE") || !(rgi_watching & RG_WATCH_COST))
+        return;
     const char *table = rg_profile_table();
-    if (table) fputs(table, stderr);
-    if (profile_trace) fputs("\n]\n", profile_trace), fclose(profile_trace);
+    if (table)
+        fputs(table, stderr);
+    if (profile_trace)
+        fputs("\n]\n", profile_trace), fclose(profile_trace);
 }

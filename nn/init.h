@@ -14,20 +14,27 @@ rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, doubl
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value);
 rg_tensor *rg_nn_init_ones_(rg_tensor *t);
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
-rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);       /* variance 2 gain^2 / (fan_in + fan_out) */
+/* variance 2 gain^2 / (fan_in + fan_out) */
+rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
-rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);           /* rows or columns, the fewer, at right angles */
+/* rows or columns, the fewer, at right angles */
+rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
 typedef struct rg_kaiming_options {
-    double      a            RG_DEFAULT(0);             /* leaky_relu's slope */
-    const char *mode         RG_DEFAULT("fan_in");      /* or "fan_out" */
+    double a RG_DEFAULT(0);                /* leaky_relu's slope */
+    const char *mode RG_DEFAULT("fan_in"); /* or "fan_out" */
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);        /* variance gain^2 / fan */
+/* variance gain^2 / fan */
+rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
-#define RG_KAIMING_(...) RG_KEYWORDS(rg_kaiming_options, (.mode = "fan_in", .nonlinearity = "leaky_relu"), __VA_ARGS__)
-#define rg_nn_init_kaiming_uniform_(t, ...) rg_nn_init_kaiming_uniform_with_(t, RG_KAIMING_(__VA_ARGS__))
-#define rg_nn_init_kaiming_normal_(t, ...)  rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
-double rg_nn_init_calculate_gain(const char *nonlinearity, double param);   /* param: leaky_relu's slope; NaN: failed */
+#define RG_KAIMING_(...) \
+    RG_KEYWORDS(rg_kaiming_options, (.mode = "fan_in", .nonlinearity = "leaky_relu"), __VA_ARGS__)
+#define rg_nn_init_kaiming_uniform_(t, ...) \
+    rg_nn_init_kaiming_uniform_with_(t, RG_KAIMING_(__VA_ARGS__))
+#define rg_nn_init_kaiming_normal_(t, ...) \
+    rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
+double rg_nn_init_calculate_gain(const char *nonlinearity,
+                                 double param); /* param: leaky_relu's slope; NaN: failed */
 
 RG_PUBLIC_END

@@ -15,15 +15,19 @@ static rg_tensor *linear_module_forward(rg_module *m, rg_tensor *x) {
 
 static void linear_module_repr(rg_module *m, char *text, size_t room) {
     rg_linear_module *self = (rg_linear_module *)m;
-    snprintf(text, room, "in_features=%lld, out_features=%lld, bias=%s", (long long)self->in_features,
-             (long long)self->out_features, self->bias == RG_NONE ? "False" : "True");
+    snprintf(text, room, "in_features=%lld, out_features=%lld, bias=%s",
+             (long long)self->in_features, (long long)self->out_features,
+             self->bias == RG_NONE ? "False" : "True");
 }
 
-static const rg_module_class linear_module_class = {
-    .name = "Linear", .forward = linear_module_forward, .extra_repr = linear_module_repr };
+static const rg_module_class linear_module_class = { .name = "Linear",
+                                                     .forward = linear_module_forward,
+                                                     .extra_repr = linear_module_repr };
 
-const rg_module_class rg_out_proj_class = {             /* what torch calls the one in MultiheadAttention */
-    .name = "NonDynamicallyQuantizableLinear", .forward = linear_module_forward, .extra_repr = linear_module_repr };
+/* what torch calls the one in MultiheadAttention */
+const rg_module_class rgi_out_proj_class = { .name = "NonDynamicallyQuantizableLinear",
+                                             .forward = linear_module_forward,
+                                             .extra_repr = linear_module_repr };
 
 /* torch draws both from about U(-1/sqrt(in), 1/sqrt(in)), the weight first. */
 rg_linear_module *rg_nn_linear_with(int64_t in, int64_t out, rg_linear_options o) {

@@ -10,14 +10,15 @@ static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *tar
     return self->f(x, target, self->o);
 }
 
-#define LOSS(ident, Name, function)                                                                 \
-    static const rg_module_class ident##_class = { .name = Name, .forward2 = loss_module_forward }; \
-    rg_loss_module *rg_nn_##ident##_with(rg_loss_options o) {                                       \
-        RG_AS(Name);                                                                                \
-        rg_loss_module *self = RG_MODULE(rg_loss_module, &ident##_class, .o = o, .f = function);    \
-        RG_BUFFER(self, weight, o.weight);                                                          \
-        RG_BUFFER(self, pos_weight, o.pos_weight);                                                  \
-        return RG_READY(self);                                                                      \
+#define LOSS(ident, Name, function)                                                              \
+    static const rg_module_class ident##_class = { .name = Name,                                 \
+                                                   .forward2 = loss_module_forward };            \
+    rg_loss_module *rg_nn_##ident##_with(rg_loss_options o) {                                    \
+        RG_AS(Name);                                                                             \
+        rg_loss_module *self = RG_MODULE(rg_loss_module, &ident##_class, .o = o, .f = function); \
+        RG_BUFFER(self, weight, o.weight);                                                       \
+        RG_BUFFER(self, pos_weight, o.pos_weight);                                               \
+        return RG_READY(self);                                                                   \
     }
 LOSS(mse_loss, "MSELoss", rg_mse_loss_with)
 LOSS(l1_loss, "L1Loss", rg_l1_loss_with)

@@ -8,19 +8,20 @@
 #include <stdio.h>
 
 static _Atomic(rg_error_handler *) on_error;
-__thread const char *rg_applying __attribute__((tls_model("initial-exec")));
-__thread const char *rg_named_as __attribute__((tls_model("initial-exec")));
-__thread const char *rg_inside __attribute__((tls_model("initial-exec")));
+__thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
+__thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
+__thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
 
-void rg_fail_(rg_code code, const char *op, const char *format, ...) {
-    rg_thread *me = rg_thread_get();
-    char line[sizeof me->message];                      /* the arguments may quote the message before */
-    const char *as = rg_named_as;
+void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
+    rg_thread *me = rgi_thread_get();
+    /* the arguments may quote the message before */
+    char line[sizeof me->message];
+    const char *as = rgi_named_as;
     va_list args;
     va_start(args, format);
     {
         RG_C_NUMBERS();
-        op = as ? as : op ? op : rg_applying;
+        op = as ? as : op ? op : rgi_applying;
         int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
         at = RG_MIN(at, (int)sizeof line - 1);
         vsnprintf(line + at, sizeof line - (size_t)at, format, args);
@@ -29,33 +30,44 @@ void rg_fail_(rg_code code, const char *op, const char *format, ...) {
     memcpy(me->message, line, sizeof line);
     me->code = code;
     rg_error_handler *handler = on_error;
-    rg_named_as = NULL;                                 /* what it calls has names of its own */
-    if (handler) handler(code, me->message);
-    rg_named_as = as;
-    if (me->code == RG_OK) return;                      /* it cleared the error */
-    memcpy(me->message, line, sizeof line);             /* a failure of its own doesn't replace the root one */
+    rgi_named_as = NULL; /* what it calls has names of its own */
+    if (handler)
+        handler(code, me->message);
+    rgi_named_as = as;
+    if (me->code == RG_OK)
+        return; /* it cleared the error */
+    /* a failure of its own doesn't replace the root one */
+    memcpy(me->message, line, sizeof line);
     me->code = code;
 }
 
-bool rg_check_slow(rg_tensor *t, const char *op) {
+bool rgi_check_slow(rg_tensor *t, const char *op) {
     if (t && t->state == RG_DEAD)
-        return rg_fail(RG_RELEASED, op, "tensor released with its scope; return it with rg_escape");
-    if (!t && rg_this.code != RG_OK) return false;
-    return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s",
-                   !t ? "NULL" : t == RG_NONE ? "RG_NONE" : "another pointer");
+        return rgi_fail(RG_RELEASED, op,
+                        "tensor released with its scope; return it with rg_escape");
+    if (!t && rgi_this.code != RG_OK)
+        return false;
+    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s",
+                    !t             ? "NULL"
+                    : t == RG_NONE ? "RG_NONE"
+                                   : "another pointer");
 }
 
-bool rg_given(const void *it, const char *op, const char *what) {
-    return it || (rg_this.code == RG_OK && rg_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what));
+bool rgi_given(const void *it, const char *op, const char *what) {
+    return it
+           || (rgi_this.code == RG_OK
+               && rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what));
 }
 
-const char *rg_error(void) { return rg_this.code == RG_OK ? "" : rg_this.message; }
+const char *rg_error(void) { return rgi_this.code == RG_OK ? "" : rgi_this.message; }
 
-rg_code rg_error_code(void) { return rg_this.code; }
+rg_code rg_error_code(void) { return rgi_this.code; }
 
 void rg_error_clear(void) {
-    rg_this.code = RG_OK;
-    rg_this.message[0] = 0;
+    rgi_this.code = RG_OK;
+    rgi_this.message[0] = 0;
 }
 
-rg_error_handler *rg_on_error(rg_error_handler *handler) { return atomic_exchange(&on_error, handler); }
+rg_error_handler *rg_on_error(rg_error_handler *handler) {
+    return atomic_exchange(&on_error, handler);
+}

@@ -18,37 +18,43 @@
 #include <sys/mman.h>
 
 enum {
-    SMALL_MAX  = 4096,                 /* up to here a class holds 64 bytes more than the one before */
-    HUGE_MIN   = 2 << 20,              /* from here a block is aligned to, and asks for, huge pages */
-    CHUNK_MIN  = 64 << 10,             /* chunks grow from here .. */
-    CHUNK_MAX  = 4 << 20,              /* .. to here */
-    SLAB       = 64,                   /* headers that are made at once */
+    /* up to here a class holds 64 bytes more than the one before */
+    SMALL_MAX = 4096,
+    HUGE_MIN = 2 << 20,   /* from here a block is aligned to, and asks for, huge pages */
+    CHUNK_MIN = 64 << 10, /* chunks grow from here .. */
+    CHUNK_MAX = 4 << 20,  /* .. to here */
+    SLAB = 64,            /* headers that are made at once */
 };
 
-static rg_thread nobody, fallback;                      /* fallback: of a thread for which there was no memory */
-__thread rg_thread *rg_me __attribute__((tls_model("initial-exec"))) = &nobody;
+/* fallback: of a thread for which there was no memory */
+static rg_thread nobody, fallback;
+__thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
 
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
-static rg_thread      *threads;                         /* all that run */
-static rg_thread       ended;                           /* the counts of those that have ended */
-static const int64_t CACHE_MAX = (int64_t)1 << 30;      /* bytes of large blocks that a thread holds on to */
-static rg_free_block  *batches[RG_SMALL_CLASSES];       /* of free blocks that no thread holds */
-static atomic_long     flushed;                         /* bytes now, but for each thread's drift */
-static pthread_key_t   exit_key;
-static pthread_once_t  exit_once = PTHREAD_ONCE_INIT;
-static bool            bypass;
+static rg_thread *threads; /* all that run */
+static rg_thread ended;    /* the counts of those that have ended */
+/* bytes of large blocks that a thread holds on to */
+static const int64_t CACHE_MAX = (int64_t)1 << 30;
+static rg_free_block *batches[RG_SMALL_CLASSES]; /* of free blocks that no thread holds */
+/* bytes now, but for each thread's drift */
+static atomic_long flushed;
+static pthread_key_t exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+static bool bypass;
 
 /* ---- threads ------------------------------------------------------------------ */
 
 static long count_of(const atomic_long *c) { return atomic_load_explicit(c, memory_order_relaxed); }
 
 static void raise_peak(rg_thread *t, long total) {
-    if (total > count_of(&t->peak)) atomic_store_explicit(&t->peak, total, memory_order_relaxed);
+    if (total > count_of(&t->peak))
+        atomic_store_explicit(&t->peak, total, memory_order_relaxed);
 }
 
 static void fold_counts(rg_thread *to, const rg_thread *from) {
-    for (int i = 0; i <= RG_MEM_OTHER; i++) rg_count_to(&to->bytes[i], count_of(&from->bytes[i]));
-    rg_count_to(&to->system_calls, count_of(&from->system_calls));
+    for (int i = 0; i <= RG_MEM_OTHER; i++)
+        rgi_count_to(&to->bytes[i], count_of(&from->bytes[i]));
+    rgi_count_to(&to->system_calls, count_of(&from->system_calls));
     raise_peak(to, count_of(&from->peak));
 }
 
@@ -58,16 +64,21 @@ static void cut_up_rest(void);
 
 static void thread_end(void *unused) {
     (void)unused;
-    rg_thread *me = &rg_this;
-    rg_scope_end_root();
-    if (me->stack) rg_free(me->stack, me->room * sizeof *me->stack, RG_MEM_OTHER);
-    if (me->marks) rg_free(me->marks, me->marks_room * sizeof *me->marks, RG_MEM_OTHER);
-    me->stack = NULL, me->marks = NULL, me->room = me->marks_room = 0;
+    rg_thread *me = &rgi_this;
+    rgi_scope_end_root();
+    if (me->stack)
+        rgi_free(me->stack, me->room * sizeof *me->stack, RG_MEM_OTHER);
+    if (me->marks)
+        rgi_free(me->marks, me->marks_room * sizeof *me->marks, RG_MEM_OTHER);
+    me->stack = NULL;
+    me->marks = NULL;
+    me->room = me->marks_room = 0;
     rg_memory_trim();
 
     cut_up_rest();
     for (int i = 0; i < RG_RESTING; i++)
-        if (me->resting[i]) rg_put_back(me, me->resting[i], 0);
+        if (me->resting[i])
+            rgi_put_back(me, me->resting[i], 0);
     for (size_t c = 0; c < RG_SMALL_CLASSES; c++) {
         retire(&me->small[c], c);
         hand_over(c, me->small[c].spare);
@@ -77,85 +88,101 @@ static void thread_end(void *unused) {
     pthread_mutex_lock(&threads_lock);
     fold_counts(&ended, me);
     *me->link = me->next;
-    if (me->next) me->next->link = me->link;
+    if (me->next)
+        me->next->link = me->link;
     pthread_mutex_unlock(&threads_lock);
-    rg_me = &nobody;
-    if (me != &fallback) free(me);
+    rgi_me = &nobody;
+    if (me != &fallback)
+        free(me);
 }
 
 __attribute__((destructor)) static void main_thread_end(void) {
-    if (rg_this.ready) thread_end(NULL);
+    if (rgi_this.ready)
+        thread_end(NULL);
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RG_DEBUG)
 #define ALWAYS_BYPASSED true
 #elif defined(__has_feature)
-#define ALWAYS_BYPASSED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
-                         || __has_feature(memory_sanitizer))
+#define ALWAYS_BYPASSED                                                  \
+    (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
+     || __has_feature(memory_sanitizer))
 #else
 #define ALWAYS_BYPASSED false
 #endif
 
 static void first_thread(void) {
     const char *pool = getenv("REGARD_POOL"), *preload = getenv("LD_PRELOAD");
-    bypass = ALWAYS_BYPASSED || (pool ? strcmp(pool, "0") == 0
-                                      : preload && strstr(preload, "vgpreload"));      /* valgrind's own library */
+    bypass = ALWAYS_BYPASSED
+             || (pool ? strcmp(pool, "0") == 0
+                      : preload && strstr(preload, "vgpreload")); /* valgrind's own library */
     pthread_key_create(&exit_key, thread_end);
 }
 
-rg_thread *rg_thread_start(void) {
-    if (rg_me->ready) return rg_me;
+rg_thread *rgi_thread_start(void) {
+    if (rgi_me->ready)
+        return rgi_me;
     pthread_once(&exit_once, first_thread);
     rg_thread *me = calloc(1, sizeof *me);
-    if (!me) me = &fallback;
-    rg_me = me;
+    if (!me)
+        me = &fallback;
+    rgi_me = me;
     me->ready = true;
     me->chunk = CHUNK_MIN;
-    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass; c++) me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
+    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass; c++)
+        me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
     pthread_setspecific(exit_key, me);
     pthread_mutex_lock(&threads_lock);
     me->next = threads;
     me->link = &threads;
-    if (threads) threads->link = &me->next;
+    if (threads)
+        threads->link = &me->next;
     threads = me;
     pthread_mutex_unlock(&threads_lock);
     return me;
 }
 
-bool rg_pool_bypassed(void) { rg_thread_start(); return bypass; }
+bool rgi_pool_bypassed(void) {
+    rgi_thread_start();
+    return bypass;
+}
 
 /* ---- the system ------------------------------------------------------------------ */
 
 static void *system_alloc(size_t bytes) {
     void *p = NULL;
     size_t align = bytes >= HUGE_MIN && !bypass ? (size_t)2 << 20 : 64;
-    rg_count_to(&rg_this.system_calls, 1);
+    rgi_count_to(&rgi_this.system_calls, 1);
     if (posix_memalign(&p, align, bytes)) {
-        if (!rg_this.cached) return NULL;
+        if (!rgi_this.cached)
+            return NULL;
         rg_memory_trim();
-        if (posix_memalign(&p, align, bytes)) return NULL;
+        if (posix_memalign(&p, align, bytes))
+            return NULL;
     }
-    if (align > 64) madvise(p, bytes, MADV_HUGEPAGE);
+    if (align > 64)
+        madvise(p, bytes, MADV_HUGEPAGE);
     return p;
 }
 
-/* Class 0 is the headers'; then they are 64 bytes apart up to SMALL_MAX, and four to each doubling. */
+/* Class 0 is the headers'; then they are 64 bytes apart up to SMALL_MAX, and four to each doubling.
+ */
 static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
         size_t c = bytes ? (bytes + 63) / 64 : 1;
         *rounded = c * 64;
         return cls == RG_MEM_HEADER ? 0 : c;
     }
-    int log = 63 - __builtin_clzl(bytes - 1);           /* 2^log <= bytes-1 < 2^(log+1) */
+    int log = 63 - __builtin_clzl(bytes - 1); /* 2^log <= bytes-1 < 2^(log+1) */
     size_t quarter = (size_t)1 << (log - 2);
-    size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter;   /* 1..4 */
+    size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter; /* 1..4 */
     *rounded = ((size_t)1 << log) + steps * quarter;
     return RG_SMALL_CLASSES + (size_t)(log - 12) * 4 + steps - 1;
 }
 
 /* Blocks may be freed by another thread than their maker, so the peak needs a
  * common count; a thread adds its own to it in large steps. */
-void rg_drifted(rg_thread *me) {
+void rgi_drifted(rg_thread *me) {
     long drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
     if (drift > RG_DRIFT_MAX || drift < -RG_DRIFT_MAX) {
@@ -166,12 +193,13 @@ void rg_drifted(rg_thread *me) {
     atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
-/* ---- small blocks and headers ----------------------------------------------------------
+/* ---- small blocks and headers -------------------------------------------------------
  * A thread that releases what others made hands its free blocks on, a batch at a time;
  * between its own list and the common one it holds one spare batch. */
 
 static void hand_over(size_t c, rg_free_block *first) {
-    if (!first) return;
+    if (!first)
+        return;
     pthread_mutex_lock(&threads_lock);
     first->batch = batches[c];
     batches[c] = first;
@@ -182,7 +210,8 @@ static void hand_over(size_t c, rg_free_block *first) {
 static void retire(rg_free_list *list, size_t c) {
     hand_over(c, list->spare);
     list->spare = list->first;
-    if (list->spare) list->spare->count = list->count;
+    if (list->spare)
+        list->spare->count = list->count;
     list->first = NULL;
     list->count = 0;
 }
@@ -190,20 +219,22 @@ static void retire(rg_free_list *list, size_t c) {
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
-    if (first || !__atomic_load_n(&batches[c], __ATOMIC_RELAXED)) return first;
+    if (first || !__atomic_load_n(&batches[c], __ATOMIC_RELAXED))
+        return first;
     pthread_mutex_lock(&threads_lock);
     first = batches[c];
-    if (first) batches[c] = first->batch;
+    if (first)
+        batches[c] = first->batch;
     pthread_mutex_unlock(&threads_lock);
     return first;
 }
 
 /* What is left of a chunk becomes free blocks. */
 static void cut_up_rest(void) {
-    rg_thread *me = &rg_this;
+    rg_thread *me = &rgi_this;
     while (me->fresh_bytes) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
-        rg_put_back(me, me->fresh, bytes / 64);
+        rgi_put_back(me, me->fresh, bytes / 64);
         me->fresh += bytes;
         me->fresh_bytes -= bytes;
     }
@@ -211,14 +242,16 @@ static void cut_up_rest(void) {
 
 /* bytes: a multiple of 64, far smaller than a chunk */
 static void *cut(size_t bytes) {
-    rg_thread *me = &rg_this;
+    rg_thread *me = &rgi_this;
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
-        if (!chunk) return system_alloc(bytes);
+        if (!chunk)
+            return system_alloc(bytes);
         cut_up_rest();
         me->fresh = chunk;
         me->fresh_bytes = me->chunk;
-        if (me->chunk < CHUNK_MAX) me->chunk *= 2;
+        if (me->chunk < CHUNK_MAX)
+            me->chunk *= 2;
     }
     void *p = me->fresh;
     me->fresh += bytes;
@@ -228,20 +261,23 @@ static void *cut(size_t bytes) {
 
 static void *small_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_list *list = &me->small[c];
-    if (!list->first && (list->first = take_batch(list, c))) list->count = list->first->count;
+    if (!list->first && (list->first = take_batch(list, c)))
+        list->count = list->first->count;
     if (!list->first) {
         int n = c ? 1 : SLAB;
         char *slab = cut((size_t)n * size);
-        if (!slab) return NULL;
-        while (n-- > 0) rg_put_back(me, slab + (size_t)n * size, c);
+        if (!slab)
+            return NULL;
+        while (n-- > 0)
+            rgi_put_back(me, slab + (size_t)n * size, c);
     }
-    return rg_take(me, c);
+    return rgi_take(me, c);
 }
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-void *rg_alloc(size_t bytes, rg_class cls) {
-    rg_thread *me = rg_thread_get();
+void *rgi_alloc(size_t bytes, rg_class cls) {
+    rg_thread *me = rgi_thread_get();
     void *p = NULL;
     size_t size = bytes;
     if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0)) {
@@ -261,43 +297,53 @@ void *rg_alloc(size_t bytes, rg_class cls) {
             p = system_alloc(size);
         }
     }
-    if (RG_UNLIKELY(!p)) return rg_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
-    rg_count_bytes(me, cls, true, (long)size, 0);
+    if (RG_UNLIKELY(!p))
+        return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes",
+                        bytes);
+    rgi_count_bytes(me, cls, true, (long)size, 0);
     return p;
 }
 
-void rg_free(void *block, size_t bytes, rg_class cls) {
-    rg_thread *me = rg_thread_get();
+void rgi_free(void *block, size_t bytes, rg_class cls) {
+    rg_thread *me = rgi_thread_get();
     rg_free_block *b = block;
     size_t size;
-    if (!block) return;
-    if (RG_UNLIKELY(bytes >= RG_LENT)) return (void)(((rg_storage *)block)->refs = 0);    /* its recording's */
+    if (!block)
+        return;
+    /* its recording's */
+    if (RG_UNLIKELY(bytes >= RG_LENT))
+        return (void)(((rg_storage *)block)->refs = 0);
     size_t c = class_of(bytes, cls, &size);
-    if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {  /* stays readable, and is not used again */
+    /* stays readable, and is not used again */
+    if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {
         b->next = me->small[c].spare;
         me->small[c].spare = b;
-    } else if (RG_UNLIKELY(bypass || (c >= RG_SMALL_CLASSES && me->cached + (int64_t)size > CACHE_MAX))) {
+    } else if (RG_UNLIKELY(bypass
+                           || (c >= RG_SMALL_CLASSES && me->cached + (int64_t)size > CACHE_MAX))) {
         free(block);
     } else if (c < RG_SMALL_CLASSES) {
-        if (me->small[c].count >= me->small[c].limit) retire(&me->small[c], c);
-        rg_put_back(me, block, c);
+        if (me->small[c].count >= me->small[c].limit)
+            retire(&me->small[c], c);
+        rgi_put_back(me, block, c);
     } else {
         b->next = me->large[c - RG_SMALL_CLASSES];
         me->large[c - RG_SMALL_CLASSES] = b;
         me->cached += (int64_t)size;
     }
-    rg_count_bytes(me, cls, false, (long)size, 0);
+    rgi_count_bytes(me, cls, false, (long)size, 0);
 }
 
-bool rg_grow(void **block, size_t *capacity, size_t want, size_t item) {
-    if (want <= *capacity) return true;
+bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item) {
+    if (want <= *capacity)
+        return true;
     size_t room = RG_MAX(want, *capacity * 2);
     room = RG_MAX(room, 64);
-    void *p = rg_alloc(room * item, RG_MEM_OTHER);
-    if (!p) return false;
+    void *p = rgi_alloc(room * item, RG_MEM_OTHER);
+    if (!p)
+        return false;
     if (*block) {
         memcpy(p, *block, *capacity * item);
-        rg_free(*block, *capacity * item, RG_MEM_OTHER);
+        rgi_free(*block, *capacity * item, RG_MEM_OTHER);
     }
     *block = p;
     *capacity = room;
@@ -305,7 +351,7 @@ bool rg_grow(void **block, size_t *capacity, size_t want, size_t item) {
 }
 
 void rg_memory_trim(void) {
-    rg_thread *me = rg_thread_get();
+    rg_thread *me = rgi_thread_get();
     for (int c = 0; c < RG_LARGE_CLASSES; c++)
         while (me->large[c]) {
             rg_free_block *b = me->large[c];
@@ -315,13 +361,14 @@ void rg_memory_trim(void) {
     me->cached = 0;
 }
 
-/* ---- statistics --------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------ */
 
 static rg_thread *sum_counts(rg_thread *sum) {
-    rg_thread_start();
+    rgi_thread_start();
     pthread_mutex_lock(&threads_lock);
     fold_counts(sum, &ended);
-    for (rg_thread *t = threads; t; t = t->next) fold_counts(sum, t);
+    for (rg_thread *t = threads; t; t = t->next)
+        fold_counts(sum, t);
     pthread_mutex_unlock(&threads_lock);
     return sum;
 }
@@ -329,8 +376,10 @@ static rg_thread *sum_counts(rg_thread *sum) {
 rg_memory rg_memory_stats(void) {
     rg_thread *sum = sum_counts(&(rg_thread){ 0 });
     rg_memory m = {
-        .headers = count_of(&sum->bytes[RG_MEM_HEADER]), .storages = count_of(&sum->bytes[RG_MEM_STORAGE]),
-        .nodes = count_of(&sum->bytes[RG_MEM_NODE]), .other = count_of(&sum->bytes[RG_MEM_OTHER]),
+        .headers = count_of(&sum->bytes[RG_MEM_HEADER]),
+        .storages = count_of(&sum->bytes[RG_MEM_STORAGE]),
+        .nodes = count_of(&sum->bytes[RG_MEM_NODE]),
+        .other = count_of(&sum->bytes[RG_MEM_OTHER]),
         .system_calls = count_of(&sum->system_calls),
     };
     m.now = m.headers + m.storages + m.nodes + m.other;
@@ -338,10 +387,12 @@ rg_memory rg_memory_stats(void) {
     return m;
 }
 
-int64_t rg_live_tensors(void) { return count_of(&sum_counts(&(rg_thread){ 0 })->bytes[RG_MEM_HEADER]) / RG_HEADER_BYTES; }
+int64_t rg_live_tensors(void) {
+    return count_of(&sum_counts(&(rg_thread){ 0 })->bytes[RG_MEM_HEADER]) / RG_HEADER_BYTES;
+}
 
 void rg_memory_reset_peak(void) {
-    rg_thread_start();
+    rgi_thread_start();
     pthread_mutex_lock(&threads_lock);
     ended.peak = 0;
     for (rg_thread *t = threads; t; t = t->next) {
@@ -351,4 +402,4 @@ void rg_memory_reset_peak(void) {
     pthread_mutex_unlock(&threads_lock);
 }
 
-void rg_memory_fail_at(int64_t n) { rg_thread_get()->fail_at = n; }
+void rg_memory_fail_at(int64_t n) { rgi_thread_get()->fail_at = n; }

@@ -7,7 +7,8 @@
 
 rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
 
-_Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state), "it outlives a tensor");
+_Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
+               "it outlives a tensor");
 
 /* Takes the place of the one that has rested longest. */
 static inline rg_tensor *put_to_rest(rg_thread *me, rg_tensor *t) {
@@ -18,177 +19,226 @@ static inline rg_tensor *put_to_rest(rg_thread *me, rg_tensor *t) {
 
 /* Where the lists are full, or not in use. s: released with t. */
 static __attribute__((noinline)) void destroy_slowly(rg_tensor *t, rg_storage *s) {
-    rg_thread *me = &rg_this;
-    if (s) rg_free(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
+    rg_thread *me = &rgi_this;
+    if (s)
+        rgi_free(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);
     t->state = RG_DEAD;
-    if (me->small[0].limit) t = put_to_rest(me, t);
-    if (t) rg_free(t, sizeof *t, RG_MEM_HEADER);
-    else rg_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, 0);      /* one that rests counts as released */
+    if (me->small[0].limit)
+        t = put_to_rest(me, t);
+    if (t)
+        rgi_free(t, sizeof *t, RG_MEM_HEADER);
+    /* one that rests counts as released */
+    else
+        rgi_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, 0);
 }
 
-/* What lets go of its past, or its name, and then is as others; or is released to all but a recording. */
+/* What lets go of its past, or its name, and then is as others; or is released to all but a
+ * recording. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
-    if (t->history) t->history->cls->release(t->history);
-    if (t->name) rg_rename(&t->name, NULL);
+    if (t->history)
+        t->history->cls->release(t->history);
+    if (t->name)
+        rgi_rename(&t->name, NULL);
     t->history = NULL;
-    if (!(t->flags & RG_HELD)) { rg_destroy(t); return; }
+    if (!(t->flags & RG_HELD)) {
+        rgi_destroy(t);
+        return;
+    }
     t->flags ^= RG_HELD;
     t->state = RG_DEAD;
-    rg_storage_release(t->storage);
+    rgi_storage_release(t->storage);
 }
 
-/* A released header rests before it is used again: a use after the end of its scope meets a dead one. What isn't usual is
- * called last, so that the usual has no registers to save. */
-__attribute__((noinline)) void rg_destroy(rg_tensor *t) {
-    if (t->history || t->name || t->flags & RG_HELD) { destroy_known(t); return; }
-    rg_thread *me = &rg_this;
+/* A released header rests before it is used again: a use after the end of its scope meets a dead
+ * one. What isn't usual is called last, so that the usual has no registers to save. */
+__attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
+    if (t->history || t->name || t->flags & RG_HELD) {
+        destroy_known(t);
+        return;
+    }
+    rg_thread *me = &rgi_this;
     rg_storage *s = t->storage;
-    size_t c = s && RG_COUNT_DOWN(&s->refs, 1) ? rg_small_class(RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE) : 0;
-    if (RG_UNLIKELY(!rg_has_room(me, 0) || !rg_has_room(me, c))) { destroy_slowly(t, c ? s : NULL); return; }
+    size_t c = s && RG_COUNT_DOWN(&s->refs, 1)
+                   ? rgi_small_class(RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE)
+                   : 0;
+    if (RG_UNLIKELY(!rgi_has_room(me, 0) || !rgi_has_room(me, c))) {
+        destroy_slowly(t, c ? s : NULL);
+        return;
+    }
     t->state = RG_DEAD;
     t = put_to_rest(me, t);
-    if (RG_LIKELY(t)) rg_put_back(me, t, 0);
-    if (c) rg_put_back(me, s, c);
-    rg_count_to(&me->bytes[RG_MEM_STORAGE], -(long)c * 64);
-    rg_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, (long)c * 64);
+    if (RG_LIKELY(t))
+        rgi_put_back(me, t, 0);
+    if (c)
+        rgi_put_back(me, s, c);
+    rgi_count_to(&me->bytes[RG_MEM_STORAGE], -(long)c * 64);
+    rgi_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, (long)c * 64);
 }
 
-/* What overflows is INT64_MAX: no memory is as large, and rg_allocate refuses it. */
+/* What overflows is INT64_MAX: no memory is as large, and rgi_allocate refuses it. */
 static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
 /* torch's: a dim of size 0 counts as 1 for those outside it. */
-void rg_set_strides(rg_tensor *t) {
+void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     for (int i = t->ndim - 1; i >= 0; i--) {
         t->stride[i] = stride;
         stride = saturating_product(stride, RG_MAX(t->size[i], 1));
     }
-    rg_update_flags(t);
+    rgi_update_flags(t);
 }
 
-void rg_update_flags(rg_tensor *t) {
+void rgi_update_flags(rg_tensor *t) {
     int64_t numel = 1;
     bool contiguous = true, empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->size[i] != 1 && t->stride[i] != numel) contiguous = false;
-        if (t->size[i] == 0) empty = true;
-        else numel = saturating_product(numel, t->size[i]);
+        if (t->size[i] != 1 && t->stride[i] != numel)
+            contiguous = false;
+        if (t->size[i] == 0)
+            empty = true;
+        else
+            numel = saturating_product(numel, t->size[i]);
     }
     t->numel = empty ? 0 : numel;
-    if (contiguous || empty) t->flags |= RG_CONTIGUOUS;
-    else t->flags &= (uint8_t)~RG_CONTIGUOUS;
+    if (contiguous || empty)
+        t->flags |= RG_CONTIGUOUS;
+    else
+        t->flags &= (uint8_t)~RG_CONTIGUOUS;
 }
 
 static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, bool lent) {
-    rg_set_strides(t);
-    RG_REFUSE(t->numel > INT64_MAX / 16, NULL, "Storage size calculation overflowed with sizes=%s",
-              RG_SHAPE_TEXT(t));
-    size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype);
-    if (RG_UNLIKELY(lent)) return rg_lend_storage(t, bytes);
-    rg_storage *s = rg_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
-    if (!s) return false;
-    rg_storage_begin(t, s, bytes);
-    if (rg_noting()) s->constant = (uint32_t)rg_this.recording->id;
+    rgi_set_strides(t);
+    RG_FAIL_IF(t->numel > INT64_MAX / 16, NULL, "Storage size calculation overflowed with sizes=%s",
+               RG_SHAPE_TEXT(t));
+    size_t bytes = (size_t)t->numel * rgi_sizeof(t->dtype);
+    if (RG_UNLIKELY(lent))
+        return rgi_lend_storage(t, bytes);
+    rg_storage *s = rgi_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    if (!s)
+        return false;
+    rgi_storage_begin(t, s, bytes);
+    if (rgi_noting())
+        s->constant = (uint32_t)rgi_this.recording->id;
     return true;
 }
 
-bool rg_allocate(rg_tensor *t) {
-    rg_thread *me = &rg_this;
-    if (me->recording || !rg_lay_out(t, t->ndim, t->size)) return allocate_slowly(t, rg_noting());
-    size_t bytes = (size_t)t->numel * rg_sizeof(t->dtype), c = rg_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
-    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at)) return allocate_slowly(t, false);
+bool rgi_allocate(rg_tensor *t) {
+    rg_thread *me = &rgi_this;
+    if (me->recording || !rgi_lay_out(t, t->ndim, t->size))
+        return allocate_slowly(t, rgi_noting());
+    size_t bytes = (size_t)t->numel * rgi_sizeof(t->dtype),
+           c = rgi_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at))
+        return allocate_slowly(t, false);
     t->flags |= RG_CONTIGUOUS;
-    rg_storage_begin(t, rg_take(me, c), bytes);
-    rg_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, 0);
+    rgi_storage_begin(t, rgi_take(me, c), bytes);
+    rgi_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, 0);
     return true;
 }
 
-static __attribute__((noinline)) rg_tensor *new_slowly(rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_thread *me = &rg_this;
+static __attribute__((noinline)) rg_tensor *new_slowly(rg_dtype dtype, int ndim,
+                                                       const int64_t *size) {
+    rg_thread *me = &rgi_this;
     rg_tensor *t;
     if (RG_UNLIKELY(me->again)) {
-        if (me->again == me->again_end) return rg_fail(RG_RUNTIME_ERROR, NULL, "the recorded step has taken another way");
-        rg_retain(t = *me->again++);
+        if (me->again == me->again_end)
+            return rgi_fail(RG_RUNTIME_ERROR, NULL, "the recorded step has taken another way");
+        rgi_retain(t = *me->again++);
         return t;
     }
-    if (!(t = rg_header_new())) return NULL;
+    if (!(t = rgi_header_new()))
+        return NULL;
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
-    for (int i = 0; i < ndim; i++) t->size[i] = size[i];
-    return allocate_slowly(t, me->logging) ? t : (rg_release(t), NULL);
+    for (int i = 0; i < ndim; i++)
+        t->size[i] = size[i];
+    return allocate_slowly(t, me->logging) ? t : (rgi_release(t), NULL);
 }
 
-rg_tensor *rg_new(rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_tensor *t = rg_new_at_hand(dtype, ndim, size);
+rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_tensor *t = rgi_new_at_hand(dtype, ndim, size);
     return RG_LIKELY(t) ? t : new_slowly(dtype, ndim, size);
 }
 
-rg_tensor *rg_new_like(const rg_tensor *x, rg_dtype dtype) {
-    return rg_new(dtype, x->ndim, x->size);
+rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
+    return rgi_new(dtype, x->ndim, x->size);
 }
 
-/* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is outside. */
-bool rg_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
+/* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is
+ * outside. */
+bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
     int n = t->ndim, last = -1;
-    for (int d = 0; d < n; d++) order[d] = d;
+    for (int d = 0; d < n; d++)
+        order[d] = d;
     for (int d = n - 2; d >= 0; d--)
         for (int at = d, inner = d + 1; inner < n; inner++) {
             int a = order[inner], b = order[at];
-            if (t->stride[a] == 0 || t->stride[b] == 0) continue;
-            if (t->stride[a] < t->stride[b]) break;
-            if (t->stride[a] == t->stride[b] && t->size[a] <= t->size[b]) continue;
+            if (t->stride[a] == 0 || t->stride[b] == 0)
+                continue;
+            if (t->stride[a] < t->stride[b])
+                break;
+            if (t->stride[a] == t->stride[b] && t->size[a] <= t->size[b])
+                continue;
             order[at] = a;
             order[inner] = b;
             at = inner;
         }
     for (int d = 0; d < n; d++) {
-        if (t->size[order[d]] == 1) continue;
-        if (order[d] < last) return false;
+        if (t->size[order[d]] == 1)
+            continue;
+        if (order[d] < last)
+            return false;
         last = order[d];
     }
     return true;
 }
 
-rg_tensor *rg_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
+rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype) {
     int order[RG_MAX_DIMS];
-    rg_tensor *t = rg_new_like(x, dtype);
-    if (!t || t->numel == 0 || rg_memory_order(x, order)) return t;
+    rg_tensor *t = rgi_new_like(x, dtype);
+    if (!t || t->numel == 0 || rgi_memory_order(x, order))
+        return t;
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
         t->stride[order[d]] = stride;
         stride *= t->size[order[d]];
     }
-    rg_update_flags(t);
+    rgi_update_flags(t);
     return t;
 }
 
-rg_tensor *rg_alias(rg_tensor *t) {
-    rg_tensor *a = rg_alloc_fast(sizeof *a, RG_MEM_HEADER);
-    if (a) rg_alias_begin(a, t);
+rg_tensor *rgi_alias(rg_tensor *t) {
+    rg_tensor *a = rgi_alloc_fast(sizeof *a, RG_MEM_HEADER);
+    if (a)
+        rgi_alias_begin(a, t);
     return a;
 }
 
-bool (*rg_write_guard)(rg_tensor *t, const char *op, bool recorded);
+bool (*rgi_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
-bool rg_may_overwrite(const rg_tensor *t, const char *op) {
-    return !rg_overlaps_itself(t)
-        || rg_fail(RG_RUNTIME_ERROR, op, "unsupported operation: more than one element of the written-to tensor refers "
-                   "to a single memory location. Please clone() the tensor before performing the operation.");
+bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
+    return !rgi_overlaps_itself(t)
+           || rgi_fail(
+               RG_RUNTIME_ERROR, op,
+               "unsupported operation: more than one element of the written-to tensor refers "
+               "to a single memory location. Please clone() the tensor before performing the operation.");
 }
 
-bool rg_may_write(rg_tensor *t, const char *op, bool recorded) {
-    return rg_check(t, op) && rg_may_overwrite(t, op) && (!rg_write_guard || rg_write_guard(t, op, recorded));
+bool rgi_may_write(rg_tensor *t, const char *op, bool recorded) {
+    return rgi_check(t, op) && rgi_may_overwrite(t, op)
+           && (!rgi_write_guard || rgi_write_guard(t, op, recorded));
 }
 
-void rg_wrote(rg_tensor *t, const char *op) {
-    if (RG_UNLIKELY(rg_this.recording)) rg_not_again(op);
-    rg_count_write(t, op);
+void rgi_wrote(rg_tensor *t, const char *op) {
+    if (RG_UNLIKELY(rgi_this.recording))
+        rgi_not_again(op);
+    rgi_count_write(t, op);
 }
 
-void rg_count_write(rg_tensor *t, const char *op) {
+void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;
 }

@@ -10,155 +10,198 @@
 /* ---- numbers ---------------------------------------------------------------------- */
 
 /* A 0-d tensor's element, both ways, since float64 can't hold every int64. */
-typedef struct making_number { rg_dtype dtype; double d; int64_t i; } making_number;
+typedef struct making_number {
+    rg_dtype dtype;
+    double d;
+    int64_t i;
+} making_number;
 
 static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out) {
-    if (!rg_check(t, op)) return false;
-    RG_REFUSE_AS(RG_TYPE_ERROR, t->ndim, op, "argument '%s' must be Number, not Tensor", argument);
-    *out = (making_number){ t->dtype, rg_load_f64(t->data, t->dtype), rg_load_i64(t->data, t->dtype) };
+    if (!rgi_check(t, op))
+        return false;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, t->ndim, op, "argument '%s' must be Number, not Tensor", argument);
+    *out = (making_number){ t->dtype, rgi_load_f64(t->data, t->dtype),
+                            rgi_load_i64(t->data, t->dtype) };
     return true;
 }
 
 /* What a Python number becomes where no dtype is given. */
-static rg_dtype number_dtype(making_number v) { return rg_is_float(v.dtype) ? rg_default_dtype() : v.dtype; }
+static rg_dtype number_dtype(making_number v) {
+    return rgi_is_float(v.dtype) ? rg_default_dtype() : v.dtype;
+}
 
 static bool number_fits(const char *op, double v, rg_dtype dtype) {
-    bool fits = dtype == RG_INT64 ? v >= -0x1p63 && v < 0x1p63 : dtype != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
-    return fits || rg_fail(RG_RUNTIME_ERROR, op, "value cannot be converted to type %s without overflow",
-                           dtype == RG_INT64 ? "int64_t" : "float");
+    bool fits = dtype == RG_INT64 ? v >= -0x1p63 && v < 0x1p63
+                                  : dtype != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
+    return fits
+           || rgi_fail(RG_RUNTIME_ERROR, op,
+                       "value cannot be converted to type %s without overflow",
+                       dtype == RG_INT64 ? "int64_t" : "float");
 }
 
 static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
-    rg_tensor *t = rg_new(dtype, 0, NULL);
-    if (!t) return NULL;
-    memcpy(t->data, number, rg_sizeof(dtype));
+    rg_tensor *t = rgi_new(dtype, 0, NULL);
+    if (!t)
+        return NULL;
+    memcpy(t->data, number, rgi_sizeof(dtype));
     t->flags |= RG_WEAK;
-    return rg_own(t);
+    return rgi_own(t);
 }
 
-rg_tensor *rg_wrap_float(double x)  { return wrapped(RG_FLOAT64, &x); }
-rg_tensor *rg_wrap_int(int64_t x)   { return wrapped(RG_INT64, &x); }
-rg_tensor *rg_wrap_bool(bool x)     { return wrapped(RG_BOOL, &x); }
+rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
+rg_tensor *rg_wrap_int(int64_t x) { return wrapped(RG_INT64, &x); }
+rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 
 rg_tensor *(rg_scalar)(rg_tensor *number) {
     making_number v;
-    if (!number_of("scalar", "number", number, &v)) return NULL;
-    rg_tensor *t = rg_new(number->flags & RG_WEAK ? number_dtype(v) : v.dtype, 0, NULL);
-    if (t) rg_fill_number(t, v.d, v.i);
-    return rg_own(t);
+    if (!number_of("scalar", "number", number, &v))
+        return NULL;
+    rg_tensor *t = rgi_new(number->flags & RG_WEAK ? number_dtype(v) : v.dtype, 0, NULL);
+    if (t)
+        rgi_fill_number(t, v.d, v.i);
+    return rgi_own(t);
 }
 
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
-    if (!rg_check_dtype("scalar", dtype) || (dtype == RG_INT64 && !number_fits("scalar", number, dtype))) return NULL;
-    rg_tensor *t = rg_new(dtype, 0, NULL);
-    if (t) rg_store_f64(t->data, dtype, number);
-    return rg_own(t);
+    if (!rgi_check_dtype("scalar", dtype)
+        || (dtype == RG_INT64 && !number_fits("scalar", number, dtype)))
+        return NULL;
+    rg_tensor *t = rgi_new(dtype, 0, NULL);
+    if (t)
+        rgi_store_f64(t->data, dtype, number);
+    return rgi_own(t);
 }
 
-/* ---- constant tensors --------------------------------------------------------------- */
+/* ---- constant tensors ------------------------------------------------------------ */
 
-rg_tensor *rg_new_dims(const char *op, const rg_dims *shape, int dtype) {
-    if (!rg_check_dtype(op, dtype) || rg_dims_numel(op, shape) < 0) return NULL;
-    return rg_new((rg_dtype)dtype, shape->n, shape->v);
+rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
+    if (!rgi_check_dtype(op, dtype) || rgi_dims_numel(op, shape) < 0)
+        return NULL;
+    return rgi_new((rg_dtype)dtype, shape->n, shape->v);
 }
 
 static rg_tensor *making_zeros(rg_tensor *t) {
-    if (t) rg_fill_zero(t);
-    return rg_own(t);
+    if (t)
+        rgi_fill_zero(t);
+    return rgi_own(t);
 }
 
 static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
-    if (t) rg_fill_number(t, d, i);
-    return rg_own(t);
+    if (t)
+        rgi_fill_number(t, d, i);
+    return rgi_own(t);
 }
 
 /* Any number will do, but C has no bool that is neither 0 nor 1. */
-static rg_tensor *making_any(rg_tensor *t) { return t && t->dtype == RG_BOOL ? making_zeros(t) : rg_own(t); }
+static rg_tensor *making_any(rg_tensor *t) {
+    return t && t->dtype == RG_BOOL ? making_zeros(t) : rgi_own(t);
+}
 
-rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) { return making_any(rg_new_dims("empty", &shape, dtype)); }
-rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype)  { return making_full(rg_new_dims("ones", &shape, dtype), 1, 1); }
+rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) {
+    return making_any(rgi_new_dims("empty", &shape, dtype));
+}
+rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype) {
+    return making_full(rgi_new_dims("ones", &shape, dtype), 1, 1);
+}
 
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     for (int d = 0; d < RG_MIN(shape.n, RG_MAX_DIMS); d++)
-        RG_REFUSE(shape.v[d] < 0, "zeros", "Dimension size must be non-negative.");
-    return making_zeros(rg_new_dims("zeros", &shape, dtype));
+        RG_FAIL_IF(shape.v[d] < 0, "zeros", "Dimension size must be non-negative.");
+    return making_zeros(rgi_new_dims("zeros", &shape, dtype));
 }
 
 /* A new tensor filled with a number; dtype -1: the number's. */
 static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype) {
     making_number v;
-    if (!number_of(op, "fill_value", value, &v)) return NULL;
-    if (dtype == -1) dtype = (int)number_dtype(v);
-    if (!rg_check_dtype(op, dtype)) return NULL;
-    if (rg_is_float(v.dtype) && !number_fits(op, v.d, (rg_dtype)dtype)) return NULL;
-    return making_full(rg_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
+    if (!number_of(op, "fill_value", value, &v))
+        return NULL;
+    if (dtype == -1)
+        dtype = (int)number_dtype(v);
+    if (!rgi_check_dtype(op, dtype))
+        return NULL;
+    if (rgi_is_float(v.dtype) && !number_fits(op, v.d, (rg_dtype)dtype))
+        return NULL;
+    return making_full(rgi_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
 }
 
 rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype) {
-    return rg_check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
+    return rgi_check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
 }
 
 rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) { return full_of("full", &shape, value, -1); }
 
-static rg_tensor *like(const char *op, rg_tensor *x) { return rg_check(x, op) ? rg_new_like(x, x->dtype) : NULL; }
+static rg_tensor *like(const char *op, rg_tensor *x) {
+    return rgi_check(x, op) ? rgi_new_like(x, x->dtype) : NULL;
+}
 
 rg_tensor *rg_empty_like(rg_tensor *x) { return making_any(like("empty_like", x)); }
 rg_tensor *rg_zeros_like(rg_tensor *x) { return making_zeros(like("zeros_like", x)); }
-rg_tensor *rg_ones_like(rg_tensor *x)  { return making_full(like("ones_like", x), 1, 1); }
+rg_tensor *rg_ones_like(rg_tensor *x) { return making_full(like("ones_like", x), 1, 1); }
 
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
-    if (!rg_check(x, "full_like")) return NULL;
+    if (!rgi_check(x, "full_like"))
+        return NULL;
     rg_dims shape = rg_shape(x);
     return full_of("full_like", &shape, value, x->dtype);
 }
 
 rg_tensor *rg_eye(int64_t n, int64_t m) {
     RG_AS("eye");
-    RG_REFUSE(n < 0, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
-    RG_REFUSE(m < 0, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
+    RG_FAIL_IF(n < 0, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
+    RG_FAIL_IF(m < 0, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
     rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
     for (int64_t i = 0; t && i < RG_MIN(n, m); i++)
-        rg_store_f64(t->data + (size_t)(i * (m + 1)) * rg_sizeof(t->dtype), t->dtype, 1);
+        rgi_store_f64(t->data + (size_t)(i * (m + 1)) * rgi_sizeof(t->dtype), t->dtype, 1);
     return t;
 }
 
-/* ---- ranges --------------------------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------- */
 
 /* start + step * i as torch's vector loop rounds it: in float64 with one rounding
  * a multiply-add; within two vectors of 32 bytes, from the first lane's element. */
-#define ARANGE(T) {                                                            \
-        enum { LANES = 32 / sizeof(T) };                                       \
-        T *to = (T *)t->data;                                                  \
-        int64_t n = t->numel, i = 0;                                           \
-        for (; i < n - n % (2 * LANES); i += LANES) {                          \
-            T base = (T)fma(step, (double)i, start);                           \
-            for (int k = 0; k < LANES; k++) to[i + k] = (T)fma(step, k, base); \
-        }                                                                      \
-        for (; i < n; i++) to[i] = (T)fma(step, (double)i, start);             \
+#define ARANGE(T)                                     \
+    {                                                 \
+        enum { LANES = 32 / sizeof(T) };              \
+        T *to = (T *)t->data;                         \
+        int64_t n = t->numel, i = 0;                  \
+        for (; i < n - n % (2 * LANES); i += LANES) { \
+            T base = (T)fma(step, (double)i, start);  \
+            for (int k = 0; k < LANES; k++)           \
+                to[i + k] = (T)fma(step, k, base);    \
+        }                                             \
+        for (; i < n; i++)                            \
+            to[i] = (T)fma(step, (double)i, start);   \
     }
-RG_WIDE(arange_values, (rg_tensor *t, double start, double step), (t, start, step)) {
-    if (t->dtype == RG_FLOAT32) ARANGE(float) else ARANGE(double)
+RG_WIDE(arange_values, (rg_tensor * t, double start, double step), (t, start, step)) {
+    if (t->dtype == RG_FLOAT32)
+        ARANGE(float) else ARANGE(double)
 }
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
     making_number a, b, s;
     if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
-        || !number_of("arange", "step", step, &s)) return NULL;
-    bool floating = rg_is_float(a.dtype) || rg_is_float(b.dtype) || rg_is_float(s.dtype);
-    RG_REFUSE(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
-    RG_REFUSE(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
-    RG_REFUSE(floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i), "arange",
-              "upper bound and lower bound inconsistent with step sign");
+        || !number_of("arange", "step", step, &s))
+        return NULL;
+    bool floating = rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype);
+    RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
+    RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
+    RG_FAIL_IF(floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i),
+               "arange", "upper bound and lower bound inconsistent with step sign");
     int64_t length = 0;
     double count = ceil((b.d - a.d) / s.d);
     bool wraps = __builtin_sub_overflow(b.i, a.i, &length) || length == INT64_MIN;
-    RG_REFUSE(floating ? !(count >= 0 && count < 0x1p63) : wraps, "arange", "invalid size, possible overflow?");
+    RG_FAIL_IF(floating ? !(count >= 0 && count < 0x1p63) : wraps, "arange",
+               "invalid size, possible overflow?");
     int64_t n = floating ? (int64_t)count : length / s.i + (length % s.i != 0);
-    rg_tensor *t = rg_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
-    if (!t) return NULL;
-    if (floating) arange_values(t, a.d, s.d);
-    else for (int64_t i = 0; i < n; i++) ((int64_t *)t->data)[i] = a.i + s.i * i;
-    return rg_own(t);
+    rg_tensor *t = rgi_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
+    if (!t)
+        return NULL;
+    if (floating)
+        arange_values(t, a.d, s.d);
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)t->data)[i] = a.i + s.i * i;
+    return rgi_own(t);
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
@@ -167,158 +210,222 @@ rg_tensor *(rg_arange)(rg_tensor *end) {
 }
 
 /* For a range that takes these arguments, `only` being the value of a single step. */
-static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps, rg_dtype dtype) {
-    if (!rg_check_dtype(op, dtype)) return NULL;
-    RG_REFUSE(steps < 0, op, "number of steps must be non-negative");
-    RG_REFUSE_AS(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op, "\"%s_cpu\" not implemented for 'Bool'", op);
+static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
+                             rg_dtype dtype) {
+    if (!rgi_check_dtype(op, dtype))
+        return NULL;
+    RG_FAIL_IF(steps < 0, op, "number of steps must be non-negative");
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op,
+                  "\"%s_cpu\" not implemented for 'Bool'", op);
     if (steps > 1 ? !number_fits(op, start, dtype) || !number_fits(op, end, dtype)
-                  : steps == 1 && !number_fits(op, only, dtype)) return NULL;
-    return rg_new_dims(op, &RG_DIMS(steps), dtype);
+                  : steps == 1 && !number_fits(op, only, dtype))
+        return NULL;
+    return rgi_new_dims(op, &RG_DIMS(steps), dtype);
 }
 
 /* The second half is counted from the end, so that both ends are exact. */
-#define LINSPACE(T, S) {                                                             \
-        T *to = (T *)t->data;                                                        \
-        int64_t n = t->numel, half = n / 2;                                          \
-        S a = (S)(T)start, b = (S)(T)end, step = (b - a) / (S)(n - 1);               \
-        for (int64_t i = 0; i < half; i++) to[i] = (T)fma(step, (S)i, a);            \
-        for (int64_t i = half; i < n; i++) to[i] = (T)fma(-step, (S)(n - 1 - i), b); \
+#define LINSPACE(T, S)                                                 \
+    {                                                                  \
+        T *to = (T *)t->data;                                          \
+        int64_t n = t->numel, half = n / 2;                            \
+        S a = (S)(T)start, b = (S)(T)end, step = (b - a) / (S)(n - 1); \
+        for (int64_t i = 0; i < half; i++)                             \
+            to[i] = (T)fma(step, (S)i, a);                             \
+        for (int64_t i = half; i < n; i++)                             \
+            to[i] = (T)fma(-step, (S)(n - 1 - i), b);                  \
     }
-RG_WIDE(linspace_values, (rg_tensor *t, double start, double end), (t, start, end)) {
-    if (t->dtype == RG_FLOAT32) LINSPACE(float, float)
-    else if (t->dtype == RG_FLOAT64) LINSPACE(double, double)
-    else LINSPACE(int64_t, double)
+RG_WIDE(linspace_values, (rg_tensor * t, double start, double end), (t, start, end)) {
+    if (t->dtype == RG_FLOAT32)
+        LINSPACE(float, float)
+    else if (t->dtype == RG_FLOAT64)
+        LINSPACE(double, double)
+    else
+        LINSPACE(int64_t, double)
 }
 
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) {
     rg_tensor *t = spaced_new("linspace", start, end, start, steps, dtype);
-    if (t && steps == 1) rg_store_f64(t->data, dtype, start);
-    else if (t) linspace_values(t, start, end);
-    return rg_own(t);
+    if (t && steps == 1)
+        rgi_store_f64(t->data, dtype, start);
+    else if (t)
+        linspace_values(t, start, end);
+    return rgi_own(t);
 }
 
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
-    rg_tensor *t = spaced_new("logspace", start, end, dtype == RG_INT64 ? pow(base, start) : 0, steps, dtype);
+    rg_tensor *t = spaced_new("logspace", start, end, dtype == RG_INT64 ? pow(base, start) : 0,
+                              steps, dtype);
     double a = start, b = end, width = end - start;
-    if (dtype == RG_FLOAT32 && steps > 1) a = (float)a, b = (float)b, width = (float)b - (float)a;
-    if (dtype == RG_INT64 && steps > 1) a = trunc(a), b = trunc(b), width = b - a;
+    if (dtype == RG_FLOAT32 && steps > 1)
+        a = (float)a, b = (float)b, width = (float)b - (float)a;
+    if (dtype == RG_INT64 && steps > 1)
+        a = trunc(a), b = trunc(b), width = b - a;
     double step = width / ((double)steps - 1);
     for (int64_t i = 0; t && i < steps; i++) {
         double exponent = i < steps / 2 ? a + step * (double)i : b - step * (double)(steps - 1 - i);
-        rg_store_f64(t->data + (size_t)i * rg_sizeof(dtype), dtype, pow(base, steps == 1 ? a : exponent));
+        rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype,
+                      pow(base, steps == 1 ? a : exponent));
     }
-    return rg_own(t);
+    return rgi_own(t);
 }
 
-/* ---- from memory ------------------------------------------------------------------------ */
+/* ---- from memory ----------------------------------------------------------------- */
 
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
-    rg_tensor *t = rg_new_dims("from", shape, dtype);
-    if (!t || data || !t->numel) return t;
-    rg_release(t);
-    return rg_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
+    rg_tensor *t = rgi_new_dims("from", shape, dtype);
+    if (!t || data || !t->numel)
+        return t;
+    rgi_release(t);
+    return rgi_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
 }
 
 rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
     rg_tensor *t = making_room_for(data, dtype, &shape);
-    if (!t) return NULL;
-    if (dtype == RG_BOOL)                               /* whatever the bytes, only 0 and 1 go in */
-        for (int64_t i = 0; i < t->numel; i++) t->data[i] = ((const char *)data)[i] != 0;
-    else if (t->numel) memcpy(t->data, data, (size_t)t->numel * rg_sizeof(dtype));
-    return rg_own(t);
+    if (!t)
+        return NULL;
+    /* whatever the bytes, only 0 and 1 go in */
+    if (dtype == RG_BOOL)
+        for (int64_t i = 0; i < t->numel; i++)
+            t->data[i] = ((const char *)data)[i] != 0;
+    else if (t->numel)
+        memcpy(t->data, data, (size_t)t->numel * rgi_sizeof(dtype));
+    return rgi_own(t);
 }
 
 rg_tensor *rg_from_int(const int *data, rg_dims shape) {
     rg_tensor *t = making_room_for(data, RG_INT64, &shape);
-    for (int64_t i = 0; t && i < t->numel; i++) ((int64_t *)t->data)[i] = data[i];
-    return rg_own(t);
+    for (int64_t i = 0; t && i < t->numel; i++)
+        ((int64_t *)t->data)[i] = data[i];
+    return rgi_own(t);
 }
 
-rg_tensor *rg_from_float(const float *data, rg_dims shape)     { return rg_from_dims(data, RG_FLOAT32, shape); }
-rg_tensor *rg_from_double(const double *data, rg_dims shape)   { return rg_from_dims(data, RG_FLOAT64, shape); }
-rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape)   { return rg_from_dims(data, RG_INT64, shape); }
-rg_tensor *rg_from_bool(const bool *data, rg_dims shape)       { return rg_from_dims(data, RG_BOOL, shape); }
+rg_tensor *rg_from_float(const float *data, rg_dims shape) {
+    return rg_from_dims(data, RG_FLOAT32, shape);
+}
+rg_tensor *rg_from_double(const double *data, rg_dims shape) {
+    return rg_from_dims(data, RG_FLOAT64, shape);
+}
+rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape) {
+    return rg_from_dims(data, RG_INT64, shape);
+}
+rg_tensor *rg_from_bool(const bool *data, rg_dims shape) {
+    return rg_from_dims(data, RG_BOOL, shape);
+}
 
-/* ---- looking ---------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------- */
 
-int     rg_ndim(rg_tensor *t)     { return rg_check(t, "ndim") ? t->ndim : -1; }
-int64_t rg_numel(rg_tensor *t)    { return rg_check(t, "numel") ? t->numel : -1; }
-int     rg_dtype_of(rg_tensor *t) { return rg_check(t, "dtype_of") ? t->dtype : -1; }
-void   *rg_data(rg_tensor *t)     { return rg_not_again("data") && rg_check(t, "data") ? t->data : NULL; }
-int64_t rg_version(rg_tensor *t)  { return rg_check(t, "version") ? (int64_t)t->storage->version : -1; }
-bool    rg_is_contiguous(rg_tensor *t)     { return rg_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS; }
-bool    rg_is_floating_point(rg_tensor *t) { return rg_check(t, "is_floating_point") && rg_is_float(t->dtype); }
+int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : -1; }
+int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : -1; }
+int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : -1; }
+void *rg_data(rg_tensor *t) {
+    return rgi_not_again("data") && rgi_check(t, "data") ? t->data : NULL;
+}
+int64_t rg_version(rg_tensor *t) {
+    return rgi_check(t, "version") ? (int64_t)t->storage->version : -1;
+}
+bool rg_is_contiguous(rg_tensor *t) {
+    return rgi_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS;
+}
+bool rg_is_floating_point(rg_tensor *t) {
+    return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
+}
 
 static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
-    if (!rg_check(t, op)) return -1;
-    if (!t->ndim) return rg_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim), -1;
-    return rg_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
+    if (!rgi_check(t, op))
+        return -1;
+    if (!t->ndim)
+        return rgi_fail(RG_INDEX_ERROR, op,
+                        "Dimension specified as %d but tensor has no dimensions", dim),
+               -1;
+    return rgi_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
 }
 
-int64_t rg_size(rg_tensor *t, int dim)   { return one_of_dims("size", t, t ? t->size : NULL, dim); }
-int64_t rg_stride(rg_tensor *t, int dim) { return one_of_dims("stride", t, t ? t->stride : NULL, dim); }
+int64_t rg_size(rg_tensor *t, int dim) { return one_of_dims("size", t, t ? t->size : NULL, dim); }
+int64_t rg_stride(rg_tensor *t, int dim) {
+    return one_of_dims("stride", t, t ? t->stride : NULL, dim);
+}
 
 rg_dims rg_shape(rg_tensor *t) {
     rg_dims d = { .n = -1 };
-    if (!rg_check(t, "shape")) return d;
+    if (!rgi_check(t, "shape"))
+        return d;
     d.n = t->ndim;
     memcpy(d.v, t->size, (size_t)d.n * sizeof d.v[0]);
     return d;
 }
 
 static bool is_one_element(const char *op, int64_t numel) {
-    return numel == 1 || rg_fail(RG_RUNTIME_ERROR, op, "a Tensor with %lld elements cannot be converted to Scalar",
-                                 (long long)numel);
+    return numel == 1
+           || rgi_fail(RG_RUNTIME_ERROR, op,
+                       "a Tensor with %lld elements cannot be converted to Scalar",
+                       (long long)numel);
 }
 
-static bool has_one_element(const char *op, rg_tensor *t) { return rg_check(t, op) && is_one_element(op, t->numel); }
+static bool has_one_element(const char *op, rg_tensor *t) {
+    return rgi_check(t, op) && is_one_element(op, t->numel);
+}
 
-double rg_item(rg_tensor *t) { return rg_not_again("item") && has_one_element("item", t) ? rg_load_f64(t->data, t->dtype) : NAN; }
+double rg_item(rg_tensor *t) {
+    return rgi_not_again("item") && has_one_element("item", t) ? rgi_load_f64(t->data, t->dtype)
+                                                               : NAN;
+}
 
 int64_t rg_item_int(rg_tensor *t) {
-    if (!rg_not_again("item") || !has_one_element("item", t)) return -1;
-    double v = rg_load_f64(t->data, t->dtype);
-    if (isnan(v)) return rg_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
-    if (isinf(v)) return rg_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
-    return !rg_is_float(t->dtype) || number_fits("item", v, RG_INT64) ? rg_load_i64(t->data, t->dtype) : -1;
+    if (!rgi_not_again("item") || !has_one_element("item", t))
+        return -1;
+    double v = rgi_load_f64(t->data, t->dtype);
+    if (isnan(v))
+        return rgi_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
+    if (isinf(v))
+        return rgi_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
+    return !rgi_is_float(t->dtype) || number_fits("item", v, RG_INT64)
+               ? rgi_load_i64(t->data, t->dtype)
+               : -1;
 }
 
 /* Where t's one element with this index is. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
-    RG_REFUSE_INDEX(index->n > 0 && t->ndim == 0, "at", "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
-                    "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
-    RG_REFUSE_INDEX(index->n > t->ndim, "at", "too many indices for tensor of dimension %d", t->ndim);
+    RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
+                     "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
+                     "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+    RG_FAIL_INDEX_IF(index->n > t->ndim, "at", "too many indices for tensor of dimension %d",
+                     t->ndim);
     int64_t offset = 0, rest = 1;
     for (int d = 0; d < t->ndim; d++) {
         int64_t i = d < index->n ? index->v[d] : 0, n = t->size[d];
-        if (d >= index->n && __builtin_mul_overflow(rest, n, &rest)) rest = INT64_MAX;
-        RG_REFUSE_INDEX(d < index->n && (i < -n || i >= n), "at", "index %lld is out of bounds for dimension %d with "
-                        "size %lld", (long long)i, d, (long long)n);
+        if (d >= index->n && __builtin_mul_overflow(rest, n, &rest))
+            rest = INT64_MAX;
+        RG_FAIL_INDEX_IF(d < index->n && (i < -n || i >= n), "at",
+                         "index %lld is out of bounds for dimension %d with "
+                         "size %lld",
+                         (long long)i, d, (long long)n);
         offset += (i < 0 ? i + n : i) * t->stride[d];
     }
-    return is_one_element("at", rest) ? t->data + offset * (int64_t)rg_sizeof(t->dtype) : NULL;
+    return is_one_element("at", rest) ? t->data + offset * (int64_t)rgi_sizeof(t->dtype) : NULL;
 }
 
 double rg_at_dims(rg_tensor *t, rg_dims index) {
-    const char *at = rg_not_again("at") && rg_check(t, "at") ? place_of_index(t, &index) : NULL;
-    return at ? rg_load_f64(at, t->dtype) : NAN;
+    const char *at = rgi_not_again("at") && rgi_check(t, "at") ? place_of_index(t, &index) : NULL;
+    return at ? rgi_load_f64(at, t->dtype) : NAN;
 }
 
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
-    if (!rg_not_again("copy_out") || !rg_check(t, "copy_out")) return false;
+    if (!rgi_not_again("copy_out") || !rgi_check(t, "copy_out"))
+        return false;
     size_t need;
-    if (__builtin_mul_overflow((size_t)t->numel, rg_sizeof(t->dtype), &need)) need = SIZE_MAX;
-    RG_REFUSE_VALUE(need > bytes || (need && !to), "copy_out", "%zu bytes are needed, but there is room for %zu",
-                    need, to ? bytes : 0);
+    if (__builtin_mul_overflow((size_t)t->numel, rgi_sizeof(t->dtype), &need))
+        need = SIZE_MAX;
+    RG_FAIL_VALUE_IF(need > bytes || (need && !to), "copy_out",
+                     "%zu bytes are needed, but there is room for %zu", need, to ? bytes : 0);
     rg_tensor out = { .state = RG_ALIVE, .dtype = t->dtype, .data = to };
-    rg_copy_shape(&out, t);
-    rg_set_strides(&out);
-    rg_copy_elements(&out, t);
+    rgi_copy_shape(&out, t);
+    rgi_set_strides(&out);
+    rgi_copy_elements(&out, t);
     return true;
 }
 
-/* ---- comparing -------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------- */
 
 /* Where p[1] and p[2] differ, *(bool *)p[0] becomes false. */
 #define COMPARE(name, T, same)                                                             \
@@ -329,10 +436,12 @@ bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
         bool all = true;                                                                   \
         for (int64_t i = 0; i < n; i++, pa += s[1], pb += s[2]) {                          \
             T a = *(const T *)pa, b = *(const T *)pb;                                      \
-            if (!(same)) all = false;                                                      \
+            if (!(same))                                                                   \
+                all = false;                                                               \
         }                                                                                  \
         (void)rtol, (void)atol;                                                            \
-        if (!all) *(bool *)p[0] = false;                                                   \
+        if (!all)                                                                          \
+            *(bool *)p[0] = false;                                                         \
     }
 #define COMPARE_CLOSE a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b))
 COMPARE(compare_bool, bool, a == b)
@@ -341,50 +450,67 @@ COMPARE(compare_float, float, COMPARE_CLOSE)
 COMPARE(compare_double, double, COMPARE_CLOSE)
 
 /* Both as dtype, over the shape that they broadcast to. */
-static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, double rtol, double atol) {
-    if (!rg_not_again(op)) return false;
-    static rg_loop *const compare[] = { compare_bool, compare_int64, compare_float, compare_double };
+static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, double rtol,
+                        double atol) {
+    if (!rgi_not_again(op))
+        return false;
+    static rg_loop *const compare[] = { compare_bool, compare_int64, compare_float,
+                                        compare_double };
     bool all = true;
-    rg_tensor answer = RG_NUMBER(RG_BOOL, &all);        /* all strides 0 */
-    if (!rg_broadcast_shapes(op, a, b, &answer)) return false;
-    rg_update_flags(&answer);
-    rg_tensor *x = rg_contiguous_copy(a, dtype), *y = rg_contiguous_copy(b, dtype);
-    if (x && y) rg_each(3, (rg_tensor *[]){ &answer, x, y }, compare[dtype], (double[]){ rtol, atol });
-    rg_release(x);
-    rg_release(y);
+    rg_tensor answer = RG_NUMBER(RG_BOOL, &all); /* all strides 0 */
+    if (!rgi_broadcast_shapes(op, a, b, &answer))
+        return false;
+    rgi_update_flags(&answer);
+    rg_tensor *x = rgi_contiguous_copy(a, dtype), *y = rgi_contiguous_copy(b, dtype);
+    if (x && y)
+        rgi_each(3, (rg_tensor *[]){ &answer, x, y }, compare[dtype], (double[]){ rtol, atol });
+    rgi_release(x);
+    rgi_release(y);
     return x && y && all;
 }
 
 bool rg_equal(rg_tensor *a, rg_tensor *b) {
-    if (!rg_check(a, "equal") || !rg_check(b, "equal")) return false;
-    return rg_same_shape(a, b) && compare_all("equal", a, b, RG_MAX(a->dtype, b->dtype), 0, 0);
+    if (!rgi_check(a, "equal") || !rgi_check(b, "equal"))
+        return false;
+    return rgi_same_shape(a, b) && compare_all("equal", a, b, RG_MAX(a->dtype, b->dtype), 0, 0);
 }
 
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
-    if (!rg_check(a, "allclose") || !rg_check(b, "allclose")) return false;
-    RG_REFUSE(a->dtype != b->dtype, "allclose", "%s did not match %s", rg_scalar_name(a->dtype),
-              rg_scalar_name(b->dtype));
-    RG_REFUSE(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %g", rtol);
-    RG_REFUSE(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g", atol);
+    if (!rgi_check(a, "allclose") || !rgi_check(b, "allclose"))
+        return false;
+    RG_FAIL_IF(a->dtype != b->dtype, "allclose", "%s did not match %s", rgi_scalar_name(a->dtype),
+               rgi_scalar_name(b->dtype));
+    RG_FAIL_IF(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %g",
+               rtol);
+    RG_FAIL_IF(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g",
+               atol);
     bool near = rtol > 0 || atol > 0;
-    rg_dtype dtype = a->dtype == RG_BOOL ? RG_FLOAT32 : a->dtype == RG_INT64 && near ? RG_FLOAT64 : a->dtype;
+    rg_dtype dtype = a->dtype == RG_BOOL            ? RG_FLOAT32
+                     : a->dtype == RG_INT64 && near ? RG_FLOAT64
+                                                    : a->dtype;
     return compare_all("allclose", a, b, dtype, rtol, atol);
 }
 
-/* ---- names ------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------- */
 
-bool rg_rename(char **place, const char *name) {
-    char *copy = name ? rg_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
-    if (name && !copy) return false;
-    if (copy) strcpy(copy, name);
-    if (*place) rg_free(*place, strlen(*place) + 1, RG_MEM_OTHER);
+bool rgi_rename(char **place, const char *name) {
+    char *copy = name ? rgi_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
+    if (name && !copy)
+        return false;
+    if (copy)
+        strcpy(copy, name);
+    if (*place)
+        rgi_free(*place, strlen(*place) + 1, RG_MEM_OTHER);
     *place = copy;
     return true;
 }
 
 rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
-    if (!rg_check(t, "set_name")) return NULL;
-    return rg_rename(&t->name, name) && (!t->history || rg_rename(&t->history->name, name)) ? t : NULL;
+    if (!rgi_check(t, "set_name"))
+        return NULL;
+    return rgi_rename(&t->name, name) && (!t->history || rgi_rename(&t->history->name, name))
+               ? t
+               : NULL;
 }
 
-const char *rg_name(rg_tensor *t) { return !rg_check(t, "name") ? NULL : t->name ? t->name : ""; }
+const char *rg_name(rg_tensor *t) { return !rgi_check(t, "name") ? NULL : t->name ? t->name : ""; }

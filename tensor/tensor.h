@@ -28,7 +28,9 @@
 /* What stands between these is what the library exports. */
 #ifdef __cplusplus
 #define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
-#define RG_PUBLIC_END   } _Pragma("GCC visibility pop")
+#define RG_PUBLIC_END \
+    }                 \
+    _Pragma("GCC visibility pop")
 #else
 #define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)")
 #define RG_PUBLIC_END   _Pragma("GCC visibility pop")
@@ -53,16 +55,19 @@ extern rg_tensor rg_none_;
  *
  *     RG_FOR (int step = 0; step < 1000; step++) { ... }
  */
-size_t rg_scope_begin(void);           /* the mark to end it with */
-void   rg_scope_end(size_t mark);      /* ends this scope and those inside it */
-rg_tensor *rg_keep(rg_tensor *t);      /* takes t out of its scope, until rg_drop */
-void       rg_drop(rg_tensor *t);      /* releases what was kept, or what a scope owns, now */
-rg_tensor *rg_escape(rg_tensor *t);    /* hands t to the scope outside: return rg_escape(y); */
+size_t rg_scope_begin(void);        /* the mark to end it with */
+void rg_scope_end(size_t mark);     /* ends this scope and those inside it */
+rg_tensor *rg_keep(rg_tensor *t);   /* takes t out of its scope, until rg_drop */
+void rg_drop(rg_tensor *t);         /* releases what was kept, or what a scope owns, now */
+rg_tensor *rg_escape(rg_tensor *t); /* hands t to the scope outside: return rg_escape(y); */
 
-typedef struct rg_scope_guard { size_t mark; bool once; } rg_scope_guard;
+typedef struct rg_scope_guard {
+    size_t mark;
+    bool once;
+} rg_scope_guard;
 rg_scope_guard rg_scope_open(void);
 void rg_scope_close(rg_scope_guard *guard);
-bool rg_scope_restart(rg_scope_guard *guard);   /* always false */
+bool rg_scope_restart(rg_scope_guard *guard); /* always false */
 
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
@@ -72,20 +77,28 @@ bool rg_scope_restart(rg_scope_guard *guard);   /* always false */
 #define RG_FOR_(guard, ...)                                \
     for (RG_GUARD_(guard); guard.once; guard.once = false) \
         for (__VA_ARGS__)                                  \
-            if (rg_scope_restart(&guard)) { } else
+            if (rg_scope_restart(&guard)) {                \
+            } else
 #define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
 /* ---- errors ---------------------------------------------------------------
  * The thread keeps its last root failure. A NULL argument is not one: it gives
  * a NULL result and leaves the message alone, so a chain needs one check. */
 typedef enum rg_code {
-    RG_OK, RG_RUNTIME_ERROR, RG_INDEX_ERROR, RG_VALUE_ERROR, RG_TYPE_ERROR,
-    RG_NOT_IMPLEMENTED, RG_OUT_OF_MEMORY, RG_RELEASED, RG_IO_ERROR
+    RG_OK,
+    RG_RUNTIME_ERROR,
+    RG_INDEX_ERROR,
+    RG_VALUE_ERROR,
+    RG_TYPE_ERROR,
+    RG_NOT_IMPLEMENTED,
+    RG_OUT_OF_MEMORY,
+    RG_RELEASED,
+    RG_IO_ERROR
 } rg_code;
 
-const char *rg_error(void);            /* "" if nothing failed */
-rg_code     rg_error_code(void);
-void        rg_error_clear(void);
+const char *rg_error(void); /* "" if nothing failed */
+rg_code rg_error_code(void);
+void rg_error_clear(void);
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Called with each failure; it returns, or ends the program. Gives the one before; NULL: none. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
@@ -95,11 +108,14 @@ rg_error_handler *rg_on_error(rg_error_handler *handler);
  * a function takes its numbers one by one, as in rg_zeros(6, 3), the function
  * with _dims behind its name takes the list, and where it makes a tensor the
  * dtype: rg_zeros(2, 3, RG_FLOAT64) would be a shape of three numbers. */
-typedef struct rg_dims { int n; int64_t v[RG_MAX_DIMS]; } rg_dims;
+typedef struct rg_dims {
+    int n;
+    int64_t v[RG_MAX_DIMS];
+} rg_dims;
 
 #ifndef __cplusplus
-#define RG_DIMS(...) ((rg_dims){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
-                                 { __VA_ARGS__ } })
+#define RG_DIMS(...) \
+    ((rg_dims){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 #endif
 
 /* ---- making ---------------------------------------------------------------*/
@@ -110,22 +126,24 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-rg_tensor *rg_full(rg_dims shape, rg_tensor *value);             /* dtype: the value's */
+rg_tensor *rg_full(rg_dims shape, rg_tensor *value); /* dtype: the value's */
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
-rg_tensor *rg_arange(rg_tensor *end);                            /* 0, 1, .. below end */
+rg_tensor *rg_arange(rg_tensor *end); /* 0, 1, .. below end */
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 rg_tensor *rg_eye(int64_t n, int64_t m);
-rg_tensor *rg_scalar(rg_tensor *number);                         /* a number as an ordinary 0-d tensor */
+/* a number as an ordinary 0-d tensor */
+rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
 /* A literal is the notebook's own text: rg_literal([[1, 0], [0, 2.5]]). The
  * dtype is inferred as torch.tensor does, or given. */
-rg_tensor *rg_parse(const char *text);                           /* torch's or NumPy's text, too */
+/* torch's or NumPy's text, too */
+rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal(...)           rg_parse(#__VA_ARGS__)
 #define rg_literal_as(dtype, ...) rg_parse_dtype(#__VA_ARGS__, dtype)
@@ -135,105 +153,117 @@ rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape);
 rg_tensor *rg_from_float(const float *data, rg_dims shape);
 rg_tensor *rg_from_double(const double *data, rg_dims shape);
 rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
-rg_tensor *rg_from_int(const int *data, rg_dims shape);          /* int64 in the tensor */
+rg_tensor *rg_from_int(const int *data, rg_dims shape); /* int64 in the tensor */
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
 
 rg_dtype rg_default_dtype(void);
-bool     rg_set_default_dtype(rg_dtype dtype);                   /* float32 or float64 */
+bool rg_set_default_dtype(rg_dtype dtype); /* float32 or float64 */
 
 /* ---- looking --------------------------------------------------------------*/
-int         rg_ndim(rg_tensor *t);                   /* -1 on failure */
-int64_t     rg_size(rg_tensor *t, int dim);          /* -1 */
-int64_t     rg_stride(rg_tensor *t, int dim);        /* -1; in elements */
-int64_t     rg_numel(rg_tensor *t);                  /* -1 */
-rg_dims     rg_shape(rg_tensor *t);                  /* .n == -1 */
-int         rg_dtype_of(rg_tensor *t);               /* an rg_dtype, or -1 */
-bool        rg_is_contiguous(rg_tensor *t);          /* false */
-bool        rg_is_floating_point(rg_tensor *t);      /* false */
-int64_t     rg_version(rg_tensor *t);                /* -1; how often its storage was written to */
-double      rg_item(rg_tensor *t);                   /* NaN; the one element */
-int64_t     rg_item_int(rg_tensor *t);               /* -1 */
-double      rg_at_dims(rg_tensor *t, rg_dims index); /* NaN; one element of many */
-#define     rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
-void       *rg_data(rg_tensor *t);                   /* first element; not a copy; strides apply */
-bool        rg_copy_out(rg_tensor *t, void *to, size_t bytes);  /* row by row; false if it does not fit */
-bool        rg_equal(rg_tensor *a, rg_tensor *b);    /* same shape and elements */
-bool        rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
-const char *rg_dtype_name(rg_dtype dtype);           /* "torch.float32" */
-int         rg_promote_types(rg_dtype a, rg_dtype b);            /* an rg_dtype, or -1 */
-int         rg_result_type(rg_tensor *a, rg_tensor *b);          /* -1 */
-rg_tensor  *rg_set_name(rg_tensor *t, const char *name);         /* for errors and drawings */
-const char *rg_name(rg_tensor *t);                   /* "" if it has none */
+int rg_ndim(rg_tensor *t);                /* -1 on failure */
+int64_t rg_size(rg_tensor *t, int dim);   /* -1 */
+int64_t rg_stride(rg_tensor *t, int dim); /* -1; in elements */
+int64_t rg_numel(rg_tensor *t);           /* -1 */
+rg_dims rg_shape(rg_tensor *t);           /* .n == -1 */
+int rg_dtype_of(rg_tensor *t);            /* an rg_dtype, or -1 */
+bool rg_is_contiguous(rg_tensor *t);      /* false */
+bool rg_is_floating_point(rg_tensor *t);  /* false */
+/* -1; how often its storage was written to */
+int64_t rg_version(rg_tensor *t);
+double rg_item(rg_tensor *t);                   /* NaN; the one element */
+int64_t rg_item_int(rg_tensor *t);              /* -1 */
+double rg_at_dims(rg_tensor *t, rg_dims index); /* NaN; one element of many */
+#define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
+void *rg_data(rg_tensor *t); /* first element; not a copy; strides apply */
+/* row by row; false if it does not fit */
+bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
+bool rg_equal(rg_tensor *a, rg_tensor *b); /* same shape and elements */
+bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
+const char *rg_dtype_name(rg_dtype dtype);              /* "torch.float32" */
+int rg_promote_types(rg_dtype a, rg_dtype b);           /* an rg_dtype, or -1 */
+int rg_result_type(rg_tensor *a, rg_tensor *b);         /* -1 */
+rg_tensor *rg_set_name(rg_tensor *t, const char *name); /* for errors and drawings */
+const char *rg_name(rg_tensor *t);                      /* "" if it has none */
 
 /* ---- random numbers: torch's mt19937 ---------------------------------------
  * After rg_manual_seed(123), rg_rand(6, 3) is torch.rand(6, 3). */
-void          rg_manual_seed(uint64_t seed);
-uint64_t      rg_initial_seed(void);
+void rg_manual_seed(uint64_t seed);
+uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
-rg_generator *rg_generator_new(uint64_t seed);       /* release with rg_generator_free */
-void          rg_generator_free(rg_generator *g);
-bool          rg_generator_seed(rg_generator *g, uint64_t seed);
-rg_tensor    *rg_generator_state(rg_generator *g);   /* torch.get_rng_state().view(torch.int64) */
-bool          rg_generator_set_state(rg_generator *g, rg_tensor *state);
+rg_generator *rg_generator_new(uint64_t seed); /* release with rg_generator_free */
+void rg_generator_free(rg_generator *g);
+bool rg_generator_seed(rg_generator *g, uint64_t seed);
+rg_tensor *rg_generator_state(rg_generator *g); /* torch.get_rng_state().view(torch.int64) */
+bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
-rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);    /* uniform in [0, 1) */
-rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);   /* normal, mean 0, std 1 */
-#define    rg_rand(...)  rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
-#define    rg_randn(...) rg_randn_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
+/* uniform in [0, 1) */
+rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
+/* normal, mean 0, std 1 */
+rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
+#define rg_rand(...) rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
+#define rg_randn(...) \
+    rg_randn_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
 rg_tensor *rg_rand_like(rg_tensor *x);
 rg_tensor *rg_randn_like(rg_tensor *x);
-rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype, rg_generator *g);
-#define    rg_randint(low, high, ...) \
+rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype,
+                           rg_generator *g);
+#define rg_randint(low, high, ...) \
     rg_randint_dims(low, high, RG_DIMS(__VA_ARGS__), RG_INT64, rg_default_generator())
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g);
-#define    rg_randperm(n) rg_randperm_with(n, rg_default_generator())
+#define rg_randperm(n) rg_randperm_with(n, rg_default_generator())
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g);
-#define    rg_bernoulli(p) rg_bernoulli_with(p, rg_default_generator())
-rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement, rg_generator *g);
-#define    rg_multinomial(weights, draws, replacement) \
+#define rg_bernoulli(p) rg_bernoulli_with(p, rg_default_generator())
+rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement,
+                               rg_generator *g);
+#define rg_multinomial(weights, draws, replacement) \
     rg_multinomial_with(weights, draws, replacement, rg_default_generator())
 rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g);
-#define    rg_uniform_(t, low, high) rg_uniform_with_(t, low, high, rg_default_generator())
+#define rg_uniform_(t, low, high) rg_uniform_with_(t, low, high, rg_default_generator())
 rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g);
-#define    rg_normal_(t, mean, std) rg_normal_with_(t, mean, std, rg_default_generator())
+#define rg_normal_(t, mean, std) rg_normal_with_(t, mean, std, rg_default_generator())
 rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high,
                                  rg_generator *g);
-#define    rg_trunc_normal_(t, mean, std, low, high) \
+#define rg_trunc_normal_(t, mean, std, low, high) \
     rg_trunc_normal_with_(t, mean, std, low, high, rg_default_generator())
 rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g);
-#define    rg_exponential_(t, rate) rg_exponential_with_(t, rate, rg_default_generator())
+#define rg_exponential_(t, rate) rg_exponential_with_(t, rate, rg_default_generator())
 rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
-#define    rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
+#define rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
 
 /* ---- printing ---------------------------------------------------------------
  * A string belongs to the innermost scope, as a tensor does. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
-    int sci_mode;                        /* -1: where the numbers ask for it; 0, 1: never, always */
+    /* -1: where the numbers ask for it; 0, 1: never, always */
+    int sci_mode;
 } rg_printoptions;
 
-void            rg_print(rg_tensor *t);              /* rg_repr and a line feed to standard output */
-const char     *rg_repr(rg_tensor *t);               /* torch's text */
-const char     *rg_repr_shape(rg_tensor *t);         /* torch.Size([6, 3]) */
-const char     *rg_repr_numpy(rg_tensor *t);         /* NumPy's text: [[1. 0.]\n [0. 2.]] */
-const char     *rg_repr_tf(rg_tensor *t);            /* tf.Tensor([1. 0.], shape=(2,), dtype=float32) */
-const char     *rg_str(rg_tensor *t);                /* Python's format(): the number alone if 0-d */
+/* rg_repr and a line feed to standard output */
+void rg_print(rg_tensor *t);
+const char *rg_repr(rg_tensor *t);       /* torch's text */
+const char *rg_repr_shape(rg_tensor *t); /* torch.Size([6, 3]) */
+const char *rg_repr_numpy(rg_tensor *t); /* NumPy's text: [[1. 0.]\n [0. 2.]] */
+/* tf.Tensor([1. 0.], shape=(2,), dtype=float32) */
+const char *rg_repr_tf(rg_tensor *t);
+/* Python's format(): the number alone if 0-d */
+const char *rg_str(rg_tensor *t);
 rg_printoptions rg_get_printoptions(void);
-void            rg_set_printoptions(rg_printoptions options);
+void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory -----------------------------------------------------------------*/
 typedef struct rg_memory {
-    int64_t now, peak;                               /* bytes handed out by the pool */
-    int64_t headers, storages, nodes, other;         /* bytes now, by class */
-    int64_t system_calls;                            /* requests that the pool passed on, ever */
+    int64_t now, peak;                       /* bytes handed out by the pool */
+    int64_t headers, storages, nodes, other; /* bytes now, by class */
+    int64_t system_calls;                    /* requests that the pool passed on, ever */
 } rg_memory;
 
-int64_t   rg_live_tensors(void);                     /* headers alive, in all threads */
+int64_t rg_live_tensors(void); /* headers alive, in all threads */
 rg_memory rg_memory_stats(void);
-void      rg_memory_reset_peak(void);
-void      rg_memory_trim(void);                      /* gives back the large blocks that the thread isn't using */
-void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread's n-th request from
-                                                        now fails, once; 0: none */
+void rg_memory_reset_peak(void);
+/* gives back the large blocks that the thread isn't using */
+void rg_memory_trim(void);
+void rg_memory_fail_at(int64_t n); /* a test hook: this thread's n-th request from
+                                      now fails, once; 0: none */
 
 /* ---- replay ------------------------------------------------------------------
  * rg_record runs a training step once and records it; rg_replay_run does the same
@@ -243,20 +273,22 @@ void      rg_memory_fail_at(int64_t n);              /* a test hook: this thread
  * (rg_item), or does what can't be done again, is refused; what it prints, it prints
  * once. What the step uses (modules, an optimizer) must outlive the replay. */
 typedef struct rg_replay rg_replay;
-rg_replay *rg_record(void (*step)(void *context), void *context);      /* NULL: failed, or refused */
-bool       rg_replay_run(rg_replay *r);
-void       rg_replay_free(rg_replay *r);
+/* NULL: failed, or refused */
+rg_replay *rg_record(void (*step)(void *context), void *context);
+bool rg_replay_run(rg_replay *r);
+void rg_replay_free(rg_replay *r);
 
 /* ---- threads ----------------------------------------------------------------
  * No result changes with their number. At first: as many as there are cores, or
  * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */
-bool rg_set_num_threads(int n);                      /* false: not positive */
-int  rg_get_num_threads(void);
-/* "highest", which it is at first, and "high": float32. "medium": products of float32 of at least 16 rows, 16 columns
- * and 32 steps, and their gradients', round what they multiply to bfloat16, whose 8 bits are the nearest, and sum it in
- * float32: an error of up to 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and above 3.396e38 as
- * infinite. Only where the processor has AVX512-BF16, else it stays float32. In a replay counts what is set when it runs. */
-bool rg_set_float32_matmul_precision(const char *precision);     /* false: none of these */
+bool rg_set_num_threads(int n); /* false: not positive */
+int rg_get_num_threads(void);
+/* "highest", which it is at first, and "high": float32. "medium": products of float32 of at least
+ * 16 rows, 16 columns and 32 steps, and their gradients', round what they multiply to bfloat16,
+ * whose 8 bits are the nearest, and sum it in float32: an error of up to 2^-7 of the sum of |a b|.
+ * What is below 2^-126 counts as 0, and above 3.396e38 as infinite. Only where the processor has
+ * AVX512-BF16, else it stays float32. In a replay counts what is set when it runs. */
+bool rg_set_float32_matmul_precision(const char *precision); /* false: none of these */
 const char *rg_get_float32_matmul_precision(void);
 
 /* ---- numbers where a tensor is expected ---------------------------------------
@@ -268,50 +300,74 @@ rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }     /* NULL, or a context that is a tensor */
+/* NULL, or a context that is a tensor */
+static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #ifdef __cplusplus
-#define RG_AUTO auto
-#define RG_WRAP(x) rg_wrap(x)
+#define RG_AUTO         auto
+#define RG_WRAP(x)      rg_wrap(x)
 #define RG_DEFAULT(...) = __VA_ARGS__
 #else
 #define RG_AUTO __auto_type
-#define RG_WRAP(x) _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_void,    \
+#define RG_WRAP(x) \
+    _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_void,    \
                             void *: rg_wrap_void, _Bool: rg_wrap_bool, float: rg_wrap_float, \
                             double: rg_wrap_float, long double: rg_wrap_float, default: rg_wrap_int)(x)
 #define RG_DEFAULT(...)
 #endif
 
-#define RG_T1(f, a)       RG_T1_(f, RG_PASTE(rg_a, __COUNTER__), a)
-#define RG_T2(f, a, b)    RG_T2_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b)
-#define RG_T3(f, a, b, c) RG_T3_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b, \
-                                 RG_PASTE(rg_c, __COUNTER__), c)
-#define RG_T1_(f, x, a)             __extension__({ RG_AUTO x = (a); f(RG_WRAP(x)); })
-#define RG_T2_(f, x, a, y, b)       __extension__({ RG_AUTO x = (a); RG_AUTO y = (b); f(RG_WRAP(x), RG_WRAP(y)); })
-#define RG_T3_(f, x, a, y, b, z, c) __extension__({ \
-    RG_AUTO x = (a); RG_AUTO y = (b); RG_AUTO z = (c); f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); })
+#define RG_T1(f, a)    RG_T1_(f, RG_PASTE(rg_a, __COUNTER__), a)
+#define RG_T2(f, a, b) RG_T2_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b)
+#define RG_T3(f, a, b, c)                                                     \
+    RG_T3_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b, \
+           RG_PASTE(rg_c, __COUNTER__), c)
+#define RG_T1_(f, x, a)  \
+    __extension__({      \
+        RG_AUTO x = (a); \
+        f(RG_WRAP(x));   \
+    })
+#define RG_T2_(f, x, a, y, b)      \
+    __extension__({                \
+        RG_AUTO x = (a);           \
+        RG_AUTO y = (b);           \
+        f(RG_WRAP(x), RG_WRAP(y)); \
+    })
+#define RG_T3_(f, x, a, y, b, z, c)            \
+    __extension__({                            \
+        RG_AUTO x = (a);                       \
+        RG_AUTO y = (b);                       \
+        RG_AUTO z = (c);                       \
+        f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); \
+    })
 
 /* Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The last
  * argument becomes a struct of the type, its absent fields with their defaults
  * (in C++ the struct's own). */
 #ifdef __cplusplus
-#define RG_KEYWORDS(type, defaults, ...) type{ __VA_ARGS__ }
+#define RG_KEYWORDS(type, defaults, ...) \
+    type { __VA_ARGS__ }
 #else
 #ifdef __clang__
-#define RG_QUIET_ _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
-#define RG_LOUD_  _Pragma("GCC diagnostic pop")
+#define RG_QUIET_ \
+    _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
+#define RG_LOUD_ _Pragma("GCC diagnostic pop")
 #elif __GNUC__ >= 12
-#define RG_QUIET_ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
-#define RG_LOUD_  _Pragma("GCC diagnostic pop")
-#else                                  /* GCC 11 takes no pragma in a macro's argument, and takes names for missing */
+#define RG_QUIET_ \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
+#define RG_LOUD_ _Pragma("GCC diagnostic pop")
+#else /* GCC 11 takes no pragma in a macro's argument, and takes names for missing */
 #define RG_QUIET_
 #define RG_LOUD_
 #pragma GCC diagnostic ignored "-Woverride-init"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
-#define RG_KEYWORDS(type, defaults, ...) RG_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), type, defaults, __VA_ARGS__)
-#define RG_KEYWORDS_(name, type, defaults, ...) \
-    __extension__({ RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ }; RG_LOUD_ name; })
+#define RG_KEYWORDS(type, defaults, ...) \
+    RG_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), type, defaults, __VA_ARGS__)
+#define RG_KEYWORDS_(name, type, defaults, ...)                    \
+    __extension__({                                                \
+        RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ }; \
+        RG_LOUD_ name;                                             \
+    })
 #define RG_STRIP_(...) __VA_ARGS__
 #endif
 
@@ -324,15 +380,20 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define rg_scalar(number)                 RG_T1(rg_scalar, number)
 
 #ifndef __cplusplus
-#define rg_from(data, ...) _Generic(*(data), float: rg_from_float, double: rg_from_double, int64_t: rg_from_int64, \
-                                    int: rg_from_int, bool: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
+#define rg_from(data, ...)             \
+    _Generic(*(data), float            \
+             : rg_from_float, double   \
+             : rg_from_double, int64_t \
+             : rg_from_int64, int      \
+             : rg_from_int, bool       \
+             : rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
 #endif
 
 RG_PUBLIC_END
 
 #ifdef __cplusplus
 template <typename T> static inline int64_t rg_dim_of(T v) { return (int64_t)v; }
-int64_t rg_dim_of(rg_dtype dtype) = delete;             /* is no size: rg_zeros_dims takes one */
+int64_t rg_dim_of(rg_dtype dtype) = delete; /* is no size: rg_zeros_dims takes one */
 template <typename... T> static inline rg_dims rg_dims_of(T... v) {
     return rg_dims{ (int)sizeof...(v), { rg_dim_of(v)... } };
 }
@@ -341,10 +402,13 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
-template <typename T> static inline rg_tensor *rg_wrap(T x)      /* whole numbers have no half */
+template <typename T>
+static inline rg_tensor *rg_wrap(T x) /* whole numbers have no half */
 {
-    if constexpr ((T)0.5 == (T)0) return rg_wrap_int((int64_t)x);
-    else return rg_wrap_float((double)x);
+    if constexpr ((T)0.5 == (T)0)
+        return rg_wrap_int((int64_t)x);
+    else
+        return rg_wrap_float((double)x);
 }
 
 static inline rg_tensor *rg_from_any(const float *p, rg_dims s) { return rg_from_float(p, s); }

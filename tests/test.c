@@ -14,7 +14,8 @@ int rg_emulated(void) {
 #define __has_feature(x) 0
 #endif
 int rg_slow(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) \
+    || __has_feature(address_sanitizer)
     return 1;
 #endif
     return rg_emulated();
@@ -27,12 +28,13 @@ static void begin_anew(void) {
 }
 
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
-    setvbuf(stdout, NULL, _IOLBF, 0);       /* a child that dies keeps nothing back */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a child that dies keeps nothing back */
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 1800);         /* a hang, not a measure: valgrind is slow */
+    tcase_set_timeout(tcase, 1800); /* a hang, not a measure: valgrind is slow */
     tcase_add_checked_fixture(tcase, begin_anew, NULL);
-    for (size_t i = 0; i < n; i++) tcase_add_test(tcase, cases[i]);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_test(tcase, cases[i]);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

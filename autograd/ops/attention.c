@@ -6,23 +6,30 @@
 #include <math.h>
 
 /* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q with
- *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but for the logarithm of each row's sum of
- *      exponentials, the second output: its gradient is added to what s has in brackets. ------------------------- */
-struct attention_attr { k_attention how; };
+ *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but for the logarithm of
+ * each row's sum of exponentials, the second output: its gradient is added to what s has in
+ * brackets. ------------------------- */
+struct attention_attr {
+    k_attention how;
+};
 static bool attention_shape(rg_call *c) {
-    rg_copy_shape(c->out[0], c->in[0]);
-    rg_copy_shape(c->out[1], c->in[0]);
+    rgi_copy_shape(c->out[0], c->in[0]);
+    rgi_copy_shape(c->out[1], c->in[0]);
     c->out[0]->size[3] = c->in[2]->size[3];
     c->out[1]->ndim = 3;
     return true;
 }
 
 static bool attention_forward(rg_call *c) {
-    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], c->out[1], NULL, NULL, NULL, c->in, rg_is_none(c->in[3]) ? NULL : c->in[3]);
+    return k_attend(&RG_ATTR(c, attention)->how, c->out[0], c->out[1], NULL, NULL, NULL, c->in,
+                    rgi_is_none(c->in[3]) ? NULL : c->in[3]);
 }
 
 static rg_tensor *attention_causal(const rg_tensor *scores) {
-    return rg_tril(rg_ones_dims(RG_DIMS(scores->size[scores->ndim - 2], scores->size[scores->ndim - 1]), RG_BOOL), 0);
+    return rg_tril(
+        rg_ones_dims(RG_DIMS(scores->size[scores->ndim - 2], scores->size[scores->ndim - 1]),
+                     RG_BOOL),
+        0);
 }
 
 /* A bool mask as what is added. */
@@ -30,15 +37,22 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-/* q, k, v and mask, p, and s: the gradient of the scores, scaled; the latter two are made when they are asked for. */
-typedef struct { k_attention how; rg_tensor *q, *k, *v, *mask; } attention_parts;
+/* q, k, v and mask, p, and s: the gradient of the scores, scaled; the latter two are made when they
+ * are asked for. */
+typedef struct {
+    k_attention how;
+    rg_tensor *q, *k, *v, *mask;
+} attention_parts;
 
 static rg_tensor *attention_p(const attention_parts *a) {
     rg_tensor *scores = rg_matmul(rg_mul(a->q, a->how.scale), rg_mT(a->k));
-    if (!scores || !a->mask) return NULL;
-    if (!rg_is_none(a->mask)) scores = rg_add(scores, a->mask);
-    if (a->how.causal && scores) scores = rg_add(scores, attention_added(attention_causal(scores), scores->dtype));
-    return rg_safe_softmax(scores, -1);
+    if (!scores || !a->mask)
+        return NULL;
+    if (!rgi_is_none(a->mask))
+        scores = rg_add(scores, a->mask);
+    if (a->how.causal && scores)
+        scores = rg_add(scores, attention_added(attention_causal(scores), scores->dtype));
+    return rgi_safe_softmax(scores, -1);
 }
 
 static rg_tensor *attention_s(const attention_parts *a, rg_tensor *g, rg_tensor *g_lse) {
@@ -48,40 +62,54 @@ static rg_tensor *attention_s(const attention_parts *a, rg_tensor *g, rg_tensor 
 }
 
 static attention_parts attention_saved(const rg_step *s) {
-    return (attention_parts){ RG_ATTR(s, attention)->how, rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
+    return (attention_parts){ RG_ATTR(s, attention)->how, rgi_saved(s, 0), rgi_saved(s, 1),
+                              rgi_saved(s, 2), rgi_saved(s, 3) };
 }
 
-#define ATTENTION_RULE(input, expression) \
-    static rg_tensor *attention_rule_##input(const rg_step *s, rg_tensor *g) { attention_parts a = attention_saved(s); return expression; }
-ATTENTION_RULE(q, rg_matmul(attention_s(&a, g, rg_step_g(s, 1)), a.k))
-ATTENTION_RULE(k, rg_matmul(rg_mT(attention_s(&a, g, rg_step_g(s, 1))), a.q))
+#define ATTENTION_RULE(input, expression)                                      \
+    static rg_tensor *attention_rule_##input(const rg_step *s, rg_tensor *g) { \
+        attention_parts a = attention_saved(s);                                \
+        return expression;                                                     \
+    }
+ATTENTION_RULE(q, rg_matmul(attention_s(&a, g, rgi_step_g(s, 1)), a.k))
+ATTENTION_RULE(k, rg_matmul(rg_mT(attention_s(&a, g, rgi_step_g(s, 1))), a.q))
 ATTENTION_RULE(v, rg_matmul(rg_mT(attention_p(&a)), g))
 
 static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
-    rg_tensor *in[] = { rg_saved(s, 0), rg_saved(s, 1), rg_saved(s, 2), rg_saved(s, 3) };
-    rg_tensor *y = rg_saved_output(s), *lse = rg_saved_output_at(s, 1), *g = rg_step_g(s, 0), *g_lse = s->g[1];
-    if (!in[0] || !in[1] || !in[2] || !in[3] || !y || !lse || !g || (g_lse && !(g_lse = rg_contiguous_copy(g_lse, (rg_dtype)lse->dtype))))
+    rg_tensor *in[] = { rgi_saved(s, 0), rgi_saved(s, 1), rgi_saved(s, 2), rgi_saved(s, 3) };
+    rg_tensor *y = rgi_saved_output(s), *lse = rgi_saved_output_at(s, 1), *g = rgi_step_g(s, 0),
+              *g_lse = s->g[1];
+    if (!in[0] || !in[1] || !in[2] || !in[3] || !y || !lse || !g
+        || (g_lse && !(g_lse = rgi_contiguous_copy(g_lse, (rg_dtype)lse->dtype))))
         return false;
     bool ok = true;
     for (int i = 0; i < 3; i++)
-        if (rg_wants(s, i)) ok &= (gin[i] = rg_new(in[i]->dtype, 4, in[i]->size)) != NULL;
-    ok = ok && k_attend(&RG_ATTR(s, attention)->how, y, lse, g, g_lse, gin, in, rg_is_none(in[3]) ? NULL : in[3]);
-    rg_release(g_lse);
+        if (rgi_wants(s, i))
+            ok &= (gin[i] = rgi_new(in[i]->dtype, 4, in[i]->size)) != NULL;
+    ok = ok
+         && k_attend(&RG_ATTR(s, attention)->how, y, lse, g, g_lse, gin, in,
+                     rgi_is_none(in[3]) ? NULL : in[3]);
+    rgi_release(g_lse);
     return ok;
 }
 
-/* A causal row sees the keys up to its own. joint_attention's attributes begin as attention's do. */
+/* A causal row sees the keys up to its own. joint_attention's attributes begin as attention's do.
+ */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
-    return ((const struct attention_attr *)attr)->how.causal ? ((seen + 1) / 2 + (double)rows - seen) / (double)rows : 1;
+    return ((const struct attention_attr *)attr)->how.causal
+               ? ((seen + 1) / 2 + (double)rows - seen) / (double)rows
+               : 1;
 }
 
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1))
-RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2, RG_IN(0) | RG_IN(1) | RG_IN(2), 2, attention_share },
+RG_OP(attention, RG_WITH(attention),
+      .terms = { 2, 1, 2, RG_IN(0) | RG_IN(1) | RG_IN(2), 2, attention_share },
       .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size); log sum exp",
-      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .n_out = 2, .optional = RG_IN(3), .typing = RG_PROMOTED,
-      RG_MADE(attention), .fused = attention_fused,
-      .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q), RG_RULE(ATTENTION_NEEDS, attention_rule_k),
+      .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .n_out = 2,
+      .optional = RG_IN(3), .typing = RG_PROMOTED, RG_MADE(attention), .fused = attention_fused,
+      .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q),
+                RG_RULE(ATTENTION_NEEDS, attention_rule_k),
                 RG_RULE(ATTENTION_NEEDS, attention_rule_v), RG_NO_RULE },
       RG_SAMPLES({ "(2,2,3,4) (2,2,5,4) (2,2,5,4) -", RG_A(attention, { 0.5, false }) },
                  { "(1,2,3,2) (1,2,3,2) (1,2,3,2) -", RG_A(attention, { 1, true }) },
@@ -91,30 +119,40 @@ RG_OP(attention, RG_WITH(attention), .terms = { 2, 1, 2, RG_IN(0) | RG_IN(1) | R
                  { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { 1, false }) }));
 
 /* ---- joint_attention: the same of q, k and v that lie side by side, as one projection makes them: x (batch, n, 3 heads
- *      size) and y (batch, n, heads size). Nothing is cut apart or put together: kernels read and write in place. ------ */
-struct joint_attention_attr { k_attention how; int64_t heads; };
+ *      size) and y (batch, n, heads size). Nothing is cut apart or put together: kernels read and
+ * write in place. ------ */
+struct joint_attention_attr {
+    k_attention how;
+    int64_t heads;
+};
 
 /* The i-th of some parts of t, as (batch, heads, n, size). */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
     int64_t size = t->size[2] / parts / heads, row = t->stride[1], col = t->stride[2];
-    part.data += i * heads * size * col * (int64_t)rg_sizeof(t->dtype);
+    part.data += i * heads * size * col * (int64_t)rgi_sizeof(t->dtype);
     part.ndim = 4;
-    part.size[1] = heads, part.size[2] = t->size[1], part.size[3] = size;
-    part.stride[1] = size * col, part.stride[2] = row, part.stride[3] = col;
-    rg_update_flags(&part);
+    part.size[1] = heads;
+    part.size[2] = t->size[1];
+    part.size[3] = size;
+    part.stride[1] = size * col;
+    part.stride[2] = row;
+    part.stride[3] = col;
+    rgi_update_flags(&part);
     return part;
 }
 
-#define JOINT_PARTS(name, t, heads) \
+#define JOINT_PARTS(name, t, heads)                                                            \
     rg_tensor name##_part[3], *name[] = { &name##_part[0], &name##_part[1], &name##_part[2] }; \
-    for (int part_ = 0; part_ < 3; part_++) name##_part[part_] = joint_part(t, part_, 3, heads)
+    for (int part_ = 0; part_ < 3; part_++)                                                    \
+    name##_part[part_] = joint_part(t, part_, 3, heads)
 
 static bool joint_attention_shape(rg_call *c) {
-    rg_copy_shape(c->out[0], c->in[0]);
+    rgi_copy_shape(c->out[0], c->in[0]);
     c->out[0]->size[2] /= 3;
-    rg_copy_shape(c->out[1], c->in[0]);
-    c->out[1]->size[1] = RG_ATTR(c, joint_attention)->heads, c->out[1]->size[2] = c->in[0]->size[1];
+    rgi_copy_shape(c->out[1], c->in[0]);
+    c->out[1]->size[1] = RG_ATTR(c, joint_attention)->heads;
+    c->out[1]->size[2] = c->in[0]->size[1];
     return true;
 }
 
@@ -127,84 +165,116 @@ static bool joint_attention_forward(rg_call *c) {
 
 static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
-    rg_tensor *x = rg_permute(rg_unflatten(rg_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1)), 2, 0, 3, 1, 4);
-    attention_parts a = { attr->how, rg_select(x, 0, 0), rg_select(x, 0, 1), rg_select(x, 0, 2), RG_NONE };
+    rg_tensor *x = rg_permute(rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1)), 2, 0,
+                              3, 1, 4);
+    attention_parts a = { attr->how, rg_select(x, 0, 0), rg_select(x, 0, 1), rg_select(x, 0, 2),
+                          RG_NONE };
     g = rg_transpose(rg_unflatten(g, 2, RG_DIMS(attr->heads, -1)), 1, 2);
-    rg_tensor *scores = attention_s(&a, g, rg_step_g(s, 1));
-    rg_tensor *gq = rg_matmul(scores, a.k), *gk = rg_matmul(rg_mT(scores), a.q), *gv = rg_matmul(rg_mT(attention_p(&a)), g);
+    rg_tensor *scores = attention_s(&a, g, rgi_step_g(s, 1));
+    rg_tensor *gq = rg_matmul(scores, a.k), *gk = rg_matmul(rg_mT(scores), a.q),
+              *gv = rg_matmul(rg_mT(attention_p(&a)), g);
     return rg_flatten(rg_permute(rg_stack(RG_LIST(gq, gk, gv), 0), 1, 3, 0, 2, 4), 2, 4);
 }
 
 static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
-    rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s), *lse = rg_saved_output_at(s, 1), *g = rg_step_g(s, 0), *g_lse = s->g[1];
-    if (!x || !y || !lse || !g || (g_lse && !(g_lse = rg_contiguous_copy(g_lse, (rg_dtype)lse->dtype)))) return false;
-    bool ok = (gin[0] = rg_new(x->dtype, 3, x->size)) != NULL;
+    rg_tensor *x = rgi_saved(s, 0), *y = rgi_saved_output(s), *lse = rgi_saved_output_at(s, 1),
+              *g = rgi_step_g(s, 0), *g_lse = s->g[1];
+    if (!x || !y || !lse || !g
+        || (g_lse && !(g_lse = rgi_contiguous_copy(g_lse, (rg_dtype)lse->dtype))))
+        return false;
+    bool ok = (gin[0] = rgi_new(x->dtype, 3, x->size)) != NULL;
     if (ok) {
         rg_tensor of_y = joint_part(y, 0, 1, attr->heads), of_g = joint_part(g, 0, 1, attr->heads);
         JOINT_PARTS(in, x, attr->heads);
         JOINT_PARTS(to, gin[0], attr->heads);
         ok = k_attend(&attr->how, &of_y, lse, &of_g, g_lse, to, in, NULL);
     }
-    rg_release(g_lse);
+    rgi_release(g_lse);
     return ok;
 }
 RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2, RG_IN(0), 4, attention_share },
       .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
-      .node = "ViewBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention), .fused = joint_attention_fused,
+      .node = "ViewBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention),
+      .fused = joint_attention_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_OUT(0) | RG_OUT(1), joint_attention_rule) },
-      RG_SAMPLES({ "(2,3,12)", RG_A(joint_attention, { 0.5, true }, 2) }, { "(1,4,6)", RG_A(joint_attention, { 1, false }, 1) },
-                 { "(2,1,9)", RG_A(joint_attention, { -0.3, true }, 3) }, { "(0,3,6)", RG_A(joint_attention, { 1, true }, 2) }));
+      RG_SAMPLES({ "(2,3,12)", RG_A(joint_attention, { 0.5, true }, 2) },
+                 { "(1,4,6)", RG_A(joint_attention, { 1, false }, 1) },
+                 { "(2,1,9)", RG_A(joint_attention, { -0.3, true }, 3) },
+                 { "(0,3,6)", RG_A(joint_attention, { 1, true }, 2) }));
 
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal) {
     const char *op = "joint_attention";
-    if (!rg_check(qkv, op)) return NULL;
-    RG_REFUSE(qkv->ndim != 3 || !rg_is_float(qkv->dtype), op, "expected floats of (batch, n, 3 * heads * size), but got %s of %s",
-              RG_SHAPE_TEXT(qkv), rg_dtype_name(qkv->dtype));
-    RG_REFUSE(heads < 1 || heads > qkv->size[2] || qkv->size[2] % (3 * heads), op, "a width of %lld isn't three times that of %lld heads",
-              (long long)qkv->size[2], (long long)heads);
+    if (!rgi_check(qkv, op))
+        return NULL;
+    RG_FAIL_IF(qkv->ndim != 3 || !rgi_is_float(qkv->dtype), op,
+               "expected floats of (batch, n, 3 * heads * size), but got %s of %s",
+               RG_SHAPE_TEXT(qkv), rg_dtype_name(qkv->dtype));
+    RG_FAIL_IF(heads < 1 || heads > qkv->size[2] || qkv->size[2] % (3 * heads), op,
+               "a width of %lld isn't three times that of %lld heads", (long long)qkv->size[2],
+               (long long)heads);
     RG_SCOPE();
     rg_tensor *out[2];
-    struct joint_attention_attr attr = { { 1 / sqrt((double)(qkv->size[2] / heads / 3)), is_causal }, heads };
-    return rg_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out) ? rg_escape(out[0]) : NULL;
+    struct joint_attention_attr attr = {
+        { 1 / sqrt((double)(qkv->size[2] / heads / 3)), is_causal }, heads
+    };
+    return rgi_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out)
+               ? rg_escape(out[0])
+               : NULL;
 }
 
-/* ---- the public function: that op where torch has one, too, else what it is made of ------------------------- */
+/* ---- the public function: that op where torch has one, too, else what it is made of ---- */
 
-/* q, k and v are of four dims, alike but for their lengths; the mask is a constant of two dims or four. */
-static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v, const rg_attention_options *o) {
+/* q, k and v are of four dims, alike but for their lengths; the mask is a constant of two dims or
+ * four. */
+static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
+                               const rg_attention_options *o) {
     const rg_tensor *const all[] = { q, k, v };
     const rg_tensor *mask = o->attn_mask;
     for (int i = 0; i < 3; i++)
-        if (all[i]->ndim != 4 || all[i]->size[3] != q->size[3] || all[i]->size[0] != q->size[0] || all[i]->size[1] != q->size[1]
-            || all[i]->numel == 0) return false;
-    if (k->size[2] != v->size[2] || o->dropout_p > 0) return false;
-    if (rg_is_none(mask)) return true;
+        if (all[i]->ndim != 4 || all[i]->size[3] != q->size[3] || all[i]->size[0] != q->size[0]
+            || all[i]->size[1] != q->size[1] || all[i]->numel == 0)
+            return false;
+    if (k->size[2] != v->size[2] || o->dropout_p > 0)
+        return false;
+    if (rgi_is_none(mask))
+        return true;
     rg_tensor scores = { .ndim = 4, .size = { q->size[0], q->size[1], q->size[2], k->size[2] } };
-    return (mask->ndim == 2 || mask->ndim == 4) && !mask->history && rg_expandable(mask, &scores);
+    return (mask->ndim == 2 || mask->ndim == 4) && !mask->history && rgi_expandable(mask, &scores);
 }
 
 #define ATTENTION "scaled_dot_product_attention"
 
-static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v, const rg_attention_options *o) {
+static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v,
+                            const rg_attention_options *o) {
     rg_tensor *const all[] = { q, k, v, o->attn_mask };
     for (int i = 0; i < 4; i++)
-        if (!(i < 3 ? rg_check : rg_check_optional)(all[i], ATTENTION)) return false;
-    RG_REFUSE(q->dtype != k->dtype || k->dtype != v->dtype, ATTENTION, "Expected query, key, and value to "
-              "have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.",
-              rg_c_name(q->dtype), rg_c_name(k->dtype), rg_c_name(v->dtype));
-    RG_REFUSE(q->ndim < 2 || k->ndim < 2 || v->ndim < 2, ATTENTION, "Expected query, key, and value to all "
-              "be  at least 2 dimensional, but got query.dim: %d key.dim: %d and value.dim: %d instead.",
-              q->ndim, k->ndim, v->ndim);
-    if (!rg_is_none(o->attn_mask)) {
-        RG_REFUSE(o->attn_mask->dtype != RG_BOOL && o->attn_mask->dtype != RG_FLOAT32 && o->attn_mask->dtype != q->dtype,
-                  ATTENTION, "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s "
-                  "and  query.dtype: %s instead.", rg_c_name(o->attn_mask->dtype), rg_c_name(q->dtype));
-        RG_REFUSE(o->is_causal, ATTENTION, "_scaled_dot_product_attention: Explicit attn_mask should not be "
-                  "set when is_causal=True");
+        if (!(i < 3 ? rgi_check : rgi_check_optional)(all[i], ATTENTION))
+            return false;
+    RG_FAIL_IF(
+        q->dtype != k->dtype || k->dtype != v->dtype, ATTENTION,
+        "Expected query, key, and value to "
+        "have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.",
+        rgi_c_name(q->dtype), rgi_c_name(k->dtype), rgi_c_name(v->dtype));
+    RG_FAIL_IF(
+        q->ndim < 2 || k->ndim < 2 || v->ndim < 2, ATTENTION,
+        "Expected query, key, and value to all "
+        "be  at least 2 dimensional, but got query.dim: %d key.dim: %d and value.dim: %d instead.",
+        q->ndim, k->ndim, v->ndim);
+    if (!rgi_is_none(o->attn_mask)) {
+        RG_FAIL_IF(
+            o->attn_mask->dtype != RG_BOOL && o->attn_mask->dtype != RG_FLOAT32
+                && o->attn_mask->dtype != q->dtype,
+            ATTENTION,
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s "
+            "and  query.dtype: %s instead.",
+            rgi_c_name(o->attn_mask->dtype), rgi_c_name(q->dtype));
+        RG_FAIL_IF(o->is_causal, ATTENTION,
+                   "_scaled_dot_product_attention: Explicit attn_mask should not be "
+                   "set when is_causal=True");
     }
-    RG_REFUSE(!rg_is_float(q->dtype), ATTENTION, "expected scalar type Float but found %s",
-              rg_scalar_name(q->dtype));
+    RG_FAIL_IF(!rgi_is_float(q->dtype), ATTENTION, "expected scalar type Float but found %s",
+               rgi_scalar_name(q->dtype));
     return true;
 }
 
@@ -213,43 +283,63 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
     int64_t times = t->size[dim] ? heads / t->size[dim] : 0;
     rg_dims wide = rg_shape(t), shape = wide;
-    if (times == 1) return t;
+    if (times == 1)
+        return t;
     shape.v[dim] = heads;
     wide.n++;
-    for (int d = wide.n - 1; d > dim + 1; d--) wide.v[d] = wide.v[d - 1];
+    for (int d = wide.n - 1; d > dim + 1; d--)
+        wide.v[d] = wide.v[d - 1];
     wide.v[dim + 1] = times;
     return rg_reshape_dims(rg_expand_dims(rg_unsqueeze(t, dim + 1), wide), shape);
 }
 
-rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_attention_options o) {
-    if (!attention_check(q, k, v, &o)) return NULL;
-    RG_AS(ATTENTION); RG_SCOPE();
+rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
+                                                rg_attention_options o) {
+    if (!attention_check(q, k, v, &o))
+        return NULL;
+    RG_AS(ATTENTION);
+    RG_SCOPE();
     if (o.enable_gqa) {
         int least = RG_MIN(q->ndim, RG_MIN(k->ndim, v->ndim));
-        RG_REFUSE_INDEX(least < 3, ATTENTION, "Dimension out of range (expected to be in range of [-2, 1], "
-                        "but got -3)");
-        int64_t heads = q->size[q->ndim - 3], of_k = k->size[k->ndim - 3], of_v = v->size[v->ndim - 3];
-        RG_REFUSE(of_k == 0 || of_v == 0 || heads % of_k || heads % of_v, ATTENTION, "Number of heads in key "
-                  "and value must divide the number of heads in ");
+        RG_FAIL_INDEX_IF(least < 3, ATTENTION,
+                         "Dimension out of range (expected to be in range of [-2, 1], "
+                         "but got -3)");
+        int64_t heads = q->size[q->ndim - 3], of_k = k->size[k->ndim - 3],
+                of_v = v->size[v->ndim - 3];
+        RG_FAIL_IF(of_k == 0 || of_v == 0 || heads % of_k || heads % of_v, ATTENTION,
+                   "Number of heads in key "
+                   "and value must divide the number of heads in ");
         k = attention_heads(k, heads);
         v = attention_heads(v, heads);
     }
-    double size = q ? (double)q->size[q->ndim - 1] : 0, scale = o.scale != 0 ? o.scale : size > 0 ? 1 / sqrt(size) : 1;
-    if (!k || !v) return NULL;
-    if (!rg_is_none(o.attn_mask) && o.attn_mask->dtype == RG_BOOL) o.attn_mask = attention_added(o.attn_mask, q->dtype);
-    if (!o.attn_mask) return NULL;
+    double size = q ? (double)q->size[q->ndim - 1] : 0, scale = o.scale != 0 ? o.scale
+                                                                : size > 0   ? 1 / sqrt(size)
+                                                                             : 1;
+    if (!k || !v)
+        return NULL;
+    if (!rgi_is_none(o.attn_mask) && o.attn_mask->dtype == RG_BOOL)
+        o.attn_mask = attention_added(o.attn_mask, q->dtype);
+    if (!o.attn_mask)
+        return NULL;
     if (attention_is_plain(q, k, v, &o)) {
-        rg_tensor *in[] = { q, k, v, rg_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype) }, *out[2];
-        bool ok = rg_apply_outputs(&rg_op_attention, RG_A(attention, { scale, o.is_causal }), sizeof(struct attention_attr), 4, in, out);
+        rg_tensor *in[] = { q, k, v,
+                            rgi_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype) },
+                  *out[2];
+        bool ok = rgi_apply_outputs(&rg_op_attention, RG_A(attention, { scale, o.is_causal }),
+                                    sizeof(struct attention_attr), 4, in, out);
         return ok ? rg_escape(out[0]) : NULL;
     }
     /* Half of the scale for each, so that neither grows too large. */
     double half = sqrt(fabs(scale));
     rg_tensor *scores = rg_matmul(rg_mul(q, scale < 0 ? -half : half), rg_mul(rg_mT(k), half));
-    if (!scores) return NULL;
-    if (o.is_causal) o.attn_mask = attention_added(attention_causal(scores), q->dtype);
-    if (!rg_is_none(o.attn_mask)) scores = rg_add(scores, o.attn_mask);
-    rg_tensor *weights = rg_safe_softmax(scores, -1);
-    if (o.dropout_p > 0) weights = rg_dropout(weights, o.dropout_p, true);
+    if (!scores)
+        return NULL;
+    if (o.is_causal)
+        o.attn_mask = attention_added(attention_causal(scores), q->dtype);
+    if (!rgi_is_none(o.attn_mask))
+        scores = rg_add(scores, o.attn_mask);
+    rg_tensor *weights = rgi_safe_softmax(scores, -1);
+    if (o.dropout_p > 0)
+        weights = rg_dropout(weights, o.dropout_p, true);
     return rg_escape(rg_matmul(weights, v));
 }

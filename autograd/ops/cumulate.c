@@ -3,11 +3,15 @@
  */
 #include "reduce.h"
 
-struct cumsum_attr { int dim; bool reverse; };
+struct cumsum_attr {
+    int dim;
+    bool reverse;
+};
 
 static bool cumulate_shape(rg_call *c) {
-    if (!rg_is_float(c->in[0]->dtype)) c->out[0]->dtype = RG_INT64;
-    return rg_shape_same(c);
+    if (!rgi_is_float(c->in[0]->dtype))
+        c->out[0]->dtype = RG_INT64;
+    return rgi_shape_same(c);
 }
 
 static bool cumulate_forward(rg_call *c) {
@@ -19,8 +23,9 @@ static bool cumulate_forward(rg_call *c) {
 
 static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse) {
     struct cumsum_attr a = { .reverse = reverse };
-    if (!rg_check(x, op->name) || !rg_wrap_dim(op->name, dim, x->ndim, &a.dim)) return NULL;
-    return rg_apply(op, &a, sizeof a, 1, &x);
+    if (!rgi_check(x, op->name) || !rgi_wrap_dim(op->name, dim, x->ndim, &a.dim))
+        return NULL;
+    return rgi_apply(op, &a, sizeof a, 1, &x);
 }
 
 rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
@@ -28,15 +33,18 @@ rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x
 
 /* x moved one place on along dim (back, if reverse), with the number that fills the gap. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
-    if (!rg_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0) return x;
+    if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
+        return x;
     rg_dims gap = rg_shape(x);
     gap.v[dim] = 1;
-    rg_tensor *first = rg_full_dims(gap, fill, x->dtype), *rest = rg_narrow(x, dim, reverse, x->size[dim] - 1);
+    rg_tensor *first = rg_full_dims(gap, fill, x->dtype),
+              *rest = rg_narrow(x, dim, reverse, x->size[dim] - 1);
     return reverse ? rg_cat(RG_LIST(rest, first), dim) : rg_cat(RG_LIST(first, rest), dim);
 }
 
-/* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end --------------------- */
-RULE(cumsum_rule, g, cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATTR(s, cumsum)->reverse))
+/* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end -------- */
+RULE(cumsum_rule, g,
+     cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATTR(s, cumsum)->reverse))
 
 #define CUMULATE_ROW                                                                      \
     .n_in = 1, RG_MADE(cumulate), RG_WITH(cumsum),                                        \
@@ -46,41 +54,47 @@ RULE(cumsum_rule, g, cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATT
 RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0",
       .grad = { RULED(cumsum_rule) }, CUMULATE_ROW);
 
-/* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------------------
+/* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------
  * gb is a recurrence of g from the other end: h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1). */
 static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
-    rg_tensor *next = cumulate_shift(rg_saved(s, 0), a->dim, !a->reverse, 0);
+    rg_tensor *next = cumulate_shift(rgi_saved(s, 0), a->dim, !a->reverse, 0);
     return RG_APPLY(recurrence, RG_A(cumsum, a->dim, !a->reverse), next, g);
 }
 
 static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
-    rg_tensor *y = rg_saved_output(s);
-    if (!y || y->ndim == 0) return y ? RG_NONE : NULL;
+    rg_tensor *y = rgi_saved_output(s);
+    if (!y || y->ndim == 0)
+        return y ? RG_NONE : NULL;
     return rg_mul(recurrence_rule_b(s, g), cumulate_shift(y, a->dim, a->reverse, 0));
 }
-RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0", .n_in = 2,
-      .shape = rg_shape_same, .forward = cumulate_forward, RG_WITH(cumsum),
-      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a), RG_RULE(RG_IN(0), recurrence_rule_b) },
-      RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4) (2,3,4)", RG_A(cumsum, 1, true) },
-                 { "() ()", RG_A(cumsum, 0, false) }, { "(0,3) (0,3)", RG_A(cumsum, 1, false) }));
+RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0",
+      .n_in = 2, .shape = rgi_shape_same, .forward = cumulate_forward, RG_WITH(cumsum),
+      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a),
+                RG_RULE(RG_IN(0), recurrence_rule_b) },
+      RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, 1, false) },
+                 { "(2,3,4) (2,3,4)", RG_A(cumsum, 1, true) }, { "() ()", RG_A(cumsum, 0, false) },
+                 { "(0,3) (0,3)", RG_A(cumsum, 1, false) }));
 
-/* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k ---------------------------
+/* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k -------------
  * Where there are zeros: gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1). */
 
 /* The product of the elements before each one; after it, if reverse. */
-rg_tensor *rg_cumprod_before(rg_tensor *x, int dim, bool reverse) {
+rg_tensor *rgi_cumprod_before(rg_tensor *x, int dim, bool reverse) {
     return cumulate(&rg_op_cumprod, cumulate_shift(x, dim, reverse, 1), dim, reverse);
 }
 
 static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
-    rg_tensor *x = rg_saved(s, 0), *y = rg_saved_output(s);
-    if (!x || !y || x->ndim == 0) return x && y ? g : NULL;
-    if (!rg_not_again("the gradient of cumprod")) return NULL;
-    if (k_count(x) == x->numel) return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
-    return rg_mul(rg_cumprod_before(x, a->dim, a->reverse), recurrence_rule_b(s, g));
+    rg_tensor *x = rgi_saved(s, 0), *y = rgi_saved_output(s);
+    if (!x || !y || x->ndim == 0)
+        return x && y ? g : NULL;
+    if (!rgi_not_again("the gradient of cumprod"))
+        return NULL;
+    if (k_count(x) == x->numel)
+        return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
+    return rg_mul(rgi_cumprod_before(x, a->dim, a->reverse), recurrence_rule_b(s, g));
 }
 RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "CumprodBackward0",
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_ROW);

@@ -11,21 +11,33 @@
  *      gweight = sum(g h), gbias = sum(g). rms_norm takes no mean away. ------------------- */
 
 /* x is batch rows for each group; a row is `channels` weights, each for `per` elements. */
-struct norm_attr { int64_t batch, groups, channels, per; double eps; };
+struct norm_attr {
+    int64_t batch, groups, channels, per;
+    double eps;
+};
 static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a) {
-    return (k_norm_rows){ .rows = a->batch * a->groups, .n = a->channels * a->per, .groups = a->groups, .per = a->per, .eps = a->eps,
-                     .centred = !RG_IS(op, rms_norm) };
+    return (k_norm_rows){ .rows = a->batch * a->groups,
+                          .n = a->channels * a->per,
+                          .groups = a->groups,
+                          .per = a->per,
+                          .eps = a->eps,
+                          .centred = !RG_IS(op, rms_norm) };
 }
 
-static rg_tensor *norm_contiguous(rg_tensor *t) { return rg_is_none(t) ? NULL : rg_contiguous_copy(t, (rg_dtype)t->dtype); }
+static rg_tensor *norm_contiguous(rg_tensor *t) {
+    return rgi_is_none(t) ? NULL : rgi_contiguous_copy(t, (rg_dtype)t->dtype);
+}
 
 static bool norms_forward(rg_call *c) {
     rg_tensor *t[3] = { NULL, NULL, NULL };
     bool ok = true;
-    for (int i = 0; i < c->n_in; i++) ok &= (t[i] = norm_contiguous(c->in[i])) || rg_is_none(c->in[i]);
+    for (int i = 0; i < c->n_in; i++)
+        ok &= (t[i] = norm_contiguous(c->in[i])) || rgi_is_none(c->in[i]);
     k_norm_rows z = norm_sizes(c->op, c->attr);
-    if (ok) k_normalize(&z, c->out[0], t[0], t[1], t[2]);
-    for (int i = 0; i < 3; i++) rg_release(t[i]);
+    if (ok)
+        k_normalize(&z, c->out[0], t[0], t[1], t[2]);
+    for (int i = 0; i < 3; i++)
+        rgi_release(t[i]);
     return ok;
 }
 
@@ -37,30 +49,33 @@ static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
 
 /* h, as rows; and rstd */
 static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
-    rg_tensor *x = norm_rows(s, rg_saved(s, 0));
-    if (!RG_IS(s->op, rms_norm)) x = rg_sub(x, rg_mean_dim(x, 2, true));
-    *rstd = rg_rsqrt(rg_add(rg_mean_dim(rg_square(x), 2, true), ((const struct norm_attr *)s->attr)->eps));
+    rg_tensor *x = norm_rows(s, rgi_saved(s, 0));
+    if (!RG_IS(s->op, rms_norm))
+        x = rg_sub(x, rg_mean_dim(x, 2, true));
+    *rstd = rg_rsqrt(
+        rg_add(rg_mean_dim(rg_square(x), 2, true), ((const struct norm_attr *)s->attr)->eps));
     return rg_mul(x, *rstd);
 }
 
 static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g) {
     const struct norm_attr *a = s->attr;
-    rg_tensor *rstd, *h = norm_unit(s, &rstd), *w = rg_saved(s, 1);
+    rg_tensor *rstd, *h = norm_unit(s, &rstd), *w = rgi_saved(s, 1);
     g = norm_rows(s, g);
-    if (!rg_is_none(w)) {
+    if (!rgi_is_none(w)) {
         w = rg_expand(rg_reshape(w, a->groups, a->channels, 1), a->groups, a->channels, a->per);
         g = rg_mul(g, rg_reshape(w, a->groups, a->channels * a->per));
     }
     rg_tensor *along = rg_mul(h, rg_mean_dim(rg_mul(g, h), 2, true));
-    if (!RG_IS(s->op, rms_norm)) g = rg_sub(g, rg_mean_dim(g, 2, true));
-    return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rg_input_dims(s, 0));
+    if (!RG_IS(s->op, rms_norm))
+        g = rg_sub(g, rg_mean_dim(g, 2, true));
+    return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rgi_input_dims(s, 0));
 }
 
 /* The sum of what each weight serves. */
 static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     t = rg_sum_dims(rg_reshape(t, a->batch, a->groups, a->channels, a->per), RG_DIMS(0, 3), false);
-    return rg_reshape_dims(t, rg_input_dims(s, s->input));
+    return rg_reshape_dims(t, rgi_input_dims(s, s->input));
 }
 
 static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g) {
@@ -72,41 +87,50 @@ static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_g
 
 static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct norm_attr *a = s->attr;
-    if (!rg_wants(s, 0) && !rg_wants(s, 1)) return true;
-    rg_tensor *x = rg_saved(s, 0), *w = rg_wants(s, 0) ? rg_saved(s, 1) : RG_NONE, *g = s->g[0];
-    if (!x || !w) return false;
+    if (!rgi_wants(s, 0) && !rgi_wants(s, 1))
+        return true;
+    rg_tensor *x = rgi_saved(s, 0), *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE, *g = s->g[0];
+    if (!x || !w)
+        return false;
     k_norm_rows z = norm_sizes(s->op, a);
-    size_t weights = rg_wants(s, 1) || rg_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0;
+    size_t weights = rgi_wants(s, 1) || rgi_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0;
     size_t bytes = (2 * weights * (size_t)k_norm_parts(&z) + 1) * sizeof(double);
-    double *sums = rg_alloc(bytes, RG_MEM_OTHER);
+    double *sums = rgi_alloc(bytes, RG_MEM_OTHER);
     rg_tensor *t[3] = { norm_contiguous(x), norm_contiguous(w), norm_contiguous(g) };
-    bool ok = sums && t[0] && (t[1] || rg_is_none(w)) && t[2];
+    bool ok = sums && t[0] && (t[1] || rgi_is_none(w)) && t[2];
     for (int i = 0; i < s->n_in && ok; i++) {
-        if (!rg_wants(s, i)) continue;
-        rg_dims shape = rg_input_dims(s, i);
-        ok = (gin[i] = rg_new(x->dtype, shape.n, shape.v)) != NULL;
+        if (!rgi_wants(s, i))
+            continue;
+        rg_dims shape = rgi_input_dims(s, i);
+        ok = (gin[i] = rgi_new(x->dtype, shape.n, shape.v)) != NULL;
     }
     if (ok) {
         memset(sums, 0, bytes);
-        k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL, s->n_in > 2 && gin[2] ? sums + weights : NULL, t[2], t[0], t[1]);
+        k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL,
+                             s->n_in > 2 && gin[2] ? sums + weights : NULL, t[2], t[0], t[1]);
         for (int i = 1; i < s->n_in; i++)
             for (size_t k = 0; gin[i] && k < weights; k++)
-                rg_store_f64(gin[i]->data + k * rg_sizeof(gin[i]->dtype), gin[i]->dtype, sums[k + (i == 2 ? weights : 0)]);
+                rgi_store_f64(gin[i]->data + k * rgi_sizeof(gin[i]->dtype), gin[i]->dtype,
+                              sums[k + (i == 2 ? weights : 0)]);
     }
-    for (int i = 0; i < 3; i++) rg_release(t[i]);
-    if (sums) rg_free(sums, bytes, RG_MEM_OTHER);
+    for (int i = 0; i < 3; i++)
+        rgi_release(t[i]);
+    if (sums)
+        rgi_free(sums, bytes, RG_MEM_OTHER);
     return ok;
 }
 
-#define NORM_ROW                                                                         \
-    RG_WITH(norm), .shape = rg_shape_same, .forward = norms_forward, .fused = norm_fused, \
-    .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), RG_RULE(0, norm_rule_bias) }
+#define NORM_ROW                                                                           \
+    RG_WITH(norm), .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, \
+                   .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x),                    \
+                             RG_RULE(RG_IN(0), norm_rule_weight), RG_RULE(0, norm_rule_bias) }
 RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims",
       .node = "NativeLayerNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), NORM_ROW,
       RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
                  { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
                  { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) },
-                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(5,3) (3) (3)", RG_A(norm, 5, 1, 3, 1, 1e-5) },
+                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) },
+                 { "(5,3) (3) (3)", RG_A(norm, 5, 1, 3, 1, 1e-5) },
                  { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) },
                  { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
 RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels",
@@ -117,100 +141,134 @@ RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over group
                  { "(2,2,20) (2) -", RG_A(norm, 2, 1, 2, 20, 1e-5) },
                  { "(0,6,3) (6) (6)", RG_A(norm, 0, 2, 3, 3, 1e-5) },
                  { "(2,4,0) (4) (4)", RG_A(norm, 2, 2, 2, 0, 1e-5) }));
-RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims", .node = "MulBackward0", .n_in = 2,
-      .optional = RG_IN(1), NORM_ROW,
-      RG_SAMPLES({ "(2,3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) }, { "(2,2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
-                 { "(2,40) -", RG_A(norm, 2, 1, 40, 1, 0) }, { "(0,3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
+      .node = "MulBackward0", .n_in = 2, .optional = RG_IN(1), NORM_ROW,
+      RG_SAMPLES({ "(2,3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
+                 { "(2,2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
+                 { "(2,40) -", RG_A(norm, 2, 1, 40, 1, 0) },
+                 { "(0,3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
 
 /* Wraps around for what has no elements and absurd sizes. */
 static int64_t norm_product(const rg_tensor *x, int from, int to) {
     uint64_t n = 1;
-    for (int d = from; d < to; d++) n *= (uint64_t)x->size[d];
+    for (int d = from; d < to; d++)
+        n *= (uint64_t)x->size[d];
     return (int64_t)n;
 }
 
 /* Is x's shape [*, normalized_shape], and the weight's (and bias's) normalized_shape? */
-static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape, rg_tensor *const affine[], int n,
-                        struct norm_attr *a) {
+static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,
+                        rg_tensor *const affine[], int n, struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };
-    if (!rg_check(x, op) || !rg_check_dims(op, shape->n)) return false;
+    if (!rgi_check(x, op) || !rgi_check_dims(op, shape->n))
+        return false;
     for (int i = 0; i < n; i++)
-        if (!rg_check_optional(affine[i], op)) return false;
+        if (!rgi_check_optional(affine[i], op))
+            return false;
     int first = x->ndim - shape->n;
     size_t bytes = (size_t)shape->n * sizeof(int64_t);
-    RG_REFUSE(shape->n == 0, op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing "
-              "at least one element, but got normalized_shape = []");
+    RG_FAIL_IF(shape->n == 0, op,
+               "Expected normalized_shape to be at least 1-dimensional, i.e., containing "
+               "at least one element, but got normalized_shape = []");
     for (int i = 0; i < n; i++)
-        RG_REFUSE(!rg_is_none(affine[i]) && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)), op,
-                  "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
-                  names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
-    RG_REFUSE_VALUE(first < 0 && n == 1, op, "Input tensor must have at least %d dimensions, but got %d",
-                    shape->n, x->ndim);
-    RG_REFUSE(first < 0 || memcmp(x->size + first, shape->v, bytes), op, "Given normalized_shape=%s, "
-              "expected input with shape [*%s%s, but got input of size%s", RG_DIMS_TEXT(shape), star,
-              RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
+        RG_FAIL_IF(
+            !rgi_is_none(affine[i])
+                && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)),
+            op,
+            "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+            names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
+    RG_FAIL_VALUE_IF(first < 0 && n == 1, op,
+                     "Input tensor must have at least %d dimensions, but got %d", shape->n,
+                     x->ndim);
+    RG_FAIL_IF(first < 0 || memcmp(x->size + first, shape->v, bytes), op,
+               "Given normalized_shape=%s, "
+               "expected input with shape [*%s%s, but got input of size%s",
+               RG_DIMS_TEXT(shape), star, RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
     a->groups = a->per = 1;
     a->batch = norm_product(x, 0, first);
     a->channels = norm_product(x, first, x->ndim);
     return true;
 }
 
-static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    RG_REFUSE_DTYPE(!rg_is_float(x->dtype), op, kernel, x->dtype);
-    const rg_tensor *odd = !rg_is_none(weight) && weight->dtype != x->dtype ? weight : bias;
-    RG_REFUSE(!rg_is_none(odd) && odd->dtype != x->dtype, op, "mixed dtype (CPU): %s", x->dtype == RG_FLOAT32
-              ? "expect parameter to have scalar type of Float" : "all inputs must share same datatype.");
+static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x,
+                        const rg_tensor *weight, const rg_tensor *bias) {
+    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), op, kernel, x->dtype);
+    const rg_tensor *odd = !rgi_is_none(weight) && weight->dtype != x->dtype ? weight : bias;
+    RG_FAIL_IF(!rgi_is_none(odd) && odd->dtype != x->dtype, op, "mixed dtype (CPU): %s",
+               x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
+                                      : "all inputs must share same datatype.");
     return true;
 }
 
-rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias, double eps) {
+rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
+                         double eps) {
     struct norm_attr a = { .eps = eps };
-    if (!norm_shapes("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2, &a)
-        || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias)) return NULL;
+    if (!norm_shapes("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2,
+                     &a)
+        || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias))
+        return NULL;
     return RG_APPLY(layer_norm, &a, x, weight, bias);
 }
 
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
-    if (eps < 0 && x) a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
-    if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a) || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
+    if (eps < 0 && x)
+        a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a)
+        || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
         return NULL;
-    if (rg_is_none(weight) || weight->dtype == x->dtype) return RG_APPLY(rms_norm, &a, x, weight);
+    if (rgi_is_none(weight) || weight->dtype == x->dtype)
+        return RG_APPLY(rms_norm, &a, x, weight);
     return RG_COMPOSITE("rms_norm", RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
 }
 
-rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias, double eps) {
-    if (!rg_check(x, "group_norm") || !rg_check_optional(weight, "group_norm") || !rg_check_optional(bias, "group_norm")) return NULL;
-    RG_REFUSE(x->ndim < 2, "group_norm", "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
-    RG_REFUSE(groups <= 0, "group_norm", "Expected num groups to be greater than 0, got %lld", (long long)groups);
+rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
+                         double eps) {
+    if (!rgi_check(x, "group_norm") || !rgi_check_optional(weight, "group_norm")
+        || !rgi_check_optional(bias, "group_norm"))
+        return NULL;
+    RG_FAIL_IF(x->ndim < 2, "group_norm",
+               "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
+    RG_FAIL_IF(groups <= 0, "group_norm", "Expected num groups to be greater than 0, got %lld",
+               (long long)groups);
     int64_t channels = x->size[1];
-    struct norm_attr a = { x->size[0], groups, channels / groups, norm_product(x, 2, x->ndim), eps };
+    struct norm_attr a = { x->size[0], groups, channels / groups, norm_product(x, 2, x->ndim),
+                           eps };
     if (x->numel && x->size[0] * channels / groups * a.per == 1) {
         rg_dims values = rg_shape(x);
-        values.v[0] = x->size[0] * channels / groups, values.v[1] = groups;
-        return rg_fail(RG_VALUE_ERROR, "group_norm", "Expected more than 1 value per channel when training, got input size %s",
-                       RG_DIMS_TEXT(&values));
+        values.v[0] = x->size[0] * channels / groups;
+        values.v[1] = groups;
+        return rgi_fail(RG_VALUE_ERROR, "group_norm",
+                        "Expected more than 1 value per channel when training, got input size %s",
+                        RG_DIMS_TEXT(&values));
     }
-    RG_REFUSE(channels % groups, "group_norm", "Expected number of channels in input to be divisible by "
-              "num_groups, but got input of shape %s and num_groups=%lld", RG_SHAPE_TEXT(x),
-              (long long)groups);
+    RG_FAIL_IF(channels % groups, "group_norm",
+               "Expected number of channels in input to be divisible by "
+               "num_groups, but got input of shape %s and num_groups=%lld",
+               RG_SHAPE_TEXT(x), (long long)groups);
     for (int i = 0; i < 2; i++) {
         const rg_tensor *t = i ? bias : weight;
         const char *name = i ? "bias" : "weight";
-        RG_REFUSE(!rg_is_none(t) && (t->ndim != 1 || t->size[0] != channels), "group_norm", "Expected %s to be a "
-                  "vector of size equal to the number of channels in input, but got %s of shape %s and input of "
-                  "shape %s", name, name, rg_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight),   /* as torch: of either */
-                  RG_SHAPE_TEXT(x));
+        RG_FAIL_IF(
+            !rgi_is_none(t) && (t->ndim != 1 || t->size[0] != channels), "group_norm",
+            "Expected %s to be a "
+            "vector of size equal to the number of channels in input, but got %s of shape %s and input of "
+            "shape %s",
+            name, name,
+            rgi_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), /* as torch: of either */
+            RG_SHAPE_TEXT(x));
     }
-    return norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias) ? RG_APPLY(group_norm, &a, x, weight, bias) : NULL;
+    return norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias)
+               ? RG_APPLY(group_norm, &a, x, weight, bias)
+               : NULL;
 }
 
-/* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------------------------- */
+/* ---- normalize: x / max(norm_p(x), eps) along dim -------------------------------- */
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
 }
 
-/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim -------------------- */
+/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim ---- */
 
 /* t over its norm, which is raised to eps without the gradient's knowing. */
 static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
@@ -220,30 +278,50 @@ static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
 
 rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps) {
     rg_tensor wide = { 0 };
-    if (!rg_check(a, "cosine_similarity") || !rg_check(b, "cosine_similarity")) return NULL;
-    rg_dtype dtype = rg_promote(2, (rg_tensor *[]){ a, b });
-    RG_REFUSE(!rg_is_float(dtype), "cosine_similarity", "expected common dtype to be floating point, yet "
-              "common dtype is %s", rg_scalar_name(dtype));
-    if (!rg_broadcast_shapes("cosine_similarity", a, b, &wide)) return NULL;
+    if (!rgi_check(a, "cosine_similarity") || !rgi_check(b, "cosine_similarity"))
+        return NULL;
+    rg_dtype dtype = rgi_promote(2, (rg_tensor *[]){ a, b });
+    RG_FAIL_IF(!rgi_is_float(dtype), "cosine_similarity",
+               "expected common dtype to be floating point, yet "
+               "common dtype is %s",
+               rgi_scalar_name(dtype));
+    if (!rgi_broadcast_shapes("cosine_similarity", a, b, &wide))
+        return NULL;
     rg_dims shape = { .n = wide.ndim };
     memcpy(shape.v, wide.size, sizeof shape.v);
-    RG_AS("cosine_similarity"); RG_SCOPE();
-    if (!rg_is_float(a->dtype)) a = rg_to(a, dtype);
-    if (!rg_is_float(b->dtype)) b = rg_to(b, dtype);
-    if (a && !rg_same_shape(a, &wide)) a = rg_expand_dims(a, shape);
-    if (b && !rg_same_shape(b, &wide)) b = rg_expand_dims(b, shape);
-    return rg_escape(rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false));
+    RG_AS("cosine_similarity");
+    RG_SCOPE();
+    if (!rgi_is_float(a->dtype))
+        a = rg_to(a, dtype);
+    if (!rgi_is_float(b->dtype))
+        b = rg_to(b, dtype);
+    if (a && !rgi_same_shape(a, &wide))
+        a = rg_expand_dims(a, shape);
+    if (b && !rgi_same_shape(b, &wide))
+        b = rg_expand_dims(b, shape);
+    return rg_escape(
+        rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false));
 }
 
-/* ---- dropout: x times a mask of 0 and 1 / (1 - p), laid out and drawn as x lies in memory ---------------- */
+/* ---- dropout: x times a mask of 0 and 1 / (1 - p), laid out and drawn as x lies in memory ---- */
 
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
-    if (!rg_check(x, "dropout")) return NULL;
-    RG_REFUSE_AS(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, !(p >= 0 && p <= 1), "dropout", "dropout "
-                 "probability has to be between 0 and 1, but got %s", rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
-    if (p == 0 || !training || x->numel == 0) return rg_lend(x);
-    if (p == 1) return RG_COMPOSITE("dropout", rg_mul(x, rg_zeros_like(x)));
-    RG_REFUSE(!rg_is_float(x->dtype), "dropout", "result type Float can't be cast to the desired output type "
-              "%s", rg_scalar_name(x->dtype));
-    return RG_COMPOSITE("dropout", rg_mul(x, rg_div_(rg_bernoulli_with_(rg_own(rg_new_dense_like(x, x->dtype)), 1 - p, g), 1 - p)));
+    if (!rgi_check(x, "dropout"))
+        return NULL;
+    RG_FAIL_AS_IF(p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR, !(p >= 0 && p <= 1), "dropout",
+                  "dropout "
+                  "probability has to be between 0 and 1, but got %s",
+                  rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
+    if (p == 0 || !training || x->numel == 0)
+        return rgi_lend(x);
+    if (p == 1)
+        return RG_COMPOSITE("dropout", rg_mul(x, rg_zeros_like(x)));
+    RG_FAIL_IF(!rgi_is_float(x->dtype), "dropout",
+               "result type Float can't be cast to the desired output type "
+               "%s",
+               rgi_scalar_name(x->dtype));
+    return RG_COMPOSITE(
+        "dropout",
+        rg_mul(x, rg_div_(rg_bernoulli_with_(rgi_own(rgi_new_dense_like(x, x->dtype)), 1 - p, g),
+                          1 - p)));
 }

@@ -4,39 +4,47 @@
  */
 #include "autograd/op.h"
 
-/* ---- sort, topk: the gradient goes where the value came from ------------------------------- */
-struct sort_attr { int dim; bool descending, sorted; int64_t k; };
+/* ---- sort, topk: the gradient goes where the value came from --------------------- */
+struct sort_attr {
+    int dim;
+    bool descending, sorted;
+    int64_t k;
+};
 static bool sort_shape(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
-    rg_shape_same(c);
-    for (int i = 0; i < 2 && RG_IS(c->op, topk) && c->in[0]->ndim; i++) c->out[i]->size[a->dim] = a->k;
+    rgi_shape_same(c);
+    for (int i = 0; i < 2 && RG_IS(c->op, topk) && c->in[0]->ndim; i++)
+        c->out[i]->size[a->dim] = a->k;
     c->out[1]->dtype = RG_INT64;
     return true;
 }
 
 static bool sort_forward(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
-    if (RG_IS(c->op, topk)) return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
+    if (RG_IS(c->op, topk))
+        return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
     return k_sort(c->out[0], c->out[1], c->in[0], a->dim, a->descending);
 }
 
 static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
-    return rg_scatter(rg_input_zeros(s), RG_ATTR(s, sort)->dim, rg_saved_output_at(s, 1), g);
+    return rg_scatter(rgi_input_zeros(s), RG_ATTR(s, sort)->dim, rgi_saved_output_at(s, 1), g);
 }
 
 #define SORT_ROW \
     RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(sort), .grad = { RG_RULE(RG_OUT(1), sort_rule) }
 RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
-      RG_SAMPLES({ "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) }, { "()", RG_A(sort, .dim = 0) },
-                 { "(0,3)", RG_A(sort, .dim = 1) }, { "(2,0)", RG_A(sort, .dim = 1) }));
+      RG_SAMPLES({ "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
+                 { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) },
+                 { "(2,0)", RG_A(sort, .dim = 1) }));
 RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackward0", SORT_ROW,
-      RG_SAMPLES({ "d(2,4,3)", RG_A(sort, 1, false, true, 3) }, { "()", RG_A(sort, 0, true, true, 1) },
-                 { "(0,3)", RG_A(sort, 1, true, false, 1) }, { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
+      RG_SAMPLES({ "d(2,4,3)", RG_A(sort, 1, false, true, 3) },
+                 { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
+                 { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
 
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
     struct sort_attr a = { .descending = descending };
-    bool ok = rg_check(x, "sort") && rg_wrap_dim("sort", dim, x->ndim, &a.dim);
-    return rg_apply_two(ok, &rg_op_sort, &a, sizeof a, x);
+    bool ok = rgi_check(x, "sort") && rgi_wrap_dim("sort", dim, x->ndim, &a.dim);
+    return rgi_apply_two(ok, &rg_op_sort, &a, sizeof a, x);
 }
 
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
@@ -44,61 +52,76 @@ rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
 }
 
 static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
-    if (!rg_check(x, "topk") || !rg_wrap_dim("topk", dim, x->ndim, &a->dim)) return false;
-    RG_REFUSE(a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1), "topk", "selected index k out of range");
-    RG_REFUSE(x->dtype == RG_BOOL, "topk", "topk does not support bool dtypes on CPU");
+    if (!rgi_check(x, "topk") || !rgi_wrap_dim("topk", dim, x->ndim, &a->dim))
+        return false;
+    RG_FAIL_IF(a->k < 0 || a->k > (x->ndim ? x->size[a->dim] : 1), "topk",
+               "selected index k out of range");
+    RG_FAIL_IF(x->dtype == RG_BOOL, "topk", "topk does not support bool dtypes on CPU");
     return true;
 }
 
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted) {
     struct sort_attr a = { .descending = largest, .sorted = sorted, .k = k };
-    return rg_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
+    return rgi_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
 }
 
 /* ---- unique: the distinct values in order, for each element its value's number, and how often
  * each occurs. These rows make their outputs themselves: how large they are is what they find. */
-struct unique_attr { int dim; };        /* -1: elements; else slices along dim */
+struct unique_attr {
+    int dim;
+}; /* -1: elements; else slices along dim */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0], **y = c->out, *first, *flat;
     int dim = RG_ATTR(c, unique)->dim;
     int64_t n = dim < 0 ? x->numel : x->size[dim];
     RG_SCOPE();
     y[1]->dtype = y[2]->dtype = RG_INT64;
-    if (dim < 0) rg_copy_shape(y[1], x);
-    else y[1]->ndim = 1, y[1]->size[0] = n;
-    if (!rg_allocate(y[1])) return false;               /* first of all: n may be absurd */
-    int64_t *order = (void *)rg_own_string(2 * (size_t)n * sizeof *order);
-    if (!order) return false;
+    if (dim < 0)
+        rgi_copy_shape(y[1], x);
+    else
+        y[1]->ndim = 1, y[1]->size[0] = n;
+    if (!rgi_allocate(y[1]))
+        return false; /* first of all: n may be absurd */
+    int64_t *order = (void *)rgi_own_string(2 * (size_t)n * sizeof *order);
+    if (!order)
+        return false;
     int64_t *group = order + n, groups = k_unique(x, dim, order, group);
-    y[2]->ndim = 1, y[2]->size[0] = groups;
-    rg_copy_shape(y[0], dim < 0 ? y[2] : x);
-    if (dim >= 0) y[0]->size[dim] = groups;
-    if (groups < 0 || !rg_allocate(y[0]) || !rg_allocate(y[2]) || !(first = rg_own(rg_new_like(y[2], RG_INT64)))
-        || !(flat = dim < 0 ? rg_own(rg_contiguous_copy(x, x->dtype)) : x)) return false;
+    y[2]->ndim = 1;
+    y[2]->size[0] = groups;
+    rgi_copy_shape(y[0], dim < 0 ? y[2] : x);
+    if (dim >= 0)
+        y[0]->size[dim] = groups;
+    if (groups < 0 || !rgi_allocate(y[0]) || !rgi_allocate(y[2])
+        || !(first = rgi_own(rgi_new_like(y[2], RG_INT64)))
+        || !(flat = dim < 0 ? rgi_own(rgi_contiguous_copy(x, x->dtype)) : x))
+        return false;
     int64_t *inverse = (int64_t *)y[1]->data, *count = (int64_t *)y[2]->data;
-    rg_tensor from = dim < 0 ? rg_flat(*flat) : *flat;
-    rg_fill_zero(y[2]);
+    rg_tensor from = dim < 0 ? rgi_flat(*flat) : *flat;
+    rgi_fill_zero(y[2]);
     for (int64_t i = 0; i < n; i++) {
         inverse[order[i]] = group[i];
-        if (count[group[i]]++ == 0) ((int64_t *)first->data)[group[i]] = order[i];
+        if (count[group[i]]++ == 0)
+            ((int64_t *)first->data)[group[i]] = order[i];
     }
     return k_index_slices(K_GET, y[0], &from, RG_MAX(dim, 0), first), true;
 }
 
-#define UNIQUE_ROW(torch_name)                                            \
+#define UNIQUE_ROW(torch_name)                                                     \
     .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make, .by_value = true, \
-    .no_grad = "the derivative for '" torch_name "' is not implemented. " \
+    .no_grad = "the derivative for '" torch_name "' is not implemented. "          \
                "(which values are equal is no smooth function of them)"
 RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0",
-      UNIQUE_ROW("_unique2"), RG_SAMPLES({ "(2,3)", RG_A(unique, -1) }, { "(2,3,4)", RG_A(unique, -1) },
-                                         { "()", RG_A(unique, -1) }, { "(0,3)", RG_A(unique, -1) }));
-RG_OP(unique_dim, .doc = "the distinct slices along dim, where they are, how often", .node = "UniqueDimBackward0",
-      UNIQUE_ROW("unique_dim"),
-      RG_SAMPLES({ "(2,3)", RG_A(unique, 1) }, { "(5,3,2)", RG_A(unique, 0) }, { "(0,3)", RG_A(unique, 0) }));
+      UNIQUE_ROW("_unique2"),
+      RG_SAMPLES({ "(2,3)", RG_A(unique, -1) }, { "(2,3,4)", RG_A(unique, -1) },
+                 { "()", RG_A(unique, -1) }, { "(0,3)", RG_A(unique, -1) }));
+RG_OP(unique_dim, .doc = "the distinct slices along dim, where they are, how often",
+      .node = "UniqueDimBackward0", UNIQUE_ROW("unique_dim"),
+      RG_SAMPLES({ "(2,3)", RG_A(unique, 1) }, { "(5,3,2)", RG_A(unique, 0) },
+                 { "(0,3)", RG_A(unique, 0) }));
 
 static rg_unique_result unique_apply(const rg_op *op, rg_tensor *x, int dim) {
     rg_tensor *out[3] = { NULL, NULL, NULL };
-    rg_apply_outputs(op, RG_A(unique, dim), sizeof(struct unique_attr), 1, &x, out);
+    rgi_apply_outputs(op, RG_A(unique, dim), sizeof(struct unique_attr), 1, &x, out);
     return (rg_unique_result){ out[0], out[1], out[2] };
 }
 
@@ -107,67 +130,89 @@ rg_tensor *rg_unique(rg_tensor *x) { return RG_COMPOSITE("unique", rg_unique_ful
 
 static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     int empty = 0;
-    if (!rg_check(x, "unique_dim")) return false;
-    RG_REFUSE_INDEX(x->ndim == 0, "unique_dim", "Dimension specified as %d but tensor has no dimensions",
-                    dim);
-    if (!rg_wrap_dim("unique_dim", dim, x->ndim, wrapped)) return false;
-    for (int d = 0; d < x->ndim; d++) empty += x->size[d] == 0;
-    RG_REFUSE(x->size[*wrapped] == 0 && empty > 1, "unique_dim", "Number of zero sized dimensions is more "
-              "than one, so unique cannot be applied ");
-    RG_REFUSE(x->size[*wrapped] && empty, "unique_dim", "There are 0 sized dimensions, and they aren't "
-              "selected, so unique cannot be applied");
+    if (!rgi_check(x, "unique_dim"))
+        return false;
+    RG_FAIL_INDEX_IF(x->ndim == 0, "unique_dim",
+                     "Dimension specified as %d but tensor has no dimensions", dim);
+    if (!rgi_wrap_dim("unique_dim", dim, x->ndim, wrapped))
+        return false;
+    for (int d = 0; d < x->ndim; d++)
+        empty += x->size[d] == 0;
+    RG_FAIL_IF(x->size[*wrapped] == 0 && empty > 1, "unique_dim",
+               "Number of zero sized dimensions is more "
+               "than one, so unique cannot be applied ");
+    RG_FAIL_IF(x->size[*wrapped] && empty, "unique_dim",
+               "There are 0 sized dimensions, and they aren't "
+               "selected, so unique cannot be applied");
     return true;
 }
 
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim) {
-    if (!unique_dim_check(x, dim, &dim)) return (rg_unique_result){ NULL, NULL, NULL };
+    if (!unique_dim_check(x, dim, &dim))
+        return (rg_unique_result){ NULL, NULL, NULL };
     return unique_apply(&rg_op_unique_dim, x, dim);
 }
 
-/* ---- nonzero: the places of what is not 0, one a row -------------------------------------------- */
+/* ---- nonzero: the places of what is not 0, one a row ----------------------------- */
 static bool nonzero_make(rg_call *c) {
     rg_tensor *x = c->in[0], *y = c->out[0];
     y->dtype = RG_INT64;
-    y->ndim = 2, y->size[0] = k_count(x), y->size[1] = x->ndim;
-    if (!rg_allocate(y)) return false;
+    y->ndim = 2;
+    y->size[0] = k_count(x);
+    y->size[1] = x->ndim;
+    if (!rgi_allocate(y))
+        return false;
     k_nonzero(y, x);
     return true;
 }
-RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make, .by_value = true,
+RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
+      .by_value = true,
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
-/* ---- searchsorted: where in a sorted row each value would go ------------------------------------- */
-struct searchsorted_attr { bool right; };
+/* ---- searchsorted: where in a sorted row each value would go --------------------- */
+struct searchsorted_attr {
+    bool right;
+};
 static bool searchsorted_shape(rg_call *c) {
     const rg_tensor *sorted = c->in[0], *values = c->in[1];
-    RG_REFUSE(sorted->ndim == 0, NULL, "torch.searchsorted(): boundaries tensor should have positive "
-              "dimension, but got 0 dimension");
-    RG_REFUSE(values->ndim == 0 && sorted->ndim != 1, NULL, "torch.searchsorted(): input value can be a "
-              "scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and "
-              "input value's dim(0) numel(1)", sorted->ndim);
+    RG_FAIL_IF(sorted->ndim == 0, NULL,
+               "torch.searchsorted(): boundaries tensor should have positive "
+               "dimension, but got 0 dimension");
+    RG_FAIL_IF(
+        values->ndim == 0 && sorted->ndim != 1, NULL,
+        "torch.searchsorted(): input value can be a "
+        "scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and "
+        "input value's dim(0) numel(1)",
+        sorted->ndim);
     bool matched = sorted->ndim == 1 || sorted->ndim == values->ndim;
-    for (int d = 0; d < sorted->ndim - 1 && matched; d++) matched = sorted->size[d] == values->size[d];
-    RG_REFUSE(!matched, NULL, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
-              "N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
-              "tensor %s and input value tensor %s", RG_SHAPE_TEXT(sorted), RG_SHAPE_TEXT(values));
-    RG_REFUSE_DTYPE(sorted->dtype == RG_BOOL && values->numel, "searchsorted", "searchsorted_out_cpu",
-                    RG_BOOL);
-    rg_copy_shape(c->out[0], values);
+    for (int d = 0; d < sorted->ndim - 1 && matched; d++)
+        matched = sorted->size[d] == values->size[d];
+    RG_FAIL_IF(
+        !matched, NULL,
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
+        "N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
+        "tensor %s and input value tensor %s",
+        RG_SHAPE_TEXT(sorted), RG_SHAPE_TEXT(values));
+    RG_FAIL_DTYPE_IF(sorted->dtype == RG_BOOL && values->numel, "searchsorted",
+                     "searchsorted_out_cpu", RG_BOOL);
+    rgi_copy_shape(c->out[0], values);
     c->out[0]->dtype = RG_INT64;
     return true;
 }
 
 static bool searchsorted_forward(rg_call *c) {
     RG_SCOPE();
-    rg_tensor *sorted = rg_own(rg_contiguous_copy(c->in[0], c->in[0]->dtype));
-    rg_tensor *values = rg_own(rg_contiguous_copy(c->in[1], c->in[1]->dtype));
-    if (sorted && values) k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
+    rg_tensor *sorted = rgi_own(rgi_contiguous_copy(c->in[0], c->in[0]->dtype));
+    rg_tensor *values = rgi_own(rgi_contiguous_copy(c->in[1], c->in[1]->dtype));
+    if (sorted && values)
+        k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
     return sorted && values;
 }
-RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2, .typing = RG_PROMOTED,
-      RG_WITH(searchsorted), RG_MADE(searchsorted),
-      RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) }, { "(2,3,4) (2,3,2)", RG_A(searchsorted, true) },
+RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2,
+      .typing = RG_PROMOTED, RG_WITH(searchsorted), RG_MADE(searchsorted),
+      RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) },
+                 { "(2,3,4) (2,3,2)", RG_A(searchsorted, true) },
                  { "(4) ()", RG_A(searchsorted, true) }, { "(0) (3)", RG_A(searchsorted, false) }));
 
 rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
@@ -176,8 +221,9 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
 
 rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right) {
     RG_AS("bucketize");
-    if (!rg_check(values, "bucketize") || !rg_check(boundaries, "bucketize")) return NULL;
-    RG_REFUSE(boundaries->ndim != 1, "bucketize", "boundaries tensor must be 1 dimension, but got dim(%d)",
-              boundaries->ndim);
+    if (!rgi_check(values, "bucketize") || !rgi_check(boundaries, "bucketize"))
+        return NULL;
+    RG_FAIL_IF(boundaries->ndim != 1, "bucketize",
+               "boundaries tensor must be 1 dimension, but got dim(%d)", boundaries->ndim);
     return (rg_searchsorted)(boundaries, values, right);
 }

@@ -6,31 +6,47 @@
 
 #include "tensor/internal.h"
 
-enum { K_SET_COUNT = 3 };               /* k_set's */
+enum { K_SET_COUNT = 3 }; /* k_set's */
 
-/* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one. */
-typedef struct rg_kernel { int n; rg_loop *const *by_dtype[4]; bool light; } rg_kernel;     /* light: of many elements, it waits for memory */
-void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);    /* up to three; NULL: none */
+/* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one.
+ */
+/* light: of many elements, it waits for memory */
+typedef struct rg_kernel {
+    int n;
+    rg_loop *const *by_dtype[4];
+    bool light;
+} rg_kernel;
+/* up to three; NULL: none */
+void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
 /* The loops of a kind, as a table by dtype. */
-#define K_BY_DTYPE(name) { name##_bool, name##_int64, name##_float, name##_double }
+#define K_BY_DTYPE(name) \
+    { name##_bool, name##_int64, name##_float, name##_double }
 
-/* iterate.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to the next, from the end if reverse */
-void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop, const void *context);
+/* iterate.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to
+ * the next, from the end if reverse */
+void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
+             const void *context);
 
-/* iterate.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where they are large. */
+/* iterate.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where
+ * they are large. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
-/* past.c: is y so large (half of a usual last cache) that what is written to it in lines of 64 bytes should go past the
- * caches; row: elements that are written by themselves. A loop of n operands that does so, with its own context; what a
- * thread ends with. */
+/* past.c: is y so large (half of a usual last cache) that what is written to it in lines of 64
+ * bytes should go past the caches; row: elements that are written by themselves. A loop of n
+ * operands that does so, with its own context; what a thread ends with. */
 enum { K_PAST_LEAST = 16 << 20 };
 static inline bool k_goes_past(const rg_tensor *y, int64_t row) {
-    int64_t bytes = (int64_t)rg_sizeof(y->dtype);
-    return RG_UNLIKELY(y->numel >= K_PAST_LEAST / bytes) && y->flags & RG_CONTIGUOUS && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
+    int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
+    return RG_UNLIKELY(y->numel >= K_PAST_LEAST / bytes) && y->flags & RG_CONTIGUOUS
+           && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
 }
-typedef struct k_past { int n; rg_loop *inner; const void *context; } k_past;
+typedef struct k_past {
+    int n;
+    rg_loop *inner;
+    const void *context;
+} k_past;
 rg_loop *k_past_loop(void);
 static inline void k_past_end(void) {
 #ifdef __x86_64__
@@ -38,19 +54,24 @@ static inline void k_past_end(void) {
 #endif
 }
 
-/* unary.c and circle.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and relu g and y */
-extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac, k_exp, k_exp2, k_expm1, k_log,
-    k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh,
-    k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc, k_sigmoid, k_isnan, k_isinf, k_isfinite, k_logical_not,
-    k_relu, k_gelu, k_gelu_tanh, k_silu, k_mish, k_hardswish, k_hardsigmoid, k_logsigmoid;
+/* unary.c and circle.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and
+ * relu g and y */
+extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac,
+    k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube,
+    k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh, k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf,
+    k_erfc, k_sigmoid, k_isnan, k_isinf, k_isfinite, k_logical_not, k_relu, k_gelu, k_gelu_tanh,
+    k_silu, k_mish, k_hardswish, k_hardsigmoid, k_logsigmoid;
 extern const rg_kernel k_round_up, k_round_down, k_hardtanh, k_leaky_relu, k_elu, k_softplus;
-extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_gelu_grad,
-    k_gelu_tanh_grad, k_silu_grad, k_mish_grad, k_softplus_grad, k_hardswish_grad, k_hardsigmoid_grad, k_logsigmoid_grad;
+extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_hardtanh_grad, k_leaky_relu_grad,
+    k_elu_grad, k_gelu_grad, k_gelu_tanh_grad, k_silu_grad, k_mish_grad, k_softplus_grad,
+    k_hardswish_grad, k_hardsigmoid_grad, k_logsigmoid_grad;
 
 /* binary.c */
-extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_atan2, k_maximum, k_minimum,
-    k_fmax, k_fmin, k_eq, k_ne, k_lt, k_le, k_gt, k_ge, k_logical_and, k_logical_or, k_logical_xor;
-extern const rg_kernel k_add_alpha;     /* takes a number; of integers: the bits of an integer as the first number */
+extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod,
+    k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin, k_eq, k_ne, k_lt, k_le, k_gt, k_ge,
+    k_logical_and, k_logical_or, k_logical_xor;
+/* takes a number; of integers: the bits of an integer as the first number */
+extern const rg_kernel k_add_alpha;
 bool k_has_zero(const rg_tensor *integers);
 
 /* ternary.c */
@@ -59,105 +80,163 @@ extern const rg_kernel k_addcmul, k_addcdiv;
 
 /* reduce.c: over the dims of a mask; y has the shape of x without them, or with them at 1 */
 typedef enum k_reduction {
-    K_SUM, K_SUM_WIDE, K_NANSUM, K_COUNT, K_PROD, K_MAX, K_MIN,         /* wide: in double; count: of what is not 0 */
-    K_NORM_0, K_NORM_1, K_NORM_2, K_NORM_MAX, K_NORM_MIN,               /* of floats; 2: still to be rooted */
+    /* wide: in double; count: of what is not 0 */
+    K_SUM,
+    K_SUM_WIDE,
+    K_NANSUM,
+    K_COUNT,
+    K_PROD,
+    K_MAX,
+    K_MIN,
+    K_NORM_0,
+    K_NORM_1,
+    K_NORM_2,
+    K_NORM_MAX,
+    K_NORM_MIN, /* of floats; 2: still to be rooted */
 } k_reduction;
 void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims);
-static inline void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) { k_reduce(K_SUM, y, x, dims); }
-int64_t k_count(const rg_tensor *x);                                    /* all that is not 0 */
+static inline void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
+    k_reduce(K_SUM, y, x, dims);
+}
+int64_t k_count(const rg_tensor *x); /* all that is not 0 */
 void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);   /* this and those below: false: out of memory */
+/* this and those below: false: out of memory */
+bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
-/* cumulate.c: along dim, from its end if reverse: sums of x, products of x, or y_k = z_k + x_k y_(k-1) */
+/* cumulate.c: along dim, from its end if reverse: sums of x, products of x, or y_k = z_k + x_k
+ * y_(k-1) */
 typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
-void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse, k_running what);
+void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
+                k_running what);
 
-/* softmax.c: of contiguous tensors; of a row of -infinities, softmax makes NaN and the safe one 0 */
+/* softmax.c: of contiguous tensors; of a row of -infinities, softmax makes NaN and the safe one 0
+ */
 typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
 void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
-void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim, k_softmax_kind kind);
+void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim,
+                        k_softmax_kind kind);
 
-/* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and gbias are added to; each part of
- * the rows adds to sums of its own, twice as many numbers apart as there are weights, which join the first part's. */
+/* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and
+ * gbias are added to; each part of the rows adds to sums of its own, twice as many numbers apart as
+ * there are weights, which join the first part's. */
 typedef struct k_norm_rows {
-    int64_t rows, n;                    /* x consists of rows of n elements, */
-    int64_t groups, per;                /* row r of group r % groups, with a weight for each `per` of them */
-    double  eps;
-    bool    centred;                    /* take the mean away */
+    int64_t rows, n; /* x consists of rows of n elements, */
+    /* row r of group r % groups, with a weight for each `per` of them */
+    int64_t groups, per;
+    double eps;
+    bool centred; /* take the mean away */
 } k_norm_rows;
-void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias);
+void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight,
+                 const rg_tensor *bias);
 int64_t k_norm_parts(const k_norm_rows *z);
-void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias, const rg_tensor *g,
-                          const rg_tensor *x, const rg_tensor *weight);
+void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
+                          const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
-/* loss.c: each element's loss, `by` its pos_weight, or the loss's slope, `by` the gradient, times scale; c: beta, delta, or
- * the least denominator. Broadcast; weight and pos_weight may be NULL. */
+/* loss.c: each element's loss, `by` its pos_weight, or the loss's slope, `by` the gradient, times
+ * scale; c: beta, delta, or the least denominator. Broadcast; weight and pos_weight may be NULL. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
-void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t, const rg_tensor *weight, const rg_tensor *by,
-            double c, double scale);
-/* x (batch, classes, inner) and target (batch, inner) contiguous; weight, of the classes, may be NULL; total: of the targets' weights */
-typedef struct k_nll_targets { rg_tensor *target, *weight; int64_t classes, inner, ignore; } k_nll_targets;
+void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
+            const rg_tensor *weight, const rg_tensor *by, double c, double scale);
+/* x (batch, classes, inner) and target (batch, inner) contiguous; weight, of the classes, may be
+ * NULL; total: of the targets' weights */
+typedef struct k_nll_targets {
+    rg_tensor *target, *weight;
+    int64_t classes, inner, ignore;
+} k_nll_targets;
 double k_nll_total(const k_nll_targets *z);
 void k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
 void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
-/* The same of the log_softmax of x (batch, classes), which isn't made: lse, the logarithm of each row's sum of exponentials, serves
- * backward, in double, so that its difference from x is right where x is large. g_lse: lse's gradient, or NULL. */
+/* The same of the log_softmax of x (batch, classes), which isn't made: lse, the logarithm of each
+ * row's sum of exponentials, serves backward, in double, so that its difference from x is right
+ * where x is large. g_lse: lse's gradient, or NULL. */
 void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
-void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x, rg_tensor *g, rg_tensor *g_lse, double scale);
+void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
+                              rg_tensor *g, rg_tensor *g_lse, double scale);
 
 /* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
-rg_tensor k_turned(const rg_tensor *t);                  /* t with its last two dims exchanged */
-/* y = alpha a b + beta c; turn: with a's or b's last two dims exchanged; c broadcasts, NULL: y. false: out of memory */
-bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a, const rg_tensor *b, bool turn_b, double alpha, double beta);
+rg_tensor k_turned(const rg_tensor *t); /* t with its last two dims exchanged */
+/* y = alpha a b + beta c; turn: with a's or b's last two dims exchanged; c broadcasts, NULL: y.
+ * false: out of memory */
+bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
+                   const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
 
-/* A product of floats in place: y = a b, or y += a b, of m rows, n columns and k steps, so far apart. b and y have y_col and b_col 1
- * and as many columns as make whole vectors. c, which matmul.c adds, has y's columns. */
-typedef struct { int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row; } k_product_sizes;
+/* A product of floats in place: y = a b, or y += a b, of m rows, n columns and k steps, so far
+ * apart. b and y have y_col and b_col 1 and as many columns as make whole vectors. c, which
+ * matmul.c adds, has y's columns. */
+typedef struct {
+    int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row;
+} k_product_sizes;
 typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
 k_product *k_direct_product(rg_dtype dtype);
 /* n rows of k floats as columns, times scale. */
-typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n, int64_t k, double scale);
+typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
+                    int64_t k, double scale);
 k_turn *k_direct_turn(rg_dtype dtype);
 
-/* bfloat16.c: y = alpha a b + beta c of float32 by way of bfloat16, with so many bytes of room for tiles of so many
- * columns; 0: the product is to stay float32's */
+/* bfloat16.c: y = alpha a b + beta c of float32 by way of bfloat16, with so many bytes of room for
+ * tiles of so many columns; 0: the product is to stay float32's */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
-void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a, const void *b, double alpha, double beta,
-                        void *room);
+void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
+                        const void *b, double alpha, double beta, void *room);
 
-/* attention.c: y and lse, the logarithms of sums of exponentials, 0 if there is nothing but zeros; and with g the gradients gin[], each of which may be NULL, from y,
- * lse, g and g_lse, or NULL; in[]: q, k, v of (batch, heads, n, size); mask of q's dtype or NULL. lse and g_lse contiguous. */
-typedef struct k_attention { double scale; bool causal; } k_attention;
-bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g, const rg_tensor *g_lse, rg_tensor *const gin[],
-              rg_tensor *const in[], const rg_tensor *mask);
+/* attention.c: y and lse, the logarithms of sums of exponentials, 0 if there is nothing but zeros;
+ * and with g the gradients gin[], each of which may be NULL, from y, lse, g and g_lse, or NULL;
+ * in[]: q, k, v of (batch, heads, n, size); mask of q's dtype or NULL. lse and g_lse contiguous. */
+typedef struct k_attention {
+    double scale;
+    bool causal;
+} k_attention;
+bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
+              const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
+              const rg_tensor *mask);
 
-/* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in order. */
-typedef enum { K_GET, K_PUT, K_ADD } k_index_how;       /* row = t[index]; t[index] = row; t[index] += row */
-void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index, int64_t step);   /* base + index * step, all of row's shape */
-void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);   /* gather and scatter */
-void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim, const rg_tensor *index);  /* slices of t, in dim's place the index's dims */
-bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);   /* each in [low, high)? *bad: the first that isn't */
-void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);  /* of the last two dims, above or below a diagonal; y contiguous */
-void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);     /* y.narrow(dim, start, ..) = x */
+/* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in
+ * order. */
+/* row = t[index]; t[index] = row; t[index] += row */
+typedef enum { K_GET, K_PUT, K_ADD } k_index_how;
+/* base + index * step, all of row's shape */
+void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
+             int64_t step);
+/* gather and scatter */
+void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
+                   const rg_tensor *index);
+/* slices of t, in dim's place the index's dims */
+void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
+                    const rg_tensor *index);
+/* each in [low, high)? *bad: the first that isn't */
+bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
+/* of the last two dims, above or below a diagonal; y contiguous */
+void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
+/* y.narrow(dim, start, ..) = x */
+void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
-/* top.c: brings the k of n with the least keys to the front, in order if sorted; of equals, those that torch.topk
- * shows. A key grows with a float, NaN above all, or falls with it if descending. */
-typedef struct k_ranked { int64_t key, index; } k_ranked;
+/* top.c: brings the k of n with the least keys to the front, in order if sorted; of equals, those
+ * that torch.topk shows. A key grows with a float, NaN above all, or falls with it if descending.
+ */
+typedef struct k_ranked {
+    int64_t key, index;
+} k_ranked;
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 static inline int64_t k_rank(double v, bool descending) {
-    union { double d; int64_t i; } bits = { .d = v + 0 };               /* -0 is 0; no branch, which a sign would mislead */
+    /* -0 is 0; no branch, which a sign would mislead */
+    union {
+        double d;
+        int64_t i;
+    } bits = { .d = v + 0 };
     int64_t key = v != v ? INT64_MAX : bits.i ^ (bits.i >> 63 & INT64_MAX);
     return key ^ -(int64_t)descending;
 }
 
 /* sort.c; false or -1: out of memory */
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
-bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest, bool sorted);
-int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);  /* how many values; see there */
+bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
+            bool sorted);
+/* how many values; see there */
+int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 void k_nonzero(rg_tensor *y, const rg_tensor *x);

@@ -23,13 +23,17 @@ static void K_SET(past_loop)(char *const p[], const int64_t s[], int64_t n, cons
         char *to = q[0];
         q[0] = block;
         c->inner(q, s, step, c->context);
-        for (int k = 1; k < c->n; k++) q[k] += step * s[k];
-        for (int64_t at = 0; at < step * s[0]; at += 64) {        /* what is read next comes meanwhile */
-            for (int k = 1; k < c->n; k++) __builtin_prefetch(q[k] + at * (s[k] == s[0]));
+        for (int k = 1; k < c->n; k++)
+            q[k] += step * s[k];
+        /* what is read next comes meanwhile */
+        for (int64_t at = 0; at < step * s[0]; at += 64) {
+            for (int k = 1; k < c->n; k++)
+                __builtin_prefetch(q[k] + at * (s[k] == s[0]));
             K_PAST(to + at, block + at);
         }
         q[0] = to + step * s[0];
     }
-    if (n) c->inner(q, s, n, c->context);
+    if (n)
+        c->inner(q, s, n, c->context);
 }
 #endif

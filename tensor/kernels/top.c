@@ -9,10 +9,12 @@
 static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v) {
     int64_t top = i, child;
     for (; (child = 2 * i + 2) <= n; i = child) {
-        if (child == n || q[child].key < q[child - 1].key) child--;
+        if (child == n || q[child].key < q[child - 1].key)
+            child--;
         q[i] = q[child];
     }
-    for (int64_t parent; i > top && q[parent = (i - 1) / 2].key < v.key; i = parent) q[i] = q[parent];
+    for (int64_t parent; i > top && q[parent = (i - 1) / 2].key < v.key; i = parent)
+        q[i] = q[parent];
     q[i] = v;
 }
 
@@ -25,19 +27,23 @@ static void top_exchange(k_ranked *q, int64_t n, k_ranked *place) {
 
 /* The k first of n, as a heap with the last of them on top. */
 static void top_heap(k_ranked *q, int64_t n, int64_t k) {
-    for (int64_t i = k / 2; i-- > 0;) top_sift(q, k, i, q[i]);
+    for (int64_t i = k / 2; i-- > 0;)
+        top_sift(q, k, i, q[i]);
     for (int64_t i = k; i < n; i++)
-        if (q[i].key < q[0].key) top_exchange(q, k, &q[i]);
+        if (q[i].key < q[0].key)
+            top_exchange(q, k, &q[i]);
 }
 
 static void top_sort_heap(k_ranked *q, int64_t n) {
-    while (n-- > 1) top_exchange(q, n, &q[n]);
+    while (n-- > 1)
+        top_exchange(q, n, &q[n]);
 }
 
 static void top_insertion_sort(k_ranked *q, int64_t n) {
     for (int64_t i = 1, at; i < n; i++) {
         k_ranked v = q[i];
-        for (at = i; at > 0 && v.key < q[at - 1].key; at--) q[at] = q[at - 1];
+        for (at = i; at > 0 && v.key < q[at - 1].key; at--)
+            q[at] = q[at - 1];
         q[at] = v;
     }
 }
@@ -49,10 +55,13 @@ static int64_t top_partition(k_ranked *q, int64_t n) {
     k_ranked *median = ab ? (bc ? b : ac ? c : a) : (ac ? a : bc ? c : b);
     RG_SWAP(*q, *median);
     for (int64_t i = 1, j = n;; i++) {
-        while (q[i].key < q[0].key) i++;
-        do j--;
+        while (q[i].key < q[0].key)
+            i++;
+        do
+            j--;
         while (q[0].key < q[j].key);
-        if (i >= j) return i;
+        if (i >= j)
+            return i;
         RG_SWAP(q[i], q[j]);
     }
 }
@@ -68,8 +77,10 @@ static void top_select(k_ranked *q, int64_t n, int64_t k) {
             return;
         }
         int64_t cut = top_partition(q, n);
-        if (cut < k) q += cut, n -= cut, k -= cut;
-        else n = cut;
+        if (cut < k)
+            q += cut, n -= cut, k -= cut;
+        else
+            n = cut;
     }
     top_insertion_sort(q, n);
 }
@@ -77,7 +88,8 @@ static void top_select(k_ranked *q, int64_t n, int64_t k) {
 /* All but the last steps of quicksort; runs of up to sixteen stay as they are. */
 static void top_quicksort(k_ranked *q, int64_t n, int depth) {
     for (; n > 16; depth--) {
-        if (depth == 0) return top_heap(q, n, n), top_sort_heap(q, n);
+        if (depth == 0)
+            return top_heap(q, n, n), top_sort_heap(q, n);
         int64_t cut = top_partition(q, n);
         top_quicksort(q + cut, n - cut, depth - 1);
         n = cut;
@@ -85,10 +97,13 @@ static void top_quicksort(k_ranked *q, int64_t n, int depth) {
 }
 
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted) {
-    if (k <= 0) return;
-    if (k <= n / 64) return top_heap(q, n, k), top_sort_heap(q, k);
+    if (k <= 0)
+        return;
+    if (k <= n / 64)
+        return top_heap(q, n, k), top_sort_heap(q, k);
     top_select(q, n, k);
-    if (!sorted || k < 2) return;
+    if (!sorted || k < 2)
+        return;
     top_quicksort(q, k - 1, top_depth(k - 1));
     top_insertion_sort(q, k - 1);
 }

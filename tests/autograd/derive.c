@@ -12,13 +12,14 @@ long derive_checks;
 bool derive_quiet;
 
 static int fault(const rg_op *op, const rg_sample *s, const char *check, const char *what) {
-    if (!derive_quiet) printf("%s %s: %s: %s\n", op->name, s->inputs, check, what);
+    if (!derive_quiet)
+        printf("%s %s: %s: %s\n", op->name, s->inputs, check, what);
     return 1;
 }
 
-/* ---- inputs ------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------- */
 
-static double uniform(uint64_t *state)                  /* in (0, 1) */
+static double uniform(uint64_t *state) /* in (0, 1) */
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return ((double)(*state >> 12) + 0.5) / 4503599627370496.0;
@@ -35,10 +36,10 @@ static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
     case 'p': return 0.1 + 2 * uniform(state);
     case 'u': return 0.05 + 0.9 * uniform(state);
     case 's': return 1.9 * uniform(state) - 0.95;
-    case 'd': return 0.17 * (double)((i * 7 + 3) % (n % 7 ? n : n + 1)) - 0.31;   /* i * 7 runs through all residues */
-    case 'z': u = uniform(state);
-              return floor(6 * uniform(state)) / 2 - 1.5 + 0.1 + 0.3 * u;
-    default:  return normal(state);
+    /* i * 7 runs through all residues */
+    case 'd': return 0.17 * (double)((i * 7 + 3) % (n % 7 ? n : n + 1)) - 0.31;
+    case 'z': u = uniform(state); return floor(6 * uniform(state)) / 2 - 1.5 + 0.1 + 0.3 * u;
+    default: return normal(state);
     }
 }
 
@@ -49,63 +50,93 @@ int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]
         rg_dims shape = { 0 };
         char kind = 0;
         int64_t limit = 0;
-        while (*p == ' ') p++;
+        while (*p == ' ')
+            p++;
         if (*p == '-') {
             in[n++] = RG_NONE;
             p++;
             continue;
         }
-        if (isalpha((unsigned char)*p)) kind = *p++;
-        if (kind == 'i') limit = strtol(p, (char **)&p, 10);
-        if (*p++ != '(') return -1;
+        if (isalpha((unsigned char)*p))
+            kind = *p++;
+        if (kind == 'i')
+            limit = strtol(p, (char **)&p, 10);
+        if (*p++ != '(')
+            return -1;
         while (*p && *p != ')') {
             shape.v[shape.n++] = strtol(p, (char **)&p, 10);
-            if (*p == ',') p++;
+            if (*p == ',')
+                p++;
         }
-        if (*p++ != ')') return -1;
-        rg_tensor *t = rg_empty_dims(shape, kind == 'i' ? RG_INT64 : kind == 'b' ? RG_BOOL : RG_FLOAT64);
-        if (!t) return -1;
+        if (*p++ != ')')
+            return -1;
+        rg_tensor *t = rg_empty_dims(shape, kind == 'i'   ? RG_INT64
+                                            : kind == 'b' ? RG_BOOL
+                                                          : RG_FLOAT64);
+        if (!t)
+            return -1;
         for (int64_t i = 0; i < t->numel; i++) {
-            if (kind == 'i') ((int64_t *)t->data)[i] = (int64_t)(uniform(&state) * (double)limit);
-            else if (kind == 'b') ((bool *)t->data)[i] = uniform(&state) < 0.5;
-            else ((double *)t->data)[i] = draw(kind, &state, i, t->numel);
+            if (kind == 'i')
+                ((int64_t *)t->data)[i] = (int64_t)(uniform(&state) * (double)limit);
+            else if (kind == 'b')
+                ((bool *)t->data)[i] = uniform(&state) < 0.5;
+            else
+                ((double *)t->data)[i] = draw(kind, &state, i, t->numel);
         }
-        if (rg_is_float(t->dtype)) t = rg_requires_grad_(rg_to(t, dtype), true);
+        if (rgi_is_float(t->dtype))
+            t = rg_requires_grad_(rg_to(t, dtype), true);
         in[n++] = t;
     }
     return n;
 }
 
-/* ---- the op as a function of its inputs ------------------------------------------------ */
+/* ---- the op as a function of its inputs ------------------------------------------ */
 
 typedef enum { AS_IS, STRIDED, EXPANDED, LAYOUTS } layout;
-typedef struct { const rg_op *op; const rg_sample *sample; int n, output; layout layout; } application;
+typedef struct {
+    const rg_op *op;
+    const rg_sample *sample;
+    int n, output;
+    layout layout;
+} application;
 
 /* x with its elements elsewhere: through a larger tensor whose dims stand in the
  * other order, or as an expanded one (of x's first part along each dim). */
 static rg_tensor *laid_out(rg_tensor *x, layout how) {
-    if (how == AS_IS || x == RG_NONE) return x;
+    if (how == AS_IS || x == RG_NONE)
+        return x;
     rg_dims shape = rg_shape(x);
     if (how == EXPANDED) {
         rg_tensor *one = x;
         for (int d = 0; d < shape.n; d++)
-            if (shape.v[d] > 1) return rg_expand_dims(rg_narrow(one, d, 0, 1), shape);
+            if (shape.v[d] > 1)
+                return rg_expand_dims(rg_narrow(one, d, 0, 1), shape);
         return x;
     }
     rg_tensor *back = x, *spread;
-    for (int d = 0; d < shape.n / 2; d++) back = rg_transpose(back, d, shape.n - 1 - d);
-    if (shape.n == 0) return rg_select(rg_cat(RG_LIST(rg_reshape(x, 1), rg_reshape(x, 1)), 0), 0, 1);
-    spread = rg_select(rg_cat(RG_LIST(rg_unsqueeze(back, shape.n), rg_unsqueeze(back, shape.n)), shape.n), shape.n, 1);
-    for (int d = 0; d < shape.n / 2; d++) spread = rg_transpose(spread, d, shape.n - 1 - d);
+    for (int d = 0; d < shape.n / 2; d++)
+        back = rg_transpose(back, d, shape.n - 1 - d);
+    if (shape.n == 0)
+        return rg_select(rg_cat(RG_LIST(rg_reshape(x, 1), rg_reshape(x, 1)), 0), 0, 1);
+    spread = rg_select(
+        rg_cat(RG_LIST(rg_unsqueeze(back, shape.n), rg_unsqueeze(back, shape.n)), shape.n), shape.n,
+        1);
+    for (int d = 0; d < shape.n / 2; d++)
+        spread = rg_transpose(spread, d, shape.n - 1 - d);
     return spread;
 }
 
 static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[]) {
     rg_tensor *in[RG_MAX_INPUTS];
     for (int i = 0; i < a->n; i++)
-        if (!(in[i] = laid_out(inputs[i], inputs[i]->dtype == RG_BOOL || rg_is_float(inputs[i]->dtype)
-                               || a->layout == STRIDED ? a->layout : AS_IS))) return false;
-    return rg_apply_outputs(a->op, a->sample->attr, a->sample->attr ? a->op->attr_size : 0, a->n, in, out);
+        if (!(in[i] = laid_out(inputs[i], inputs[i]->dtype == RG_BOOL
+                                                  || rgi_is_float(inputs[i]->dtype)
+                                                  || a->layout == STRIDED
+                                              ? a->layout
+                                              : AS_IS)))
+            return false;
+    return rgi_apply_outputs(a->op, a->sample->attr, a->sample->attr ? a->op->attr_size : 0, a->n,
+                             in, out);
 }
 
 static rg_tensor *apply_one(rg_tensor *const inputs[], void *context) {
@@ -121,10 +152,10 @@ static bool differentiable(const application *a, rg_tensor *const in[], int k) {
     application one = *a;
     one.output = k;
     rg_tensor *y = apply_one(in, &one);
-    return y && rg_is_float(y->dtype) && y->history && !a->op->no_grad;
+    return y && rgi_is_float(y->dtype) && y->history && !a->op->no_grad;
 }
 
-/* ---- gradients against differences -------------------------------------------------------- */
+/* ---- gradients against differences ----------------------------------------------- */
 
 static const rg_gradcheck_options tight = { .eps = 1e-5, .atol = 2e-8, .rtol = 1e-7 };
 
@@ -135,36 +166,49 @@ static int check_order(const rg_op *op, const rg_sample *s, int order) {
             RG_SCOPE();
             rg_tensor *in[RG_MAX_INPUTS];
             application a = { op, s, derive_inputs(s->inputs, RG_FLOAT64, in), k, how };
-            if (a.n < 0) return fault(op, s, "sample", "malformed, or an input can't be made");
+            if (a.n < 0)
+                return fault(op, s, "sample", "malformed, or an input can't be made");
             rg_error_clear();
             rg_tensor *y = apply_one(in, &a);
-            if (!y) return fault(op, s, "forward", rg_error());
-            if (!differentiable(&a, in, k)) continue;
+            if (!y)
+                return fault(op, s, "forward", rg_error());
+            if (!differentiable(&a, in, k))
+                continue;
             derive_checks++;
             bool ok = order == 1 ? rg_gradcheck_with(apply_one, &a, a.n, in, tight)
                                  : rg_gradgradcheck_with(apply_one, &a, a.n, in, tight);
-            if (!ok) faults += fault(op, s, how == AS_IS ? "as it is" : how == STRIDED ? "strided" : "expanded", rg_error());
+            if (!ok)
+                faults += fault(op, s,
+                                how == AS_IS     ? "as it is"
+                                : how == STRIDED ? "strided"
+                                                 : "expanded",
+                                rg_error());
         }
     }
     return faults;
 }
 
-int derive_first_order(const rg_op *op, const rg_sample *s)  { return check_order(op, s, 1); }
+int derive_first_order(const rg_op *op, const rg_sample *s) { return check_order(op, s, 1); }
 int derive_second_order(const rg_op *op, const rg_sample *s) { return check_order(op, s, 2); }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------- */
 
-/* The largest difference as a part of the largest value; infinity where shapes, NaN or infinities differ. */
+/* The largest difference as a part of the largest value; infinity where shapes, NaN or infinities
+ * differ. */
 static double distance(rg_tensor *a, rg_tensor *b) {
-    if (a == RG_NONE || b == RG_NONE) return a == b ? 0 : INFINITY;
-    if (!a || !b || !rg_same_shape(a, b)) return INFINITY;
+    if (a == RG_NONE || b == RG_NONE)
+        return a == b ? 0 : INFINITY;
+    if (!a || !b || !rgi_same_shape(a, b))
+        return INFINITY;
     a = rg_contiguous(rg_to(rg_detach(a), RG_FLOAT64));
     b = rg_contiguous(rg_to(rg_detach(b), RG_FLOAT64));
     double most = 0, largest = 1;
     for (int64_t i = 0; i < a->numel; i++) {
         double x = ((double *)a->data)[i], y = ((double *)b->data)[i];
-        if (x == y || (isnan(x) && isnan(y))) continue;
-        if (!isfinite(x) || !isfinite(y)) return INFINITY;
+        if (x == y || (isnan(x) && isnan(y)))
+            continue;
+        if (!isfinite(x) || !isfinite(y))
+            return INFINITY;
         most = fmax(most, fabs(x - y));
         largest = fmax(largest, fmax(fabs(x), fabs(y)));
     }
@@ -173,56 +217,70 @@ static double distance(rg_tensor *a, rg_tensor *b) {
 
 /* Values and gradients of an application: outputs, then the gradient of each input
  * for a cotangent of 0.5, 0.6, .. of every floating output. false: it failed. */
-static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[], int *n) {
+static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
+                      int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
     int outs = outputs_of(a->op), m = 0, k = 0;
-    if (!apply_all(a, in, out)) return false;
+    if (!apply_all(a, in, out))
+        return false;
     for (int i = 0; i < outs; i++) {
         value[i] = out[i];
-        if (!out[i]->history || a->op->no_grad) continue;
+        if (!out[i]->history || a->op->no_grad)
+            continue;
         v[k] = rg_zeros_like(out[i]);
         for (int64_t j = 0; v[k] && j < out[i]->numel; j++)
-            rg_store_f64(v[k]->data + j * (int64_t)rg_sizeof(v[k]->dtype), v[k]->dtype, 0.5 + 0.1 * (double)(j % 11));
+            rgi_store_f64(v[k]->data + j * (int64_t)rgi_sizeof(v[k]->dtype), v[k]->dtype,
+                          0.5 + 0.1 * (double)(j % 11));
         y[k++] = out[i];
     }
     *n = outs;
-    if (k == 0) return true;
+    if (k == 0)
+        return true;
     for (int i = 0; i < a->n; i++)
-        if (in[i] != RG_NONE && in[i]->history) x[m++] = in[i];
+        if (in[i] != RG_NONE && in[i]->history)
+            x[m++] = in[i];
     *n += m;
-    return rg_grad_many(k, y, v, m, x, value + outs, (rg_backward_options){ .create_graph = graph, .allow_unused = true });
+    return rg_grad_many(k, y, v, m, x, value + outs,
+                        (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
 
-static int compare_runs(const char *check, const application *a, const application *b, rg_dtype other, bool graph, double tolerance) {
+static int compare_runs(const char *check, const application *a, const application *b,
+                        rg_dtype other, bool graph, double tolerance) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *in2[RG_MAX_INPUTS], *one[RG_MAX_INPUTS], *two[RG_MAX_INPUTS];
     int n1 = 0, n2 = 0, faults = 0;
     application p = *a, q = *b;
     p.n = derive_inputs(a->sample->inputs, RG_FLOAT64, in);
     q.n = derive_inputs(b->sample->inputs, other, in2);
-    if (a->layout == EXPANDED)                          /* the same numbers, but copied */
+    if (a->layout == EXPANDED) /* the same numbers, but copied */
         for (int i = 0; i < p.n; i++) {
-            if (in2[i]->dtype == RG_BOOL && in2[i] != RG_NONE) in2[i] = rg_clone(laid_out(in2[i], EXPANDED));
-            else if (in2[i] != RG_NONE && rg_is_float(in2[i]->dtype))
+            if (in2[i]->dtype == RG_BOOL && in2[i] != RG_NONE)
+                in2[i] = rg_clone(laid_out(in2[i], EXPANDED));
+            else if (in2[i] != RG_NONE && rgi_is_float(in2[i]->dtype))
                 in2[i] = rg_requires_grad_(rg_detach(rg_clone(laid_out(in2[i], EXPANDED))), true);
         }
     if (!values_of(&p, in, false, one, &n1) || !values_of(&q, in2, graph, two, &n2))
         return fault(a->op, a->sample, check, rg_error());
     for (int i = 0; i < n1; i++) {
-        if (a->layout == EXPANDED && i >= outputs_of(a->op)) continue;  /* its gradients are sums of theirs */
+        /* its gradients are sums of theirs */
+        if (a->layout == EXPANDED && i >= outputs_of(a->op))
+            continue;
         derive_checks++;
         double d = distance(one[i], two[i]);
         char what[96];
-        snprintf(what, sizeof what, "%s %d differs by %g", i < outputs_of(a->op) ? "output" : "gradient",
+        snprintf(what, sizeof what, "%s %d differs by %g",
+                 i < outputs_of(a->op) ? "output" : "gradient",
                  i < outputs_of(a->op) ? i : i - outputs_of(a->op), d);
-        if (!(d <= tolerance)) faults += fault(a->op, a->sample, check, what);
+        if (!(d <= tolerance))
+            faults += fault(a->op, a->sample, check, what);
     }
     return faults;
 }
 
 int derive_layouts(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s, .layout = STRIDED }, b = { .op = op, .sample = s };
-    if (op->some_strides) return 0;
+    if (op->some_strides)
+        return 0;
     int faults = compare_runs("strided", &a, &b, RG_FLOAT64, false, 1e-13);
     a.layout = EXPANDED;
     return faults + compare_runs("expanded", &a, &b, RG_FLOAT64, false, 1e-13);
@@ -239,7 +297,7 @@ int derive_fused(const rg_op *op, const rg_sample *s) {
     return compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
 }
 
-/* ---- failing well --------------------------------------------------------------------------------- */
+/* ---- failing well ---------------------------------------------------------------- */
 
 int derive_null(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
@@ -248,12 +306,13 @@ int derive_null(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int i = 0; i < a.n; i++) {
         rg_tensor *keep = in[i];
-        rg_fail(RG_RUNTIME_ERROR, NULL, "the root failure");
+        rgi_fail(RG_RUNTIME_ERROR, NULL, "the root failure");
         in[i] = NULL;
         derive_checks++;
-        if (rg_apply_outputs(op, s->attr, s->attr ? op->attr_size : 0, a.n, in, out) || out[0])
+        if (rgi_apply_outputs(op, s->attr, s->attr ? op->attr_size : 0, a.n, in, out) || out[0])
             faults += fault(op, s, "NULL", "gave a result");
-        if (strcmp(rg_error(), "the root failure")) faults += fault(op, s, "NULL", "changed the message");
+        if (strcmp(rg_error(), "the root failure"))
+            faults += fault(op, s, "NULL", "changed the message");
         in[i] = keep;
     }
     rg_error_clear();
@@ -267,10 +326,13 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
         rg_tensor *in[RG_MAX_INPUTS], *value[RG_MAX_INPUTS];
         application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
         int n;
-        if (!values_of(&a, in, true, value, &n)) return fault(op, s, "forward", rg_error());
-        for (int i = 0; i < n; i++)                     /* and with a recorded gradient in .grad */
-            if (value[i] != RG_NONE && value[i]->history) rg_backward_with(rg_sum(value[i]), (rg_backward_options){
-                .gradient = RG_NONE, .create_graph = true });
+        if (!values_of(&a, in, true, value, &n))
+            return fault(op, s, "forward", rg_error());
+        /* and with a recorded gradient in .grad */
+        for (int i = 0; i < n; i++)
+            if (value[i] != RG_NONE && value[i]->history)
+                rg_backward_with(rg_sum(value[i]), (rg_backward_options){ .gradient = RG_NONE,
+                                                                          .create_graph = true });
         rg_error_clear();
     }
     derive_checks++;
@@ -281,11 +343,15 @@ int derive_no_gradient(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
     application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
-    if (!op->no_grad) return 0;
-    if (!apply_all(&a, in, out)) return fault(op, s, "forward", rg_error());
+    if (!op->no_grad)
+        return 0;
+    if (!apply_all(&a, in, out))
+        return fault(op, s, "forward", rg_error());
     derive_checks++;
-    if (!out[0]->history) return fault(op, s, "no_grad", "silently stops the gradient");
-    if (rg_backward_with(rg_sum(out[0]), (rg_backward_options){ .gradient = RG_NONE }) || !strstr(rg_error(), op->no_grad))
+    if (!out[0]->history)
+        return fault(op, s, "no_grad", "silently stops the gradient");
+    if (rg_backward_with(rg_sum(out[0]), (rg_backward_options){ .gradient = RG_NONE })
+        || !strstr(rg_error(), op->no_grad))
         return fault(op, s, "no_grad", "does not refuse with its reason");
     rg_error_clear();
     return 0;
@@ -301,23 +367,32 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
         application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
         for (int way = 0; way < 2; way++) {
             rg_tensor *args[RG_MAX_RULES];
-            for (int i = 0; i < a.n; i++) args[i] = recorded || in[i] == RG_NONE ? in[i] : rg_detach(in[i]);
+            for (int i = 0; i < a.n; i++)
+                args[i] = recorded || in[i] == RG_NONE ? in[i] : rg_detach(in[i]);
             args[0] = rg_clone(args[0]);
-            if (!args[0]) return fault(op, s, "in place", rg_error());
+            if (!args[0])
+                return fault(op, s, "in place", rg_error());
             size_t bytes = s->attr ? op->attr_size : 0;
             rg_error_clear();
-            y[way] = way ? rg_apply_inplace("inplace", op, s->attr, bytes, a.n, args) : rg_apply(op, s->attr, bytes, a.n, args);
-            if (way && !y[1]) {                         /* a result of another shape or dtype: rightly refused */
-                bool fits = rg_same_shape(args[0], y[0]) && rg_promote_types(y[0]->dtype, args[0]->dtype) == args[0]->dtype;
-                if (fits) faults += fault(op, s, "in place", rg_error());
+            y[way] = way ? rgi_apply_inplace("inplace", op, s->attr, bytes, a.n, args)
+                         : rgi_apply(op, s->attr, bytes, a.n, args);
+            /* a result of another shape or dtype: rightly refused */
+            if (way && !y[1]) {
+                bool fits = rgi_same_shape(args[0], y[0])
+                            && rg_promote_types(y[0]->dtype, args[0]->dtype) == args[0]->dtype;
+                if (fits)
+                    faults += fault(op, s, "in place", rg_error());
                 rg_error_clear();
                 return faults;
             }
-            if (recorded && y[way]->history && !op->no_grad) g[way] = rg_grad(rg_sum(rg_mul(y[way], y[way])), in[0], .allow_unused = true);
+            if (recorded && y[way]->history && !op->no_grad)
+                g[way] = rg_grad(rg_sum(rg_mul(y[way], y[way])), in[0], .allow_unused = true);
         }
         derive_checks++;
-        if (distance(rg_to(y[0], y[1]->dtype), y[1]) > 0) faults += fault(op, s, "in place", "another value");
-        if (distance(g[0], g[1]) > 1e-14) faults += fault(op, s, "in place", "another gradient");
+        if (distance(rg_to(y[0], y[1]->dtype), y[1]) > 0)
+            faults += fault(op, s, "in place", "another value");
+        if (distance(g[0], g[1]) > 1e-14)
+            faults += fault(op, s, "in place", "another gradient");
     }
     return faults;
 }
@@ -330,31 +405,45 @@ int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
         {
             RG_SCOPE();
             rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS], *grads[RG_MAX_INPUTS];
-            application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
-            for (int i = 0; i < a.n; i++) {             /* a gradient that a failed run must leave alone */
+            application a = { .op = op,
+                              .sample = s,
+                              .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
+            /* a gradient that a failed run must leave alone */
+            for (int i = 0; i < a.n; i++) {
                 grads[i] = in[i] != RG_NONE && in[i]->history ? rg_full_like(in[i], 3) : RG_NONE;
-                if (grads[i] != RG_NONE) rg_set_grad(in[i], grads[i]);
+                if (grads[i] != RG_NONE)
+                    rg_set_grad(in[i], grads[i]);
             }
             rg_error_clear();
             rg_memory_fail_at(fail);
             bool ok = apply_all(&a, in, out);
             for (int k = 0; ok && k < outputs_of(op); k++)
                 if (out[k]->history && !op->no_grad) {
-                    ok = rg_backward_with(rg_sum(out[k]), (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
-                    if (ok) break;
+                    ok = rg_backward_with(
+                        rg_sum(out[k]),
+                        (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
+                    if (ok)
+                        break;
                 }
             rg_memory_fail_at(0);
             done = ok;
             derive_checks++;
-            if (!ok && rg_error_code() != RG_OUT_OF_MEMORY) return fault(op, s, "out of memory", rg_error());
+            if (!ok && rg_error_code() != RG_OUT_OF_MEMORY)
+                return fault(op, s, "out of memory", rg_error());
             for (int i = 0; i < a.n && !ok; i++)
-                if (grads[i] != RG_NONE && (rg_grad_of(in[i]) != grads[i] || distance(grads[i], rg_full_like(in[i], 3)) != 0))
+                if (grads[i] != RG_NONE
+                    && (rg_grad_of(in[i]) != grads[i]
+                        || distance(grads[i], rg_full_like(in[i], 3)) != 0))
                     return fault(op, s, "out of memory", "a failed run changed .grad");
             rg_error_clear();
         }
-        if (rg_live_tensors() != before) return fault(op, s, "out of memory", "tensors are alive after it");
-        if (rg_memory_stats().nodes != bytes) return fault(op, s, "out of memory", "nodes are alive after it");
-        if (done) return 0;
-        if (fail > 100000) return fault(op, s, "out of memory", "does not end");
+        if (rg_live_tensors() != before)
+            return fault(op, s, "out of memory", "tensors are alive after it");
+        if (rg_memory_stats().nodes != bytes)
+            return fault(op, s, "out of memory", "nodes are alive after it");
+        if (done)
+            return 0;
+        if (fail > 100000)
+            return fault(op, s, "out of memory", "does not end");
     }
 }

@@ -15,68 +15,80 @@
 enum { GOLDEN_ARGS = 16, GOLDEN_LIST = 32, GOLDEN_OUTS = 32 };
 
 typedef struct golden_arg {
-    char       kind;                    /* the line's letter */
+    char kind; /* the line's letter */
     rg_tensor *t;
-    int64_t    i;
-    double     x;
-    rg_dims    dims;
-    char      *s;
-    rg_list    list;
+    int64_t i;
+    double x;
+    rg_dims dims;
+    char *s;
+    rg_list list;
     rg_tensor *item[GOLDEN_LIST];
 } golden_arg;
 
-typedef struct golden_tensor {          /* what a tensor is expected to be */
-    bool    none, view;                 /* view: shares the storage of the first argument */
-    char    dtype[4], node[64];
+typedef struct golden_tensor { /* what a tensor is expected to be */
+    bool none, view;           /* view: shares the storage of the first argument */
+    char dtype[4], node[64];
     rg_dims shape;
-    size_t  step;                       /* only every step-th value is told */
-    double  largest;                    /* of all, if step > 1 */
-    char   *values;
+    size_t step;    /* only every step-th value is told */
+    double largest; /* of all, if step > 1 */
+    char *values;
 } golden_tensor;
 
-typedef struct golden_error { const char *kind, *text; } golden_error;
+typedef struct golden_error {
+    const char *kind, *text;
+} golden_error;
 
 typedef struct golden_case {
-    char          function[64];
-    int           line;
-    double        factor;               /* of the usual tolerance */
-    bool          single;               /* there is a float32 among the arguments */
-    bool          direct;               /* in place on the very argument, not on a clone of it */
-    int           n_args, n_leaves, n_outs, n_first, n_second;
-    golden_arg    arg[GOLDEN_ARGS];
-    rg_tensor    *leaf[GOLDEN_LIST];
+    char function[64];
+    int line;
+    double factor; /* of the usual tolerance */
+    bool single;   /* there is a float32 among the arguments */
+    bool direct;   /* in place on the very argument, not on a clone of it */
+    int n_args, n_leaves, n_outs, n_first, n_second;
+    golden_arg arg[GOLDEN_ARGS];
+    rg_tensor *leaf[GOLDEN_LIST];
     golden_tensor out[GOLDEN_OUTS], first[GOLDEN_LIST], second[GOLDEN_LIST];
-    golden_error  error, backward_error;
-    double        largest;              /* finite number among the arguments, up to 100 */
+    golden_error error, backward_error;
+    double largest; /* finite number among the arguments, up to 100 */
 } golden_case;
 
-typedef struct golden_file { char path[512], *text, *at; int line; } golden_file;
+typedef struct golden_file {
+    char path[512], *text, *at;
+    int line;
+} golden_file;
 
 /* ---- words ---------------------------------------------------------------------- */
 
 static char *golden_word(char **at) {
     char *p = *at + strspn(*at, " ");
     *at = p + strcspn(p, " ");
-    if (**at) *(*at)++ = '\0';
+    if (**at)
+        *(*at)++ = '\0';
     return p;
 }
 
 static rg_dims golden_dims(char *word) {
     rg_dims d = { 0 };
-    if (*word == '.') return d;
-    for (char *p = word; *p && d.n < RG_MAX_DIMS; p += *p == ',') d.v[d.n++] = strtoll(p, &p, 10);
+    if (*word == '.')
+        return d;
+    for (char *p = word; *p && d.n < RG_MAX_DIMS; p += *p == ',')
+        d.v[d.n++] = strtoll(p, &p, 10);
     return d;
 }
 
 static rg_dtype golden_dtype(const char *word) {
-    return *word == 'b' ? RG_BOOL : *word == 'i' ? RG_INT64 : word[1] == '3' ? RG_FLOAT32 : RG_FLOAT64;
+    return *word == 'b'     ? RG_BOOL
+           : *word == 'i'   ? RG_INT64
+           : word[1] == '3' ? RG_FLOAT32
+                            : RG_FLOAT64;
 }
 
 /* The file's text, to be cut up in place; false: there is none. */
 static bool golden_open(golden_file *f, const char *directory, const char *function) {
     snprintf(f->path, sizeof f->path, "%s/%s.txt", directory, function);
     FILE *file = fopen(f->path, "r");
-    if (!file) return false;
+    if (!file)
+        return false;
     fseek(file, 0, SEEK_END);
     size_t size = (size_t)ftell(file);
     rewind(file);
@@ -89,9 +101,11 @@ static bool golden_open(golden_file *f, const char *directory, const char *funct
 
 static char *golden_line(golden_file *f) {
     char *line = f->at;
-    if (!*line) return NULL;
+    if (!*line)
+        return NULL;
     f->at += strcspn(line, "\n");
-    if (*f->at) *f->at++ = '\0';
+    if (*f->at)
+        *f->at++ = '\0';
     f->line++;
     return line;
 }
@@ -99,8 +113,12 @@ static char *golden_line(golden_file *f) {
 /* ---- tensors --------------------------------------------------------------------- */
 
 /* The k-th little numbers, those that numbers() in ops_cases.py makes, row by row. */
-typedef struct golden_numbers { uint32_t state; } golden_numbers;
-static golden_numbers golden_numbers_begin(unsigned k) { return (golden_numbers){ k * 7919 + 12345 }; }
+typedef struct golden_numbers {
+    uint32_t state;
+} golden_numbers;
+static golden_numbers golden_numbers_begin(unsigned k) {
+    return (golden_numbers){ k * 7919 + 12345 };
+}
 
 static double golden_numbers_next(golden_numbers *r) {
     r->state = r->state * 1664525 + 1013904223;
@@ -113,26 +131,32 @@ static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like) {
     int64_t n = rg_numel(t);
     for (int64_t i = 0; i < n; i++) {
         double v = golden_numbers_next(&r);
-        if (rg_dtype_of(t) == RG_FLOAT32) ((float *)rg_data(t))[i] = (float)v;
-        else ((double *)rg_data(t))[i] = v;
+        if (rg_dtype_of(t) == RG_FLOAT32)
+            ((float *)rg_data(t))[i] = (float)v;
+        else
+            ((double *)rg_data(t))[i] = v;
     }
     return t;
 }
 
 /* Zeros with these strides: narrowed, transposed and expanded from a whole. */
 static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
-    int order[RG_MAX_DIMS], n = 0;      /* the dims of the whole, by falling stride; then those of one place */
+    /* the dims of the whole, by falling stride; then those of one place */
+    int order[RG_MAX_DIMS], n = 0;
     for (int d = 0; d < shape.n; d++)
         if (stride.v[d] && shape.v[d] != 1) {
             int at = n++;
-            for (; at && stride.v[order[at - 1]] < stride.v[d]; at--) order[at] = order[at - 1];
+            for (; at && stride.v[order[at - 1]] < stride.v[d]; at--)
+                order[at] = order[at - 1];
             order[at] = d;
         }
     rg_dims whole = { .n = n + 1 };
-    for (int k = 0; k < n; k++) whole.v[k] = k ? stride.v[order[k - 1]] / stride.v[order[k]] : shape.v[order[0]];
+    for (int k = 0; k < n; k++)
+        whole.v[k] = k ? stride.v[order[k - 1]] / stride.v[order[k]] : shape.v[order[0]];
     whole.v[n] = n ? stride.v[order[n - 1]] : 1;
     rg_tensor *t = rg_select(rg_zeros_dims(whole, dtype), n, 0);
-    for (int k = 0; k < n; k++) t = rg_narrow(t, k, 0, shape.v[order[k]]);
+    for (int k = 0; k < n; k++)
+        t = rg_narrow(t, k, 0, shape.v[order[k]]);
     for (int d = 0; d < shape.n; d++)
         if (!stride.v[d] || shape.v[d] == 1) {
             t = rg_unsqueeze(t, n);
@@ -140,7 +164,8 @@ static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) 
         }
     for (int d = 0; d < shape.n; d++) {
         int k = d;
-        while (order[k] != d) k++;
+        while (order[k] != d)
+            k++;
         t = rg_transpose(t, d, k);
         order[k] = order[d];
     }
@@ -161,14 +186,19 @@ static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values) 
         }
         if (rg_dtype_of(t) == RG_INT64 || rg_dtype_of(t) == RG_BOOL) {
             int64_t v = strtoll(p, &p, 10);
-            if (rg_dtype_of(t) == RG_INT64) ((int64_t *)data)[at] = v;
-            else ((bool *)data)[at] = v != 0;
+            if (rg_dtype_of(t) == RG_INT64)
+                ((int64_t *)data)[at] = v;
+            else
+                ((bool *)data)[at] = v != 0;
             continue;
         }
         double v = ruled ? golden_numbers_next(&r) : strtod(p, &p);
-        if (isfinite(v)) c->largest = fmax(c->largest, fmin(fabs(v), 100));
-        if (rg_dtype_of(t) == RG_FLOAT32) ((float *)data)[at] = (float)v;
-        else ((double *)data)[at] = v;
+        if (isfinite(v))
+            c->largest = fmax(c->largest, fmin(fabs(v), 100));
+        if (rg_dtype_of(t) == RG_FLOAT32)
+            ((float *)data)[at] = (float)v;
+        else
+            ((double *)data)[at] = v;
     }
 }
 
@@ -178,20 +208,26 @@ static rg_tensor *golden_argument_tensor(golden_case *c, char *rest) {
     c->single |= dtype == RG_FLOAT32;
     rg_dims shape = golden_dims(golden_word(&rest));
     char *strides = golden_word(&rest);
-    rg_tensor *t = *strides == 'c' ? rg_zeros_dims(shape, dtype) : golden_strided(shape, golden_dims(strides), dtype);
-    if (!t) return NULL;
+    rg_tensor *t = *strides == 'c' ? rg_zeros_dims(shape, dtype)
+                                   : golden_strided(shape, golden_dims(strides), dtype);
+    if (!t)
+        return NULL;
     bool ruled = *golden_word(&rest) == 'r';
     golden_fill(t, c, ruled, rest);
-    if (grad) c->leaf[c->n_leaves++] = rg_requires_grad_(t, true);
+    if (grad)
+        c->leaf[c->n_leaves++] = rg_requires_grad_(t, true);
     return t;
 }
 
 static rg_tensor *golden_number(golden_case *c, char *rest) {
     char kind = *golden_word(&rest);
-    if (kind == 'b') return rg_wrap_bool(*rest == '1');
-    if (kind == 'i') return rg_wrap_int(strtoll(rest, NULL, 10));
+    if (kind == 'b')
+        return rg_wrap_bool(*rest == '1');
+    if (kind == 'i')
+        return rg_wrap_int(strtoll(rest, NULL, 10));
     double v = strtod(rest, NULL);
-    if (isfinite(v)) c->largest = fmax(c->largest, fmin(fabs(v), 100));
+    if (isfinite(v))
+        c->largest = fmax(c->largest, fmin(fabs(v), 100));
     return rg_wrap_float(v);
 }
 
@@ -199,7 +235,8 @@ static rg_tensor *golden_number(golden_case *c, char *rest) {
 static void golden_expected(golden_tensor *e, char *rest) {
     char *word = golden_word(&rest);
     e->none = *word == '-';
-    if (e->none) return;
+    if (e->none)
+        return;
     e->shape = golden_dims(word);
     e->step = 1;
     if (*rest == '/') {
@@ -213,28 +250,34 @@ static void golden_expected(golden_tensor *e, char *rest) {
 /* ---- cases ------------------------------------------------------------------------ */
 
 static rg_tensor *golden_any(golden_case *c, char kind, char *rest) {
-    return kind == 't' ? golden_argument_tensor(c, rest) : kind == 'n' ? golden_number(c, rest) : RG_NONE;
+    return kind == 't'   ? golden_argument_tensor(c, rest)
+           : kind == 'n' ? golden_number(c, rest)
+                         : RG_NONE;
 }
 
 /* The next case of the file, its tensors made in the innermost scope; false: no more. */
 static bool golden_next(golden_file *f, golden_case *c) {
     char *line = golden_line(f);
-    if (!line) return false;
+    if (!line)
+        return false;
     memset(c, 0, sizeof *c);
     c->line = f->line;
     c->factor = 1;
     char *rest = line + 1, *word = golden_word(&rest);
     snprintf(c->function, sizeof c->function, "%s", word);
     while (*(word = golden_word(&rest)) && *word != '#') {
-        if (*word == 'x') c->factor = strtod(word + 1, NULL);
-        else if (strcmp(word, "direct") == 0) c->direct = true;
+        if (*word == 'x')
+            c->factor = strtod(word + 1, NULL);
+        else if (strcmp(word, "direct") == 0)
+            c->direct = true;
     }
     while (*f->at && *f->at != '=') {
         line = golden_line(f);
         rest = line + 1 + (line[1] == ' ');
         if (strchr(">vgh", *line)) {
-            golden_tensor *e = strchr(">v", *line) ? &c->out[c->n_outs++] : *line == 'g' ? &c->first[c->n_first++]
-                                                                                   : &c->second[c->n_second++];
+            golden_tensor *e = strchr(">v", *line) ? &c->out[c->n_outs++]
+                               : *line == 'g'      ? &c->first[c->n_first++]
+                                                   : &c->second[c->n_second++];
             if (strchr(">v", *line)) {
                 e->view = *line == 'v';
                 snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
@@ -252,7 +295,8 @@ static bool golden_next(golden_file *f, golden_case *c) {
         golden_arg *a = &c->arg[c->n_args++];
         a->kind = *line;
         switch (*line) {
-        case 'i': case 'B': a->i = strtoll(rest, NULL, 10); break;
+        case 'i':
+        case 'B': a->i = strtoll(rest, NULL, 10); break;
         case 'x': a->x = strtod(rest, NULL); break;
         case 'L': a->dims = golden_dims(rest); break;
         case 'y': a->i = golden_dtype(rest); break;

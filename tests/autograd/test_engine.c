@@ -8,11 +8,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static rg_tensor *leaf(double value) { return rg_requires_grad_(rg_scalar_dtype(value, RG_FLOAT64), true); }
+static rg_tensor *leaf(double value) {
+    return rg_requires_grad_(rg_scalar_dtype(value, RG_FLOAT64), true);
+}
 
 static rg_tensor *leaf_vector(int64_t n) {
     rg_tensor *x = rg_zeros_dims(RG_DIMS(n), RG_FLOAT64);
-    for (int64_t i = 0; i < n; i++) ((double *)rg_data(x))[i] = (double)(i + 1);
+    for (int64_t i = 0; i < n; i++)
+        ((double *)rg_data(x))[i] = (double)(i + 1);
     return rg_requires_grad_(x, true);
 }
 
@@ -44,7 +47,8 @@ END_TEST
 
 START_TEST(test_one_value_used_many_times) {
     rg_tensor *x = leaf(2), *y = x;
-    for (int i = 0; i < 10; i++) y = rg_add(y, y);      /* 1024 x, through 2^10 paths */
+    for (int i = 0; i < 10; i++)
+        y = rg_add(y, y); /* 1024 x, through 2^10 paths */
     ck_ok(rg_backward(y));
     ck_assert_double_eq(grad_at(x, 0), 1024);
 }
@@ -53,18 +57,22 @@ END_TEST
 /* A node must wait for all that depends on it, even where a longer path leads there. */
 START_TEST(test_paths_of_different_lengths) {
     rg_tensor *x = leaf(2), *a = rg_mul(x, 3), *b = a;
-    for (int i = 0; i < 50; i++) b = rg_add(b, a);
-    ck_ok(rg_backward(rg_mul(b, a)));                   /* 51 * 9 x^2 */
+    for (int i = 0; i < 50; i++)
+        b = rg_add(b, a);
+    ck_ok(rg_backward(rg_mul(b, a))); /* 51 * 9 x^2 */
     ck_assert_double_eq(grad_at(x, 0), 2 * 51 * 9 * 2);
 }
 END_TEST
 
 START_TEST(test_wide_graphs_are_sorted) {
     rg_tensor *x = leaf(1), *sums[100], *total = rg_mul(x, 0);
-    for (int i = 0; i < 100; i++) sums[i] = rg_mul(x, i);
-    for (int i = 0; i < 100; i++) total = rg_add(total, rg_mul(sums[(i * 37) % 100], sums[(i * 61) % 100]));
+    for (int i = 0; i < 100; i++)
+        sums[i] = rg_mul(x, i);
+    for (int i = 0; i < 100; i++)
+        total = rg_add(total, rg_mul(sums[(i * 37) % 100], sums[(i * 61) % 100]));
     double expected = 0;
-    for (int i = 0; i < 100; i++) expected += 2.0 * ((i * 37) % 100) * ((i * 61) % 100);
+    for (int i = 0; i < 100; i++)
+        expected += 2.0 * ((i * 37) % 100) * ((i * 61) % 100);
     ck_ok(rg_backward(total));
     ck_assert_double_eq(grad_at(x, 0), expected);
 }
@@ -90,7 +98,8 @@ END_TEST
 
 START_TEST(test_grad_of_inner_tensors) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h), *g[2];
-    ck_ok(rg_grad_many(1, &y, NULL, 2, (rg_tensor *[]){ h, x }, g, (rg_backward_options){ .retain_graph = true }));
+    ck_ok(rg_grad_many(1, &y, NULL, 2, (rg_tensor *[]){ h, x }, g,
+                       (rg_backward_options){ .retain_graph = true }));
     ck_assert_double_eq(rg_item(g[0]), 12);
     ck_assert_double_eq(rg_item(g[1]), 36);
     ck_assert_double_eq(rg_item(rg_grad(y, y)), 1);
@@ -99,19 +108,24 @@ END_TEST
 
 START_TEST(test_unused_inputs) {
     rg_tensor *x = leaf(2), *z = leaf(1), *y = rg_mul(x, x);
-    ck_fails(rg_grad(y, z, .retain_graph = true), RG_RUNTIME_ERROR, "appears to not have been used in the graph");
+    ck_fails(rg_grad(y, z, .retain_graph = true), RG_RUNTIME_ERROR,
+             "appears to not have been used in the graph");
     ck_assert(rg_grad(y, z, .allow_unused = true, .retain_graph = true) == RG_NONE);
-    ck_fails(rg_grad(y, rg_detach(x)), RG_RUNTIME_ERROR, "One of the differentiated Tensors does not require grad");
+    ck_fails(rg_grad(y, rg_detach(x)), RG_RUNTIME_ERROR,
+             "One of the differentiated Tensors does not require grad");
     ck_fails(rg_backward(rg_detach(y)), RG_RUNTIME_ERROR,
              "element 0 of tensors does not require grad and does not have a grad_fn");
-    ck_fails(rg_backward(leaf_vector(3)), RG_RUNTIME_ERROR, "grad can be implicitly created only for scalar outputs");
-    ck_fails(rg_backward(leaf_vector(3), .gradient = rg_zeros(2)), RG_RUNTIME_ERROR, "Mismatch in shape");
+    ck_fails(rg_backward(leaf_vector(3)), RG_RUNTIME_ERROR,
+             "grad can be implicitly created only for scalar outputs");
+    ck_fails(rg_backward(leaf_vector(3), .gradient = rg_zeros(2)), RG_RUNTIME_ERROR,
+             "Mismatch in shape");
 }
 END_TEST
 
 /* Its gradient is zero, and is there, as PyTorch's is. */
 START_TEST(test_a_result_without_elements) {
-    rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true), *y = rg_requires_grad_(rg_ones(2, 3), true);
+    rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true),
+              *y = rg_requires_grad_(rg_ones(2, 3), true);
     ck_ok(rg_backward(rg_sum(rg_repeat(x, 1, 0))));
     ck_ok(rg_backward(rg_sum(rg_pad_with(y, RG_DIMS(-3, 0), RG_CIRCULAR, 0))));
     ck_assert(rg_equal(rg_grad_of(x), rg_zeros(2, 3)) && rg_equal(rg_grad_of(y), rg_zeros(2, 3)));
@@ -122,15 +136,17 @@ START_TEST(test_a_graph_is_freed_as_it_goes) {
     rg_tensor *x = leaf(2), *y = rg_mul(x, x);
     ck_ok(rg_backward(y, .retain_graph = true));
     ck_ok(rg_backward(y));
-    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "Trying to backward through the graph a second time");
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR,
+             "Trying to backward through the graph a second time");
     ck_assert_double_eq(grad_at(x, 0), 8);
-    rg_tensor *sum = rg_add(x, x);                      /* saves nothing: may run again, as torch's */
+    /* saves nothing: may run again, as torch's */
+    rg_tensor *sum = rg_add(x, x);
     ck_ok(rg_backward(sum));
     ck_ok(rg_backward(sum));
 }
 END_TEST
 
-/* ---- modes ----------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------- */
 
 START_TEST(test_modes) {
     rg_tensor *x = leaf(2);
@@ -148,18 +164,27 @@ START_TEST(test_modes) {
     ck_assert(!rg_is_leaf(y) && rg_is_leaf(x) && rg_is_leaf(rg_detach(y)));
     ck_assert_str_eq(rg_grad_fn(y), "MulBackward0");
     ck_assert_str_eq(rg_grad_fn(x), "");
-    ck_fails(rg_requires_grad_(y, false), RG_RUNTIME_ERROR, "you can only change requires_grad flags of leaf variables");
-    ck_fails(rg_requires_grad_(rg_literal([1, 2]), true), RG_RUNTIME_ERROR, "only Tensors of floating point");
+    ck_fails(rg_requires_grad_(y, false), RG_RUNTIME_ERROR,
+             "you can only change requires_grad flags of leaf variables");
+    ck_fails(rg_requires_grad_(rg_literal([1, 2]), true), RG_RUNTIME_ERROR,
+             "only Tensors of floating point");
     ck_assert(!rg_requires_grad(rg_requires_grad_(x, false)));
     ck_assert(!rg_requires_grad(rg_detach_(y)));
 }
 END_TEST
 
-/* ---- hooks ------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------- */
 
 static rg_tensor *times(rg_tensor *g, void *factor) { return rg_mul(g, *(double *)factor); }
-static rg_tensor *count(rg_tensor *g, void *n) { (void)g; ++*(int *)n; return RG_NONE; }
-static rg_tensor *refuse(rg_tensor *g, void *context) { (void)context; return rg_reshape(g, 7, 7); }
+static rg_tensor *count(rg_tensor *g, void *n) {
+    (void)g;
+    ++*(int *)n;
+    return RG_NONE;
+}
+static rg_tensor *refuse(rg_tensor *g, void *context) {
+    (void)context;
+    return rg_reshape(g, 7, 7);
+}
 
 START_TEST(test_hooks) {
     double ten = 10;
@@ -193,7 +218,7 @@ START_TEST(test_a_failed_run_leaves_grads_alone) {
     ck_assert_double_eq(grad_at(w, 0), 6);
     ck_assert(rg_grad_of(x) == RG_NONE);
     rg_error_clear();
-    ck_ok(rg_backward(rg_mul(x, w)));                   /* and the library goes on */
+    ck_ok(rg_backward(rg_mul(x, w))); /* and the library goes on */
     ck_assert_double_eq(grad_at(w, 0), 8);
 }
 END_TEST
@@ -203,7 +228,7 @@ static rg_tensor *nested(rg_tensor *g, void *y) { return rg_backward((rg_tensor 
 START_TEST(test_a_run_inside_a_run) {
     rg_tensor *x = leaf(2), *other = rg_mul(x, x), *h = rg_mul(x, 1), *y = rg_mul(h, h);
     rg_register_hook(h, nested, other);
-    ck_ok(rg_backward(y, .retain_graph = true));        /* another graph: fine */
+    ck_ok(rg_backward(y, .retain_graph = true)); /* another graph: fine */
     rg_tensor *z = rg_mul(h, 1), *again = rg_mul(z, 1);
     rg_register_hook(z, nested, again);
     ck_fails(rg_backward(again), RG_RUNTIME_ERROR, "is being differentiated already");
@@ -212,16 +237,23 @@ END_TEST
 
 static rg_tensor *leaves(rg_tensor *grad, void *context) {
     (void)grad;
-    struct { rg_tensor *t; int id; } *self = context;
+    struct {
+        rg_tensor *t;
+        int id;
+    } *self = context;
     ck_ok(rg_remove_hook(self->t, self->id));
-    ck_assert_int_ge(rg_register_hook(self->t, leaves, context), 0);    /* and is back, from the next run on */
+    /* and is back, from the next run on */
+    ck_assert_int_ge(rg_register_hook(self->t, leaves, context), 0);
     return RG_NONE;
 }
 
 START_TEST(test_a_hook_takes_itself_away) {
     int seen = 0;
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3);
-    struct { rg_tensor *t; int id; } self = { h, rg_register_hook(h, leaves, &self) };
+    struct {
+        rg_tensor *t;
+        int id;
+    } self = { h, rg_register_hook(h, leaves, &self) };
     rg_register_hook(h, count, &seen);
     ck_ok(rg_backward(h));
     ck_assert_int_eq(seen, 1);
@@ -239,7 +271,7 @@ START_TEST(test_a_hook_drops_the_root) {
     {
         RG_SCOPE();
         rg_tensor *h = rg_exp(rg_mul(x, 2));
-        root = rg_keep(rg_log(rg_mul(h, h)));           /* 4 x */
+        root = rg_keep(rg_log(rg_mul(h, h))); /* 4 x */
         rg_register_hook(h, drops, &root);
     }
     ck_ok(rg_backward(root));
@@ -280,7 +312,7 @@ START_TEST(test_what_is_missing_is_refused) {
 }
 END_TEST
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------- */
 
 START_TEST(test_recorded_gradients_make_no_cycle) {
     int64_t tensors = rg_live_tensors(), nodes = rg_memory_stats().nodes;
@@ -291,9 +323,10 @@ START_TEST(test_recorded_gradients_make_no_cycle) {
         ck_ok(rg_backward(rg_mul(h, h), .create_graph = true));
         ck_assert(rg_requires_grad(rg_grad_of(x)) && rg_requires_grad(rg_grad_of(h)));
         rg_tensor *y = leaf(2), *kept;
-        ck_ok(rg_backward(y, .gradient = y, .create_graph = true));     /* its own gradient */
+        ck_ok(rg_backward(y, .gradient = y, .create_graph = true)); /* its own gradient */
         {
-            RG_SCOPE();                                                 /* retained for one that is gone */
+            /* retained for one that is gone */
+            RG_SCOPE();
             h = rg_mul(y, y);
             rg_retain_grad(h);
             kept = rg_escape(rg_mul(h, h));
@@ -340,7 +373,7 @@ START_TEST(test_a_chain_of_a_million) {
     ck_assert_double_eq(chain(1000000), 1000000);
     ck_assert_int_eq(rg_live_tensors(), before);
     {
-        RG_SCOPE();                                     /* and one that nobody differentiates */
+        RG_SCOPE(); /* and one that nobody differentiates */
         rg_tensor *y = rg_keep(leaf(1));
         RG_FOR (int i = 0; i < 1000000; i++) {
             rg_tensor *next = rg_keep(rg_add(y, 1));
@@ -357,8 +390,10 @@ END_TEST
 START_TEST(test_slices_share_one_buffer) {
     enum { N = 2000 };
     RG_SCOPE();
-    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true), *y = rg_sum(rg_select(x, 0, 0));
-    for (int i = 1; i < N; i++) y = rg_add(y, rg_mul(rg_sum(rg_select(x, 0, i)), i));
+    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true),
+              *y = rg_sum(rg_select(x, 0, 0));
+    for (int i = 1; i < N; i++)
+        y = rg_add(y, rg_mul(rg_sum(rg_select(x, 0, i)), i));
     rg_memory_reset_peak();
     int64_t before = rg_memory_stats().now;
     ck_ok(rg_backward(y));
@@ -367,7 +402,7 @@ START_TEST(test_slices_share_one_buffer) {
 }
 END_TEST
 
-/* ---- in place, and views ------------------------------------------------------------------------ */
+/* ---- in place, and views --------------------------------------------------------- */
 
 START_TEST(test_in_place_is_recorded) {
     rg_tensor *x = leaf_vector(3), *y = rg_mul(x, 2);
@@ -381,19 +416,29 @@ START_TEST(test_in_place_is_recorded) {
 END_TEST
 
 START_TEST(test_in_place_is_refused) {
-    rg_tensor *x = leaf_vector(3), *v = rg_select(x, 0, 1), *y = rg_mul(x, 2), *w = rg_select(y, 0, 0);
-    ck_fails(rg_add_(x, 1), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation");
-    ck_fails(rg_uniform_(x, 0, 1), RG_RUNTIME_ERROR, "uniform_: a leaf Variable that requires grad is being used in");
-    ck_fails(rg_uniform_(rg_mul(x, 2), 0, 1), RG_RUNTIME_ERROR, "a result of MulBackward0 would be overwritten");
-    ck_fails(rg_add_(v, 1), RG_RUNTIME_ERROR, "a view of a leaf Variable that requires grad is being used in an in-place operation");
-    ck_fails(rg_add_(w, 1), RG_RUNTIME_ERROR, "Output 0 of SelectBackward0 is a view and is being modified inplace");
-    ck_fails(rg_add_(rg_select(rg_zeros_dims(RG_DIMS(3), RG_FLOAT64), 0, 0), leaf(1)), RG_RUNTIME_ERROR, "rg_set_item");
-    ck_fails(rg_add_(rg_expand(rg_zeros(1), 3), 1), RG_RUNTIME_ERROR, "more than one element of the written-to tensor");
-    ck_fails(rg_add_(rg_zeros(3), rg_zeros(2, 3)), RG_RUNTIME_ERROR, "doesn't match the broadcast shape [2, 3]");
-    ck_fails(rg_add_(rg_literal([1, 2]), 0.5), RG_RUNTIME_ERROR, "result type Float can't be cast to the desired output type Long");
+    rg_tensor *x = leaf_vector(3), *v = rg_select(x, 0, 1), *y = rg_mul(x, 2),
+              *w = rg_select(y, 0, 0);
+    ck_fails(rg_add_(x, 1), RG_RUNTIME_ERROR,
+             "a leaf Variable that requires grad is being used in an in-place operation");
+    ck_fails(rg_uniform_(x, 0, 1), RG_RUNTIME_ERROR,
+             "uniform_: a leaf Variable that requires grad is being used in");
+    ck_fails(rg_uniform_(rg_mul(x, 2), 0, 1), RG_RUNTIME_ERROR,
+             "a result of MulBackward0 would be overwritten");
+    ck_fails(rg_add_(v, 1), RG_RUNTIME_ERROR,
+             "a view of a leaf Variable that requires grad is being used in an in-place operation");
+    ck_fails(rg_add_(w, 1), RG_RUNTIME_ERROR,
+             "Output 0 of SelectBackward0 is a view and is being modified inplace");
+    ck_fails(rg_add_(rg_select(rg_zeros_dims(RG_DIMS(3), RG_FLOAT64), 0, 0), leaf(1)),
+             RG_RUNTIME_ERROR, "rg_set_item");
+    ck_fails(rg_add_(rg_expand(rg_zeros(1), 3), 1), RG_RUNTIME_ERROR,
+             "more than one element of the written-to tensor");
+    ck_fails(rg_add_(rg_zeros(3), rg_zeros(2, 3)), RG_RUNTIME_ERROR,
+             "doesn't match the broadcast shape [2, 3]");
+    ck_fails(rg_add_(rg_literal([1, 2]), 0.5), RG_RUNTIME_ERROR,
+             "result type Float can't be cast to the desired output type Long");
     {
         RG_NO_GRAD();
-        ck_ok(rg_add_(x, 1));                           /* what an optimizer does */
+        ck_ok(rg_add_(x, 1)); /* what an optimizer does */
     }
     ck_assert_double_eq(rg_at(x, 0), 2);
 }
@@ -409,7 +454,9 @@ START_TEST(test_a_mutated_saved_value_is_named) {
     ck_assert(!rg_backward(rg_sum(y)));
     const char *message = rg_error();
     ck_assert_msg(strstr(message, "mul: ") && strstr(message, "named W") && strstr(message, "add_")
-                  && strstr(message, "DoubleTensor [3]") && strstr(message, "version 1; expected version 0"), "%s", message);
+                      && strstr(message, "DoubleTensor [3]")
+                      && strstr(message, "version 1; expected version 0"),
+                  "%s", message);
 }
 END_TEST
 
@@ -423,9 +470,13 @@ START_TEST(test_a_stale_view_is_refused) {
 }
 END_TEST
 
-/* ---- threads --------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------- */
 
-typedef struct { rg_tensor *w; double input; bool ok; } job;
+typedef struct {
+    rg_tensor *w;
+    double input;
+    bool ok;
+} job;
 
 static void *train(void *context) {
     job *j = context;
@@ -451,10 +502,14 @@ START_TEST(test_threads_share_parameters) {
 }
 END_TEST
 
-RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign, test_one_value_used_many_times,
-         test_paths_of_different_lengths,
-         test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
-         test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away, test_gradients_are_copies, test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
-         test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
-         test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
-         test_a_mutated_saved_value_is_named, test_a_stale_view_is_refused, test_threads_share_parameters)
+RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
+         test_one_value_used_many_times, test_paths_of_different_lengths,
+         test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone,
+         test_grad_of_inner_tensors, test_unused_inputs, test_a_result_without_elements,
+         test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away,
+         test_gradients_are_copies, test_what_is_missing_is_refused,
+         test_a_failed_run_leaves_grads_alone, test_a_run_inside_a_run,
+         test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
+         test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
+         test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
+         test_a_stale_view_is_refused, test_threads_share_parameters)

@@ -16,54 +16,71 @@
 
 /* ---- calls ------------------------------------------------------------------------- */
 
-typedef struct golden_result { int n; rg_tensor *t[GOLDEN_OUTS]; bool list; } golden_result;     /* n == -1: failed */
-typedef struct golden_call { const char *name; golden_result (*call)(const golden_arg *a); } golden_call;
+/* n == -1: failed */
+typedef struct golden_result {
+    int n;
+    rg_tensor *t[GOLDEN_OUTS];
+    bool list;
+} golden_result;
+typedef struct golden_call {
+    const char *name;
+    golden_result (*call)(const golden_arg *a);
+} golden_call;
 
 #define T(k)    a[k].t
 #define I(k)    (int)a[k].i
 #define L(k)    a[k].i
 #define X(k)    a[k].x
 #define D(k)    a[k].dims
-#define Y(k)    (rg_dtype)a[k].i
+#define Y(k)    (rg_dtype) a[k].i
 #define S(k)    a[k].s
 #define LIST(k) a[k].list
 
-static golden_result golden_one(rg_tensor *t) { return (golden_result){ .n = t ? 1 : -1, .t = { t } }; }
+static golden_result golden_one(rg_tensor *t) {
+    return (golden_result){ .n = t ? 1 : -1, .t = { t } };
+}
 
 static golden_result golden_pair(rg_values_indices r) {
     return (golden_result){ .n = r.values && r.indices ? 2 : -1, .t = { r.values, r.indices } };
 }
 
 static golden_result golden_three(rg_unique_result r) {
-    return (golden_result){ .n = r.values && r.inverse && r.counts ? 3 : -1, .t = { r.values, r.inverse, r.counts } };
+    return (golden_result){ .n = r.values && r.inverse && r.counts ? 3 : -1,
+                            .t = { r.values, r.inverse, r.counts } };
 }
 
 static golden_result golden_many(rg_list list) {
     golden_result r = { .n = list.n, .list = true };
-    for (int i = 0; i < list.n && i < GOLDEN_OUTS; i++) r.t[i] = list.v[i];
+    for (int i = 0; i < list.n && i < GOLDEN_OUTS; i++)
+        r.t[i] = list.v[i];
     return r;
 }
 
 static golden_result golden_whole(int64_t number) {
-    return rg_error_code() ? golden_one(NULL) : golden_one(rg_scalar_dtype((double)number, RG_INT64));
+    return rg_error_code() ? golden_one(NULL)
+                           : golden_one(rg_scalar_dtype((double)number, RG_INT64));
 }
 
 static int golden_count_items(const golden_arg *a) {
     int n = 0;
-    while (a[n].kind) n++;
+    while (a[n].kind)
+        n++;
     return n;
 }
 
 static const rg_item_index *golden_items(const golden_arg *a) {
     static rg_item_index items[GOLDEN_ARGS];
     for (int i = 0; a[i].kind; i++)
-        items[i] = a[i].kind == 's' ? rg_index_text(a[i].s) : a[i].kind == 'B' ? rg_index_bool(a[i].i != 0)
-                 : a[i].kind == 'i' ? rg_index_number(a[i].i) : rg_index_tensor(a[i].t);
+        items[i] = a[i].kind == 's'   ? rg_index_text(a[i].s)
+                   : a[i].kind == 'B' ? rg_index_bool(a[i].i != 0)
+                   : a[i].kind == 'i' ? rg_index_number(a[i].i)
+                                      : rg_index_tensor(a[i].t);
     return items;
 }
 
 #define ITEMS(k) golden_count_items(a + k), golden_items(a + k)
-#define LOSS_OPTIONS (rg_loss_options){ (rg_reduction)I(2), T(3), T(4), L(5), X(6), X(7), X(8), I(9) }
+#define LOSS_OPTIONS \
+    (rg_loss_options) { (rg_reduction) I(2), T(3), T(4), L(5), X(6), X(7), X(8), I(9) }
 
 #define ONE(name)                 TENSOR(name, T(0))
 #define TWO(name)                 TENSOR(name, T(0), T(1))
@@ -73,8 +90,10 @@ static const rg_item_index *golden_items(const golden_arg *a) {
 #define UNIQUE(name, ...)         GOLDEN(name, golden_three, __VA_ARGS__)
 #define NUMBER(name, ...)         GOLDEN(name, golden_whole, __VA_ARGS__)
 
-#define GOLDEN(name, result, ...) \
-    static golden_result call_##name(const golden_arg *a) { return result((rg_##name)(__VA_ARGS__)); }
+#define GOLDEN(name, result, ...)                           \
+    static golden_result call_##name(const golden_arg *a) { \
+        return result((rg_##name)(__VA_ARGS__));            \
+    }
 #include "golden.def"
 #undef GOLDEN
 
@@ -83,15 +102,17 @@ static const golden_call golden_calls[] = {
 #include "golden.def"
 };
 
-/* ---- checks ------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------- */
 
-static struct golden_count { int declared, unseen, functions, cases, checks, failures, denied; } *count;   /* shared with the children */
+/* shared with the children */
+static struct golden_count {
+    int declared, unseen, functions, cases, checks, failures, denied;
+} * count;
 static bool verbose, silent;
 static const char *file_path;
 static const golden_case *current;
 
-__attribute__((format(printf, 1, 2)))
-static bool complain(const char *format, ...) {
+__attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...) {
     va_list list;
     count->failures++;
     static int said;
@@ -110,7 +131,8 @@ static const char *shape_of(rg_dims d) {
     static char text[4][128];
     static int turn;
     char *p = text[turn++ % 4], *at = p + sprintf(p, "(");
-    for (int i = 0; i < d.n; i++) at += sprintf(at, i ? ", %lld" : "%lld", (long long)d.v[i]);
+    for (int i = 0; i < d.n; i++)
+        at += sprintf(at, i ? ", %lld" : "%lld", (long long)d.v[i]);
     strcpy(at, ")");
     return p;
 }
@@ -119,7 +141,8 @@ static double value_at(const void *data, int dtype, int64_t i) {
     return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-/* Within the tolerance of the largest value involved; integers and an output's sign of zero exactly. */
+/* Within the tolerance of the largest value involved; integers and an output's sign of zero
+ * exactly. */
 static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e) {
     int dtype = rg_dtype_of(t);
     int64_t n = rg_numel(t);
@@ -129,7 +152,8 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
     double scale = fmax(current->largest, e->largest);
     for (int64_t i = 0; i < n && !whole; i += (int64_t)e->step) {
         double v = strtod(p, &p);
-        if (isfinite(v)) scale = fmax(scale, fabs(v));
+        if (isfinite(v))
+            scale = fmax(scale, fabs(v));
     }
     double tolerance = current->factor * (dtype == RG_FLOAT32 || current->single ? 1e-5 : 1e-12);
     p = e->values;
@@ -138,17 +162,23 @@ static bool same_values(const char *what, int k, rg_tensor *t, const golden_tens
         if (whole) {
             long long v = strtoll(p, &p, 10);
             long long u = dtype == RG_INT64 ? ((int64_t *)data)[i] : ((bool *)data)[i];
-            if (u != v) ok = complain("%s %d: element %lld of %s is %lld, torch's %lld", what, k, (long long)i,
-                                      shape_of(e->shape), u, v);
+            if (u != v)
+                ok = complain("%s %d: element %lld of %s is %lld, torch's %lld", what, k,
+                              (long long)i, shape_of(e->shape), u, v);
             continue;
         }
         double v = strtod(p, &p), u = value_at(data, dtype, i);
-        if (dtype == RG_FLOAT32) v = (float)v;
-        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !rg_emulated();     /* whose multiply-add gives -0 for 0 */
-        bool same = signs ? signbit(u) == signbit(v) : isnan(v) || isnan(u) ? isnan(v) && isnan(u)
-                  : isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance * scale;
-        if (!same) ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k, (long long)i,
-                                 shape_of(e->shape), u, v, scale);
+        if (dtype == RG_FLOAT32)
+            v = (float)v;
+        /* whose multiply-add gives -0 for 0 */
+        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !rg_emulated();
+        bool same = signs                  ? signbit(u) == signbit(v)
+                    : isnan(v) || isnan(u) ? isnan(v) && isnan(u)
+                    : isinf(v) || isinf(u) ? u == v
+                                           : fabs(u - v) <= tolerance * scale;
+        if (!same)
+            ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k,
+                          (long long)i, shape_of(e->shape), u, v, scale);
     }
     free(data);
     return ok;
@@ -162,7 +192,8 @@ static bool same_shape(rg_dims a, rg_dims b) {
 static bool lies_in(rg_tensor *t, rg_tensor *x) {
     static const size_t bytes[] = { 1, 8, 4, 8 };
     int64_t last = 0;
-    for (int d = 0; d < rg_ndim(x); d++) last += (rg_size(x, d) - 1) * rg_stride(x, d);
+    for (int d = 0; d < rg_ndim(x); d++)
+        last += (rg_size(x, d) - 1) * rg_stride(x, d);
     uintptr_t from = (uintptr_t)rg_data(x), at = (uintptr_t)rg_data(t);
     return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
 }
@@ -174,11 +205,13 @@ static void check_output(int k, rg_tensor *t, const golden_tensor *e) {
         complain("output %d is %s, torch's %s", k, rg_dtype_name((rg_dtype)rg_dtype_of(t)),
                  rg_dtype_name(golden_dtype(e->dtype)));
     else if (!same_shape(rg_shape(t), e->shape))
-        complain("output %d has shape %s, torch's %s", k, shape_of(rg_shape(t)), shape_of(e->shape));
+        complain("output %d has shape %s, torch's %s", k, shape_of(rg_shape(t)),
+                 shape_of(e->shape));
     else if (strcmp(node, e->node) != 0)
         complain("output %d has grad_fn %s, torch's %s", k, node, e->node);
     else if (current->arg[0].kind == 't' && rg_numel(t) && e->view != lies_in(t, current->arg[0].t))
-        complain("output %d is %s, torch's %s", k, e->view ? "a copy" : "a view", e->view ? "a view" : "a copy");
+        complain("output %d is %s, torch's %s", k, e->view ? "a copy" : "a view",
+                 e->view ? "a view" : "a copy");
     else
         same_values("output", k, t, e);
 }
@@ -190,11 +223,13 @@ static void check_gradient(const char *what, int k, rg_tensor *t, const golden_t
     zeros.values = nothing;
     count->checks++;
     if (t == RG_NONE) {
-        if (e->none) return;
+        if (e->none)
+            return;
         t = rg_zeros_dims(e->shape, (rg_dtype)rg_dtype_of(current->leaf[k]));
     }
     if (!same_shape(rg_shape(t), zeros.shape) || rg_dtype_of(t) != rg_dtype_of(current->leaf[k]))
-        complain("%s %d has shape %s, its input %s", what, k, shape_of(rg_shape(t)), shape_of(zeros.shape));
+        complain("%s %d has shape %s, its input %s", what, k, shape_of(rg_shape(t)),
+                 shape_of(zeros.shape));
     else
         same_values(what, k, t, e->none ? &zeros : e);
 }
@@ -203,15 +238,23 @@ static void check_gradient(const char *what, int k, rg_tensor *t, const golden_t
 static void squeeze(char *to, size_t room, const char *from) {
     size_t n = 0;
     for (; *from && n + 1 < room; from++)
-        if (!isspace((unsigned char)*from)) to[n++] = *from;
-        else if (n && to[n - 1] != ' ') to[n++] = ' ';
+        if (!isspace((unsigned char)*from))
+            to[n++] = *from;
+        else if (n && to[n - 1] != ' ')
+            to[n++] = ' ';
     to[n] = '\0';
 }
 
 static void check_error(const char *when, const golden_error *e) {
-    static const struct { const char *kind; rg_code code; } codes[] = {
-        { "RuntimeError", RG_RUNTIME_ERROR }, { "IndexError", RG_INDEX_ERROR }, { "ValueError", RG_VALUE_ERROR },
-        { "TypeError", RG_TYPE_ERROR }, { "NotImplementedError", RG_NOT_IMPLEMENTED },
+    static const struct {
+        const char *kind;
+        rg_code code;
+    } codes[] = {
+        { "RuntimeError", RG_RUNTIME_ERROR },
+        { "IndexError", RG_INDEX_ERROR },
+        { "ValueError", RG_VALUE_ERROR },
+        { "TypeError", RG_TYPE_ERROR },
+        { "NotImplementedError", RG_NOT_IMPLEMENTED },
     };
     char ours[1024];
     squeeze(ours, sizeof ours, rg_error());
@@ -219,83 +262,111 @@ static void check_error(const char *when, const golden_error *e) {
     bool code = strcmp(e->kind, "Error") == 0;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         code |= strcmp(codes[i].kind, e->kind) == 0 && codes[i].code == rg_error_code();
-    if (!strstr(ours, e->text)) complain("%s error is '%s', torch's '%s'", when, ours, e->text);
-    else if (!code) complain("%s error has code %d, torch's is a %s: %s", when, rg_error_code(), e->kind, ours);
+    if (!strstr(ours, e->text))
+        complain("%s error is '%s', torch's '%s'", when, ours, e->text);
+    else if (!code)
+        complain("%s error has code %d, torch's is a %s: %s", when, rg_error_code(), e->kind, ours);
 }
 
-/* ---- a case ---------------------------------------------------------------------------- */
+/* ---- a case ---------------------------------------------------------------------- */
 
 static void check_backward(golden_result r) {
     const golden_case *c = current;
     rg_tensor *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *first[GOLDEN_LIST], *second[GOLDEN_LIST];
     int n = 0;
     for (int k = 0; k < r.n; k++) {
-        if (!rg_requires_grad(r.t[k])) continue;
+        if (!rg_requires_grad(r.t[k]))
+            continue;
         cotangent[n] = golden_cotangent((unsigned)k, r.t[k]);
         y[n++] = r.t[k];
     }
-    if (!n || (!c->n_first && !c->backward_error.kind)) return;
-    bool ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first,
-                           (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true, .allow_unused = true });
+    if (!n || (!c->n_first && !c->backward_error.kind))
+        return;
+    bool ok = rg_grad_many(
+        n, y, cotangent, c->n_leaves, c->leaf, first,
+        (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true, .allow_unused = true });
     if (c->backward_error.kind) {
-        if (ok) complain("backward did not fail, torch's: %s", c->backward_error.text);
-        else check_error("backward", &c->backward_error);
+        if (ok)
+            complain("backward did not fail, torch's: %s", c->backward_error.text);
+        else
+            check_error("backward", &c->backward_error);
         return;
     }
     if (!ok) {
         complain("backward failed: %s", rg_error());
         return;
     }
-    for (int k = 0; k < c->n_first; k++) check_gradient("gradient", k, first[k], &c->first[k]);
-    if (!rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first, (rg_backward_options){
-                      .gradient = RG_NONE, .retain_graph = true, .create_graph = true, .allow_unused = true })) {
+    for (int k = 0; k < c->n_first; k++)
+        check_gradient("gradient", k, first[k], &c->first[k]);
+    if (!rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first,
+                      (rg_backward_options){ .gradient = RG_NONE,
+                                             .retain_graph = true,
+                                             .create_graph = true,
+                                             .allow_unused = true })) {
         complain("backward with create_graph failed: %s", rg_error());
         return;
     }
-    for (int k = 0; k < c->n_first; k++) check_gradient("gradient by rule", k, first[k], &c->first[k]);
-    if (!c->n_second) return;
+    for (int k = 0; k < c->n_first; k++)
+        check_gradient("gradient by rule", k, first[k], &c->first[k]);
+    if (!c->n_second)
+        return;
     n = 0;
     for (int k = 0; k < c->n_leaves; k++) {
-        if (first[k] == RG_NONE || !rg_requires_grad(first[k])) continue;
+        if (first[k] == RG_NONE || !rg_requires_grad(first[k]))
+            continue;
         cotangent[n] = golden_cotangent(100 + (unsigned)k, first[k]);
         y[n++] = first[k];
     }
-    for (int k = 0; k < c->n_leaves; k++) second[k] = RG_NONE;
-    if (n && !rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, second,
-                           (rg_backward_options){ .gradient = RG_NONE, .allow_unused = true })) {
+    for (int k = 0; k < c->n_leaves; k++)
+        second[k] = RG_NONE;
+    if (n
+        && !rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, second,
+                         (rg_backward_options){ .gradient = RG_NONE, .allow_unused = true })) {
         complain("second backward failed: %s", rg_error());
         return;
     }
-    for (int k = 0; k < c->n_second; k++) check_gradient("second gradient", k, second[k], &c->second[k]);
+    for (int k = 0; k < c->n_second; k++)
+        check_gradient("second gradient", k, second[k], &c->second[k]);
 }
 
-/* Of what a call makes on its way, nothing is left to the caller's scope: only results, and a list's own memory. */
+/* Of what a call makes on its way, nothing is left to the caller's scope: only results, and a
+ * list's own memory. */
 static void check_leavings(golden_case *c, const golden_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t before = rg_live_tensors();
     golden_result r = f->call(c->arg);
     int64_t left = rg_live_tensors() - before - r.n;
-    if (r.n >= 0 && left > r.list) complain("%lld tensors besides the results are left to the scope", (long long)left);
+    if (r.n >= 0 && left > r.list)
+        complain("%lld tensors besides the results are left to the scope", (long long)left);
 }
 
-/* What is recorded gives, on other inputs, what it gives on them at once; or it refuses to be recorded. */
-static struct { golden_case *c; const golden_call *f; golden_result r; } recorded;
+/* What is recorded gives, on other inputs, what it gives on them at once; or it refuses to be
+ * recorded. */
+static struct {
+    golden_case *c;
+    const golden_call *f;
+    golden_result r;
+} recorded;
 
 static void record_call(void *unused) {
     (void)unused;
     recorded.r = recorded.f->call(recorded.c->arg);
     for (int k = 0; k < recorded.r.n; k++)
-        if (recorded.r.t[k]) rg_keep(recorded.r.t[k]);
+        if (recorded.r.t[k])
+            rg_keep(recorded.r.t[k]);
 }
 
 /* Of tensors; numbers are part of the step. */
 static void change_inputs(golden_case *c, double by) {
     for (int i = 0; i < c->n_args; i++) {
         rg_tensor *t = c->arg[i].t;
-        if (c->arg[i].kind != 't' || !t || t == RG_NONE) continue;
-        if (rg_is_floating_point(t)) rg_mul_(t, by);
-        else if (rg_ndim(t)) rg_copy_(t, rg_flip(t, 0));
+        if (c->arg[i].kind != 't' || !t || t == RG_NONE)
+            continue;
+        if (rg_is_floating_point(t))
+            rg_mul_(t, by);
+        else if (rg_ndim(t))
+            rg_copy_(t, rg_flip(t, 0));
     }
 }
 
@@ -306,7 +377,8 @@ static void check_replay(golden_case *c, const golden_call *f) {
     rg_manual_seed(42);
     rg_replay *r = rg_record(record_call, NULL);
     if (!r) {
-        if (rg_error_code() != RG_NOT_IMPLEMENTED) complain("can't be recorded: %s", rg_error());
+        if (rg_error_code() != RG_NOT_IMPLEMENTED)
+            complain("can't be recorded: %s", rg_error());
         rg_error_clear();
         return;
     }
@@ -314,22 +386,27 @@ static void check_replay(golden_case *c, const golden_call *f) {
     rg_manual_seed(42);
     golden_result direct = f->call(c->arg);
     rg_manual_seed(42);
-    if (!rg_replay_run(r)) complain("can't be replayed: %s", rg_error());
+    if (!rg_replay_run(r))
+        complain("can't be replayed: %s", rg_error());
     for (int k = 0; k < direct.n && k < recorded.r.n; k++) {
         rg_tensor *a = direct.t[k], *b = recorded.r.t[k];
-        if (!a || !b || !same_shape(rg_shape(a), rg_shape(b))) complain("replayed output %d has another shape", k);
-        else if (strcmp(rg_str(a), rg_str(b))) complain("replayed output %d is %s, not %s", k, rg_str(b), rg_str(a));
+        if (!a || !b || !same_shape(rg_shape(a), rg_shape(b)))
+            complain("replayed output %d has another shape", k);
+        else if (strcmp(rg_str(a), rg_str(b)))
+            complain("replayed output %d is %s, not %s", k, rg_str(b), rg_str(a));
     }
     rg_error_clear();
     rg_replay_free(r);
     for (int k = 0; k < recorded.r.n; k++)
-        if (recorded.r.t[k]) rg_drop(recorded.r.t[k]);
+        if (recorded.r.t[k])
+            rg_drop(recorded.r.t[k]);
     change_inputs(c, 2);
 }
 
 static void check_case(golden_case *c, const golden_call *f) {
     size_t length = strlen(c->function);
-    if (c->function[length - 1] == '_' && !c->direct) c->arg[0].t = rg_clone(c->arg[0].t);
+    if (c->function[length - 1] == '_' && !c->direct)
+        c->arg[0].t = rg_clone(c->arg[0].t);
     for (int i = 0; i < c->n_args; i++)
         if (strchr("tn-", c->arg[i].kind) && !c->arg[i].t) {
             complain("argument %d could not be made: %s", i, rg_error());
@@ -339,18 +416,25 @@ static void check_case(golden_case *c, const golden_call *f) {
     rg_error_clear();
     golden_result r = f->call(c->arg);
     if (c->error.kind) {
-        if (r.n >= 0) complain("did not fail, torch's %s: %s", c->error.kind, c->error.text);
-        else check_error("the", &c->error);
+        if (r.n >= 0)
+            complain("did not fail, torch's %s: %s", c->error.kind, c->error.text);
+        else
+            check_error("the", &c->error);
         return;
     }
     count->checks++;
-    if (r.n < 0) complain("failed: %s", rg_error());
-    else if (r.n != c->n_outs) complain("%d outputs, torch's %d", r.n, c->n_outs);
-    else if (rg_error_code() != RG_OK) complain("an error stands after success: %s", rg_error());
+    if (r.n < 0)
+        complain("failed: %s", rg_error());
+    else if (r.n != c->n_outs)
+        complain("%d outputs, torch's %d", r.n, c->n_outs);
+    else if (rg_error_code() != RG_OK)
+        complain("an error stands after success: %s", rg_error());
     else {
-        for (int k = 0; k < r.n; k++) check_output(k, r.t[k], &c->out[k]);
+        for (int k = 0; k < r.n; k++)
+            check_output(k, r.t[k], &c->out[k]);
         check_backward(r);
-        if (c->function[length - 1] != '_') check_leavings(c, f), check_replay(c, f);
+        if (c->function[length - 1] != '_')
+            check_leavings(c, f), check_replay(c, f);
     }
 }
 
@@ -359,18 +443,21 @@ static void check_function(const golden_call *f, const char *directory) {
     static golden_case c;
     file_path = file.path;
     current = &c;
-    if (!golden_open(&file, directory, f->name)) return;
+    if (!golden_open(&file, directory, f->name))
+        return;
     count->functions++;
     for (bool more = true; more;) {
         int64_t before = rg_live_tensors();
         {
             RG_SCOPE();
             more = golden_next(&file, &c);
-            if (more) check_case(&c, f);
+            if (more)
+                check_case(&c, f);
             count->cases += more;
         }
         rg_error_clear();
-        if (rg_live_tensors() != before) complain("%lld tensors are alive after it", (long long)(rg_live_tensors() - before));
+        if (rg_live_tensors() != before)
+            complain("%lld tensors are alive after it", (long long)(rg_live_tensors() - before));
     }
     free(file.text);
 }
@@ -378,42 +465,53 @@ static void check_function(const golden_call *f, const char *directory) {
 static void check_named(const char *name) {
     golden_file file;
     bool called = false;
-    for (size_t i = 0; i < sizeof golden_calls / sizeof golden_calls[0]; i++) called |= strcmp(golden_calls[i].name, name) == 0;
+    for (size_t i = 0; i < sizeof golden_calls / sizeof golden_calls[0]; i++)
+        called |= strcmp(golden_calls[i].name, name) == 0;
     bool cases = golden_open(&file, "tests/golden/ops", name);
-    if (cases) free(file.text);
+    if (cases)
+        free(file.text);
     count->declared++;
-    if (called && cases) return;
+    if (called && cases)
+        return;
     count->unseen++;
-    printf("rg_%s isn't compared with PyTorch, as it has %s: see tests/golden/ops.py\n", name, called ? "no cases" : "no line in tests/autograd/golden.def");
+    printf("rg_%s isn't compared with PyTorch, as it has %s: see tests/golden/ops.py\n", name,
+           called ? "no cases" : "no line in tests/autograd/golden.def");
 }
 
 /* Every function of ops.h has its cases; where one is new and has none, that is said. */
 static void check_declared(void) {
-    static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_", "rg_values_indices rg_", "rg_unique_result rg_" };
+    static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_",
+                                         "rg_values_indices rg_", "rg_unique_result rg_" };
     char line[512], name[64];
     FILE *file = fopen("autograd/ops.h", "r");
     ck_assert_msg(file != NULL, "autograd/ops.h is not here");
     bool inplace = false;
     while (fgets(line, sizeof line, file)) {
-        inplace = strncmp(line, "#define RG_INPLACE_ONE(F)", 25) == 0 || strncmp(line, "#define RG_INPLACE_TWO(F)", 25) == 0
-               || (inplace && !strchr(line, ';') && !strstr(line, "rg_") && *line == ' ');
+        inplace = strncmp(line, "#define RG_INPLACE_ONE(F)", 25) == 0
+                  || strncmp(line, "#define RG_INPLACE_TWO(F)", 25) == 0
+                  || (inplace && !strchr(line, ';') && !strstr(line, "rg_") && *line == ' ');
         for (char *p = line; inplace && (p = strstr(p, " F(")); p += 3)
-            if (sscanf(p, " F(%60[a-z0-9_])", name) == 1) check_named(strcat(name, "_"));
+            if (sscanf(p, " F(%60[a-z0-9_])", name) == 1)
+                check_named(strcat(name, "_"));
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-            if (strncmp(line, kinds[i], strlen(kinds[i])) == 0 && sscanf(line + strlen(kinds[i]), "%60[A-Za-z0-9_]", name) == 1)
+            if (strncmp(line, kinds[i], strlen(kinds[i])) == 0
+                && sscanf(line + strlen(kinds[i]), "%60[A-Za-z0-9_]", name) == 1)
                 check_named(name);
     }
     fclose(file);
 }
 
-/* ---- out of memory --------------------------------------------------------------------- */
+/* ---- out of memory --------------------------------------------------------------- */
 
 /* What a failed call must leave as it was: elements, version, place in the graph. */
 static uint64_t print_of(rg_tensor *t) {
     char data[1024] = { 0 };
     uint64_t print = 14695981039346656037u;
-    if (!t || t == RG_NONE || rg_numel(t) > (int64_t)sizeof data / 8 || !rg_copy_out(t, data, sizeof data)) return 0;
-    for (size_t i = 0; i < sizeof data; i++) print = (print ^ (unsigned char)data[i]) * 1099511628211u;
+    if (!t || t == RG_NONE || rg_numel(t) > (int64_t)sizeof data / 8
+        || !rg_copy_out(t, data, sizeof data))
+        return 0;
+    for (size_t i = 0; i < sizeof data; i++)
+        print = (print ^ (unsigned char)data[i]) * 1099511628211u;
     return print + (uint64_t)rg_version(t) * 31 + (uintptr_t)rg_grad_fn(t) + rg_requires_grad(t);
 }
 
@@ -421,7 +519,8 @@ static uint64_t print_of_arguments(const golden_case *c) {
     uint64_t print = 0;
     for (int i = 0; i < c->n_args; i++) {
         print = print * 31 + print_of(c->arg[i].t);
-        for (int k = 0; k < c->arg[i].list.n; k++) print = print * 31 + print_of(c->arg[i].item[k]);
+        for (int k = 0; k < c->arg[i].list.n; k++)
+            print = print * 31 + print_of(c->arg[i].item[k]);
     }
     return print;
 }
@@ -431,7 +530,8 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
     RG_SCOPE();
     rg_tensor *first[GOLDEN_LIST], *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *over = c->arg[0].t;
     bool inplace = f->name[strlen(f->name) - 1] == '_';
-    if (inplace && !c->direct) c->arg[0].t = rg_clone(over);
+    if (inplace && !c->direct)
+        c->arg[0].t = rg_clone(over);
     uint64_t before = print_of_arguments(c);
     rg_manual_seed(42);
     rg_error_clear();
@@ -440,11 +540,13 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
     rg_memory_fail_at(0);
     if (r.n < 0 || !inplace) {
         count->checks++;
-        if (print_of_arguments(c) != before) complain("request %lld failed, and an argument changed", (long long)fail);
+        if (print_of_arguments(c) != before)
+            complain("request %lld failed, and an argument changed", (long long)fail);
     }
     c->arg[0].t = over;
     bool ok = r.n >= 0;
-    if (ok && rg_error_code()) complain("request %lld failed; the call did not: %s", (long long)fail, rg_error());
+    if (ok && rg_error_code())
+        complain("request %lld failed; the call did not: %s", (long long)fail, rg_error());
     int n = 0;
     for (int k = 0; ok && k < r.n; k++)
         if (rg_requires_grad(r.t[k])) {
@@ -453,13 +555,15 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
         }
     if (n && c->n_first) {
         rg_memory_fail_at(fail);
-        ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first, (rg_backward_options){
-                          .gradient = RG_NONE, .create_graph = graph, .allow_unused = true });
+        ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first,
+                          (rg_backward_options){
+                              .gradient = RG_NONE, .create_graph = graph, .allow_unused = true });
         rg_memory_fail_at(0);
     }
     count->checks++;
     count->denied += !ok;
-    if (!ok && rg_error_code() != RG_OUT_OF_MEMORY) complain("request %lld failed with: %s", (long long)fail, rg_error());
+    if (!ok && rg_error_code() != RG_OUT_OF_MEMORY)
+        complain("request %lld failed with: %s", (long long)fail, rg_error());
     return ok && rg_error_code() == RG_OK;
 }
 
@@ -467,12 +571,16 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
 static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
-    for (int64_t fail = 1, spared = 0; spared < 3; fail++) {        /* what fails may have another way */
-        int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes, storages = rg_memory_stats().storages;
+    /* what fails may have another way */
+    for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
+        int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
+                storages = rg_memory_stats().storages;
         spared = try_without_memory(c, f, fail, graph) ? spared + 1 : 0;
         rg_error_clear();
-        if (rg_live_tensors() != live || rg_memory_stats().nodes != nodes || rg_memory_stats().storages != storages)
-            complain("request %lld failed, and %lld tensors are left", (long long)fail, (long long)(rg_live_tensors() - live));
+        if (rg_live_tensors() != live || rg_memory_stats().nodes != nodes
+            || rg_memory_stats().storages != storages)
+            complain("request %lld failed, and %lld tensors are left", (long long)fail,
+                     (long long)(rg_live_tensors() - live));
         if (fail == MOST) {
             complain("more than %d requests", MOST);
             return;
@@ -487,18 +595,22 @@ static void check_memory(const golden_call *f, const char *directory) {
     static golden_case c;
     file_path = file.path;
     current = &c;
-    if (!golden_open(&file, directory, f->name)) return;
+    if (!golden_open(&file, directory, f->name))
+        return;
     for (int tried = 0; tried < CASES;) {
         RG_SCOPE();
-        if (!golden_next(&file, &c)) break;
+        if (!golden_next(&file, &c))
+            break;
         bool fits = !c.error.kind && !c.backward_error.kind;
-        for (int i = 0; i < c.n_args && fits; i++) fits = !c.arg[i].t || c.arg[i].t == RG_NONE || rg_numel(c.arg[i].t) <= ELEMENTS;
-        if (fits) check_out_of_memory(&c, f, tried++ & 1);
+        for (int i = 0; i < c.n_args && fits; i++)
+            fits = !c.arg[i].t || c.arg[i].t == RG_NONE || rg_numel(c.arg[i].t) <= ELEMENTS;
+        if (fits)
+            check_out_of_memory(&c, f, tried++ & 1);
     }
     free(file.text);
 }
 
-/* ---- running ------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------- */
 
 static size_t n_named;
 static char **named;
@@ -507,16 +619,20 @@ static const char *directory;
 START_TEST(test_function) {
     const golden_call *f = &golden_calls[_i];
     bool wanted = n_named == 0;
-    for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
-    if (wanted) check_function(f, directory);
+    for (size_t i = 0; i < n_named; i++)
+        wanted |= strcmp(named[i], f->name) == 0;
+    if (wanted)
+        check_function(f, directory);
 }
 END_TEST
 
 START_TEST(test_without_memory) {
     const golden_call *f = &golden_calls[_i];
     bool wanted = n_named == 0;
-    for (size_t i = 0; i < n_named; i++) wanted |= strcmp(named[i], f->name) == 0;
-    if (wanted) check_memory(f, directory);
+    for (size_t i = 0; i < n_named; i++)
+        wanted |= strcmp(named[i], f->name) == 0;
+    if (wanted)
+        check_memory(f, directory);
 }
 END_TEST
 
@@ -535,30 +651,46 @@ START_TEST(test_rejects) {
         "t f32 - 2 c : 2 3\n"
         "t f32 - 3 c : 5 7 1\n"
         "! RuntimeError The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0\n";
-    static const struct { const char *from, *to; } changes[] = {
-        { "", "" }, { "10 21", "10 21.0000000001" }, { "10 21", "10 nan" }, { "> f64", "> f32" }, { "MulBackward0", "MulBackward1" },
-        { "MulBackward0", "-" }, { "2 : 10", "2,1 : 10" }, { "> f64", "v f64" }, { "-4.7998046875", "4.7998046875" },
-        { "-2.9033203125", "-2.9062236328125" }, { "-0.2145357131958", "-0.2145357141958" }, { "0.33172702789307", "0" },
-        { "h 2 : -0.94589900970459 -0.2145357131958", "h -" }, { "RuntimeError", "IndexError" }, { "tensor b (3)", "tensor b (4)" },
-        { "! RuntimeError The", "> f32 - 2 : 1 2\n= mul # planted\nt f32 - . c : 1\nt f32 - . c : 1\n! RuntimeError The" },
+    static const struct {
+        const char *from, *to;
+    } changes[] = {
+        { "", "" },
+        { "10 21", "10 21.0000000001" },
+        { "10 21", "10 nan" },
+        { "> f64", "> f32" },
+        { "MulBackward0", "MulBackward1" },
+        { "MulBackward0", "-" },
+        { "2 : 10", "2,1 : 10" },
+        { "> f64", "v f64" },
+        { "-4.7998046875", "4.7998046875" },
+        { "-2.9033203125", "-2.9062236328125" },
+        { "-0.2145357131958", "-0.2145357141958" },
+        { "0.33172702789307", "0" },
+        { "h 2 : -0.94589900970459 -0.2145357131958", "h -" },
+        { "RuntimeError", "IndexError" },
+        { "tensor b (3)", "tensor b (4)" },
+        { "! RuntimeError The",
+          "> f32 - 2 : 1 2\n= mul # planted\nt f32 - . c : 1\nt f32 - . c : 1\n! RuntimeError The" },
     };
     char place[] = "/tmp/goldenXXXXXX", path[64], text[2048];
     ck_assert(mkdtemp(place) != NULL);
     snprintf(path, sizeof path, "%s/mul.txt", place);
     struct golden_count before = *count;
     const golden_call *mul = golden_calls;
-    while (strcmp(mul->name, "mul") != 0) mul++;
+    while (strcmp(mul->name, "mul") != 0)
+        mul++;
     silent = true;
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         const char *at = strstr(right, changes[i].from);
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - right), right, changes[i].to, at + strlen(changes[i].from));
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - right), right, changes[i].to,
+                 at + strlen(changes[i].from));
         FILE *file = fopen(path, "w");
         fputs(text, file);
         fclose(file);
         int failures = count->failures;
         check_function(mul, place);
-        ck_assert_msg((count->failures > failures) == (i > 0), "'%s' for '%s' is %s", changes[i].to, changes[i].from,
-                      i ? "not noticed" : "rejected");
+        ck_assert_msg((count->failures > failures) == (i > 0), "'%s' for '%s' is %s", changes[i].to,
+                      changes[i].from, i ? "not noticed" : "rejected");
     }
     silent = false;
     *count = before;
@@ -568,7 +700,8 @@ START_TEST(test_rejects) {
 END_TEST
 
 START_TEST(test_declared) {
-    if (!n_named) check_declared();
+    if (!n_named)
+        check_declared();
 }
 END_TEST
 
@@ -581,8 +714,10 @@ int main(int argc, char **argv) {
     Suite *suite = suite_create("golden");
     TCase *tcase = tcase_create("golden");
     tcase_set_timeout(tcase, 1800);
-    tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
-    tcase_add_loop_test(tcase, test_without_memory, 0, (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    tcase_add_loop_test(tcase, test_function, 0,
+                        (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    tcase_add_loop_test(tcase, test_without_memory, 0,
+                        (int)(sizeof golden_calls / sizeof golden_calls[0]));
     tcase_add_test(tcase, test_rejects);
     tcase_add_test(tcase, test_declared);
     suite_add_tcase(suite, tcase);
@@ -590,7 +725,9 @@ int main(int argc, char **argv) {
     srunner_run_all(runner, CK_NORMAL);
     int crashed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    printf("golden: %d functions declared, %d of them without cases, %d checked, %d cases, %d checks, %d denied requests, %d failures\n",
-           count->declared, count->unseen, count->functions, count->cases, count->checks, count->denied, count->failures);
+    printf(
+        "golden: %d functions declared, %d of them without cases, %d checked, %d cases, %d checks, %d denied requests, %d failures\n",
+        count->declared, count->unseen, count->functions, count->cases, count->checks,
+        count->denied, count->failures);
     return crashed || count->failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,4 +1,5 @@
-/* gradcheck, gradgradcheck, anomaly mode, graph drawing: what they accept, and what they must reject. */
+/* gradcheck, gradgradcheck, anomaly mode, graph drawing: what they accept, and what they must
+ * reject. */
 #include "tests/test.h"
 #include "autograd/op.h"
 
@@ -7,7 +8,8 @@
 
 static rg_tensor *input(int64_t n, int64_t m) {
     rg_tensor *x = rg_zeros_dims(RG_DIMS(n, m), RG_FLOAT64);
-    for (int64_t i = 0; i < n * m; i++) ((double *)rg_data(x))[i] = 0.3 * (double)i - 0.7;
+    for (int64_t i = 0; i < n * m; i++)
+        ((double *)rg_data(x))[i] = 0.3 * (double)i - 0.7;
     return rg_requires_grad_(x, true);
 }
 
@@ -18,17 +20,21 @@ typedef enum { HONEST, FLIPPED, SCALED, WRONG_DIM, WRONG_SECOND, NOT_SUMMED } pl
 static planted plant;
 
 static rg_tensor *square_times_rule_x(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *w = rg_saved(s, 1);
-    if (plant == WRONG_SECOND) x = rg_detach(x);
+    rg_tensor *x = rgi_saved(s, 0), *w = rgi_saved(s, 1);
+    if (plant == WRONG_SECOND)
+        x = rg_detach(x);
     rg_tensor *gx = rg_mul(rg_mul(rg_mul(g, x), w), 2);
-    if (plant == FLIPPED) return rg_mul(gx, -1);
+    if (plant == FLIPPED)
+        return rg_mul(gx, -1);
     return plant == SCALED ? rg_mul(gx, 1.001) : gx;
 }
 
 static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rg_saved(s, 0), *gw = rg_mul(rg_mul(g, x), x);
-    if (plant == WRONG_DIM) return rg_sum_dim(gw, 1, false);
-    return plant == NOT_SUMMED ? rg_select(gw, 0, 0) : gw;      /* the un-broadcast dropped: one row for all */
+    rg_tensor *x = rgi_saved(s, 0), *gw = rg_mul(rg_mul(g, x), x);
+    if (plant == WRONG_DIM)
+        return rg_sum_dim(gw, 1, false);
+    /* the un-broadcast dropped: one row for all */
+    return plant == NOT_SUMMED ? rg_select(gw, 0, 0) : gw;
 }
 
 static bool square_times_forward(rg_call *c) {
@@ -37,58 +43,81 @@ static bool square_times_forward(rg_call *c) {
     return true;
 }
 
-static RG_OP(square_times, .doc = "x x w", .node = "SquareTimesBackward0", .n_in = 2, .shape = rg_shape_same, .forward = square_times_forward,
-             .grad = { RG_RULE(RG_IN(0) | RG_IN(1), square_times_rule_x), RG_RULE(RG_IN(0), square_times_rule_w) });
+static RG_OP(square_times, .doc = "x x w", .node = "SquareTimesBackward0", .n_in = 2,
+             .shape = rgi_shape_same, .forward = square_times_forward,
+             .grad = { RG_RULE(RG_IN(0) | RG_IN(1), square_times_rule_x),
+                       RG_RULE(RG_IN(0), square_times_rule_w) });
 
 static rg_tensor *square_times(rg_tensor *const in[], void *context) {
     (void)context;
-    return rg_apply(&rg_op_square_times, NULL, 0, 2, in);
+    return rgi_apply(&rg_op_square_times, NULL, 0, 2, in);
 }
 
 START_TEST(test_planted_faults_are_rejected) {
     for (plant = HONEST; plant <= NOT_SUMMED; plant++) {
         RG_SCOPE();
-        rg_tensor *x = input(3, 3), *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
+        rg_tensor *x = input(3, 3),
+                  *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
         rg_tensor *in[] = { x, w };
         bool first = rg_gradcheck(square_times, NULL, 2, in, .atol = 1e-7, .rtol = 1e-7);
         bool second = rg_gradgradcheck(square_times, NULL, 2, in, .atol = 1e-7, .rtol = 1e-7);
-        ck_assert_msg(first == (plant == HONEST || plant == WRONG_SECOND), "fault %d: first order %d, %s", plant, first, rg_error());
-        ck_assert_msg((first && second) == (plant == HONEST), "fault %d: second order %d, %s", plant, second, rg_error());
+        ck_assert_msg(first == (plant == HONEST || plant == WRONG_SECOND),
+                      "fault %d: first order %d, %s", plant, first, rg_error());
+        ck_assert_msg((first && second) == (plant == HONEST), "fault %d: second order %d, %s",
+                      plant, second, rg_error());
         rg_error_clear();
     }
 }
 END_TEST
 
 START_TEST(test_the_report_names_the_worst_element) {
-    rg_tensor *x = input(3, 3), *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
+    rg_tensor *x = input(3, 3),
+              *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
     plant = FLIPPED;
     ck_assert(!rg_gradcheck(square_times, NULL, 2, ((rg_tensor *[]){ x, w })));
-    const char *said = rg_error();                      /* largest: x[2,2] = 1.7, w[2] = 0.8 */
-    ck_assert_msg(strstr(said, "with respect to input 0: at output [2, 2] and input [2, 2]") && strstr(said, "-2.72")
-                  && strstr(said, "2.72") && strstr(said, "SquareTimesBackward0"), "%s", said);
+    const char *said = rg_error(); /* largest: x[2,2] = 1.7, w[2] = 0.8 */
+    ck_assert_msg(strstr(said, "with respect to input 0: at output [2, 2] and input [2, 2]")
+                      && strstr(said, "-2.72") && strstr(said, "2.72")
+                      && strstr(said, "SquareTimesBackward0"),
+                  "%s", said);
 }
 END_TEST
 
-static rg_tensor *constant(rg_tensor *const in[], void *context) { (void)in; return context; }
-static rg_tensor *hidden(rg_tensor *const in[], void *context) { (void)context; return rg_mul(rg_detach(in[0]), 2); }
-static rg_tensor *fails(rg_tensor *const in[], void *context) { (void)context; return rg_matmul(in[0], in[0]); }
+static rg_tensor *constant(rg_tensor *const in[], void *context) {
+    (void)in;
+    return context;
+}
+static rg_tensor *hidden(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul(rg_detach(in[0]), 2);
+}
+static rg_tensor *fails(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_matmul(in[0], in[0]);
+}
 
 START_TEST(test_what_gradcheck_asks_for) {
-    rg_tensor *x = input(2, 3), *plain = rg_detach(x), *single = rg_requires_grad_(rg_zeros(2), true);
-    ck_fails(rg_gradcheck(constant, x, 1, &plain), RG_VALUE_ERROR, "at least one input tensor to require gradient");
+    rg_tensor *x = input(2, 3), *plain = rg_detach(x),
+              *single = rg_requires_grad_(rg_zeros(2), true);
+    ck_fails(rg_gradcheck(constant, x, 1, &plain), RG_VALUE_ERROR,
+             "at least one input tensor to require gradient");
     ck_fails(rg_gradcheck(constant, x, 1, &single), RG_VALUE_ERROR, "not a float64 tensor");
     ck_fails(rg_gradcheck(fails, NULL, 1, &x), RG_RUNTIME_ERROR, "cannot be multiplied");
-    ck_fails(rg_gradcheck(hidden, NULL, 1, &x), RG_RUNTIME_ERROR, "the analytical value is 0 but the numerical one is 2");
+    ck_fails(rg_gradcheck(hidden, NULL, 1, &x), RG_RUNTIME_ERROR,
+             "the analytical value is 0 but the numerical one is 2");
     ck_assert(rg_gradcheck(constant, rg_ones(2), 1, &x));
     ck_assert(rg_gradgradcheck(constant, rg_ones(2), 1, &x));
     rg_tensor *before = rg_clone(plain);
     plant = HONEST;
-    ck_assert(rg_gradcheck(square_times, NULL, 2, ((rg_tensor *[]){ x, rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true) })));
-    ck_assert(rg_equal(before, plain) && rg_grad_of(x) == RG_NONE);     /* the inputs are as they were */
+    ck_assert(rg_gradcheck(
+        square_times, NULL, 2,
+        ((rg_tensor *[]){ x, rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true) })));
+    /* the inputs are as they were */
+    ck_assert(rg_equal(before, plain) && rg_grad_of(x) == RG_NONE);
 }
 END_TEST
 
-/* ---- anomaly mode ------------------------------------------------------------------------- */
+/* ---- anomaly mode ---------------------------------------------------------------- */
 
 START_TEST(test_anomaly_forward) {
     rg_tensor *big = rg_requires_grad_(rg_full_dims(RG_DIMS(2, 3), 1e200, RG_FLOAT64), true);
@@ -97,35 +126,44 @@ START_TEST(test_anomaly_forward) {
     ck_ok(fine);
     ck_assert(rg_mul(fine, fine) == NULL);
     ck_assert_msg(strstr(rg_error(), "mul: the first inf arose forward in mul of [2, 3] [2, 3]")
-                  && strstr(rg_error(), "forward call: "), "%s", rg_error());
+                      && strstr(rg_error(), "forward call: "),
+                  "%s", rg_error());
     rg_error_clear();
-    ck_ok(rg_mul(rg_full_dims(RG_DIMS(2), INFINITY, RG_FLOAT64), 2));   /* it came in: nothing new */
+    /* it came in: nothing new */
+    ck_ok(rg_mul(rg_full_dims(RG_DIMS(2), INFINITY, RG_FLOAT64), 2));
     ck_assert(rg_set_detect_anomaly(false));
     ck_ok(rg_mul(fine, fine));
 }
 END_TEST
 
 START_TEST(test_anomaly_backward) {
-    rg_tensor *x = rg_requires_grad_(rg_scalar_dtype(1e-200, RG_FLOAT64), true), *w = rg_scalar_dtype(1e200, RG_FLOAT64);
+    rg_tensor *x = rg_requires_grad_(rg_scalar_dtype(1e-200, RG_FLOAT64), true),
+              *w = rg_scalar_dtype(1e200, RG_FLOAT64);
     rg_set_detect_anomaly(true);
-    rg_tensor *y = rg_mul(rg_mul(rg_mul(x, w), 1e-10), w);      /* finite, but its gradient is 1e390 */
+    /* finite, but its gradient is 1e390 */
+    rg_tensor *y = rg_mul(rg_mul(rg_mul(x, w), 1e-10), w);
     ck_ok(y);
     ck_assert(!rg_backward(y));
-    ck_assert_msg(strstr(rg_error(), "the first inf arose backward in MulBackward0, in the gradient of its input 0"), "%s", rg_error());
+    ck_assert_msg(
+        strstr(rg_error(),
+               "the first inf arose backward in MulBackward0, in the gradient of its input 0"),
+        "%s", rg_error());
     ck_assert(rg_grad_of(x) == RG_NONE);
     rg_set_detect_anomaly(false);
 }
 END_TEST
 
-/* ---- drawing ---------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------- */
 
 START_TEST(test_graph_dot) {
-    rg_tensor *x = rg_set_name(input(2, 3), "x"), *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
+    rg_tensor *x = rg_set_name(input(2, 3), "x"),
+              *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     rg_set_name(w, "a \"quoted\" name");
     rg_tensor *y = rg_sum(rg_mul(rg_add(x, w), x));
     const char *dot = rg_graph_dot(y);
     ck_ok(dot);
-    ck_assert_str_eq(dot,
+    ck_assert_str_eq(
+        dot,
         "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n"
         "    n0 [label=\"SumBackward0\\n[]\"]\n    n1 -> n0\n"
         "    n1 [label=\"MulBackward0\\n[2, 3]\"]\n    n2 -> n1\n"
@@ -133,11 +171,11 @@ START_TEST(test_graph_dot) {
         "    n2 [label=\"AddBackward0\\n[2, 3]\"]\n    leaf0 -> n2\n"
         "    leaf1 [shape=box, style=filled, fillcolor=lightblue, label=\"a \\\"quoted\\\" name\\n[3]\"]\n    leaf1 -> n2\n"
         "}\n");
-    ck_ok(rg_backward(y));                              /* drawing leaves the graph as it was */
+    ck_ok(rg_backward(y)); /* drawing leaves the graph as it was */
     ck_fails(rg_graph_dot(rg_ones(2)), RG_RUNTIME_ERROR, "no graph behind it");
     ck_fails(rg_graph_save(y, "/nowhere/at/all.dot"), RG_IO_ERROR, "can't write to");
 }
 END_TEST
 
-RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element, test_what_gradcheck_asks_for,
-         test_anomaly_forward, test_anomaly_backward, test_graph_dot)
+RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
+         test_what_gradcheck_asks_for, test_anomaly_forward, test_anomaly_backward, test_graph_dot)

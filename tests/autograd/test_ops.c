@@ -7,21 +7,32 @@
 
 #include <stdio.h>
 
-static const struct { const char *name; derive_check *check; } checks[] = {
-    { "first order", derive_first_order }, { "second order", derive_second_order }, { "layouts", derive_layouts },
-    { "float32", derive_float32 }, { "fused", derive_fused }, { "NULL", derive_null },
-    { "leaves nothing", derive_leaves_nothing }, { "no gradient", derive_no_gradient }, { "in place", derive_inplace },
+static const struct {
+    const char *name;
+    derive_check *check;
+} checks[] = {
+    { "first order", derive_first_order },
+    { "second order", derive_second_order },
+    { "layouts", derive_layouts },
+    { "float32", derive_float32 },
+    { "fused", derive_fused },
+    { "NULL", derive_null },
+    { "leaves nothing", derive_leaves_nothing },
+    { "no gradient", derive_no_gradient },
+    { "in place", derive_inplace },
     { "out of memory", derive_out_of_memory },
 };
 
 START_TEST(test_every_op) {
     int faults = 0, samples = 0;
-    for (int i = 0; i < rg_n_ops; i++)
-        for (const rg_sample *s = rg_ops[i]->samples; s && s->inputs; s++) {
+    for (int i = 0; i < rgi_n_ops; i++)
+        for (const rg_sample *s = rgi_ops[i]->samples; s && s->inputs; s++) {
             samples++;
-            for (int c = 0; c < RG_COUNT(checks); c++) faults += checks[c].check(rg_ops[i], s);
+            for (int c = 0; c < RG_COUNT(checks); c++)
+                faults += checks[c].check(rgi_ops[i], s);
         }
-    printf("%d ops, %d samples, %ld checks, %d faults\n", rg_n_ops, samples, derive_checks, faults);
+    printf("%d ops, %d samples, %ld checks, %d faults\n", rgi_n_ops, samples, derive_checks,
+           faults);
     ck_assert_int_eq(faults, 0);
 }
 END_TEST
@@ -30,8 +41,8 @@ END_TEST
  * with three dims or more, and, where it takes one, one without dims. */
 START_TEST(test_rows_are_complete) {
     int faults = 0;
-    for (int i = 0; i < rg_n_ops; i++) {
-        const rg_op *op = rg_ops[i];
+    for (int i = 0; i < rgi_n_ops; i++) {
+        const rg_op *op = rgi_ops[i];
         bool empty = false;
         int most = 0, dims = 0;
         for (const rg_sample *s = op->samples; s && s->inputs; s++) {
@@ -41,23 +52,32 @@ START_TEST(test_rows_are_complete) {
                 empty |= in[k] != RG_NONE && in[k]->numel == 0;
                 dims = RG_MAX(dims, in[k]->ndim);
             }
-            if (s->attr && !op->attr_size) faults += printf("%s: samples with attributes, but no .attr_size\n", op->name);
+            if (s->attr && !op->attr_size)
+                faults += printf("%s: samples with attributes, but no .attr_size\n", op->name);
             most++;
         }
-        if (!op->doc) faults += printf("%s: no .doc\n", op->name);
-        if (most < 2) faults += printf("%s: fewer than two samples\n", op->name);
-        if (!empty) faults += printf("%s: no sample without elements\n", op->name);
-        if (dims < 2) faults += printf("%s: no sample of two dims or more\n", op->name);
+        if (!op->doc)
+            faults += printf("%s: no .doc\n", op->name);
+        if (most < 2)
+            faults += printf("%s: fewer than two samples\n", op->name);
+        if (!empty)
+            faults += printf("%s: no sample without elements\n", op->name);
+        if (dims < 2)
+            faults += printf("%s: no sample of two dims or more\n", op->name);
         if (!op->grad[0].rule && !op->no_grad) {
             rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS] = { NULL };
             const rg_sample *s = op->samples;
             int n = s ? derive_inputs(s->inputs, RG_FLOAT64, in) : 0;
             bool any_rule = false;
-            for (int r = 0; r < RG_MAX_RULES; r++) any_rule |= op->grad[r].rule != NULL;
-            if (n && !any_rule && rg_apply_outputs(op, s->attr, s->attr ? op->attr_size : 0, n, in, out) && rg_is_float(out[0]->dtype))
+            for (int r = 0; r < RG_MAX_RULES; r++)
+                any_rule |= op->grad[r].rule != NULL;
+            if (n && !any_rule
+                && rgi_apply_outputs(op, s->attr, s->attr ? op->attr_size : 0, n, in, out)
+                && rgi_is_float(out[0]->dtype))
                 faults += printf("%s: neither a rule nor a reason for having none\n", op->name);
         }
-        if (!op->node && !op->node_of && op->grad[0].rule) faults += printf("%s: no name for grad_fn\n", op->name);
+        if (!op->node && !op->node_of && op->grad[0].rule)
+            faults += printf("%s: no name for grad_fn\n", op->name);
     }
     ck_assert_int_eq(faults, 0);
 }
@@ -66,18 +86,21 @@ END_TEST
 /* ---- planted faults --------------------------------------------------------------- */
 
 typedef enum { FLIPPED_SIGN, FACTOR, OTHER_ELEMENTS, DETACHED, FAULTS } planted;
-static const char *const fault_names[] = { "a flipped sign", "a factor of 1.001", "other elements", "a wrong second derivative" };
+static const char *const fault_names[] = { "a flipped sign", "a factor of 1.001", "other elements",
+                                           "a wrong second derivative" };
 
 static const rg_op *honest;
-static int falsified;                   /* the input whose rule lies */
+static int falsified; /* the input whose rule lies */
 static planted lie;
-static double largest;                  /* what the honest rule gave at most */
+static double largest; /* what the honest rule gave at most */
 
 static double magnitude(rg_tensor *t) {
     double most = 0;
-    if (!t || t == RG_NONE) return 0;
+    if (!t || t == RG_NONE)
+        return 0;
     rg_tensor *c = rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64));
-    for (int64_t i = 0; c && i < c->numel; i++) most = RG_MAX(most, __builtin_fabs(((double *)c->data)[i]));
+    for (int64_t i = 0; c && i < c->numel; i++)
+        most = RG_MAX(most, __builtin_fabs(((double *)c->data)[i]));
     return most;
 }
 
@@ -85,22 +108,24 @@ static double magnitude(rg_tensor *t) {
 static rg_tensor *shifted(rg_tensor *t) {
     for (int d = t->ndim - 1; d >= 0; d--) {
         int64_t n = t->size[d];
-        if (n > 1) return rg_cat(RG_LIST(rg_narrow(t, d, 1, n - 1), rg_narrow(t, d, 0, 1)), d);
+        if (n > 1)
+            return rg_cat(RG_LIST(rg_narrow(t, d, 1, n - 1), rg_narrow(t, d, 0, 1)), d);
     }
     return t;
 }
 
 static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *t = rg_gradient_of(honest, s->input)->rule(s, g);
-    if (s->input != falsified || !t || t == RG_NONE) return t;
+    rg_tensor *t = rgi_gradient_of(honest, s->input)->rule(s, g);
+    if (s->input != falsified || !t || t == RG_NONE)
+        return t;
     rg_tensor *moved = lie == OTHER_ELEMENTS ? rg_sub(t, shifted(t)) : t;
-    if (lie != DETACHED) largest = RG_MAX(largest, magnitude(moved));
+    if (lie != DETACHED)
+        largest = RG_MAX(largest, magnitude(moved));
     switch (lie) {
-    case FLIPPED_SIGN:   return rg_mul(t, -1);
-    case FACTOR:         return rg_mul(t, 1.001);
+    case FLIPPED_SIGN: return rg_mul(t, -1);
+    case FACTOR: return rg_mul(t, 1.001);
     case OTHER_ELEMENTS: return shifted(t);
-    default:             largest = RG_MAX(largest, t->history ? 1 : 0);
-                         return rg_detach(t);
+    default: largest = RG_MAX(largest, t->history ? 1 : 0); return rg_detach(t);
     }
 }
 
@@ -108,23 +133,32 @@ static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g) {
 START_TEST(test_falsified_rules_are_rejected) {
     int missed = 0, caught = 0, without = 0;
     derive_quiet = true;
-    for (int i = 0; i < rg_n_ops; i++) {
-        honest = rg_ops[i];
+    for (int i = 0; i < rgi_n_ops; i++) {
+        honest = rgi_ops[i];
         for (falsified = 0; falsified < RG_MAX_RULES; falsified++) {
-            if (!honest->grad[falsified].rule) continue;
+            if (!honest->grad[falsified].rule)
+                continue;
             for (lie = 0; lie < DETACHED; lie++) {
                 rg_op liar = *honest;
                 liar.fused = NULL;
                 for (int r = 0; r < RG_MAX_RULES; r++) {
                     liar.grad[r].into = NULL;
-                    if (liar.grad[r].rule) liar.grad[r].rule = lying_rule;
+                    if (liar.grad[r].rule)
+                        liar.grad[r].rule = lying_rule;
                 }
                 int faults = 0;
                 largest = 0;
-                for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++) faults += derive_first_order(&liar, s);
-                if (faults) caught++;
-                else if (largest == 0) without++;       /* the rule gives zero: there is nothing to falsify */
-                else missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified, fault_names[lie]) > 0;
+                for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++)
+                    faults += derive_first_order(&liar, s);
+                if (faults)
+                    caught++;
+                /* the rule gives zero: there is nothing to falsify */
+                else if (largest == 0)
+                    without++;
+                else
+                    missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified,
+                                     fault_names[lie])
+                              > 0;
             }
         }
     }
@@ -140,17 +174,25 @@ START_TEST(test_wrong_second_derivatives_are_rejected) {
     int missed = 0, caught = 0;
     derive_quiet = true;
     lie = DETACHED;
-    for (int i = 0; i < rg_n_ops; i++) {
-        honest = rg_ops[i];
+    for (int i = 0; i < rgi_n_ops; i++) {
+        honest = rgi_ops[i];
         for (falsified = 0; falsified < RG_MAX_RULES; falsified++) {
-            if (!honest->grad[falsified].rule) continue;
+            if (!honest->grad[falsified].rule)
+                continue;
             rg_op liar = *honest;
-            for (int r = 0; r < RG_MAX_RULES; r++) if (liar.grad[r].rule) liar.grad[r].rule = lying_rule;
+            for (int r = 0; r < RG_MAX_RULES; r++)
+                if (liar.grad[r].rule)
+                    liar.grad[r].rule = lying_rule;
             int faults = 0;
             largest = 0;
-            for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++) faults += derive_second_order(&liar, s);
-            if (faults) caught++;
-            else if (largest) missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified, fault_names[lie]) > 0;
+            for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++)
+                faults += derive_second_order(&liar, s);
+            if (faults)
+                caught++;
+            else if (largest)
+                missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified,
+                                 fault_names[lie])
+                          > 0;
         }
     }
     printf("%d wrong second derivatives rejected, %d missed\n", caught, missed);
@@ -160,7 +202,8 @@ START_TEST(test_wrong_second_derivatives_are_rejected) {
 END_TEST
 
 static bool lying_fused(const rg_step *s, rg_tensor *gin[]) {
-    if (!honest->fused(s, gin)) return false;
+    if (!honest->fused(s, gin))
+        return false;
     rg_tensor *scale = rg_wrap_float(1.001);
     if (gin[falsified]) {
         largest = RG_MAX(largest, magnitude(gin[falsified]));
@@ -172,16 +215,21 @@ static bool lying_fused(const rg_step *s, rg_tensor *gin[]) {
 START_TEST(test_wrong_fused_derivatives_are_rejected) {
     int missed = 0;
     derive_quiet = true;
-    for (int i = 0; i < rg_n_ops; i++) {
-        honest = rg_ops[i];
+    for (int i = 0; i < rgi_n_ops; i++) {
+        honest = rgi_ops[i];
         for (falsified = 0; honest->fused && falsified < RG_MAX_RULES; falsified++) {
-            if (!honest->grad[falsified].rule) continue;
+            if (!honest->grad[falsified].rule)
+                continue;
             rg_op liar = *honest;
             liar.fused = lying_fused;
             int faults = 0;
             largest = 0;
-            for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++) faults += derive_fused(&liar, s);
-            if (!faults && largest) missed += printf("%s, input %d: a wrong fused derivative is not noticed\n", honest->name, falsified) > 0;
+            for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++)
+                faults += derive_fused(&liar, s);
+            if (!faults && largest)
+                missed += printf("%s, input %d: a wrong fused derivative is not noticed\n",
+                                 honest->name, falsified)
+                          > 0;
         }
     }
     ck_assert_int_eq(missed, 0);

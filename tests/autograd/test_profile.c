@@ -13,7 +13,10 @@
 static bool row(const char *name, long *calls, double *ms, double *gflops) {
     const char *table = rg_profile_table(), *line = table ? strstr(table, name) : NULL;
     double percent, us, gb;
-    return line && sscanf(line + strlen(name), "%ld %lf %lf %lf %lf %lf", calls, ms, &percent, &us, &gb, gflops) == 6;
+    return line
+           && sscanf(line + strlen(name), "%ld %lf %lf %lf %lf %lf", calls, ms, &percent, &us, &gb,
+                     gflops)
+                  == 6;
 }
 
 static void check_cost(const char *name, int64_t calls, double flops, double bytes) {
@@ -30,34 +33,41 @@ START_TEST(test_counts) {
     double ms, gflops;
     rg_matmul(a, b);
     ck_assert(!rg_set_profiling(true));
-    for (int i = 0; i < 5; i++) rg_backward(rg_sum(rg_matmul(a, b)));
+    for (int i = 0; i < 5; i++)
+        rg_backward(rg_sum(rg_matmul(a, b)));
     ck_assert(rg_set_profiling(false));
     rg_matmul(a, b);
     ck_assert(row("\nmatmul  ", &calls, &ms, &gflops));
-    ck_assert_int_eq(calls, 5);                         /* neither the first nor the last */
+    ck_assert_int_eq(calls, 5); /* neither the first nor the last */
     ck_assert_double_gt(ms, 0);
     double flops = gflops * ms * 1e6, want = 5 * 2.0 * 40 * 300 * 200;
-    ck_assert_msg(flops > 0.9 * want && flops < 1.1 * want, "%g for %g", flops, want);   /* printed with few digits */
+    /* printed with few digits */
+    ck_assert_msg(flops > 0.9 * want && flops < 1.1 * want, "%g for %g", flops, want);
     check_cost("matmul", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
     ck_assert(row("matmul, backward", &calls, &ms, &gflops));
     ck_assert_int_eq(calls, 5);
-    check_cost("matmul, backward", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));   /* one of the two is wanted */
+    /* one of the two is wanted */
+    check_cost("matmul, backward", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
     ck_assert(!row("softmax", &calls, &ms, &gflops));
     ck_assert(row("sum, backward", &calls, &ms, &gflops));
 }
 END_TEST
 
-/* A bias is no product; nor is what a rule's own calls do counted twice, as of addmm, which has no fused gradient. */
+/* A bias is no product; nor is what a rule's own calls do counted twice, as of addmm, which has no
+ * fused gradient. */
 START_TEST(test_products) {
-    rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 7), true), *w = rg_requires_grad_(rg_randn(3, 7), true);
+    rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 7), true),
+              *w = rg_requires_grad_(rg_randn(3, 7), true);
     rg_tensor *bias = rg_requires_grad_(rg_randn(3), true), *ones = rg_ones(2, 5, 3);
     double before = rg_profile_cost("matmul").flops, sums = rg_profile_cost("sum").bytes;
     rg_set_profiling(true);
     rg_backward(rg_linear(x, w, bias), .gradient = ones);
     check_cost("linear", 1, 2 * 10 * 7 * 3, 4 * (70 + 21 + 3 + 30));
     check_cost("linear, backward", 1, 2 * 2 * 10 * 7 * 3, 4 * (30 + 70 + 21 + 70 + 21));
-    ck_assert_double_eq(rg_profile_cost("sum").bytes - sums, 4 * (30 + 3));     /* the bias's gradient */
-    rg_backward(rg_addmm(bias, rg_select(x, 0, 0), rg_T(w), 1, 1), .gradient = rg_select(ones, 0, 0));
+    /* the bias's gradient */
+    ck_assert_double_eq(rg_profile_cost("sum").bytes - sums, 4 * (30 + 3));
+    rg_backward(rg_addmm(bias, rg_select(x, 0, 0), rg_T(w), 1, 1),
+                .gradient = rg_select(ones, 0, 0));
     rg_set_profiling(false);
     ck_assert_double_eq(rg_profile_cost("addmm").flops, 2 * 5 * 7 * 3);
     ck_assert_double_eq(rg_profile_cost("addmm, backward").flops, 0);
@@ -65,16 +75,20 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* 3 queries see 1, 2 and 3 keys, the other 3 of 6 all of 3: 15 of 18 pairs. Backward makes the weights and their
- * gradients, too. */
+/* 3 queries see 1, 2 and 3 keys, the other 3 of 6 all of 3: 15 of 18 pairs. Backward makes the
+ * weights and their gradients, too. */
 START_TEST(test_attention) {
-    rg_tensor *q = rg_requires_grad_(rg_randn(2, 4, 6, 8), true), *k = rg_requires_grad_(rg_randn(2, 4, 3, 8), true);
+    rg_tensor *q = rg_requires_grad_(rg_randn(2, 4, 6, 8), true),
+              *k = rg_requires_grad_(rg_randn(2, 4, 3, 8), true);
     rg_tensor *v = rg_requires_grad_(rg_randn(2, 4, 3, 8), true), *ones = rg_ones(2, 4, 6, 8);
-    double flops = rg_profile_cost("attention").flops, back = rg_profile_cost("attention, backward").flops;
+    double flops = rg_profile_cost("attention").flops,
+           back = rg_profile_cost("attention, backward").flops;
     rg_set_profiling(true);
     for (int causal = 0; causal < 2; causal++) {
-        rg_backward(rg_scaled_dot_product_attention(q, k, v, .is_causal = causal), .gradient = ones);
-        flops += 2 * 2.0 * 8 * 8 * (causal ? 15 : 18), back += 5 * 2.0 * 8 * 8 * (causal ? 15 : 18);
+        rg_backward(rg_scaled_dot_product_attention(q, k, v, .is_causal = causal),
+                    .gradient = ones);
+        flops += 2 * 2.0 * 8 * 8 * (causal ? 15 : 18);
+        back += 5 * 2.0 * 8 * 8 * (causal ? 15 : 18);
         ck_assert_double_eq(rg_profile_cost("attention").flops, flops);
         ck_assert_double_eq(rg_profile_cost("attention, backward").flops, back);
     }

@@ -1,5 +1,5 @@
-/* Python's index syntax as a program writes it: the macros, and what x[items] = value does to the graph.
- * What the expressions mean is in tests/golden (index_items, set_items_). */
+/* Python's index syntax as a program writes it: the macros, and what x[items] = value does to the
+ * graph. What the expressions mean is in tests/golden (index_items, set_items_). */
 #include "tests/test.h"
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
@@ -30,7 +30,8 @@ START_TEST(test_items) {
     holds(rg_index(x, "[True, False, True]", "[0]"), "tensor([0, 8])");
     holds(rg_index(x, rg_gt(x, 8)), "tensor([ 9, 10, 11])");
     holds(rg_index(x, "[]"), "tensor([], dtype=torch.int64)");
-    ck_assert_str_eq(rg_repr(rg_slice(x, 1, 2, 3, INT64_C(1) << 62)), "tensor([[ 2.],\n        [ 6.],\n        [10.]], dtype=torch.float64)");
+    ck_assert_str_eq(rg_repr(rg_slice(x, 1, 2, 3, INT64_C(1) << 62)),
+                     "tensor([[ 2.],\n        [ 6.],\n        [10.]], dtype=torch.float64)");
     ck_assert_int_eq(rg_ndim(rg_index(x, yes)), 3);
     ck_assert_int_eq(rg_ndim(rg_index(x, "None, ..., None, 0")), 3);
     holds(rg_index(rg_index(x, 1), rg_item_int(rg_index(rg_arange(5), 3))), "tensor([7])");
@@ -60,16 +61,17 @@ START_TEST(test_views_share) {
     rg_set_item_(x, 0, rg_lt(x, 3));
     holds(x, "tensor([ 0,  0,  0,  7,  0,  5,  6,  8,  8,  9, 10,  9])");
     holds(row, "tensor([0, 5, 6, 8])");
-    rg_set_item_(x, rg_index(x, "0:2"), "1:3");             /* the two overlap */
+    rg_set_item_(x, rg_index(x, "0:2"), "1:3"); /* the two overlap */
     holds(x, "tensor([0, 0, 0, 7, 0, 0, 0, 7, 0, 5, 6, 8])");
     rg_tensor *i = rg_literal([0, 1, 2]);
-    rg_set_item_(i, 5, i);                                  /* an index that is written to */
+    rg_set_item_(i, 5, i); /* an index that is written to */
     holds(i, "tensor([5, 5, 5])");
 }
 END_TEST
 
 START_TEST(test_set_item_gradients) {
-    rg_tensor *x = rg_requires_grad_(counting(3, 2), true), *v = rg_requires_grad_(rg_to(rg_literal([5, 6]), RG_FLOAT64), true);
+    rg_tensor *x = rg_requires_grad_(counting(3, 2), true),
+              *v = rg_requires_grad_(rg_to(rg_literal([ 5, 6 ]), RG_FLOAT64), true);
     rg_tensor *y = rg_mul(x, 2);
     ck_ok(rg_set_item_(y, v, 1));
     ck_assert_str_eq(rg_grad_fn(y), "CopySlices");
@@ -77,8 +79,9 @@ START_TEST(test_set_item_gradients) {
     holds(rg_grad_of(x), "tensor([ 0,  8,  0,  0, 32, 40])");
     holds(rg_grad_of(v), "tensor([10, 12])");
 
-    rg_tensor *plain = rg_to(rg_zeros(2, 2), RG_FLOAT64), *w = rg_requires_grad_(rg_to(rg_literal([3]), RG_FLOAT64), true);
-    ck_ok(rg_set_item_(plain, w, "0"));                     /* had no history, and gets it */
+    rg_tensor *plain = rg_to(rg_zeros(2, 2), RG_FLOAT64),
+              *w = rg_requires_grad_(rg_to(rg_literal([3]), RG_FLOAT64), true);
+    ck_ok(rg_set_item_(plain, w, "0")); /* had no history, and gets it */
     ck_assert(rg_requires_grad(plain));
     ck_ok(rg_set_item_(plain, rg_mul(w, w), rg_literal([1]), 1));
     ck_ok(rg_backward(rg_sum(plain)));
@@ -88,21 +91,26 @@ END_TEST
 
 START_TEST(test_set_item_refusals) {
     rg_tensor *x = rg_requires_grad_(counting(2, 2), true);
-    ck_fails(rg_set_item_(x, 1, 0), RG_RUNTIME_ERROR, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-    ck_fails(rg_set_item_(x, 1, "..."), RG_RUNTIME_ERROR, "a leaf Variable that requires grad is being used in an in-place operation.");
+    ck_fails(
+        rg_set_item_(x, 1, 0), RG_RUNTIME_ERROR,
+        "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    ck_fails(rg_set_item_(x, 1, "..."), RG_RUNTIME_ERROR,
+             "a leaf Variable that requires grad is being used in an in-place operation.");
     {
         RG_NO_GRAD();
         ck_ok(rg_set_item_(x, 9, 0, 1));
     }
     holds(rg_detach(x), "tensor([0, 9, 2, 3])");
 
-    rg_tensor *a = rg_mul(x, 1), *b = rg_mul(a, a);         /* b needs a as it was */
+    rg_tensor *a = rg_mul(x, 1), *b = rg_mul(a, a); /* b needs a as it was */
     ck_ok(rg_set_item_(a, 0, 0));
     ck_fails(rg_backward(rg_sum(b)), RG_RUNTIME_ERROR, "modified by an inplace operation");
     rg_tensor *y = rg_mul(x, 1);
     int64_t version = rg_version(y);
-    ck_fails(rg_set_item_(y, 1, 0, 5), RG_INDEX_ERROR, "index 5 is out of bounds for dimension 1 with size 2");
-    ck_fails(rg_set_item_(y, 1, rg_literal([0, 7])), RG_INDEX_ERROR, "index 7 is out of bounds for dimension 0 with size 2");
+    ck_fails(rg_set_item_(y, 1, 0, 5), RG_INDEX_ERROR,
+             "index 5 is out of bounds for dimension 1 with size 2");
+    ck_fails(rg_set_item_(y, 1, rg_literal([0, 7])), RG_INDEX_ERROR,
+             "index 7 is out of bounds for dimension 0 with size 2");
     ck_assert_int_eq(rg_version(y), version);
     holds(rg_detach(y), "tensor([0, 9, 2, 3])");
 }
@@ -110,18 +118,25 @@ END_TEST
 
 START_TEST(test_bad_text) {
     rg_tensor *x = counting(2, 3), *null = NULL;
-    static const char *const bad[] = { "", ",", "a", "1 2", "0,,1", "1:2:3:4", "[0", "[0]]", "0 :x", "1.5", "Nonesuch", "--1", "(0, 1)" };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) ck_fails(rg_index(x, bad[i]), RG_VALUE_ERROR, "");
-    ck_fails(rg_index(x, "[0.5]"), RG_INDEX_ERROR, "tensors used as indices must be long, int, byte or bool tensors");
+    static const char *const bad[] = { "",     ",",    "a",   "1 2",      "0,,1", "1:2:3:4", "[0",
+                                       "[0]]", "0 :x", "1.5", "Nonesuch", "--1",  "(0, 1)" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_fails(rg_index(x, bad[i]), RG_VALUE_ERROR, "");
+    ck_fails(rg_index(x, "[0.5]"), RG_INDEX_ERROR,
+             "tensors used as indices must be long, int, byte or bool tensors");
     ck_fails(rg_index(x, (const char *)NULL), RG_TYPE_ERROR, "NULL");
     ck_fails(rg_index(x, "9223372036854775807"), RG_INDEX_ERROR, "out of bounds");
     ck_fails(rg_index(x, INT64_MIN), RG_INDEX_ERROR, "out of bounds");
-    ck_fails(rg_index(x, "None,None,None,None,None,None,None"), RG_RUNTIME_ERROR, "at most 8 dimensions");
-    ck_fails(rg_index(x, "...,...,...,...,...,...,...,...,...,...,False"), RG_INDEX_ERROR, "Dimension out of range");
+    ck_fails(rg_index(x, "None,None,None,None,None,None,None"), RG_RUNTIME_ERROR,
+             "at most 8 dimensions");
+    ck_fails(rg_index(x, "...,...,...,...,...,...,...,...,...,...,False"), RG_INDEX_ERROR,
+             "Dimension out of range");
     char many[200] = "None";
-    for (int i = 0; i < 40; i++) strcat(many, ",...");
+    for (int i = 0; i < 40; i++)
+        strcat(many, ",...");
     ck_fails(rg_index(x, many), RG_INDEX_ERROR, "at most");
-    holds(rg_index(x, "-9223372036854775808:9223372036854775807:9223372036854775807, 0"), "tensor([0])");
+    holds(rg_index(x, "-9223372036854775808:9223372036854775807:9223372036854775807, 0"),
+          "tensor([0])");
     ck_assert_ptr_null(rg_index(null, 0));
     ck_assert_ptr_null(rg_index(x, null));
     ck_assert_ptr_null(rg_set_item_(x, null, 0));
@@ -138,10 +153,12 @@ START_TEST(test_out_of_memory) {
                 RG_SCOPE();
                 rg_tensor *y = rg_clone(x);
                 rg_memory_fail_at(n);
-                rg_tensor *z = call ? rg_set_item_(y, rg_index(x, 0), "[0, 1], :") : rg_index(x, "None", mask);
+                rg_tensor *z = call ? rg_set_item_(y, rg_index(x, 0), "[0, 1], :")
+                                    : rg_index(x, "None", mask);
                 rg_memory_fail_at(0);
                 failed = !z;
-                if (failed) ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+                if (failed)
+                    ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
                 rg_error_clear();
             }
             ck_assert_int_eq(rg_live_tensors(), before);
@@ -155,7 +172,7 @@ START_TEST(test_slices_share_a_gradient) {
     rg_list parts = rg_unbind(x, 0);
     ck_assert_int_eq(parts.n, 2000);
     ck_assert_str_eq(rg_grad_fn(parts.v[7]), "UnbindBackward0");
-    rg_tensor *y = rg_stack(parts, 0);                      /* more than one node can join */
+    rg_tensor *y = rg_stack(parts, 0); /* more than one node can join */
     rg_memory_reset_peak();
     int64_t before = rg_memory_stats().now;
     ck_ok(rg_backward(rg_sum(y)));
@@ -164,5 +181,6 @@ START_TEST(test_slices_share_a_gradient) {
 }
 END_TEST
 
-RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share, test_set_item_gradients, test_set_item_refusals,
-         test_bad_text, test_out_of_memory, test_slices_share_a_gradient)
+RG_TESTS(subscript, test_items, test_arguments_once_in_order, test_views_share,
+         test_set_item_gradients, test_set_item_refusals, test_bad_text, test_out_of_memory,
+         test_slices_share_a_gradient)

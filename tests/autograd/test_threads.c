@@ -18,29 +18,40 @@ static void pass_on(rg_tensor *t, size_t place) {
     rg_tensor *before = passed[place];
     passed[place] = t ? rg_keep(t) : NULL;
     pthread_mutex_unlock(&passing);
-    if (before) rg_drop(before);
+    if (before)
+        rg_drop(before);
 }
 
 static bool one_step(rg_generator *g, int i) {
     rg_tensor *w = parameter[i % PARAMETERS], *x = rg_randn_dims(RG_DIMS(5, 4), RG_FLOAT64, g);
     rg_tensor *h = rg_layer_norm(rg_gelu(rg_matmul(x, w)), RG_DIMS(4), RG_NONE, RG_NONE, 1e-5);
     h = rg_scaled_dot_product_attention(h, h, rg_softmax(h, -1));
-    if (i % 5 == 0) ck_assert_int_ge(rg_register_hook(h, same, NULL), 0);
-    if (i % 5 == 1) ck_assert(rg_retain_grad(h));
-    rg_tensor *loss = rg_add(rg_sum(rg_slice(h, 0, 0, 3, 1)), rg_mean(rg_square(rg_sort(h, 0, false).values)));
-    if (i % 7 == 3) loss = rg_sum(rg_square(rg_grad(loss, w, .create_graph = true)));
+    if (i % 5 == 0)
+        ck_assert_int_ge(rg_register_hook(h, same, NULL), 0);
+    if (i % 5 == 1)
+        ck_assert(rg_retain_grad(h));
+    rg_tensor *loss = rg_add(rg_sum(rg_slice(h, 0, 0, 3, 1)),
+                             rg_mean(rg_square(rg_sort(h, 0, false).values)));
+    if (i % 7 == 3)
+        loss = rg_sum(rg_square(rg_grad(loss, w, .create_graph = true)));
     bool ok = rg_backward(loss) && rg_grad_of(w);
-    if (i % 11 == 0) ck_fails(rg_matmul(x, x), RG_RUNTIME_ERROR, "(5x4 and 5x4)");
-    if (i % 13 == 0) ck_assert(rg_repr(h) && rg_graph_dot(h) && rg_live_tensors() > 0 && rg_memory_stats().now > 0);
-    if (i % 17 == 0) rg_memory_trim();
-    pass_on(h, (size_t)i * 7 % PASSED);                 /* with its graph; from here on it is another's */
+    if (i % 11 == 0)
+        ck_fails(rg_matmul(x, x), RG_RUNTIME_ERROR, "(5x4 and 5x4)");
+    if (i % 13 == 0)
+        ck_assert(rg_repr(h) && rg_graph_dot(h) && rg_live_tensors() > 0
+                  && rg_memory_stats().now > 0);
+    if (i % 17 == 0)
+        rg_memory_trim();
+    /* with its graph; from here on it is another's */
+    pass_on(h, (size_t)i * 7 % PASSED);
     return ok;
 }
 
 static void *work(void *seed) {
     rg_generator *g = rg_generator_new((uint64_t)(uintptr_t)seed);
     bool ok = true;
-    RG_FOR (int i = 0; i < STEPS; i++) ok = one_step(g, i) && ok;
+    RG_FOR (int i = 0; i < STEPS; i++)
+        ok = one_step(g, i) && ok;
     rg_generator_free(g);
     return ok ? parameter : NULL;
 }
@@ -58,11 +69,14 @@ START_TEST(test_threads_give_what_one_gives) {
         RG_SCOPE();
         rg_tensor *alone[PARAMETERS];
         make_parameters();
-        for (uintptr_t t = 0; t < THREADS; t++) ck_assert_ptr_nonnull(work((void *)t));
-        for (int i = 0; i < PARAMETERS; i++) alone[i] = rg_grad_of(parameter[i]);
+        for (uintptr_t t = 0; t < THREADS; t++)
+            ck_assert_ptr_nonnull(work((void *)t));
+        for (int i = 0; i < PARAMETERS; i++)
+            alone[i] = rg_grad_of(parameter[i]);
         make_parameters();
         pthread_t thread[THREADS];
-        for (uintptr_t t = 0; t < THREADS; t++) pthread_create(&thread[t], NULL, work, (void *)t);
+        for (uintptr_t t = 0; t < THREADS; t++)
+            pthread_create(&thread[t], NULL, work, (void *)t);
         for (int t = 0; t < THREADS; t++) {
             void *ok;
             pthread_join(thread[t], &ok);
@@ -70,7 +84,8 @@ START_TEST(test_threads_give_what_one_gives) {
         }
         for (int i = 0; i < PARAMETERS; i++)
             ck_assert(rg_allclose(rg_grad_of(parameter[i]), alone[i], 1e-9, 1e-9));
-        for (size_t i = 0; i < PASSED; i++) pass_on(NULL, i);
+        for (size_t i = 0; i < PASSED; i++)
+            pass_on(NULL, i);
     }
     ck_assert_int_eq(rg_live_tensors(), live);
     ck_assert_int_eq(rg_memory_stats().nodes, nodes);

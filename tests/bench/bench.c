@@ -40,8 +40,9 @@ static rg_tensor *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
 static int64_t at;
-static double flops;                    /* that the run can't do without */
-static int64_t elements;                /* of each array that a pass over memory reads or writes */
+static double flops; /* that the run can't do without */
+/* of each array that a pass over memory reads or writes */
+static int64_t elements;
 
 static rg_tensor *keep(rg_tensor *t, bool grad) { return rg_requires_grad_(rg_keep(t), grad); }
 
@@ -61,8 +62,10 @@ static long peak_megabytes(void) {
     char line[128];
     long kilobytes = 0;
     FILE *status = fopen("/proc/self/status", "r");
-    while (status && fgets(line, sizeof line, status)) sscanf(line, "VmHWM: %ld", &kilobytes);
-    if (status) fclose(status);
+    while (status && fgets(line, sizeof line, status))
+        sscanf(line, "VmHWM: %ld", &kilobytes);
+    if (status)
+        fclose(status);
     return kilobytes >> 10;
 }
 
@@ -72,16 +75,19 @@ static int64_t system_calls;
 static double median(void (*run)(void)) {
     double times[REPEATS], begin, took;
     long n = 1;
-    for (;; n *= 2) {                                   /* until one timing takes 5 ms */
+    for (;; n *= 2) { /* until one timing takes 5 ms */
         begin = now();
-        RG_FOR (long i = 0; i < n; i++) run();
-        if ((took = now() - begin) > 5e6) break;
+        RG_FOR (long i = 0; i < n; i++)
+            run();
+        if ((took = now() - begin) > 5e6)
+            break;
     }
     int repeats = took > 5e9 ? 1 : took > 2e9 ? 3 : took > 2e8 ? 7 : REPEATS;
     system_calls = rg_memory_stats().system_calls;
     for (int k = 0; k < repeats; k++) {
         begin = now();
-        RG_FOR (long i = 0; i < n; i++) run();
+        RG_FOR (long i = 0; i < n; i++)
+            run();
         times[k] = (now() - begin) / (double)n;
     }
     system_calls = rg_memory_stats().system_calls - system_calls;
@@ -90,21 +96,24 @@ static double median(void (*run)(void)) {
     return times[repeats / 2];
 }
 
-/* ---- floors: what this machine can do ------------------------------------------------------------ */
+/* ---- floors: what this machine can do -------------------------------------------- */
 
 static void floor_product(void) {
     a = keep(rg_randn(1024, 1024), false);
     b = keep(rg_randn(1024, 1024), false);
     flops = 2.0 * 1024 * 1024 * 1024;
 }
-static void large(void)      { elements = 64 << 20; }
-static void in_caches(void)  { elements = 4096 * 1024; }
+static void large(void) { elements = 64 << 20; }
+static void in_caches(void) { elements = 4096 * 1024; }
 
 /* A pass over memory: so many arrays are read, so many written; of 4 and 3, the same ones. */
-typedef struct { int reads, writes; } pass;
-enum { PASS_MOST = 64 << 20 };          /* elements of an array: beyond every cache */
+typedef struct {
+    int reads, writes;
+} pass;
+enum { PASS_MOST = 64 << 20 }; /* elements of an array: beyond every cache */
 
-#ifdef __x86_64__                       /* loads of 64 bytes read a fifth slower than these of 32 */
+/* loads of 64 bytes read a fifth slower than these of 32 */
+#ifdef __x86_64__
 #define EVERY_SET __attribute__((target_clones("avx2", "default")))
 #else
 #define EVERY_SET
@@ -113,28 +122,43 @@ static int64_t bits_read;
 EVERY_SET static int64_t read_all(const float *p, int64_t n) {
     const int64_t *v = (const int64_t *)(const void *)p;
     int64_t all = 0;
-    for (int64_t i = 0; i < n / 2; i++) all += v[i];
+    for (int64_t i = 0; i < n / 2; i++)
+        all += v[i];
     return all;
 }
-EVERY_SET static void add_all(float *restrict y, const float *restrict p, const float *restrict q, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] = p[i] + q[i];
+EVERY_SET static void add_all(float *restrict y, const float *restrict p, const float *restrict q,
+                              int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        y[i] = p[i] + q[i];
 }
-EVERY_SET static void update_all(float *restrict p, float *restrict m, float *restrict v, const float *restrict g, int64_t n) {
-    for (int64_t i = 0; i < n; i++) m[i] += g[i], v[i] -= g[i], p[i] += m[i];
+EVERY_SET static void update_all(float *restrict p, float *restrict m, float *restrict v,
+                                 const float *restrict g, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        m[i] += g[i], v[i] -= g[i], p[i] += m[i];
 }
 
 /* The same past the caches. */
 static void copy_past(float *y, const float *p, const float *q, int64_t n) {
 #ifdef __SSE2__
-    for (int64_t i = 0; i < n; i += 4) _mm_stream_ps(y + i, q ? _mm_add_ps(_mm_load_ps(p + i), _mm_load_ps(q + i)) : _mm_load_ps(p + i));
+    for (int64_t i = 0; i < n; i += 4)
+        _mm_stream_ps(y + i,
+                      q ? _mm_add_ps(_mm_load_ps(p + i), _mm_load_ps(q + i)) : _mm_load_ps(p + i));
     _mm_sfence();
 #else
-    if (q) add_all(y, p, q, n);
-    else memcpy(y, p, (size_t)n * 4);
+    if (q)
+        add_all(y, p, q, n);
+    else
+        memcpy(y, p, (size_t)n * 4);
 #endif
 }
 
-static struct { pass pass; bool past; int threads; int64_t n; float *array[4]; } streamed;
+static struct {
+    pass pass;
+    bool past;
+    int threads;
+    int64_t n;
+    float *array[4];
+} streamed;
 
 static void run_pass(void) {
 #ifdef _OPENMP
@@ -142,21 +166,30 @@ static void run_pass(void) {
 #endif
     for (int t = 0; t < streamed.threads; t++) {
         int64_t n = streamed.n / streamed.threads / 64 * 64, from = t * n;
-        float *p = streamed.array[0] + from, *q = streamed.array[1] + from, *r = streamed.array[2] + from, *v = streamed.array[3] + from;
-        if (streamed.pass.writes == 0) bits_read += read_all(p, n);
-        else if (streamed.pass.writes == 3) update_all(p, q, r, v, n);
-        else if (streamed.past) copy_past(r, p, streamed.pass.reads == 2 ? q : NULL, n);
-        else if (streamed.pass.reads == 2) add_all(r, p, q, n);
-        else memcpy(r, p, (size_t)n * 4);
+        float *p = streamed.array[0] + from, *q = streamed.array[1] + from,
+              *r = streamed.array[2] + from, *v = streamed.array[3] + from;
+        if (streamed.pass.writes == 0)
+            bits_read += read_all(p, n);
+        else if (streamed.pass.writes == 3)
+            update_all(p, q, r, v, n);
+        else if (streamed.past)
+            copy_past(r, p, streamed.pass.reads == 2 ? q : NULL, n);
+        else if (streamed.pass.reads == 2)
+            add_all(r, p, q, n);
+        else
+            memcpy(r, p, (size_t)n * 4);
     }
 }
 
-/* The better of plain stores and those past the caches; what is larger takes as long in proportion. */
+/* The better of plain stores and those past the caches; what is larger takes as long in proportion.
+ */
 static double time_of_pass(pass p, int threads) {
     RG_SCOPE();
     double best = INFINITY;
-    streamed.pass = p, streamed.threads = threads, streamed.n = elements < PASS_MOST ? elements : PASS_MOST;
-    for (int i = 0; i < (p.reads < 4 ? 3 : 4); i++) streamed.array[i] = rg_data(rg_ones(streamed.n));
+    streamed.pass = p, streamed.threads = threads,
+    streamed.n = elements < PASS_MOST ? elements : PASS_MOST;
+    for (int i = 0; i < (p.reads < 4 ? 3 : 4); i++)
+        streamed.array[i] = rg_data(rg_ones(streamed.n));
     for (int past = 0; past < 2; past++) {
         streamed.past = past;
         median(run_pass);
@@ -165,7 +198,7 @@ static double time_of_pass(pass p, int threads) {
     return best * (double)elements / (double)streamed.n;
 }
 
-/* ---- W0: what one small op costs ---------------------------------------------------------------------- */
+/* ---- W0: what one small op costs ------------------------------------------------- */
 
 static void make_inputs(bool grad) {
     a = keep(rg_ones(3, 3), grad);
@@ -175,7 +208,7 @@ static void make_inputs(bool grad) {
     s = keep(rg_ones(6, 6), grad);
 }
 
-static void with_grad(void)    { make_inputs(true); }
+static void with_grad(void) { make_inputs(true); }
 static void without_grad(void) { make_inputs(false); }
 
 static void four_by_four(void) {
@@ -183,18 +216,19 @@ static void four_by_four(void) {
     b = keep(rg_ones(4, 4), true);
 }
 
-static void run_add(void)       { rg_add(a, b); }
-static void run_matmul(void)    { rg_matmul(x, w); }
-static void run_product(void)   { rg_matmul(a, b); }
-static void run_softmax(void)   { rg_softmax(s, -1); }
+static void run_add(void) { rg_add(a, b); }
+static void run_matmul(void) { rg_matmul(x, w); }
+static void run_product(void) { rg_matmul(a, b); }
+static void run_softmax(void) { rg_softmax(s, -1); }
 static void run_transpose(void) { rg_transpose(x, 0, 1); }
-static void run_backward(void)  { rg_backward(rg_sum(rg_mul(a, b))); }
+static void run_backward(void) { rg_backward(rg_sum(rg_mul(a, b))); }
 
-/* ---- W1: the notebook's layer: embedding of 6 words, attention, mse, a step of the optimizer ------------- */
+/* ---- W1: the notebook's layer: embedding of 6 words, attention, mse, a step of the optimizer ---- */
 
 static rg_tensor *toy_loss(void) {
     rg_tensor *e = rg_embedding(idx, parameter[0]), *p[3];
-    for (int i = 0; i < 3; i++) p[i] = rg_matmul(e, parameter[i + 1]);
+    for (int i = 0; i < 3; i++)
+        p[i] = rg_matmul(e, parameter[i + 1]);
     rg_tensor *weights = rg_softmax(rg_div(rg_matmul(p[0], rg_T(p[1])), sqrt(2)), -1);
     return rg_mse_loss(rg_matmul(weights, p[2]), targets);
 }
@@ -208,8 +242,14 @@ static void toy(void) {
     targets = keep(rg_randn(6, 4), false);
 }
 
-static void toy_sgd(void)  { toy(); optim = rg_optim_sgd(((rg_list){ 4, parameter }), .lr = 1e-3); }
-static void toy_adam(void) { toy(); optim = rg_optim_adam(((rg_list){ 4, parameter }), .lr = 1e-5); }
+static void toy_sgd(void) {
+    toy();
+    optim = rg_optim_sgd(((rg_list){ 4, parameter }), .lr = 1e-3);
+}
+static void toy_adam(void) {
+    toy();
+    optim = rg_optim_adam(((rg_list){ 4, parameter }), .lr = 1e-5);
+}
 
 static void run_toy(void) {
     rg_tensor *loss = toy_loss();
@@ -219,14 +259,26 @@ static void run_toy(void) {
 }
 
 static rg_replay *replay;
-static void toy_step(void *unused)  { (void)unused; run_toy(); }
-static void toy_sgd_replayed(void)  { toy_sgd(); replay = rg_record(toy_step, NULL); }
-static void toy_adam_replayed(void) { toy_adam(); replay = rg_record(toy_step, NULL); }
-static void run_replay(void)        { rg_replay_run(replay); }
+static void toy_step(void *unused) {
+    (void)unused;
+    run_toy();
+}
+static void toy_sgd_replayed(void) {
+    toy_sgd();
+    replay = rg_record(toy_step, NULL);
+}
+static void toy_adam_replayed(void) {
+    toy_adam();
+    replay = rg_record(toy_step, NULL);
+}
+static void run_replay(void) { rg_replay_run(replay); }
 
-static double check_toy(void) { RG_SCOPE(); return rg_item(toy_loss()); }
+static double check_toy(void) {
+    RG_SCOPE();
+    return rg_item(toy_loss());
+}
 
-/* ---- W2: causal attention, 8 heads of 64 ------------------------------------------------------------------ */
+/* ---- W2: causal attention, 8 heads of 64 ----------------------------------------- */
 
 static void attention(int64_t t, bool grad) {
     rg_manual_seed(2);
@@ -236,36 +288,47 @@ static void attention(int64_t t, bool grad) {
     flops = 8.0 * (double)t * (double)(t + 1) / 2 * 64 * 4 * (grad ? 3.5 : 1);
 }
 
-static void attention_1k(void)       { attention(1024, false); }
-static void attention_4k(void)       { attention(4096, false); }
-static void attention_16k(void)      { attention(16384, false); }
-static void attention_1k_grad(void)  { attention(1024, true); }
-static void attention_4k_grad(void)  { attention(4096, true); }
+static void attention_1k(void) { attention(1024, false); }
+static void attention_4k(void) { attention(4096, false); }
+static void attention_16k(void) { attention(16384, false); }
+static void attention_1k_grad(void) { attention(1024, true); }
+static void attention_4k_grad(void) { attention(4096, true); }
 static void attention_16k_grad(void) { attention(16384, true); }
 
-static rg_tensor *attend(void) { return rg_scaled_dot_product_attention(a, b, c, .is_causal = true); }
+static rg_tensor *attend(void) {
+    return rg_scaled_dot_product_attention(a, b, c, .is_causal = true);
+}
 static void run_attention(void) { attend(); }
 static void run_attention_grad(void) {
-    rg_set_grad(a, RG_NONE), rg_set_grad(b, RG_NONE), rg_set_grad(c, RG_NONE);
+    rg_set_grad(a, RG_NONE);
+    rg_set_grad(b, RG_NONE);
+    rg_set_grad(c, RG_NONE);
     rg_backward(rg_sum(attend()));
 }
-static double check_attention(void) { RG_SCOPE(); return mean_of(rg_square(attend())) + grad_of(b); }
+static double check_attention(void) {
+    RG_SCOPE();
+    return mean_of(rg_square(attend())) + grad_of(b);
+}
 
-/* ---- W3, W4, W6: GPTs ---------------------------------------------------------------------------------------- */
+/* ---- W3, W4, W6: GPTs ------------------------------------------------------------ */
 
-/* Floating point operations of the products of a step, forward and backward. Of a token: layers of weights have
- * 12 width^2 multiply-adds, qkv 3, c_proj 1, c_fc and its c_proj 4 each, and the last width * vocabulary; twice as many
- * again backward, for both gradients. Attention: length (length + 1) / 2 pairs of a query and a key that it sees, with
- * two products of width multiply-adds each forward, and five backward, where the scores are made once more. */
-static double gpt_flops(int64_t layers, int64_t width, int64_t vocabulary, int64_t batch, int64_t length) {
+/* Floating point operations of the products of a step, forward and backward. Of a token: layers of
+ * weights have 12 width^2 multiply-adds, qkv 3, c_proj 1, c_fc and its c_proj 4 each, and the last
+ * width * vocabulary; twice as many again backward, for both gradients. Attention: length (length +
+ * 1) / 2 pairs of a query and a key that it sees, with two products of width multiply-adds each
+ * forward, and five backward, where the scores are made once more. */
+static double gpt_flops(int64_t layers, int64_t width, int64_t vocabulary, int64_t batch,
+                        int64_t length) {
     double weights = (double)(12 * layers * width * width + width * vocabulary);
     return 3 * 2 * (double)(batch * length) * weights
            + (2 + 5) * 2 * (double)(layers * batch * width) * (double)(length * (length + 1) / 2);
 }
 
-static void gpt_step(int64_t layers, int64_t heads, int64_t width, int64_t vocabulary, int64_t batch, int64_t length) {
+static void gpt_step(int64_t layers, int64_t heads, int64_t width, int64_t vocabulary,
+                     int64_t batch, int64_t length) {
     rg_manual_seed(3);
-    gpt = rg_nn_gpt(.block_size = length, .vocab_size = vocabulary, .n_layer = layers, .n_head = heads, .n_embd = width);
+    gpt = rg_nn_gpt(.block_size = length, .vocab_size = vocabulary, .n_layer = layers,
+                    .n_head = heads, .n_embd = width);
     idx = keep(rg_randint(0, vocabulary, batch, length), false);
     targets = keep(rg_randint(0, vocabulary, batch, length), false);
     optim = rg_optim_adamw(rg_parameters(gpt), .lr = 1e-4);
@@ -280,20 +343,31 @@ static void run_gpt_step(void) {
     rg_optim_step(optim);
 }
 
-static double check_gpt(void) { RG_SCOPE(); RG_NO_GRAD(); return rg_item(rg_gpt_forward(gpt, idx, targets).loss); }
+static double check_gpt(void) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    return rg_item(rg_gpt_forward(gpt, idx, targets).loss);
+}
 static void small_gpt(void) { gpt_step(4, 4, 128, 65, 12, 64); }
-static void gpt_once(void *unused)   { (void)unused; run_gpt_step(); }
-static void small_gpt_replayed(void) { small_gpt(); replay = rg_record(gpt_once, NULL); }
-static void gpt2(void)      { gpt_step(12, 12, 768, 50257, 4, 64); }
+static void gpt_once(void *unused) {
+    (void)unused;
+    run_gpt_step();
+}
+static void small_gpt_replayed(void) {
+    small_gpt();
+    replay = rg_record(gpt_once, NULL);
+}
+static void gpt2(void) { gpt_step(12, 12, 768, 50257, 4, 64); }
 
 /* The floor's product, too. */
-static void medium(void)           { rg_set_float32_matmul_precision("medium"); }
+static void medium(void) { rg_set_float32_matmul_precision("medium"); }
 static void small_gpt_medium(void) { small_gpt(), medium(); }
-static void gpt2_medium(void)      { gpt2(), medium(); }
+static void gpt2_medium(void) { gpt2(), medium(); }
 
 static void generation(void) {
     rg_manual_seed(3);
-    gpt = rg_nn_gpt(.block_size = 256, .vocab_size = 50257, .n_layer = 12, .n_head = 12, .n_embd = 768);
+    gpt = rg_nn_gpt(.block_size = 256, .vocab_size = 50257, .n_layer = 12, .n_head = 12,
+                    .n_embd = 768);
     idx = keep(rg_randint(0, 50257, 1, 1), false);
     cache = keep(rg_gpt_cache(gpt, 1), false);
     at = 0;
@@ -302,15 +376,18 @@ static void generation(void) {
 
 /* One token: the cache's first 64 positions over and over. */
 static void run_generation(void) { rg_gpt_cached(gpt, idx, cache, at++ % 64); }
-static double check_generation(void) { RG_SCOPE(); return mean_of(rg_square(rg_gpt_cached(gpt, idx, cache, 0))); }
+static double check_generation(void) {
+    RG_SCOPE();
+    return mean_of(rg_square(rg_gpt_cached(gpt, idx, cache, 0)));
+}
 
-/* ---- W5: elements and rows of (4096, 1024) ---------------------------------------------------------------------- */
+/* ---- W5: elements and rows of (4096, 1024) --------------------------------------- */
 
-static rg_tensor *gelu(rg_tensor *t)          { return rg_gelu(t); }
-static rg_tensor *gelu_tanh(rg_tensor *t)     { return rg_gelu_tanh(t); }
-static rg_tensor *softmax(rg_tensor *t)       { return rg_softmax(t, -1); }
-static rg_tensor *layer_norm(rg_tensor *t)    { return rg_layer_norm(t, RG_DIMS(1024), w, s, 1e-5); }
-static rg_tensor *add_other(rg_tensor *t)     { return rg_add(t, b); }
+static rg_tensor *gelu(rg_tensor *t) { return rg_gelu(t); }
+static rg_tensor *gelu_tanh(rg_tensor *t) { return rg_gelu_tanh(t); }
+static rg_tensor *softmax(rg_tensor *t) { return rg_softmax(t, -1); }
+static rg_tensor *layer_norm(rg_tensor *t) { return rg_layer_norm(t, RG_DIMS(1024), w, s, 1e-5); }
+static rg_tensor *add_other(rg_tensor *t) { return rg_add(t, b); }
 static rg_tensor *cross_entropy(rg_tensor *t) { return rg_cross_entropy(t, targets); }
 static rg_tensor *(*row_op)(rg_tensor *);
 
@@ -324,9 +401,15 @@ static void rows_of(bool grad) {
     s = keep(rg_zeros(1024), false);
     elements = 4096 * 1024;
 }
-#define ROW_SETUP(op) \
-    static void op##_rows(void)      { rows_of(false); row_op = op; } \
-    static void op##_rows_grad(void) { rows_of(true); row_op = op; }
+#define ROW_SETUP(op)                  \
+    static void op##_rows(void) {      \
+        rows_of(false);                \
+        row_op = op;                   \
+    }                                  \
+    static void op##_rows_grad(void) { \
+        rows_of(true);                 \
+        row_op = op;                   \
+    }
 static rg_tensor *relu(rg_tensor *t) { return rg_relu(t); }
 ROW_SETUP(add_other)
 ROW_SETUP(relu)
@@ -342,18 +425,27 @@ static void run_rows_grad(void) {
     rg_tensor *y = row_op(x);
     rg_backward(y, .gradient = rg_ndim(y) ? c : RG_NONE);
 }
-static double check_rows(void) { RG_SCOPE(); return mean_of(rg_square(row_op(x))) + grad_of(x); }
+static double check_rows(void) {
+    RG_SCOPE();
+    return mean_of(rg_square(row_op(x))) + grad_of(x);
+}
 
 static void square(void) {
     rg_manual_seed(5);
     x = keep(rg_randn(4096, 4096), false);
     elements = 4096 * 4096;
 }
-static void square_turned(void)  { square(); x = keep(rg_T(x), false); }
-static void square_strided(void) { square(); x = keep(rg_slice(x, 1, 0, 4096, 2), false); }
-static void run_sum_0(void)      { rg_sum_dim(x, 0, false); }
-static void run_sum_1(void)      { rg_sum_dim(x, 1, false); }
-static void run_sum_all(void)    { rg_sum(x); }
+static void square_turned(void) {
+    square();
+    x = keep(rg_T(x), false);
+}
+static void square_strided(void) {
+    square();
+    x = keep(rg_slice(x, 1, 0, 4096, 2), false);
+}
+static void run_sum_0(void) { rg_sum_dim(x, 0, false); }
+static void run_sum_1(void) { rg_sum_dim(x, 1, false); }
+static void run_sum_all(void) { rg_sum(x); }
 static double check_square(void) { return mean_of(x); }
 
 static void adamw(void) {
@@ -362,85 +454,142 @@ static void adamw(void) {
     optim = rg_optim_adamw(((rg_list){ 1, parameter }), .lr = 1e-3);
     elements = 100 << 20;
 }
-static void run_step(void)       { rg_optim_step(optim); }
-static double check_adamw(void)  { RG_SCOPE(); return mean_of(rg_narrow(rg_detach(parameter[0]), 0, 0, 1000)) > 0; }
+static void run_step(void) { rg_optim_step(optim); }
+static double check_adamw(void) {
+    RG_SCOPE();
+    return mean_of(rg_narrow(rg_detach(parameter[0]), 0, 0, 1000)) > 0;
+}
 
-/* ---- W7: how time and memory grow -------------------------------------------------------------------------------------- */
+/* ---- W7: how time and memory grow ------------------------------------------------ */
 
-typedef struct { const char *sweep; int64_t at, layers, width, batch, length; } growth;
-#define DEPTH(n)  { "depth", n, n, 128, 8, 64 }
-#define WIDTH(n)  { "width", n, 2, n, 8, 64 }
-#define BATCH(n)  { "batch", n, 2, 128, n, 64 }
-#define LENGTH(n) { "length", n, 2, 128, 4, n }
-#define NODES(where, n) { "nodes-" where, n, 0, 0, 0, 0 }       /* a node and its tensor are about 900 bytes */
+typedef struct {
+    const char *sweep;
+    int64_t at, layers, width, batch, length;
+} growth;
+#define DEPTH(n) \
+    { "depth", n, n, 128, 8, 64 }
+#define WIDTH(n) \
+    { "width", n, 2, n, 8, 64 }
+#define BATCH(n) \
+    { "batch", n, 2, 128, n, 64 }
+#define LENGTH(n) \
+    { "length", n, 2, 128, 4, n }
+#define NODES(where, n) \
+    { "nodes-" where, n, 0, 0, 0, 0 } /* a node and its tensor are about 900 bytes */
 static const growth growths[] = {
-    LENGTH(32), LENGTH(64), LENGTH(96), LENGTH(128), LENGTH(192), LENGTH(256),
-    BATCH(2), BATCH(4), BATCH(8), BATCH(16), BATCH(24), BATCH(32),
-    WIDTH(64), WIDTH(96), WIDTH(128), WIDTH(192), WIDTH(256), WIDTH(384),
-    DEPTH(1), DEPTH(2), DEPTH(3), DEPTH(4), DEPTH(6), DEPTH(8),
-    NODES("L2", 16), NODES("L2", 64), NODES("L2", 256), NODES("L2", 512), NODES("L2", 1024),
-    NODES("L3", 3000), NODES("L3", 4000), NODES("L3", 6000), NODES("L3", 8000), NODES("L3", 10000),
-    NODES("RAM", 40000), NODES("RAM", 60000), NODES("RAM", 80000), NODES("RAM", 120000),
+    LENGTH(32),
+    LENGTH(64),
+    LENGTH(96),
+    LENGTH(128),
+    LENGTH(192),
+    LENGTH(256),
+    BATCH(2),
+    BATCH(4),
+    BATCH(8),
+    BATCH(16),
+    BATCH(24),
+    BATCH(32),
+    WIDTH(64),
+    WIDTH(96),
+    WIDTH(128),
+    WIDTH(192),
+    WIDTH(256),
+    WIDTH(384),
+    DEPTH(1),
+    DEPTH(2),
+    DEPTH(3),
+    DEPTH(4),
+    DEPTH(6),
+    DEPTH(8),
+    NODES("L2", 16),
+    NODES("L2", 64),
+    NODES("L2", 256),
+    NODES("L2", 512),
+    NODES("L2", 1024),
+    NODES("L3", 3000),
+    NODES("L3", 4000),
+    NODES("L3", 6000),
+    NODES("L3", 8000),
+    NODES("L3", 10000),
+    NODES("RAM", 40000),
+    NODES("RAM", 60000),
+    NODES("RAM", 80000),
+    NODES("RAM", 120000),
 };
 enum { LETTERS = 65, HEADS = 4 };
-typedef struct { double work, flops, moved, held; } growth_cost;
+typedef struct {
+    double work, flops, moved, held;
+} growth_cost;
 
-/* What the pool hands out for a tensor of so many bytes, with its header: a multiple of 64, beyond 4096 of four sizes to
- * each doubling. */
+/* What the pool hands out for a tensor of so many bytes, with its header: a multiple of 64, beyond
+ * 4096 of four sizes to each doubling. */
 static double block(double bytes) {
     double unit = 64;
     bytes += 64;
-    while (unit * 8 < bytes && bytes > 4096) unit *= 2;
+    while (unit * 8 < bytes && bytes > 4096)
+        unit *= 2;
     return ceil(bytes / unit) * unit;
 }
 
-/* In theory. Moved: what each op reads and makes, forward and backward, in elements of four bytes. md is a stream of
- * activations, tokens x width; of these, a layer: linear 16 and 23 (x and y; g, x and gx), attention 4 and 8, two norms 4
- * and 6, gelu 8 and 12, two additions 6, sums to the biases 9: 96.
- * 36 d^2 are weights (read twice, and their gradients), 28 d biases and the norms' weights. Without layers: additions and
- * norm at the ends and linear 12 md; logits 5 mv; their weights 4 vd. Held when backward begins, each in a block of its own: five
- * streams a layer (into norms, into attention's first product and c_fc, out of attention), q, k and v together,
- * gelu's x and y, and of attention a logarithm a row and head; at the end norm's x and y, logits, their logarithms, loss. */
+/* In theory. Moved: what each op reads and makes, forward and backward, in elements of four bytes.
+ * md is a stream of activations, tokens x width; of these, a layer: linear 16 and 23 (x and y; g, x
+ * and gx), attention 4 and 8, two norms 4 and 6, gelu 8 and 12, two additions 6, sums to the biases
+ * 9: 96. 36 d^2 are weights (read twice, and their gradients), 28 d biases and the norms' weights.
+ * Without layers: additions and norm at the ends and linear 12 md; logits 5 mv; their weights 4 vd.
+ * Held when backward begins, each in a block of its own: five streams a layer (into norms, into
+ * attention's first product and c_fc, out of attention), q, k and v together, gelu's x and y, and
+ * of attention a logarithm a row and head; at the end norm's x and y, logits, their logarithms,
+ * loss. */
 static growth_cost gpt_theory(const growth *g) {
-    double l = (double)g->layers, d = (double)g->width, t = (double)g->length, v = LETTERS, m = (double)g->batch * t, md = m * d;
+    double l = (double)g->layers, d = (double)g->width, t = (double)g->length, v = LETTERS,
+           m = (double)g->batch * t, md = m * d;
     return (growth_cost){
         .flops = gpt_flops(g->layers, g->width, LETTERS, g->batch, g->length),
-        .moved = 4 * (l * (96 * md + 2 * m * HEADS + 36 * d * d + 28 * d) + 12 * md + 5 * d + 5 * m * v + 4 * v * d + 2 * t * d
-                      + 10 * m + 2),
-        .held = l * (5 * block(4 * md) + block(12 * md) + 2 * block(16 * md) + block(4 * m * HEADS)) + 2 * block(4 * md)
-                + block(4 * m * v) + block(8 * m) + block(4),
+        .moved = 4
+                 * (l * (96 * md + 2 * m * HEADS + 36 * d * d + 28 * d) + 12 * md + 5 * d
+                    + 5 * m * v + 4 * v * d + 2 * t * d + 10 * m + 2),
+        .held = l * (5 * block(4 * md) + block(12 * md) + 2 * block(16 * md) + block(4 * m * HEADS))
+                + 2 * block(4 * md) + block(4 * m * v) + block(8 * m) + block(4),
     };
 }
 
-/* A chain of tanh over 4x4, and the sum of its end: each reads x and makes y, then reads g and y and makes gx; one
- * operation for an element. */
+/* A chain of tanh over 4x4, and the sum of its end: each reads x and makes y, then reads g and y
+ * and makes gx; one operation for an element. */
 static int64_t chain;
 static rg_tensor *make_chain(void) {
     rg_tensor *y = a;
-    for (int64_t i = 0; i < chain; i++) y = rg_tanh(y);
+    for (int64_t i = 0; i < chain; i++)
+        y = rg_tanh(y);
     return rg_sum(y);
 }
 static void run_chain(void) { rg_backward(make_chain()); }
 static growth_cost chain_theory(void) {
     double n = (double)chain;
-    return (growth_cost){ .flops = 32 * n + 2, .moved = 5 * 64 * n + 2 * (64 + 4), .held = n * block(64) + block(4) };
+    return (growth_cost){ .flops = 32 * n + 2,
+                          .moved = 5 * 64 * n + 2 * (64 + 4),
+                          .held = n * block(64) + block(4) };
 }
 
 static double cost_of_products(void) {
-    static const char *const rows[] = { "linear", "linear, backward", "joint_attention", "joint_attention, backward" };
+    static const char *const rows[] = { "linear", "linear, backward", "joint_attention",
+                                        "joint_attention, backward" };
     double all = 0;
-    for (int i = 0; i < 4; i++) all += rg_profile_cost(rows[i]).flops;
+    for (int i = 0; i < 4; i++)
+        all += rg_profile_cost(rows[i]).flops;
     return all;
 }
 
-/* A line of its name, least time, work, and beside each other as counted and in theory: floating point operations, bytes
- * moved, bytes held; and the peak in MB. Work is floating point operations, or nodes. */
+/* A line of its name, least time, work, and beside each other as counted and in theory: floating
+ * point operations, bytes moved, bytes held; and the peak in MB. Work is floating point operations,
+ * or nodes. */
 static int measure_growth(const growth *g) {
     bool nodes = g->layers == 0;
     RG_SCOPE();
     rg_set_num_threads(1);
-    if (nodes) four_by_four(), chain = g->at;
-    else gpt_step(g->layers, HEADS, g->width, LETTERS, g->batch, g->length);
+    if (nodes)
+        four_by_four(), chain = g->at;
+    else
+        gpt_step(g->layers, HEADS, g->width, LETTERS, g->batch, g->length);
     void (*run)(void) = nodes ? run_chain : run_gpt_step;
     median(run);
     growth_cost theory = nodes ? chain_theory() : gpt_theory(g), counted = { 0 };
@@ -450,74 +599,128 @@ static int measure_growth(const growth *g) {
         counted.held = loss ? (double)(rg_memory_stats().storages - before) : 0;
     }
     rg_set_profiling(true);
-    RG_FOR (int i = 0; i < 1; i++) run();
+    RG_FOR (int i = 0; i < 1; i++)
+        run();
     rg_set_profiling(false);
     rg_cost all = rg_profile_cost(NULL);
-    counted.flops = nodes ? all.flops : cost_of_products(), counted.moved = all.bytes;
-    printf("w7 %s %ld\t%.1f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%ld\n", g->sweep, (long)g->at, least,
-           nodes ? (double)chain : theory.flops, counted.flops, theory.flops, counted.moved, theory.moved, counted.held, theory.held,
-           peak_megabytes());
+    counted.flops = nodes ? all.flops : cost_of_products();
+    counted.moved = all.bytes;
+    printf("w7 %s %ld\t%.1f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%ld\n", g->sweep,
+           (long)g->at, least, nodes ? (double)chain : theory.flops, counted.flops, theory.flops,
+           counted.moved, theory.moved, counted.held, theory.held, peak_megabytes());
     return 0;
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------- */
 
-typedef struct { const char *name; void (*setup)(void), (*run)(void); double (*check)(void); int threads; pass pass[2]; } row;
-#define BOTH(name, op, forward, backward) \
-    { "w5 " name " forward", op##_rows, run_rows, check_rows, 1, { forward } }, \
-    { "w5 " name " forward + backward", op##_rows_grad, run_rows_grad, check_rows, 1, { forward, backward } }
-#define READ   { 1, 0 }
-#define COPY   { 1, 1 }
-#define ADD    { 2, 1 }
-#define UPDATE { 4, 3 }
+typedef struct {
+    const char *name;
+    void (*setup)(void), (*run)(void);
+    double (*check)(void);
+    int threads;
+    pass pass[2];
+} row;
+#define BOTH(name, op, forward, backward)                                                 \
+    { "w5 " name " forward", op##_rows, run_rows, check_rows, 1, { forward } }, {         \
+        "w5 " name " forward + backward", op##_rows_grad, run_rows_grad, check_rows, 1, { \
+            forward, backward                                                             \
+        }                                                                                 \
+    }
+#define READ \
+    { 1, 0 }
+#define COPY \
+    { 1, 1 }
+#define ADD \
+    { 2, 1 }
+#define UPDATE \
+    { 4, 3 }
 static const row rows[] = {
-    { "floor product",                       floor_product, run_product, NULL, 1, { { 0 } } },
-    { "floor product, 2 threads",            floor_product, run_product, NULL, 2, { { 0 } } },
-    { "floor copy 256 MB",                    large,        NULL, NULL, 1, { COPY } },
-    { "floor copy 256 MB, 2 threads",         large,        NULL, NULL, 2, { COPY } },
-    { "floor copy 16 MB",                    in_caches,    NULL, NULL, 1, { COPY } },
-    { "floor read 256 MB",                    large,        NULL, NULL, 1, { READ } },
-    { "floor read 256 MB, 2 threads",         large,        NULL, NULL, 2, { READ } },
-    { "w0 add 3x3",                          without_grad, run_add, NULL, 1, { { 0 } } },
-    { "w0 add 3x3, grad",                    with_grad,    run_add, NULL, 1, { { 0 } } },
-    { "w0 matmul 6x3 3x3",                   without_grad, run_matmul, NULL, 1, { { 0 } } },
-    { "w0 matmul 6x3 3x3, grad",             with_grad,    run_matmul, NULL, 1, { { 0 } } },
-    { "w0 softmax 6x6",                      without_grad, run_softmax, NULL, 1, { { 0 } } },
-    { "w0 softmax 6x6, grad",                with_grad,    run_softmax, NULL, 1, { { 0 } } },
-    { "w0 transpose 6x3",                    without_grad, run_transpose, NULL, 1, { { 0 } } },
-    { "w0 transpose 6x3, grad",              with_grad,    run_transpose, NULL, 1, { { 0 } } },
+    { "floor product", floor_product, run_product, NULL, 1, { { 0 } } },
+    { "floor product, 2 threads", floor_product, run_product, NULL, 2, { { 0 } } },
+    { "floor copy 256 MB", large, NULL, NULL, 1, { COPY } },
+    { "floor copy 256 MB, 2 threads", large, NULL, NULL, 2, { COPY } },
+    { "floor copy 16 MB", in_caches, NULL, NULL, 1, { COPY } },
+    { "floor read 256 MB", large, NULL, NULL, 1, { READ } },
+    { "floor read 256 MB, 2 threads", large, NULL, NULL, 2, { READ } },
+    { "w0 add 3x3", without_grad, run_add, NULL, 1, { { 0 } } },
+    { "w0 add 3x3, grad", with_grad, run_add, NULL, 1, { { 0 } } },
+    { "w0 matmul 6x3 3x3", without_grad, run_matmul, NULL, 1, { { 0 } } },
+    { "w0 matmul 6x3 3x3, grad", with_grad, run_matmul, NULL, 1, { { 0 } } },
+    { "w0 softmax 6x6", without_grad, run_softmax, NULL, 1, { { 0 } } },
+    { "w0 softmax 6x6, grad", with_grad, run_softmax, NULL, 1, { { 0 } } },
+    { "w0 transpose 6x3", without_grad, run_transpose, NULL, 1, { { 0 } } },
+    { "w0 transpose 6x3, grad", with_grad, run_transpose, NULL, 1, { { 0 } } },
     { "w0 sum(a*b) 4x4, forward + backward", four_by_four, run_backward, NULL, 1, { { 0 } } },
-    { "w1 toy layer, sgd",                   toy_sgd,      run_toy, check_toy, 1, { { 0 } } },
-    { "w1 toy layer, adam",                  toy_adam,     run_toy, check_toy, 1, { { 0 } } },
-    { "w1 toy layer, sgd, replayed",         toy_sgd_replayed,  run_replay, NULL, 1, { { 0 } } },
-    { "w1 toy layer, adam, replayed",        toy_adam_replayed, run_replay, NULL, 1, { { 0 } } },
-    { "w2 attention 1024 forward",             attention_1k,       run_attention, check_attention, 1, { { 0 } } },
-    { "w2 attention 1024 forward + backward",  attention_1k_grad,  run_attention_grad, check_attention, 1, { { 0 } } },
-    { "w2 attention 4096 forward",             attention_4k,       run_attention, check_attention, 1, { { 0 } } },
-    { "w2 attention 4096 forward, 2 threads",  attention_4k,       run_attention, check_attention, 2, { { 0 } } },
-    { "w2 attention 4096 forward + backward",  attention_4k_grad,  run_attention_grad, check_attention, 1, { { 0 } } },
-    { "w2 attention 4096 forward + backward, 2 threads", attention_4k_grad, run_attention_grad, check_attention, 2, { { 0 } } },
-    { "w2x attention 16384 forward",            attention_16k,      run_attention, check_attention, 1, { { 0 } } },
-    { "w2x attention 16384 forward + backward", attention_16k_grad, run_attention_grad, check_attention, 1, { { 0 } } },
-    { "w3 small gpt step",                   small_gpt, run_gpt_step, check_gpt, 1, { UPDATE } },
-    { "w3 small gpt step, 2 threads",        small_gpt, run_gpt_step, check_gpt, 2, { UPDATE } },
-    { "w3 small gpt step, replayed",         small_gpt_replayed, run_replay, NULL, 1, { UPDATE } },
-    { "w3 small gpt step, replayed, 2 threads", small_gpt_replayed, run_replay, NULL, 2, { UPDATE } },
-    { "w3 small gpt step, bfloat16",         small_gpt_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
-    { "w4 gpt-2 124M step",                  gpt2, run_gpt_step, check_gpt, 1, { UPDATE } },
-    { "w4 gpt-2 124M step, 2 threads",       gpt2, run_gpt_step, check_gpt, 2, { UPDATE } },
-    { "w4 gpt-2 124M step, bfloat16",        gpt2_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
-    BOTH("add", add_other, ADD, { 0 }), BOTH("relu", relu, COPY, ADD), BOTH("gelu", gelu, COPY, ADD),
-    BOTH("gelu tanh", gelu_tanh, COPY, ADD), BOTH("softmax", softmax, COPY, ADD), BOTH("layer_norm", layer_norm, COPY, ADD),
+    { "w1 toy layer, sgd", toy_sgd, run_toy, check_toy, 1, { { 0 } } },
+    { "w1 toy layer, adam", toy_adam, run_toy, check_toy, 1, { { 0 } } },
+    { "w1 toy layer, sgd, replayed", toy_sgd_replayed, run_replay, NULL, 1, { { 0 } } },
+    { "w1 toy layer, adam, replayed", toy_adam_replayed, run_replay, NULL, 1, { { 0 } } },
+    { "w2 attention 1024 forward", attention_1k, run_attention, check_attention, 1, { { 0 } } },
+    { "w2 attention 1024 forward + backward",
+      attention_1k_grad,
+      run_attention_grad,
+      check_attention,
+      1,
+      { { 0 } } },
+    { "w2 attention 4096 forward", attention_4k, run_attention, check_attention, 1, { { 0 } } },
+    { "w2 attention 4096 forward, 2 threads",
+      attention_4k,
+      run_attention,
+      check_attention,
+      2,
+      { { 0 } } },
+    { "w2 attention 4096 forward + backward",
+      attention_4k_grad,
+      run_attention_grad,
+      check_attention,
+      1,
+      { { 0 } } },
+    { "w2 attention 4096 forward + backward, 2 threads",
+      attention_4k_grad,
+      run_attention_grad,
+      check_attention,
+      2,
+      { { 0 } } },
+    { "w2x attention 16384 forward", attention_16k, run_attention, check_attention, 1, { { 0 } } },
+    { "w2x attention 16384 forward + backward",
+      attention_16k_grad,
+      run_attention_grad,
+      check_attention,
+      1,
+      { { 0 } } },
+    { "w3 small gpt step", small_gpt, run_gpt_step, check_gpt, 1, { UPDATE } },
+    { "w3 small gpt step, 2 threads", small_gpt, run_gpt_step, check_gpt, 2, { UPDATE } },
+    { "w3 small gpt step, replayed", small_gpt_replayed, run_replay, NULL, 1, { UPDATE } },
+    { "w3 small gpt step, replayed, 2 threads",
+      small_gpt_replayed,
+      run_replay,
+      NULL,
+      2,
+      { UPDATE } },
+    { "w3 small gpt step, bfloat16", small_gpt_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
+    { "w4 gpt-2 124M step", gpt2, run_gpt_step, check_gpt, 1, { UPDATE } },
+    { "w4 gpt-2 124M step, 2 threads", gpt2, run_gpt_step, check_gpt, 2, { UPDATE } },
+    { "w4 gpt-2 124M step, bfloat16", gpt2_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
+    BOTH("add", add_other, ADD, { 0 }),
+    BOTH("relu", relu, COPY, ADD),
+    BOTH("gelu", gelu, COPY, ADD),
+    BOTH("gelu tanh", gelu_tanh, COPY, ADD),
+    BOTH("softmax", softmax, COPY, ADD),
+    BOTH("layer_norm", layer_norm, COPY, ADD),
     BOTH("cross_entropy", cross_entropy, READ, COPY),
-    { "w5 sum 4096x4096",                    square,         run_sum_all, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 over dim 0",         square,         run_sum_0, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 over dim 1",         square,         run_sum_1, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 transposed, dim 0",  square_turned,  run_sum_0, check_square, 1, { READ } },
+    { "w5 sum 4096x4096", square, run_sum_all, check_square, 1, { READ } },
+    { "w5 sum 4096x4096 over dim 0", square, run_sum_0, check_square, 1, { READ } },
+    { "w5 sum 4096x4096 over dim 1", square, run_sum_1, check_square, 1, { READ } },
+    { "w5 sum 4096x4096 transposed, dim 0", square_turned, run_sum_0, check_square, 1, { READ } },
     { "w5 sum 4096x4096 every other, dim 1", square_strided, run_sum_1, check_square, 1, { READ } },
-    { "w5 adamw 100M",                       adamw, run_step, check_adamw, 1, { UPDATE } },
-    { "w6 gpt-2 124M, one token",            generation, run_generation, check_generation, 1, { READ } },
-    { "w6 gpt-2 124M, one token, 2 threads", generation, run_generation, check_generation, 2, { READ } },
+    { "w5 adamw 100M", adamw, run_step, check_adamw, 1, { UPDATE } },
+    { "w6 gpt-2 124M, one token", generation, run_generation, check_generation, 1, { READ } },
+    { "w6 gpt-2 124M, one token, 2 threads",
+      generation,
+      run_generation,
+      check_generation,
+      2,
+      { READ } },
 };
 
 /* At the rate of a product of 1024^3. */
@@ -531,7 +734,8 @@ static int measure(const row *r) {
     RG_SCOPE();
     rg_set_num_threads(r->threads);
     r->setup();
-    double check = r->check ? r->check() : 0, ns = r->run ? median(r->run) : 0, operations = flops, floor_ns = 0, bytes = 0;
+    double check = r->check ? r->check() : 0, ns = r->run ? median(r->run) : 0, operations = flops,
+           floor_ns = 0, bytes = 0;
     if (system_calls && r->name[1] < '2') {
         fprintf(stderr, "%s: %ld system allocations after warm-up\n", r->name, (long)system_calls);
         return 1;
@@ -541,9 +745,12 @@ static int measure(const row *r) {
         floor_ns += time_of_pass(r->pass[i], r->threads);
         bytes += 4.0 * (double)elements * (r->pass[i].reads + r->pass[i].writes);
     }
-    if (r->name[0] == 'f') ns = r->run ? least : floor_ns;
-    else if (operations > 0) floor_ns += time_of_products(operations);
-    printf("%s\t%.1f\t%.9g\t%.0f\t%.0f\t%ld\t%.0f\n", r->name, ns, check, operations, floor_ns, peak, bytes);
+    if (r->name[0] == 'f')
+        ns = r->run ? least : floor_ns;
+    else if (operations > 0)
+        floor_ns += time_of_products(operations);
+    printf("%s\t%.1f\t%.9g\t%.0f\t%.0f\t%ld\t%.0f\n", r->name, ns, check, operations, floor_ns,
+           peak, bytes);
     return 0;
 }
 
@@ -553,19 +760,22 @@ static void complain_and_exit(rg_code code, const char *message) {
 }
 
 /* In a process of its own, so that its memory is. */
-#define APART(name, call)                                                                   \
-    if (strncmp(name, wanted, strlen(wanted)) == 0) {                                       \
-        fflush(stdout);                                                                     \
-        pid_t child = fork();                                                               \
-        int status = 1;                                                                     \
-        if (child == 0) exit(call);                                                         \
-        if (child < 0 || waitpid(child, &status, 0) != child || status) return 1;           \
+#define APART(name, call)                                               \
+    if (strncmp(name, wanted, strlen(wanted)) == 0) {                   \
+        fflush(stdout);                                                 \
+        pid_t child = fork();                                           \
+        int status = 1;                                                 \
+        if (child == 0)                                                 \
+            exit(call);                                                 \
+        if (child < 0 || waitpid(child, &status, 0) != child || status) \
+            return 1;                                                   \
     }
 
 int main(int argc, char **argv) {
     const char *wanted = argc > 1 ? argv[1] : "";
     rg_on_error(complain_and_exit);
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) APART(rows[r].name, measure(&rows[r]));
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        APART(rows[r].name, measure(&rows[r]));
     for (size_t g = 0; g < sizeof growths / sizeof *growths; g++) {
         char name[32];
         snprintf(name, sizeof name, "w7 %s", growths[g].sweep);

@@ -20,12 +20,15 @@
 
 /* What asks for more than this is refused, as by a system without that much. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
+const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1:max_allocation_size_mb=256";
+}
 #ifdef __SANITIZE_ADDRESS__
 #define RELEASED released
 #define HOOKED   hooked
 static void limit_memory(void) {}
-#else                                   /* where headers are used again, it may be another by now */
+/* where headers are used again, it may be another by now */
+#else
 #define RELEASED NULL
 #define HOOKED   tensor()
 static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30, 1 << 30 }); }
@@ -41,17 +44,19 @@ static rg_vocabulary *vocabulary;
 static char bytes[256];
 static const char *calling = "";
 static int depth;
-static bool nested;                     /* a function was called by a hook, or by one that calls others */
+/* a function was called by a hook, or by one that calls others */
+static bool nested;
 static long results, refusals;
 
-static uint64_t any(uint64_t n)                         /* in [0, n) */
+static uint64_t any(uint64_t n) /* in [0, n) */
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (state >> 33) % n;
 }
 
 static int64_t odd_integer(void) {
-    static const int64_t extremes[] = { INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, (int64_t)1 << 40, -100 };
+    static const int64_t extremes[] = { INT64_MAX, INT64_MIN,        INT32_MAX,
+                                        INT32_MIN, (int64_t)1 << 40, -100 };
     return any(24) == 0 ? extremes[any(sizeof extremes / sizeof extremes[0])] : (int64_t)any(8) - 2;
 }
 
@@ -61,41 +66,51 @@ static double odd_number(void) {
 }
 
 static rg_dims odd_dims(void) {
-    bool array = strcmp(calling, "split_sizes") == 0;   /* takes its numbers from memory */
+    bool array = strcmp(calling, "split_sizes") == 0; /* takes its numbers from memory */
     rg_dims d = { .n = any(40) == 0 && !array ? (int)odd_integer() : (int)any(4) };
-    for (int i = 0; i < RG_MAX_DIMS; i++) d.v[i] = odd_integer();
+    for (int i = 0; i < RG_MAX_DIMS; i++)
+        d.v[i] = odd_integer();
     return d;
 }
 
 /* A new tensor for the pool: small, of any dtype and layout. */
 static rg_tensor *odd_tensor(void) {
     rg_dims shape = { .n = (int)any(4) };
-    for (int d = 0; d < shape.n; d++) shape.v[d] = (int64_t)any(4) + (any(8) != 0);
+    for (int d = 0; d < shape.n; d++)
+        shape.v[d] = (int64_t)any(4) + (any(8) != 0);
     rg_tensor *t = rg_empty_dims(shape, any(3) ? RG_FLOAT64 - any(2) : any(2) ? RG_INT64 : RG_BOOL);
     for (int64_t i = 0; t && i < rg_numel(t); i++) {
         switch (rg_dtype_of(t)) {
-        case RG_BOOL:    ((bool *)rg_data(t))[i] = any(2); break;
-        case RG_INT64:   ((int64_t *)rg_data(t))[i] = odd_integer(); break;
+        case RG_BOOL: ((bool *)rg_data(t))[i] = any(2); break;
+        case RG_INT64: ((int64_t *)rg_data(t))[i] = odd_integer(); break;
         case RG_FLOAT32: ((float *)rg_data(t))[i] = (float)odd_number(); break;
-        default:         ((double *)rg_data(t))[i] = odd_number(); break;
+        default: ((double *)rg_data(t))[i] = odd_number(); break;
         }
     }
-    if (any(3) == 0 && rg_is_floating_point(t)) rg_requires_grad_(t, true);
-    if (any(4) == 0 && rg_ndim(t) > 1) t = rg_transpose(t, 0, 1);
-    if (any(8) == 0) t = rg_unsqueeze(t, 0);
+    if (any(3) == 0 && rg_is_floating_point(t))
+        rg_requires_grad_(t, true);
+    if (any(4) == 0 && rg_ndim(t) > 1)
+        t = rg_transpose(t, 0, 1);
+    if (any(8) == 0)
+        t = rg_unsqueeze(t, 0);
     return t;
 }
 
 static rg_tensor *tensor(void) {
     uint64_t kind = any(60);
-    return kind == 0 ? NULL : kind == 1 ? RG_NONE : kind == 2 ? RELEASED : kind < 8 ? rg_wrap_float(odd_number())
-           : kind < 12 ? rg_wrap_int(odd_integer()) : pool[any(POOL)];
+    return kind == 0   ? NULL
+           : kind == 1 ? RG_NONE
+           : kind == 2 ? RELEASED
+           : kind < 8  ? rg_wrap_float(odd_number())
+           : kind < 12 ? rg_wrap_int(odd_integer())
+                       : pool[any(POOL)];
 }
 
 static rg_list list(void) {
     static rg_tensor *v[LISTED];
     int n = any(30) == 0 ? (int)odd_integer() % (LISTED + 1) : (int)any(LISTED + 1);
-    for (int i = 0; i < n; i++) v[i] = tensor();
+    for (int i = 0; i < n; i++)
+        v[i] = tensor();
     return (rg_list){ n, v };
 }
 
@@ -104,79 +119,110 @@ static rg_dims small_dims(void) {
 }
 
 static const char *text(void) {
-    static const char *const texts[] = { "ij,jk->ik", "ii->i", "...i,i...->...", "i,j", "ij->ji", "->", "", "i,,j", "ijj", "%s",
-                                         "1:3, None", "::2", "...", "-1", ":,0", "0:-1:0", "[", "9999999999999999999",
-                                         "[[1, 2], [3, 4.5]]", "tensor([nan, -inf])", "[[1], [2, 3]]", "[True, 1e400]" };
+    static const char *const texts[] = { "ij,jk->ik",
+                                         "ii->i",
+                                         "...i,i...->...",
+                                         "i,j",
+                                         "ij->ji",
+                                         "->",
+                                         "",
+                                         "i,,j",
+                                         "ijj",
+                                         "%s",
+                                         "1:3, None",
+                                         "::2",
+                                         "...",
+                                         "-1",
+                                         ":,0",
+                                         "0:-1:0",
+                                         "[",
+                                         "9999999999999999999",
+                                         "[[1, 2], [3, 4.5]]",
+                                         "tensor([nan, -inf])",
+                                         "[[1], [2, 3]]",
+                                         "[True, 1e400]" };
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
-/* ---- one function a row, from the golden test's table ------------------------------- */
+/* ---- one function a row, from the golden test's table ---------------------------- */
 
-#define T(k)    tensor()
-#define I(k)    (int)odd_integer()
-#define L(k)    odd_integer()
-#define X(k)    odd_number()
-#define D(k)    odd_dims()
-#define Y(k)    (rg_dtype)(any(20) ? any(4) : (uint64_t)odd_integer())
-#define S(k)    text()
-#define LIST(k) list()
+#define T(k)     tensor()
+#define I(k)     (int)odd_integer()
+#define L(k)     odd_integer()
+#define X(k)     odd_number()
+#define D(k)     odd_dims()
+#define Y(k)     (rg_dtype)(any(20) ? any(4) : (uint64_t)odd_integer())
+#define S(k)     text()
+#define LIST(k)  list()
 #define ITEMS(k) n_items, items()
-#define G(k)    (any(12) ? any(2) ? generator : rg_default_generator() : NULL)
-#define LOSS_OPTIONS (rg_loss_options){ (rg_reduction)any(5), tensor(), tensor(), odd_integer(), odd_number(), \
-                                        odd_number(), odd_number(), any(2) }
-#define OPTIONS (rg_backward_options){ any(3) ? RG_NONE : tensor(), any(2), any(3) == 0, any(2) }
+#define G(k)     (any(12) ? any(2) ? generator : rg_default_generator() : NULL)
+#define LOSS_OPTIONS                                                                          \
+    (rg_loss_options) {                                                                       \
+        (rg_reduction) any(5), tensor(), tensor(), odd_integer(), odd_number(), odd_number(), \
+            odd_number(), any(2)                                                              \
+    }
+#define OPTIONS \
+    (rg_backward_options) { any(3) ? RG_NONE : tensor(), any(2), any(3) == 0, any(2) }
 
 static int n_items;
 static const rg_item_index *items(void) {
     static rg_item_index v[5];
     for (int i = 0; i < n_items; i++) {
         switch (any(5)) {
-        case 0:  v[i] = rg_index_text(text()); break;
-        case 1:  v[i] = rg_index_tensor(tensor()); break;
-        case 2:  v[i] = rg_index_slice(odd_integer(), odd_integer(), odd_integer()); break;
-        case 3:  v[i] = rg_index_bool(any(2)); break;
+        case 0: v[i] = rg_index_text(text()); break;
+        case 1: v[i] = rg_index_tensor(tensor()); break;
+        case 2: v[i] = rg_index_slice(odd_integer(), odd_integer(), odd_integer()); break;
+        case 3: v[i] = rg_index_bool(any(2)); break;
         default: v[i] = rg_index_number(odd_integer()); break;
         }
     }
     return v;
 }
 
-#define ONE(name)                 TENSOR(name, T(0))
-#define TWO(name)                 TENSOR(name, T(0), T(1))
+#define ONE(name) TENSOR(name, T(0))
+#define TWO(name) TENSOR(name, T(0), T(1))
 
-static rg_tensor *first_of(rg_list l) { return l.n < 0 ? NULL : l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)]; }
+static rg_tensor *first_of(rg_list l) {
+    return l.n < 0 ? NULL : l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)];
+}
 static rg_tensor *call_any(void);
 
 static rg_tensor *does_grad_of(void) {
     rg_tensor *g = rg_grad_of(tensor());
-    return g && g != RG_NONE ? rg_clone(g) : g;         /* lest the pool hold what a backward adds to */
+    /* lest the pool hold what a backward adds to */
+    return g && g != RG_NONE ? rg_clone(g) : g;
 }
 
 static rg_tensor *does_grad_many(void) {
     rg_tensor *y[LISTED], *v[LISTED], *x[LISTED], *found[LISTED];
-    for (int i = 0; i < LISTED; i++) y[i] = tensor(), v[i] = any(2) ? RG_NONE : tensor(), x[i] = tensor();
-    int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED, m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
+    for (int i = 0; i < LISTED; i++)
+        y[i] = tensor(), v[i] = any(2) ? RG_NONE : tensor(), x[i] = tensor();
+    int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED,
+        m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
     rg_error_clear();
-    if (any(2)) return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
-    if (!rg_grad_many(n, any(20) ? y : NULL, any(2) ? v : NULL, m, any(20) ? x : NULL, any(20) ? found : NULL, OPTIONS)) return NULL;
+    if (any(2))
+        return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
+    if (!rg_grad_many(n, any(20) ? y : NULL, any(2) ? v : NULL, m, any(20) ? x : NULL,
+                      any(20) ? found : NULL, OPTIONS))
+        return NULL;
     return m > 0 ? found[any((uint64_t)m)] : RG_NONE;
 }
 
-static rg_tensor *hooked;               /* the last; it may be gone */
+static rg_tensor *hooked; /* the last; it may be gone */
 
 /* A hook that does what hooks should not. */
 static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
     (void)context;
     nested = true;
     switch (any(9)) {
-    case 0:  return NULL;
-    case 1:  return tensor();
-    case 2:  return rg_mul(grad, 2);
-    case 3:  return rg_sum(grad);
-    case 4:  rg_remove_hook(any(2) ? tensor() : HOOKED, (int)any(3)); return RG_NONE;
-    case 5:  rg_register_hook(any(2) ? tensor() : HOOKED, odd_hook, NULL); return RG_NONE;
-    case 6:  return depth < 4 ? call_any() : RG_NONE;
-    case 7:  rg_error_clear(); return RG_NONE;
+    case 0: return NULL;
+    case 1: return tensor();
+    case 2: return rg_mul(grad, 2);
+    case 3: return rg_sum(grad);
+    case 4: rg_remove_hook(any(2) ? tensor() : HOOKED, (int)any(3)); return RG_NONE;
+    case 5: rg_register_hook(any(2) ? tensor() : HOOKED, odd_hook, NULL); return RG_NONE;
+    case 6: return depth < 4 ? call_any() : RG_NONE;
+    case 7: rg_error_clear(); return RG_NONE;
     default: return RG_NONE;
     }
 }
@@ -191,32 +237,41 @@ static rg_tensor *odd_function(rg_tensor *const inputs[], void *context) {
     nested = true;
     rg_tensor *x = inputs ? inputs[0] : NULL;
     switch (any(40)) {
-    case 0:  return NULL;
-    case 1:  return tensor();
-    case 2:  return call_any();
+    case 0: return NULL;
+    case 1: return tensor();
+    case 2: return call_any();
     default: return rg_mul(rg_sin(x), any(9) ? x : rg_sum(x));
     }
 }
 
 static rg_tensor *does_gradcheck(void) {
     rg_tensor *x[LISTED];
-    for (int i = 0; i < LISTED; i++) x[i] = tensor();
+    for (int i = 0; i < LISTED; i++)
+        x[i] = tensor();
     int n = any(20) ? 1 : (int)odd_integer() % LISTED;
-    rg_gradcheck_options o = { any(8) ? 1e-6 : odd_number(), any(8) ? 1e-5 : odd_number(), any(8) ? 1e-3 : odd_number() };
-    if (n < 1 || !x[0]) x[0] = rg_ones(2);              /* odd_function reads one */
+    rg_gradcheck_options o = { any(8) ? 1e-6 : odd_number(), any(8) ? 1e-5 : odd_number(),
+                               any(8) ? 1e-3 : odd_number() };
+    if (n < 1 || !x[0])
+        x[0] = rg_ones(2); /* odd_function reads one */
     rg_error_clear();
-    if (depth > 2 || (x[0] != RG_NONE && rg_numel(x[0]) > 8)) return rg_error_clear(), RG_NONE;
-    return (any(2) ? rg_gradcheck_with : rg_gradgradcheck_with)(any(20) ? odd_function : NULL, NULL, n, any(20) ? x : NULL, o)
-           ? RG_NONE : NULL;
+    if (depth > 2 || (x[0] != RG_NONE && rg_numel(x[0]) > 8))
+        return rg_error_clear(), RG_NONE;
+    return (any(2) ? rg_gradcheck_with : rg_gradgradcheck_with)(any(20) ? odd_function : NULL, NULL,
+                                                                n, any(20) ? x : NULL, o)
+               ? RG_NONE
+               : NULL;
 }
 
 /* To the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
-    if (!rg_requires_grad(x)) return RG_NONE;
+    if (!rg_requires_grad(x))
+        return RG_NONE;
     for (int i = 0; i < 3 && y; i++) {
         rg_tensor *other = tensor();
-        y = any(2) ? rg_mul(rg_sin(y), other) : any(2) ? rg_matmul(y, other) : rg_div(other, rg_exp(y));
+        y = any(2)   ? rg_mul(rg_sin(y), other)
+            : any(2) ? rg_matmul(y, other)
+                     : rg_div(other, rg_exp(y));
     }
     for (int order = 0; order < 3 && y && y != RG_NONE && rg_requires_grad(y); order++)
         y = rg_grad(rg_sum(y), x, .create_graph = order < 2 || any(2), .allow_unused = any(2));
@@ -225,7 +280,8 @@ static rg_tensor *does_orders(void) {
 
 static rg_tensor *does_keep(void) {
     rg_tensor *t = rg_keep(tensor());
-    if (t) rg_drop(t);
+    if (t)
+        rg_drop(t);
     return t && rg_error_code() == RG_OK ? RG_NONE : NULL;
 }
 
@@ -237,9 +293,11 @@ static rg_tensor *does_scopes(void) {
     int n = 1 + (int)any(4);
     for (int i = 0; i < n; i++) {
         mark[i] = rg_scope_begin();
-        if (depth < 4) y = call_any();
+        if (depth < 4)
+            y = call_any();
     }
-    for (int i = (int)any(3); i > 0 && y && y != RG_NONE; i--) y = rg_escape(y);
+    for (int i = (int)any(3); i > 0 && y && y != RG_NONE; i--)
+        y = rg_escape(y);
     rg_scope_end(mark[n - 1] + any(3));
     rg_scope_end(mark[any((uint64_t)n)]);
     rg_scope_end(SIZE_MAX);
@@ -247,10 +305,14 @@ static rg_tensor *does_scopes(void) {
 }
 
 static rg_tensor *does_options(void) {
-    rg_printoptions o = { (int)odd_integer(), (int)odd_integer(), (int)odd_integer(), (int)odd_integer(), (int)odd_integer() };
+    rg_printoptions o = { (int)odd_integer(), (int)odd_integer(), (int)odd_integer(),
+                          (int)odd_integer(), (int)odd_integer() };
     rg_printoptions before = rg_get_printoptions();
     rg_set_printoptions(o);
-    const char *s = rg_error_code() ? NULL : any(2) ? rg_repr(tensor()) : any(2) ? rg_repr_numpy(tensor()) : rg_repr_tf(tensor());
+    const char *s = rg_error_code() ? NULL
+                    : any(2)        ? rg_repr(tensor())
+                    : any(2)        ? rg_repr_numpy(tensor())
+                                    : rg_repr_tf(tensor());
     bool failed = rg_error_code() != RG_OK;
     rg_set_printoptions(before);
     return s && !failed ? RG_NONE : NULL;
@@ -261,18 +323,24 @@ static rg_tensor *does_parsed_back(void) {
     rg_tensor *t = pool[any(POOL)], *back;
     int64_t n = rg_numel(t);
     const char *s = any(2) ? rg_repr(t) : rg_repr_numpy(t);
-    if (!s) return NULL;
+    if (!s)
+        return NULL;
     back = rg_parse(s);
-    if (back && rg_numel(back) != n) fprintf(stderr, "read back otherwise: %s\n", s), abort();
+    if (back && rg_numel(back) != n)
+        fprintf(stderr, "read back otherwise: %s\n", s), abort();
     return back;
 }
 
-/* ---- of nn/ -------------------------------------------------------------------------- */
+/* ---- of nn/ ---------------------------------------------------------------------- */
 
 #define M(k) (any(6) ? modules[any(MODULES)] : NULL)
-#define NORM_OPTIONS (rg_norm_options){ odd_number(), any(2), any(2) }
-#define KAIMING      (rg_kaiming_options){ odd_number(), any(3) ? "fan_in" : any(2) ? "fan_out" : text(), any(3) ? "relu" : text() }
-#define PARAM_GROUP  RG_PARAM_GROUP_(.lr = odd_number())
+#define NORM_OPTIONS \
+    (rg_norm_options) { odd_number(), any(2), any(2) }
+#define KAIMING                                                                                 \
+    (rg_kaiming_options) {                                                                      \
+        odd_number(), any(3) ? "fan_in" : any(2) ? "fan_out" : text(), any(3) ? "relu" : text() \
+    }
+#define PARAM_GROUP          RG_PARAM_GROUP_(.lr = odd_number())
 #define MADE(name, ...)      CALL(name, made(rg_##name(__VA_ARGS__)))
 #define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)
 #define PAIR(name, ...)      CALL(name, (rg_##name)(__VA_ARGS__).first)
@@ -285,24 +353,30 @@ static double odd_lambda(int64_t epoch, void *context) { return context ? 0 : (d
 
 static rg_tensor *made_schedule(rg_schedule_kind kind) {
     rg_optim *o = any(6) ? rg_optim_sgd(rg_parameters(modules[0])) : NULL;
-    bool ok = rg_optim_schedule(o, kind, RG_SCHEDULE_(.step_size = odd_integer(), .gamma = odd_number(), .T_max = odd_integer(),
-                                .total_iters = odd_integer(), .max_lr = odd_number(), .total_steps = odd_integer(),
-                                .milestones = odd_dims(), .lr_lambda = any(2) ? odd_lambda : NULL));
+    bool ok = rg_optim_schedule(o, kind,
+                                RG_SCHEDULE_(.step_size = odd_integer(), .gamma = odd_number(),
+                                             .T_max = odd_integer(), .total_iters = odd_integer(),
+                                             .max_lr = odd_number(), .total_steps = odd_integer(),
+                                             .milestones = odd_dims(),
+                                             .lr_lambda = any(2) ? odd_lambda : NULL));
     rg_optim_free(o);
     return ok ? RG_NONE : NULL;
 }
 
 static rg_module *const *children(void) {
     static rg_module *v[2];
-    for (int i = 0; i < 2; i++) v[i] = NULL;            /* those not asked for would leak */
+    for (int i = 0; i < 2; i++)
+        v[i] = NULL; /* those not asked for would leak */
     return any(4) ? v : NULL;
 }
 
 static rg_named_list dict(void) {
-    static rg_named v[2];
-    if (any(2)) return rg_state_dict(modules[any(MODULES)]);
+    static rgi_named v[2];
+    if (any(2))
+        return rg_state_dict(modules[any(MODULES)]);
     int n = (int)any(4) - 1;
-    for (int i = 0; i < n; i++) v[i] = (rg_named){ any(6) ? "weight" : NULL, tensor() };
+    for (int i = 0; i < n; i++)
+        v[i] = (rgi_named){ any(6) ? "weight" : NULL, tensor() };
     return (rg_named_list){ n, any(6) ? v : NULL };
 }
 
@@ -319,49 +393,64 @@ static rg_tensor *hook_and_go(int (*add)(rg_module *m, rg_forward_hook *hook, vo
     return id >= 0 && rg_remove_forward_hook(m, id) ? RG_NONE : NULL;
 }
 static rg_tensor *does_register_forward_hook(void) { return hook_and_go(rg_register_forward_hook); }
-static rg_tensor *does_register_forward_pre_hook(void) { return hook_and_go(rg_register_forward_pre_hook); }
+static rg_tensor *does_register_forward_pre_hook(void) {
+    return hook_and_go(rg_register_forward_pre_hook);
+}
 
 static rg_tensor *does_vocabulary_new_with(void) {
-    rg_vocabulary *v = rg_vocabulary_new(any(6) ? text() : NULL, .characters = any(2), .unknown = any(2) ? "?" : NULL);
+    rg_vocabulary *v = rg_vocabulary_new(any(6) ? text() : NULL, .characters = any(2),
+                                         .unknown = any(2) ? "?" : NULL);
     rg_vocabulary_free(v);
     return v ? RG_NONE : NULL;
 }
 
 static void make_modules(void) {
-    void *all[MODULES] = { rg_nn_linear(3, 4), rg_nn_embedding(5, 3), rg_nn_sequential(rg_nn_relu(), rg_nn_linear(2, 3)),
-                           rg_nn_layer_norm(3), rg_nn_multihead_attention(4, 2), rg_nn_self_attention(3, 2, 4),
-                           rg_nn_gpt(.block_size = 4, .vocab_size = 5, .n_layer = 1, .n_head = 1, .n_embd = 2),
-                           rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3), rg_nn_rotary_positions(3, 4, 10),
+    void *all[MODULES] = { rg_nn_linear(3, 4),
+                           rg_nn_embedding(5, 3),
+                           rg_nn_sequential(rg_nn_relu(), rg_nn_linear(2, 3)),
+                           rg_nn_layer_norm(3),
+                           rg_nn_multihead_attention(4, 2),
+                           rg_nn_self_attention(3, 2, 4),
+                           rg_nn_gpt(.block_size = 4, .vocab_size = 5, .n_layer = 1, .n_head = 1,
+                                     .n_embd = 2),
+                           rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3),
+                           rg_nn_rotary_positions(3, 4, 10),
                            rg_nn_mse_loss() };
     memcpy(modules, all, sizeof all);
 }
 
-#define CALL(name, ...)           static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
+#define CALL(name, ...) \
+    static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
 #define TENSOR(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__))
 #define VALUES_INDICES(name, ...) CALL(name, (rg_##name)(__VA_ARGS__).values)
 #define UNIQUE(name, ...)         CALL(name, (rg_##name)(__VA_ARGS__).values)
 #define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
-#define NUMBER(name, ...)         CALL(name, ((rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
-#define SUCCESS(name, ...)        CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
-#define TEXT(name, ...)           CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
-#define DOES(name)                CALL(name, does_##name())
+#define NUMBER(name, ...) \
+    CALL(name, ((rg_##name)(__VA_ARGS__), rg_error_code() == RG_OK ? RG_NONE : NULL))
+#define SUCCESS(name, ...) CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
+#define TEXT(name, ...)    CALL(name, (rg_##name)(__VA_ARGS__) ? RG_NONE : NULL)
+#define DOES(name)         CALL(name, does_##name())
 #include "tests/autograd/golden.def"
 #include "beside.def"
 #include "nn.def"
 #undef CALL
 
-static const struct { const char *name; rg_tensor *(*call)(void); } functions[] = {
-#define CALL(name, ...)           { #name, fuzz_##name },
+static const struct {
+    const char *name;
+    rg_tensor *(*call)(void);
+} functions[] = {
+#define CALL(name, ...) { #name, fuzz_##name },
 #include "tests/autograd/golden.def"
 #include "beside.def"
 #include "nn.def"
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-/* ---- what must hold ------------------------------------------------------------------ */
+/* ---- what must hold -------------------------------------------------------------- */
 
 static void require(bool truth, const char *name, const char *what) {
-    if (truth) return;
+    if (truth)
+        return;
     fprintf(stderr, "%s: %s: '%s'\n", name, what, rg_error());
     abort();
 }
@@ -376,33 +465,48 @@ static void too_slow(int signal) {
 static bool well_formed(const char *message) {
     const char *line = strchr(message, '\n');
     size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");
-    if (strncmp(message, "out of memory", 13) == 0) n = 13;
-    else if (n && message[n] == '(') n += 2;
-    return n && message[n] == ':' && message[n + 1] == ' ' && message[n + 2] && (!line || line[1] == '\t');
+    if (strncmp(message, "out of memory", 13) == 0)
+        n = 13;
+    else if (n && message[n] == '(')
+        n += 2;
+    return n && message[n] == ':' && message[n + 1] == ' ' && message[n + 2]
+           && (!line || line[1] == '\t');
 }
 
-/* Does the message name the function as torch does, not one that it is made of? Capitals and _ don't count, nor what
- * only C needs behind a name. */
+/* Does the message name the function as torch does, not one that it is made of? Capitals and _
+ * don't count, nor what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
-    static const char *const others[] = { "backward_with", "grad_with", "grad_many", "gradcheck", "orders", "options", "scopes",
-                                          "call_list", "set_grad" };        /* of several functions */
+    static const char *const others[] = {
+        "backward_with", "grad_with", "grad_many", "gradcheck", "orders",
+        "options",       "scopes",    "call_list", "set_grad"
+    }; /* of several functions */
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
-    static const char *const behind[] = { "_dims", "_dim", "_with", "_list", "_items", "_full", "_alpha", "_p", "_step", "_sizes",
-                                          "_floor", "_trunc", "_decimals", "_dtype", "_of", "_float", "_double", "_int64", "_bool", "_int", "_many",
-                                          "_forward", "s_", "_" };
+    static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",  "_items",
+                                          "_full",  "_alpha",   "_p",        "_step",  "_sizes",
+                                          "_floor", "_trunc",   "_decimals", "_dtype", "_of",
+                                          "_float", "_double",  "_int64",    "_bool",  "_int",
+                                          "_many",  "_forward", "s_",        "_" };
     const char *end = message + strcspn(message, ":(");
-    if (strstr(message, "out of memory") || strstr(message, "a view is used after its base was modified")) return true;
+    if (strstr(message, "out of memory")
+        || strstr(message, "a view is used after its base was modified"))
+        return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(name, others[i])) return true;
+        if (!strcmp(name, others[i]))
+            return true;
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        if (!strncmp(name, before[i], strlen(before[i]))) name += strlen(before[i]);
+        if (!strncmp(name, before[i], strlen(before[i])))
+            name += strlen(before[i]);
     while (message < end) {
-        if (*message == '_') message++;
-        else if (*name == '_') name++;
-        else if (tolower(*message++) != tolower(*name++)) return false;
+        if (*message == '_')
+            message++;
+        else if (*name == '_')
+            name++;
+        else if (tolower(*message++) != tolower(*name++))
+            return false;
     }
     for (size_t i = 0; *name && i < sizeof behind / sizeof *behind; i++)
-        if (!strncmp(name, behind[i], strlen(behind[i]))) name += strlen(behind[i]), i = (size_t)-1;
+        if (!strncmp(name, behind[i], strlen(behind[i])))
+            name += strlen(behind[i]), i = (size_t)-1;
     return !*name;
 }
 
@@ -413,32 +517,40 @@ static uint64_t print_of(rg_tensor *t) {
     uint64_t print = 14695981039346656037u;
     size_t words = ((size_t)rg_numel(t) * 8 + 7) / 8;
     memset(data, 0, words * 8);
-    if (!rg_copy_out(t, data, sizeof data)) abort();
-    for (size_t i = 0; i < words; i++) print = (print ^ data[i]) * 1099511628211u;
+    if (!rg_copy_out(t, data, sizeof data))
+        abort();
+    for (size_t i = 0; i < words; i++)
+        print = (print ^ data[i]) * 1099511628211u;
     return print * 31 + (uint64_t)rg_version(t);
 }
 
-static uint64_t history_of(rg_tensor *t) { return (uintptr_t)rg_grad_fn(t) * 2 + rg_requires_grad(t); }
+static uint64_t history_of(rg_tensor *t) {
+    return (uintptr_t)rg_grad_fn(t) * 2 + rg_requires_grad(t);
+}
 
 static void take_prints(bool compare, bool failed) {
     static uint64_t history[POOL];
     for (int i = 0; i < POOL; i++) {
         uint64_t print = print_of(pool[i]), past = history_of(pool[i]);
-        if (compare) require(print == prints[i], calling, "an argument changed");
-        if (compare && failed) require(past == history[i], calling, "an argument's history changed");
+        if (compare)
+            require(print == prints[i], calling, "an argument changed");
+        if (compare && failed)
+            require(past == history[i], calling, "an argument's history changed");
         prints[i] = print;
         history[i] = past;
     }
 }
 
 static void replace(int slot, rg_tensor *t) {
-    if (!t || t == RG_NONE || t == pool[slot] || rg_numel(t) > LARGEST) return;
+    if (!t || t == RG_NONE || t == pool[slot] || rg_numel(t) > LARGEST)
+        return;
     rg_keep(t);
-    if (pool[slot]) rg_drop(pool[slot]);
+    if (pool[slot])
+        rg_drop(pool[slot]);
     pool[slot] = t;
 }
 
-/* ---- calling ----------------------------------------------------------------------------- */
+/* ---- calling --------------------------------------------------------------------- */
 
 static rg_tensor *call_any(void) {
     const char *outer = calling;
@@ -465,23 +577,29 @@ static void one_call(void) {
     nested = false;
     rg_error_clear();
     alarm(20);
-    if (any(20) == 0) rg_memory_fail_at(1 + (int64_t)any(12));
+    if (any(20) == 0)
+        rg_memory_fail_at(1 + (int64_t)any(12));
     rg_tensor *y = functions[f].call();
     rg_memory_fail_at(0);
     rg_set_default_dtype(RG_FLOAT32);
-    if (!nested) {                                      /* what was called inside may write, and clear errors */
-        require((y != NULL) == (rg_error_code() == RG_OK), calling, y ? "an error in spite of a result" : "no error");
+    /* what was called inside may write, and clear errors */
+    if (!nested) {
+        require((y != NULL) == (rg_error_code() == RG_OK), calling,
+                y ? "an error in spite of a result" : "no error");
         take_prints(!writes || !y, !y);
         require(y || named(rg_error(), calling), calling, "named otherwise");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     require(rg_is_grad_enabled() == !no_grad, calling, "grad mode is another");
     *(y ? &results : &refusals) += 1;
-    if (!y || y == RG_NONE) return;
+    if (!y || y == RG_NONE)
+        return;
     if (rg_requires_grad(y) && any(2)) {
         rg_error_clear();
-        if (any(20) == 0) rg_memory_fail_at(1 + (int64_t)any(30));
-        bool ok = rg_backward_with(y, (rg_backward_options){ .gradient = rg_ones_like(y), .create_graph = any(4) == 0 });
+        if (any(20) == 0)
+            rg_memory_fail_at(1 + (int64_t)any(30));
+        bool ok = rg_backward_with(
+            y, (rg_backward_options){ .gradient = rg_ones_like(y), .create_graph = any(4) == 0 });
         rg_memory_fail_at(0);
         require(ok == (rg_error_code() == RG_OK) || nested, calling, "backward's error");
     }
@@ -503,24 +621,29 @@ int main(int argc, char **argv) {
     generator = rg_generator_new(7);
     vocabulary = rg_vocabulary_new("1:3, None - one two");
     make_modules();
-    for (int i = 0; i < POOL; i++) replace(i, odd_tensor());
+    for (int i = 0; i < POOL; i++)
+        replace(i, odd_tensor());
     for (long i = 0; i < calls; i++) {
         one_call();
-        if (i % 64 == 0) {                              /* fresh ones: a pool of NaN finds nothing */
+        /* fresh ones: a pool of NaN finds nothing */
+        if (i % 64 == 0) {
             RG_SCOPE();
             rg_error_clear();
             replace((int)any(POOL), odd_tensor());
         }
     }
     for (int i = 0; i < POOL; i++)
-        if (pool[i]) rg_drop(pool[i]);
-    for (int i = 0; i < MODULES; i++) rg_module_free(modules[i]);
+        if (pool[i])
+            rg_drop(pool[i]);
+    for (int i = 0; i < MODULES; i++)
+        rg_module_free(modules[i]);
     rg_vocabulary_free(vocabulary);
     rg_generator_free(generator);
     rg_error_clear();
     rg_scope_end(mark);
     rg_memory after = rg_memory_stats();
-    printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS, results, refusals,
-           (long)(rg_live_tensors() - live));
-    return rg_live_tensors() != live || after.nodes != before.nodes || after.storages != before.storages;
+    printf("fuzz_ops: %d functions, %ld results, %ld refusals; %ld tensors alive\n", FUNCTIONS,
+           results, refusals, (long)(rg_live_tensors() - live));
+    return rg_live_tensors() != live || after.nodes != before.nodes
+           || after.storages != before.storages;
 }

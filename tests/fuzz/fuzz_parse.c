@@ -13,10 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static long fuzz_read;                                  /* how many texts were read */
+static long fuzz_read; /* how many texts were read */
 
 static void fuzz_require(bool truth, const char *what, const char *text) {
-    if (truth) return;
+    if (truth)
+        return;
     fprintf(stderr, "%s: '%s'\n%s\n", what, text, rg_error());
     abort();
 }
@@ -35,17 +36,21 @@ static void fuzz_parse(const char *text) {
     fuzz_require(code == RG_OK, "an error in spite of a result", text);
     rg_set_printoptions((rg_printoptions){ 17, INT_MAX, 3, 80, 1 });
     rg_tensor *back = rg_parse(rg_repr(t));
-    fuzz_require(back && back->dtype == t->dtype && rg_same_shape(back, t), "doesn't come back", text);
+    fuzz_require(back && back->dtype == t->dtype && rgi_same_shape(back, t), "doesn't come back",
+                 text);
     fuzz_require(strcmp(rg_repr(back), rg_repr(t)) == 0, "comes back as another", text);
-    for (int d = RG_BOOL; d <= RG_FLOAT64; d++) rg_parse_dtype(text, (rg_dtype)d);
+    for (int d = RG_BOOL; d <= RG_FLOAT64; d++)
+        rg_parse_dtype(text, (rg_dtype)d);
     rg_set_printoptions((rg_printoptions){ 4, 10, 1, 20, -1 });
-    fuzz_require(rg_repr(t) && rg_repr_numpy(t) && rg_repr_tf(t) && rg_str(t), "doesn't print", text);
+    fuzz_require(rg_repr(t) && rg_repr_numpy(t) && rg_repr_tf(t) && rg_str(t), "doesn't print",
+                 text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1);
-    if (!text) return 0;
+    if (!text)
+        return 0;
     memcpy(text, data, size);
     text[size] = 0;
     fuzz_parse(text);
@@ -62,25 +67,64 @@ static uint32_t fuzz_below(uint32_t n) {
 }
 
 static const char *const fuzz_seeds[] = {
-    "[[1, 2, 3], [4, 5, 6]]", "tensor([[1.0000e+00, -2.5000e-03],\n        [nan, inf]], dtype=torch.float64)",
-    "[[1. 0.]\n [0. 2.]]", "tf.Tensor(\n[[ True False]], shape=(1, 2), dtype=bool)",
-    "{ { 1.5f, 0x1.8p3 }, { -2e3L, .5 } }", "tensor([], size=(0, 3), dtype=torch.int64)",
-    "tensor(3., requires_grad=True)", "[float('-inf'), -float(\"nan\"), math.inf]",
+    "[[1, 2, 3], [4, 5, 6]]",
+    "tensor([[1.0000e+00, -2.5000e-03],\n        [nan, inf]], dtype=torch.float64)",
+    "[[1. 0.]\n [0. 2.]]",
+    "tf.Tensor(\n[[ True False]], shape=(1, 2), dtype=bool)",
+    "{ { 1.5f, 0x1.8p3 }, { -2e3L, .5 } }",
+    "tensor([], size=(0, 3), dtype=torch.int64)",
+    "tensor(3., requires_grad=True)",
+    "[float('-inf'), -float(\"nan\"), math.inf]",
     "[-9223372036854775808, 9223372036854775807ULL, 0xFFFFFFFFFFFFFFFF]",
     "tensor([1., 2.], grad_fn=<MulBackward0>)",
-    "[[[[[[[[1]]]]]]]]", "[1, ..., 3]", "Parameter containing:\ntensor([True])",
+    "[[[[[[[[1]]]]]]]]",
+    "[1, ..., 3]",
+    "Parameter containing:\ntensor([True])",
 };
 static const char *const fuzz_words[] = {
-    "[", "]", "{", "}", ",", " ", "-", "+", ".", "...", "1", "0", "e", "e400", "0x", "p-2000",
-    "nan", "inf", "True", "float('", "')", "dtype=", "torch.", "size=(", "shape=", "grad_fn=<", ">", ")",
-    "9999999999999999999", "\n", "\xff", "tensor(", "f", "ULL", "[]",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    " ",
+    "-",
+    "+",
+    ".",
+    "...",
+    "1",
+    "0",
+    "e",
+    "e400",
+    "0x",
+    "p-2000",
+    "nan",
+    "inf",
+    "True",
+    "float('",
+    "')",
+    "dtype=",
+    "torch.",
+    "size=(",
+    "shape=",
+    "grad_fn=<",
+    ">",
+    ")",
+    "9999999999999999999",
+    "\n",
+    "\xff",
+    "tensor(",
+    "f",
+    "ULL",
+    "[]",
 };
 
 /* Takes out, doubles, overwrites or puts in a little, a few times. */
 static size_t fuzz_mutate(char *text, size_t n, size_t room) {
     for (uint32_t times = 1 + fuzz_below(1 + fuzz_below(5)); times--;) {
         size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
-        if (some > n - at) some = n - at;
+        if (some > n - at)
+            some = n - at;
         const char *word = fuzz_words[fuzz_below(RG_COUNT(fuzz_words))];
         size_t wide = strlen(word);
         switch (fuzz_below(4)) {
@@ -89,15 +133,18 @@ static size_t fuzz_mutate(char *text, size_t n, size_t room) {
             n -= some;
             break;
         case 1:
-            if (n + some > room) break;
+            if (n + some > room)
+                break;
             memmove(text + at + some, text + at, n - at);
             n += some;
             break;
         case 2:
-            if (at < n) text[at] = (char)fuzz_below(256);
+            if (at < n)
+                text[at] = (char)fuzz_below(256);
             break;
         default:
-            if (n + wide > room) break;
+            if (n + wide > room)
+                break;
             memmove(text + at + wide, text + at, n - at);
             memcpy(text + at, word, wide);
             n += wide;

@@ -4,7 +4,7 @@
 
 static const rg_dtype dtypes[] = { RG_FLOAT64, RG_FLOAT32 };
 
-/* ---- SelfAttention -------------------------------------------------------------------- */
+/* ---- SelfAttention --------------------------------------------------------------- */
 
 START_TEST(test_self_attention) {
     rg_set_default_dtype(RG_FLOAT64);
@@ -20,23 +20,27 @@ START_TEST(test_self_attention) {
         x = twin_drawn(RG_DIMS(2, 5, 3), dtypes[d]);
         y = rg_call(m, x);
         twin_compare("self_batched", dtypes[d], m, 1, &x, 1, &y);
-        ck_assert(rg_allclose(rg_sum_dim(rg_self_attention_weights(m, x), -1, false), rg_ones_dims(RG_DIMS(2, 5), dtypes[d]), 1e-6, 0));
+        ck_assert(rg_allclose(rg_sum_dim(rg_self_attention_weights(m, x), -1, false),
+                              rg_ones_dims(RG_DIMS(2, 5), dtypes[d]), 1e-6, 0));
         rg_module_free(m);
     }
 }
 END_TEST
 
-/* ---- MultiheadAttention: the cases of transformer.py -------------------------------------- */
+/* ---- MultiheadAttention: the cases of transformer.py ----------------------------- */
 
 typedef struct {
     const char *name;
     rg_multihead_attention_options how;
-    const char *attn, *padding;                         /* bool, float or causal; 2 or 3 dims */
-    bool cross, train, fast, each, causal;              /* fast: without weights; each: not averaged */
+    const char *attn, *padding; /* bool, float or causal; 2 or 3 dims */
+    /* fast: without weights; each: not averaged */
+    bool cross, train, fast, each, causal;
 } multihead_case;
 
-#define HOW(...) { .bias = true, __VA_ARGS__ }
-#define CASE(name_, how_, ...) { .name = name_, .how = how_, __VA_ARGS__ }
+#define HOW(...) \
+    { .bias = true, __VA_ARGS__ }
+#define CASE(name_, how_, ...) \
+    { .name = name_, .how = how_, __VA_ARGS__ }
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const multihead_case multiheads[] = {
     CASE("plain", HOW(), ),
@@ -46,7 +50,8 @@ static const multihead_case multiheads[] = {
     CASE("batch_first", HOW(.batch_first = true), ),
     CASE("cross", HOW(), .cross = true),
     CASE("dims", HOW(.kdim = 5, .vdim = 6), .cross = true),
-    CASE("dims_fast", HOW(.kdim = 5, .vdim = 6, .batch_first = true, .bias = false), .cross = true, .fast = true),
+    CASE("dims_fast", HOW(.kdim = 5, .vdim = 6, .batch_first = true, .bias = false), .cross = true,
+         .fast = true),
     CASE("bool2", HOW(), .attn = "b2"),
     CASE("bool3", HOW(), .attn = "b3", .fast = true),
     CASE("float2", HOW(), .attn = "f2", .cross = true, .fast = true),
@@ -58,34 +63,45 @@ static const multihead_case multiheads[] = {
     CASE("causal", HOW(), .attn = "c2", .causal = true),
     CASE("causal_fast", HOW(), .attn = "c2", .causal = true, .fast = true),
     CASE("causal_padding", HOW(), .attn = "c2", .padding = "b", .causal = true, .fast = true),
-    CASE("extra", HOW(.add_bias_kv = true, .add_zero_attn = true), .attn = "b2", .padding = "b", .cross = true),
+    CASE("extra", HOW(.add_bias_kv = true, .add_zero_attn = true), .attn = "b2", .padding = "b",
+         .cross = true),
     CASE("extra_fast", HOW(.add_bias_kv = true, .add_zero_attn = true), .attn = "f3", .fast = true),
     CASE("dropout", HOW(.dropout = 0.3), .train = true),
     CASE("dropout_fast", HOW(.dropout = 0.3, .batch_first = true), .train = true, .fast = true),
 };
 
 static rg_tensor *attn_mask(const multihead_case *c, int64_t keys, rg_dtype dtype) {
-    if (!c->attn) return RG_NONE;
-    if (*c->attn == 'c') return rg_to(rg_generate_square_subsequent_mask(3), dtype);
+    if (!c->attn)
+        return RG_NONE;
+    if (*c->attn == 'c')
+        return rg_to(rg_generate_square_subsequent_mask(3), dtype);
     rg_dims shape = c->attn[1] == '2' ? RG_DIMS(3, keys) : RG_DIMS(4, 3, keys);
-    if (*c->attn == 'f') return rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype);
+    if (*c->attn == 'f')
+        return rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype);
     rg_tensor *mask = rg_lt(rg_rand_dims(shape, RG_FLOAT64, rg_default_generator()), 0.4);
     return rg_set_item_(mask, (bool)false, "...", 0);
 }
 
 static rg_tensor *padding_mask(const multihead_case *c, int64_t keys, rg_dtype dtype) {
-    if (!c->padding) return RG_NONE;
-    if (*c->padding == 'f') return rg_to(rg_randn_dims(RG_DIMS(2, keys), RG_FLOAT64, rg_default_generator()), dtype);
+    if (!c->padding)
+        return RG_NONE;
+    if (*c->padding == 'f')
+        return rg_to(rg_randn_dims(RG_DIMS(2, keys), RG_FLOAT64, rg_default_generator()), dtype);
     return rg_set_item_(rg_zeros_dims(RG_DIMS(2, keys), RG_BOOL), (bool)true, 1, -1);
 }
 
 /* Query, key and value as torch's script draws them; their number. */
 static int sides(const multihead_case *c, rg_dtype dtype, rg_tensor *x[3]) {
-    const int64_t length[] = { 3, 5, 5 }, dim[] = { 4, c->how.kdim ? c->how.kdim : 4, c->how.vdim ? c->how.vdim : 4 };
+    const int64_t length[] = { 3, 5, 5 },
+                  dim[] = { 4, c->how.kdim ? c->how.kdim : 4, c->how.vdim ? c->how.vdim : 4 };
     rg_manual_seed(2);
     for (int i = 0; i < 3; i++) {
-        if (i && !c->cross) x[i] = x[0];
-        else x[i] = twin_drawn(c->how.batch_first ? RG_DIMS(2, length[i], dim[i]) : RG_DIMS(length[i], 2, dim[i]), dtype);
+        if (i && !c->cross)
+            x[i] = x[0];
+        else
+            x[i] = twin_drawn(c->how.batch_first ? RG_DIMS(2, length[i], dim[i])
+                                                 : RG_DIMS(length[i], 2, dim[i]),
+                              dtype);
     }
     rg_manual_seed(5);
     return c->cross ? 3 : 1;
@@ -104,12 +120,15 @@ START_TEST(test_multihead_attention) {
         rg_module_to(m, dtype);
         rg_train(m, c->train);
         int n = sides(c, dtype, x);
-        rg_tensor *mask = attn_mask(c, c->cross ? 5 : 3, dtype), *padding = padding_mask(c, c->cross ? 5 : 3, dtype);
+        rg_tensor *mask = attn_mask(c, c->cross ? 5 : 3, dtype),
+                  *padding = padding_mask(c, c->cross ? 5 : 3, dtype);
         rg_manual_seed(3);
-        rg_attended a = rg_multihead_attention_forward(m, x[0], x[1], x[2], .key_padding_mask = padding, .attn_mask = mask,
+        rg_attended a = rg_multihead_attention_forward(
+            m, x[0], x[1], x[2], .key_padding_mask = padding, .attn_mask = mask,
             .need_weights = !c->fast, .average_attn_weights = !c->each, .is_causal = c->causal);
         ck_assert_msg(a.output && (a.weights == RG_NONE) == c->fast, "%s: %s", c->name, rg_error());
-        twin_compare(c->name, dtype, m, n, x, c->fast ? 1 : 2, (rg_tensor *[]){ a.output, a.weights });
+        twin_compare(c->name, dtype, m, n, x, c->fast ? 1 : 2,
+                     (rg_tensor *[]){ a.output, a.weights });
         rg_module_free(m);
     }
 }
@@ -120,20 +139,24 @@ START_TEST(test_unbatched) {
     rg_manual_seed(1);
     rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
     rg_manual_seed(2);
-    rg_tensor *x = twin_drawn(RG_DIMS(3, 4), RG_FLOAT64), *padding = rg_parse("[False, False, True]");
+    rg_tensor *x = twin_drawn(RG_DIMS(3, 4), RG_FLOAT64),
+              *padding = rg_parse("[False, False, True]");
     rg_eval(m);
     rg_attended a = rg_multihead_attention_forward(m, x, x, x, .key_padding_mask = padding);
     twin_compare("unbatched", RG_FLOAT64, m, 1, &x, 2, (rg_tensor *[]){ a.output, a.weights });
-    ck_assert(rg_allclose(rg_call(m, x), rg_multihead_attention_forward(m, x, x, x).output, 1e-12, 1e-12));
+    ck_assert(rg_allclose(rg_call(m, x), rg_multihead_attention_forward(m, x, x, x).output, 1e-12,
+                          1e-12));
     rg_tensor *k = rg_rand(5, 4), *v = rg_rand(5, 4);
-    ck_assert(rg_allclose(rg_call(m, x, k, v), rg_multihead_attention_forward(m, x, k, v).output, 1e-12, 1e-12));
+    ck_assert(rg_allclose(rg_call(m, x, k, v), rg_multihead_attention_forward(m, x, k, v).output,
+                          1e-12, 1e-12));
     rg_module_free(m);
 }
 END_TEST
 
 START_TEST(test_positions) {
     rg_set_default_dtype(RG_FLOAT64);
-    rg_positions *made[] = { rg_nn_sinusoidal_positions(20, 4), rg_nn_rotary_positions(20, 4, 10000), NULL };
+    rg_positions *made[] = { rg_nn_sinusoidal_positions(20, 4),
+                             rg_nn_rotary_positions(20, 4, 10000), NULL };
     const char *names[] = { "sinusoidal", "rotary", "learned" };
     rg_manual_seed(1);
     made[2] = rg_nn_learned_positions(20, 4);
@@ -143,8 +166,10 @@ START_TEST(test_positions) {
         rg_tensor *y = rg_positions_forward(made[i], x, 3);
         twin_near(names[i], ".y", RG_FLOAT64, 1, &y);
         ck_assert(rg_equal(rg_call(made[i], x), rg_positions_forward(made[i], x, 0)));
-        ck_fails(rg_positions_forward(made[i], x, 15), RG_RUNTIME_ERROR, "exceeds dimension size (20)");
-        ck_fails(rg_positions_forward(made[i], rg_zeros(3), 0), RG_RUNTIME_ERROR, "(..., length, dim)");
+        ck_fails(rg_positions_forward(made[i], x, 15), RG_RUNTIME_ERROR,
+                 "exceeds dimension size (20)");
+        ck_fails(rg_positions_forward(made[i], rg_zeros(3), 0), RG_RUNTIME_ERROR,
+                 "(..., length, dim)");
         ck_fails(rg_call(made[i], rg_zeros(3, 7)), RG_RUNTIME_ERROR, "must match the size");
         rg_module_free(made[i]);
     }
@@ -152,20 +177,22 @@ START_TEST(test_positions) {
 }
 END_TEST
 
-/* ---- derivatives ------------------------------------------------------------------------- */
+/* ---- derivatives ----------------------------------------------------------------- */
 
 static rg_tensor *call(rg_tensor *const in[], void *m) { return rg_call(m, in[0]); }
 
 static rg_tensor *with_everything(rg_tensor *const in[], void *m) {
-    rg_manual_seed(9);                                  /* the same dropout each time */
-    rg_attended a = rg_multihead_attention_forward(m, in[0], in[0], in[0], .attn_mask = rg_generate_square_subsequent_mask(3));
+    rg_manual_seed(9); /* the same dropout each time */
+    rg_attended a = rg_multihead_attention_forward(
+        m, in[0], in[0], in[0], .attn_mask = rg_generate_square_subsequent_mask(3));
     return rg_cat(RG_LIST(rg_flatten(a.output, 0, -1), rg_flatten(a.weights, 0, -1)), 0);
 }
 
 START_TEST(test_second_order) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_manual_seed(1);
-    void *modules[] = { rg_nn_self_attention(3, 2, 4), rg_nn_multihead_attention(4, 2, .batch_first = true),
+    void *modules[] = { rg_nn_self_attention(3, 2, 4),
+                        rg_nn_multihead_attention(4, 2, .batch_first = true),
                         rg_nn_multihead_attention(4, 2, .dropout = 0.2, .add_bias_kv = false),
                         rg_nn_learned_positions(5, 4), rg_nn_rotary_positions(5, 4, 100) };
     for (int i = 0; i < 5; i++) {
@@ -177,69 +204,99 @@ START_TEST(test_second_order) {
 }
 END_TEST
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------- */
 
-#define REFUSED(text, q, k, v, ...) ck_fails(rg_multihead_attention_forward(m, q, k, v, __VA_ARGS__).output, RG_RUNTIME_ERROR, text)
+#define REFUSED(text, q, k, v, ...) \
+    ck_fails(rg_multihead_attention_forward(m, q, k, v, __VA_ARGS__).output, RG_RUNTIME_ERROR, text)
 
 START_TEST(test_bad_arguments) {
-    rg_multihead_attention *m = rg_nn_multihead_attention(8, 2), *other = rg_nn_multihead_attention(8, 2, .kdim = 5, .vdim = 6);
+    rg_multihead_attention *m = rg_nn_multihead_attention(8, 2),
+                           *other = rg_nn_multihead_attention(8, 2, .kdim = 5, .vdim = 6);
     rg_multihead_attention *with_zero = rg_nn_multihead_attention(8, 2, .add_zero_attn = true);
     rg_tensor *q = rg_randn(3, 2, 8), *k = rg_randn(4, 2, 8), *one = rg_randn(3, 8);
-    REFUSED("query should be unbatched 2D or batched 3D tensor but received 1-D query tensor", rg_zeros(8), q, q, .need_weights = true);
-    REFUSED("For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and 3-D", q, one, q, .need_weights = true);
-    REFUSED("For unbatched (2-D) `query`, expected `key_padding_mask` to be `None` or 1-D but found 2-D tensor instead", one, one, one,
-            .key_padding_mask = rg_zeros(1, 3));
-    REFUSED("expected `attn_mask` to be `None`, 2-D or 3-D but found 4-D", q, q, q, .attn_mask = rg_zeros(1, 1, 3, 3));
-    REFUSED("Expected `attn_mask` shape to be (2, 3, 3) but got torch.Size([1, 3, 4])", one, one, one, .attn_mask = rg_zeros(1, 3, 4));
-    ck_fails(rg_multihead_attention_forward(with_zero, q, q, q, .key_padding_mask = rg_zeros(2, 4)).output, RG_RUNTIME_ERROR,
-             "Expected key_padded_mask.shape[1] to be 4, but got 5");
-    REFUSED("The shape of the 2D attn_mask is torch.Size([3, 4]), but should be (3, 3).", q, q, q, .attn_mask = rg_zeros(3, 4));
-    REFUSED("The shape of the 3D attn_mask is torch.Size([2, 3, 4]), but should be (4, 3, 3).", q, q, q, .attn_mask = rg_zeros(2, 3, 4));
-    REFUSED("Expected key_padded_mask.shape[0] to be 2, but got 3", q, q, q, .key_padding_mask = rg_zeros(3, 3));
-    REFUSED("Expected key_padded_mask.shape[1] to be 3, but got 4", q, q, q, .key_padding_mask = rg_zeros(2, 4));
-    REFUSED("only bool and floating types of attn_mask are supported", q, q, q, .attn_mask = rg_long(rg_zeros(3, 3)));
-    REFUSED("only bool and floating types of key_padding_mask are supported", q, q, q, .key_padding_mask = rg_long(rg_zeros(2, 3)));
+    REFUSED("query should be unbatched 2D or batched 3D tensor but received 1-D query tensor",
+            rg_zeros(8), q, q, .need_weights = true);
+    REFUSED("For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and 3-D",
+            q, one, q, .need_weights = true);
+    REFUSED(
+        "For unbatched (2-D) `query`, expected `key_padding_mask` to be `None` or 1-D but found 2-D tensor instead",
+        one, one, one, .key_padding_mask = rg_zeros(1, 3));
+    REFUSED("expected `attn_mask` to be `None`, 2-D or 3-D but found 4-D", q, q, q,
+            .attn_mask = rg_zeros(1, 1, 3, 3));
+    REFUSED("Expected `attn_mask` shape to be (2, 3, 3) but got torch.Size([1, 3, 4])", one, one,
+            one, .attn_mask = rg_zeros(1, 3, 4));
+    ck_fails(rg_multihead_attention_forward(with_zero, q, q, q, .key_padding_mask = rg_zeros(2, 4))
+                 .output,
+             RG_RUNTIME_ERROR, "Expected key_padded_mask.shape[1] to be 4, but got 5");
+    REFUSED("The shape of the 2D attn_mask is torch.Size([3, 4]), but should be (3, 3).", q, q, q,
+            .attn_mask = rg_zeros(3, 4));
+    REFUSED("The shape of the 3D attn_mask is torch.Size([2, 3, 4]), but should be (4, 3, 3).", q,
+            q, q, .attn_mask = rg_zeros(2, 3, 4));
+    REFUSED("Expected key_padded_mask.shape[0] to be 2, but got 3", q, q, q,
+            .key_padding_mask = rg_zeros(3, 3));
+    REFUSED("Expected key_padded_mask.shape[1] to be 3, but got 4", q, q, q,
+            .key_padding_mask = rg_zeros(2, 4));
+    REFUSED("only bool and floating types of attn_mask are supported", q, q, q,
+            .attn_mask = rg_long(rg_zeros(3, 3)));
+    REFUSED("only bool and floating types of key_padding_mask are supported", q, q, q,
+            .key_padding_mask = rg_long(rg_zeros(2, 3)));
     REFUSED("Need attn_mask if specifying the is_causal hint.", q, q, q, .is_causal = true);
-    REFUSED("was expecting embedding dimension of 8, but got 7", rg_zeros(3, 2, 7), q, q, .need_weights = true);
-    REFUSED("key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([3, 2, 8])", q, k, q, .need_weights = true);
-    REFUSED("is invalid for input of size 32", q, rg_zeros(4, 1, 8), rg_zeros(4, 1, 8), .need_weights = true);
-    REFUSED("mat1 and mat2 shapes cannot be multiplied (8x7 and 8x8)", q, rg_zeros(4, 2, 7), rg_zeros(4, 2, 7), .need_weights = true);
+    REFUSED("was expecting embedding dimension of 8, but got 7", rg_zeros(3, 2, 7), q, q,
+            .need_weights = true);
+    REFUSED("key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([3, 2, 8])", q,
+            k, q, .need_weights = true);
+    REFUSED("is invalid for input of size 32", q, rg_zeros(4, 1, 8), rg_zeros(4, 1, 8),
+            .need_weights = true);
+    REFUSED("mat1 and mat2 shapes cannot be multiplied (8x7 and 8x8)", q, rg_zeros(4, 2, 7),
+            rg_zeros(4, 2, 7), .need_weights = true);
     rg_multihead_attention *same = m;
     m = other;
-    REFUSED("key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([3, 2])", q, rg_zeros(4, 2, 5),
-            rg_zeros(3, 2, 6), .need_weights = true);
+    REFUSED(
+        "key's sequence and batch dims torch.Size([4, 2]) do not match value's torch.Size([3, 2])",
+        q, rg_zeros(4, 2, 5), rg_zeros(3, 2, 6), .need_weights = true);
     m = same;
     rg_error_clear();
-    ck_assert(!rg_multihead_attention_forward(NULL, q, q, q).output && !rg_multihead_attention_forward(m, q, NULL, q).output
-              && !rg_multihead_attention_forward(m, q, q, q, .attn_mask = NULL).output && !rg_self_attention_weights(NULL, q)
-              && !rg_positions_forward(NULL, q, 0));
+    ck_assert(!rg_multihead_attention_forward(NULL, q, q, q).output
+              && !rg_multihead_attention_forward(m, q, NULL, q).output
+              && !rg_multihead_attention_forward(m, q, q, q, .attn_mask = NULL).output
+              && !rg_self_attention_weights(NULL, q) && !rg_positions_forward(NULL, q, 0));
     ck_assert(!rg_multihead_attention_forward(m, RG_NONE, q, q).output && !rg_call(m, RG_NONE));
     rg_module_free(m);
     rg_module_free(with_zero);
     rg_module_free(other);
 
-    ck_fails(rg_nn_multihead_attention(8, 3), RG_RUNTIME_ERROR, "embed_dim must be divisible by num_heads");
-    ck_fails(rg_nn_multihead_attention(8, -3), RG_VALUE_ERROR, "must be greater than 0, got embed_dim=8 and num_heads=-3 instead");
-    ck_fails(rg_nn_multihead_attention(8, 2, .kdim = -1), RG_RUNTIME_ERROR, "negative dimension -1: [8, -1]");
-    ck_assert(!rg_nn_multihead_attention(INT64_MAX, 1) && !rg_nn_multihead_attention(INT64_MAX / 2, 1));
+    ck_fails(rg_nn_multihead_attention(8, 3), RG_RUNTIME_ERROR,
+             "embed_dim must be divisible by num_heads");
+    ck_fails(rg_nn_multihead_attention(8, -3), RG_VALUE_ERROR,
+             "must be greater than 0, got embed_dim=8 and num_heads=-3 instead");
+    ck_fails(rg_nn_multihead_attention(8, 2, .kdim = -1), RG_RUNTIME_ERROR,
+             "negative dimension -1: [8, -1]");
+    ck_assert(!rg_nn_multihead_attention(INT64_MAX, 1)
+              && !rg_nn_multihead_attention(INT64_MAX / 2, 1));
     ck_assert(!rg_nn_self_attention(-1, 2, 3) && !rg_nn_self_attention(INT64_MAX, INT64_MAX, 3));
-    ck_assert(!rg_nn_learned_positions(-1, 3) && !rg_nn_sinusoidal_positions(3, -1) && !rg_nn_rotary_positions(INT64_MAX, 2, 1));
+    ck_assert(!rg_nn_learned_positions(-1, 3) && !rg_nn_sinusoidal_positions(3, -1)
+              && !rg_nn_rotary_positions(INT64_MAX, 2, 1));
     m = rg_nn_multihead_attention(8, 2, .dropout = 2);
-    ck_fails(rg_call(m, q), RG_VALUE_ERROR, "dropout probability has to be between 0 and 1, but got 2.0");
+    ck_fails(rg_call(m, q), RG_VALUE_ERROR,
+             "dropout probability has to be between 0 and 1, but got 2.0");
     rg_module_free(m);
 }
 END_TEST
 
 static bool use(void) {
-    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .add_bias_kv = true, .add_zero_attn = true);
+    rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .add_bias_kv = true,
+                                                          .add_zero_attn = true);
     rg_self_attention *s = rg_nn_self_attention(4, 2, 4);
-    rg_positions *p[] = { rg_nn_learned_positions(3, 4), rg_nn_sinusoidal_positions(3, 4), rg_nn_rotary_positions(3, 4, 10000) };
+    rg_positions *p[] = { rg_nn_learned_positions(3, 4), rg_nn_sinusoidal_positions(3, 4),
+                          rg_nn_rotary_positions(3, 4, 10000) };
     rg_tensor *x = rg_ones(2, 3, 4), *mask = rg_zeros_dims(RG_DIMS(2, 3), RG_BOOL);
-    for (int i = 0; i < 3; i++) x = p[i] ? rg_call(p[i], x) : NULL;
+    for (int i = 0; i < 3; i++)
+        x = p[i] ? rg_call(p[i], x) : NULL;
     x = rg_transpose(rg_call(s, x), 0, 1);
     rg_attended a = rg_multihead_attention_forward(m, x, x, x, .key_padding_mask = mask);
     bool ok = rg_backward(rg_sum(a.output));
-    for (int i = 0; i < 3; i++) rg_module_free(p[i]);
+    for (int i = 0; i < 3; i++)
+        rg_module_free(p[i]);
     rg_module_free(s);
     rg_module_free(m);
     return ok;
@@ -248,5 +305,5 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched, test_positions, test_second_order,
-         test_bad_arguments, test_out_of_memory)
+RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched, test_positions,
+         test_second_order, test_bad_arguments, test_out_of_memory)

@@ -4,7 +4,8 @@
 
 static rg_gpt *small(bool bias, double dropout) {
     rg_manual_seed(1);
-    return rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2, .n_embd = 4, .bias = bias, .dropout = dropout);
+    return rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2, .n_embd = 4,
+                     .bias = bias, .dropout = dropout);
 }
 
 static rg_tensor *tokens(void) { return rg_literal([[1, 2, 3, 10], [0, 5, 5, 9]]); }
@@ -22,11 +23,13 @@ START_TEST(test_values_and_gradients) {
         rg_train(m, i / 2);
         rg_named_list all = rg_state_dict(m);
         rg_tensor *weights[TWIN_MOST];
-        for (int k = 0; k < all.n; k++) weights[k] = all.v[k].tensor;
+        for (int k = 0; k < all.n; k++)
+            weights[k] = all.v[k].tensor;
         twin_near(names[i / 2], ".w", dtypes[i % 2], all.n, weights);
         rg_manual_seed(3);
         rg_logits_loss y = rg_gpt_forward(m, tokens(), targets());
-        twin_compare(names[i / 2], dtypes[i % 2], m, 0, NULL, 2, (rg_tensor *[]){ y.logits, y.loss });
+        twin_compare(names[i / 2], dtypes[i % 2], m, 0, NULL, 2,
+                     (rg_tensor *[]){ y.logits, y.loss });
         rg_module_free(m);
     }
 }
@@ -38,7 +41,8 @@ START_TEST(test_calling) {
     rg_logits_loss y = rg_gpt_forward(m, tokens(), RG_NONE);
     twin_near("gpt_last", ".y", RG_FLOAT64, 1, &y.logits);
     ck_assert(y.loss == RG_NONE && rg_equal(rg_call(m, tokens()), y.logits));
-    ck_assert(rg_equal(rg_call(m, tokens(), targets()), rg_gpt_forward(m, tokens(), targets()).loss));
+    ck_assert(
+        rg_equal(rg_call(m, tokens(), targets()), rg_gpt_forward(m, tokens(), targets()).loss));
     ck_assert(m->lm_head->weight == rg_state_dict(m).v[0].tensor);
     ck_assert_int_eq(rg_num_parameters(m), 11 * 4 + 6 * 4 + 2 * (8 + 60 + 20 + 8 + 80 + 68) + 8);
     rg_module_free(m);
@@ -49,7 +53,8 @@ START_TEST(test_generation) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_gpt *m = small(true, 0);
     for (int i = 0; i < rg_parameters(m).n; i++)
-        if (rg_ndim(rg_parameters(m).v[i]) > 1) rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
+        if (rg_ndim(rg_parameters(m).v[i]) > 1)
+            rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
     rg_tensor *begun = rg_narrow(tokens(), 1, 0, 3);
     rg_manual_seed(6);
     rg_tensor *any = rg_gpt_generate(m, begun, 12);
@@ -68,20 +73,25 @@ START_TEST(test_cache) {
     for (int wide = 0; wide < 2; wide++) {
         rg_dtype dtype = wide ? RG_FLOAT64 : RG_FLOAT32;
         rg_manual_seed(2);
-        rg_gpt *m = rg_nn_gpt(.block_size = 40, .vocab_size = 13, .n_layer = 3, .n_head = 2, .n_embd = 16);
+        rg_gpt *m = rg_nn_gpt(.block_size = 40, .vocab_size = 13, .n_layer = 3, .n_head = 2,
+                              .n_embd = 16);
         for (int i = 0; i < rg_parameters(m).n; i++)
-            if (rg_ndim(rg_parameters(m).v[i]) > 1) rg_nn_init_normal_(rg_parameters(m).v[i], 0, 0.3);
+            if (rg_ndim(rg_parameters(m).v[i]) > 1)
+                rg_nn_init_normal_(rg_parameters(m).v[i], 0, 0.3);
         rg_module_to(m, dtype);
         rg_tensor *idx = rg_randint(0, 13, 3, 40), *cache = rg_gpt_cache(m, 3);
         double far = 0;
         for (int64_t at = 0, n = 1; at + n <= 40; at += n, n = at == 20 ? 7 : 1) {
             RG_SCOPE();
-            rg_tensor *whole = rg_call(m, rg_narrow(idx, 1, 0, at + n)), *cached = rg_gpt_cached(m, rg_narrow(idx, 1, at, n), cache, at);
+            rg_tensor *whole = rg_call(m, rg_narrow(idx, 1, 0, at + n)),
+                      *cached = rg_gpt_cached(m, rg_narrow(idx, 1, at, n), cache, at);
             ck_ok(cached);
-            far = fmax(far, rg_item(rg_div(rg_max(rg_abs(rg_sub(whole, cached))), rg_max(rg_abs(whole)))));
+            far = fmax(
+                far, rg_item(rg_div(rg_max(rg_abs(rg_sub(whole, cached))), rg_max(rg_abs(whole)))));
         }
         ck_assert_msg(far < twin_limit(dtype), "%g", far);
-        ck_fails(rg_gpt_cached(m, rg_narrow(idx, 1, 0, 2), cache, 39), RG_RUNTIME_ERROR, "Cannot forward sequence of length 41");
+        ck_fails(rg_gpt_cached(m, rg_narrow(idx, 1, 0, 2), cache, 39), RG_RUNTIME_ERROR,
+                 "Cannot forward sequence of length 41");
         rg_module_free(m);
     }
 }
@@ -95,7 +105,8 @@ static rg_tensor *loss_of(rg_tensor *const in[], void *m) {
 START_TEST(test_second_order) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_manual_seed(1);
-    rg_gpt *m = rg_nn_gpt(.block_size = 4, .vocab_size = 11, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    rg_gpt *m = rg_nn_gpt(.block_size = 4, .vocab_size = 11, .n_layer = 1, .n_head = 1,
+                          .n_embd = 2);
     twin_gradcheck(loss_of, m, rg_zeros(1));
     rg_module_free(m);
 }
@@ -104,36 +115,52 @@ END_TEST
 START_TEST(test_bad_arguments) {
     rg_gpt *m = small(true, 0);
     rg_tensor *cache = rg_gpt_cache(m, 1);
-    ck_fails(rg_call(m, rg_long(rg_zeros(1, 7))), RG_RUNTIME_ERROR, "Cannot forward sequence of length 7, block size is only 6");
+    ck_fails(rg_call(m, rg_long(rg_zeros(1, 7))), RG_RUNTIME_ERROR,
+             "Cannot forward sequence of length 7, block size is only 6");
     ck_fails(rg_call(m, rg_long(rg_zeros(4))), RG_RUNTIME_ERROR, "expected idx of (batch, length)");
-    ck_fails(rg_call(m, rg_long(rg_zeros(4, 0))), RG_RUNTIME_ERROR, "expected idx of (batch, length)");
+    ck_fails(rg_call(m, rg_long(rg_zeros(4, 0))), RG_RUNTIME_ERROR,
+             "expected idx of (batch, length)");
     ck_fails(rg_call(m, rg_full(RG_DIMS(1, 2), 11)), RG_INDEX_ERROR, "out of range");
-    ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR, "to match target batch_size");
+    ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR,
+             "to match target batch_size");
     ck_fails(rg_gpt_cached(m, tokens(), cache, 0), RG_RUNTIME_ERROR, "");
     ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR, "Cannot forward");
-    ck_fails(rg_gpt_generate(m, rg_zeros(1, 2), 3), RG_RUNTIME_ERROR,
-             "expected idx of (batch, length) and dtype torch.int64, but got torch.Size([1, 2]) and torch.float32");
-    ck_fails(rg_gpt_generate(m, tokens(), -3), RG_RUNTIME_ERROR, "generate: max_new_tokens -3 is negative");
-    ck_fails(rg_gpt_generate(m, tokens(), 3, .top_k = -1), RG_RUNTIME_ERROR, "generate: top_k -1 is negative");
-    ck_fails(rg_gpt_generate(NULL, tokens(), 3), RG_TYPE_ERROR, "generate: expected a module but got NULL");
-    ck_fails(rg_gpt_forward(NULL, tokens(), RG_NONE).logits, RG_TYPE_ERROR, "gpt: expected a module but got NULL");
+    ck_fails(
+        rg_gpt_generate(m, rg_zeros(1, 2), 3), RG_RUNTIME_ERROR,
+        "expected idx of (batch, length) and dtype torch.int64, but got torch.Size([1, 2]) and torch.float32");
+    ck_fails(rg_gpt_generate(m, tokens(), -3), RG_RUNTIME_ERROR,
+             "generate: max_new_tokens -3 is negative");
+    ck_fails(rg_gpt_generate(m, tokens(), 3, .top_k = -1), RG_RUNTIME_ERROR,
+             "generate: top_k -1 is negative");
+    ck_fails(rg_gpt_generate(NULL, tokens(), 3), RG_TYPE_ERROR,
+             "generate: expected a module but got NULL");
+    ck_fails(rg_gpt_forward(NULL, tokens(), RG_NONE).logits, RG_TYPE_ERROR,
+             "gpt: expected a module but got NULL");
     ck_fails(rg_gpt_generate(m, tokens(), 2, .temperature = 0), RG_RUNTIME_ERROR, "`inf`, `nan`");
-    ck_assert(!rg_gpt_generate(m, tokens(), INT64_MAX) && !rg_gpt_generate(NULL, tokens(), 1) && !rg_gpt_cache(NULL, 1)
-              && !rg_gpt_cache(m, -1) && !rg_gpt_cached(NULL, tokens(), cache, 0) && !rg_gpt_cached(m, tokens(), RG_NONE, 0)
-              && !rg_gpt_cached(m, tokens(), rg_zeros(3), 0) && !rg_gpt_forward(m, NULL, RG_NONE).logits
-              && !rg_gpt_forward(NULL, tokens(), RG_NONE).logits && !rg_gpt_forward(m, tokens(), NULL).logits);
+    ck_assert(!rg_gpt_generate(m, tokens(), INT64_MAX) && !rg_gpt_generate(NULL, tokens(), 1)
+              && !rg_gpt_cache(NULL, 1) && !rg_gpt_cache(m, -1)
+              && !rg_gpt_cached(NULL, tokens(), cache, 0) && !rg_gpt_cached(m, tokens(), RG_NONE, 0)
+              && !rg_gpt_cached(m, tokens(), rg_zeros(3), 0)
+              && !rg_gpt_forward(m, NULL, RG_NONE).logits
+              && !rg_gpt_forward(NULL, tokens(), RG_NONE).logits
+              && !rg_gpt_forward(m, tokens(), NULL).logits);
     rg_module_free(m);
-    ck_fails(rg_nn_gpt(.n_head = 5, .n_embd = 16), RG_VALUE_ERROR, "n_embd 16 must be divisible by n_head 5");
-    ck_fails(rg_nn_gpt(.n_head = 1, .n_embd = 1LL << 62), RG_VALUE_ERROR, "gpt: n_embd can't be 4611686018427387904");
+    ck_fails(rg_nn_gpt(.n_head = 5, .n_embd = 16), RG_VALUE_ERROR,
+             "n_embd 16 must be divisible by n_head 5");
+    ck_fails(rg_nn_gpt(.n_head = 1, .n_embd = 1LL << 62), RG_VALUE_ERROR,
+             "gpt: n_embd can't be 4611686018427387904");
     ck_fails(rg_nn_gpt(.n_layer = -1), RG_VALUE_ERROR, "gpt: n_layer can't be -1");
-    ck_assert(!rg_nn_gpt(.n_head = 0) && !rg_nn_gpt(.n_layer = -1) && !rg_nn_gpt(.vocab_size = -1) && !rg_nn_gpt(.block_size = -1)
-              && !rg_nn_gpt(.vocab_size = INT64_MAX) && !rg_nn_gpt(.n_embd = INT64_MAX, .n_head = 1) && !rg_nn_gpt(.dropout = 2));
+    ck_assert(!rg_nn_gpt(.n_head = 0) && !rg_nn_gpt(.n_layer = -1) && !rg_nn_gpt(.vocab_size = -1)
+              && !rg_nn_gpt(.block_size = -1) && !rg_nn_gpt(.vocab_size = INT64_MAX)
+              && !rg_nn_gpt(.n_embd = INT64_MAX, .n_head = 1) && !rg_nn_gpt(.dropout = 2));
 }
 END_TEST
 
 static bool use(void) {
-    rg_gpt *m = rg_nn_gpt(.block_size = 4, .vocab_size = 11, .n_layer = 1, .n_head = 1, .n_embd = 2);
-    bool ok = rg_backward(rg_call(m, tokens(), targets())) && rg_gpt_generate(m, tokens(), 2, .top_k = 2);
+    rg_gpt *m = rg_nn_gpt(.block_size = 4, .vocab_size = 11, .n_layer = 1, .n_head = 1,
+                          .n_embd = 2);
+    bool ok = rg_backward(rg_call(m, tokens(), targets()))
+              && rg_gpt_generate(m, tokens(), 2, .top_k = 2);
     rg_module_free(m);
     return ok;
 }
@@ -141,5 +168,5 @@ static bool use(void) {
 START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
-RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_cache, test_second_order, test_bad_arguments,
-         test_out_of_memory)
+RG_TESTS(gpt, test_values_and_gradients, test_calling, test_generation, test_cache,
+         test_second_order, test_bad_arguments, test_out_of_memory)

@@ -1,75 +1,94 @@
-/* Layers and losses beside PyTorch's: weights, values, gradients, keys, reprs; and what they refuse. */
+/* Layers and losses beside PyTorch's: weights, values, gradients, keys, reprs; and what they
+ * refuse. */
 #include "tests/golden/layers.h"
 #include "twin.h"
 
 #define DRAW(...) rg_from_dims((double[]){ __VA_ARGS__ }, RG_FLOAT64, RG_DIMS(3))
 
 /* name, constructor, inputs: those of layers.py */
-#define LAYERS(F) \
-    F(linear, rg_nn_linear(4, 3), "n(5,4)") \
-    F(linear_no_bias, rg_nn_linear(4, 3, .bias = false), "n(2,3,4)") \
-    F(linear_one, rg_nn_linear(1, 1), "n(1)") \
-    F(embedding, rg_nn_embedding(5, 3), "i5(2,4)") \
-    F(embedding_padded, rg_nn_embedding(5, 4, .padding_idx = -2), "i5(7)") \
-    F(layer_norm, rg_nn_layer_norm(4), "n(2,3,4)") \
+#define LAYERS(F)                                                                                  \
+    F(linear, rg_nn_linear(4, 3), "n(5,4)")                                                        \
+    F(linear_no_bias, rg_nn_linear(4, 3, .bias = false), "n(2,3,4)")                               \
+    F(linear_one, rg_nn_linear(1, 1), "n(1)")                                                      \
+    F(embedding, rg_nn_embedding(5, 3), "i5(2,4)")                                                 \
+    F(embedding_padded, rg_nn_embedding(5, 4, .padding_idx = -2), "i5(7)")                         \
+    F(layer_norm, rg_nn_layer_norm(4), "n(2,3,4)")                                                 \
     F(layer_norm_two, rg_nn_layer_norm_dims(RG_DIMS(3, 4), .eps = 0.1, .bias = false), "n(2,3,4)") \
-    F(layer_norm_bare, rg_nn_layer_norm(4, .elementwise_affine = false), "n(3,4)") \
-    F(rms_norm, rg_nn_rms_norm(4, .eps = 1e-6), "n(2,3,4)") \
-    F(rms_norm_bare, rg_nn_rms_norm_dims(RG_DIMS(3, 4), .eps = 0.5, .elementwise_affine = false), "n(2,3,4)") \
-    F(group_norm, rg_nn_group_norm(2, 4), "n(2,4,3)") \
-    F(group_norm_bare, rg_nn_group_norm(1, 3, .eps = 0.1, .elementwise_affine = false), "n(2,3,2)") \
-    F(dropout, rg_nn_dropout(0.3), "n(3,5)") \
-    F(identity, rg_nn_identity(), "n(2,3)") \
-    F(relu, rg_nn_relu(), "n(2,5)") \
-    F(relu6, rg_nn_relu6(), "n(2,5)") \
-    F(gelu, rg_nn_gelu(), "n(2,5)") \
-    F(gelu_tanh, rg_nn_gelu_tanh(), "n(2,5)") \
-    F(silu, rg_nn_silu(), "n(2,5)") \
-    F(mish, rg_nn_mish(), "n(2,5)") \
-    F(selu, rg_nn_selu(), "n(2,5)") \
-    F(tanh, rg_nn_tanh(), "n(2,5)") \
-    F(sigmoid, rg_nn_sigmoid(), "n(2,5)") \
-    F(logsigmoid, rg_nn_logsigmoid(), "n(2,5)") \
-    F(softsign, rg_nn_softsign(), "n(2,5)") \
-    F(hardswish, rg_nn_hardswish(), "n(2,5)") \
-    F(hardsigmoid, rg_nn_hardsigmoid(), "n(2,5)") \
-    F(leaky_relu, rg_nn_leaky_relu(0.02), "n(2,5)") \
-    F(elu, rg_nn_elu(1.5), "n(2,5)") \
-    F(celu, rg_nn_celu(0.5), "n(2,5)") \
-    F(softplus, rg_nn_softplus(2, 1), "n(2,5)") \
-    F(hardtanh, rg_nn_hardtanh(-0.5, 0.75), "n(2,5)") \
-    F(softmax, rg_nn_softmax(0), "n(2,5)") \
-    F(log_softmax, rg_nn_log_softmax(-1), "n(2,5)") \
-    F(flatten, rg_nn_flatten(1, -1), "n(2,3,2)") \
-    F(mse_loss, rg_nn_mse_loss(), "n(2,3)", "n(2,3)") \
-    F(mse_loss_sum, rg_nn_mse_loss(.reduction = RG_SUM), "n(2,3)", "n(2,3)") \
-    F(l1_loss, rg_nn_l1_loss(.reduction = RG_EACH), "n(2,3)", "n(2,3)") \
-    F(smooth_l1_loss, rg_nn_smooth_l1_loss(.beta = 0.5), "n(2,3)", "n(2,3)") \
-    F(huber_loss, rg_nn_huber_loss(.delta = 0.5), "n(2,3)", "n(2,3)") \
-    F(nll_loss, rg_nn_nll_loss(.weight = DRAW(1, 2, 0.5)), "l(4,3)", "i3(4)") \
-    F(cross_entropy_loss, rg_nn_cross_entropy_loss(), "n(4,3)", "i3(4)") \
-    F(cross_entropy_loss_all, rg_nn_cross_entropy_loss(.weight = DRAW(1, 2, 0.5), .ignore_index = 1, .label_smoothing = 0.1), "n(4,3)", "i3(4)") \
-    F(bce_loss, rg_nn_bce_loss(.weight = DRAW(1, 2, 0.5)), "p(2,3)", "p(2,3)") \
-    F(bce_with_logits_loss, rg_nn_bce_with_logits_loss(.pos_weight = DRAW(1, 2, 0.5)), "n(2,3)", "p(2,3)") \
-    F(kl_div_loss, rg_nn_kl_div_loss(.reduction = RG_BATCHMEAN), "l(2,3)", "p(2,3)") \
-    F(kl_div_loss_log, rg_nn_kl_div_loss(.reduction = RG_SUM, .log_target = true), "l(2,3)", "l(2,3)") \
-    F(net, rg_nn_sequential(rg_nn_linear(4, 3), rg_nn_layer_norm(3), rg_nn_gelu(), \
-                            rg_nn_sequential(rg_nn_dropout(0.5), rg_nn_linear(3, 2))), "n(5,4)")
+    F(layer_norm_bare, rg_nn_layer_norm(4, .elementwise_affine = false), "n(3,4)")                 \
+    F(rms_norm, rg_nn_rms_norm(4, .eps = 1e-6), "n(2,3,4)")                                        \
+    F(rms_norm_bare, rg_nn_rms_norm_dims(RG_DIMS(3, 4), .eps = 0.5, .elementwise_affine = false),  \
+      "n(2,3,4)")                                                                                  \
+    F(group_norm, rg_nn_group_norm(2, 4), "n(2,4,3)")                                              \
+    F(group_norm_bare, rg_nn_group_norm(1, 3, .eps = 0.1, .elementwise_affine = false),            \
+      "n(2,3,2)")                                                                                  \
+    F(dropout, rg_nn_dropout(0.3), "n(3,5)")                                                       \
+    F(identity, rg_nn_identity(), "n(2,3)")                                                        \
+    F(relu, rg_nn_relu(), "n(2,5)")                                                                \
+    F(relu6, rg_nn_relu6(), "n(2,5)")                                                              \
+    F(gelu, rg_nn_gelu(), "n(2,5)")                                                                \
+    F(gelu_tanh, rg_nn_gelu_tanh(), "n(2,5)")                                                      \
+    F(silu, rg_nn_silu(), "n(2,5)")                                                                \
+    F(mish, rg_nn_mish(), "n(2,5)")                                                                \
+    F(selu, rg_nn_selu(), "n(2,5)")                                                                \
+    F(tanh, rg_nn_tanh(), "n(2,5)")                                                                \
+    F(sigmoid, rg_nn_sigmoid(), "n(2,5)")                                                          \
+    F(logsigmoid, rg_nn_logsigmoid(), "n(2,5)")                                                    \
+    F(softsign, rg_nn_softsign(), "n(2,5)")                                                        \
+    F(hardswish, rg_nn_hardswish(), "n(2,5)")                                                      \
+    F(hardsigmoid, rg_nn_hardsigmoid(), "n(2,5)")                                                  \
+    F(leaky_relu, rg_nn_leaky_relu(0.02), "n(2,5)")                                                \
+    F(elu, rg_nn_elu(1.5), "n(2,5)")                                                               \
+    F(celu, rg_nn_celu(0.5), "n(2,5)")                                                             \
+    F(softplus, rg_nn_softplus(2, 1), "n(2,5)")                                                    \
+    F(hardtanh, rg_nn_hardtanh(-0.5, 0.75), "n(2,5)")                                              \
+    F(softmax, rg_nn_softmax(0), "n(2,5)")                                                         \
+    F(log_softmax, rg_nn_log_softmax(-1), "n(2,5)")                                                \
+    F(flatten, rg_nn_flatten(1, -1), "n(2,3,2)")                                                   \
+    F(mse_loss, rg_nn_mse_loss(), "n(2,3)", "n(2,3)")                                              \
+    F(mse_loss_sum, rg_nn_mse_loss(.reduction = RG_SUM), "n(2,3)", "n(2,3)")                       \
+    F(l1_loss, rg_nn_l1_loss(.reduction = RG_EACH), "n(2,3)", "n(2,3)")                            \
+    F(smooth_l1_loss, rg_nn_smooth_l1_loss(.beta = 0.5), "n(2,3)", "n(2,3)")                       \
+    F(huber_loss, rg_nn_huber_loss(.delta = 0.5), "n(2,3)", "n(2,3)")                              \
+    F(nll_loss, rg_nn_nll_loss(.weight = DRAW(1, 2, 0.5)), "l(4,3)", "i3(4)")                      \
+    F(cross_entropy_loss, rg_nn_cross_entropy_loss(), "n(4,3)", "i3(4)")                           \
+    F(cross_entropy_loss_all,                                                                      \
+      rg_nn_cross_entropy_loss(.weight = DRAW(1, 2, 0.5), .ignore_index = 1,                       \
+                               .label_smoothing = 0.1),                                            \
+      "n(4,3)", "i3(4)")                                                                           \
+    F(bce_loss, rg_nn_bce_loss(.weight = DRAW(1, 2, 0.5)), "p(2,3)", "p(2,3)")                     \
+    F(bce_with_logits_loss, rg_nn_bce_with_logits_loss(.pos_weight = DRAW(1, 2, 0.5)), "n(2,3)",   \
+      "p(2,3)")                                                                                    \
+    F(kl_div_loss, rg_nn_kl_div_loss(.reduction = RG_BATCHMEAN), "l(2,3)", "p(2,3)")               \
+    F(kl_div_loss_log, rg_nn_kl_div_loss(.reduction = RG_SUM, .log_target = true), "l(2,3)",       \
+      "l(2,3)")                                                                                    \
+    F(net,                                                                                         \
+      rg_nn_sequential(rg_nn_linear(4, 3), rg_nn_layer_norm(3), rg_nn_gelu(),                      \
+                       rg_nn_sequential(rg_nn_dropout(0.5), rg_nn_linear(3, 2))),                  \
+      "n(5,4)")
 
-#define MAKE(name, constructor, ...) static void *make_##name(void) { return constructor; }
+#define MAKE(name, constructor, ...) \
+    static void *make_##name(void) { return constructor; }
 LAYERS(MAKE)
 #define ROW(name, constructor, ...) { #name, make_##name, { __VA_ARGS__ } },
-static const struct layer { const char *name; void *(*make)(void); const char *inputs[2]; } layers[] = { LAYERS(ROW) };
+static const struct layer {
+    const char *name;
+    void *(*make)(void);
+    const char *inputs[2];
+} layers[] = { LAYERS(ROW) };
 enum { N_LAYERS = sizeof layers / sizeof *layers };
 
 static rg_tensor *drawn(const char *spec) {
     long below = 0;
     rg_dims shape = { 0 };
     char *at = (char *)spec + 1;
-    if (*at != '(') below = strtol(at, &at, 10);
-    while (*at && *at != ')' && at[1] != ')') shape.v[shape.n++] = strtol(at + 1, &at, 10);
-    if (*spec == 'i') return rg_randint_dims(0, below, shape, RG_INT64, rg_default_generator());
-    if (*spec == 'p') return rg_add(rg_mul(rg_rand_dims(shape, RG_FLOAT64, rg_default_generator()), 0.9), 0.05);
+    if (*at != '(')
+        below = strtol(at, &at, 10);
+    while (*at && *at != ')' && at[1] != ')')
+        shape.v[shape.n++] = strtol(at + 1, &at, 10);
+    if (*spec == 'i')
+        return rg_randint_dims(0, below, shape, RG_INT64, rg_default_generator());
+    if (*spec == 'p')
+        return rg_add(rg_mul(rg_rand_dims(shape, RG_FLOAT64, rg_default_generator()), 0.9), 0.05);
     rg_tensor *x = rg_randn_dims(shape, RG_FLOAT64, rg_default_generator());
     return *spec == 'l' ? rg_log_softmax(x, -1) : x;
 }
@@ -77,8 +96,10 @@ static rg_tensor *drawn(const char *spec) {
 static rg_list inputs_of(const struct layer *l, rg_dtype dtype, rg_tensor *x[2]) {
     rg_manual_seed(2);
     for (int i = 0; i < 2; i++) {
-        if (l->inputs[i]) x[i] = drawn(l->inputs[i]);
-        if (l->inputs[i] && *l->inputs[i] != 'i') x[i] = rg_requires_grad_(rg_to(x[i], dtype), i == 0);
+        if (l->inputs[i])
+            x[i] = drawn(l->inputs[i]);
+        if (l->inputs[i] && *l->inputs[i] != 'i')
+            x[i] = rg_requires_grad_(rg_to(x[i], dtype), i == 0);
     }
     return (rg_list){ l->inputs[1] ? 2 : 1, x };
 }
@@ -87,7 +108,8 @@ static const char *golden_text(const char *name, const char *suffix) {
     char full[64];
     snprintf(full, sizeof full, "%s%s", name, suffix);
     for (size_t g = 0; g < sizeof GOLDEN_KEYS / sizeof *GOLDEN_KEYS; g++)
-        if (strcmp(GOLDEN_KEYS[g].name, full) == 0) return GOLDEN_KEYS[g].keys;
+        if (strcmp(GOLDEN_KEYS[g].name, full) == 0)
+            return GOLDEN_KEYS[g].keys;
     ck_abort_msg("there is no golden %s", full);
 }
 
@@ -123,9 +145,11 @@ START_TEST(test_constructors_draw_torchs_numbers) {
         rg_manual_seed(1);
         rg_module *m = layers[i].make();
         rg_list own = rg_parameters(m);
-        for (int k = 0; k < own.n; k++) weights[k] = own.v[k];
+        for (int k = 0; k < own.n; k++)
+            weights[k] = own.v[k];
         double far = own.n ? twin_distance(layers[i].name, ".w", own.n, weights) : 0;
-        ck_assert_msg(far <= (strncmp(layers[i].name, "embedding", 9) ? 0 : 3e-6), "%s is off by %g", layers[i].name, far);
+        ck_assert_msg(far <= (strncmp(layers[i].name, "embedding", 9) ? 0 : 3e-6),
+                      "%s is off by %g", layers[i].name, far);
         rg_module_free(m);
     }
 }
@@ -135,8 +159,9 @@ static const struct layer *checked;
 static rg_tensor *call(rg_tensor *const in[], void *m) {
     rg_tensor *x[2];
     rg_list given = inputs_of(checked, RG_FLOAT64, x);
-    rg_manual_seed(3);                                  /* the same dropout each time */
-    if (*checked->inputs[0] != 'i') x[0] = in[0];
+    rg_manual_seed(3); /* the same dropout each time */
+    if (*checked->inputs[0] != 'i')
+        x[0] = in[0];
     return rg_call_list(m, given);
 }
 
@@ -146,14 +171,19 @@ START_TEST(test_second_order) {
         RG_SCOPE();
         rg_tensor *x[8];
         checked = &layers[i];
-        if (strcmp(checked->name, "embedding_padded") == 0) continue;       /* whose gradient leaves out a row by intention */
+        /* whose gradient leaves out a row by intention */
+        if (strcmp(checked->name, "embedding_padded") == 0)
+            continue;
         rg_manual_seed(1);
         rg_module *m = checked->make();
         rg_list in = inputs_of(checked, RG_FLOAT64, x), own = rg_parameters(m);
         int n = *checked->inputs[0] != 'i';
-        for (int k = 0; k < own.n && n < 8; k++) x[n++] = own.v[k];
-        ck_assert_msg(rg_gradcheck(call, m, n, x, .atol = 1e-7, .rtol = 1e-6), "%s: %s", checked->name, rg_error());
-        ck_assert_msg(rg_gradgradcheck(call, m, n, x, .atol = 1e-6, .rtol = 1e-5), "%s: %s", checked->name, rg_error());
+        for (int k = 0; k < own.n && n < 8; k++)
+            x[n++] = own.v[k];
+        ck_assert_msg(rg_gradcheck(call, m, n, x, .atol = 1e-7, .rtol = 1e-6), "%s: %s",
+                      checked->name, rg_error());
+        ck_assert_msg(rg_gradgradcheck(call, m, n, x, .atol = 1e-6, .rtol = 1e-5), "%s: %s",
+                      checked->name, rg_error());
         rg_module_free(m);
         (void)in;
     }
@@ -174,24 +204,37 @@ static bool whole_life(void) {
 
 START_TEST(test_out_of_memory) {
     rg_set_default_dtype(RG_FLOAT64);
-    for (checked = layers; checked < layers + N_LAYERS; checked++) twin_out_of_memory(whole_life);
+    for (checked = layers; checked < layers + N_LAYERS; checked++)
+        twin_out_of_memory(whole_life);
 }
 END_TEST
 
 START_TEST(test_bad_constructors) {
-    ck_fails(rg_nn_linear(-1, 3), RG_RUNTIME_ERROR, "Trying to create tensor with negative dimension -1: [3, -1]");
-    ck_fails(rg_nn_linear(3, -2), RG_RUNTIME_ERROR, "Trying to create tensor with negative dimension -2: [-2, 3]");
-    ck_fails(rg_nn_embedding(-1, 3), RG_RUNTIME_ERROR, "Trying to create tensor with negative dimension -1: [-1, 3]");
-    ck_fails(rg_nn_embedding(3, 4, .padding_idx = 3), RG_VALUE_ERROR, "Padding_idx must be within num_embeddings");
-    ck_fails(rg_nn_embedding(3, 4, .padding_idx = -4), RG_VALUE_ERROR, "Padding_idx must be within num_embeddings");
-    ck_fails(rg_nn_layer_norm(-1), RG_RUNTIME_ERROR, "Trying to create tensor with negative dimension -1: [-1]");
-    ck_fails(rg_nn_rms_norm(-2), RG_RUNTIME_ERROR, "Trying to create tensor with negative dimension -2: [-2]");
-    ck_fails(rg_nn_layer_norm_with((rg_dims){ .n = 9 }, (rg_norm_options){ .eps = -1 }), RG_RUNTIME_ERROR, "dim");
-    ck_fails(rg_nn_group_norm(3, 4), RG_VALUE_ERROR, "num_channels (4) must be divisible by num_groups (3)");
+    ck_fails(rg_nn_linear(-1, 3), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -1: [3, -1]");
+    ck_fails(rg_nn_linear(3, -2), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -2: [-2, 3]");
+    ck_fails(rg_nn_embedding(-1, 3), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -1: [-1, 3]");
+    ck_fails(rg_nn_embedding(3, 4, .padding_idx = 3), RG_VALUE_ERROR,
+             "Padding_idx must be within num_embeddings");
+    ck_fails(rg_nn_embedding(3, 4, .padding_idx = -4), RG_VALUE_ERROR,
+             "Padding_idx must be within num_embeddings");
+    ck_fails(rg_nn_layer_norm(-1), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -1: [-1]");
+    ck_fails(rg_nn_rms_norm(-2), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -2: [-2]");
+    ck_fails(rg_nn_layer_norm_with((rg_dims){ .n = 9 }, (rg_norm_options){ .eps = -1 }),
+             RG_RUNTIME_ERROR, "dim");
+    ck_fails(rg_nn_group_norm(3, 4), RG_VALUE_ERROR,
+             "num_channels (4) must be divisible by num_groups (3)");
     ck_fails(rg_nn_group_norm(0, 4), RG_VALUE_ERROR, "integer modulo by zero");
-    ck_fails(rg_nn_dropout(1.5), RG_VALUE_ERROR, "dropout probability has to be between 0 and 1, but got 1.5");
-    ck_fails(rg_nn_dropout(-0.1), RG_VALUE_ERROR, "dropout probability has to be between 0 and 1, but got -0.1");
-    ck_fails(rg_nn_hardtanh(2, -2), RG_VALUE_ERROR, "max_val (-2) must be greater than min_val (2)");
+    ck_fails(rg_nn_dropout(1.5), RG_VALUE_ERROR,
+             "dropout probability has to be between 0 and 1, but got 1.5");
+    ck_fails(rg_nn_dropout(-0.1), RG_VALUE_ERROR,
+             "dropout probability has to be between 0 and 1, but got -0.1");
+    ck_fails(rg_nn_hardtanh(2, -2), RG_VALUE_ERROR,
+             "max_val (-2) must be greater than min_val (2)");
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };
     for (int i = 0; i < 2; i++) {
         ck_ok(empty[i]);
@@ -203,34 +246,46 @@ END_TEST
 /* Called on what it can't take, a module complains as torch does, or passes NULL on. */
 START_TEST(test_bad_inputs) {
     rg_set_default_dtype(RG_FLOAT32);
-    void *loss = rg_nn_mse_loss(), *list = rg_nn_module_list(), *linear = rg_nn_linear(3, 2), *embedding = rg_nn_embedding(3, 2), *norm = rg_nn_layer_norm(3), *group = rg_nn_group_norm(2, 4);
-    ck_fails(rg_call(linear, rg_ones(2, 4)), RG_RUNTIME_ERROR, "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x2)");
+    void *loss = rg_nn_mse_loss(), *list = rg_nn_module_list(), *linear = rg_nn_linear(3, 2),
+         *embedding = rg_nn_embedding(3, 2), *norm = rg_nn_layer_norm(3),
+         *group = rg_nn_group_norm(2, 4);
+    ck_fails(rg_call(linear, rg_ones(2, 4)), RG_RUNTIME_ERROR,
+             "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x2)");
     ck_fails(rg_call(linear, rg_long(rg_ones(2, 3))), RG_RUNTIME_ERROR, "dtype");
     ck_fails(rg_call(linear, rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64)), RG_RUNTIME_ERROR, "dtype");
-    ck_fails(rg_call(embedding, rg_literal([0, 3])), RG_INDEX_ERROR, "index out of range in self");
+    ck_fails(rg_call(embedding, rg_literal([0, 3])), RG_INDEX_ERROR,
+             "index out of range in self");
     ck_fails(rg_call(embedding, rg_ones(2)), RG_RUNTIME_ERROR, "indices");
-    ck_fails(rg_call(norm, rg_ones(2)), RG_RUNTIME_ERROR, "Given normalized_shape=[3], expected input with shape [*, 3]");
-    ck_fails(rg_call(group, rg_ones(2, 6)), RG_RUNTIME_ERROR, "Expected weight to be a vector of size equal to the number of channels in input");
-    ck_fails(rg_call(loss, rg_ones(2)), RG_TYPE_ERROR, "MSELoss.forward() missing 1 required positional argument");
-    ck_fails(rg_call(linear, rg_ones(3), rg_ones(3)), RG_TYPE_ERROR, "Linear.forward() takes 2 positional arguments but 3 were given");
+    ck_fails(rg_call(norm, rg_ones(2)), RG_RUNTIME_ERROR,
+             "Given normalized_shape=[3], expected input with shape [*, 3]");
+    ck_fails(rg_call(group, rg_ones(2, 6)), RG_RUNTIME_ERROR,
+             "Expected weight to be a vector of size equal to the number of channels in input");
+    ck_fails(rg_call(loss, rg_ones(2)), RG_TYPE_ERROR,
+             "MSELoss.forward() missing 1 required positional argument");
+    ck_fails(rg_call(linear, rg_ones(3), rg_ones(3)), RG_TYPE_ERROR,
+             "Linear.forward() takes 2 positional arguments but 3 were given");
     ck_fails(rg_call(list, rg_ones(3)), RG_NOT_IMPLEMENTED,
              "Module [ModuleList] is missing the required \"forward\" function");
     for (int i = 0; i < N_LAYERS; i++) {
         rg_module *m = layers[i].make();
         rg_tensor *none[] = { NULL, rg_ones(2, 3) }, *absent[] = { RG_NONE, RG_NONE };
         int n = layers[i].inputs[1] ? 2 : 1;
-        ck_fails(rg_call_list(m, (rg_list){ n, none }), RG_TYPE_ERROR, "expected a tensor but got NULL");
+        ck_fails(rg_call_list(m, (rg_list){ n, none }), RG_TYPE_ERROR,
+                 "expected a tensor but got NULL");
         if (strcmp(layers[i].name, "identity"))
-            ck_fails(rg_call_list(m, (rg_list){ n, absent }), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
+            ck_fails(rg_call_list(m, (rg_list){ n, absent }), RG_TYPE_ERROR,
+                     "expected a tensor but got RG_NONE");
         rg_matmul(rg_ones(2), rg_ones(3));
-        ck_assert(!rg_call_list(m, (rg_list){ n, none }) && strstr(rg_error(), "matmul"));     /* the first failure stands */
+        /* the first failure stands */
+        ck_assert(!rg_call_list(m, (rg_list){ n, none }) && strstr(rg_error(), "matmul"));
         rg_error_clear();
         rg_module_free(m);
     }
     void *all[] = { loss, list, linear, embedding, norm, group };
-    for (int i = 0; i < 6; i++) rg_module_free(all[i]);
+    for (int i = 0; i < 6; i++)
+        rg_module_free(all[i]);
 }
 END_TEST
 
-RG_TESTS(layers, test_values_and_gradients, test_constructors_draw_torchs_numbers, test_second_order, test_out_of_memory,
-         test_bad_constructors, test_bad_inputs)
+RG_TESTS(layers, test_values_and_gradients, test_constructors_draw_torchs_numbers,
+         test_second_order, test_out_of_memory, test_bad_constructors, test_bad_inputs)

@@ -5,28 +5,35 @@
 
 static const char *golden_text(const char *name) {
     for (size_t g = 0; g < sizeof GOLDEN_KEYS / sizeof *GOLDEN_KEYS; g++)
-        if (strcmp(GOLDEN_KEYS[g].name, name) == 0) return GOLDEN_KEYS[g].keys;
+        if (strcmp(GOLDEN_KEYS[g].name, name) == 0)
+            return GOLDEN_KEYS[g].keys;
     ck_abort_msg("there is no golden %s", name);
 }
 
-/* ---- the twin of layers.py's Tree -------------------------------------------------------- */
+/* ---- the twin of layers.py's Tree ------------------------------------------------ */
 
 typedef struct {
-    rg_module         base;
-    rg_tensor        *scale, *mask, *cache;
+    rg_module base;
+    rg_tensor *scale, *mask, *cache;
     rg_linear_module *fc, *same, *tied;
-    rg_sequential    *deep;
-    int               n;
+    rg_sequential *deep;
+    int n;
 } Tree;
 
 static rg_tensor *tree_forward(rg_module *m, rg_tensor *x) {
     Tree *self = (Tree *)m;
-    return rg_call(self->deep, rg_mul(rg_add(rg_call(self->fc, rg_mul(x, self->scale)), rg_call(self->tied, x)), self->mask));
+    return rg_call(self->deep,
+                   rg_mul(rg_add(rg_call(self->fc, rg_mul(x, self->scale)), rg_call(self->tied, x)),
+                          self->mask));
 }
-static void tree_repr(rg_module *m, char *text, size_t room) { (void)m, snprintf(text, room, "much"); }
+static void tree_repr(rg_module *m, char *text, size_t room) {
+    (void)m, snprintf(text, room, "much");
+}
 static int destroyed;
 static void tree_destroy(rg_module *m) { destroyed += ((Tree *)m)->n; }
-static const rg_module_class tree_class = { .name = "Tree", .forward = tree_forward, .extra_repr = tree_repr, .destroy = tree_destroy };
+static const rg_module_class tree_class = {
+    .name = "Tree", .forward = tree_forward, .extra_repr = tree_repr, .destroy = tree_destroy
+};
 
 static Tree *new_tree(void) {
     Tree *self = RG_MODULE(Tree, &tree_class, .n = 1);
@@ -37,14 +44,17 @@ static Tree *new_tree(void) {
     RG_CHILD(self, deep, rg_nn_sequential(rg_nn_linear(3, 2), rg_nn_relu()));
     RG_CHILD(self, same, self->fc);
     RG_CHILD(self, tied, rg_nn_linear(2, 3));
-    if (self && !self->base.failed) rg_tie(&self->tied->weight, self->fc->weight);
+    if (self && !self->base.failed)
+        rg_tie(&self->tied->weight, self->fc->weight);
     return RG_READY(self);
 }
 
 static const char *joined(rg_named_list l) {
     static char text[1024];
     *text = 0;
-    for (int i = 0; i < l.n; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", l.v[i].name);
+    for (int i = 0; i < l.n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "",
+                 l.v[i].name);
     return text;
 }
 
@@ -55,65 +65,78 @@ START_TEST(test_names_and_repr) {
     ck_assert_str_eq(joined(rg_named_parameters(m)), golden_text("everything.parameters"));
     ck_assert_str_eq(joined(rg_named_buffers(m)), golden_text("everything.buffers"));
     rg_named_modules_list modules = rg_named_modules(m);
-    ck_assert_str_eq(joined((rg_named_list){ modules.n, (const rg_named *)(const void *)modules.v }), golden_text("everything.modules"));
+    ck_assert_str_eq(
+        joined((rg_named_list){ modules.n, (const rgi_named *)(const void *)modules.v }),
+        golden_text("everything.modules"));
     ck_assert(modules.v[0].module == &m->base && modules.v[1].module == &m->fc->base);
     ck_assert_str_eq(rg_module_repr(m), golden_text("everything.repr"));
     ck_assert_int_eq(rg_num_parameters(m), 2 + 9 + 8 + 3);
     ck_assert(rg_parameters(m).n == 6 && rg_parameters(m).v[1] == m->tied->weight);
     ck_assert_str_eq(rg_name(m->fc->weight), "fc.weight");
-    ck_assert_str_eq(rg_repr(m->scale), "Parameter containing:\ntensor([1., 1.], requires_grad=True)");
+    ck_assert_str_eq(rg_repr(m->scale),
+                     "Parameter containing:\ntensor([1., 1.], requires_grad=True)");
     ck_assert_str_eq(rg_repr(rg_detach(m->scale)), "tensor([1., 1.])");
     ck_assert_str_eq(rg_repr(m->mask), "tensor([1., 1., 1.])");
-    rg_module *layers = (rg_module *)rg_nn_module_list(rg_nn_relu(), rg_nn_relu(), rg_nn_sequential(rg_nn_tanh()),
-                                                       rg_nn_sequential(rg_nn_tanh()), rg_nn_linear(2, 2), rg_nn_relu());
-    rg_sequential *all = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_sequential(), rg_nn_module_list(), layers,
-                                          rg_nn_embedding(3, 2), rg_nn_cross_entropy_loss());
+    rg_module *layers = (rg_module *)rg_nn_module_list(
+        rg_nn_relu(), rg_nn_relu(), rg_nn_sequential(rg_nn_tanh()), rg_nn_sequential(rg_nn_tanh()),
+        rg_nn_linear(2, 2), rg_nn_relu());
+    rg_sequential *all = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_sequential(),
+                                          rg_nn_module_list(), layers, rg_nn_embedding(3, 2),
+                                          rg_nn_cross_entropy_loss());
     ck_assert_str_eq(rg_module_repr(all), golden_text("tree.repr"));
     rg_module_free(all);
     rg_module_free(m);
 }
 END_TEST
 
-/* ---- states ------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------- */
 
 enum { MOST = 32 };
 
 /* The state without the keys in drop, and with others that end it, or take the place of a key. */
-static rg_named_list changed_state(void *m, const char *const *drop, int n, const rg_named *add) {
-    static rg_named v[MOST];
+static rg_named_list changed_state(void *m, const char *const *drop, int n, const rgi_named *add) {
+    static rgi_named v[MOST];
     rg_named_list own = rg_state_dict(m), out = { 0, v };
     for (int i = 0; i < own.n; i++) {
         bool kept = true;
-        for (const char *const *d = drop; *d; d++) kept = kept && strcmp(*d, own.v[i].name);
-        if (kept) v[out.n++] = own.v[i];
+        for (const char *const *d = drop; *d; d++)
+            kept = kept && strcmp(*d, own.v[i].name);
+        if (kept)
+            v[out.n++] = own.v[i];
     }
     for (int i = 0; i < n; i++) {
         int at = 0;
-        while (at < out.n && strcmp(v[at].name, add[i].name)) at++;
+        while (at < out.n && strcmp(v[at].name, add[i].name))
+            at++;
         out.n += at == out.n;
         v[at] = add[i];
     }
     return out;
 }
 
-#define LOADING(name, drop, ...) do { \
-        rg_named add[] = { __VA_ARGS__ }; \
-        const char *const dropped[] = drop; \
-        ck_assert(!rg_load_state_dict(m, changed_state(m, dropped, sizeof add / sizeof *add, add), true)); \
-        ck_assert_str_eq(rg_error() + strlen("load_state_dict: "), golden_text("load." name)); \
-        ck_assert(rg_error_code() == RG_RUNTIME_ERROR); \
+#define LOADING(name, drop, ...)                                                                   \
+    do {                                                                                           \
+        rgi_named add[] = { __VA_ARGS__ };                                                         \
+        const char *const dropped[] = drop;                                                        \
+        ck_assert(!rg_load_state_dict(m, changed_state(m, dropped, sizeof add / sizeof *add, add), \
+                                      true));                                                      \
+        ck_assert_str_eq(rg_error() + strlen("load_state_dict: "), golden_text("load." name));     \
+        ck_assert(rg_error_code() == RG_RUNTIME_ERROR);                                            \
     } while (0)
-#define DROP(...) { __VA_ARGS__, NULL }
+#define DROP(...) \
+    { __VA_ARGS__, NULL }
 
 START_TEST(test_load_state_dict_complains_as_torch) {
     Tree *m = new_tree();
     rg_tensor *one = rg_ones(1);
     LOADING("missing", DROP("scale", "deep.0.bias", "fc.weight"), );
-    LOADING("unexpected", DROP(""), { "deep.0.x", one }, { "deep.y", one }, { "zero", one }, { "fc.weight.deep", one }, { "same.y", one },
-            { "deep", one }, { "tied.bias.", one });
-    LOADING("size", DROP(""), { "scale", rg_ones(3) }, { "deep.0.weight", rg_ones(3, 2) }, { "mask", rg_scalar(1.0) });
-    LOADING("all", DROP("mask", "fc.bias"), { "scale", rg_ones(2, 2) }, { "cache", rg_ones(4) }, { "deep.1.w", one }, { "alpha", one });
-    ck_assert(rg_item(rg_sum(m->scale)) == 2);          /* as it was */
+    LOADING("unexpected", DROP(""), { "deep.0.x", one }, { "deep.y", one }, { "zero", one },
+            { "fc.weight.deep", one }, { "same.y", one }, { "deep", one }, { "tied.bias.", one });
+    LOADING("size", DROP(""), { "scale", rg_ones(3) }, { "deep.0.weight", rg_ones(3, 2) },
+            { "mask", rg_scalar(1.0) });
+    LOADING("all", DROP("mask", "fc.bias"), { "scale", rg_ones(2, 2) }, { "cache", rg_ones(4) },
+            { "deep.1.w", one }, { "alpha", one });
+    ck_assert(rg_item(rg_sum(m->scale)) == 2); /* as it was */
     rg_module_free(m);
 }
 END_TEST
@@ -124,22 +147,33 @@ START_TEST(test_states_are_copied) {
     ck_assert(!rg_equal(a->fc->weight, b->fc->weight));
     rg_module_to(b, RG_FLOAT64);
     ck_assert(rg_load_state_dict(b, rg_state_dict(a), true));
-    ck_assert(rg_equal(rg_double(a->fc->weight), b->fc->weight) && rg_dtype_of(b->fc->weight) == RG_FLOAT64);   /* the values, not the dtype */
+    /* the values, not the dtype */
+    ck_assert(rg_equal(rg_double(a->fc->weight), b->fc->weight)
+              && rg_dtype_of(b->fc->weight) == RG_FLOAT64);
     ck_assert(b->tied->weight == b->fc->weight && rg_data(a->fc->bias) != rg_data(b->fc->bias));
-    rg_named some[] = { { "0.bias", rg_ones(3) }, { "elsewhere", rg_ones(3) } };
-    ck_assert(rg_load_state_dict(c, (rg_named_list){ 2, some }, false) && rg_item(rg_sum(((rg_linear_module *)c->v[0])->bias)) == 3);
+    rgi_named some[] = { { "0.bias", rg_ones(3) }, { "elsewhere", rg_ones(3) } };
+    ck_assert(rg_load_state_dict(c, (rg_named_list){ 2, some }, false)
+              && rg_item(rg_sum(((rg_linear_module *)c->v[0])->bias)) == 3);
     ck_assert(rg_load_state_dict(a, rg_state_dict(a), true));
-    ck_assert(!rg_load_state_dict(NULL, rg_state_dict(a), true) && !rg_load_state_dict(a, rg_state_dict(NULL), true));
-    rg_named nameless = { NULL, rg_ones(3) }, empty = { "scale", NULL }, none = { "scale", RG_NONE };
-    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &nameless }, false), RG_TYPE_ERROR, "load_state_dict: expected a name but got NULL");
-    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &empty }, false), RG_TYPE_ERROR, "load_state_dict: expected a tensor but got NULL");
-    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &none }, false), RG_TYPE_ERROR, "load_state_dict: expected a tensor but got RG_NONE");
-    ck_fails(rg_load_state_dict(a, (rg_named_list){ 3, NULL }, true), RG_TYPE_ERROR, "load_state_dict: expected a list but got NULL");
-    rg_module_free(a), rg_module_free(b), rg_module_free(c);
+    ck_assert(!rg_load_state_dict(NULL, rg_state_dict(a), true)
+              && !rg_load_state_dict(a, rg_state_dict(NULL), true));
+    rgi_named nameless = { NULL, rg_ones(3) }, empty = { "scale", NULL },
+              none = { "scale", RG_NONE };
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &nameless }, false), RG_TYPE_ERROR,
+             "load_state_dict: expected a name but got NULL");
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &empty }, false), RG_TYPE_ERROR,
+             "load_state_dict: expected a tensor but got NULL");
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &none }, false), RG_TYPE_ERROR,
+             "load_state_dict: expected a tensor but got RG_NONE");
+    ck_fails(rg_load_state_dict(a, (rg_named_list){ 3, NULL }, true), RG_TYPE_ERROR,
+             "load_state_dict: expected a list but got NULL");
+    rg_module_free(a);
+    rg_module_free(b);
+    rg_module_free(c);
 }
 END_TEST
 
-/* ---- modes, dtypes, gradients --------------------------------------------------------------- */
+/* ---- modes, dtypes, gradients ---------------------------------------------------- */
 
 static void count(rg_module *m, void *context) { (*(int *)context)++, (void)m; }
 
@@ -147,7 +181,7 @@ START_TEST(test_modes_and_gradients) {
     Tree *m = new_tree();
     int calls = 0;
     rg_apply_to_modules(m, count, &calls);
-    ck_assert_int_eq(calls, 7);                         /* fc under both names */
+    ck_assert_int_eq(calls, 7); /* fc under both names */
     rg_eval(m);
     ck_assert(!m->base.training && !m->deep->v[1]->training);
     rg_train(m, true);
@@ -155,15 +189,19 @@ START_TEST(test_modes_and_gradients) {
     rg_tensor *x = rg_ones(5, 2);
     ck_ok(rg_backward(rg_sum(rg_call(m, x))));
     ck_assert(rg_grad_of(m->fc->weight) != RG_NONE && rg_grad_of(m->scale) != RG_NONE);
-    ck_assert(rg_module_to(m, RG_FLOAT64) && rg_dtype_of(m->cache) == RG_FLOAT64 && rg_dtype_of(rg_grad_of(m->scale)) == RG_FLOAT64);
+    ck_assert(rg_module_to(m, RG_FLOAT64) && rg_dtype_of(m->cache) == RG_FLOAT64
+              && rg_dtype_of(rg_grad_of(m->scale)) == RG_FLOAT64);
     ck_assert(m->tied->weight == m->fc->weight && rg_is_leaf(m->fc->weight));
     ck_ok(rg_backward(rg_sum(rg_call(m, rg_double(x)))));
     rg_zero_grad(m);
-    for (int i = 0; i < rg_parameters(m).n; i++) ck_assert(rg_grad_of(rg_parameters(m).v[i]) == RG_NONE);
+    for (int i = 0; i < rg_parameters(m).n; i++)
+        ck_assert(rg_grad_of(rg_parameters(m).v[i]) == RG_NONE);
     ck_assert(rg_module_requires_grad_(m, false) && !rg_requires_grad(rg_call(m, rg_double(x))));
-    ck_assert(rg_module_requires_grad_(m, true) && rg_requires_grad(m->scale) && !rg_requires_grad(m->mask));
-    ck_fails(rg_module_to(m, RG_INT64), RG_TYPE_ERROR,
-             "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.int64");
+    ck_assert(rg_module_requires_grad_(m, true) && rg_requires_grad(m->scale)
+              && !rg_requires_grad(m->mask));
+    ck_fails(
+        rg_module_to(m, RG_INT64), RG_TYPE_ERROR,
+        "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.int64");
     rg_module_free(m);
 }
 END_TEST
@@ -173,7 +211,8 @@ START_TEST(test_tied_parameters) {
     rg_linear_module *a = rg_nn_linear(2, 2, .bias = false), *b = rg_nn_linear(2, 2, .bias = false);
     rg_sequential *both = rg_nn_sequential(a, b);
     ck_assert(rg_tie(&b->weight, a->weight));
-    ck_assert(rg_num_parameters(both) == 4 && rg_named_parameters(both).n == 1 && rg_state_dict(both).n == 2);
+    ck_assert(rg_num_parameters(both) == 4 && rg_named_parameters(both).n == 1
+              && rg_state_dict(both).n == 2);
     ck_ok(rg_backward(rg_sum(rg_call(both, rg_ones(2)))));
     rg_tensor *w = rg_requires_grad_(rg_detach(rg_clone(a->weight)), true);
     ck_ok(rg_backward(rg_sum(rg_linear(rg_linear(rg_ones(2), w, RG_NONE), w, RG_NONE))));
@@ -184,20 +223,23 @@ START_TEST(test_tied_parameters) {
     ck_fails(rg_tie(NULL, a->weight), RG_TYPE_ERROR, "tie: expected a place but got NULL");
     ck_fails(rg_tie(&absent, a->weight), RG_TYPE_ERROR, "tie: expected a tensor but got NULL");
     ck_fails(rg_tie(&a->bias, a->weight), RG_TYPE_ERROR, "tie: expected a tensor but got RG_NONE");
-    ck_fails(rg_tie(&loose, a->weight), RG_VALUE_ERROR, "tie: the place is none that is registered");
+    ck_fails(rg_tie(&loose, a->weight), RG_VALUE_ERROR,
+             "tie: the place is none that is registered");
     ck_fails(rg_tie(&b->weight, loose), RG_VALUE_ERROR, "tie: expected a module's parameter");
     rg_linear_module *wide = rg_nn_linear(3, 2), *exact = rg_nn_linear(2, 2);
     rg_module_to(exact, RG_FLOAT64);
-    ck_fails(rg_tie(&b->weight, wide->weight), RG_VALUE_ERROR,
-             "tie: expected a parameter of shape [2, 2] and dtype torch.float32, but got [2, 3] and torch.float32");
+    ck_fails(
+        rg_tie(&b->weight, wide->weight), RG_VALUE_ERROR,
+        "tie: expected a parameter of shape [2, 2] and dtype torch.float32, but got [2, 3] and torch.float32");
     ck_fails(rg_tie(&b->weight, exact->weight), RG_VALUE_ERROR, "but got [2, 2] and torch.float64");
     ck_assert(b->weight == a->weight && rg_item(rg_sum(loose)) == 4);
-    rg_module_free(wide), rg_module_free(exact);
+    rg_module_free(wide);
+    rg_module_free(exact);
     rg_module_free(both);
 }
 END_TEST
 
-/* ---- hooks -------------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------- */
 
 static char told[64];
 static rg_tensor *tell(rg_module *m, rg_list in, rg_tensor *y, void *context) {
@@ -215,11 +257,14 @@ static rg_tensor *once(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     ck_assert(rg_remove_forward_hook(m, own_id));
     return tell(m, in, y, context);
 }
-static rg_tensor *failing(rg_module *m, rg_list in, rg_tensor *y, void *context) { return (void)m, (void)in, (void)y, (void)context, NULL; }
+static rg_tensor *failing(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    return (void)m, (void)in, (void)y, (void)context, NULL;
+}
 
 START_TEST(test_hooks) {
     rg_module *m = (rg_module *)rg_nn_identity();
-    int a = rg_register_forward_hook(m, tell, "a "), b = rg_register_forward_pre_hook(m, tell, "b ");
+    int a = rg_register_forward_hook(m, tell, "a "),
+        b = rg_register_forward_pre_hook(m, tell, "b ");
     own_id = rg_register_forward_hook(m, once, "once ");
     int c = rg_register_forward_hook(m, tell, "c ");
     ck_assert(a >= 0 && b > a && c > b);
@@ -228,20 +273,24 @@ START_TEST(test_hooks) {
     *told = 0;
     ck_assert(rg_remove_forward_hook(m, c) && rg_remove_forward_hook(m, a));
     ck_fails(rg_remove_forward_hook(m, c), RG_VALUE_ERROR, "no hook");
-    int d = rg_register_forward_hook(m, twice, NULL), e = rg_register_forward_pre_hook(m, twice, NULL);
+    int d = rg_register_forward_hook(m, twice, NULL),
+        e = rg_register_forward_pre_hook(m, twice, NULL);
     ck_assert(d > c && rg_item(rg_call(m, rg_scalar(3))) == 12);
     ck_assert_str_eq(told, "before b ");
     ck_fails(rg_remove_forward_hook(m, e + 1), RG_VALUE_ERROR, "no hook");
     ck_fails(rg_remove_forward_hook(m, -1), RG_VALUE_ERROR, "no hook");
-    ck_assert(rg_remove_forward_hook(m, d) && rg_remove_forward_hook(m, e) && rg_item(rg_call(m, rg_scalar(3))) == 3);
+    ck_assert(rg_remove_forward_hook(m, d) && rg_remove_forward_hook(m, e)
+              && rg_item(rg_call(m, rg_scalar(3))) == 3);
     rg_register_forward_hook(m, failing, NULL);
-    ck_fails(rg_call(m, rg_scalar(3)), RG_TYPE_ERROR, "Identity: expected a tensor of forward and its hooks but got NULL");
-    ck_fails(rg_register_forward_hook(m, NULL, NULL) != -1, RG_TYPE_ERROR, "expected a function but got NULL");
+    ck_fails(rg_call(m, rg_scalar(3)), RG_TYPE_ERROR,
+             "Identity: expected a tensor of forward and its hooks but got NULL");
+    ck_fails(rg_register_forward_hook(m, NULL, NULL) != -1, RG_TYPE_ERROR,
+             "expected a function but got NULL");
     rg_module_free(m);
 }
 END_TEST
 
-/* ---- lifetimes -------------------------------------------------------------------------------------- */
+/* ---- lifetimes ------------------------------------------------------------------- */
 
 START_TEST(test_results_outlive_the_module) {
     int64_t live = rg_live_tensors();
@@ -249,8 +298,9 @@ START_TEST(test_results_outlive_the_module) {
         RG_SCOPE();
         Tree *m = new_tree();
         destroyed = 0;
-        rg_tensor *x = rg_requires_grad_(rg_ones(5, 2), true), *y = rg_call(m, x), *mask = rg_lt(y, 0.5);
-        rg_module_free(m->deep);                        /* a child: it stays */
+        rg_tensor *x = rg_requires_grad_(rg_ones(5, 2), true), *y = rg_call(m, x),
+                  *mask = rg_lt(y, 0.5);
+        rg_module_free(m->deep); /* a child: it stays */
         rg_module_free(m);
         ck_assert(destroyed == 1);
         ck_ok(rg_backward(rg_sum(y)));
@@ -268,71 +318,115 @@ END_TEST
 
 /* While their memory isn't in use for something else: without the pool, at once. */
 START_TEST(test_released_modules) {
-    if (rg_pool_bypassed()) return;
+    if (rgi_pool_bypassed())
+        return;
     rg_linear_module *m = rg_nn_linear(2, 2);
     rg_sequential *all = rg_nn_sequential(m);
     rg_tensor *x = rg_ones(2);
     rg_module *other = &rg_nn_relu()->base, *place = NULL;
     rg_module_free(all);
-    ck_fails(rg_register_child(other, "a", &place, &all->base), RG_RELEASED, "register_child: module released");
+    ck_fails(rg_register_child(other, "a", &place, &all->base), RG_RELEASED,
+             "register_child: module released");
     ck_fails(rg_call(m, x), RG_RELEASED, "call: module released by rg_module_free");
-    ck_fails((rg_module_free(m), rg_error_code() == RG_OK), RG_RELEASED, "module_free: module released");
-    ck_fails((rg_module_free(all), rg_error_code() == RG_OK), RG_RELEASED, "module_free: module released");
+    ck_fails((rg_module_free(m), rg_error_code() == RG_OK), RG_RELEASED,
+             "module_free: module released");
+    ck_fails((rg_module_free(all), rg_error_code() == RG_OK), RG_RELEASED,
+             "module_free: module released");
     ck_fails((rg_eval(all), rg_error_code() == RG_OK), RG_RELEASED, "module released");
     ck_fails(rg_parameters(all).n != -1, RG_RELEASED, "module released");
     ck_fails(rg_module_repr(all), RG_RELEASED, "module released");
-    ck_fails(rg_register_forward_hook(&all->base, twice, NULL) != -1, RG_RELEASED, "module released");
+    ck_fails(rg_register_forward_hook(&all->base, twice, NULL) != -1, RG_RELEASED,
+             "module released");
     rg_module_free(other);
 }
 END_TEST
 
-/* ---- constructors that fail ------------------------------------------------------------------------------ */
+/* ---- constructors that fail ------------------------------------------------------ */
 
-typedef struct { rg_module base; rg_tensor *w, *v; rg_module *child; } Some;
+typedef struct {
+    rg_module base;
+    rg_tensor *w, *v;
+    rg_module *child;
+} Some;
 static const rg_module_class some_class = { .name = "Some" };
 
-#define SOME(register_it) __extension__({ Some *self = RG_MODULE(Some, &some_class); register_it; RG_READY(self); })
+#define SOME(register_it)                          \
+    __extension__({                                \
+        Some *self = RG_MODULE(Some, &some_class); \
+        register_it;                               \
+        RG_READY(self);                            \
+    })
 
 START_TEST(test_what_cannot_be_registered) {
     int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
     RG_FOR (int once = 0; once < 1; once++) {
         rg_tensor *t = rg_ones(2);
         rg_module *outer = (rg_module *)rg_nn_sequential(rg_nn_relu());
-        ck_fails(SOME(RG_PARAMETER(self, w, rg_ones(1)); rg_register_parameter(&self->base, "w", &self->v, t)), RG_VALUE_ERROR, "attribute 'w' already exists");
+        ck_fails(SOME(RG_PARAMETER(self, w, rg_ones(1));
+                      rg_register_parameter(&self->base, "w", &self->v, t)),
+                 RG_VALUE_ERROR, "attribute 'w' already exists");
         t = rg_ones(2);
-        ck_fails(SOME(rg_register_parameter(&self->base, "a.b", &self->w, t)), RG_VALUE_ERROR, "parameter name can't contain \".\"");
-        ck_fails(SOME(rg_register_buffer(&self->base, "", &self->w, rg_ones(1), (rg_buffer_options){ true })), RG_VALUE_ERROR, "buffer name can't be empty string \"\"");
-        ck_fails(SOME(RG_PARAMETER(self, w, rg_literal([1, 2]))), RG_RUNTIME_ERROR, "floating point");
-        ck_fails(SOME(RG_CHILD(self, child, rg_nn_linear(-1, 2)); RG_PARAMETER(self, w, rg_ones(-3))), RG_RUNTIME_ERROR, "negative dimension -1");
+        ck_fails(SOME(rg_register_parameter(&self->base, "a.b", &self->w, t)), RG_VALUE_ERROR,
+                 "parameter name can't contain \".\"");
+        ck_fails(SOME(rg_register_buffer(&self->base, "", &self->w, rg_ones(1),
+                                         (rg_buffer_options){ true })),
+                 RG_VALUE_ERROR, "buffer name can't be empty string \"\"");
+        ck_fails(SOME(RG_PARAMETER(self, w, rg_literal([1, 2]))), RG_RUNTIME_ERROR,
+                 "floating point");
+        ck_fails(
+            SOME(RG_CHILD(self, child, rg_nn_linear(-1, 2)); RG_PARAMETER(self, w, rg_ones(-3))),
+            RG_RUNTIME_ERROR, "negative dimension -1");
         ck_fails(SOME(RG_CHILD(self, child, RG_NONE)), RG_TYPE_ERROR, "RG_NONE");
         ck_fails(SOME(RG_CHILD(self, child, self)), RG_VALUE_ERROR, "child of itself");
         rg_module *relu = ((rg_sequential *)outer)->v[0], *up = NULL;
         ck_fails(rg_register_child(relu, "up", &up, outer), RG_VALUE_ERROR, "child of itself");
-        ck_fails(rg_nn_sequential(rg_nn_relu(), rg_nn_linear(-1, 2), outer), RG_RUNTIME_ERROR, "negative dimension -1");
-        ck_fails(SOME(rg_register_parameter(&self->base, NULL, &self->w, rg_ones(1))), RG_TYPE_ERROR, "register_parameter: expected a name but got NULL");
-        ck_fails(SOME(rg_register_parameter(&self->base, "q", NULL, rg_ones(1))), RG_TYPE_ERROR, "register_parameter: expected a place but got NULL");
-        ck_fails(SOME(rg_register_buffer(&self->base, NULL, &self->w, rg_ones(1), (rg_buffer_options){ true })), RG_TYPE_ERROR, "expected a name");
-        ck_fails(SOME(rg_register_buffer(&self->base, "q", NULL, rg_ones(1), (rg_buffer_options){ true })), RG_TYPE_ERROR, "expected a place");
-        ck_fails(SOME(rg_register_child(&self->base, NULL, &self->child, &rg_nn_relu()->base)), RG_TYPE_ERROR, "expected a name");
-        ck_fails(SOME(rg_register_child(&self->base, "q", NULL, &rg_nn_relu()->base)), RG_TYPE_ERROR, "expected a place");
-        ck_fails(rg_nn_sequential(NULL), RG_TYPE_ERROR, "Sequential: expected a module but got NULL");
-        ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR, "Sequential: expected a list but got NULL");
-        ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR, "ModuleList: expected a list but got NULL");
+        ck_fails(rg_nn_sequential(rg_nn_relu(), rg_nn_linear(-1, 2), outer), RG_RUNTIME_ERROR,
+                 "negative dimension -1");
+        ck_fails(SOME(rg_register_parameter(&self->base, NULL, &self->w, rg_ones(1))),
+                 RG_TYPE_ERROR, "register_parameter: expected a name but got NULL");
+        ck_fails(SOME(rg_register_parameter(&self->base, "q", NULL, rg_ones(1))), RG_TYPE_ERROR,
+                 "register_parameter: expected a place but got NULL");
+        ck_fails(SOME(rg_register_buffer(&self->base, NULL, &self->w, rg_ones(1),
+                                         (rg_buffer_options){ true })),
+                 RG_TYPE_ERROR, "expected a name");
+        ck_fails(SOME(rg_register_buffer(&self->base, "q", NULL, rg_ones(1),
+                                         (rg_buffer_options){ true })),
+                 RG_TYPE_ERROR, "expected a place");
+        ck_fails(SOME(rg_register_child(&self->base, NULL, &self->child, &rg_nn_relu()->base)),
+                 RG_TYPE_ERROR, "expected a name");
+        ck_fails(SOME(rg_register_child(&self->base, "q", NULL, &rg_nn_relu()->base)),
+                 RG_TYPE_ERROR, "expected a place");
+        ck_fails(rg_nn_sequential(NULL), RG_TYPE_ERROR,
+                 "Sequential: expected a module but got NULL");
+        ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR,
+                 "Sequential: expected a list but got NULL");
+        ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR,
+                 "ModuleList: expected a list but got NULL");
         relu = &rg_nn_relu()->base;
-        ck_fails(rg_call_list(relu, (rg_list){ 1, NULL }), RG_TYPE_ERROR, "ReLU: expected a list but got NULL");
-        ck_fails(rg_call_list(relu, (rg_list){ -1, NULL }), RG_TYPE_ERROR, "ReLU: expected a list but got NULL");
-        ck_fails((rg_apply_to_modules(relu, NULL, NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR, "expected a function but got NULL");
+        ck_fails(rg_call_list(relu, (rg_list){ 1, NULL }), RG_TYPE_ERROR,
+                 "ReLU: expected a list but got NULL");
+        ck_fails(rg_call_list(relu, (rg_list){ -1, NULL }), RG_TYPE_ERROR,
+                 "ReLU: expected a list but got NULL");
+        ck_fails((rg_apply_to_modules(relu, NULL, NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR,
+                 "expected a function but got NULL");
         rg_module_free(relu);
-        ck_fails((rg_eval(NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR, "expected a module but got NULL");
-        ck_fails(rg_nn_linear(-1, 2), RG_RUNTIME_ERROR, "Linear: Trying to create tensor with negative dimension -1: [2, -1]");
+        ck_fails((rg_eval(NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR,
+                 "expected a module but got NULL");
+        ck_fails(rg_nn_linear(-1, 2), RG_RUNTIME_ERROR,
+                 "Linear: Trying to create tensor with negative dimension -1: [2, -1]");
         ck_fails(rg_call(NULL, rg_ones(1)), RG_TYPE_ERROR, "expected a module but got NULL");
         ck_fails(RG_MODULE(Some, &(rg_module_class){ 0 }), RG_TYPE_ERROR, "must have a name");
-        rg_train(NULL, true), rg_zero_grad(NULL);
-        ck_assert(!rg_module_repr(NULL) && rg_num_parameters(NULL) == -1 && rg_parameters(NULL).n == -1 && rg_named_modules(NULL).n == -1);
-        ck_assert(!rg_module_to(NULL, RG_FLOAT64) && !rg_module_requires_grad_(NULL, true) && !rg_register_child(NULL, "x", NULL, NULL));
+        rg_train(NULL, true);
+        rg_zero_grad(NULL);
+        ck_assert(!rg_module_repr(NULL) && rg_num_parameters(NULL) == -1
+                  && rg_parameters(NULL).n == -1 && rg_named_modules(NULL).n == -1);
+        ck_assert(!rg_module_to(NULL, RG_FLOAT64) && !rg_module_requires_grad_(NULL, true)
+                  && !rg_register_child(NULL, "x", NULL, NULL));
         rg_tensor *y = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
-        Some *fine = SOME(RG_PARAMETER(self, w, y); RG_PARAMETER(self, v, RG_NONE));     /* nn.Parameter(y) is a leaf */
-        ck_assert(fine && rg_is_leaf(fine->w) && fine->w != y && fine->v == RG_NONE && rg_state_dict(fine).n == 1);
+        /* nn.Parameter(y) is a leaf */
+        Some *fine = SOME(RG_PARAMETER(self, w, y); RG_PARAMETER(self, v, RG_NONE));
+        ck_assert(fine && rg_is_leaf(fine->w) && fine->w != y && fine->v == RG_NONE
+                  && rg_state_dict(fine).n == 1);
         rg_module_free(fine);
     }
     ck_assert(rg_live_tensors() == live && rg_memory_stats().other <= other + 65536);
@@ -345,29 +439,43 @@ static bool whole_life(void) {
     rg_sequential *twins = shared ? rg_nn_sequential(shared, rg_nn_relu(), shared) : NULL;
     bool ok = twins && rg_register_forward_hook((rg_module *)m, twice, NULL) >= 0;
     rg_tensor *y = ok ? rg_call(twins, rg_call(m, rg_ones(5, 2))) : NULL;
-    ok = y && rg_backward(rg_sum(y)) && rg_load_state_dict(copy, rg_state_dict(m), true) && rg_module_to(copy, RG_FLOAT64);
-    ok = ok && rg_module_repr(m) && rg_named_modules(m).n > 0 && rg_parameters(m).n > 0 && rg_module_requires_grad_(m, false);
-    rg_module_free(m), rg_module_free(copy), rg_module_free(twins);
+    ok = y && rg_backward(rg_sum(y)) && rg_load_state_dict(copy, rg_state_dict(m), true)
+         && rg_module_to(copy, RG_FLOAT64);
+    ok = ok && rg_module_repr(m) && rg_named_modules(m).n > 0 && rg_parameters(m).n > 0
+         && rg_module_requires_grad_(m, false);
+    rg_module_free(m);
+    rg_module_free(copy);
+    rg_module_free(twins);
     return ok;
 }
 
 START_TEST(test_out_of_memory) { twin_out_of_memory(whole_life); }
 END_TEST
 
-/* ---- where a NaN arose ------------------------------------------------------------------------------------ */
+/* ---- where a NaN arose ----------------------------------------------------------- */
 
-static rg_tensor *explode(rg_module *m, rg_tensor *x) { (void)m; return rg_log(rg_sub(x, x)); }
+static rg_tensor *explode(rg_module *m, rg_tensor *x) {
+    (void)m;
+    return rg_log(rg_sub(x, x));
+}
 static const rg_module_class explode_class = { .name = "Explode", .forward = explode };
-static rg_tensor *steep(rg_module *m, rg_tensor *x) { (void)m; return rg_sqrt(rg_mul(x, 0)); }
+static rg_tensor *steep(rg_module *m, rg_tensor *x) {
+    (void)m;
+    return rg_sqrt(rg_mul(x, 0));
+}
 static const rg_module_class steep_class = { .name = "Steep", .forward = steep };
 
 START_TEST(test_anomaly_names_the_module) {
     Tree *m = new_tree();
-    rg_sequential *all = rg_nn_sequential(rg_nn_module_list(), rg_nn_sequential(rg_nn_relu(), RG_MODULE(Some, &explode_class))),
-                  *slope = rg_nn_sequential(rg_nn_sequential(RG_MODULE(Some, &steep_class)), rg_nn_identity());
+    rg_sequential *all = rg_nn_sequential(
+                      rg_nn_module_list(),
+                      rg_nn_sequential(rg_nn_relu(), RG_MODULE(Some, &explode_class))),
+                  *slope = rg_nn_sequential(rg_nn_sequential(RG_MODULE(Some, &steep_class)),
+                                            rg_nn_identity());
     rg_set_detect_anomaly(true);
     rg_module *inner = all->v[1];
-    ck_fails(rg_call(inner, rg_ones(2)), RG_RUNTIME_ERROR, "log: the first -inf arose forward in log of [2], in module 1.1 (Explode)");
+    ck_fails(rg_call(inner, rg_ones(2)), RG_RUNTIME_ERROR,
+             "log: the first -inf arose forward in log of [2], in module 1.1 (Explode)");
     Some *alone = RG_MODULE(Some, &explode_class);
     ck_fails(rg_call(alone, rg_ones(2)), RG_RUNTIME_ERROR, "in module Explode");
     rg_tensor *y = rg_call(slope, rg_requires_grad_(rg_ones(2), true));
@@ -378,10 +486,14 @@ START_TEST(test_anomaly_names_the_module) {
     rg_error_clear();
     ck_ok(rg_call(m, rg_ones(2, 2)));
     rg_set_detect_anomaly(false);
-    rg_module_free(m), rg_module_free(all), rg_module_free(slope), rg_module_free(alone);
+    rg_module_free(m);
+    rg_module_free(all);
+    rg_module_free(slope);
+    rg_module_free(alone);
 }
 END_TEST
 
-RG_TESTS(module, test_names_and_repr, test_load_state_dict_complains_as_torch, test_states_are_copied, test_modes_and_gradients,
-         test_tied_parameters, test_hooks, test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered, test_out_of_memory,
-         test_anomaly_names_the_module)
+RG_TESTS(module, test_names_and_repr, test_load_state_dict_complains_as_torch,
+         test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
+         test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered,
+         test_out_of_memory, test_anomaly_names_the_module)

@@ -9,14 +9,17 @@
 enum { N_PARAMS = 3 };
 static const rg_dims shapes[N_PARAMS] = { { 2, { 3, 4 } }, { 1, { 5 } }, { 0, { 0 } } };
 
-typedef struct { rg_tensor *v[N_PARAMS]; } params;
+typedef struct {
+    rg_tensor *v[N_PARAMS];
+} params;
 
 /* As optim.py makes them. */
 static params make_params(rg_dtype dtype) {
     params made;
     for (int k = 0; k < N_PARAMS; k++) {
         double v[12];
-        for (int i = 0; i < 12; i++) v[i] = ((7 * i + 5 * k) % 11 - 5) / 4.0;
+        for (int i = 0; i < 12; i++)
+            v[i] = ((7 * i + 5 * k) % 11 - 5) / 4.0;
         made.v[k] = rg_requires_grad_(rg_to(rg_from_double(v, shapes[k]), dtype), true);
     }
     return made;
@@ -44,8 +47,11 @@ static int differ(const char *name, int t, params *p, const double *want, double
         for (int i = 0; i < rg_numel(p->v[k]); i++, want++) {
             double got = rg_item(rg_select(rg_flatten(rg_detach(p->v[k]), 0, -1), 0, i));
             double to = rg_dtype_of(p->v[k]) == RG_FLOAT32 ? (float)*want : *want;
-            if (fabs(got - to) <= tolerance * fmax(1, fabs(to))) continue;
-            if (!bad++) printf("%s, step %d, parameter %d[%d]: %.17g, PyTorch %.17g\n", name, t, k, i, got, to);
+            if (fabs(got - to) <= tolerance * fmax(1, fabs(to)))
+                continue;
+            if (!bad++)
+                printf("%s, step %d, parameter %d[%d]: %.17g, PyTorch %.17g\n", name, t, k, i, got,
+                       to);
         }
     return bad;
 }
@@ -56,7 +62,8 @@ static int follow(const char *name, rg_optim *o, params *p, double tolerance, co
     for (int t = 1; t <= 100; t++) {
         set_gradients(p, t);
         ck_ok(rg_optim_step(o));
-        if (t != 1 && t != 2 && t != 10 && t != 50 && t != 100) continue;
+        if (t != 1 && t != 2 && t != 10 && t != 50 && t != 100)
+            continue;
         bad += differ(name, t, p, want, tolerance);
         want += 18;
     }
@@ -68,10 +75,15 @@ START_TEST(test_trajectories) {
     int bad = 0;
     params ps;
 #define p RG_LIST(ps.v[0], ps.v[1], ps.v[2])
-#define CASE(name, make, dtype, ...) {                                                                          \
-        RG_SCOPE();                                                                                              \
-        ps = make_params(dtype);                                                                                 \
-        bad += follow(#name, make, &ps, dtype == RG_FLOAT64 ? 1e-12 : strstr(#name, "sgd") ? 0 : 2e-6, (const double[]){ __VA_ARGS__ }); \
+#define CASE(name, make, dtype, ...)                    \
+    {                                                   \
+        RG_SCOPE();                                     \
+        ps = make_params(dtype);                        \
+        bad += follow(#name, make, &ps,                 \
+                      dtype == RG_FLOAT64    ? 1e-12    \
+                      : strstr(#name, "sgd") ? 0        \
+                                             : 2e-6,    \
+                      (const double[]){ __VA_ARGS__ }); \
     }
 #include "tests/golden/optim.inc"
 #undef CASE
@@ -80,28 +92,32 @@ START_TEST(test_trajectories) {
 }
 END_TEST
 
-
 /* Each group by its own options; an optimizer's state goes into another one and on from there. */
 static rg_optim *two_groups(params *p, double lr) {
     rg_optim *o = rg_optim_adam(RG_LIST(p->v[0]), .lr = lr, .amsgrad = true);
-    ck_ok(rg_optim_add_group(o, RG_LIST(p->v[1], p->v[2]), .lr = 0.05, .weight_decay = 0.1, .betas = { 0.7, 0.8 }, .amsgrad = false));
+    ck_ok(rg_optim_add_group(o, RG_LIST(p->v[1], p->v[2]), .lr = 0.05, .weight_decay = 0.1,
+                             .betas = { 0.7, 0.8 }, .amsgrad = false));
     return o;
 }
 
 START_TEST(test_groups) {
     RG_SCOPE();
     params a = make_params(RG_FLOAT64), b = make_params(RG_FLOAT64);
-    rg_optim *both = two_groups(&a, 0.02), *first = rg_optim_adam(RG_LIST(b.v[0]), .lr = 0.02, .amsgrad = true);
-    rg_optim *others = rg_optim_adam(RG_LIST(b.v[1], b.v[2]), .lr = 0.05, .weight_decay = 0.1, .betas = { 0.7, 0.8 });
+    rg_optim *both = two_groups(&a, 0.02),
+             *first = rg_optim_adam(RG_LIST(b.v[0]), .lr = 0.02, .amsgrad = true);
+    rg_optim *others = rg_optim_adam(RG_LIST(b.v[1], b.v[2]), .lr = 0.05, .weight_decay = 0.1,
+                                     .betas = { 0.7, 0.8 });
     for (int t = 1; t < 20; t++) {
         set_gradients(&a, t);
         set_gradients(&b, t);
         ck_ok(rg_optim_step(both));
         ck_ok(rg_optim_step(first));
         ck_ok(rg_optim_step(others));
-        if (t == 10) rg_optim_group(both, 1)->lr = rg_optim_group(others, 0)->lr = 0.2;
+        if (t == 10)
+            rg_optim_group(both, 1)->lr = rg_optim_group(others, 0)->lr = 0.2;
     }
-    for (int k = 0; k < N_PARAMS; k++) ck_assert(rg_equal(a.v[k], b.v[k]));
+    for (int k = 0; k < N_PARAMS; k++)
+        ck_assert(rg_equal(a.v[k], b.v[k]));
     ck_assert_int_eq(rg_optim_n_groups(both), 2);
     ck_assert_ptr_null(rg_optim_group(both, 2));
     ck_assert_ptr_null(rg_optim_group(both, -1));
@@ -115,7 +131,8 @@ END_TEST
 START_TEST(test_strides) {
     RG_SCOPE();
     rg_tensor *x = rg_randn(5, 7), *g = rg_randn(7, 10), *row = rg_randn(1, 5);
-    rg_tensor *odd = rg_requires_grad_(rg_T(rg_clone(x)), true), *even = rg_requires_grad_(rg_contiguous(rg_T(rg_clone(x))), true);
+    rg_tensor *odd = rg_requires_grad_(rg_T(rg_clone(x)), true),
+              *even = rg_requires_grad_(rg_contiguous(rg_T(rg_clone(x))), true);
     rg_optim *a = rg_optim_rmsprop(RG_LIST(odd), .momentum = 0.9, .centered = true);
     rg_optim *b = rg_optim_rmsprop(RG_LIST(even), .momentum = 0.9, .centered = true);
     for (int t = 0; t < 6; t++) {
@@ -136,12 +153,16 @@ START_TEST(test_state) {
     for (int kind = RG_SGD; kind <= RG_LION; kind++) {
         params a = make_params(RG_FLOAT64), b = make_params(RG_FLOAT64);
         rg_param_group with = RG_PARAM_GROUP_();
-        if (kind == RG_SGD) with.momentum = 0.9;
-        if (kind == RG_ADAM) with.amsgrad = true;
+        if (kind == RG_SGD)
+            with.momentum = 0.9;
+        if (kind == RG_ADAM)
+            with.amsgrad = true;
         rg_optim *o = rg_optim_with(kind, (rg_list){ N_PARAMS, a.v }, with);
         rg_optim *q = rg_optim_with(kind, (rg_list){ N_PARAMS, b.v }, with);
-        rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 0.1, .total_steps = 50, .cycle_momentum = kind == RG_ADAM);
-        rg_schedule *r = rg_optim_one_cycle_lr(q, .max_lr = 7, .total_steps = 50, .cycle_momentum = kind == RG_ADAM);
+        rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 0.1, .total_steps = 50,
+                                               .cycle_momentum = kind == RG_ADAM);
+        rg_schedule *r = rg_optim_one_cycle_lr(q, .max_lr = 7, .total_steps = 50,
+                                               .cycle_momentum = kind == RG_ADAM);
         for (int t = 1; t < 20; t++) {
             set_gradients(&a, t);
             ck_ok(rg_optim_step(o));
@@ -150,14 +171,16 @@ START_TEST(test_state) {
                 rg_named_list dict = rg_optim_state_dict(o);
                 ck_assert_int_gt(dict.n, 0);
                 ck_ok(rg_optim_load_state_dict(q, dict));
-                for (int k = 0; k < N_PARAMS; k++) ck_ok(rg_set_data(b.v[k], rg_clone(rg_detach(a.v[k]))));
+                for (int k = 0; k < N_PARAMS; k++)
+                    ck_ok(rg_set_data(b.v[k], rg_clone(rg_detach(a.v[k]))));
             } else if (t > 10) {
                 set_gradients(&b, t);
                 ck_ok(rg_optim_step(q));
                 ck_ok(rg_schedule_step(r));
             }
         }
-        for (int k = 0; k < N_PARAMS; k++) ck_assert_msg(rg_equal(a.v[k], b.v[k]), "kind %d", kind);
+        for (int k = 0; k < N_PARAMS; k++)
+            ck_assert_msg(rg_equal(a.v[k], b.v[k]), "kind %d", kind);
         rg_optim_free(o);
         rg_optim_free(q);
     }
@@ -168,44 +191,54 @@ START_TEST(test_state_names) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT32);
     rg_optim *o = two_groups(&p, 0.02);
-    set_gradients(&p, 3);                               /* none for the last */
+    set_gradients(&p, 3); /* none for the last */
     ck_ok(rg_optim_step(o));
     rg_named_list d = rg_optim_state_dict(o);
-    const char *names[] = { "state.0.step", "state.0.exp_avg", "state.0.exp_avg_sq", "state.0.max_exp_avg_sq", "state.1.step",
-                            "state.1.exp_avg", "state.1.exp_avg_sq", "param_groups.0.params", "param_groups.0.lr",
+    const char *names[] = { "state.0.step",           "state.0.exp_avg",       "state.0.exp_avg_sq",
+                            "state.0.max_exp_avg_sq", "state.1.step",          "state.1.exp_avg",
+                            "state.1.exp_avg_sq",     "param_groups.0.params", "param_groups.0.lr",
                             "param_groups.0.betas.0", "param_groups.0.betas.1" };
-    for (int i = 0; i < 11; i++) ck_assert_str_eq(d.v[i].name, names[i]);
+    for (int i = 0; i < 11; i++)
+        ck_assert_str_eq(d.v[i].name, names[i]);
     ck_assert_int_eq(d.n, 7 + 2 * 8);
     ck_assert_double_eq(rg_item(d.v[0].tensor), 1);
     ck_assert_int_eq(rg_dtype_of(d.v[0].tensor), RG_FLOAT32);
     ck_assert_double_eq(rg_item(d.v[8].tensor), 0.02);
-    rg_named changed[64];
+    rgi_named changed[64];
     memcpy(changed, d.v, (size_t)d.n * sizeof *d.v);
     rg_named_list c = { d.n, changed };
     ck_ok(rg_optim_load_state_dict(o, c));
     changed[1] = d.v[2];
-    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "Missing key(s) in state_dict: \"state.0.exp_avg\".");
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR,
+             "Missing key(s) in state_dict: \"state.0.exp_avg\".");
     changed[1] = d.v[1];
     changed[3].name = "state.7.exp_avg";
-    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "Unexpected key(s) in state_dict: \"state.7.exp_avg\".");
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR,
+             "Unexpected key(s) in state_dict: \"state.7.exp_avg\".");
     changed[3] = d.v[3];
     changed[1].tensor = d.v[5].tensor;
-    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "size mismatch for state.0.exp_avg: its shape is [5]");
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR,
+             "size mismatch for state.0.exp_avg: its shape is [5]");
     changed[1] = d.v[1];
     changed[8].tensor = d.v[1].tensor;
-    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR, "size mismatch for param_groups.0.lr: its shape is [3, 4]");
+    ck_fails(rg_optim_load_state_dict(o, c), RG_RUNTIME_ERROR,
+             "size mismatch for param_groups.0.lr: its shape is [3, 4]");
     changed[8] = d.v[8];
     changed[7].tensor = rg_scalar(2);
-    ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR,
-             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
+    ck_fails(
+        rg_optim_load_state_dict(o, c), RG_VALUE_ERROR,
+        "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
     changed[7].tensor = NULL;
     ck_assert(!rg_optim_load_state_dict(o, c));
     c.n = 13;
     changed[7] = d.v[7];
-    ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR, "loaded state dict has a different number of parameter groups");
+    ck_fails(rg_optim_load_state_dict(o, c), RG_VALUE_ERROR,
+             "loaded state dict has a different number of parameter groups");
     ck_assert(!rg_optim_load_state_dict(o, (rg_named_list){ -1, NULL }));
-    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 4, NULL }), RG_TYPE_ERROR, "load_state_dict: expected a list but got NULL");
-    ck_fails(rg_optim_load_state_dict(NULL, d), RG_TYPE_ERROR, "load_state_dict: expected an optimizer but got NULL");
+    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 4, NULL }), RG_TYPE_ERROR,
+             "load_state_dict: expected a list but got NULL");
+    ck_fails(rg_optim_load_state_dict(NULL, d), RG_TYPE_ERROR,
+             "load_state_dict: expected an optimizer but got NULL");
     ck_assert_int_eq(rg_optim_state_dict(NULL).n, -1);
     rg_optim_free(o);
 }
@@ -213,11 +246,13 @@ END_TEST
 
 START_TEST(test_clipping) {
     RG_SCOPE();
-    rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true), rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
+    rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true),
+                        rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
     const double inf = INFINITY, norm_type[] = { 2, 1, inf, 3.5, -inf };
     /* torch.nn.utils.clip_grad_norm_ of [[1, -2], [3, -4]], None and [0.5, 6] to 2 */
     const double total[] = { 8.139410018920898, 16.5, 6, 6.542354583740234, 0.5 };
-    const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421, 1.8342018127441406, 6 };
+    const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421,
+                            1.8342018127441406, 6 };
     for (int i = 0; i < 5; i++) {
         rg_set_grad(l.v[0], rg_literal_as(RG_FLOAT32, [[1, -2], [3, -4]]));
         rg_set_grad(l.v[2], rg_literal_as(RG_FLOAT32, [0.5, 6]));
@@ -228,23 +263,31 @@ START_TEST(test_clipping) {
         ck_assert_double_eq_tol(rg_at(rg_grad_of(l.v[2]), 1), last[i], 1e-9);
     }
     ck_ok(rg_clip_grad_value_(l, 0.75));
-    ck_assert(rg_equal(rg_grad_of(l.v[0]), rg_literal_as(RG_FLOAT32, [[0.75, -0.75], [0.75, -0.75]])));
+    ck_assert(rg_equal(rg_grad_of(l.v[0]),
+                       rg_literal_as(RG_FLOAT32, [[0.75, -0.75], [0.75, -0.75]])));
     rg_set_grad(l.v[2], rg_literal_as(RG_FLOAT32, [0.5, nan]));
-    ck_fails(rg_clip_grad_norm_(l, 1.0, .error_if_nonfinite = true), RG_RUNTIME_ERROR,
-             "The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
-             "and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`");
+    ck_fails(
+        rg_clip_grad_norm_(l, 1.0, .error_if_nonfinite = true), RG_RUNTIME_ERROR,
+        "The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
+        "and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`");
     ck_assert_double_eq(rg_at(rg_grad_of(l.v[0]), 0, 0), 0.75);
     ck_ok(rg_clip_grad_norm_(l, 1.0));
     ck_assert(isnan(rg_at(rg_grad_of(l.v[0]), 0, 0)));
     rg_list none = RG_LIST(l.v[1]);
     ck_assert_double_eq(rg_item(rg_clip_grad_norm_(none, 1.0)), 0);
     rg_list failed = { -1, NULL }, empty = { 3, NULL };
-    ck_fails(rg_clip_grad_norm_(RG_LIST(l.v[0], NULL), 1.0), RG_TYPE_ERROR, "clip_grad_norm_: expected a tensor but got NULL");
-    ck_fails(rg_clip_grad_value_(RG_LIST(NULL), 1.0), RG_TYPE_ERROR, "clip_grad_value_: expected a tensor but got NULL");
-    ck_fails(rg_clip_grad_norm_(failed, 1.0), RG_TYPE_ERROR, "clip_grad_norm_: expected a list but got NULL");
-    ck_fails(rg_clip_grad_norm_(empty, 1.0), RG_TYPE_ERROR, "clip_grad_norm_: expected a list but got NULL");
-    ck_fails(rg_clip_grad_value_(failed, 1.0), RG_TYPE_ERROR, "clip_grad_value_: expected a list but got NULL");
-    ck_fails(rg_clip_grad_value_(empty, 1.0), RG_TYPE_ERROR, "clip_grad_value_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_norm_(RG_LIST(l.v[0], NULL), 1.0), RG_TYPE_ERROR,
+             "clip_grad_norm_: expected a tensor but got NULL");
+    ck_fails(rg_clip_grad_value_(RG_LIST(NULL), 1.0), RG_TYPE_ERROR,
+             "clip_grad_value_: expected a tensor but got NULL");
+    ck_fails(rg_clip_grad_norm_(failed, 1.0), RG_TYPE_ERROR,
+             "clip_grad_norm_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_norm_(empty, 1.0), RG_TYPE_ERROR,
+             "clip_grad_norm_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_value_(failed, 1.0), RG_TYPE_ERROR,
+             "clip_grad_value_: expected a list but got NULL");
+    ck_fails(rg_clip_grad_value_(empty, 1.0), RG_TYPE_ERROR,
+             "clip_grad_value_: expected a list but got NULL");
 }
 END_TEST
 
@@ -256,28 +299,36 @@ START_TEST(test_errors) {
     INVALID(rg_optim_sgd(l, .lr = -1), "SGD: Invalid learning rate: -1.0");
     INVALID(rg_optim_sgd(l, .momentum = -0.5), "Invalid momentum value: -0.5");
     INVALID(rg_optim_sgd(l, .weight_decay = -1e-5), "Invalid weight_decay value: -1e-05");
-    INVALID(rg_optim_sgd(l, .nesterov = true), "Nesterov momentum requires a momentum and zero dampening");
-    INVALID(rg_optim_sgd(l, .nesterov = true, .momentum = 0.9, .dampening = 0.1), "Nesterov momentum requires");
+    INVALID(rg_optim_sgd(l, .nesterov = true),
+            "Nesterov momentum requires a momentum and zero dampening");
+    INVALID(rg_optim_sgd(l, .nesterov = true, .momentum = 0.9, .dampening = 0.1),
+            "Nesterov momentum requires");
     INVALID(rg_optim_adam(l, .lr = NAN), "Adam: Invalid learning rate: nan");
     INVALID(rg_optim_adam(l, .eps = -1, .weight_decay = -1), "Invalid epsilon value: -1.0");
     INVALID(rg_optim_adam(l, .betas = { 1, 0.9 }), "Invalid beta parameter at index 0: 1.0");
-    INVALID(rg_optim_adamw(l, .betas = { 0.9, 1.5 }), "AdamW: Invalid beta parameter at index 1: 1.5");
+    INVALID(rg_optim_adamw(l, .betas = { 0.9, 1.5 }),
+            "AdamW: Invalid beta parameter at index 1: 1.5");
     INVALID(rg_optim_rmsprop(l, .alpha = -1), "Invalid alpha value: -1.0");
     INVALID(rg_optim_adagrad(l, .lr_decay = -1), "Invalid lr_decay value: -1.0");
-    INVALID(rg_optim_adagrad(l, .initial_accumulator_value = -1), "Invalid initial_accumulator_value value: -1.0");
+    INVALID(rg_optim_adagrad(l, .initial_accumulator_value = -1),
+            "Invalid initial_accumulator_value value: -1.0");
     INVALID(rg_optim_lion(l, .betas = { 0.9, NAN }), "Invalid beta parameter at index 1: nan");
     INVALID(rg_optim_sgd(none), "optimizer got an empty parameter list");
     INVALID(rg_optim_sgd(RG_LIST(rg_mul(w, 2))), "can't optimize a non-leaf Tensor");
-    INVALID(rg_optim_sgd(RG_LIST(w, w)), "optimizer contains a parameter group with duplicate parameters");
-    ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR, "got an unexpected keyword argument 'alpha'");
+    INVALID(rg_optim_sgd(RG_LIST(w, w)),
+            "optimizer contains a parameter group with duplicate parameters");
+    ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR,
+             "got an unexpected keyword argument 'alpha'");
     ck_fails(rg_optim_sgd(RG_LIST(w, RG_NONE)), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
     ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR, "SGD: expected a list but got NULL");
-    ck_fails(rg_optim_adam(((rg_list){ 2, NULL })), RG_TYPE_ERROR, "Adam: expected a list but got NULL");
+    ck_fails(rg_optim_adam(((rg_list){ 2, NULL })), RG_TYPE_ERROR,
+             "Adam: expected a list but got NULL");
     ck_assert_ptr_null(rg_optim_sgd(rg_parameters(NULL)));
     rg_optim *o = rg_optim_sgd(l, .lr = 0.5);
     INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
     ck_ok(rg_optim_add_group(o, none));
-    ck_ok(rg_optim_add_group(o, RG_LIST(v, rg_zeros_dims(RG_DIMS(2), RG_INT64))));      /* never have a gradient */
+    /* never have a gradient */
+    ck_ok(rg_optim_add_group(o, RG_LIST(v, rg_zeros_dims(RG_DIMS(2), RG_INT64))));
     ck_ok(rg_optim_step(o));
     ck_assert_int_eq(rg_version(w), 0);
     rg_backward(rg_sum(w));
@@ -296,21 +347,24 @@ START_TEST(test_errors) {
     ck_assert(!rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l));
     ck_fails(rg_optim_group(NULL, 0), RG_TYPE_ERROR, "group: expected an optimizer but got NULL");
     ck_fails(rg_optim_group(o, 5), RG_INDEX_ERROR, "group: there is no group 5 of 1");
-    ck_fails(rg_optim_n_groups(NULL) != -1, RG_TYPE_ERROR, "n_groups: expected an optimizer but got NULL");
+    ck_fails(rg_optim_n_groups(NULL) != -1, RG_TYPE_ERROR,
+             "n_groups: expected an optimizer but got NULL");
     rg_error_clear();
     rg_optim_free(o);
     rg_optim_free(NULL);
     rg_tensor *wide = rg_requires_grad_(rg_expand(rg_ones(1), 3), true);
     o = rg_optim_sgd(RG_LIST(wide));
     ck_ok(rg_set_grad(wide, rg_ones(3)));
-    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR, "more than one element of the written-to tensor refers to a single memory location");
+    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR,
+             "more than one element of the written-to tensor refers to a single memory location");
     rg_optim_free(o);
     o = rg_optim_adam(l);
     ck_ok(rg_set_grad(w, rg_ones(2)));
     ck_ok(rg_optim_step(o));
     ck_ok(rg_set_data(w, rg_zeros_dims(RG_DIMS(2), RG_FLOAT64)));
     rg_set_grad(w, rg_ones_dims(RG_DIMS(2), RG_FLOAT64));
-    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR, "a parameter's shape or dtype is not that of its gradient or state");
+    ck_fails(rg_optim_step(o), RG_RUNTIME_ERROR,
+             "a parameter's shape or dtype is not that of its gradient or state");
     rg_optim_free(o);
 }
 END_TEST
@@ -319,17 +373,22 @@ END_TEST
 static bool everything(void) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT64);
-    if (!p.v[0] || !p.v[1] || !p.v[2]) return false;
+    if (!p.v[0] || !p.v[1] || !p.v[2])
+        return false;
     rg_optim *o = rg_optim_adamw(RG_LIST(p.v[0], p.v[1]), .amsgrad = true);
-    rg_schedule *s = o && rg_optim_add_group(o, RG_LIST(p.v[2])) ? rg_optim_warmup_cosine_lr(o, 3, 10, 0.1, 0) : NULL;
-    bool ok = s && rg_backward(rg_add(rg_sum(p.v[0]), rg_sum(p.v[1]))) && rg_clip_grad_norm_(RG_LIST(p.v[0], p.v[1], p.v[2]), 1.0)
+    rg_schedule *s = o && rg_optim_add_group(o, RG_LIST(p.v[2]))
+                         ? rg_optim_warmup_cosine_lr(o, 3, 10, 0.1, 0)
+                         : NULL;
+    bool ok = s && rg_backward(rg_add(rg_sum(p.v[0]), rg_sum(p.v[1])))
+              && rg_clip_grad_norm_(RG_LIST(p.v[0], p.v[1], p.v[2]), 1.0)
               && rg_clip_grad_norm_((rg_list){ 0 }, 1.0);
     int64_t version = rg_version(p.v[0]);
     if (ok && !rg_optim_step(o)) {
         ok = false;
         ck_assert_int_eq(rg_version(p.v[0]), version);
     }
-    ok = ok && rg_schedule_step(s) && rg_optim_load_state_dict(o, rg_optim_state_dict(o)) && rg_optim_zero_grad(o);
+    ok = ok && rg_schedule_step(s) && rg_optim_load_state_dict(o, rg_optim_state_dict(o))
+         && rg_optim_zero_grad(o);
     rg_optim_free(o);
     return ok;
 }
@@ -343,7 +402,8 @@ START_TEST(test_out_of_memory) {
         rg_memory_fail_at(n);
         done = everything();
         rg_memory_fail_at(0);
-        ck_assert_msg(done != (rg_error_code() == RG_OUT_OF_MEMORY), "request %d: %s", n, rg_error());
+        ck_assert_msg(done != (rg_error_code() == RG_OUT_OF_MEMORY), "request %d: %s", n,
+                      rg_error());
         ck_assert_int_eq(rg_live_tensors(), alive);
         ck_assert_int_eq(rg_memory_stats().other, other);
         ck_assert_int_lt(n, 1000);
@@ -351,5 +411,5 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(optim, test_trajectories, test_groups, test_strides, test_state, test_state_names, test_clipping, test_errors,
-         test_out_of_memory)
+RG_TESTS(optim, test_trajectories, test_groups, test_strides, test_state, test_state_names,
+         test_clipping, test_errors, test_out_of_memory)

@@ -14,19 +14,22 @@ enum { STEPS = 12 };
 
 typedef struct model {
     rg_module *module;
-    rg_optim  *optim;
+    rg_optim *optim;
     rg_tensor *x, *target, *loss;
     rg_tensor *(*forward)(struct model *m);
-    bool       accumulate;
+    bool accumulate;
 } model;
 
 static rg_tensor *toy_forward(model *m) { return rg_mse_loss(rg_call(m->module, m->x), m->target); }
-static rg_tensor *gpt_forward(model *m) { return rg_gpt_forward((rg_gpt *)m->module, m->x, m->target).loss; }
+static rg_tensor *gpt_forward(model *m) {
+    return rg_gpt_forward((rg_gpt *)m->module, m->x, m->target).loss;
+}
 
 static void step(void *context) {
     model *m = context;
     rg_tensor *loss = m->forward(m);
-    if (!m->accumulate) rg_optim_zero_grad(m->optim);
+    if (!m->accumulate)
+        rg_optim_zero_grad(m->optim);
     rg_backward(loss);
     rg_clip_grad_norm_(rg_parameters(m->module), 0.5);
     rg_optim_step(m->optim);
@@ -39,13 +42,17 @@ static model make(const char *kind) {
     rg_manual_seed(3);
     if (strncmp(kind, "gpt", 3) == 0) {
         double dropout = strcmp(kind, "gpt") ? 0.2 : 0;
-        m.module = &rg_nn_gpt(.block_size = 8, .vocab_size = 13, .n_layer = 2, .n_head = 2, .n_embd = 16, .dropout = dropout)->base;
+        m.module = &rg_nn_gpt(.block_size = 8, .vocab_size = 13, .n_layer = 2, .n_head = 2,
+                              .n_embd = 16, .dropout = dropout)
+                        ->base;
         m.x = rg_keep(rg_randint(0, 13, 3, 8));
         m.target = rg_keep(rg_randint(0, 13, 3, 8));
         m.forward = gpt_forward;
         m.optim = rg_optim_adamw(rg_parameters(m.module), .lr = 1e-2);
     } else if (strcmp(kind, "layer") == 0) {
-        m.module = &rg_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16, .dropout = 0.1, .norm_first = true)->base;
+        m.module = &rg_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16, .dropout = 0.1,
+                                                    .norm_first = true)
+                        ->base;
         m.x = rg_keep(rg_randn(5, 3, 8));
         m.target = rg_keep(rg_randn(5, 3, 8));
         m.optim = rg_optim_adam(rg_parameters(m.module), .lr = 1e-2, .amsgrad = 1);
@@ -62,14 +69,19 @@ static model make(const char *kind) {
 static void drop(model *m) {
     rg_optim_free(m->optim);
     rg_module_free(m->module);
-    rg_drop(m->x), rg_drop(m->target), rg_drop(m->loss);
+    rg_drop(m->x);
+    rg_drop(m->target);
+    rg_drop(m->loss);
 }
 
 /* Other inputs halfway. */
 static void change(model *m, int i) {
-    if (i != STEPS / 2) return;
-    if (rg_is_floating_point(m->x)) rg_mul_(m->x, 0.5);
-    else rg_copy_(m->x, rg_flip(m->target, 1));
+    if (i != STEPS / 2)
+        return;
+    if (rg_is_floating_point(m->x))
+        rg_mul_(m->x, 0.5);
+    else
+        rg_copy_(m->x, rg_flip(m->target, 1));
 }
 
 static const char *const kinds[] = { "toy", "accumulating", "layer", "gpt", "gpt with dropout" };
@@ -94,32 +106,76 @@ static void same_bits(const char *kind) {
         ck_assert_msg(rg_replay_run(r), "%s: %s", kind, rg_error());
         again[i] = rg_item(m.loss);
     }
-    ck_assert_msg(memcmp(eager, again, sizeof eager) == 0, "%s: losses differ, at last %.17g and %.17g", kind,
-                  eager[STEPS - 1], again[STEPS - 1]);
+    ck_assert_msg(memcmp(eager, again, sizeof eager) == 0,
+                  "%s: losses differ, at last %.17g and %.17g", kind, eager[STEPS - 1],
+                  again[STEPS - 1]);
     ck_assert(rg_equal(weights, rg_parameters(m.module).v[0]));
-    ck_assert_int_le(rg_live_tensors(), live + 64);     /* of the lists above, not of steps */
+    ck_assert_int_le(rg_live_tensors(), live + 64); /* of the lists above, not of steps */
     rg_replay_free(r);
     rg_drop(weights);
     drop(&m);
 }
 
 START_TEST(test_same_bits) {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) same_bits(kinds[i]);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        same_bits(kinds[i]);
 }
 END_TEST
 
 static rg_tensor *x;
-static void looks(void *unused)      { (void)unused; rg_item(rg_sum(x)); }
-static void finds(void *unused)      { (void)unused; rg_nonzero(x); }
-static void permutes(void *unused)   { (void)unused; rg_randperm(3); }
-static void overwrites(void *unused) { (void)unused; rg_add_(rg_zeros(2), 1); }
-static void overwrites_a_part(void *unused) { (void)unused; rg_add_(rg_select(rg_zeros(2), 0, 1), 1); }
-static void overwrites_what_it_read(void *unused) { (void)unused; rg_tensor *t = rg_keep(rg_zeros(2)); rg_mul(t, 2), rg_add_(t, 1), rg_drop(t); }
-static void draws_where_it_read(void *unused) { (void)unused; rg_tensor *t = rg_zeros(2); rg_mul(t, 2), rg_uniform_(t, 0, 1); }
-static void fills_where_it_read(void *unused) { (void)unused; rg_tensor *t = rg_zeros(2); rg_mul(t, 2), rg_fill_(t, 1); }
-static void looks_at(void *unused)   { (void)unused; rg_at(x, 0); }
-static void seeds(void *unused)      { (void)unused; rg_manual_seed(1); }
-static rg_tensor *same_output(rg_module *m, rg_list in, rg_tensor *y, void *unused) { (void)m; (void)in; (void)unused; return y; }
+static void looks(void *unused) {
+    (void)unused;
+    rg_item(rg_sum(x));
+}
+static void finds(void *unused) {
+    (void)unused;
+    rg_nonzero(x);
+}
+static void permutes(void *unused) {
+    (void)unused;
+    rg_randperm(3);
+}
+static void overwrites(void *unused) {
+    (void)unused;
+    rg_add_(rg_zeros(2), 1);
+}
+static void overwrites_a_part(void *unused) {
+    (void)unused;
+    rg_add_(rg_select(rg_zeros(2), 0, 1), 1);
+}
+static void overwrites_what_it_read(void *unused) {
+    (void)unused;
+    rg_tensor *t = rg_keep(rg_zeros(2));
+    rg_mul(t, 2);
+    rg_add_(t, 1);
+    rg_drop(t);
+}
+static void draws_where_it_read(void *unused) {
+    (void)unused;
+    rg_tensor *t = rg_zeros(2);
+    rg_mul(t, 2);
+    rg_uniform_(t, 0, 1);
+}
+static void fills_where_it_read(void *unused) {
+    (void)unused;
+    rg_tensor *t = rg_zeros(2);
+    rg_mul(t, 2);
+    rg_fill_(t, 1);
+}
+static void looks_at(void *unused) {
+    (void)unused;
+    rg_at(x, 0);
+}
+static void seeds(void *unused) {
+    (void)unused;
+    rg_manual_seed(1);
+}
+static rg_tensor *same_output(rg_module *m, rg_list in, rg_tensor *y, void *unused) {
+    (void)m;
+    (void)in;
+    (void)unused;
+    return y;
+}
 static void hooks_forward(void *unused) {
     (void)unused;
     rg_plain_module *m = rg_nn_relu();
@@ -127,9 +183,18 @@ static void hooks_forward(void *unused) {
     rg_call(m, x);
     rg_module_free(m);
 }
-static void nests(void *unused)      { (void)unused; rg_record(looks, NULL); }
-static void fails(void *unused)      { (void)unused; rg_matmul(x, rg_ones(5, 5)); }
-static rg_tensor *same(rg_tensor *g, void *unused) { (void)unused; return g; }
+static void nests(void *unused) {
+    (void)unused;
+    rg_record(looks, NULL);
+}
+static void fails(void *unused) {
+    (void)unused;
+    rg_matmul(x, rg_ones(5, 5));
+}
+static rg_tensor *same(rg_tensor *g, void *unused) {
+    (void)unused;
+    return g;
+}
 static void hooks(void *unused) {
     (void)unused;
     rg_tensor *y = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
@@ -138,8 +203,20 @@ static void hooks(void *unused) {
 }
 
 START_TEST(test_refusals) {
-    static void (*const steps[])(void *) = { looks, looks_at, finds, permutes, seeds, overwrites, overwrites_a_part, overwrites_what_it_read,
-                                              draws_where_it_read, fills_where_it_read, hooks, hooks_forward, nests, fails };
+    static void (*const steps[])(void *) = { looks,
+                                             looks_at,
+                                             finds,
+                                             permutes,
+                                             seeds,
+                                             overwrites,
+                                             overwrites_a_part,
+                                             overwrites_what_it_read,
+                                             draws_where_it_read,
+                                             fills_where_it_read,
+                                             hooks,
+                                             hooks_forward,
+                                             nests,
+                                             fails };
     x = rg_keep(rg_ones(2));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         ck_assert_msg(!rg_record(steps[i], NULL), "step %zu was recorded", i);
@@ -149,7 +226,7 @@ START_TEST(test_refusals) {
     ck_fails(rg_record(NULL, NULL), RG_RUNTIME_ERROR, "there is no step");
     ck_fails(rg_replay_run(NULL), RG_RUNTIME_ERROR, "there is no recorded step");
     rg_replay_free(NULL);
-    ck_assert_double_eq(rg_item(rg_sum(x)), 2);         /* a value may be looked at again */
+    ck_assert_double_eq(rg_item(rg_sum(x)), 2); /* a value may be looked at again */
     rg_drop(x);
 }
 END_TEST
@@ -159,7 +236,8 @@ static rg_tensor *drawn;
 static void draws(void *unused) {
     (void)unused;
     rg_drop(drawn);
-    drawn = rg_keep(rg_add(rg_randint(0, 100, 3), rg_mul(rg_rand(3), rg_uniform_(rg_empty(3), 1, 2))));
+    drawn =
+        rg_keep(rg_add(rg_randint(0, 100, 3), rg_mul(rg_rand(3), rg_uniform_(rg_empty(3), 1, 2))));
 }
 
 START_TEST(test_fresh_draws) {
@@ -173,7 +251,8 @@ START_TEST(test_fresh_draws) {
     rg_replay *r = rg_record(draws, NULL);
     ck_assert_msg(r != NULL, "%s", rg_error());
     for (int i = 0; i < 4; i++) {
-        if (i) ck_assert(rg_replay_run(r));
+        if (i)
+            ck_assert(rg_replay_run(r));
         ck_assert(rg_equal(drawn, want[i]));
         rg_drop(want[i]);
     }
@@ -187,13 +266,16 @@ START_TEST(test_grad_taken_away) {
     rg_replay *r = rg_record(step, &m);
     step(&other);
     for (int i = 0; i < 4; i++) {
-        if (i % 2) rg_optim_zero_grad(m.optim), rg_optim_zero_grad(other.optim);
-        RG_FOR (int once = 0; once < 1; once++) step(&other);
+        if (i % 2)
+            rg_optim_zero_grad(m.optim), rg_optim_zero_grad(other.optim);
+        RG_FOR (int once = 0; once < 1; once++)
+            step(&other);
         ck_assert(r && rg_replay_run(r));
         ck_assert(rg_equal(rg_parameters(m.module).v[0], rg_parameters(other.module).v[0]));
     }
     rg_replay_free(r);
-    drop(&m), drop(&other);
+    drop(&m);
+    drop(&other);
 }
 END_TEST
 
@@ -201,15 +283,19 @@ START_TEST(test_outlives_its_optimizer) {
     model m = make("toy"), other = make("toy");
     rg_replay *r = rg_record(step, &m), *second = rg_record(step, &m);
     rg_optim_free(m.optim);
-    for (int i = 0; i < 3; i++) ck_assert(rg_replay_run(i == 2 ? second : r));
-    for (int i = 0; i < 5; i++) RG_FOR (int once = 0; once < 1; once++) step(&other);
+    for (int i = 0; i < 3; i++)
+        ck_assert(rg_replay_run(i == 2 ? second : r));
+    for (int i = 0; i < 5; i++)
+        RG_FOR (int once = 0; once < 1; once++)
+            step(&other);
     ck_assert(rg_item(m.loss) == rg_item(other.loss));
     ck_assert(rg_equal(rg_parameters(m.module).v[0], rg_parameters(other.module).v[0]));
     m.optim = NULL;
     rg_replay_free(r);
     ck_assert(rg_replay_run(second));
     rg_replay_free(second);
-    drop(&m), drop(&other);
+    drop(&m);
+    drop(&other);
 }
 END_TEST
 
@@ -222,25 +308,30 @@ START_TEST(test_without_memory) {
         rg_replay *r = rg_record(step, &m);
         ok = r && rg_replay_run(r) && rg_replay_run(r);
         rg_memory_fail_at(0);
-        if (!ok) ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
+        if (!ok)
+            ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
         rg_error_clear();
         rg_replay_free(r);
-        rg_drop(m.loss), m.loss = NULL;
-        RG_FOR (int i = 0; i < 1; i++) rg_optim_zero_grad(m.optim);
-        ck_assert_int_le(rg_live_tensors(), live + 8);  /* the optimizer's own state */
+        rg_drop(m.loss);
+        m.loss = NULL;
+        RG_FOR (int i = 0; i < 1; i++)
+            rg_optim_zero_grad(m.optim);
+        ck_assert_int_le(rg_live_tensors(), live + 8); /* the optimizer's own state */
         drop(&m);
     }
     ck_assert(ok);
 }
 END_TEST
 
-/* Forward, backward and replay by products of bfloat16, from when they are asked for to when they aren't any more. */
+/* Forward, backward and replay by products of bfloat16, from when they are asked for to when they
+ * aren't any more. */
 static rg_tensor *factor[2], *product_y;
 
 static void multiplies(void *unused) {
     (void)unused;
     product_y = rg_matmul(factor[0], factor[1]);
-    for (int i = 0; i < 2; i++) rg_set_grad(factor[i], RG_NONE);
+    for (int i = 0; i < 2; i++)
+        rg_set_grad(factor[i], RG_NONE);
     rg_backward(product_y, .gradient = rg_detach(product_y));
     rg_keep(product_y);
 }
@@ -253,7 +344,8 @@ START_TEST(test_precision_of_products) {
     rg_replay *r = rg_record(multiplies, NULL);
     ck_assert(r && rg_replay_run(r));
     for (int medium = 1; medium >= 0; medium--) {
-        ck_assert(rg_set_float32_matmul_precision(medium ? "medium" : "highest") && rg_replay_run(r));
+        ck_assert(rg_set_float32_matmul_precision(medium ? "medium" : "highest")
+                  && rg_replay_run(r));
         rg_tensor *a = rg_detach(factor[0]), *b = rg_detach(factor[1]), *y = rg_matmul(a, b);
         ck_assert(rg_equal(product_y, y));
         ck_assert(rg_equal(rg_grad_of(factor[0]), rg_matmul(y, rg_T(b))));
@@ -264,15 +356,16 @@ START_TEST(test_precision_of_products) {
 }
 END_TEST
 
-/* ---- memory goes round, and nobody else's is written to ---------------------------------------------- */
+/* ---- memory goes round, and nobody else's is written to -------------------------- */
 
 enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
 
-/* A step that is made up from a seed: what it makes dies in any order, is kept, viewed, added to, drawn. */
+/* A step that is made up from a seed: what it makes dies in any order, is kept, viewed, added to,
+ * drawn. */
 typedef struct wild {
-    uint64_t   seed, at;
+    uint64_t seed, at;
     rg_tensor *p[2], *x, *whole, *kept[KEPT];
-    rg_optim  *optim;
+    rg_optim *optim;
 } wild;
 
 static int any(wild *w, int n) {
@@ -300,8 +393,14 @@ static rg_tensor *wild_value(wild *w, rg_tensor *a, rg_tensor *b) {
     case 13: return rg_escape(rg_layer_norm(a, RG_DIMS(6), RG_NONE, RG_NONE, 1e-5));
     case 14: return rg_escape(rg_where(rg_gt(a, 0.1), b, rg_neg(a)));
     case 15: return rg_escape(rg_add(rg_tanh(a), w->whole));
-    case 16: t = rg_neg(a); rg_add_(t, b); return rg_escape(rg_mul(t, rg_reshape(rg_arange(36), 6, 6)));
-    default: t = rg_sub(a, rg_mean_dim(a, 0, true)); rg_copy_(t, rg_tanh(b)); return rg_escape(rg_mul(t, t));
+    case 16:
+        t = rg_neg(a);
+        rg_add_(t, b);
+        return rg_escape(rg_mul(t, rg_reshape(rg_arange(36), 6, 6)));
+    default:
+        t = rg_sub(a, rg_mean_dim(a, 0, true));
+        rg_copy_(t, rg_tanh(b));
+        return rg_escape(rg_mul(t, t));
     }
 }
 
@@ -312,18 +411,25 @@ static rg_tensor *wild_loss(wild *w) {
         rg_tensor *y = wild_value(w, v[any(w, SLOTS)], v[any(w, SLOTS)]), *old = v[to];
         v[to] = y;
         bool used = old == w->x || old == w->p[0] || old == w->p[1];
-        for (int k = 0; k < SLOTS; k++) used = used || v[k] == old;
-        for (int k = 0; k < KEPT; k++) used = used || w->kept[k] == old;
-        if (!used && any(w, 3)) rg_drop(old);
-        if (keep >= KEPT || y == w->kept[keep]) continue;
+        for (int k = 0; k < SLOTS; k++)
+            used = used || v[k] == old;
+        for (int k = 0; k < KEPT; k++)
+            used = used || w->kept[k] == old;
+        if (!used && any(w, 3))
+            rg_drop(old);
+        if (keep >= KEPT || y == w->kept[keep])
+            continue;
         used = false;
-        for (int k = 0; k < SLOTS; k++) used = used || v[k] == w->kept[keep];
-        if (used) continue;
+        for (int k = 0; k < SLOTS; k++)
+            used = used || v[k] == w->kept[keep];
+        if (used)
+            continue;
         rg_drop(w->kept[keep]);
         w->kept[keep] = rg_keep(any(w, 2) ? y : rg_detach(y));
     }
     rg_tensor *loss = rg_mean(rg_square(rg_tanh(v[0])));
-    for (int k = 1; k < SLOTS; k++) loss = rg_add(loss, rg_mean(rg_tanh(v[k])));
+    for (int k = 1; k < SLOTS; k++)
+        loss = rg_add(loss, rg_mean(rg_tanh(v[k])));
     return rg_add(loss, rg_mean(rg_matmul(w->p[0], w->p[1])));
 }
 
@@ -331,48 +437,65 @@ static void wild_step(void *context) {
     wild *w = context;
     w->at = w->seed;
     int order = any(w, 6);
-    if (order == 0) rg_optim_step(w->optim), rg_optim_zero_grad(w->optim);      /* by the gradients of the step before */
-    for (int i = 0; i < 2 && order == 1; i++) {         /* its own are written over */
+    /* by the gradients of the step before */
+    if (order == 0)
+        rg_optim_step(w->optim), rg_optim_zero_grad(w->optim);
+    for (int i = 0; i < 2 && order == 1; i++) { /* its own are written over */
         RG_SCOPE();
         wild_loss(w);
     }
-    if (order == 1) rg_optim_step(w->optim);
+    if (order == 1)
+        rg_optim_step(w->optim);
     rg_tensor *loss = wild_loss(w);
-    if (order < 4) rg_optim_zero_grad(w->optim);
+    if (order < 4)
+        rg_optim_zero_grad(w->optim);
     rg_backward(loss);
-    if (order == 2) rg_backward(wild_loss(w));
-    if (order > 1) rg_optim_step(w->optim);
-    if (order == 3 || order == 5) rg_optim_zero_grad(w->optim);
-    if (order == 3) loss = rg_keep(wild_loss(w)), rg_drop(w->kept[0]), w->kept[0] = loss;
+    if (order == 2)
+        rg_backward(wild_loss(w));
+    if (order > 1)
+        rg_optim_step(w->optim);
+    if (order == 3 || order == 5)
+        rg_optim_zero_grad(w->optim);
+    if (order == 3)
+        loss = rg_keep(wild_loss(w)), rg_drop(w->kept[0]), w->kept[0] = loss;
 }
 
 static wild wild_make(uint64_t seed) {
     wild w = { .seed = seed };
     rg_manual_seed(seed);
-    for (int i = 0; i < 2; i++) w.p[i] = rg_requires_grad_(rg_keep(rg_randn(6, 6)), true);
+    for (int i = 0; i < 2; i++)
+        w.p[i] = rg_requires_grad_(rg_keep(rg_randn(6, 6)), true);
     w.x = rg_keep(rg_randn(6, 6));
     w.whole = rg_keep(rg_randint(0, 3, 6, 6));
     rg_list p = { 2, w.p };
-    w.optim = seed % 2 ? rg_optim_adamw(p, .lr = 1e-2) : rg_optim_sgd(p, .lr = 1e-2, .momentum = 0.9);
+    w.optim = seed % 2 ? rg_optim_adamw(p, .lr = 1e-2)
+                       : rg_optim_sgd(p, .lr = 1e-2, .momentum = 0.9);
     return w;
 }
 
 static void wild_drop(wild *w) {
     rg_optim_free(w->optim);
-    for (int k = 0; k < KEPT; k++) rg_drop(w->kept[k]);
-    rg_drop(w->p[0]), rg_drop(w->p[1]), rg_drop(w->x), rg_drop(w->whole);
+    for (int k = 0; k < KEPT; k++)
+        rg_drop(w->kept[k]);
+    rg_drop(w->p[0]);
+    rg_drop(w->p[1]);
+    rg_drop(w->x);
+    rg_drop(w->whole);
 }
 
 /* All that can be seen after a step. */
 static rg_tensor *wild_seen(wild *w) {
-    RG_SCOPE(); RG_NO_GRAD();
+    RG_SCOPE();
+    RG_NO_GRAD();
     rg_tensor *all = rg_cat(RG_LIST(rg_reshape(w->p[0], -1), rg_reshape(w->p[1], -1)), 0);
     for (int i = 0; i < 2; i++) {
         rg_tensor *g = rg_grad_of(w->p[i]);
-        if (g != RG_NONE) all = rg_cat(RG_LIST(all, rg_reshape(g, -1)), 0);
+        if (g != RG_NONE)
+            all = rg_cat(RG_LIST(all, rg_reshape(g, -1)), 0);
     }
     for (int k = 0; k < KEPT; k++)
-        if (w->kept[k]) all = rg_cat(RG_LIST(all, rg_reshape(rg_to(w->kept[k], RG_FLOAT32), -1)), 0);
+        if (w->kept[k])
+            all = rg_cat(RG_LIST(all, rg_reshape(rg_to(w->kept[k], RG_FLOAT32), -1)), 0);
     return rg_keep(rg_clone(all));
 }
 
@@ -385,7 +508,8 @@ START_TEST(test_wild_steps) {
         wild w = wild_make(seed);
         RG_FOR (int i = 0; i < RUNS; i++) {
             RG_SCOPE();
-            if (i == 2) rg_mul_(w.x, -0.5);
+            if (i == 2)
+                rg_mul_(w.x, -0.5);
             wild_step(&w);
             ck_assert_msg(rg_error_code() == RG_OK, "%d: %s", (int)seed, rg_error());
             seen[i] = wild_seen(&w);
@@ -396,21 +520,26 @@ START_TEST(test_wild_steps) {
         ck_assert_msg(r != NULL, "%d: %s", (int)seed, rg_error());
         RG_FOR (int i = 0; i < RUNS; i++) {
             RG_SCOPE();
-            if (i == 2) rg_mul_(w.x, -0.5);
+            if (i == 2)
+                rg_mul_(w.x, -0.5);
             ck_assert_msg(i == 0 || rg_replay_run(r), "%d: %s", (int)seed, rg_error());
             rg_tensor *now = wild_seen(&w);
             ck_assert_msg(rg_ndim(now) && rg_size(now, 0) == rg_size(seen[i], 0)
-                          && memcmp(rg_data(now), rg_data(seen[i]), 4 * (size_t)rg_numel(now)) == 0,
+                              && memcmp(rg_data(now), rg_data(seen[i]), 4 * (size_t)rg_numel(now))
+                                     == 0,
                           "seed %d, run %d", (int)seed, i);
             rg_drop(now);
         }
         rg_tensor *before = wild_seen(&w), *after;
-        rg_replay_free(r);                              /* and what is kept stays as it is */
-        RG_FOR (int i = 0; i < 8; i++) rg_fill_(rg_empty(6, 6), NAN);
+        rg_replay_free(r); /* and what is kept stays as it is */
+        RG_FOR (int i = 0; i < 8; i++)
+            rg_fill_(rg_empty(6, 6), NAN);
         after = wild_seen(&w);
         ck_assert(memcmp(rg_data(before), rg_data(after), 4 * (size_t)rg_numel(after)) == 0);
-        rg_drop(before), rg_drop(after);
-        for (int i = 0; i < RUNS; i++) rg_drop(seen[i]);
+        rg_drop(before);
+        rg_drop(after);
+        for (int i = 0; i < RUNS; i++)
+            rg_drop(seen[i]);
         wild_drop(&w);
         ck_assert_int_eq(rg_live_tensors(), live);
     }
@@ -422,7 +551,8 @@ static void chain(void *from) {
     rg_tensor *y = from;
     for (int i = 0; i < 40; i++) {
         rg_tensor *next = rg_tanh(y);
-        if (i) rg_drop(y);
+        if (i)
+            rg_drop(y);
         y = next;
     }
     rg_backward(rg_sum(rg_mul(rg_requires_grad_(rg_ones(64, 1024), true), y)));
@@ -431,7 +561,8 @@ static void chain(void *from) {
 static void deep(void *w) {
     rg_tensor *y = w;
     rg_set_grad(w, RG_NONE);
-    for (int i = 0; i < 20; i++) y = rg_tanh(rg_matmul(y, w));
+    for (int i = 0; i < 20; i++)
+        y = rg_tanh(rg_matmul(y, w));
     rg_backward(rg_sum(y));
 }
 
@@ -444,9 +575,11 @@ START_TEST(test_memory_goes_round) {
     ck_assert(rg_replay_run(r));
     rg_replay_free(r);
     ck_assert_int_le(rg_memory_stats().storages - before, 64);
-    RG_FOR (int i = 0; i < 2; i++) deep(w);
+    RG_FOR (int i = 0; i < 2; i++)
+        deep(w);
     rg_memory_reset_peak();
-    RG_FOR (int i = 0; i < 1; i++) deep(w);
+    RG_FOR (int i = 0; i < 1; i++)
+        deep(w);
     peak = rg_memory_stats().peak;
     rg_memory_reset_peak();
     r = rg_record(deep, w);
@@ -477,16 +610,19 @@ static void other_data(void *w) { rg_set_data(w, rg_zeros(3)); }
 START_TEST(test_refused_as_by_the_step) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
-    ck_fails(rg_record(second_backward, w), RG_RUNTIME_ERROR, "Trying to backward through the graph a second time");
+    ck_fails(rg_record(second_backward, w), RG_RUNTIME_ERROR,
+             "Trying to backward through the graph a second time");
     ck_fails(rg_record(released, w), RG_RELEASED, "released with its scope");
-    ck_fails(rg_record(other_data, w), RG_NOT_IMPLEMENTED, "set_data: can't be part of a recorded step");
+    ck_fails(rg_record(other_data, w), RG_NOT_IMPLEMENTED,
+             "set_data: can't be part of a recorded step");
 }
 END_TEST
 
 /* A root's gradient is made once: nothing may be added into it. */
 static void three_roots(void *w) {
     rg_set_grad(w, RG_NONE);
-    rg_tensor *y = rg_sum_dim(rg_mul(w, w), 0, true), *v[] = { y, rg_select(y, 0, 0), rg_mul(y, 3) };
+    rg_tensor *y = rg_sum_dim(rg_mul(w, w), 0, true),
+              *v[] = { y, rg_select(y, 0, 0), rg_mul(y, 3) };
     rg_backward_many(3, v, NULL, (rg_backward_options){ .gradient = RG_NONE });
 }
 
@@ -504,17 +640,23 @@ END_TEST
 
 /* A graph that was there before: the recording has it for itself, when its maker has dropped it. */
 static rg_tensor *root;
-static void backs(void *unused) { (void)unused; rg_backward(root, .retain_graph = true); }
+static void backs(void *unused) {
+    (void)unused;
+    rg_backward(root, .retain_graph = true);
+}
 
 START_TEST(test_graph_from_outside) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(4, 4), true), *want[3];
-    RG_FOR (int i = 0; i < 1; i++) root = rg_keep(rg_sum(rg_tanh(rg_matmul(rg_tanh(w), rg_mul(w, w)))));
-    for (int i = 0; i < 3; i++) backs(NULL), want[i] = rg_clone(rg_grad_of(w));
+    RG_FOR (int i = 0; i < 1; i++)
+        root = rg_keep(rg_sum(rg_tanh(rg_matmul(rg_tanh(w), rg_mul(w, w)))));
+    for (int i = 0; i < 3; i++)
+        backs(NULL), want[i] = rg_clone(rg_grad_of(w));
     rg_set_grad(w, RG_NONE);
     rg_replay *r = rg_record(backs, NULL);
     rg_drop(root);
-    RG_FOR (int i = 0; i < 9; i++) rg_full_like(w, NAN);
+    RG_FOR (int i = 0; i < 9; i++)
+        rg_full_like(w, NAN);
     for (int i = 0; i < 3; i++) {
         ck_assert(r && (i == 0 || rg_replay_run(r)));
         ck_assert(rg_equal(rg_grad_of(w), want[i]));
@@ -523,6 +665,7 @@ START_TEST(test_graph_from_outside) {
 }
 END_TEST
 
-RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws, test_grad_taken_away,
-         test_outlives_its_optimizer, test_without_memory, test_wild_steps, test_memory_goes_round, test_refused_as_by_the_step,
-         test_three_roots, test_graph_from_outside)
+RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws,
+         test_grad_taken_away, test_outlives_its_optimizer, test_without_memory, test_wild_steps,
+         test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
+         test_graph_from_outside)

@@ -10,8 +10,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void matches(rg_vocabulary *v, const char *text, const char *joined, int64_t n, const char *const tokens[],
-                    int64_t length, const int64_t codes[]) {
+static void matches(rg_vocabulary *v, const char *text, const char *joined, int64_t n,
+                    const char *const tokens[], int64_t length, const int64_t codes[]) {
     ck_ok(v);
     ck_assert_int_eq(v->n, n);
     for (int64_t i = 0; i < n; i++) {
@@ -28,16 +28,18 @@ static void matches(rg_vocabulary *v, const char *text, const char *joined, int6
 
 START_TEST(test_words) {
     for (size_t i = 0; i < COUNT(WORDS); i++)
-        matches(rg_vocabulary_new(WORDS[i].text), WORDS[i].text, WORDS[i].joined, WORDS[i].n, WORDS[i].tokens,
-                WORDS[i].length, WORDS[i].codes);
+        matches(rg_vocabulary_new(WORDS[i].text), WORDS[i].text, WORDS[i].joined, WORDS[i].n,
+                WORDS[i].tokens, WORDS[i].length, WORDS[i].codes);
 }
 END_TEST
 
 START_TEST(test_characters) {
     for (size_t i = 0; i < COUNT(CHARACTERS); i++)
-        matches(rg_vocabulary_new(CHARACTERS[i].text, .characters = true), CHARACTERS[i].text, CHARACTERS[i].joined,
-                CHARACTERS[i].n, CHARACTERS[i].tokens, CHARACTERS[i].length, CHARACTERS[i].codes);
-    const char broken[] = "\x80\xc3(\xf0\x9f\xf0\x9f\x99\x82\x82\xe4";   /* no UTF-8: comes back as it was all the same */
+        matches(rg_vocabulary_new(CHARACTERS[i].text, .characters = true), CHARACTERS[i].text,
+                CHARACTERS[i].joined, CHARACTERS[i].n, CHARACTERS[i].tokens, CHARACTERS[i].length,
+                CHARACTERS[i].codes);
+    /* no UTF-8: comes back as it was all the same */
+    const char broken[] = "\x80\xc3(\xf0\x9f\xf0\x9f\x99\x82\x82\xe4";
     rg_vocabulary *v = rg_vocabulary_new(broken, .characters = true);
     ck_assert_str_eq(rg_decode(v, rg_encode(v, broken)), broken);
     rg_vocabulary_free(v);
@@ -52,13 +54,15 @@ START_TEST(test_unknown_words) {
     ck_fails(rg_decode(v, rg_literal([-1])), RG_INDEX_ERROR, "index -1");
     rg_vocabulary_free(v);
 
-    v = rg_vocabulary_new("to be or not to be", .unknown = "<unk>");        /* known ones keep their numbers */
+    /* known ones keep their numbers */
+    v = rg_vocabulary_new("to be or not to be", .unknown = "<unk>");
     ck_assert_int_eq(v->n, 5);
     ck_assert(rg_equal(rg_encode(v, "to see or not"), rg_literal([3, 4, 2, 1])));
     ck_assert_str_eq(rg_decode(v, rg_literal([[3, 4], [2, 0]])), "to <unk> or be");
     rg_vocabulary_free(v);
 
-    v = rg_vocabulary_new("a <unk> b", .unknown = "<unk>");                 /* the text has it already */
+    /* the text has it already */
+    v = rg_vocabulary_new("a <unk> b", .unknown = "<unk>");
     ck_assert(v->n == 3 && rg_vocabulary_index(v, "c") == 0 && rg_vocabulary_index(v, "a") == 1);
     rg_vocabulary_free(v);
 
@@ -77,21 +81,27 @@ START_TEST(test_batches) {
             rg_pair b = rg_get_batch(data, BATCHES[i].batch, BATCHES[i].block);
             rg_pair own = rg_get_batch_with(data, BATCHES[i].batch, BATCHES[i].block, g);
             ck_ok(b.first);
-            ck_assert(rg_equal(b.first, rg_from(BATCHES[i].x[k], BATCHES[i].batch, BATCHES[i].block)));
-            ck_assert(rg_equal(b.second, rg_from(BATCHES[i].y[k], BATCHES[i].batch, BATCHES[i].block)));
+            ck_assert(
+                rg_equal(b.first, rg_from(BATCHES[i].x[k], BATCHES[i].batch, BATCHES[i].block)));
+            ck_assert(
+                rg_equal(b.second, rg_from(BATCHES[i].y[k], BATCHES[i].batch, BATCHES[i].block)));
             ck_assert(rg_equal(b.first, own.first) && rg_equal(b.second, own.second));
         }
         rg_generator_free(g);
     }
     rg_tensor *five = rg_arange(5);
-    ck_fails(rg_get_batch(five, 2, 5).first, RG_RUNTIME_ERROR, "random_ expects 'from' to be less than 'to'");
+    ck_fails(rg_get_batch(five, 2, 5).first, RG_RUNTIME_ERROR,
+             "random_ expects 'from' to be less than 'to'");
     ck_fails(rg_get_batch(five, -1, 2).first, RG_RUNTIME_ERROR, "negative dimension");
     rg_memory_reset_peak();
     int64_t peak = rg_memory_stats().peak;
-    ck_fails(rg_get_batch(five, 1, INT32_MAX).first, RG_RUNTIME_ERROR, "random_ expects 'from' to be less than 'to'");
-    ck_fails(rg_get_batch(five, 1, INT64_MAX).first, RG_RUNTIME_ERROR, "random_ expects 'from' to be less than 'to'");
+    ck_fails(rg_get_batch(five, 1, INT32_MAX).first, RG_RUNTIME_ERROR,
+             "random_ expects 'from' to be less than 'to'");
+    ck_fails(rg_get_batch(five, 1, INT64_MAX).first, RG_RUNTIME_ERROR,
+             "random_ expects 'from' to be less than 'to'");
     ck_assert_int_lt(rg_memory_stats().peak, peak + 65536);
-    ck_fails(rg_get_batch(five, 1, -3).first, RG_VALUE_ERROR, "get_batch: block_size -3 is negative");
+    ck_fails(rg_get_batch(five, 1, -3).first, RG_VALUE_ERROR,
+             "get_batch: block_size -3 is negative");
     ck_fails(rg_get_batch(five, 1, INT64_MIN).first, RG_VALUE_ERROR, "get_batch: block_size");
 }
 END_TEST
@@ -105,23 +115,30 @@ START_TEST(test_train_and_validation) {
         ck_assert(rg_equal(rg_cat(RG_LIST(p.first, p.second), 0), data));
     }
     rg_tensor *ten = rg_arange(10);
-    ck_assert(rg_numel(rg_split_text(ten, 0).first) == 0 && rg_numel(rg_split_text(ten, 1).second) == 0);
+    ck_assert(rg_numel(rg_split_text(ten, 0).first) == 0
+              && rg_numel(rg_split_text(ten, 1).second) == 0);
     double wrong[] = { -0.1, 1.5, 0.0 / 0.0, 1e300 };
-    for (size_t i = 0; i < COUNT(wrong); i++) ck_fails(rg_split_text(ten, wrong[i]).first, RG_VALUE_ERROR, "split_text: the fraction ");
+    for (size_t i = 0; i < COUNT(wrong); i++)
+        ck_fails(rg_split_text(ten, wrong[i]).first, RG_VALUE_ERROR, "split_text: the fraction ");
 }
 END_TEST
 
 START_TEST(test_nothing_in_nothing_out) {
     rg_vocabulary *v = rg_vocabulary_new("a b");
     rg_tensor *null = NULL;
-    ck_assert(!rg_vocabulary_new(NULL) && !rg_encode(NULL, "a") && !rg_encode(v, NULL) && !rg_decode(NULL, rg_arange(2)));
-    ck_assert(!rg_decode(v, null) && rg_vocabulary_index(NULL, "a") == -1 && rg_vocabulary_index(v, NULL) == -1);
+    ck_assert(!rg_vocabulary_new(NULL) && !rg_encode(NULL, "a") && !rg_encode(v, NULL)
+              && !rg_decode(NULL, rg_arange(2)));
+    ck_assert(!rg_decode(v, null) && rg_vocabulary_index(NULL, "a") == -1
+              && rg_vocabulary_index(v, NULL) == -1);
     ck_assert(!rg_split_text(null, 0.5).first && !rg_get_batch(null, 1, 1).first);
     ck_fails(rg_decode(v, RG_NONE), RG_TYPE_ERROR, "");
-    ck_fails(rg_decode(v, rg_ones(2)), RG_TYPE_ERROR, "decode: expected indices of dtype torch.int64 but got torch.float32");
-    ck_fails(rg_decode(NULL, rg_arange(2)), RG_TYPE_ERROR, "decode: expected a vocabulary but got NULL");
+    ck_fails(rg_decode(v, rg_ones(2)), RG_TYPE_ERROR,
+             "decode: expected indices of dtype torch.int64 but got torch.float32");
+    ck_fails(rg_decode(NULL, rg_arange(2)), RG_TYPE_ERROR,
+             "decode: expected a vocabulary but got NULL");
     ck_fails(rg_encode(v, NULL), RG_TYPE_ERROR, "encode: expected a text but got NULL");
-    ck_fails(rg_vocabulary_new(NULL), RG_TYPE_ERROR, "vocabulary_new: expected a text but got NULL");
+    ck_fails(rg_vocabulary_new(NULL), RG_TYPE_ERROR,
+             "vocabulary_new: expected a text but got NULL");
     ck_fails(rg_get_batch(RG_NONE, 1, 1).first, RG_TYPE_ERROR, "");
     rg_vocabulary_free(NULL);
     rg_vocabulary_free(v);
@@ -130,8 +147,10 @@ END_TEST
 
 START_TEST(test_out_of_memory) {
     char text[4000] = "";
-    for (int i = 0; i < 300; i++) sprintf(text + strlen(text), "w%d ", i * 7 % 200);
-    int64_t other = -1, live = rg_live_tensors();       /* other: once the thread's lists have grown */
+    for (int i = 0; i < 300; i++)
+        sprintf(text + strlen(text), "w%d ", i * 7 % 200);
+    /* other: once the thread's lists have grown */
+    int64_t other = -1, live = rg_live_tensors();
     for (int64_t n = 1, failed = 1; failed; n++) {
         {
             RG_SCOPE();
@@ -147,7 +166,8 @@ START_TEST(test_out_of_memory) {
             rg_vocabulary_free(v);
         }
         ck_assert_int_eq(rg_live_tensors(), live);
-        if (other < 0) other = rg_memory_stats().other;
+        if (other < 0)
+            other = rg_memory_stats().other;
         ck_assert_int_eq(rg_memory_stats().other, other);
         ck_assert_int_lt(n, 1000);
     }
@@ -168,11 +188,13 @@ static void *reader(void *shared) {
 START_TEST(test_threads) {
     rg_vocabulary *v = rg_vocabulary_new(WORDS[0].text);
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, reader, v);
-    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, reader, v);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
     rg_vocabulary_free(v);
 }
 END_TEST
 
-RG_TESTS(text, test_words, test_characters, test_unknown_words, test_batches, test_train_and_validation,
-         test_nothing_in_nothing_out, test_out_of_memory, test_threads)
+RG_TESTS(text, test_words, test_characters, test_unknown_words, test_batches,
+         test_train_and_validation, test_nothing_in_nothing_out, test_out_of_memory, test_threads)

@@ -16,28 +16,34 @@ static void step(rg_optim *o, rg_tensor *loss, double *to) {
 }
 
 static void learn_layer(double losses[]) {
-    rg_sequential *m = rg_nn_sequential(rg_nn_embedding(20, 3), rg_nn_self_attention(3, 2, 4), rg_nn_linear(4, 20));
+    rg_sequential *m = rg_nn_sequential(rg_nn_embedding(20, 3), rg_nn_self_attention(3, 2, 4),
+                                        rg_nn_linear(4, 20));
     rg_tensor *words = rg_randint(0, 20, 20), *next = rg_roll(words, -1, 0);
     rg_optim *o = rg_optim_sgd(rg_parameters(m), .lr = 0.05);
-    RG_FOR (int i = 0; i < STEPS; i++) step(o, rg_cross_entropy(rg_call(m, words), next), &losses[i]);
+    RG_FOR (int i = 0; i < STEPS; i++)
+        step(o, rg_cross_entropy(rg_call(m, words), next), &losses[i]);
     rg_optim_free(o);
     rg_module_free(m);
 }
 
 static void learn_encoder(double losses[]) {
     void *layers[2];
-    for (int i = 0; i < 2; i++) layers[i] = rg_nn_transformer_encoder_layer(16, 2, .dim_feedforward = 32, .dropout = 0.1, .batch_first = true);
+    for (int i = 0; i < 2; i++)
+        layers[i] = rg_nn_transformer_encoder_layer(16, 2, .dim_feedforward = 32, .dropout = 0.1,
+                                                    .batch_first = true);
     rg_sequential *m = rg_nn_sequential(layers[0], layers[1]);
     rg_tensor *x = rg_randn(4, 8, 16), *y = rg_randn(4, 8, 16);
     rg_optim *o = rg_optim_adam(rg_parameters(m), .lr = 1e-3);
-    RG_FOR (int i = 0; i < STEPS; i++) step(o, rg_mse_loss(rg_call(m, x), y), &losses[i]);
+    RG_FOR (int i = 0; i < STEPS; i++)
+        step(o, rg_mse_loss(rg_call(m, x), y), &losses[i]);
     rg_optim_free(o);
     rg_module_free(m);
 }
 
 /* Weights that multiply decay; biases and norms don't. */
 static void learn_gpt(double losses[]) {
-    rg_gpt *m = rg_nn_gpt(.block_size = 16, .vocab_size = 32, .n_layer = 2, .n_head = 2, .n_embd = 32);
+    rg_gpt *m = rg_nn_gpt(.block_size = 16, .vocab_size = 32, .n_layer = 2, .n_head = 2,
+                          .n_embd = 32);
     rg_tensor *text = rg_randint(0, 32, 400), *group[2][64];
     rg_list all = rg_parameters(m);
     int n[2] = { 0, 0 };
@@ -45,7 +51,8 @@ static void learn_gpt(double losses[]) {
         int decays = rg_ndim(all.v[i]) > 1;
         group[decays][n[decays]++] = all.v[i];
     }
-    rg_optim *o = rg_optim_adamw(((rg_list){ n[1], group[1] }), .lr = 1e-3, .betas = { 0.9, 0.95 }, .weight_decay = 0.1);
+    rg_optim *o = rg_optim_adamw(((rg_list){ n[1], group[1] }), .lr = 1e-3, .betas = { 0.9, 0.95 },
+                                 .weight_decay = 0.1);
     rg_optim_add_group(o, ((rg_list){ n[0], group[0] }), .weight_decay = 0);
     RG_FOR (int i = 0; i < STEPS; i++) {
         rg_tensor *at = rg_add(rg_randint(0, 400 - 16, 8, 1), rg_arange(16));
@@ -59,7 +66,8 @@ static const double *golden(const char *name, const char *suffix) {
     char full[64];
     snprintf(full, sizeof full, "%s.%s", name, suffix);
     for (size_t i = 0; i < sizeof GOLDEN / sizeof *GOLDEN; i++)
-        if (strcmp(GOLDEN[i].name, full) == 0) return GOLDEN_VALUES + GOLDEN[i].at;
+        if (strcmp(GOLDEN[i].name, full) == 0)
+            return GOLDEN_VALUES + GOLDEN[i].at;
     ck_abort_msg("there is no golden %s", full);
 }
 
@@ -68,16 +76,19 @@ static double farthest(void (*learn)(double losses[]), rg_dtype dtype, const dou
     rg_set_default_dtype(dtype);
     rg_manual_seed(1);
     learn(losses);
-    for (int i = 0; i < STEPS; i++) far = fabs(losses[i] - want[i]) <= far ? far : fabs(losses[i] - want[i]);
+    for (int i = 0; i < STEPS; i++)
+        far = fabs(losses[i] - want[i]) <= far ? far : fabs(losses[i] - want[i]);
     return far;
 }
 
-/* In float64 to 1e-9. In float32 three times as far as PyTorch is from itself between one thread and two. */
+/* In float64 to 1e-9. In float32 three times as far as PyTorch is from itself between one thread
+ * and two. */
 static void follow(const char *name, void (*learn)(double losses[])) {
     double far = farthest(learn, RG_FLOAT64, golden(name, "64")), own = *golden(name, "2");
     ck_assert_msg(far <= 1e-9, "%s in float64 is off by %g", name, far);
     far = farthest(learn, RG_FLOAT32, golden(name, "32"));
-    ck_assert_msg(own > 0 && far <= 3 * own, "%s in float32 is off by %g, where PyTorch is by %g", name, far, own);
+    ck_assert_msg(own > 0 && far <= 3 * own, "%s in float32 is off by %g, where PyTorch is by %g",
+                  name, far, own);
 }
 
 START_TEST(test_layer) { follow("learn_layer", learn_layer); }

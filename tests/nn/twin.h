@@ -1,5 +1,6 @@
 /*
- * twin.h: a module beside PyTorch's. A golden header (GOLDEN, GOLDEN_KEYS, GOLDEN_VALUES) comes before it.
+ * twin.h: a module beside PyTorch's. A golden header (GOLDEN, GOLDEN_KEYS, GOLDEN_VALUES) comes
+ * before it.
  */
 #include "tests/test.h"
 #include "regard.h"
@@ -12,12 +13,14 @@ enum { TWIN_MOST = 64 };
 
 static double twin_limit(rg_dtype dtype) { return dtype == RG_FLOAT64 ? 1e-12 : 1e-5; }
 
-/* The distance of tensors, one behind the other, from what is golden under this name, relative to its largest value. */
+/* The distance of tensors, one behind the other, from what is golden under this name, relative to
+ * its largest value. */
 static double twin_distance(const char *name, const char *suffix, int n, rg_tensor *const t[]) {
     char full[64];
     size_t g = 0, most = sizeof GOLDEN / sizeof *GOLDEN;
     snprintf(full, sizeof full, "%s%s", name, suffix);
-    while (g < most && strcmp(GOLDEN[g].name, full)) g++;
+    while (g < most && strcmp(GOLDEN[g].name, full))
+        g++;
     ck_assert_msg(g < most, "there is no golden %s", full);
     const double *want = GOLDEN_VALUES + GOLDEN[g].at;
     double far = 0, scale = 1;
@@ -28,7 +31,7 @@ static double twin_distance(const char *name, const char *suffix, int n, rg_tens
         for (int64_t k = 0; k < rg_numel(row); k++, at++) {
             ck_assert_msg(at < GOLDEN[g].n, "%s has more than %d values", full, GOLDEN[g].n);
             double off = fabs(((double *)rg_data(row))[k] - want[at]);
-            far = off <= far ? far : off;               /* NaN is far, too */
+            far = off <= far ? far : off; /* NaN is far, too */
             scale = fmax(scale, fabs(want[at]));
         }
     }
@@ -36,62 +39,78 @@ static double twin_distance(const char *name, const char *suffix, int n, rg_tens
     return far / scale;
 }
 
-#define twin_near(name, suffix, dtype, n, t) do {                                           \
-        double far_ = twin_distance(name, suffix, n, t);                                    \
-        ck_assert_msg(far_ <= twin_limit(dtype), "%s%s in %s is off by %g", name, suffix, rg_dtype_name(dtype), far_); \
+#define twin_near(name, suffix, dtype, n, t)                                              \
+    do {                                                                                  \
+        double far_ = twin_distance(name, suffix, n, t);                                  \
+        ck_assert_msg(far_ <= twin_limit(dtype), "%s%s in %s is off by %g", name, suffix, \
+                      rg_dtype_name(dtype), far_);                                        \
     } while (0)
 
 /* Outputs, and the gradients of sum(y * draw) for the leaves and then the module's parameters. */
-__attribute__((unused)) static void twin_compare(const char *name, rg_dtype dtype, void *m, int n, rg_tensor *const leaves[], int n_y, rg_tensor *const y[]) {
+__attribute__((unused)) static void twin_compare(const char *name, rg_dtype dtype, void *m, int n,
+                                                 rg_tensor *const leaves[], int n_y,
+                                                 rg_tensor *const y[]) {
     rg_tensor *wanted[TWIN_MOST], *g[TWIN_MOST], *loss = NULL;
     rg_named_list own = rg_named_parameters(m);
     twin_near(name, ".y", dtype, n_y, y);
-    for (int i = 0; i < n; i++) wanted[i] = leaves[i];
-    for (int i = 0; i < own.n; i++) wanted[n + i] = own.v[i].tensor;
+    for (int i = 0; i < n; i++)
+        wanted[i] = leaves[i];
+    for (int i = 0; i < own.n; i++)
+        wanted[n + i] = own.v[i].tensor;
     rg_manual_seed(4);
     for (int i = 0; i < n_y; i++) {
-        rg_tensor *part = rg_sum(rg_mul(y[i], rg_to(rg_randn_dims(rg_shape(y[i]), RG_FLOAT64, rg_default_generator()), dtype)));
+        rg_tensor *part = rg_sum(rg_mul(
+            y[i], rg_to(rg_randn_dims(rg_shape(y[i]), RG_FLOAT64, rg_default_generator()), dtype)));
         loss = loss ? rg_add(loss, part) : part;
     }
-    ck_ok(rg_grad_many(1, &loss, NULL, n + own.n, wanted, g, (rg_backward_options){ .gradient = RG_NONE }));
+    ck_ok(rg_grad_many(1, &loss, NULL, n + own.n, wanted, g,
+                       (rg_backward_options){ .gradient = RG_NONE }));
     twin_near(name, ".g", dtype, n + own.n, g);
 }
 
 /* A leaf drawn in float64, of either dtype. */
 static inline rg_tensor *twin_drawn(rg_dims shape, rg_dtype dtype) {
-    return rg_requires_grad_(rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype), true);
+    return rg_requires_grad_(rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype),
+                             true);
 }
 
 __attribute__((unused)) static void twin_keys(const char *name, void *m) {
     RG_SCOPE();
     char keys[4096] = "";
     rg_named_list own = rg_state_dict(m);
-    for (int i = 0; i < own.n; i++) snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", i ? " " : "", own.v[i].name);
+    for (int i = 0; i < own.n; i++)
+        snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", i ? " " : "",
+                 own.v[i].name);
     for (size_t g = 0; g < sizeof GOLDEN_KEYS / sizeof *GOLDEN_KEYS; g++)
-        if (strncmp(GOLDEN_KEYS[g].name, name, strlen(name)) == 0 && strcmp(GOLDEN_KEYS[g].name + strlen(name), ".keys") == 0) {
+        if (strncmp(GOLDEN_KEYS[g].name, name, strlen(name)) == 0
+            && strcmp(GOLDEN_KEYS[g].name + strlen(name), ".keys") == 0) {
             ck_assert_str_eq(keys, GOLDEN_KEYS[g].keys);
             return;
         }
     ck_abort_msg("there are no golden keys of %s", name);
 }
 
-/* First and second order, with respect to the input and to each parameter, mixed derivatives among them. */
+/* First and second order, with respect to the input and to each parameter, mixed derivatives among
+ * them. */
 __attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_tensor *x) {
     RG_SCOPE();
     rg_named_list own = rg_named_parameters(m);
     for (int from = 0; from < own.n; from += 3) {
         rg_tensor *in[4] = { x };
         int n = 1;
-        while (n < 4 && from + n - 1 < own.n) in[n] = own.v[from + n - 1].tensor, n++;
+        while (n < 4 && from + n - 1 < own.n)
+            in[n] = own.v[from + n - 1].tensor, n++;
         ck_ok(rg_gradcheck(f, m, n, in, .atol = 1e-7, .rtol = 1e-6));
         ck_ok(rg_gradgradcheck(f, m, n, in, .atol = 1e-6, .rtol = 1e-5));
     }
 }
 
-/* The first request for memory fails, then the second, and so on, until none does: no crash, and nothing is left. */
+/* The first request for memory fails, then the second, and so on, until none does: no crash, and
+ * nothing is left. */
 static void twin_out_of_memory(bool (*f)(void)) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
-        int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes, other = rg_memory_stats().other;
+        int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
+                other = rg_memory_stats().other;
         bool ok;
         {
             RG_SCOPE();
@@ -100,9 +119,12 @@ static void twin_out_of_memory(bool (*f)(void)) {
             ok = f();
             rg_memory_fail_at(0);
         }
-        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d failed with: %s", (int)fail, rg_error());
-        ck_assert_msg(rg_live_tensors() == live && rg_memory_stats().nodes == nodes, "request %d failed, and something is alive", (int)fail);
-        ck_assert_msg(rg_memory_stats().other <= other + 65536, "request %d failed, and memory is lost", (int)fail);
+        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "request %d failed with: %s",
+                      (int)fail, rg_error());
+        ck_assert_msg(rg_live_tensors() == live && rg_memory_stats().nodes == nodes,
+                      "request %d failed, and something is alive", (int)fail);
+        ck_assert_msg(rg_memory_stats().other <= other + 65536,
+                      "request %d failed, and memory is lost", (int)fail);
         spared = ok ? spared + 1 : 0;
         ck_assert(fail < 100000);
     }

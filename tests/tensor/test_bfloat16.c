@@ -1,5 +1,5 @@
-/* Products under "medium", as set_float32_matmul_precision calls it, against sums of rounded numbers written out.
- * Where the processor can't, they are float32's. */
+/* Products under "medium", as set_float32_matmul_precision calls it, against sums of rounded
+ * numbers written out. Where the processor can't, they are float32's. */
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
@@ -22,8 +22,10 @@ static float from_bits(uint32_t bits) {
 /* To the nearest with 8 bits, of two the even one; what is below 2^-126 is 0. */
 static float rounded(float x) {
     int e;
-    if (!able() || x != x || isinf(x)) return x;
-    if (fabsf(x) < 0x1p-126f) return 0;
+    if (!able() || x != x || isinf(x))
+        return x;
+    if (fabsf(x) < 0x1p-126f)
+        return 0;
     frexp(x, &e);
     return (float)(rint(ldexp(x, 8 - e)) * ldexp(1, e - 8));
 }
@@ -37,7 +39,8 @@ START_TEST(test_names) {
         ck_assert(rg_set_float32_matmul_precision(names[i]));
         ck_assert_str_eq(rg_get_float32_matmul_precision(), names[i]);
     }
-    ck_fails(rg_set_float32_matmul_precision("Medium"), RG_RUNTIME_ERROR, "Medium is not one of 'highest', 'high', "
+    ck_fails(rg_set_float32_matmul_precision("Medium"), RG_RUNTIME_ERROR,
+             "Medium is not one of 'highest', 'high', "
              "or 'medium'; the currentsetFloat32MatmulPrecision call has no effect.");
     ck_fails(rg_set_float32_matmul_precision(""), RG_RUNTIME_ERROR, " is not one of");
     ck_fails(rg_set_float32_matmul_precision(NULL), RG_RUNTIME_ERROR,
@@ -48,10 +51,12 @@ END_TEST
 
 /* Numbers times 1, on either side. */
 START_TEST(test_rounding) {
-    static const uint32_t known[][2] = {                /* and what torch's x.bfloat16().float() makes of them */
-        { 0x3f800000, 0x3f800000 }, { 0x3f808000, 0x3f800000 }, { 0x3f818000, 0x3f820000 }, { 0x3f808001, 0x3f810000 },
-        { 0x3f807fff, 0x3f800000 }, { 0x7f7f7fff, 0x7f7f0000 }, { 0x7f7f8000, 0x7f800000 }, { 0x7f800000, 0x7f800000 },
-        { 0xff800000, 0xff800000 }, { 0x7f800001, 0xffff0000 }, { 0x7fffffff, 0xffff0000 }, { 0x00000001, 0x00000000 },
+    /* and what torch's x.bfloat16().float() makes of them */
+    static const uint32_t known[][2] = {
+        { 0x3f800000, 0x3f800000 }, { 0x3f808000, 0x3f800000 }, { 0x3f818000, 0x3f820000 },
+        { 0x3f808001, 0x3f810000 }, { 0x3f807fff, 0x3f800000 }, { 0x7f7f7fff, 0x7f7f0000 },
+        { 0x7f7f8000, 0x7f800000 }, { 0x7f800000, 0x7f800000 }, { 0xff800000, 0xff800000 },
+        { 0x7f800001, 0xffff0000 }, { 0x7fffffff, 0xffff0000 }, { 0x00000001, 0x00000000 },
         { 0x00800000, 0x00800000 }, { 0xbf80ffff, 0xbf810000 },
     };
     enum { N = 2048, K = 33 };
@@ -68,7 +73,8 @@ START_TEST(test_rounding) {
         ck_assert(k_matmul_with(y_right, NULL, one, false, x, !turned, 1, 0));
         for (uint32_t i = 0; i < N; i++) {
             float v = to[turned ? i : K * i], want = rounded(v);
-            if (able() && i < RG_COUNT(known)) ck_assert(same(want, from_bits(known[i][1])));
+            if (able() && i < RG_COUNT(known))
+                ck_assert(same(want, from_bits(known[i][1])));
             ck_assert_msg(same(left[16 * i], want), "%a became %a, not %a", v, left[16 * i], want);
             ck_assert_msg(same(right[i], want), "right, %a became %a, not %a", v, right[i], want);
         }
@@ -80,66 +86,84 @@ END_TEST
 static rg_tensor *grid(int64_t rows, int64_t columns, int layout) {
     int64_t step = layout == 2 ? 2 : 1;
     rg_tensor *t = layout == 1 ? rg_randn(columns, rows) : rg_randn(rows, columns * step);
-    t->size[0] = rows, t->size[1] = columns;
+    t->size[0] = rows;
+    t->size[1] = columns;
     t->stride[0] = layout == 1 ? 1 : layout == 3 ? 0 : columns * step;
     t->stride[1] = layout == 1 ? rows : step;
-    rg_update_flags(t);
+    rgi_update_flags(t);
     return t;
 }
 
-static float at(const rg_tensor *t, int64_t i, int64_t j) { return ((float *)t->data)[i * t->stride[0] + j * t->stride[1]]; }
+static float at(const rg_tensor *t, int64_t i, int64_t j) {
+    return ((float *)t->data)[i * t->stride[0] + j * t->stride[1]];
+}
 
-/* y's rows lie three further apart than they are long, and what is between is left alone. An error of 2^-24 at each
- * of k additions, and at two products, is what float32's sums may have. */
-static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha, double beta) {
+/* y's rows lie three further apart than they are long, and what is between is left alone. An error
+ * of 2^-24 at each of k additions, and at two products, is what float32's sums may have. */
+static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha,
+                          double beta) {
     RG_SCOPE();
     bool rounds = m >= 16 && n >= 16 && k >= 32;
     rg_tensor *a = grid(m, k, layout_a), *b = grid(k, n, layout_b);
     rg_tensor *y = rg_randn(m, n + 3), *c = rg_empty(m, n + 3), *one = rg_empty(m, n + 3);
-    rg_copy_elements(c, y), rg_copy_elements(one, y);
-    y->size[1] = one->size[1] = n, rg_update_flags(y), rg_update_flags(one);
+    rgi_copy_elements(c, y);
+    rgi_copy_elements(one, y);
+    y->size[1] = one->size[1] = n;
+    rgi_update_flags(y);
+    rgi_update_flags(one);
     rg_set_num_threads(3);
     ck_assert(k_matmul_with(y, NULL, a, false, b, false, alpha, beta));
     rg_set_num_threads(1);
     ck_assert(k_matmul_with(one, NULL, a, false, b, false, alpha, beta));
-    ck_assert_msg(memcmp(y->data, one->data, (size_t)(m * (n + 3)) * 4) == 0, "(%d,%d,%d): other bits at 3 threads",
-                  (int)m, (int)k, (int)n);
+    ck_assert_msg(memcmp(y->data, one->data, (size_t)(m * (n + 3)) * 4) == 0,
+                  "(%d,%d,%d): other bits at 3 threads", (int)m, (int)k, (int)n);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n + 3; j++) {
             double sum = beta * at(c, i, j), bound = fabs(sum);
-            if (j >= n) { ck_assert(at(y, i, j) == at(c, i, j)); continue; }
+            if (j >= n) {
+                ck_assert(at(y, i, j) == at(c, i, j));
+                continue;
+            }
             for (int64_t l = 0; l < k; l++) {
                 float p = at(a, i, l), q = at(b, l, j);
                 double v = alpha * (rounds ? (double)rounded(p) * rounded(q) : (double)p * q);
-                sum += v, bound += fabs(v);
+                sum += v;
+                bound += fabs(v);
             }
             ck_assert_msg(fabs(at(y, i, j) - sum) <= (double)(k + 2) * 0x1p-24 * bound,
-                          "(%d,%d) (%d,%d), layouts %d %d, at %d %d: %.9g, not %.9g", (int)m, (int)k, (int)k, (int)n,
-                          layout_a, layout_b, (int)i, (int)j, at(y, i, j), sum);
+                          "(%d,%d) (%d,%d), layouts %d %d, at %d %d: %.9g, not %.9g", (int)m,
+                          (int)k, (int)k, (int)n, layout_a, layout_b, (int)i, (int)j, at(y, i, j),
+                          sum);
         }
 }
 
 START_TEST(test_products) {
-    static const int64_t sizes[][3] = {                 /* m, n, k */
-        { 16, 16, 32 }, { 17, 33, 33 }, { 31, 48, 51 }, { 24, 17, 256 }, { 40, 65, 257 }, { 33, 100, 600 },
-        { 16, 1041, 35 }, { 300, 200, 129 }, { 15, 64, 64 }, { 64, 15, 64 }, { 64, 64, 31 },
+    static const int64_t sizes[][3] = {
+        /* m, n, k */
+        { 16, 16, 32 },  { 17, 33, 33 },   { 31, 48, 51 },   { 24, 17, 256 },
+        { 40, 65, 257 }, { 33, 100, 600 }, { 16, 1041, 35 }, { 300, 200, 129 },
+        { 15, 64, 64 },  { 64, 15, 64 },   { 64, 64, 31 },
     };
     ck_assert(rg_set_float32_matmul_precision("medium"));
     for (int s = 0; s < RG_COUNT(sizes); s++)
-        for (int layouts = 0; layouts < 16; layouts += rg_emulated() ? 5 : 1)     /* where the instruction is missing */
-            check_product(sizes[s][0], sizes[s][1], sizes[s][2], layouts / 4, layouts % 4, layouts % 3 ? 1 : -0.5,
-                          layouts % 5 ? 0 : 3);
+        for (int layouts = 0; layouts < 16;
+             layouts += rg_emulated() ? 5 : 1) /* where the instruction is missing */
+            check_product(sizes[s][0], sizes[s][1], sizes[s][2], layouts / 4, layouts % 4,
+                          layouts % 3 ? 1 : -0.5, layouts % 5 ? 0 : 3);
 }
 END_TEST
 
-/* "highest" and "high" are float32's products; of batches each is the one by itself; an infinity is itself or makes NaN. */
+/* "highest" and "high" are float32's products; of batches each is the one by itself; an infinity is
+ * itself or makes NaN. */
 START_TEST(test_batches) {
     RG_SCOPE();
     rg_tensor *a = rg_randn(3, 40, 70), *b = rg_randn(3, 70, 50), *y[3];
-    ((float *)a->data)[5] = INFINITY, ((float *)b->data)[5 * 50 + 1] = 0, ((float *)b->data)[70 * 50] = NAN;
+    ((float *)a->data)[5] = INFINITY, ((float *)b->data)[5 * 50 + 1] = 0,
+            ((float *)b->data)[70 * 50] = NAN;
     static const char *const names[] = { "highest", "high", "medium" };
     for (int i = 0; i < RG_COUNT(names); i++)
-        ck_assert(rg_set_float32_matmul_precision(names[i]) && k_matmul(y[i] = rg_empty(3, 40, 50), a, b));
+        ck_assert(rg_set_float32_matmul_precision(names[i])
+                  && k_matmul(y[i] = rg_empty(3, 40, 50), a, b));
     ck_assert(memcmp(y[0]->data, y[1]->data, 3 * 40 * 50 * 4) == 0);
     ck_assert((memcmp(y[0]->data, y[2]->data, 3 * 40 * 50 * 4) != 0) == able());
     for (int64_t i = 0; i < 3; i++) {
@@ -150,7 +174,8 @@ START_TEST(test_batches) {
     }
     for (int64_t i = 0; i < y[2]->numel; i++) {
         float v = ((float *)y[2]->data)[i], w = ((float *)y[0]->data)[i];
-        ck_assert_msg(isfinite(w) ? fabsf(v - w) < 0.5f : same(v, w), "at %d: %g beside %g", (int)i, v, w);
+        ck_assert_msg(isfinite(w) ? fabsf(v - w) < 0.5f : same(v, w), "at %d: %g beside %g", (int)i,
+                      v, w);
     }
 }
 END_TEST

@@ -7,8 +7,10 @@
 
 /* The operands of PROMOTED: four with dims, four 0-d, and Python's bool, int and float. */
 static rg_tensor *operand(int k) {
-    if (k < 4) return rg_ones_dims(RG_DIMS(2), (rg_dtype)k);
-    if (k < 8) return rg_scalar_dtype(1, (rg_dtype)(k - 4));
+    if (k < 4)
+        return rg_ones_dims(RG_DIMS(2), (rg_dtype)k);
+    if (k < 8)
+        return rg_scalar_dtype(1, (rg_dtype)(k - 4));
     return k == 8 ? rg_wrap_bool(true) : k == 9 ? rg_wrap_int(2) : rg_wrap_float(2.5);
 }
 
@@ -19,8 +21,9 @@ START_TEST(test_result_type) {
             for (int b = 0; b < 11; b++) {
                 RG_SCOPE();
                 int got = rg_result_type(operand(a), operand(b));
-                ck_assert_msg(got == PROMOTED[d][a][b], "default %d, operands %d and %d: %d, not %d", d, a, b,
-                              got, PROMOTED[d][a][b]);
+                ck_assert_msg(got == PROMOTED[d][a][b],
+                              "default %d, operands %d and %d: %d, not %d", d, a, b, got,
+                              PROMOTED[d][a][b]);
             }
     }
     rg_set_default_dtype(RG_FLOAT32);
@@ -31,10 +34,10 @@ END_TEST
 START_TEST(test_three_operands) {
     RG_SCOPE();
     rg_tensor *bools = operand(0), *ints = operand(1), *d0 = operand(7), *number = operand(10);
-    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ bools, ints, d0 }), RG_FLOAT64);
-    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ d0, number, ints }), RG_FLOAT64);
-    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ number, ints, bools }), RG_FLOAT32);
-    ck_assert_int_eq(rg_promote(3, (rg_tensor *[]){ d0, operand(2), number }), RG_FLOAT32);
+    ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ bools, ints, d0 }), RG_FLOAT64);
+    ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ d0, number, ints }), RG_FLOAT64);
+    ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ number, ints, bools }), RG_FLOAT32);
+    ck_assert_int_eq(rgi_promote(3, (rg_tensor *[]){ d0, operand(2), number }), RG_FLOAT32);
 }
 END_TEST
 

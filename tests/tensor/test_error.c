@@ -8,12 +8,12 @@
 START_TEST(test_message_and_code) {
     ck_assert_str_eq(rg_error(), "");
     ck_assert_int_eq(rg_error_code(), RG_OK);
-    ck_assert_ptr_null(rg_fail(RG_INDEX_ERROR, "op", "size %d", 3));
+    ck_assert_ptr_null(rgi_fail(RG_INDEX_ERROR, "op", "size %d", 3));
     ck_assert_str_eq(rg_error(), "op: size 3");
     ck_assert_int_eq(rg_error_code(), RG_INDEX_ERROR);
-    rg_fail(RG_VALUE_ERROR, NULL, "no op");
+    rgi_fail(RG_VALUE_ERROR, NULL, "no op");
     ck_assert_str_eq(rg_error(), "no op");
-    rg_fail(RG_RUNTIME_ERROR, "outer", "%s", rg_error());
+    rgi_fail(RG_RUNTIME_ERROR, "outer", "%s", rg_error());
     ck_assert_str_eq(rg_error(), "outer: no op");
     rg_error_clear();
     ck_assert_str_eq(rg_error(), "");
@@ -24,17 +24,17 @@ END_TEST
 START_TEST(test_the_outermost_name) {
     {
         RG_AS("outer");
-        rg_fail(RG_VALUE_ERROR, "op", "first");
+        rgi_fail(RG_VALUE_ERROR, "op", "first");
         ck_assert_str_eq(rg_error(), "outer: first");
         {
             RG_AS("inner");
-            rg_fail(RG_VALUE_ERROR, NULL, "second");
+            rgi_fail(RG_VALUE_ERROR, NULL, "second");
             ck_assert_str_eq(rg_error(), "outer: second");
         }
-        rg_fail(RG_VALUE_ERROR, "op", "third");
+        rgi_fail(RG_VALUE_ERROR, "op", "third");
         ck_assert_str_eq(rg_error(), "outer: third");
     }
-    rg_fail(RG_VALUE_ERROR, "op", "fourth");
+    rgi_fail(RG_VALUE_ERROR, "op", "fourth");
     ck_assert_str_eq(rg_error(), "op: fourth");
 }
 END_TEST
@@ -43,9 +43,9 @@ START_TEST(test_long_messages_are_cut) {
     char big[5000];
     memset(big, 'x', sizeof big - 1);
     big[sizeof big - 1] = 0;
-    rg_fail(RG_VALUE_ERROR, big, "%s", big);
+    rgi_fail(RG_VALUE_ERROR, big, "%s", big);
     ck_assert_uint_eq(strlen(rg_error()), 1023);
-    rg_fail(RG_VALUE_ERROR, "op", "%s", big);
+    rgi_fail(RG_VALUE_ERROR, "op", "%s", big);
     ck_assert_uint_eq(strlen(rg_error()), 1023);
     ck_assert(strncmp(rg_error(), "op: xxx", 7) == 0);
 }
@@ -53,14 +53,16 @@ END_TEST
 
 START_TEST(test_null_is_silent) {
     ck_fails(rg_zeros(-1), RG_RUNTIME_ERROR, "zeros: Dimension size must be non-negative.");
-    ck_fails(rg_ones(2, -1), RG_RUNTIME_ERROR, "ones: Trying to create tensor with negative dimension -1: [2, -1]");
+    ck_fails(rg_ones(2, -1), RG_RUNTIME_ERROR,
+             "ones: Trying to create tensor with negative dimension -1: [2, -1]");
     rg_tensor *failed = rg_zeros(2, -1);
     ck_assert_ptr_null(failed);
     ck_assert_ptr_null(rg_zeros_like(failed));
     ck_assert_int_eq(rg_numel(failed), -1);
     ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
     ck_fails(rg_zeros_like(NULL), RG_TYPE_ERROR, "zeros_like: expected a tensor but got NULL");
-    ck_fails(rg_zeros_like(RG_NONE), RG_TYPE_ERROR, "zeros_like: expected a tensor but got RG_NONE");
+    ck_fails(rg_zeros_like(RG_NONE), RG_TYPE_ERROR,
+             "zeros_like: expected a tensor but got RG_NONE");
 }
 END_TEST
 
@@ -75,7 +77,8 @@ static void handler(rg_code code, const char *message) {
 
 static void failing_handler(rg_code code, const char *message) {
     handler(code, message);
-    if (handled == 1) ck_assert(!rg_ones_like(RG_NONE));
+    if (handled == 1)
+        ck_assert(!rg_ones_like(RG_NONE));
 }
 
 START_TEST(test_a_handler_that_fails) {
@@ -83,7 +86,7 @@ START_TEST(test_a_handler_that_fails) {
     ck_assert(!rg_zeros(-2));
     ck_assert_int_eq(handled, 2);
     ck_assert_int_eq(handled_code, RG_TYPE_ERROR);
-    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);                /* the root failure's */
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR); /* the root failure's */
     ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
     rg_on_error(NULL);
     handled = 0;
@@ -104,14 +107,14 @@ END_TEST
 
 static void *fail_elsewhere(void *text) {
     ck_assert_str_eq(rg_error(), "");
-    rg_fail(RG_IO_ERROR, NULL, "elsewhere");
+    rgi_fail(RG_IO_ERROR, NULL, "elsewhere");
     return strcpy(text, rg_error());
 }
 
 START_TEST(test_errors_belong_to_the_thread) {
     char text[100] = "";
     pthread_t thread;
-    rg_fail(RG_VALUE_ERROR, NULL, "here");
+    rgi_fail(RG_VALUE_ERROR, NULL, "here");
     pthread_create(&thread, NULL, fail_elsewhere, text);
     pthread_join(thread, NULL);
     ck_assert_str_eq(text, "elsewhere");
@@ -120,5 +123,6 @@ START_TEST(test_errors_belong_to_the_thread) {
 }
 END_TEST
 
-RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut, test_null_is_silent, test_a_handler_that_fails, test_handler,
+RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut,
+         test_null_is_silent, test_a_handler_that_fails, test_handler,
          test_errors_belong_to_the_thread)

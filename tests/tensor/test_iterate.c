@@ -8,21 +8,27 @@
 
 /* A view of one 4096-element buffer: any sizes and strides. */
 static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset) {
-    rg_tensor *t = rg_alias(base);
+    rg_tensor *t = rgi_alias(base);
     t->ndim = (uint8_t)size.n;
-    for (int d = 0; d < size.n; d++) t->size[d] = size.v[d], t->stride[d] = stride.v[d];
-    t->data += offset * (int64_t)rg_sizeof(t->dtype);
-    rg_update_flags(t);
-    return rg_own(t);
+    for (int d = 0; d < size.n; d++)
+        t->size[d] = size.v[d], t->stride[d] = stride.v[d];
+    t->data += offset * (int64_t)rgi_sizeof(t->dtype);
+    rgi_update_flags(t);
+    return rgi_own(t);
 }
 
 static rg_tensor *numbered(rg_dtype dtype) {
     rg_tensor *t = rg_empty_dims(RG_DIMS(4096), dtype);
-    for (int64_t i = 0; i < 4096; i++) rg_store_i64(t->data + i * (int64_t)rg_sizeof(dtype), dtype, i);
+    for (int64_t i = 0; i < 4096; i++)
+        rgi_store_i64(t->data + i * (int64_t)rgi_sizeof(dtype), dtype, i);
     return t;
 }
 
-struct visits { int n, count; int64_t at[4096][RG_MAX_OPERANDS]; rg_tensor *const *t; };
+struct visits {
+    int n, count;
+    int64_t at[4096][RG_MAX_OPERANDS];
+    rg_tensor *const *t;
+};
 
 static void record(char *const p[], const int64_t step[], int64_t n, const void *context) {
     struct visits *v = (struct visits *)context;
@@ -36,7 +42,8 @@ static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i) {
     int64_t offset = t->data - (char *)t->storage->data;
     for (int d = to->ndim - 1; d >= 0; i /= to->size[d--]) {
         int dt = d - (to->ndim - t->ndim);
-        if (dt >= 0 && t->size[dt] != 1) offset += i % to->size[d] * t->stride[dt] * (int64_t)rg_sizeof(t->dtype);
+        if (dt >= 0 && t->size[dt] != 1)
+            offset += i % to->size[d] * t->stride[dt] * (int64_t)rgi_sizeof(t->dtype);
     }
     return offset;
 }
@@ -44,26 +51,32 @@ static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i) {
 static void check_visits(int n, rg_tensor *const t[]) {
     static struct visits v;
     for (int way = 0; way < 2; way++) {
-        v.n = n, v.t = t, v.count = 0;
+        v.n = n;
+        v.t = t;
+        v.count = 0;
         if (way) {
-            rg_each(n, t, record, &v);
+            rgi_each(n, t, record, &v);
         } else {
             rg_walk w;
-            rg_walk_make(&w, n, t, false);
-            rg_walk_run(&w, record, &v);
+            rgi_walk_make(&w, n, t, false);
+            rgi_walk_run(&w, record, &v);
         }
         ck_assert_int_eq(v.count, t[0]->numel);
         for (int i = 0; i < v.count; i++)
-            for (int k = 0; k < n; k++) ck_assert_int_eq(v.at[i][k], place(t[k], t[0], i));
+            for (int k = 0; k < n; k++)
+                ck_assert_int_eq(v.at[i][k], place(t[k], t[0], i));
     }
 }
 
 START_TEST(test_walks) {
     RG_SCOPE();
     rg_tensor *f = numbered(RG_FLOAT32), *d = numbered(RG_FLOAT64), *b = numbered(RG_BOOL);
-    rg_tensor *row = strided(f, RG_DIMS(4), RG_DIMS(1), 3), *column = strided(d, RG_DIMS(3, 1), RG_DIMS(1, 1), 0);
-    rg_tensor *matrix = strided(f, RG_DIMS(3, 4), RG_DIMS(4, 1), 0), *T = strided(d, RG_DIMS(3, 4), RG_DIMS(1, 3), 5);
-    rg_tensor *every2 = strided(b, RG_DIMS(3, 4), RG_DIMS(8, 2), 1), *zero = strided(b, RG_DIMS(), RG_DIMS(), 7);
+    rg_tensor *row = strided(f, RG_DIMS(4), RG_DIMS(1), 3),
+              *column = strided(d, RG_DIMS(3, 1), RG_DIMS(1, 1), 0);
+    rg_tensor *matrix = strided(f, RG_DIMS(3, 4), RG_DIMS(4, 1), 0),
+              *T = strided(d, RG_DIMS(3, 4), RG_DIMS(1, 3), 5);
+    rg_tensor *every2 = strided(b, RG_DIMS(3, 4), RG_DIMS(8, 2), 1),
+              *zero = strided(b, RG_DIMS(), RG_DIMS(), 7);
     rg_tensor *expanded = strided(f, RG_DIMS(3, 4), RG_DIMS(0, 0), 9);
     check_visits(1, (rg_tensor *[]){ matrix });
     check_visits(1, (rg_tensor *[]){ T });
@@ -75,9 +88,12 @@ START_TEST(test_walks) {
     rg_tensor *five = strided(d, RG_DIMS(2, 3, 1, 4, 5), RG_DIMS(60, 20, 77, 5, 1), 0);
     rg_tensor *mixed = strided(f, RG_DIMS(3, 6, 4, 5), RG_DIMS(5, 300, 60, 1), 0);
     check_visits(3, (rg_tensor *[]){ five, strided(f, RG_DIMS(4, 5), RG_DIMS(5, 1), 2), zero });
-    check_visits(3, (rg_tensor *[]){ mixed, strided(f, RG_DIMS(6, 1, 5), RG_DIMS(5, 5, 1), 2), row = strided(b, RG_DIMS(1), RG_DIMS(9), 8) });
-    rg_tensor *eight = strided(d, RG_DIMS(2, 2, 2, 2, 2, 2, 2, 2), RG_DIMS(1, 4, 16, 64, 256, 2, 8, 32), 0);
-    check_visits(2, (rg_tensor *[]){ eight, strided(f, RG_DIMS(2, 1, 2, 1, 2, 1, 2), RG_DIMS(64, 1, 2, 1, 8, 1, 1), 0) });
+    check_visits(3, (rg_tensor *[]){ mixed, strided(f, RG_DIMS(6, 1, 5), RG_DIMS(5, 5, 1), 2),
+                                     row = strided(b, RG_DIMS(1), RG_DIMS(9), 8) });
+    rg_tensor *eight = strided(d, RG_DIMS(2, 2, 2, 2, 2, 2, 2, 2),
+                               RG_DIMS(1, 4, 16, 64, 256, 2, 8, 32), 0);
+    check_visits(2, (rg_tensor *[]){ eight, strided(f, RG_DIMS(2, 1, 2, 1, 2, 1, 2),
+                                                    RG_DIMS(64, 1, 2, 1, 8, 1, 1), 0) });
     rg_tensor *empty = strided(f, RG_DIMS(3, 0, 4), RG_DIMS(4, 4, 1), 0);
     check_visits(2, (rg_tensor *[]){ empty, strided(b, RG_DIMS(1, 4), RG_DIMS(4, 1), 0) });
 }
@@ -86,15 +102,17 @@ END_TEST
 START_TEST(test_neighbouring_dims_merge) {
     RG_SCOPE();
     rg_tensor *f = numbered(RG_FLOAT32), *cube = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(12, 4, 1), 0);
-    rg_tensor *every2 = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(24, 8, 2), 0), *row = strided(f, RG_DIMS(4), RG_DIMS(1), 0);
+    rg_tensor *every2 = strided(f, RG_DIMS(2, 3, 4), RG_DIMS(24, 8, 2), 0),
+              *row = strided(f, RG_DIMS(4), RG_DIMS(1), 0);
     rg_walk w;
-    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, every2 }, false);
+    rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, every2 }, false);
     ck_assert_int_eq(w.ndim, 1);
     ck_assert_int_eq(w.size[0], 24);
-    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, row }, false);
+    rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, row }, false);
     ck_assert_int_eq(w.ndim, 2);
     ck_assert_int_eq(w.size[0], 6);
-    rg_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) }, false);
+    rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) },
+                  false);
     ck_assert_int_eq(w.ndim, 3);
 }
 END_TEST
@@ -105,21 +123,23 @@ static void put(rg_tensor *t, int64_t i, uint64_t bits) {
     int64_t integer;
     memcpy(&d, &bits, 8);
     memcpy(&integer, &bits, 8);
-    char *p = t->data + i * t->stride[0] * (int64_t)rg_sizeof(t->dtype);
-    if (rg_is_float(t->dtype)) rg_store_f64(p, t->dtype, d);
-    else rg_store_i64(p, t->dtype, integer);
+    char *p = t->data + i * t->stride[0] * (int64_t)rgi_sizeof(t->dtype);
+    if (rgi_is_float(t->dtype))
+        rgi_store_f64(p, t->dtype, d);
+    else
+        rgi_store_i64(p, t->dtype, integer);
 }
 
 static void check_element(const char *p, rg_dtype dtype, uint64_t want, int from, int i) {
     uint64_t got;
-    double d = rg_load_f64(p, dtype);
-    int64_t integer = rg_is_float(dtype) ? 0 : rg_load_i64(p, dtype);
-    memcpy(&got, rg_is_float(dtype) ? (void *)&d : (void *)&integer, 8);
+    double d = rgi_load_f64(p, dtype);
+    int64_t integer = rgi_is_float(dtype) ? 0 : rgi_load_i64(p, dtype);
+    memcpy(&got, rgi_is_float(dtype) ? (void *)&d : (void *)&integer, 8);
     double w;
     memcpy(&w, &want, 8);
-    ck_assert_msg(got == want || (rg_is_float(dtype) && isnan(d) && isnan(w)),
-                  "element %d, %s to %s: %llx, not %llx", i, rg_dtype_name((rg_dtype)from), rg_dtype_name(dtype),
-                  (unsigned long long)got, (unsigned long long)want);
+    ck_assert_msg(got == want || (rgi_is_float(dtype) && isnan(d) && isnan(w)),
+                  "element %d, %s to %s: %llx, not %llx", i, rg_dtype_name((rg_dtype)from),
+                  rg_dtype_name(dtype), (unsigned long long)got, (unsigned long long)want);
 }
 
 START_TEST(test_conversions) {
@@ -128,16 +148,21 @@ START_TEST(test_conversions) {
             for (int step = 1; step <= 3; step++) {
                 RG_SCOPE();
                 rg_tensor *x = strided(numbered((rg_dtype)from), RG_DIMS(40), RG_DIMS(step), 0);
-                rg_tensor *y = strided(numbered((rg_dtype)to), RG_DIMS(40), RG_DIMS(step == 2 ? 2 : 1), 0);
-                for (int i = 0; i < 40; i++) put(x, i, SOURCES[from][i]);
-                rg_copy_elements(y, x);
+                rg_tensor *y = strided(numbered((rg_dtype)to), RG_DIMS(40),
+                                       RG_DIMS(step == 2 ? 2 : 1), 0);
+                for (int i = 0; i < 40; i++)
+                    put(x, i, SOURCES[from][i]);
+                rgi_copy_elements(y, x);
                 for (int i = 0; i < 40; i++) {
-                    size_t size = rg_sizeof((rg_dtype)to);
-                    check_element(y->data + (size_t)(i * y->stride[0]) * size, (rg_dtype)to, CONVERTED[from][to][i], from, i);
-                    char one[8];                        /* and the same one at a time */
-                    const char *p = x->data + (size_t)(i * step) * rg_sizeof((rg_dtype)from);
-                    if (rg_is_float((rg_dtype)from)) rg_store_f64(one, (rg_dtype)to, rg_load_f64(p, (rg_dtype)from));
-                    else rg_store_i64(one, (rg_dtype)to, rg_load_i64(p, (rg_dtype)from));
+                    size_t size = rgi_sizeof((rg_dtype)to);
+                    check_element(y->data + (size_t)(i * y->stride[0]) * size, (rg_dtype)to,
+                                  CONVERTED[from][to][i], from, i);
+                    char one[8]; /* and the same one at a time */
+                    const char *p = x->data + (size_t)(i * step) * rgi_sizeof((rg_dtype)from);
+                    if (rgi_is_float((rg_dtype)from))
+                        rgi_store_f64(one, (rg_dtype)to, rgi_load_f64(p, (rg_dtype)from));
+                    else
+                        rgi_store_i64(one, (rg_dtype)to, rgi_load_i64(p, (rg_dtype)from));
                     check_element(one, (rg_dtype)to, CONVERTED[from][to][i], from, i);
                 }
             }
@@ -147,20 +172,25 @@ END_TEST
 START_TEST(test_copy_broadcasts) {
     RG_SCOPE();
     rg_tensor *to = rg_zeros(2, 3), *T = strided(to, RG_DIMS(3, 2), RG_DIMS(1, 3), 0);
-    rg_copy_elements(T, rg_from(((int[]){ 7, 8, 9 }), 3, 1));
-    for (int i = 0; i < 6; i++) ck_assert(rg_at(to, i / 3, i % 3) == 7 + i % 3);
-    rg_fill_number(T, 2.5, 0);
-    for (int i = 0; i < 6; i++) ck_assert(rg_at(to, i / 3, i % 3) == 2.5);
+    rgi_copy_elements(T, rg_from(((int[]){ 7, 8, 9 }), 3, 1));
+    for (int i = 0; i < 6; i++)
+        ck_assert(rg_at(to, i / 3, i % 3) == 7 + i % 3);
+    rgi_fill_number(T, 2.5, 0);
+    for (int i = 0; i < 6; i++)
+        ck_assert(rg_at(to, i / 3, i % 3) == 2.5);
     rg_tensor *part = strided(to, RG_DIMS(2, 2), RG_DIMS(3, 1), 1);
-    rg_fill_zero(part);
-    for (int i = 0; i < 6; i++) ck_assert(rg_at(to, i / 3, i % 3) == (i % 3 ? 0 : 2.5));
+    rgi_fill_zero(part);
+    for (int i = 0; i < 6; i++)
+        ck_assert(rg_at(to, i / 3, i % 3) == (i % 3 ? 0 : 2.5));
 }
 END_TEST
 
 START_TEST(test_contiguous_copy) {
     RG_SCOPE();
-    rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4, 5, 6 }), 2, 3), *T = strided(m, RG_DIMS(3, 2), RG_DIMS(1, 3), 0);
-    rg_tensor *same = rg_own(rg_contiguous_copy(m, RG_INT64)), *copy = rg_own(rg_contiguous_copy(T, RG_FLOAT32));
+    rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4, 5, 6 }), 2, 3),
+              *T = strided(m, RG_DIMS(3, 2), RG_DIMS(1, 3), 0);
+    rg_tensor *same = rgi_own(rgi_contiguous_copy(m, RG_INT64)),
+              *copy = rgi_own(rgi_contiguous_copy(T, RG_FLOAT32));
     ck_assert_ptr_eq(same, m);
     ck_assert(rg_is_contiguous(copy) && !rg_is_contiguous(T));
     ck_assert(rg_equal(copy, rg_from(((float[]){ 1, 4, 2, 5, 3, 6 }), 3, 2)));
@@ -170,29 +200,31 @@ END_TEST
 START_TEST(test_overlap) {
     RG_SCOPE();
     rg_tensor *f = numbered(RG_FLOAT32);
-    ck_assert(!rg_overlaps_itself(f));
-    ck_assert(!rg_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(1, 3), 0)));
-    ck_assert(!rg_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(2, 1), 0)));
-    ck_assert(!rg_overlaps_itself(strided(f, RG_DIMS(1, 2), RG_DIMS(0, 1), 0)));
-    ck_assert(!rg_overlaps_itself(strided(f, RG_DIMS(0, 2), RG_DIMS(0, 0), 0)));
-    ck_assert(rg_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(0, 1), 0)));
-    ck_assert(rg_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(1, 1), 0)));
-    ck_assert(rg_overlaps_itself(strided(f, RG_DIMS(3, 3), RG_DIMS(1, 2), 0)));
+    ck_assert(!rgi_overlaps_itself(f));
+    ck_assert(!rgi_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(1, 3), 0)));
+    ck_assert(!rgi_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(2, 1), 0)));
+    ck_assert(!rgi_overlaps_itself(strided(f, RG_DIMS(1, 2), RG_DIMS(0, 1), 0)));
+    ck_assert(!rgi_overlaps_itself(strided(f, RG_DIMS(0, 2), RG_DIMS(0, 0), 0)));
+    ck_assert(rgi_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(0, 1), 0)));
+    ck_assert(rgi_overlaps_itself(strided(f, RG_DIMS(3, 2), RG_DIMS(1, 1), 0)));
+    ck_assert(rgi_overlaps_itself(strided(f, RG_DIMS(3, 3), RG_DIMS(1, 2), 0)));
 }
 END_TEST
 
 START_TEST(test_sizes_saturate) {
     RG_SCOPE();
     int64_t before = rg_live_tensors(), big = (int64_t)1 << 40;
-    ck_assert_ptr_null(rg_new(RG_FLOAT32, 2, (int64_t[]){ big, big }));
-    ck_assert_str_eq(rg_error(), "Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
+    ck_assert_ptr_null(rgi_new(RG_FLOAT32, 2, (int64_t[]){ big, big }));
+    ck_assert_str_eq(
+        rg_error(),
+        "Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
     ck_assert_int_eq(rg_live_tensors(), before);
     rg_error_clear();
-    rg_tensor *empty = rg_own(rg_new(RG_FLOAT32, 3, (int64_t[]){ big, 0, big }));
+    rg_tensor *empty = rgi_own(rgi_new(RG_FLOAT32, 3, (int64_t[]){ big, 0, big }));
     ck_assert_int_eq(rg_numel(empty), 0);
     rg_tensor *wide = strided(rg_zeros(1), RG_DIMS(big, big), RG_DIMS(0, 0), 0);
     ck_assert(rg_numel(wide) == INT64_MAX && !rg_is_contiguous(wide));
-    ck_assert_ptr_null(rg_contiguous_copy(wide, RG_FLOAT32));
+    ck_assert_ptr_null(rgi_contiguous_copy(wide, RG_FLOAT32));
 }
 END_TEST
 
@@ -200,10 +232,15 @@ END_TEST
 static uint32_t drawn = 1;
 static int draw(int n) { return (int)((drawn = drawn * 1664525 + 1013904223) >> 8) % n; }
 
-/* Of this shape, its dims in any order in memory; some dims may be broadcast, or its elements lie apart. */
+/* Of this shape, its dims in any order in memory; some dims may be broadcast, or its elements lie
+ * apart. */
 static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
     int order[4] = { 0, 1, 2, 3 }, n = like->ndim;
-    for (int i = n - 1; i > 0; i--) { int j = draw(i + 1), o = order[i]; order[i] = order[j]; order[j] = o; }
+    for (int i = n - 1; i > 0; i--) {
+        int j = draw(i + 1), o = order[i];
+        order[i] = order[j];
+        order[j] = o;
+    }
     int64_t stride[4], size[4], reach = draw(4) ? 1 : 2;
     for (int i = 0; i < n; i++) {
         int d = order[i];
@@ -211,17 +248,18 @@ static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
         stride[d] = reach;
         reach *= size[d];
     }
-    rg_tensor *base = rg_own(rg_new(dtype, 1, &reach)), *t = rg_own(rg_alias(base));
-    for (int64_t i = 0; i < reach; i++) rg_store_i64(base->data + i * (int64_t)rg_sizeof(dtype), dtype, draw(1000));
+    rg_tensor *base = rgi_own(rgi_new(dtype, 1, &reach)), *t = rgi_own(rgi_alias(base));
+    for (int64_t i = 0; i < reach; i++)
+        rgi_store_i64(base->data + i * (int64_t)rgi_sizeof(dtype), dtype, draw(1000));
     t->ndim = like->ndim;
     memcpy(t->size, size, sizeof size);
     memcpy(t->stride, stride, sizeof stride);
-    rg_update_flags(t);
+    rgi_update_flags(t);
     return t;
 }
 
 static double at(const rg_tensor *t, const rg_tensor *to, int64_t i) {
-    return rg_load_f64((char *)t->storage->data + place(t, to, i), t->dtype);
+    return rgi_load_f64((char *)t->storage->data + place(t, to, i), t->dtype);
 }
 
 START_TEST(test_large_layouts) {
@@ -229,21 +267,26 @@ START_TEST(test_large_layouts) {
         RG_SCOPE();
         int n = 2 + draw(3);
         int64_t most[] = { 0, 0, draw(8) ? 150 : 300, 30, 13 }, size[4];
-        for (int d = 0; d < n; d++) size[d] = draw(5) ? most[n] - draw((int)most[n] / 2) : 1 + draw(70);
-        rg_tensor *like = rg_own(rg_new(RG_BOOL, n, size));
+        for (int d = 0; d < n; d++)
+            size[d] = draw(5) ? most[n] - draw((int)most[n] / 2) : 1 + draw(70);
+        rg_tensor *like = rgi_own(rgi_new(RG_BOOL, n, size));
         rg_dtype dtype = (rg_dtype)draw(4);
         rg_tensor *y = laid_out(like, dtype, true), *x = laid_out(like, (rg_dtype)draw(4), false);
-        rg_copy_elements(y, x);
-        int wrong = 0;                                  /* an assertion each would take longer than all else */
-        for (int64_t i = 0; i < y->numel; i++) wrong += at(y, y, i) != (dtype == RG_BOOL ? at(x, y, i) != 0 : at(x, y, i));
+        rgi_copy_elements(y, x);
+        /* an assertion each would take longer than all else */
+        int wrong = 0;
+        for (int64_t i = 0; i < y->numel; i++)
+            wrong += at(y, y, i) != (dtype == RG_BOOL ? at(x, y, i) != 0 : at(x, y, i));
         ck_assert_int_eq(wrong, 0);
-        rg_tensor *sum = laid_out(like, RG_FLOAT32, true), *a = laid_out(like, RG_FLOAT32, false), *b = laid_out(like, RG_FLOAT32, false);
+        rg_tensor *sum = laid_out(like, RG_FLOAT32, true), *a = laid_out(like, RG_FLOAT32, false),
+                  *b = laid_out(like, RG_FLOAT32, false);
         k_run(k_add, sum, a, b);
-        for (int64_t i = 0; i < sum->numel; i++) wrong += at(sum, sum, i) != at(a, sum, i) + at(b, sum, i);
+        for (int64_t i = 0; i < sum->numel; i++)
+            wrong += at(sum, sum, i) != at(a, sum, i) + at(b, sum, i);
         ck_assert_int_eq(wrong, 0);
     }
 }
 END_TEST
 
-RG_TESTS(iterate, test_walks, test_large_layouts, test_neighbouring_dims_merge, test_conversions, test_copy_broadcasts,
-         test_contiguous_copy, test_overlap, test_sizes_saturate)
+RG_TESTS(iterate, test_walks, test_large_layouts, test_neighbouring_dims_merge, test_conversions,
+         test_copy_broadcasts, test_contiguous_copy, test_overlap, test_sizes_saturate)

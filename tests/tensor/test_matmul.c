@@ -5,84 +5,110 @@
 
 #include <math.h>
 
-/* rows x columns of small whole numbers; `layout`: as it is, transposed, every second element, or one row for all */
+/* rows x columns of small whole numbers; `layout`: as it is, transposed, every second element, or
+ * one row for all */
 static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout, uint32_t seed) {
     bool turned = layout == 1;
-    int64_t step = layout == 2 ? 2 : 1, size[] = { turned ? columns : rows, (turned ? rows : columns) * step };
-    rg_tensor *t = rg_own(rg_new(dtype, 2, size));
+    int64_t step = layout == 2 ? 2 : 1,
+            size[] = { turned ? columns : rows, (turned ? rows : columns) * step };
+    rg_tensor *t = rgi_own(rgi_new(dtype, 2, size));
     for (int64_t i = 0; i < t->numel; i++) {
         seed = seed * 1664525u + 1013904223u;
-        rg_store_i64(t->data + i * (int64_t)rg_sizeof(dtype), dtype, (int64_t)(seed >> 24) % 7 - 3);
+        rgi_store_i64(t->data + i * (int64_t)rgi_sizeof(dtype), dtype,
+                      (int64_t)(seed >> 24) % 7 - 3);
     }
-    t->size[0] = rows, t->size[1] = columns;
+    t->size[0] = rows;
+    t->size[1] = columns;
     t->stride[0] = turned ? 1 : layout == 3 ? 0 : columns * step;
     t->stride[1] = turned ? rows : step;
-    rg_update_flags(t);
+    rgi_update_flags(t);
     return t;
 }
 
 static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
-    return rg_load_i64(t->data + (i * t->stride[0] + j * t->stride[1]) * (int64_t)rg_sizeof(t->dtype), (rg_dtype)t->dtype);
+    return rgi_load_i64(t->data
+                            + (i * t->stride[0] + j * t->stride[1]) * (int64_t)rgi_sizeof(t->dtype),
+                        (rg_dtype)t->dtype);
 }
 
 /* Each element; of a large product one in 211. bias: a row is what beta stands before, not y. */
-static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b, int layout_y, bool bias, double alpha,
-                          double beta) {
+static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b,
+                          int layout_y, bool bias, double alpha, double beta) {
     RG_SCOPE();
     int64_t m = size[0], n = size[1], k = size[2], apart = m * n * k > 1 << 21 ? 211 : 1;
-    if (apart > 1 && rg_emulated()) return;
+    if (apart > 1 && rg_emulated())
+        return;
     rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2);
-    rg_tensor *y = grid(dtype, m, n, layout_y, 3), *c = grid(dtype, bias ? 1 : m, n, bias ? 0 : layout_y, 3), row = *c;
+    rg_tensor *y = grid(dtype, m, n, layout_y, 3),
+              *c = grid(dtype, bias ? 1 : m, n, bias ? 0 : layout_y, 3), row = *c;
     row.ndim = 1, row.size[0] = n, row.stride[0] = 1;
-    if (beta == 0 && rg_is_float(dtype)) rg_fill_number(y, NAN, 0);             /* is not to be read */
+    /* is not to be read */
+    if (beta == 0 && rgi_is_float(dtype))
+        rgi_fill_number(y, NAN, 0);
     ck_assert(k_matmul_with(y, bias ? &row : NULL, a, false, b, false, alpha, beta));
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = i % apart; j < n; j += apart) {
             int64_t sum = (int64_t)beta * at(c, bias ? 0 : i, j);
-            for (int64_t l = 0; l < k; l++) sum += (int64_t)alpha * at(a, i, l) * at(b, l, j);
-            ck_each(at(y, i, j) == sum, "%s (%lld,%lld) (%lld,%lld), layouts %d %d, at %lld %lld: %lld, not %lld", rg_dtype_name(dtype),
-                    (long long)m, (long long)k, (long long)k, (long long)n, layout_a, layout_b, (long long)i, (long long)j,
-                    (long long)at(y, i, j), (long long)sum);
+            for (int64_t l = 0; l < k; l++)
+                sum += (int64_t)alpha * at(a, i, l) * at(b, l, j);
+            ck_each(at(y, i, j) == sum,
+                    "%s (%lld,%lld) (%lld,%lld), layouts %d %d, at %lld %lld: %lld, not %lld",
+                    rg_dtype_name(dtype), (long long)m, (long long)k, (long long)k, (long long)n,
+                    layout_a, layout_b, (long long)i, (long long)j, (long long)at(y, i, j),
+                    (long long)sum);
         }
 }
 
 START_TEST(test_products) {
-    static const int64_t sizes[][3] = {                 /* m, n, k */
-        { 1, 1, 1 }, { 2, 3, 4 }, { 1, 40, 70 }, { 40, 1, 70 }, { 4, 33, 65 }, { 5, 33, 65 }, { 17, 31, 64 }, { 16, 100, 130 },
-        { 7, 15, 16 }, { 8, 16, 9 }, { 9, 17, 33 }, { 97, 65, 20 }, { 6, 48, 257 }, { 193, 5, 31 }, { 13, 1540, 3 }, { 200, 33, 300 },
-        { 3, 5, 0 }, { 50, 60, 0 }, { 0, 5, 3 }, { 5, 0, 3 }, { 131, 520, 390 }, { 270, 40, 390 }, { 12, 600, 390 }, { 20, 40, 770 },
+    static const int64_t sizes[][3] = {
+        /* m, n, k */
+        { 1, 1, 1 },       { 2, 3, 4 },      { 1, 40, 70 },    { 40, 1, 70 },   { 4, 33, 65 },
+        { 5, 33, 65 },     { 17, 31, 64 },   { 16, 100, 130 }, { 7, 15, 16 },   { 8, 16, 9 },
+        { 9, 17, 33 },     { 97, 65, 20 },   { 6, 48, 257 },   { 193, 5, 31 },  { 13, 1540, 3 },
+        { 200, 33, 300 },  { 3, 5, 0 },      { 50, 60, 0 },    { 0, 5, 3 },     { 5, 0, 3 },
+        { 131, 520, 390 }, { 270, 40, 390 }, { 12, 600, 390 }, { 20, 40, 770 },
     };
     int threads = rg_get_num_threads();
-    rg_set_num_threads(1);                              /* several cut a wide one into narrow ones: test_parallel compares */
+    /* several cut a wide one into narrow ones: test_parallel compares */
+    rg_set_num_threads(1);
     for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
         for (int s = 0; s < RG_COUNT(sizes); s++)
             for (int layouts = 0; layouts < 16; layouts++)
-                check_product((rg_dtype)dtype, sizes[s], layouts / 4, layouts % 4, layouts % 7 / 5, layouts % 2, layouts % 3 ? 1 : -2,
-                              layouts % 5 ? 0 : 3);
+                check_product((rg_dtype)dtype, sizes[s], layouts / 4, layouts % 4, layouts % 7 / 5,
+                              layouts % 2, layouts % 3 ? 1 : -2, layouts % 5 ? 0 : 3);
     rg_set_num_threads(threads);
 }
 END_TEST
 
 /* Batches, one of which both operands may share; b without a batch makes one matrix of a's rows. */
 START_TEST(test_batches) {
-    static const int64_t cases[][4] = {                 /* batches of a, of b */
+    static const int64_t cases[][4] = {
+        /* batches of a, of b */
         { 3, 4, 3, 4 }, { 3, 1, 1, 4 }, { 1, 1, 3, 4 }, { 3, 4, 1, 1 }, { 1, 4, 3, 1 },
     };
     for (int k = 0; k < RG_COUNT(cases); k++) {
         RG_SCOPE();
-        const int64_t *c = cases[k], sa[] = { c[0], c[1], 5, 6 }, sb[] = { c[2], c[3], 6, 7 }, sy[] = { 3, 4, 5, 7 };
-        rg_tensor *a = rg_own(rg_new(RG_FLOAT64, 4, sa)), *b = rg_own(rg_new(RG_FLOAT64, 4, sb)), *y = rg_own(rg_new(RG_FLOAT64, 4, sy));
-        for (int64_t i = 0; i < a->numel; i++) ((double *)a->data)[i] = (double)(i % 11 - 5);
-        for (int64_t i = 0; i < b->numel; i++) ((double *)b->data)[i] = (double)(i % 13 - 6);
+        const int64_t *c = cases[k], sa[] = { c[0], c[1], 5, 6 }, sb[] = { c[2], c[3], 6, 7 },
+                      sy[] = { 3, 4, 5, 7 };
+        rg_tensor *a = rgi_own(rgi_new(RG_FLOAT64, 4, sa)),
+                  *b = rgi_own(rgi_new(RG_FLOAT64, 4, sb)),
+                  *y = rgi_own(rgi_new(RG_FLOAT64, 4, sy));
+        for (int64_t i = 0; i < a->numel; i++)
+            ((double *)a->data)[i] = (double)(i % 11 - 5);
+        for (int64_t i = 0; i < b->numel; i++)
+            ((double *)b->data)[i] = (double)(i % 13 - 6);
         ck_assert(k_matmul(y, a, b));
         for (int64_t i = 0; i < 3; i++)
             for (int64_t j = 0; j < 4; j++)
                 for (int64_t r = 0; r < 5; r++)
                     for (int64_t s = 0; s < 7; s++) {
-                        const double *pa = (double *)a->data + ((i % c[0]) * c[1] + j % c[1]) * 30, *pb = (double *)b->data + ((i % c[2]) * c[3] + j % c[3]) * 42;
+                        const double *pa = (double *)a->data + ((i % c[0]) * c[1] + j % c[1]) * 30,
+                                     *pb = (double *)b->data + ((i % c[2]) * c[3] + j % c[3]) * 42;
                         double sum = 0;
-                        for (int l = 0; l < 6; l++) sum += pa[r * 6 + l] * pb[l * 7 + s];
-                        ck_assert_double_eq(((double *)y->data)[((i * 4 + j) * 5 + r) * 7 + s], sum);
+                        for (int l = 0; l < 6; l++)
+                            sum += pa[r * 6 + l] * pb[l * 7 + s];
+                        ck_assert_double_eq(((double *)y->data)[((i * 4 + j) * 5 + r) * 7 + s],
+                                            sum);
                     }
     }
 }

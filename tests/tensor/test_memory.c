@@ -4,22 +4,26 @@
 
 #include <pthread.h>
 
-static void work(void)                                  /* blocks of many sizes, named and kept ones, too */
-{
+/* blocks of many sizes, named and kept ones, too */
+static void work(void) {
     RG_SCOPE();
     for (int64_t n = 1; n < 100000; n *= 3) {
         rg_tensor *t = rg_set_name(rg_zeros(n), "name");
         rg_drop(rg_keep(rg_ones_like(t)));
         rg_allclose(t, rg_full_like(t, 1.5), 1, 1);
-        RG_FOR (int i = 0; i < 3; i++) rg_escape(rg_arange(n));
+        RG_FOR (int i = 0; i < 3; i++)
+            rg_escape(rg_arange(n));
     }
 }
 
 START_TEST(test_nothing_is_asked_for_twice) {
-    if (rg_pool_bypassed()) return;
-    for (int i = 0; i < 3; i++) work();
+    if (rgi_pool_bypassed())
+        return;
+    for (int i = 0; i < 3; i++)
+        work();
     int64_t before = rg_memory_stats().system_calls;
-    for (int i = 0; i < 100; i++) work();
+    for (int i = 0; i < 100; i++)
+        work();
     ck_assert_int_eq(rg_memory_stats().system_calls, before);
     rg_memory_trim();
     work();
@@ -28,7 +32,7 @@ START_TEST(test_nothing_is_asked_for_twice) {
 END_TEST
 
 START_TEST(test_statistics) {
-    rg_zeros(1);                                        /* the stack of the scope is there now */
+    rg_zeros(1); /* the stack of the scope is there now */
     rg_memory a = rg_memory_stats();
     int64_t live = rg_live_tensors();
     {
@@ -37,7 +41,8 @@ START_TEST(test_statistics) {
         rg_memory b = rg_memory_stats();
         ck_assert_int_eq(rg_live_tensors(), live + 1);
         ck_assert_int_eq(b.headers - a.headers, sizeof(rg_tensor));
-        ck_assert_int_eq(b.storages - a.storages, 4096);        /* 4000 and the storage's header */
+        /* 4000 and the storage's header */
+        ck_assert_int_eq(b.storages - a.storages, 4096);
         ck_assert_int_eq(b.nodes - a.nodes, 0);
         rg_set_name(t, "x");
         rg_memory c = rg_memory_stats();
@@ -69,31 +74,32 @@ END_TEST
 START_TEST(test_blocks_are_aligned_and_apart) {
     char *block[400];
     size_t size[400];
-    for (int round = 0; round < 2; round++) {           /* new ones, then reused ones */
+    for (int round = 0; round < 2; round++) { /* new ones, then reused ones */
         for (int i = 0; i < 400; i++) {
             size[i] = i < 200 ? (size_t)i * 25 : (size_t)1 << (i - 200) / 10;
-            block[i] = rg_alloc(size[i], (rg_class)(1 + i % 3));
+            block[i] = rgi_alloc(size[i], (rg_class)(1 + i % 3));
             ck_assert(block[i] && (uintptr_t)block[i] % 64 == 0);
             memset(block[i], i, size[i]);
         }
         for (int i = 0; i < 400; i++) {
             size_t changed = 0;
-            for (size_t k = 0; k < size[i]; k++) changed += block[i][k] != (char)i;
+            for (size_t k = 0; k < size[i]; k++)
+                changed += block[i][k] != (char)i;
             ck_assert_uint_eq(changed, 0);
-            rg_free(block[i], size[i], (rg_class)(1 + i % 3));
+            rgi_free(block[i], size[i], (rg_class)(1 + i % 3));
         }
     }
-    rg_free(NULL, 10, RG_MEM_OTHER);
+    rgi_free(NULL, 10, RG_MEM_OTHER);
 }
 END_TEST
 
 START_TEST(test_absurd_requests) {
     rg_memory before = rg_memory_stats();
     for (size_t bytes = (size_t)1 << 45; bytes; bytes *= 2) {
-        ck_assert_ptr_null(rg_alloc(bytes, RG_MEM_OTHER));
+        ck_assert_ptr_null(rgi_alloc(bytes, RG_MEM_OTHER));
         ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
     }
-    ck_assert_ptr_null(rg_alloc(SIZE_MAX, RG_MEM_STORAGE));
+    ck_assert_ptr_null(rgi_alloc(SIZE_MAX, RG_MEM_STORAGE));
     ck_assert_str_eq(rg_error(), "out of memory: could not allocate 18446744073709551615 bytes");
     ck_assert_int_eq(rg_memory_stats().now, before.now);
 }
@@ -105,14 +111,18 @@ START_TEST(test_short_way) {
     rg_memory before = rg_memory_stats();
     for (int round = 0; round < 16; round++)
         for (int i = 0; i < RG_COUNT(size); i++) {
-            void *p = round & 1 ? rg_alloc_fast(size[i], RG_MEM_NODE) : rg_alloc(size[i], RG_MEM_NODE);
+            void *p = round & 1 ? rgi_alloc_fast(size[i], RG_MEM_NODE)
+                                : rgi_alloc(size[i], RG_MEM_NODE);
             ck_assert_int_gt(rg_memory_stats().nodes, before.nodes);
             memset(p, round, size[i]);
-            if (round & 2) rg_free_fast(p, size[i], RG_MEM_NODE);
-            else rg_free(p, size[i], RG_MEM_NODE);
+            if (round & 2)
+                rgi_free_fast(p, size[i], RG_MEM_NODE);
+            else
+                rgi_free(p, size[i], RG_MEM_NODE);
             ck_assert_int_eq(rg_memory_stats().nodes, before.nodes);
         }
-    for (size_t bytes = SIZE_MAX; bytes > SIZE_MAX - 200; bytes--) ck_assert_ptr_null(rg_alloc_fast(bytes, RG_MEM_NODE));
+    for (size_t bytes = SIZE_MAX; bytes > SIZE_MAX - 200; bytes--)
+        ck_assert_ptr_null(rgi_alloc_fast(bytes, RG_MEM_NODE));
 }
 END_TEST
 
@@ -120,29 +130,34 @@ START_TEST(test_grow) {
     int *list = NULL;
     size_t room = 0;
     for (size_t n = 1; n <= 1000; n++) {
-        ck_assert(rg_grow((void **)&list, &room, n, sizeof *list));
+        ck_assert(rgi_grow((void **)&list, &room, n, sizeof *list));
         list[n - 1] = (int)n;
     }
     int *was = list;
     size_t had = room;
-    ck_assert(!rg_grow((void **)&list, &room, SIZE_MAX / 2, sizeof *list));
-    ck_assert(!rg_grow((void **)&list, &room, SIZE_MAX, 1));
+    ck_assert(!rgi_grow((void **)&list, &room, SIZE_MAX / 2, sizeof *list));
+    ck_assert(!rgi_grow((void **)&list, &room, SIZE_MAX, 1));
     rg_memory_fail_at(1);
-    ck_assert(!rg_grow((void **)&list, &room, room + 1, sizeof *list));
+    ck_assert(!rgi_grow((void **)&list, &room, room + 1, sizeof *list));
     ck_assert(list == was && room == had);
-    for (int n = 1; n <= 1000; n++) ck_assert_int_eq(list[n - 1], n);
-    rg_free(list, room * sizeof *list, RG_MEM_OTHER);
+    for (int n = 1; n <= 1000; n++)
+        ck_assert_int_eq(list[n - 1], n);
+    rgi_free(list, room * sizeof *list, RG_MEM_OTHER);
 }
 END_TEST
 
 static rg_tensor *make_all(rg_tensor *x) {
     RG_SCOPE();
     rg_tensor *t = rg_full_like(rg_zeros_like(rg_ones_like(rg_empty_like(x))), 2);
-    t = rg_scalar(rg_full(RG_DIMS(), rg_arange_step(0, 3.5, 5) && t ? rg_scalar_dtype(2, RG_INT64) : NULL));
-    rg_tensor *l[] = { rg_linspace(0, 1, 4, RG_FLOAT32), rg_logspace(0, 1, 4, 10, RG_FLOAT64), rg_eye(2, 3),
-                       rg_from(((int[]){ 1, 2 }), 2), rg_set_name(rg_arange(4), "four"), t };
+    t = rg_scalar(
+        rg_full(RG_DIMS(), rg_arange_step(0, 3.5, 5) && t ? rg_scalar_dtype(2, RG_INT64) : NULL));
+    rg_tensor *l[] = {
+        rg_linspace(0, 1, 4, RG_FLOAT32), rg_logspace(0, 1, 4, 10, RG_FLOAT64), rg_eye(2, 3),
+        rg_from(((int[]){ 1, 2 }), 2),    rg_set_name(rg_arange(4), "four"),    t
+    };
     for (int i = 0; i < RG_COUNT(l); i++)
-        if (!l[i]) return NULL;
+        if (!l[i])
+            return NULL;
     return rg_error_code() == RG_OK ? rg_escape(t) : NULL;
 }
 
@@ -157,7 +172,8 @@ START_TEST(test_each_request_fails) {
         rg_memory_fail_at(n);
         bool done = make_all(x);
         rg_memory_fail_at(0);
-        if (done) break;
+        if (done)
+            break;
         ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
         ck_assert_int_eq(rg_live_tensors(), live);
         ck_assert_int_eq(rg_memory_stats().now, now);
@@ -171,7 +187,8 @@ END_TEST
 
 static void *leaves_much_behind(void *unused) {
     rg_scope_begin();
-    for (int i = 0; i < 1000; i++) rg_set_name(rg_zeros(i), "left");
+    for (int i = 0; i < 1000; i++)
+        rg_set_name(rg_zeros(i), "left");
     rg_scope_begin();
     rg_ones(1 << 21);
     return unused;
@@ -188,22 +205,27 @@ START_TEST(test_thread_exit) {
         rg_memory after = rg_memory_stats();
         ck_assert_int_eq(rg_live_tensors(), live);
         ck_assert_int_eq(after.now, before.now);
-        if (round == 0) calls = after.system_calls - before.system_calls;
+        if (round == 0)
+            calls = after.system_calls - before.system_calls;
     }
-    if (rg_pool_bypassed()) return;
+    if (rgi_pool_bypassed())
+        return;
     int64_t rest = rg_memory_stats().system_calls - before.system_calls - calls;
     ck_assert_int_gt(calls, 3);
-    ck_assert_int_le(rest, 4 * 3);                      /* small blocks and headers were handed on: only large ones are new */
+    /* small blocks and headers were handed on: only large ones are new */
+    ck_assert_int_le(rest, 4 * 3);
 }
 END_TEST
 
 static rg_tensor *made[3000];
 static void *make_for_others(void *size) {
-    for (int i = 0; i < 3000; i++) made[i] = rg_keep(rg_zeros(*(int64_t *)size));
+    for (int i = 0; i < 3000; i++)
+        made[i] = rg_keep(rg_zeros(*(int64_t *)size));
     return NULL;
 }
 
-/* One thread makes, another releases: the free headers find their way back, and the peak is the truth. */
+/* One thread makes, another releases: the free headers find their way back, and the peak is the
+ * truth. */
 START_TEST(test_made_here_released_there) {
     int64_t size = 100, calls = 0;
     rg_memory_reset_peak();
@@ -212,14 +234,20 @@ START_TEST(test_made_here_released_there) {
         pthread_t thread;
         pthread_create(&thread, NULL, make_for_others, &size);
         pthread_join(thread, NULL);
-        for (int i = 0; i < 3000; i++) rg_drop(made[i]);
-        if (round == 2) calls = rg_memory_stats().system_calls;
+        for (int i = 0; i < 3000; i++)
+            rg_drop(made[i]);
+        if (round == 2)
+            calls = rg_memory_stats().system_calls;
     }
     rg_memory after = rg_memory_stats();
-    ck_assert_int_le(after.now, before.now + 65536);    /* the main thread's own stack may have grown */
-    ck_assert_int_lt(after.peak, before.now + 3000 * (512 + (int64_t)sizeof(rg_tensor)) + (1 << 20));
-    if (rg_pool_bypassed()) return;
-    ck_assert_int_le(after.system_calls - calls, 27 * 3000 + 27 * 20);   /* storages only: no slab of headers */
+    /* the main thread's own stack may have grown */
+    ck_assert_int_le(after.now, before.now + 65536);
+    ck_assert_int_lt(after.peak,
+                     before.now + 3000 * (512 + (int64_t)sizeof(rg_tensor)) + (1 << 20));
+    if (rgi_pool_bypassed())
+        return;
+    /* storages only: no slab of headers */
+    ck_assert_int_le(after.system_calls - calls, 27 * 3000 + 27 * 20);
 }
 END_TEST
 
@@ -227,8 +255,9 @@ static rg_tensor *shared;
 static void *hammer(void *seed) {
     for (int i = 0; i < 2000; i++) {
         RG_SCOPE();
-        rg_tensor *t = rg_lend(shared), *u = rg_full_like(t, (int)(intptr_t)seed);
-        if (i % 3) rg_drop(u);
+        rg_tensor *t = rgi_lend(shared), *u = rg_full_like(t, (int)(intptr_t)seed);
+        if (i % 3)
+            rg_drop(u);
         rg_drop(rg_keep(t));
         rg_keep(shared);
         rg_drop(shared);
@@ -250,8 +279,10 @@ START_TEST(test_threads_share) {
     shared = rg_keep(rg_ones(10));
     int64_t live = rg_live_tensors();
     pthread_create(&watcher, NULL, watch, NULL);
-    for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, hammer, (void *)(intptr_t)i);
-    for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&thread[i], NULL, hammer, (void *)(intptr_t)i);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
     pthread_join(watcher, NULL);
     ck_assert_int_eq(rg_live_tensors(), live);
     ck_assert_int_eq(atomic_load(&shared->refs), 1);
@@ -262,9 +293,10 @@ END_TEST
 
 START_TEST(test_pool_can_be_bypassed) {
     const char *fork = getenv("CK_FORK");
-    if (fork && strcmp(fork, "no") == 0) return;        /* the library has started already */
+    if (fork && strcmp(fork, "no") == 0)
+        return; /* the library has started already */
     setenv("REGARD_POOL", "0", 1);
-    ck_assert(rg_pool_bypassed());
+    ck_assert(rgi_pool_bypassed());
     rg_zeros(5);
     int64_t before = rg_memory_stats().system_calls;
     rg_drop(rg_zeros(5));
@@ -274,6 +306,7 @@ START_TEST(test_pool_can_be_bypassed) {
 }
 END_TEST
 
-RG_TESTS(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak, test_blocks_are_aligned_and_apart,
-         test_absurd_requests, test_short_way, test_grow, test_each_request_fails, test_thread_exit, test_made_here_released_there,
+RG_TESTS(memory, test_nothing_is_asked_for_twice, test_statistics, test_peak,
+         test_blocks_are_aligned_and_apart, test_absurd_requests, test_short_way, test_grow,
+         test_each_request_fails, test_thread_exit, test_made_here_released_there,
          test_threads_share, test_pool_can_be_bypassed)

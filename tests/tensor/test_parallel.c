@@ -7,28 +7,44 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct { int64_t n, grain; atomic_int *times, wrong; int workers; bool nested; } counted;
+typedef struct {
+    int64_t n, grain;
+    atomic_int *times, wrong;
+    int workers;
+    bool nested;
+} counted;
 
 static void count_again(void *context, int64_t begin, int64_t end, int worker) {
     counted *c = context;
-    if (worker != 0) atomic_fetch_add(&c->wrong, 1);
-    for (int64_t i = begin; i < end; i++) atomic_fetch_add(&c->times[i], 1);
+    if (worker != 0)
+        atomic_fetch_add(&c->wrong, 1);
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&c->times[i], 1);
 }
 
 static void count_part(void *context, int64_t begin, int64_t end, int worker) {
     counted *c = context;
-    if (begin % c->grain || end != RG_MIN(begin + c->grain, c->n) || worker < 0 || worker >= c->workers) atomic_fetch_add(&c->wrong, 1);
-    if (c->nested && c->workers > 1 && rg_workers(1000, 1) != 1) atomic_fetch_add(&c->wrong, 1);
-    if (c->nested) rg_parallel(c->n, 3, 1, count_again, c);
-    else for (int64_t i = begin; i < end; i++) atomic_fetch_add(&c->times[i], 1);
+    if (begin % c->grain || end != RG_MIN(begin + c->grain, c->n) || worker < 0
+        || worker >= c->workers)
+        atomic_fetch_add(&c->wrong, 1);
+    if (c->nested && c->workers > 1 && rgi_workers(1000, 1) != 1)
+        atomic_fetch_add(&c->wrong, 1);
+    if (c->nested)
+        rgi_parallel(c->n, 3, 1, count_again, c);
+    else
+        for (int64_t i = begin; i < end; i++)
+            atomic_fetch_add(&c->times[i], 1);
 }
 
 static void check_parts(int64_t n, int64_t grain, bool nested) {
     atomic_int times[1000] = { 0 };
-    counted c = { .n = n, .grain = grain, .times = times, .workers = rg_workers(n, grain), .nested = nested };
-    rg_parallel(n, grain, c.workers, count_part, &c);
+    counted c = {
+        .n = n, .grain = grain, .times = times, .workers = rgi_workers(n, grain), .nested = nested
+    };
+    rgi_parallel(n, grain, c.workers, count_part, &c);
     ck_assert_int_eq(c.wrong, 0);
-    for (int64_t i = 0; i < n; i++) ck_assert_int_eq(times[i], nested ? (n + grain - 1) / grain : 1);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_int_eq(times[i], nested ? (n + grain - 1) / grain : 1);
 }
 
 static const int counts[] = { 1, 2, 3, 16 };
@@ -37,9 +53,10 @@ START_TEST(test_parts) {
     for (int k = 0; k < RG_COUNT(counts); k++) {
         ck_assert(rg_set_num_threads(counts[k]));
         for (int64_t n = 0; n <= 1000; n += n < 20 ? 1 : 89)
-            for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain) check_parts(n, grain, false), check_parts(n, grain, true);
+            for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain)
+                check_parts(n, grain, false), check_parts(n, grain, true);
     }
-    rg_set_num_threads(100);                            /* more than there are shares */
+    rg_set_num_threads(100); /* more than there are shares */
     check_parts(1000, 1, false);
     ck_fails(rg_set_num_threads(0), RG_RUNTIME_ERROR, "set_num_threads expects a positive integer");
 }
@@ -61,79 +78,106 @@ START_TEST(test_fork) {
 }
 END_TEST
 
-/* ---- bits ------------------------------------------------------------------------------------------------ */
+/* ---- bits ------------------------------------------------------------------------ */
 
 /* Random numbers, and the same in a transposed one. */
 static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
-    if (turned) RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
-    rg_tensor *t = rg_randn_dims(shape, rg_is_float(dtype) ? dtype : RG_FLOAT32, rg_default_generator());
-    if (!rg_is_float(dtype)) {
+    if (turned)
+        RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
+    rg_tensor *t = rg_randn_dims(shape, rgi_is_float(dtype) ? dtype : RG_FLOAT32,
+                                 rg_default_generator());
+    if (!rgi_is_float(dtype)) {
         rg_tensor *whole = rg_empty_dims(shape, dtype);
-        for (int64_t i = 0; i < t->numel; i++) ((float *)t->data)[i] *= 100;
-        rg_copy_elements(whole, t);
+        for (int64_t i = 0; i < t->numel; i++)
+            ((float *)t->data)[i] *= 100;
+        rgi_copy_elements(whole, t);
         t = whole;
     }
-    if (turned) *t = k_turned(t);
+    if (turned)
+        *t = k_turned(t);
     return t;
 }
 
 typedef bool compute(rg_tensor *y, rg_tensor *const in[]);
 
-/* The result of 1 to 16 threads has the bits of one thread's; where it takes long, of 1, 2, 3 and 16. */
+/* The result of 1 to 16 threads has the bits of one thread's; where it takes long, of 1, 2, 3
+ * and 16. */
 static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[]) {
-    size_t bytes = (size_t)y->numel * rg_sizeof(y->dtype);
-    bool large = rg_slow() || y->dtype != RG_FLOAT32 || y->numel > 10000000 || in[0]->numel > 10000000;
+    size_t bytes = (size_t)y->numel * rgi_sizeof(y->dtype);
+    bool large = rg_slow() || y->dtype != RG_FLOAT32 || y->numel > 10000000
+                 || in[0]->numel > 10000000;
     char *first = malloc(bytes);
     for (int threads = 1; threads <= 16; threads += large && threads == 3 ? 13 : 1) {
         rg_set_num_threads(threads);
         memset(y->data, 0x5a, bytes);
         ck_assert(f(y, in));
-        if (threads == 1) memcpy(first, y->data, bytes);
-        else ck_assert_msg(memcmp(first, y->data, bytes) == 0, "%s: other bits at %d threads", what, threads);
+        if (threads == 1)
+            memcpy(first, y->data, bytes);
+        else
+            ck_assert_msg(memcmp(first, y->data, bytes) == 0, "%s: other bits at %d threads", what,
+                          threads);
     }
     free(first);
 }
 
-static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add, y, in, NULL), true; }
-static bool gelu(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_gelu, y, in, NULL), true; }
-static bool copy(rg_tensor *y, rg_tensor *const in[]) { return rg_copy_elements(y, in[0]), true; }
+static bool add(rg_tensor *y, rg_tensor *const in[]) {
+    return k_run_with(&k_add, y, in, NULL), true;
+}
+static bool gelu(rg_tensor *y, rg_tensor *const in[]) {
+    return k_run_with(&k_gelu, y, in, NULL), true;
+}
+static bool copy(rg_tensor *y, rg_tensor *const in[]) { return rgi_copy_elements(y, in[0]), true; }
 
 static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
     RG_SCOPE();
-    rg_tensor *losses = rg_empty_dims(RG_DIMS(y->size[0]), y->dtype), *lse = rg_empty_dims(RG_DIMS(y->size[0]), RG_FLOAT64);
+    rg_tensor *losses = rg_empty_dims(RG_DIMS(y->size[0]), y->dtype),
+              *lse = rg_empty_dims(RG_DIMS(y->size[0]), RG_FLOAT64);
     const k_nll_targets z = { in[1], NULL, y->size[1], 1, 0 };
     k_cross_entropy(&z, losses, lse, in[0]);
     return k_cross_entropy_backward(&z, y, lse, in[0], losses, NULL, 1), true;
 }
 
-static bool softmax(rg_tensor *y, rg_tensor *const in[]) { return k_softmax(y, in[0], 1, K_SOFTMAX_PLAIN), true; }
-static bool softmax_gradient(rg_tensor *y, rg_tensor *const in[]) { return k_softmax_backward(y, in[0], in[2], 1, K_LOG_SOFTMAX), true; }
+static bool softmax(rg_tensor *y, rg_tensor *const in[]) {
+    return k_softmax(y, in[0], 1, K_SOFTMAX_PLAIN), true;
+}
+static bool softmax_gradient(rg_tensor *y, rg_tensor *const in[]) {
+    return k_softmax_backward(y, in[0], in[2], 1, K_LOG_SOFTMAX), true;
+}
 static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
-    return k_normalize(&(k_norm_rows){ y->numel / 8, 8, 7, 2, 1e-5, true }, y, in[0], in[3], NULL), true;
+    return k_normalize(&(k_norm_rows){ y->numel / 8, 8, 7, 2, 1e-5, true }, y, in[0], in[3], NULL),
+           true;
 }
 
 /* The last row, which some other part than the first has done, is what it is by itself. */
 static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
     rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
     for (int i = 0; i < n; i++) {
-        last[i] = *in[i], alone[i] = &last[i];
-        if (last[i].size[0] != y->size[0]) continue;
-        last[i].data += (y->size[0] - 1) * last[i].stride[0] * (int64_t)rg_sizeof(last[i].dtype), last[i].size[0] = 1;
-        rg_update_flags(&last[i]);
+        last[i] = *in[i];
+        alone[i] = &last[i];
+        if (last[i].size[0] != y->size[0])
+            continue;
+        last[i].data += (y->size[0] - 1) * last[i].stride[0] * (int64_t)rgi_sizeof(last[i].dtype),
+            last[i].size[0] = 1;
+        rgi_update_flags(&last[i]);
     }
     check_bits(what, f, y, in);
     ck_assert(f(y_alone, alone));
-    ck_assert_msg(memcmp(rg_data(y_alone), y->data + (y->numel - y->size[1]) * 4, (size_t)y->size[1] * 4) == 0, "%s: other bits by itself", what);
+    ck_assert_msg(
+        memcmp(rg_data(y_alone), y->data + (y->numel - y->size[1]) * 4, (size_t)y->size[1] * 4)
+            == 0,
+        "%s: other bits by itself", what);
 }
 
 START_TEST(test_rows) {
     RG_SCOPE();
-    rg_tensor *in[] = { rg_randn(301, 1013), rg_randint(0, 1013, 301), rg_randn(301, 1013), rg_randn(28) };
+    rg_tensor *in[] = { rg_randn(301, 1013), rg_randint(0, 1013, 301), rg_randn(301, 1013),
+                        rg_randn(28) };
     rg_tensor *y = rg_empty(301, 1013), *short_y = rg_empty(100000, 3);
     check_rows("cross_entropy", cross_entropy, y, in, 4);
     check_rows("softmax", softmax, y, in, 4);
     check_rows("log_softmax's gradient", softmax_gradient, y, in, 4);
-    check_rows("softmax of short rows", softmax, short_y, (rg_tensor *[]){ rg_randn(100000, 3) }, 1);
+    check_rows("softmax of short rows", softmax, short_y, (rg_tensor *[]){ rg_randn(100000, 3) },
+               1);
     in[0] = rg_randn(5600, 56);
     check_rows("group_norm", group_norm, rg_empty(5600, 56), in, 4);
 }
@@ -143,26 +187,37 @@ START_TEST(test_elements) {
     for (int turned = 0; turned < 2; turned++) {
         RG_SCOPE();
         rg_dims shape = RG_DIMS(301, 1013);
-        rg_tensor *y = rg_empty_dims(shape, RG_FLOAT32), *wide = rg_empty_dims(shape, RG_FLOAT64), *row = rg_randn(1013);
+        rg_tensor *y = rg_empty_dims(shape, RG_FLOAT32), *wide = rg_empty_dims(shape, RG_FLOAT64),
+                  *row = rg_randn(1013);
         rg_tensor *in[] = { numbers(RG_FLOAT32, shape, turned), numbers(RG_FLOAT32, shape, false) };
         check_bits("add", add, y, in);
         check_bits("add of a row", add, y, (rg_tensor *[]){ in[0], row });
         check_bits("gelu", gelu, y, in);
         check_bits("copy", copy, wide, in);
         for (int64_t i = 0; i < 301; i += 50)
-            for (int64_t j = 0; j < 1013; j++) ck_assert(rg_at(wide, i, j) == rg_at(in[0], i, j));
+            for (int64_t j = 0; j < 1013; j++)
+                ck_assert(rg_at(wide, i, j) == rg_at(in[0], i, j));
     }
 }
 END_TEST
 
-static int reduced;                                     /* the dim */
-static bool sum(rg_tensor *y, rg_tensor *const in[]) { return k_reduce(K_SUM, y, in[0], 1u << reduced), true; }
-static bool greatest(rg_tensor *y, rg_tensor *const in[]) { return k_reduce(K_MAX, y, in[0], 1u << reduced), true; }
-static bool place(rg_tensor *y, rg_tensor *const in[]) { return k_max_dim(in[1], y, in[0], reduced, false), true; }
+static int reduced; /* the dim */
+static bool sum(rg_tensor *y, rg_tensor *const in[]) {
+    return k_reduce(K_SUM, y, in[0], 1u << reduced), true;
+}
+static bool greatest(rg_tensor *y, rg_tensor *const in[]) {
+    return k_reduce(K_MAX, y, in[0], 1u << reduced), true;
+}
+static bool place(rg_tensor *y, rg_tensor *const in[]) {
+    return k_max_dim(in[1], y, in[0], reduced, false), true;
+}
 
-/* Over each dim; a sum's order depends on how many columns there are, not on how many a part has. */
+/* Over each dim; a sum's order depends on how many columns there are, not on how many a part has.
+ */
 START_TEST(test_reductions) {
-    static const int64_t shapes[][3] = { { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 } };
+    static const int64_t shapes[][3] = {
+        { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 }
+    };
     for (int s = 0; s < RG_COUNT(shapes); s++)
         for (int k = 0; k < 12; k++) {
             RG_SCOPE();
@@ -180,21 +235,25 @@ END_TEST
 
 /* alpha a b + beta y over batches, b transposed or not. */
 static bool product(rg_tensor *y, rg_tensor *const in[]) {
-    rg_fill_number(y, 1, 1);
+    rgi_fill_number(y, 1, 1);
     return k_matmul_with(y, NULL, in[0], false, in[1], false, 2, 1);
 }
 
 static bool plain_product(rg_tensor *y, rg_tensor *const in[]) { return k_matmul(y, in[0], in[1]); }
 static bool biased_product(rg_tensor *y, rg_tensor *const in[]) {
-    return k_matmul_with(y, rg_ones_dims(RG_DIMS(y->size[y->ndim - 1]), y->dtype), in[0], false, in[1], false, 1, 1);
+    return k_matmul_with(y, rg_ones_dims(RG_DIMS(y->size[y->ndim - 1]), y->dtype), in[0], false,
+                         in[1], false, 1, 1);
 }
 
 /* Products of every size that is cut into tiles. */
 START_TEST(test_products) {
-    static const int64_t sizes[][4] = {                 /* batches, m, k, n */
-        { 48, 64, 32, 64 }, { 48, 64, 64, 32 }, { 5, 6, 3, 3 }, { 3000, 6, 7, 5 }, { 1, 768, 128, 512 }, { 1, 768, 512, 128 },
-        { 1, 128, 768, 512 }, { 1, 256, 768, 768 }, { 1, 768, 256, 768 }, { 1, 1, 768, 768 }, { 1, 1, 768, 3072 }, { 1, 1, 128, 50257 },
-        { 1, 768, 768, 1 }, { 2, 300, 301, 302 }, { 1, 2, 3000, 2000 }, { 1, 50257, 20, 33 }, { 1, 16, 300, 7000 },
+    static const int64_t sizes[][4] = {
+        /* batches, m, k, n */
+        { 48, 64, 32, 64 },   { 48, 64, 64, 32 },   { 5, 6, 3, 3 },       { 3000, 6, 7, 5 },
+        { 1, 768, 128, 512 }, { 1, 768, 512, 128 }, { 1, 128, 768, 512 }, { 1, 256, 768, 768 },
+        { 1, 768, 256, 768 }, { 1, 1, 768, 768 },   { 1, 1, 768, 3072 },  { 1, 1, 128, 50257 },
+        { 1, 768, 768, 1 },   { 2, 300, 301, 302 }, { 1, 2, 3000, 2000 }, { 1, 50257, 20, 33 },
+        { 1, 16, 300, 7000 },
     };
     for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
         for (int s = 0; s < (rg_emulated() ? 4 : RG_COUNT(sizes)); s++)
@@ -202,10 +261,13 @@ START_TEST(test_products) {
                 RG_SCOPE();
                 const int64_t *z = sizes[s];
                 rg_tensor *y = rg_empty_dims(RG_DIMS(z[0], z[1], z[3]), (rg_dtype)dtype);
-                rg_tensor *in[] = { numbers((rg_dtype)dtype, RG_DIMS(z[0], z[1], z[2]), turned == 1),
-                                    numbers((rg_dtype)dtype, RG_DIMS(z[0], z[2], z[3]), turned == 2) };
+                rg_tensor *in[] = {
+                    numbers((rg_dtype)dtype, RG_DIMS(z[0], z[1], z[2]), turned == 1),
+                    numbers((rg_dtype)dtype, RG_DIMS(z[0], z[2], z[3]), turned == 2)
+                };
                 char what[192];
-                snprintf(what, sizeof what, "%s product of %s %d", rg_dtype_name((rg_dtype)dtype), RG_SHAPE_TEXT(y), turned);
+                snprintf(what, sizeof what, "%s product of %s %d", rg_dtype_name((rg_dtype)dtype),
+                         RG_SHAPE_TEXT(y), turned);
                 check_bits(what, product, y, in);
             }
 }
@@ -214,16 +276,20 @@ END_TEST
 /* The products of the benchmark's layers of weights, (rows, in, out): x w^T + bias, g w, g^T x. */
 START_TEST(test_layers) {
     static const int64_t layers[][3] = {
-        { 6, 3, 2 }, { 6, 3, 4 }, { 768, 128, 65 }, { 768, 128, 128 }, { 768, 128, 384 }, { 768, 128, 512 }, { 768, 512, 128 },
-        { 1, 768, 768 }, { 1, 768, 2304 }, { 1, 768, 3072 }, { 1, 3072, 768 }, { 1, 768, 50257 }, { 256, 768, 768 },
-        { 256, 768, 2304 }, { 256, 768, 3072 }, { 256, 3072, 768 }, { 256, 768, 50257 }, { 1024, 1024, 1024 },
+        { 6, 3, 2 },         { 6, 3, 4 },          { 768, 128, 65 },   { 768, 128, 128 },
+        { 768, 128, 384 },   { 768, 128, 512 },    { 768, 512, 128 },  { 1, 768, 768 },
+        { 1, 768, 2304 },    { 1, 768, 3072 },     { 1, 3072, 768 },   { 1, 768, 50257 },
+        { 256, 768, 768 },   { 256, 768, 2304 },   { 256, 768, 3072 }, { 256, 3072, 768 },
+        { 256, 768, 50257 }, { 1024, 1024, 1024 },
     };
     for (int l = 0; l < (rg_slow() ? 4 : RG_COUNT(layers)); l++) {
         RG_SCOPE();
         int64_t rows = layers[l][0], in = layers[l][1], out = layers[l][2];
-        rg_tensor *x = numbers(RG_FLOAT32, RG_DIMS(rows, in), false), *w = numbers(RG_FLOAT32, RG_DIMS(out, in), false);
+        rg_tensor *x = numbers(RG_FLOAT32, RG_DIMS(rows, in), false),
+                  *w = numbers(RG_FLOAT32, RG_DIMS(out, in), false);
         rg_tensor *straight = numbers(RG_FLOAT32, RG_DIMS(in, out), false);
-        rg_tensor *g = numbers(RG_FLOAT32, RG_DIMS(rows, out), false), wt = k_turned(w), gt = k_turned(g);
+        rg_tensor *g = numbers(RG_FLOAT32, RG_DIMS(rows, out), false), wt = k_turned(w),
+                  gt = k_turned(g);
         rg_tensor *y = rg_empty(rows, out), *gx = rg_empty(rows, in), *gw = rg_empty(out, in);
         check_bits("x w^T + bias", biased_product, y, (rg_tensor *[]){ x, &wt });
         check_bits("x w^T", plain_product, y, (rg_tensor *[]){ x, &wt });
@@ -234,4 +300,5 @@ START_TEST(test_layers) {
 }
 END_TEST
 
-RG_TESTS(parallel, test_parts, test_fork, test_elements, test_rows, test_reductions, test_products, test_layers)
+RG_TESTS(parallel, test_parts, test_fork, test_elements, test_rows, test_reductions, test_products,
+         test_layers)

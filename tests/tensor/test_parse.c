@@ -7,20 +7,25 @@
 static const rg_printoptions exact = { 17, INT_MAX, 3, 80, 1 };
 
 static bool same_bits(const rg_tensor *a, rg_tensor *b) {
-    if (a->dtype != b->dtype || !rg_same_shape(a, b)) return false;
-    rg_tensor *flat = rg_contiguous_copy(b, b->dtype);
+    if (a->dtype != b->dtype || !rgi_same_shape(a, b))
+        return false;
+    rg_tensor *flat = rgi_contiguous_copy(b, b->dtype);
     bool same = true;
     for (int64_t i = 0; i < a->numel && same; i++) {
-        size_t item = rg_sizeof(a->dtype), at = (size_t)i * item;
-        same = memcmp(a->data + at, flat->data + at, item) == 0 ||
-               (isnan(rg_load_f64(a->data + at, a->dtype)) && isnan(rg_load_f64(flat->data + at, a->dtype)));
+        size_t item = rgi_sizeof(a->dtype), at = (size_t)i * item;
+        same = memcmp(a->data + at, flat->data + at, item) == 0
+               || (isnan(rgi_load_f64(a->data + at, a->dtype))
+                   && isnan(rgi_load_f64(flat->data + at, a->dtype)));
     }
-    rg_release(flat);
+    rgi_release(flat);
     return same;
 }
 
 static rg_code code_named(const char *line, const char **sentence) {
-    static const struct { const char *name; rg_code code; } names[] = {
+    static const struct {
+        const char *name;
+        rg_code code;
+    } names[] = {
         { "! ValueError ", RG_VALUE_ERROR },
         { "! TypeError ", RG_TYPE_ERROR },
         { "! RuntimeError ", RG_RUNTIME_ERROR },
@@ -37,9 +42,12 @@ static rg_code code_named(const char *line, const char **sentence) {
 static bool literal_agrees(const char *dtype, const char *literal, const char *expected) {
     RG_SCOPE();
     rg_error_clear();
-    rg_tensor *t = *dtype == '-' ? rg_parse(literal) : rg_parse_dtype(literal, print_case_dtype(dtype));
-    if (t) return *expected != '!' && strcmp(rg_repr(t), expected) == 0;
-    if (*expected != '!') return false;
+    rg_tensor *t = *dtype == '-' ? rg_parse(literal)
+                                 : rg_parse_dtype(literal, print_case_dtype(dtype));
+    if (t)
+        return *expected != '!' && strcmp(rg_repr(t), expected) == 0;
+    if (*expected != '!')
+        return false;
     const char *sentence;
     rg_code code = code_named(expected, &sentence);
     bool named = strncmp(rg_error(), "parse: ", 7) == 0;
@@ -60,16 +68,20 @@ START_TEST(test_golden) {
         size_t used = 0;
         int c;
         while ((c = fgetc(f)) == '>' || c == '!') {
-            if (c == '!') expected[used++] = '!';
-            else if (used) expected[used++] = '\n';
+            if (c == '!')
+                expected[used++] = '!';
+            else if (used)
+                expected[used++] = '\n';
             ck_assert_ptr_nonnull(fgets(expected + used, (int)(sizeof expected - used), f));
             used += strcspn(expected + used, "\n");
             expected[used] = 0;
         }
-        if (c != EOF) ungetc(c, f);
+        if (c != EOF)
+            ungetc(c, f);
         n++;
         if (!literal_agrees(dtype, literal, expected) && wrong++ < 10)
-            fprintf(stderr, "%s as %s: expected\n%s\nerror: %s\n", literal, dtype, expected, rg_error());
+            fprintf(stderr, "%s as %s: expected\n%s\nerror: %s\n", literal, dtype, expected,
+                    rg_error());
     }
     fclose(f);
     ck_assert_msg(wrong == 0 && n > 0, "%d of %d literals differ", wrong, n);
@@ -84,7 +96,8 @@ START_TEST(test_round_trips) {
     FILE *f = print_cases_open();
     for (;;) {
         RG_SCOPE();
-        if (!print_case_next(f, &c)) break;
+        if (!print_case_next(f, &c))
+            break;
         rg_set_default_dtype(c.default_dtype);
         rg_set_printoptions(exact);
         rg_tensor *back = rg_parse(rg_repr(c.t));
@@ -99,15 +112,19 @@ START_TEST(test_round_trips) {
         ck_ok(back);
         n++;
         ck_assert_int_eq(back->dtype, c.t->dtype);
-        if (c.kind[0] == 'n' && c.t->numel == 0) continue;      /* [] says no more */
-        ck_assert_msg(rg_same_shape(back, c.t), "line %d: another shape", c.line);
-        if (!rg_is_float(c.t->dtype)) ck_assert(same_bits(back, c.t));
-        if (c.kind[0] != 'n' || c.t->dtype != RG_FLOAT32) continue;
-        rg_tensor *flat = rg_own(rg_contiguous_copy(c.t, RG_FLOAT32));
+        if (c.kind[0] == 'n' && c.t->numel == 0)
+            continue; /* [] says no more */
+        ck_assert_msg(rgi_same_shape(back, c.t), "line %d: another shape", c.line);
+        if (!rgi_is_float(c.t->dtype))
+            ck_assert(same_bits(back, c.t));
+        if (c.kind[0] != 'n' || c.t->dtype != RG_FLOAT32)
+            continue;
+        rg_tensor *flat = rgi_own(rgi_contiguous_copy(c.t, RG_FLOAT32));
         for (int64_t i = 0; i < flat->numel; i++) {
             float a = ((float *)flat->data)[i], b = ((float *)back->data)[i];
             float shown = strchr(c.text, 'e') ? 1e-45f + 5e-9f * fabsf(a) : 5e-9f;
-            ck_assert_msg(a == b || (isnan(a) && isnan(b)) || fabsf(a - b) <= shown + 6e-8f * fabsf(a),
+            ck_assert_msg(a == b || (isnan(a) && isnan(b))
+                              || fabsf(a - b) <= shown + 6e-8f * fabsf(a),
                           "line %d: %a became %a", c.line, (double)a, (double)b);
         }
     }
@@ -127,17 +144,23 @@ START_TEST(test_forms) {
                      "tensor([[1, 0, 1, 0],\n        [0, 2, 0, 2]])");
     ck_assert_str_eq(rg_repr(rg_literal({ { 1.0f, 2e3F }, { .5, 0x1.8p1 } })),
                      "tensor([[1.0000e+00, 2.0000e+03],\n        [5.0000e-01, 3.0000e+00]])");
-    ck_assert_str_eq(rg_repr(rg_literal([1u, 2UL, -3LL, 0xFFull])), "tensor([  1,   2,  -3, 255])");
+    ck_assert_str_eq(rg_repr(rg_literal([1u, 2UL, -3LL, 0xFFull])),
+                     "tensor([  1,   2,  -3, 255])");
     ck_assert_str_eq(rg_repr(rg_literal([true, False, TRUE])), "tensor([ True, False,  True])");
     ck_assert_str_eq(rg_repr(rg_literal([NAN, -INFINITY, inf, math.inf, torch.nan, np.inf])),
                      "tensor([nan, -inf, inf, inf, nan, inf])");
-    ck_assert_str_eq(rg_repr(rg_literal([float("inf"), -float("inf"), 1])), "tensor([inf, -inf, 1.])");
+    ck_assert_str_eq(rg_repr(rg_literal([float("inf"), -float("inf"), 1])),
+                     "tensor([inf, -inf, 1.])");
     ck_assert_str_eq(read("[float('-inf'), float('nan'), float(2)]"), "tensor([-inf, nan, 2.])");
-    ck_assert_str_eq(rg_repr(rg_literal_as(RG_INT64, [-9223372036854775808.0])), "tensor([-9223372036854775808])");
-    ck_fails(rg_literal_as(RG_INT64, [9223372036854775808.0]), RG_RUNTIME_ERROR, "to type int64 without overflow");
-    ck_assert_str_eq(rg_repr(rg_literal_as(RG_FLOAT64, [1, 2])), "tensor([1., 2.], dtype=torch.float64)");
+    ck_assert_str_eq(rg_repr(rg_literal_as(RG_INT64, [-9223372036854775808.0])),
+                     "tensor([-9223372036854775808])");
+    ck_fails(rg_literal_as(RG_INT64, [9223372036854775808.0]), RG_RUNTIME_ERROR,
+             "to type int64 without overflow");
+    ck_assert_str_eq(rg_repr(rg_literal_as(RG_FLOAT64, [1, 2])),
+                     "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(read(" \n torch.tensor( [ 1 ,2 , ] ) \t"), "tensor([1, 2])");
-    ck_assert_str_eq(read("Parameter containing:\ntensor([1., 2.], requires_grad=True)"), "tensor([1., 2.])");
+    ck_assert_str_eq(read("Parameter containing:\ntensor([1., 2.], requires_grad=True)"),
+                     "tensor([1., 2.])");
     ck_assert_str_eq(read("tensor(3.5000, dtype=torch.float64, grad_fn=<MulBackward0>)"),
                      "tensor(3.5000, dtype=torch.float64)");
     ck_assert_str_eq(read("tensor([], size=(0, 3), dtype=torch.int64)"),
@@ -148,7 +171,8 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("tf.Tensor(\n[[ True False]\n [False  True]], shape=(2, 2), dtype=bool)"),
                      "tensor([[ True, False],\n        [False,  True]])");
     ck_assert_str_eq(read("tf.Tensor(1.0, shape=(), dtype=float32)"), "tensor(1.)");
-    ck_assert_str_eq(read("tensor([1, 2], dtype=torch.float64)"), "tensor([1., 2.], dtype=torch.float64)");
+    ck_assert_str_eq(read("tensor([1, 2], dtype=torch.float64)"),
+                     "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(rg_repr(rg_parse_dtype("tensor([1, 2], dtype=torch.float64)", RG_INT64)),
                      "tensor([1, 2])");
     rg_set_default_dtype(RG_FLOAT64);
@@ -160,7 +184,9 @@ START_TEST(test_forms) {
 END_TEST
 
 START_TEST(test_garbage) {
-    static const struct { const char *text, *sentence; } bad[] = {
+    static const struct {
+        const char *text, *sentence;
+    } bad[] = {
         { "", "expected a number but the text ends" },
         { "[", "expected a number but the text ends" },
         { "[1", "expected ',' or ']' but the text ends" },
@@ -177,7 +203,8 @@ START_TEST(test_garbage) {
         { "[1 - 2]", "expected a number but got '- 2]'" },
         { "[1f]", "expected a number but got '1f]'" },
         { "[1.5.2]", "expected a number but got '1.5.2]'" },
-        { "[010]", "expected a number without leading zeros (C would read it as octal) but got '010]'" },
+        { "[010]",
+          "expected a number without leading zeros (C would read it as octal) but got '010]'" },
         { "[0x]", "expected a number but got '0x]'" },
         { "[nano]", "expected a number but got 'nano]'" },
         { "[float('1)]", "expected a quote but got ')]'" },
@@ -209,7 +236,8 @@ START_TEST(test_garbage) {
         ck_assert_str_eq(rg_error() + strlen("parse: "), bad[i].sentence);
     }
     ck_fails(rg_parse(NULL), RG_TYPE_ERROR, "parse: expected a text but got NULL");
-    ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR, "parse: argument 'dtype' must be an rg_dtype, not 9");
+    ck_fails(rg_parse_dtype("[1]", (rg_dtype)9), RG_TYPE_ERROR,
+             "parse: argument 'dtype' must be an rg_dtype, not 9");
 }
 END_TEST
 
@@ -226,9 +254,13 @@ END_TEST
 
 START_TEST(test_out_of_memory) {
     static char text[4096] = "[";
-    for (int i = 0; i < 300; i++) sprintf(text + strlen(text), "%d., ", i);
+    for (int i = 0; i < 300; i++)
+        sprintf(text + strlen(text), "%d., ", i);
     strcat(text, "]");
-    { RG_SCOPE(); rg_parse(text); }
+    {
+        RG_SCOPE();
+        rg_parse(text);
+    }
     int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
     bool done = false;
     for (int n = 1; !done; n++) {
@@ -245,4 +277,5 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_deep_brackets, test_out_of_memory)
+RG_TESTS(parse, test_golden, test_round_trips, test_forms, test_garbage, test_deep_brackets,
+         test_out_of_memory)

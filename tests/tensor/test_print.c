@@ -10,7 +10,7 @@ static const char *text_of(const print_case *c) {
     case 'r': return rg_repr(c->t);
     case 's': return rg_str(c->t);
     case 'n': return rg_repr_numpy(c->t);
-    default:  return rg_repr_tf(c->t);
+    default: return rg_repr_tf(c->t);
     }
 }
 
@@ -20,7 +20,8 @@ START_TEST(test_golden) {
     FILE *f = print_cases_open();
     for (;;) {
         RG_SCOPE();
-        if (!print_case_next(f, &c)) break;
+        if (!print_case_next(f, &c))
+            break;
         rg_set_printoptions(c.options);
         rg_set_default_dtype(c.default_dtype);
         const char *text = text_of(&c);
@@ -59,12 +60,15 @@ END_TEST
 static bool decimal_comma(void) {
     char make[128], folder[] = "/tmp/regard-locale-XXXXXX";
     if (!setlocale(LC_ALL, "de_DE.UTF-8") && mkdtemp(folder)) {
-        snprintf(make, sizeof make, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+        snprintf(make, sizeof make, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1",
+                 folder);
         bool made = system(make) == 0;
         setenv("LOCPATH", folder, 1);
-        if (made) setlocale(LC_ALL, "de_DE.UTF-8");
+        if (made)
+            setlocale(LC_ALL, "de_DE.UTF-8");
         snprintf(make, sizeof make, "rm -rf %s", folder);
-        if (system(make) != 0) return false;
+        if (system(make) != 0)
+            return false;
     }
     return *localeconv()->decimal_point == ',';
 }
@@ -73,7 +77,9 @@ static bool decimal_comma(void) {
 START_TEST(test_locale) {
     print_reset();
     bool comma = decimal_comma();
-    if (!comma) fprintf(stderr, "test_locale: no locale with a decimal comma here, so this proves little\n");
+    if (!comma)
+        fprintf(stderr,
+                "test_locale: no locale with a decimal comma here, so this proves little\n");
     rg_tensor *t = rg_parse("[1.5, 2.25]");
     ck_assert_str_eq(rg_repr(t), "tensor([1.5000, 2.2500])");
     ck_assert_str_eq(rg_repr_numpy(t), "[1.5  2.25]");
@@ -81,7 +87,7 @@ START_TEST(test_locale) {
     ck_fails(rg_allclose(t, t, -0.5, 0), RG_RUNTIME_ERROR, "but got -0.5");
     char text[8];
     snprintf(text, sizeof text, "%.1f", 0.5);
-    ck_assert_str_eq(text, comma ? "0,5" : "0.5");      /* and the program keeps its own */
+    ck_assert_str_eq(text, comma ? "0,5" : "0.5"); /* and the program keeps its own */
     setlocale(LC_ALL, "C");
 }
 END_TEST
@@ -93,7 +99,7 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
     ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
     ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
-    rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 });     /* as Python's '{:.-1f}' */
+    rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 }); /* as Python's '{:.-1f}' */
     ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
     ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
     print_reset();
@@ -104,7 +110,8 @@ END_TEST
 
 START_TEST(test_out_of_memory) {
     print_reset();
-    const char *(*const forms[])(rg_tensor *) = { rg_repr, rg_repr_numpy, rg_repr_tf, rg_repr_shape, rg_str };
+    const char *(*const forms[])(rg_tensor *) = { rg_repr, rg_repr_numpy, rg_repr_tf, rg_repr_shape,
+                                                  rg_str };
     rg_tensor *t = rg_full_dims(RG_DIMS(20, 30), 0.1, RG_FLOAT64);
     for (int i = 0; i < RG_COUNT(forms); i++) {
         for (int warm = 0; warm < 2; warm++) {

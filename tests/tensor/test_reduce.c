@@ -5,12 +5,12 @@
 #include <math.h>
 
 static const struct golden_sum {
-    int      wide, ndim;
-    int64_t  shape[3];
-    int      order[3];
-    int64_t  step;                      /* of the last dim */
+    int wide, ndim;
+    int64_t shape[3];
+    int order[3];
+    int64_t step; /* of the last dim */
     uint32_t dims;
-    uint64_t bits;                      /* of the sums */
+    uint64_t bits; /* of the sums */
 } sums[] = {
 #include "tests/golden/sums.inc"
 };
@@ -25,20 +25,24 @@ START_TEST(test_sums_have_torchs_bits) {
         RG_SCOPE();
         const struct golden_sum *row = &sums[r];
         uint64_t s = 1, h = 0xcbf29ce484222325;
-        rg_tensor *all = rg_own(rg_new(row->wide ? RG_FLOAT64 : RG_FLOAT32, row->ndim, row->shape)), x = *all, y = *all;
+        rg_tensor *all =
+                      rgi_own(rgi_new(row->wide ? RG_FLOAT64 : RG_FLOAT32, row->ndim, row->shape)),
+                  x = *all, y = *all;
         for (int64_t i = 0; i < all->numel; i++)
-            rg_store_f64(all->data + (size_t)i * rg_sizeof(all->dtype), all->dtype, next(&s));
-        for (int d = 0; d < row->ndim; d++) x.size[d] = all->size[row->order[d]], x.stride[d] = all->stride[row->order[d]];
+            rgi_store_f64(all->data + (size_t)i * rgi_sizeof(all->dtype), all->dtype, next(&s));
+        for (int d = 0; d < row->ndim; d++)
+            x.size[d] = all->size[row->order[d]], x.stride[d] = all->stride[row->order[d]];
         int last = row->ndim - 1;
         x.size[last] = (x.size[last] + row->step - 1) / row->step;
         x.stride[last] *= row->step;
-        rg_update_flags(&x);
-        for (int d = 0; d < row->ndim; d++) y.size[d] = row->dims >> d & 1 ? 1 : x.size[d];
-        rg_tensor *out = rg_own(rg_new_like(&y, all->dtype));
+        rgi_update_flags(&x);
+        for (int d = 0; d < row->ndim; d++)
+            y.size[d] = row->dims >> d & 1 ? 1 : x.size[d];
+        rg_tensor *out = rgi_own(rgi_new_like(&y, all->dtype));
         for (int nan = 0; nan < 2; nan++) {
             k_reduce(nan ? K_NANSUM : K_SUM, out, &x, row->dims);
             h = 0xcbf29ce484222325;
-            for (size_t b = 0; b < (size_t)out->numel * rg_sizeof(out->dtype); b++)
+            for (size_t b = 0; b < (size_t)out->numel * rgi_sizeof(out->dtype); b++)
                 h = (h ^ ((uint8_t *)out->data)[b]) * 0x100000001b3;
             ck_assert_msg(h == row->bits, "row %d: other bits than torch's", r);
         }
@@ -54,10 +58,13 @@ START_TEST(test_extremes_see_every_place) {
             RG_SCOPE();
             bool nan = kind & 1, smallest = kind & 2, across = kind & 4;
             rg_tensor *x = rg_zeros_dims(across ? RG_DIMS(N, M) : RG_DIMS(M, N), RG_FLOAT32);
-            rg_tensor *value = rg_zeros_dims(RG_DIMS(M), RG_FLOAT32), *index = rg_zeros_dims(RG_DIMS(M), RG_INT64);
+            rg_tensor *value = rg_zeros_dims(RG_DIMS(M), RG_FLOAT32),
+                      *index = rg_zeros_dims(RG_DIMS(M), RG_INT64);
             for (int64_t j = 0; j < M; j++)
                 for (int64_t i = at; i < N; i += 7)
-                    ((float *)x->data)[across ? i * M + j : j * N + i] = nan ? NAN : smallest ? -1 : 1;
+                    ((float *)x->data)[across ? i * M + j : j * N + i] = nan        ? NAN
+                                                                         : smallest ? -1
+                                                                                    : 1;
             k_max_dim(value, index, x, across ? 0 : 1, smallest);
             for (int64_t j = 0; j < M; j++) {
                 ck_assert_int_eq(((int64_t *)index->data)[j], at);
@@ -65,7 +72,8 @@ START_TEST(test_extremes_see_every_place) {
                 ck_assert(nan ? isnan(v) : v == (smallest ? -1 : 1));
             }
             k_reduce(smallest ? K_MIN : K_MAX, value, x, across ? 1 : 2);
-            for (int64_t j = 0; j < M; j++) ck_assert(nan ? isnan(((float *)value->data)[j]) : ((float *)value->data)[j] != 0);
+            for (int64_t j = 0; j < M; j++)
+                ck_assert(nan ? isnan(((float *)value->data)[j]) : ((float *)value->data)[j] != 0);
         }
 }
 END_TEST
@@ -77,16 +85,19 @@ START_TEST(test_sorting_is_stable) {
             rg_dtype dtype = kind & 1 ? RG_FLOAT32 : kind & 2 ? RG_FLOAT64 : RG_INT64;
             bool descending = kind & 4;
             uint64_t s = (uint64_t)n;
-            rg_tensor *x = rg_zeros_dims(RG_DIMS(n), dtype), *v = rg_zeros_dims(RG_DIMS(n), dtype), *at = rg_zeros_dims(RG_DIMS(n), RG_INT64);
+            rg_tensor *x = rg_zeros_dims(RG_DIMS(n), dtype), *v = rg_zeros_dims(RG_DIMS(n), dtype),
+                      *at = rg_zeros_dims(RG_DIMS(n), RG_INT64);
             for (int64_t i = 0; i < n; i++) {
-                double e = floor(next(&s) * 4);         /* few distinct values, and NaN */
-                rg_store_f64(x->data + (size_t)i * rg_sizeof(dtype), dtype, e == 3 && rg_is_float(dtype) ? NAN : e);
+                double e = floor(next(&s) * 4); /* few distinct values, and NaN */
+                rgi_store_f64(x->data + (size_t)i * rgi_sizeof(dtype), dtype,
+                              e == 3 && rgi_is_float(dtype) ? NAN : e);
             }
             ck_assert(k_sort(v, at, x, 0, descending));
             for (int64_t i = 1; i < n; i++) {
                 int64_t a = ((int64_t *)at->data)[i - 1], b = ((int64_t *)at->data)[i];
-                double p = rg_load_f64(x->data + (size_t)a * rg_sizeof(dtype), dtype), q = rg_load_f64(x->data + (size_t)b * rg_sizeof(dtype), dtype);
-                double shown = rg_load_f64(v->data + (size_t)i * rg_sizeof(dtype), dtype);
+                double p = rgi_load_f64(x->data + (size_t)a * rgi_sizeof(dtype), dtype),
+                       q = rgi_load_f64(x->data + (size_t)b * rgi_sizeof(dtype), dtype);
+                double shown = rgi_load_f64(v->data + (size_t)i * rgi_sizeof(dtype), dtype);
                 ck_assert(isnan(q) ? isnan(shown) : shown == q);
                 int64_t before = k_rank(p, descending), after = k_rank(q, descending);
                 ck_assert(before < after || (before == after && a < b));

@@ -2,7 +2,7 @@
 #include "tests/test.h"
 #include "tensor/internal.h"
 
-static rg_tensor *three(void) { return rg_own(rg_new(RG_FLOAT32, 1, (int64_t[]){ 3 })); }
+static rg_tensor *three(void) { return rgi_own(rgi_new(RG_FLOAT32, 1, (int64_t[]){ 3 })); }
 
 static rg_tensor *escaping(void) {
     RG_SCOPE();
@@ -37,8 +37,10 @@ START_TEST(test_for_releases_each_iteration) {
     int64_t before = rg_live_tensors();
     RG_FOR (int i = 0; i < 10; i++) {
         three();
-        if (i == 3) continue;
-        if (i == 5) break;
+        if (i == 3)
+            continue;
+        if (i == 5)
+            break;
         ck_assert_int_eq(rg_live_tensors(), before + 1);
     }
     ck_assert_int_eq(rg_live_tensors(), before);
@@ -114,9 +116,11 @@ END_TEST
 
 static rg_tensor *deep(int levels) {
     RG_SCOPE();
-    for (int i = 0; i < levels % 4; i++) three();
+    for (int i = 0; i < levels % 4; i++)
+        three();
     rg_tensor *t = rg_escape(levels ? deep(levels - 1) : three());
-    for (int i = 0; i < levels % 3; i++) three();
+    for (int i = 0; i < levels % 3; i++)
+        three();
     return t;
 }
 
@@ -147,7 +151,7 @@ START_TEST(test_escape_what_is_outside) {
         rg_drop(kept);
     }
     ck_assert_int_eq(rg_live_tensors(), before);
-    rg_tensor *root = three();                          /* the root has nothing outside */
+    rg_tensor *root = three(); /* the root has nothing outside */
     ck_assert_ptr_eq(rg_escape(root), root);
     rg_drop(root);
 }
@@ -190,10 +194,11 @@ START_TEST(test_drop_errors) {
     rg_drop(NULL);
     rg_drop(RG_NONE);
     ck_assert_str_eq(rg_error(), "");
-    rg_tensor *t = rg_new(RG_FLOAT32, 0, NULL);         /* nobody's but ours */
+    rg_tensor *t = rgi_new(RG_FLOAT32, 0, NULL); /* nobody's but ours */
     rg_drop(t);
-    ck_assert_str_eq(rg_error(), "drop: the tensor is neither kept nor owned by a scope of this thread");
-    rg_release(t);
+    ck_assert_str_eq(rg_error(),
+                     "drop: the tensor is neither kept nor owned by a scope of this thread");
+    rgi_release(t);
     rg_error_clear();
     t = three();
     rg_drop(t);
@@ -212,14 +217,14 @@ START_TEST(test_lending) {
     rg_tensor *t = three();
     {
         RG_SCOPE();
-        ck_assert_ptr_eq(rg_lend(t), t);
-        ck_assert_ptr_eq(rg_lend(t), t);
+        ck_assert_ptr_eq(rgi_lend(t), t);
+        ck_assert_ptr_eq(rgi_lend(t), t);
         rg_drop(t);
     }
     ck_assert_int_eq(rg_numel(t), 3);
     ck_assert_int_eq(atomic_load(&t->refs), 1);
-    ck_assert_ptr_null(rg_lend(NULL));
-    ck_assert_ptr_eq(rg_lend(RG_NONE), RG_NONE);
+    ck_assert_ptr_null(rgi_lend(NULL));
+    ck_assert_ptr_eq(rgi_lend(RG_NONE), RG_NONE);
 }
 END_TEST
 
@@ -228,8 +233,10 @@ static int return_from_a_loop(void) {
         three();
         RG_FOR (int j = 0; j < 10; j++) {
             three();
-            if (j == 2) break;
-            if (i == 3) return i;
+            if (j == 2)
+                break;
+            if (i == 3)
+                return i;
         }
     }
     return -1;
@@ -237,10 +244,10 @@ static int return_from_a_loop(void) {
 
 START_TEST(test_return_from_a_loop) {
     int64_t before = rg_live_tensors();
-    size_t scopes = rg_this.scopes;
+    size_t scopes = rgi_this.scopes;
     ck_assert_int_eq(return_from_a_loop(), 3);
     ck_assert_int_eq(rg_live_tensors(), before);
-    ck_assert_uint_eq(rg_this.scopes, scopes);
+    ck_assert_uint_eq(rgi_this.scopes, scopes);
 }
 END_TEST
 
@@ -251,40 +258,45 @@ START_TEST(test_deep_stacks) {
     for (int i = 0; i < 200000; i++) {
         rg_scope_begin();
         three();
-        if (i % 1000 == 0) kept[i / 1000] = rg_keep(three());
+        if (i % 1000 == 0)
+            kept[i / 1000] = rg_keep(three());
     }
     ck_assert_int_eq(rg_live_tensors(), before + 200000 + 200);
-    ck_assert_uint_eq(rg_this.scopes, mark + 200001);
+    ck_assert_uint_eq(rgi_this.scopes, mark + 200001);
     rg_scope_end(mark);
     ck_assert_int_eq(rg_live_tensors(), before + 200);
-    for (int i = 0; i < 200; i++) rg_drop(kept[i]);
+    for (int i = 0; i < 200; i++)
+        rg_drop(kept[i]);
     ck_assert_int_eq(rg_live_tensors(), before);
 }
 END_TEST
 
 START_TEST(test_stack_does_not_grow) {
     three();
-    size_t depth = rg_this.depth;
+    size_t depth = rgi_this.depth;
     for (int i = 0; i < 1000; i++) {
         rg_tensor *a = three(), *b = rg_keep(three()), *c = three();
         rg_drop(a);
         rg_drop(c);
         rg_drop(b);
     }
-    ck_assert_uint_eq(rg_this.depth, depth);
+    ck_assert_uint_eq(rgi_this.depth, depth);
 }
 END_TEST
 
 /* With headers that aren't reused, however much is made in between. */
 START_TEST(test_misuse_is_named_with_certainty) {
-    if (!rg_pool_bypassed()) return;
+    if (!rgi_pool_bypassed())
+        return;
     rg_tensor *t[100];
     {
         RG_SCOPE();
-        for (int i = 0; i < 100; i++) t[i] = three();
+        for (int i = 0; i < 100; i++)
+            t[i] = three();
     }
     RG_SCOPE();
-    for (int i = 0; i < 1000; i++) three();
+    for (int i = 0; i < 1000; i++)
+        three();
     for (int i = 0; i < 100; i++)
         ck_fails(rg_zeros_like(t[i]), RG_RELEASED,
                  "zeros_like: tensor released with its scope; return it with rg_escape");
@@ -295,7 +307,7 @@ START_TEST(test_strings) {
     int64_t before = rg_live_tensors();
     {
         RG_SCOPE();
-        strcpy(rg_own_string(6), "hello");
+        strcpy(rgi_own_string(6), "hello");
         ck_assert_int_eq(rg_live_tensors(), before + 1);
     }
     ck_assert_int_eq(rg_live_tensors(), before);
@@ -310,14 +322,16 @@ START_TEST(test_use_after_scope_is_named_though_others_are_made) {
         RG_SCOPE();
         t = three();
     }
-    for (int i = 0; i < 20; i++) three();
+    for (int i = 0; i < 20; i++)
+        three();
     ck_assert_int_eq(rg_numel(t), -1);
     ck_assert_int_eq(rg_error_code(), RG_RELEASED);
 }
 END_TEST
 
-RG_TESTS(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends, test_escape, test_for_releases_each_iteration, test_keep_and_drop,
-         test_use_after_scope_is_named, test_nesting, test_out_of_order, test_escape_many_levels,
-         test_escape_what_is_outside, test_escape_twice, test_keep_twice, test_drop_errors, test_lending,
-         test_return_from_a_loop, test_deep_stacks, test_stack_does_not_grow, test_misuse_is_named_with_certainty,
-         test_strings)
+RG_TESTS(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends, test_escape,
+         test_for_releases_each_iteration, test_keep_and_drop, test_use_after_scope_is_named,
+         test_nesting, test_out_of_order, test_escape_many_levels, test_escape_what_is_outside,
+         test_escape_twice, test_keep_twice, test_drop_errors, test_lending,
+         test_return_from_a_loop, test_deep_stacks, test_stack_does_not_grow,
+         test_misuse_is_named_with_certainty, test_strings)

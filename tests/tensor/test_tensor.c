@@ -8,13 +8,15 @@
 #include <pthread.h>
 #include "tests/golden/core.h"
 
-static rg_tensor *transposed(rg_tensor *m)              /* a view of a matrix */
+static rg_tensor *transposed(rg_tensor *m) /* a view of a matrix */
 {
-    rg_tensor *t = rg_alias(m);
-    t->size[0] = m->size[1], t->size[1] = m->size[0];
-    t->stride[0] = m->stride[1], t->stride[1] = m->stride[0];
-    rg_update_flags(t);
-    return rg_own(t);
+    rg_tensor *t = rgi_alias(m);
+    t->size[0] = m->size[1];
+    t->size[1] = m->size[0];
+    t->stride[0] = m->stride[1];
+    t->stride[1] = m->stride[0];
+    rgi_update_flags(t);
+    return rgi_own(t);
 }
 
 static bool has_shape(rg_tensor *t, rg_dims want) {
@@ -41,14 +43,18 @@ START_TEST(test_ranges_are_torchs) {
         }
         ck_ok(t);
         ck_assert_int_eq(rg_dtype_of(t), dtype);
-        ck_assert_msg(has_shape(t, RG_DIMS(RANGES[k].n)), "row %d has %d elements", k, (int)rg_numel(t));
+        ck_assert_msg(has_shape(t, RG_DIMS(RANGES[k].n)), "row %d has %d elements", k,
+                      (int)rg_numel(t));
         for (int i = 0; i < RANGES[k].n; i++) {
             uint64_t want = RANGE_BITS[RANGES[k].offset + i];
-            const char *p = t->data + (size_t)i * rg_sizeof(dtype);
-            double d, got = rg_load_f64(p, dtype);
+            const char *p = t->data + (size_t)i * rgi_sizeof(dtype);
+            double d, got = rgi_load_f64(p, dtype);
             memcpy(&d, &want, 8);
-            if (dtype == RG_INT64) ck_assert_int_eq(rg_load_i64(p, dtype), (int64_t)want);
-            else ck_assert_msg(got == d || (isnan(got) && isnan(d)), "row %d, element %d: %a, not %a", k, i, got, d);
+            if (dtype == RG_INT64)
+                ck_assert_int_eq(rgi_load_i64(p, dtype), (int64_t)want);
+            else
+                ck_assert_msg(got == d || (isnan(got) && isnan(d)),
+                              "row %d, element %d: %a, not %a", k, i, got, d);
         }
     }
 }
@@ -67,7 +73,8 @@ START_TEST(test_range_dtypes) {
     ck_assert(rg_item(rg_linspace(0.5, 1, 1, RG_BOOL)) == 1);
     ck_assert_int_eq(rg_numel(rg_logspace(0, 3, 0, 10, RG_BOOL)), 0);
     ck_assert(rg_item(rg_logspace(1e300, 1, 1, 10, RG_FLOAT32)) == INFINITY);
-    ck_assert(rg_equal(rg_logspace(0, 3, 4, -2, RG_FLOAT32), rg_from(((float[]){ 1, -2, 4, -8 }), 4)));
+    ck_assert(
+        rg_equal(rg_logspace(0, 3, 4, -2, RG_FLOAT32), rg_from(((float[]){ 1, -2, 4, -8 }), 4)));
     ck_assert_str_eq(rg_error(), "");
 }
 END_TEST
@@ -75,27 +82,42 @@ END_TEST
 START_TEST(test_range_errors) {
     ck_fails(rg_arange_step(0, 1, 0), RG_RUNTIME_ERROR, "arange: step must be nonzero");
     ck_fails(rg_arange_step(0, 1, NAN), RG_RUNTIME_ERROR, "arange: step must be nonzero");
-    ck_fails(rg_arange(-1), RG_RUNTIME_ERROR, "arange: upper bound and lower bound inconsistent with step sign");
-    ck_fails(rg_arange_step(0.0, 5.0, -1), RG_RUNTIME_ERROR, "upper bound and lower bound inconsistent with step sign");
+    ck_fails(rg_arange(-1), RG_RUNTIME_ERROR,
+             "arange: upper bound and lower bound inconsistent with step sign");
+    ck_fails(rg_arange_step(0.0, 5.0, -1), RG_RUNTIME_ERROR,
+             "upper bound and lower bound inconsistent with step sign");
     ck_fails(rg_arange(INFINITY), RG_RUNTIME_ERROR, "arange: unsupported range: 0 -> inf");
     ck_fails(rg_arange(NAN), RG_RUNTIME_ERROR, "arange: unsupported range: 0 -> nan");
     ck_fails(rg_arange(1e30), RG_RUNTIME_ERROR, "arange: invalid size, possible overflow?");
-    ck_fails(rg_arange_step(INT64_MIN, INT64_MAX, 1), RG_RUNTIME_ERROR, "arange: invalid size, possible overflow?");
+    ck_fails(rg_arange_step(INT64_MIN, INT64_MAX, 1), RG_RUNTIME_ERROR,
+             "arange: invalid size, possible overflow?");
     ck_fails(rg_arange((int64_t)1 << 62), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed with sizes=[4611686018427387904]");
     ck_fails(rg_arange((int64_t)1 << 50), RG_OUT_OF_MEMORY, "out of memory");
-    ck_fails(rg_arange(rg_ones(2)), RG_TYPE_ERROR, "arange: argument 'end' must be Number, not Tensor");
-    ck_fails(rg_linspace(0, 1, -1, RG_FLOAT32), RG_RUNTIME_ERROR, "linspace: number of steps must be non-negative");
-    ck_fails(rg_logspace(0, 1, -1, 10, RG_FLOAT32), RG_RUNTIME_ERROR, "logspace: number of steps must be non-negative");
-    ck_fails(rg_linspace(0, 1, 3, RG_BOOL), RG_NOT_IMPLEMENTED, "\"linspace_cpu\" not implemented for 'Bool'");
-    ck_fails(rg_logspace(0, 1, 3, 10, RG_BOOL), RG_NOT_IMPLEMENTED, "\"logspace_cpu\" not implemented for 'Bool'");
-    ck_fails(rg_linspace(1e30, 1, 3, RG_INT64), RG_RUNTIME_ERROR, "value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_linspace(NAN, 1, 1, RG_INT64), RG_RUNTIME_ERROR, "value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_linspace(1e300, 1, 3, RG_FLOAT32), RG_RUNTIME_ERROR, "value cannot be converted to type float without overflow");
-    ck_fails(rg_linspace(1e300, 1, 1, RG_FLOAT32), RG_RUNTIME_ERROR, "value cannot be converted to type float without overflow");
-    ck_fails(rg_logspace(30, 3, 1, 10, RG_INT64), RG_RUNTIME_ERROR, "value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_linspace(0, 1, INT64_MAX, RG_FLOAT64), RG_RUNTIME_ERROR, "Storage size calculation overflowed");
-    ck_fails(rg_linspace(0, 1, 3, (rg_dtype)17), RG_TYPE_ERROR, "argument 'dtype' must be an rg_dtype, not 17");
+    ck_fails(rg_arange(rg_ones(2)), RG_TYPE_ERROR,
+             "arange: argument 'end' must be Number, not Tensor");
+    ck_fails(rg_linspace(0, 1, -1, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "linspace: number of steps must be non-negative");
+    ck_fails(rg_logspace(0, 1, -1, 10, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "logspace: number of steps must be non-negative");
+    ck_fails(rg_linspace(0, 1, 3, RG_BOOL), RG_NOT_IMPLEMENTED,
+             "\"linspace_cpu\" not implemented for 'Bool'");
+    ck_fails(rg_logspace(0, 1, 3, 10, RG_BOOL), RG_NOT_IMPLEMENTED,
+             "\"logspace_cpu\" not implemented for 'Bool'");
+    ck_fails(rg_linspace(1e30, 1, 3, RG_INT64), RG_RUNTIME_ERROR,
+             "value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_linspace(NAN, 1, 1, RG_INT64), RG_RUNTIME_ERROR,
+             "value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_linspace(1e300, 1, 3, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "value cannot be converted to type float without overflow");
+    ck_fails(rg_linspace(1e300, 1, 1, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "value cannot be converted to type float without overflow");
+    ck_fails(rg_logspace(30, 3, 1, 10, RG_INT64), RG_RUNTIME_ERROR,
+             "value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_linspace(0, 1, INT64_MAX, RG_FLOAT64), RG_RUNTIME_ERROR,
+             "Storage size calculation overflowed");
+    ck_fails(rg_linspace(0, 1, 3, (rg_dtype)17), RG_TYPE_ERROR,
+             "argument 'dtype' must be an rg_dtype, not 17");
     ck_fails(rg_eye(-1, 2), RG_RUNTIME_ERROR, "eye: n must be greater or equal to 0, got -1");
     ck_fails(rg_eye(2, -1), RG_RUNTIME_ERROR, "eye: m must be greater or equal to 0, got -1");
     ck_fails(rg_eye((int64_t)1 << 40, (int64_t)1 << 40), RG_RUNTIME_ERROR, "overflow");
@@ -105,10 +127,12 @@ END_TEST
 START_TEST(test_constants) {
     rg_tensor *t = rg_full(RG_DIMS(2, 3), 7);
     ck_assert(has_shape(t, RG_DIMS(2, 3)) && rg_dtype_of(t) == RG_INT64);
-    for (int i = 0; i < 6; i++) ck_assert(rg_at(t, i / 3, i % 3) == 7);
+    for (int i = 0; i < 6; i++)
+        ck_assert(rg_at(t, i / 3, i % 3) == 7);
     ck_assert_int_eq(rg_dtype_of(rg_full(RG_DIMS(2), (bool)true)), RG_BOOL);
     ck_assert_int_eq(rg_dtype_of(rg_full(RG_DIMS(2), 1.5f)), RG_FLOAT32);
-    ck_assert_int_eq(rg_dtype_of(rg_full(RG_DIMS(2), rg_scalar_dtype(1.5, RG_FLOAT64))), RG_FLOAT32);
+    ck_assert_int_eq(rg_dtype_of(rg_full(RG_DIMS(2), rg_scalar_dtype(1.5, RG_FLOAT64))),
+                     RG_FLOAT32);
     ck_assert(rg_equal(rg_full_dims(RG_DIMS(2), -1.7, RG_INT64), rg_from(((int[]){ -1, -1 }), 2)));
     ck_assert(rg_equal(rg_full_dims(RG_DIMS(1), 0.5, RG_BOOL), rg_full(RG_DIMS(1), (bool)true)));
     ck_assert(rg_equal(rg_full_dims(RG_DIMS(1), NAN, RG_BOOL), rg_full(RG_DIMS(1), (bool)true)));
@@ -119,7 +143,8 @@ START_TEST(test_constants) {
     ck_assert(rg_dtype_of(like) == RG_INT64 && rg_at(like, 1) == 1);
 
     rg_tensor *x = transposed(rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64));
-    ck_assert(has_shape(rg_zeros_like(x), RG_DIMS(3, 2)) && rg_dtype_of(rg_empty_like(x)) == RG_FLOAT64);
+    ck_assert(has_shape(rg_zeros_like(x), RG_DIMS(3, 2))
+              && rg_dtype_of(rg_empty_like(x)) == RG_FLOAT64);
     ck_assert(rg_equal(rg_ones_like(x), x));
     ck_assert(rg_equal(rg_zeros_like(x), rg_zeros(3, 2)));
     ck_assert(has_shape(rg_zeros_dims(RG_DIMS(), RG_BOOL), RG_DIMS()));
@@ -127,33 +152,51 @@ START_TEST(test_constants) {
     ck_assert(rg_equal(rg_eye(3, 2), rg_from(((float[]){ 1, 0, 0, 1, 0, 0 }), 3, 2)));
     ck_assert(has_shape(rg_eye(0, 0), RG_DIMS(0, 0)));
     rg_tensor *empty = rg_zeros(0, 2, 0, 3);
-    ck_assert(rg_stride(empty, 0) == 6 && rg_stride(empty, 1) == 3 && rg_stride(empty, 2) == 3 && rg_stride(empty, 3) == 1);
+    ck_assert(rg_stride(empty, 0) == 6 && rg_stride(empty, 1) == 3 && rg_stride(empty, 2) == 3
+              && rg_stride(empty, 3) == 1);
     ck_assert_str_eq(rg_error(), "");
 }
 END_TEST
 
 START_TEST(test_constant_errors) {
     int64_t big = (int64_t)1 << 40;
-    ck_fails(rg_empty(-1), RG_RUNTIME_ERROR, "empty: Trying to create tensor with negative dimension -1: [-1]");
-    ck_fails(rg_ones(2, -3, 4), RG_RUNTIME_ERROR, "ones: Trying to create tensor with negative dimension -3: [2, -3, 4]");
-    ck_fails(rg_zeros(big, big), RG_RUNTIME_ERROR,
-             "zeros: Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
-    ck_fails(rg_zeros(big << 20), RG_RUNTIME_ERROR, "Storage size calculation overflowed with sizes=[1152921504606846976]");
+    ck_fails(rg_empty(-1), RG_RUNTIME_ERROR,
+             "empty: Trying to create tensor with negative dimension -1: [-1]");
+    ck_fails(rg_ones(2, -3, 4), RG_RUNTIME_ERROR,
+             "ones: Trying to create tensor with negative dimension -3: [2, -3, 4]");
+    ck_fails(
+        rg_zeros(big, big), RG_RUNTIME_ERROR,
+        "zeros: Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
+    ck_fails(rg_zeros(big << 20), RG_RUNTIME_ERROR,
+             "Storage size calculation overflowed with sizes=[1152921504606846976]");
     ck_fails(rg_zeros(big), RG_OUT_OF_MEMORY, "out of memory");
-    ck_fails(rg_empty_dims((rg_dims){ .n = 9 }, RG_FLOAT32), RG_RUNTIME_ERROR, "at most 8 dimensions, but 9 were asked for");
-    ck_fails(rg_empty_dims((rg_dims){ .n = -1 }, RG_FLOAT32), RG_RUNTIME_ERROR, "at most 8 dimensions");
-    ck_fails(rg_empty_dims(RG_DIMS(2), (rg_dtype)4), RG_TYPE_ERROR, "empty: argument 'dtype' must be an rg_dtype, not 4");
+    ck_fails(rg_empty_dims((rg_dims){ .n = 9 }, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "at most 8 dimensions, but 9 were asked for");
+    ck_fails(rg_empty_dims((rg_dims){ .n = -1 }, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "at most 8 dimensions");
+    ck_fails(rg_empty_dims(RG_DIMS(2), (rg_dtype)4), RG_TYPE_ERROR,
+             "empty: argument 'dtype' must be an rg_dtype, not 4");
     ck_fails(rg_full_dims(RG_DIMS(2), 1, (rg_dtype)-1), RG_TYPE_ERROR, "full: argument 'dtype'");
-    ck_fails(rg_full(RG_DIMS(2), rg_ones(1)), RG_TYPE_ERROR, "full: argument 'fill_value' must be Number, not Tensor");
-    ck_fails(rg_full_dims(RG_DIMS(2), NAN, RG_INT64), RG_RUNTIME_ERROR, "full: value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT32), RG_RUNTIME_ERROR, "full: value cannot be converted to type float without overflow");
-    ck_fails(rg_full_like(rg_arange(2), -INFINITY), RG_RUNTIME_ERROR, "full_like: value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_full_like(RG_NONE, 1), RG_TYPE_ERROR, "full_like: expected a tensor but got RG_NONE");
-    ck_fails(rg_full(RG_DIMS(2), RG_NONE), RG_TYPE_ERROR, "full: expected a tensor but got RG_NONE");
-    ck_fails(rg_scalar_dtype(NAN, RG_INT64), RG_RUNTIME_ERROR, "scalar: value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_from_dims(NULL, RG_FLOAT32, RG_DIMS(2)), RG_VALUE_ERROR, "from: there is no data to copy: got NULL");
-    ck_fails(rg_from_int(NULL, RG_DIMS(2)), RG_VALUE_ERROR, "from: there is no data to copy: got NULL");
-    ck_fails(rg_from_float(NULL, RG_DIMS(-2)), RG_RUNTIME_ERROR, "from: Trying to create tensor with negative dimension -2");
+    ck_fails(rg_full(RG_DIMS(2), rg_ones(1)), RG_TYPE_ERROR,
+             "full: argument 'fill_value' must be Number, not Tensor");
+    ck_fails(rg_full_dims(RG_DIMS(2), NAN, RG_INT64), RG_RUNTIME_ERROR,
+             "full: value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT32), RG_RUNTIME_ERROR,
+             "full: value cannot be converted to type float without overflow");
+    ck_fails(rg_full_like(rg_arange(2), -INFINITY), RG_RUNTIME_ERROR,
+             "full_like: value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_full_like(RG_NONE, 1), RG_TYPE_ERROR,
+             "full_like: expected a tensor but got RG_NONE");
+    ck_fails(rg_full(RG_DIMS(2), RG_NONE), RG_TYPE_ERROR,
+             "full: expected a tensor but got RG_NONE");
+    ck_fails(rg_scalar_dtype(NAN, RG_INT64), RG_RUNTIME_ERROR,
+             "scalar: value cannot be converted to type int64_t without overflow");
+    ck_fails(rg_from_dims(NULL, RG_FLOAT32, RG_DIMS(2)), RG_VALUE_ERROR,
+             "from: there is no data to copy: got NULL");
+    ck_fails(rg_from_int(NULL, RG_DIMS(2)), RG_VALUE_ERROR,
+             "from: there is no data to copy: got NULL");
+    ck_fails(rg_from_float(NULL, RG_DIMS(-2)), RG_RUNTIME_ERROR,
+             "from: Trying to create tensor with negative dimension -2");
     ck_ok(rg_from_float(NULL, RG_DIMS(0, 2)));
 }
 END_TEST
@@ -166,10 +209,12 @@ START_TEST(test_numbers) {
     ck_assert(rg_dtype_of(b) == RG_BOOL && rg_item(b) == 1);
     rg_tensor *s = rg_scalar(0.1);
     ck_assert(rg_dtype_of(s) == RG_FLOAT32 && rg_item(s) == 0.1f && !(s->flags & RG_WEAK));
-    ck_assert(rg_dtype_of(rg_scalar(3)) == RG_INT64 && rg_dtype_of(rg_scalar((bool)false)) == RG_BOOL);
+    ck_assert(rg_dtype_of(rg_scalar(3)) == RG_INT64
+              && rg_dtype_of(rg_scalar((bool)false)) == RG_BOOL);
     ck_assert(rg_dtype_of(rg_scalar(rg_scalar_dtype(1, RG_FLOAT64))) == RG_FLOAT64);
     ck_assert(rg_item(rg_scalar(1e300)) == INFINITY);
-    ck_assert(rg_item(rg_scalar_dtype(-1.7, RG_INT64)) == -1 && rg_item(rg_scalar_dtype(NAN, RG_BOOL)) == 1);
+    ck_assert(rg_item(rg_scalar_dtype(-1.7, RG_INT64)) == -1
+              && rg_item(rg_scalar_dtype(NAN, RG_BOOL)) == 1);
     ck_assert_int_eq(rg_result_type(rg_arange(2), f), RG_FLOAT32);
     ck_assert_int_eq(rg_result_type(rg_arange(2), rg_scalar_dtype(1, RG_FLOAT64)), RG_FLOAT64);
     char c = 3;
@@ -188,7 +233,8 @@ START_TEST(test_from_memory) {
     const int64_t l[] = { INT64_MIN, INT64_MAX };
     rg_tensor *t = rg_from(f, 2, 3);
     f[0] = 9;
-    ck_assert(rg_dtype_of(t) == RG_FLOAT32 && rg_at(t, 0, 0) == 1 && rg_at(t, 0, 1) == 2.5 && rg_at(t, 1, 2) == 6);
+    ck_assert(rg_dtype_of(t) == RG_FLOAT32 && rg_at(t, 0, 0) == 1 && rg_at(t, 0, 1) == 2.5
+              && rg_at(t, 1, 2) == 6);
     ck_assert_int_eq(((int64_t *)rg_data(rg_from(l, 2)))[1], INT64_MAX);
     ck_assert(rg_dtype_of(rg_from(((double[]){ 1 }), 1)) == RG_FLOAT64);
     rg_tensor *ints = rg_from(((int[]){ INT_MIN, 7 }), 2);
@@ -203,18 +249,21 @@ END_TEST
 START_TEST(test_looking) {
     rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4, 5, 6 }), 2, 3), *t = transposed(m);
     ck_assert(rg_ndim(t) == 2 && rg_numel(t) == 6 && rg_size(t, 0) == 3 && rg_size(t, -1) == 2);
-    ck_assert(rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3 && !rg_is_contiguous(t) && rg_is_contiguous(m));
+    ck_assert(rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3 && !rg_is_contiguous(t)
+              && rg_is_contiguous(m));
     ck_assert(!rg_is_floating_point(t) && rg_is_floating_point(rg_zeros(1)));
     ck_assert(rg_at(t, 2, 1) == 6 && rg_at(t, -3, -1) == 4);
     ck_assert_int_eq(rg_version(t), 0);
-    rg_wrote(m, "test");
+    rgi_wrote(m, "test");
     ck_assert_int_eq(rg_version(t), 1);
     int64_t out[6];
     ck_assert(rg_copy_out(t, out, sizeof out));
     ck_assert(out[0] == 1 && out[1] == 4 && out[2] == 2 && out[5] == 6);
     ck_assert(rg_copy_out(rg_zeros(0), NULL, 0));
-    ck_fails(rg_copy_out(t, out, 47), RG_VALUE_ERROR, "copy_out: 48 bytes are needed, but there is room for 47");
-    ck_fails(rg_copy_out(t, NULL, 48), RG_VALUE_ERROR, "copy_out: 48 bytes are needed, but there is room for 0");
+    ck_fails(rg_copy_out(t, out, 47), RG_VALUE_ERROR,
+             "copy_out: 48 bytes are needed, but there is room for 47");
+    ck_fails(rg_copy_out(t, NULL, 48), RG_VALUE_ERROR,
+             "copy_out: 48 bytes are needed, but there is room for 0");
     ck_assert_ptr_null(t->name);
     ck_assert_str_eq(rg_name(t), "");
     ck_assert_ptr_eq(rg_set_name(t, "weights"), t);
@@ -229,25 +278,40 @@ END_TEST
 
 START_TEST(test_looking_errors) {
     rg_tensor *m = rg_zeros(2, 3), *s = rg_scalar(1.5);
-    ck_fails(!isnan(rg_item(m)), RG_RUNTIME_ERROR, "item: a Tensor with 6 elements cannot be converted to Scalar");
-    ck_fails(rg_item_int(rg_zeros(0)) != -1, RG_RUNTIME_ERROR, "item: a Tensor with 0 elements cannot be converted to Scalar");
-    ck_fails(rg_item_int(rg_scalar(NAN)) != -1, RG_VALUE_ERROR, "cannot convert float NaN to integer");
-    ck_fails(rg_item_int(rg_scalar(INFINITY)) != -1, RG_RUNTIME_ERROR, "cannot convert float infinity to integer");
-    ck_fails(rg_item_int(rg_scalar(1e30)) != -1, RG_RUNTIME_ERROR, "value cannot be converted to type int64_t without overflow");
-    ck_fails(!isnan(rg_at(m, 0, 3)), RG_INDEX_ERROR, "at: index 3 is out of bounds for dimension 1 with size 3");
-    ck_fails(!isnan(rg_at(m, -3, 0)), RG_INDEX_ERROR, "at: index -3 is out of bounds for dimension 0 with size 2");
+    ck_fails(!isnan(rg_item(m)), RG_RUNTIME_ERROR,
+             "item: a Tensor with 6 elements cannot be converted to Scalar");
+    ck_fails(rg_item_int(rg_zeros(0)) != -1, RG_RUNTIME_ERROR,
+             "item: a Tensor with 0 elements cannot be converted to Scalar");
+    ck_fails(rg_item_int(rg_scalar(NAN)) != -1, RG_VALUE_ERROR,
+             "cannot convert float NaN to integer");
+    ck_fails(rg_item_int(rg_scalar(INFINITY)) != -1, RG_RUNTIME_ERROR,
+             "cannot convert float infinity to integer");
+    ck_fails(rg_item_int(rg_scalar(1e30)) != -1, RG_RUNTIME_ERROR,
+             "value cannot be converted to type int64_t without overflow");
+    ck_fails(!isnan(rg_at(m, 0, 3)), RG_INDEX_ERROR,
+             "at: index 3 is out of bounds for dimension 1 with size 3");
+    ck_fails(!isnan(rg_at(m, -3, 0)), RG_INDEX_ERROR,
+             "at: index -3 is out of bounds for dimension 0 with size 2");
     ck_fails(!isnan(rg_at(m, INT64_MIN, 0)), RG_INDEX_ERROR, "out of bounds");
-    ck_fails(!isnan(rg_at(m, 0, 0, 0)), RG_INDEX_ERROR, "at: too many indices for tensor of dimension 2");
-    ck_fails(!isnan(rg_at(m, 0)), RG_RUNTIME_ERROR, "at: a Tensor with 3 elements cannot be converted to Scalar");
-    ck_fails(!isnan(rg_at_dims(m, (rg_dims){ .n = -4 })), RG_RUNTIME_ERROR, "a Tensor with 6 elements");
-    ck_fails(!isnan(rg_at(s, 0)), RG_INDEX_ERROR, "at: invalid index of a 0-dim tensor. Use `tensor.item()` in Python");
-    ck_fails(rg_size(m, 2) != -1, RG_INDEX_ERROR, "size: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
-    ck_fails(rg_stride(m, -3) != -1, RG_INDEX_ERROR, "stride: Dimension out of range (expected to be in range of [-2, 1], but got -3)");
-    ck_fails(rg_size(s, 0) != -1, RG_INDEX_ERROR, "size: Dimension specified as 0 but tensor has no dimensions");
+    ck_fails(!isnan(rg_at(m, 0, 0, 0)), RG_INDEX_ERROR,
+             "at: too many indices for tensor of dimension 2");
+    ck_fails(!isnan(rg_at(m, 0)), RG_RUNTIME_ERROR,
+             "at: a Tensor with 3 elements cannot be converted to Scalar");
+    ck_fails(!isnan(rg_at_dims(m, (rg_dims){ .n = -4 })), RG_RUNTIME_ERROR,
+             "a Tensor with 6 elements");
+    ck_fails(!isnan(rg_at(s, 0)), RG_INDEX_ERROR,
+             "at: invalid index of a 0-dim tensor. Use `tensor.item()` in Python");
+    ck_fails(rg_size(m, 2) != -1, RG_INDEX_ERROR,
+             "size: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    ck_fails(rg_stride(m, -3) != -1, RG_INDEX_ERROR,
+             "stride: Dimension out of range (expected to be in range of [-2, 1], but got -3)");
+    ck_fails(rg_size(s, 0) != -1, RG_INDEX_ERROR,
+             "size: Dimension specified as 0 but tensor has no dimensions");
     rg_tensor *bad[] = { NULL, RG_NONE, rg_zeros(1) };
     rg_drop(bad[2]);
     for (int i = 0; i < 3; i++) {
-        const char *text = (const char *[]){ "got NULL", "got RG_NONE", "tensor released with its scope" }[i];
+        const char *text = (const char *[]){ "got NULL", "got RG_NONE",
+                                             "tensor released with its scope" }[i];
         rg_code code = i == 2 ? RG_RELEASED : RG_TYPE_ERROR;
         ck_fails(rg_ndim(bad[i]) != -1, code, text);
         ck_fails(rg_size(bad[i], 0) != -1, code, text);
@@ -277,43 +341,58 @@ START_TEST(test_looking_errors) {
 }
 END_TEST
 
-static rg_tensor *floats(double a, double b)  { return rg_from(((float[]){ (float)a, (float)b }), 2); }
+static rg_tensor *floats(double a, double b) {
+    return rg_from(((float[]){ (float)a, (float)b }), 2);
+}
 static rg_tensor *doubles(double a, double b) { return rg_from(((double[]){ a, b }), 2); }
 
 START_TEST(test_equal) {
     rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4 }), 2, 2);
-    ck_assert(rg_equal(m, m) && !rg_equal(m, transposed(m)) && rg_equal(m, transposed(transposed(m))));
+    ck_assert(rg_equal(m, m) && !rg_equal(m, transposed(m))
+              && rg_equal(m, transposed(transposed(m))));
     ck_assert(rg_equal(rg_zeros(0), rg_zeros(0)) && !rg_equal(rg_zeros(0), rg_zeros(0, 1)));
     ck_assert(!rg_equal(rg_ones(1), rg_ones(2)) && !rg_equal(rg_ones(1), rg_scalar(1)));
-    ck_assert(rg_equal(rg_ones(2), rg_full(RG_DIMS(2), (bool)true)) && !rg_equal(floats(.1, 0), doubles(.1, 0)));
+    ck_assert(rg_equal(rg_ones(2), rg_full(RG_DIMS(2), (bool)true))
+              && !rg_equal(floats(.1, 0), doubles(.1, 0)));
     ck_assert(!rg_equal(floats(NAN, 1), floats(NAN, 1)) && rg_equal(floats(0., 1), floats(-0., 1)));
-    ck_assert(!rg_equal(floats(1, 2), floats(1, 3)) && !rg_equal(rg_full(RG_DIMS(1), (bool)true), rg_full(RG_DIMS(1), (bool)false)));
+    ck_assert(!rg_equal(floats(1, 2), floats(1, 3))
+              && !rg_equal(rg_full(RG_DIMS(1), (bool)true), rg_full(RG_DIMS(1), (bool)false)));
     ck_assert(!rg_equal(rg_scalar(((int64_t)1 << 53) + 1), rg_scalar((int64_t)1 << 53)));
     ck_assert_str_eq(rg_error(), "");
 }
 END_TEST
 
 START_TEST(test_allclose) {
-    ck_assert(rg_allclose(doubles(1, 2), doubles(1 + 1e-6, 2), 1e-5, 0) && !rg_allclose(doubles(1, 2), doubles(1 + 1e-4, 2), 1e-5, 0));
-    ck_assert(rg_allclose(doubles(1, 1), doubles(2, 2), .5, 0) && !rg_allclose(doubles(2, 2), doubles(1, 1), .5, 0));
+    ck_assert(rg_allclose(doubles(1, 2), doubles(1 + 1e-6, 2), 1e-5, 0)
+              && !rg_allclose(doubles(1, 2), doubles(1 + 1e-4, 2), 1e-5, 0));
+    ck_assert(rg_allclose(doubles(1, 1), doubles(2, 2), .5, 0)
+              && !rg_allclose(doubles(2, 2), doubles(1, 1), .5, 0));
     ck_assert(!rg_allclose(floats(NAN, 1), floats(NAN, 1), 1, 1));
     ck_assert(rg_allclose(floats(INFINITY, 1), floats(INFINITY, 1), 0, 0));
-    ck_assert(!rg_allclose(floats(INFINITY, 1), floats(1, 1), 0, INFINITY) && !rg_allclose(floats(1, 1), floats(1, INFINITY), 1, 1));
+    ck_assert(!rg_allclose(floats(INFINITY, 1), floats(1, 1), 0, INFINITY)
+              && !rg_allclose(floats(1, 1), floats(1, INFINITY), 1, 1));
     ck_assert(!rg_allclose(floats(INFINITY, 1), floats(-INFINITY, 1), 1, INFINITY));
     ck_assert(rg_allclose(floats(1, 5), floats(2, 6), 0, INFINITY));
-    ck_assert(rg_allclose(rg_arange(3), rg_arange_step(1, 4, 1), 0, 1) && !rg_allclose(rg_arange(3), rg_arange_step(1, 4, 1), 0, 0));
+    ck_assert(rg_allclose(rg_arange(3), rg_arange_step(1, 4, 1), 0, 1)
+              && !rg_allclose(rg_arange(3), rg_arange_step(1, 4, 1), 0, 0));
     ck_assert(rg_allclose(rg_full(RG_DIMS(1), (bool)true), rg_full(RG_DIMS(1), (bool)false), 0, 1));
     ck_assert(!rg_allclose(rg_scalar(((int64_t)1 << 53) + 1), rg_scalar((int64_t)1 << 53), 0, 0));
-    ck_assert(rg_allclose(rg_ones(1), rg_ones(2, 3), 0, 0) && rg_allclose(rg_zeros(0), rg_zeros(1), 0, 0));
+    ck_assert(rg_allclose(rg_ones(1), rg_ones(2, 3), 0, 0)
+              && rg_allclose(rg_zeros(0), rg_zeros(1), 0, 0));
     ck_assert(!rg_allclose(rg_ones(2, 1), floats(1, 2), 0, 0));
     ck_assert_str_eq(rg_error(), "");
-    ck_fails(rg_allclose(rg_ones(3), rg_ones(2), 0, 0), RG_RUNTIME_ERROR,
-             "allclose: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0");
-    ck_fails(rg_allclose(floats(1, 1), doubles(1, 1), 0, 0), RG_RUNTIME_ERROR, "allclose: Float did not match Double");
-    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), -1, 0), RG_RUNTIME_ERROR, "rtol must be greater than or equal to zero, but got -1");
-    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), 0, NAN), RG_RUNTIME_ERROR, "atol must be greater than or equal to zero, but got nan");
+    ck_fails(
+        rg_allclose(rg_ones(3), rg_ones(2), 0, 0), RG_RUNTIME_ERROR,
+        "allclose: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0");
+    ck_fails(rg_allclose(floats(1, 1), doubles(1, 1), 0, 0), RG_RUNTIME_ERROR,
+             "allclose: Float did not match Double");
+    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), -1, 0), RG_RUNTIME_ERROR,
+             "rtol must be greater than or equal to zero, but got -1");
+    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), 0, NAN), RG_RUNTIME_ERROR,
+             "atol must be greater than or equal to zero, but got nan");
 }
 END_TEST
 
-RG_TESTS(tensor, test_ranges_are_torchs, test_range_dtypes, test_range_errors, test_constants, test_constant_errors,
-         test_numbers, test_from_memory, test_looking, test_looking_errors, test_equal, test_allclose)
+RG_TESTS(tensor, test_ranges_are_torchs, test_range_dtypes, test_range_errors, test_constants,
+         test_constant_errors, test_numbers, test_from_memory, test_looking, test_looking_errors,
+         test_equal, test_allclose)

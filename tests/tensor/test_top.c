@@ -5,10 +5,10 @@
 #include <math.h>
 
 static const struct golden_top {
-    int64_t  n, k, distinct;
-    int      shape;                     /* 0: a congruential sequence; 1: it rises and falls */
-    bool     largest, sorted;
-    uint64_t bits;                      /* of the indices */
+    int64_t n, k, distinct;
+    int shape; /* 0: a congruential sequence; 1: it rises and falls */
+    bool largest, sorted;
+    uint64_t bits; /* of the indices */
 } rows[] = {
 #include "tests/golden/top.inc"
 };
@@ -20,13 +20,16 @@ START_TEST(test_ties_are_torchs) {
         uint64_t s = 1, h = 0xcbf29ce484222325;
         for (int64_t i = 0; i < row->n; i++) {
             s = s * 6364136223846793005u + 1442695040888963407u;
-            int64_t v = row->shape ? RG_MIN(i, row->n - i) % row->distinct : (int64_t)((s >> 33) % (uint64_t)row->distinct);
+            int64_t v = row->shape ? RG_MIN(i, row->n - i) % row->distinct
+                                   : (int64_t)((s >> 33) % (uint64_t)row->distinct);
             q[i] = (k_ranked){ k_rank((double)v - 3, row->largest), i };
         }
         k_top(q, row->n, row->k, row->sorted);
         for (int64_t i = 0; i < row->k; i++)
-            for (int b = 0; b < 8; b++) h = (h ^ ((uint8_t *)&q[i].index)[b]) * 0x100000001b3;
-        ck_assert_msg(h == row->bits, "row %d: n %d, k %d: other indices than torch's", r, (int)row->n, (int)row->k);
+            for (int b = 0; b < 8; b++)
+                h = (h ^ ((uint8_t *)&q[i].index)[b]) * 0x100000001b3;
+        ck_assert_msg(h == row->bits, "row %d: n %d, k %d: other indices than torch's", r,
+                      (int)row->n, (int)row->k);
     }
 }
 END_TEST
