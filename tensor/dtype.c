@@ -3,6 +3,7 @@
  */
 #include "internal.h"
 
+#include <float.h>
 #include <math.h>
 
 static const struct {
@@ -93,3 +94,12 @@ int64_t rgi_load_i64(const void *p, rg_dtype d) {
 
 void rgi_store_f64(void *p, rg_dtype d, double v) { convert(p, d, &v, RG_FLOAT64); }
 void rgi_store_i64(void *p, rg_dtype d, int64_t v) { convert(p, d, &v, RG_INT64); }
+
+bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
+    bool fits = dtype == RG_INT64 ? v >= -0x1p63 && v < 0x1p63
+                                  : dtype != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
+    return fits
+           || rgi_fail(RG_RUNTIME_ERROR, op,
+                       "value cannot be converted to type %s without overflow",
+                       dtype == RG_INT64 ? "int64_t" : "float");
+}

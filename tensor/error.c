@@ -41,18 +41,6 @@ void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
     me->code = code;
 }
 
-bool rgi_check_slow(rg_tensor *t, const char *op) {
-    if (t && t->state == RG_DEAD)
-        return rgi_fail(RG_RELEASED, op,
-                        "tensor released with its scope; return it with rg_escape");
-    if (!t && rgi_this.code != RG_OK)
-        return false;
-    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s",
-                    !t             ? "NULL"
-                    : t == RG_NONE ? "RG_NONE"
-                                   : "another pointer");
-}
-
 bool rgi_given(const void *it, const char *op, const char *what) {
     return it
            || (rgi_this.code == RG_OK

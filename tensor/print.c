@@ -30,14 +30,6 @@ void rg_set_printoptions(rg_printoptions o) {
 /* ---- numbers as text --------------------------------------------------------------
  * They look the same whatever LC_NUMERIC the program has set. */
 
-locale_t rgi_locale_c(void) {
-    static _Atomic(locale_t) made;
-    locale_t c = made;
-    if (!c)
-        made = c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return uselocale(c);
-}
-
 /* Python's '{:.4f}' and '{:.4e}' */
 static int print_number(char *to, const char *format, int precision, double v) {
     if (!isfinite(v))

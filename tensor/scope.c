@@ -5,9 +5,6 @@
  */
 #include "internal.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 /* The root scope has no mark of its own: it begins at 0. */
 static size_t innermost(void) { return rgi_this.scopes ? rgi_this.marks[rgi_this.scopes - 1] : 0; }
 
@@ -90,21 +87,6 @@ char *rgi_own_string(size_t bytes) {
     rg_tensor *t = rgi_own(rgi_new(RG_BOOL, 1, (int64_t[]){ (int64_t)bytes }));
     return t ? t->data : NULL;
 }
-
-void rgi_text_add(rg_text *t, const char *format, ...) {
-    va_list args, again;
-    RG_C_NUMBERS();
-    va_start(args, format);
-    va_copy(again, args);
-    size_t n = (size_t)vsnprintf(NULL, 0, format, args);
-    t->failed = t->failed || !rgi_grow((void **)&t->v, &t->room, t->n + n + 1, 1);
-    if (!t->failed)
-        t->n += (size_t)vsnprintf(t->v + t->n, n + 1, format, again);
-    va_end(again);
-    va_end(args);
-}
-
-void rgi_text_free(rg_text *t) { rgi_free(t->v, t->room, RG_MEM_OTHER); }
 
 char *rgi_text_own(rg_text *t) {
     char *own = t->failed ? NULL : rgi_own_string(t->n + 1);

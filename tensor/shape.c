@@ -82,6 +82,97 @@ int64_t rgi_dims_numel(const char *op, const rg_dims *d) {
     return empty ? 0 : n;
 }
 
+/* ---- strides -------------------------------------------------------------------- */
+
+/* What overflows is INT64_MAX: no memory is as large, and rgi_allocate refuses it. */
+static int64_t saturating_product(int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* torch's: a dim of size 0 counts as 1 for those outside it. */
+void rgi_set_strides(rg_tensor *t) {
+    int64_t stride = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        t->stride[i] = stride;
+        stride = saturating_product(stride, RG_MAX(t->size[i], 1));
+    }
+    rgi_update_flags(t);
+}
+
+void rgi_update_flags(rg_tensor *t) {
+    int64_t numel = 1;
+    bool contiguous = true, empty = false;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->size[i] != 1 && t->stride[i] != numel)
+            contiguous = false;
+        if (t->size[i] == 0)
+            empty = true;
+        else
+            numel = saturating_product(numel, t->size[i]);
+    }
+    t->numel = empty ? 0 : numel;
+    if (contiguous || empty)
+        t->flags |= RG_CONTIGUOUS;
+    else
+        t->flags &= (uint8_t)~RG_CONTIGUOUS;
+}
+
+/* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is
+ * outside. */
+bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
+    int n = t->ndim, last = -1;
+    for (int d = 0; d < n; d++)
+        order[d] = d;
+    for (int d = n - 2; d >= 0; d--)
+        for (int at = d, inner = d + 1; inner < n; inner++) {
+            int a = order[inner], b = order[at];
+            if (t->stride[a] == 0 || t->stride[b] == 0)
+                continue;
+            if (t->stride[a] < t->stride[b])
+                break;
+            if (t->stride[a] == t->stride[b] && t->size[a] <= t->size[b])
+                continue;
+            order[at] = a;
+            order[inner] = b;
+            at = inner;
+        }
+    for (int d = 0; d < n; d++) {
+        if (t->size[order[d]] == 1)
+            continue;
+        if (order[d] < last)
+            return false;
+        last = order[d];
+    }
+    return true;
+}
+
+/* Sorted by stride, each dim must step over everything that those inside it reach. */
+bool rgi_overlaps_itself(const rg_tensor *t) {
+    int64_t size[RG_MAX_DIMS], stride[RG_MAX_DIMS], reach = 0;
+    int n = 0;
+    if (t->flags & RG_CONTIGUOUS)
+        return false;
+    for (int d = 0; d < t->ndim; d++) {
+        if (t->size[d] <= 1)
+            continue;
+        int64_t s = t->stride[d];
+        int i = n++;
+        for (; i > 0 && stride[i - 1] > s; i--)
+            stride[i] = stride[i - 1], size[i] = size[i - 1];
+        stride[i] = s;
+        size[i] = t->size[d];
+    }
+    for (int i = 0; i < n; i++) {
+        if (stride[i] <= reach)
+            return true;
+        reach += stride[i] * (size[i] - 1);
+    }
+    return false;
+}
+
+/* ---- text ----------------------------------------------------------------------- */
+
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]) {
     int at = snprintf(buf, 192, "[");
     for (int i = 0; i < n && at < 170; i++)

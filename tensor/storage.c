@@ -5,8 +5,6 @@
  */
 #include "internal.h"
 
-rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
-
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
                "it outlives a tensor");
 
@@ -75,40 +73,6 @@ __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     rgi_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, (long)c * 64);
 }
 
-/* What overflows is INT64_MAX: no memory is as large, and rgi_allocate refuses it. */
-static int64_t saturating_product(int64_t a, int64_t b) {
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
-/* torch's: a dim of size 0 counts as 1 for those outside it. */
-void rgi_set_strides(rg_tensor *t) {
-    int64_t stride = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        t->stride[i] = stride;
-        stride = saturating_product(stride, RG_MAX(t->size[i], 1));
-    }
-    rgi_update_flags(t);
-}
-
-void rgi_update_flags(rg_tensor *t) {
-    int64_t numel = 1;
-    bool contiguous = true, empty = false;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->size[i] != 1 && t->stride[i] != numel)
-            contiguous = false;
-        if (t->size[i] == 0)
-            empty = true;
-        else
-            numel = saturating_product(numel, t->size[i]);
-    }
-    t->numel = empty ? 0 : numel;
-    if (contiguous || empty)
-        t->flags |= RG_CONTIGUOUS;
-    else
-        t->flags &= (uint8_t)~RG_CONTIGUOUS;
-}
-
 static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, bool lent) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > INT64_MAX / 16, NULL, "Storage size calculation overflowed with sizes=%s",
@@ -163,37 +127,14 @@ rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
     return RG_LIKELY(t) ? t : new_slowly(dtype, ndim, size);
 }
 
-rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
-    return rgi_new(dtype, x->ndim, x->size);
+rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
+    if (!rgi_check_dtype(op, dtype) || rgi_dims_numel(op, shape) < 0)
+        return NULL;
+    return rgi_new((rg_dtype)dtype, shape->n, shape->v);
 }
 
-/* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is
- * outside. */
-bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
-    int n = t->ndim, last = -1;
-    for (int d = 0; d < n; d++)
-        order[d] = d;
-    for (int d = n - 2; d >= 0; d--)
-        for (int at = d, inner = d + 1; inner < n; inner++) {
-            int a = order[inner], b = order[at];
-            if (t->stride[a] == 0 || t->stride[b] == 0)
-                continue;
-            if (t->stride[a] < t->stride[b])
-                break;
-            if (t->stride[a] == t->stride[b] && t->size[a] <= t->size[b])
-                continue;
-            order[at] = a;
-            order[inner] = b;
-            at = inner;
-        }
-    for (int d = 0; d < n; d++) {
-        if (t->size[order[d]] == 1)
-            continue;
-        if (order[d] < last)
-            return false;
-        last = order[d];
-    }
-    return true;
+rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype) {
+    return rgi_new(dtype, x->ndim, x->size);
 }
 
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype) {

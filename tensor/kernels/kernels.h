@@ -24,12 +24,12 @@ void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
 #define K_BY_DTYPE(name) \
     { name##_bool, name##_int64, name##_float, name##_double }
 
-/* iterate.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to
+/* walk.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to
  * the next, from the end if reverse */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
-/* iterate.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where
+/* walk.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where
  * they are large. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 

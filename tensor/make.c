@@ -1,10 +1,9 @@
 /*
- * tensor.c: making tensors of given values, and looking at one's shape and
- * elements. Nothing here is recorded: a value that comes as a tensor is a number.
+ * make.c: tensors of given values. Nothing here is recorded: a value that comes as
+ * a tensor is a number.
  */
 #include "internal.h"
 
-#include <float.h>
 #include <tgmath.h>
 
 /* ---- numbers ---------------------------------------------------------------------- */
@@ -28,15 +27,6 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
 /* What a Python number becomes where no dtype is given. */
 static rg_dtype number_dtype(making_number v) {
     return rgi_is_float(v.dtype) ? rg_default_dtype() : v.dtype;
-}
-
-static bool number_fits(const char *op, double v, rg_dtype dtype) {
-    bool fits = dtype == RG_INT64 ? v >= -0x1p63 && v < 0x1p63
-                                  : dtype != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
-    return fits
-           || rgi_fail(RG_RUNTIME_ERROR, op,
-                       "value cannot be converted to type %s without overflow",
-                       dtype == RG_INT64 ? "int64_t" : "float");
 }
 
 static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
@@ -64,7 +54,7 @@ rg_tensor *(rg_scalar)(rg_tensor *number) {
 
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
     if (!rgi_check_dtype("scalar", dtype)
-        || (dtype == RG_INT64 && !number_fits("scalar", number, dtype)))
+        || (dtype == RG_INT64 && !rgi_number_fits("scalar", number, dtype)))
         return NULL;
     rg_tensor *t = rgi_new(dtype, 0, NULL);
     if (t)
@@ -73,12 +63,6 @@ rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
 }
 
 /* ---- constant tensors ------------------------------------------------------------ */
-
-rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype) {
-    if (!rgi_check_dtype(op, dtype) || rgi_dims_numel(op, shape) < 0)
-        return NULL;
-    return rgi_new((rg_dtype)dtype, shape->n, shape->v);
-}
 
 static rg_tensor *making_zeros(rg_tensor *t) {
     if (t)
@@ -119,7 +103,7 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
         dtype = (int)number_dtype(v);
     if (!rgi_check_dtype(op, dtype))
         return NULL;
-    if (rgi_is_float(v.dtype) && !number_fits(op, v.d, (rg_dtype)dtype))
+    if (rgi_is_float(v.dtype) && !rgi_number_fits(op, v.d, (rg_dtype)dtype))
         return NULL;
     return making_full(rgi_new_dims(op, shape, dtype), v.d, dtype == RG_BOOL ? v.d != 0 : v.i);
 }
@@ -217,8 +201,8 @@ static rg_tensor *spaced_new(const char *op, double start, double end, double on
     RG_FAIL_IF(steps < 0, op, "number of steps must be non-negative");
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op,
                   "\"%s_cpu\" not implemented for 'Bool'", op);
-    if (steps > 1 ? !number_fits(op, start, dtype) || !number_fits(op, end, dtype)
-                  : steps == 1 && !number_fits(op, only, dtype))
+    if (steps > 1 ? !rgi_number_fits(op, start, dtype) || !rgi_number_fits(op, end, dtype)
+                  : steps == 1 && !rgi_number_fits(op, only, dtype))
         return NULL;
     return rgi_new_dims(op, &RG_DIMS(steps), dtype);
 }
@@ -311,206 +295,3 @@ rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape) {
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape) {
     return rg_from_dims(data, RG_BOOL, shape);
 }
-
-/* ---- looking --------------------------------------------------------------------- */
-
-int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : -1; }
-int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : -1; }
-int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : -1; }
-void *rg_data(rg_tensor *t) {
-    return rgi_not_again("data") && rgi_check(t, "data") ? t->data : NULL;
-}
-int64_t rg_version(rg_tensor *t) {
-    return rgi_check(t, "version") ? (int64_t)t->storage->version : -1;
-}
-bool rg_is_contiguous(rg_tensor *t) {
-    return rgi_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS;
-}
-bool rg_is_floating_point(rg_tensor *t) {
-    return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
-}
-
-static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
-    int d;
-    if (!rgi_check(t, op))
-        return -1;
-    if (!t->ndim)
-        return rgi_fail(RG_INDEX_ERROR, op,
-                        "Dimension specified as %d but tensor has no dimensions", dim),
-               -1;
-    return rgi_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
-}
-
-int64_t rg_size(rg_tensor *t, int dim) { return one_of_dims("size", t, t ? t->size : NULL, dim); }
-int64_t rg_stride(rg_tensor *t, int dim) {
-    return one_of_dims("stride", t, t ? t->stride : NULL, dim);
-}
-
-rg_dims rg_shape(rg_tensor *t) {
-    rg_dims d = { .n = -1 };
-    if (!rgi_check(t, "shape"))
-        return d;
-    d.n = t->ndim;
-    memcpy(d.v, t->size, (size_t)d.n * sizeof d.v[0]);
-    return d;
-}
-
-static bool is_one_element(const char *op, int64_t numel) {
-    return numel == 1
-           || rgi_fail(RG_RUNTIME_ERROR, op,
-                       "a Tensor with %lld elements cannot be converted to Scalar",
-                       (long long)numel);
-}
-
-static bool has_one_element(const char *op, rg_tensor *t) {
-    return rgi_check(t, op) && is_one_element(op, t->numel);
-}
-
-double rg_item(rg_tensor *t) {
-    return rgi_not_again("item") && has_one_element("item", t) ? rgi_load_f64(t->data, t->dtype)
-                                                               : NAN;
-}
-
-int64_t rg_item_int(rg_tensor *t) {
-    if (!rgi_not_again("item") || !has_one_element("item", t))
-        return -1;
-    double v = rgi_load_f64(t->data, t->dtype);
-    if (isnan(v))
-        return rgi_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
-    if (isinf(v))
-        return rgi_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
-    return !rgi_is_float(t->dtype) || number_fits("item", v, RG_INT64)
-               ? rgi_load_i64(t->data, t->dtype)
-               : -1;
-}
-
-/* Where t's one element with this index is. */
-static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
-    RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
-                     "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
-                     "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
-    RG_FAIL_INDEX_IF(index->n > t->ndim, "at", "too many indices for tensor of dimension %d",
-                     t->ndim);
-    int64_t offset = 0, rest = 1;
-    for (int d = 0; d < t->ndim; d++) {
-        int64_t i = d < index->n ? index->v[d] : 0, n = t->size[d];
-        if (d >= index->n && __builtin_mul_overflow(rest, n, &rest))
-            rest = INT64_MAX;
-        RG_FAIL_INDEX_IF(d < index->n && (i < -n || i >= n), "at",
-                         "index %lld is out of bounds for dimension %d with "
-                         "size %lld",
-                         (long long)i, d, (long long)n);
-        offset += (i < 0 ? i + n : i) * t->stride[d];
-    }
-    return is_one_element("at", rest) ? t->data + offset * (int64_t)rgi_sizeof(t->dtype) : NULL;
-}
-
-double rg_at_dims(rg_tensor *t, rg_dims index) {
-    const char *at = rgi_not_again("at") && rgi_check(t, "at") ? place_of_index(t, &index) : NULL;
-    return at ? rgi_load_f64(at, t->dtype) : NAN;
-}
-
-bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
-    if (!rgi_not_again("copy_out") || !rgi_check(t, "copy_out"))
-        return false;
-    size_t need;
-    if (__builtin_mul_overflow((size_t)t->numel, rgi_sizeof(t->dtype), &need))
-        need = SIZE_MAX;
-    RG_FAIL_VALUE_IF(need > bytes || (need && !to), "copy_out",
-                     "%zu bytes are needed, but there is room for %zu", need, to ? bytes : 0);
-    rg_tensor out = { .state = RG_ALIVE, .dtype = t->dtype, .data = to };
-    rgi_copy_shape(&out, t);
-    rgi_set_strides(&out);
-    rgi_copy_elements(&out, t);
-    return true;
-}
-
-/* ---- comparing ------------------------------------------------------------------- */
-
-/* Where p[1] and p[2] differ, *(bool *)p[0] becomes false. */
-#define COMPARE(name, T, same)                                                             \
-    static void name(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        const double *tolerance = context;                                                 \
-        T rtol = (T)tolerance[0], atol = (T)tolerance[1];                                  \
-        const char *pa = p[1], *pb = p[2];                                                 \
-        bool all = true;                                                                   \
-        for (int64_t i = 0; i < n; i++, pa += s[1], pb += s[2]) {                          \
-            T a = *(const T *)pa, b = *(const T *)pb;                                      \
-            if (!(same))                                                                   \
-                all = false;                                                               \
-        }                                                                                  \
-        (void)rtol, (void)atol;                                                            \
-        if (!all)                                                                          \
-            *(bool *)p[0] = false;                                                         \
-    }
-#define COMPARE_CLOSE a == b || (isfinite(a - b) && fabs(a - b) <= atol + fabs(rtol * b))
-COMPARE(compare_bool, bool, a == b)
-COMPARE(compare_int64, int64_t, a == b)
-COMPARE(compare_float, float, COMPARE_CLOSE)
-COMPARE(compare_double, double, COMPARE_CLOSE)
-
-/* Both as dtype, over the shape that they broadcast to. */
-static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype, double rtol,
-                        double atol) {
-    if (!rgi_not_again(op))
-        return false;
-    static rg_loop *const compare[] = { compare_bool, compare_int64, compare_float,
-                                        compare_double };
-    bool all = true;
-    rg_tensor answer = RG_NUMBER(RG_BOOL, &all); /* all strides 0 */
-    if (!rgi_broadcast_shapes(op, a, b, &answer))
-        return false;
-    rgi_update_flags(&answer);
-    rg_tensor *x = rgi_contiguous_copy(a, dtype), *y = rgi_contiguous_copy(b, dtype);
-    if (x && y)
-        rgi_each(3, (rg_tensor *[]){ &answer, x, y }, compare[dtype], (double[]){ rtol, atol });
-    rgi_release(x);
-    rgi_release(y);
-    return x && y && all;
-}
-
-bool rg_equal(rg_tensor *a, rg_tensor *b) {
-    if (!rgi_check(a, "equal") || !rgi_check(b, "equal"))
-        return false;
-    return rgi_same_shape(a, b) && compare_all("equal", a, b, RG_MAX(a->dtype, b->dtype), 0, 0);
-}
-
-bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
-    if (!rgi_check(a, "allclose") || !rgi_check(b, "allclose"))
-        return false;
-    RG_FAIL_IF(a->dtype != b->dtype, "allclose", "%s did not match %s", rgi_scalar_name(a->dtype),
-               rgi_scalar_name(b->dtype));
-    RG_FAIL_IF(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %g",
-               rtol);
-    RG_FAIL_IF(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g",
-               atol);
-    bool near = rtol > 0 || atol > 0;
-    rg_dtype dtype = a->dtype == RG_BOOL            ? RG_FLOAT32
-                     : a->dtype == RG_INT64 && near ? RG_FLOAT64
-                                                    : a->dtype;
-    return compare_all("allclose", a, b, dtype, rtol, atol);
-}
-
-/* ---- names ----------------------------------------------------------------------- */
-
-bool rgi_rename(char **place, const char *name) {
-    char *copy = name ? rgi_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
-    if (name && !copy)
-        return false;
-    if (copy)
-        strcpy(copy, name);
-    if (*place)
-        rgi_free(*place, strlen(*place) + 1, RG_MEM_OTHER);
-    *place = copy;
-    return true;
-}
-
-rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
-    if (!rgi_check(t, "set_name"))
-        return NULL;
-    return rgi_rename(&t->name, name) && (!t->history || rgi_rename(&t->history->name, name))
-               ? t
-               : NULL;
-}
-
-const char *rg_name(rg_tensor *t) { return !rgi_check(t, "name") ? NULL : t->name ? t->name : ""; }

@@ -1,5 +1,5 @@
 /*
- * iterate.c: one walk over tensors that broadcast to one shape. Neighbouring
+ * walk.c: one walk over tensors that broadcast to one shape. Neighbouring
  * dims that every operand steps through evenly are merged, so that a kernel
  * sees the longest rows there are; a large operand that lies the other way is
  * turned over, tile by tile. And copying, with conversion, by such walks.
@@ -363,28 +363,4 @@ rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype) {
     if (c)
         rgi_copy_elements(c, t);
     return c;
-}
-
-/* Sorted by stride, each dim must step over everything that those inside it reach. */
-bool rgi_overlaps_itself(const rg_tensor *t) {
-    int64_t size[RG_MAX_DIMS], stride[RG_MAX_DIMS], reach = 0;
-    int n = 0;
-    if (t->flags & RG_CONTIGUOUS)
-        return false;
-    for (int d = 0; d < t->ndim; d++) {
-        if (t->size[d] <= 1)
-            continue;
-        int64_t s = t->stride[d];
-        int i = n++;
-        for (; i > 0 && stride[i - 1] > s; i--)
-            stride[i] = stride[i - 1], size[i] = size[i - 1];
-        stride[i] = s;
-        size[i] = t->size[d];
-    }
-    for (int i = 0; i < n; i++) {
-        if (stride[i] <= reach)
-            return true;
-        reach += stride[i] * (size[i] - 1);
-    }
-    return false;
 }

@@ -288,5 +288,5 @@ START_TEST(test_large_layouts) {
 }
 END_TEST
 
-RG_TESTS(iterate, test_walks, test_large_layouts, test_neighbouring_dims_merge, test_conversions,
+RG_TESTS(walk, test_walks, test_large_layouts, test_neighbouring_dims_merge, test_conversions,
          test_copy_broadcasts, test_contiguous_copy, test_overlap, test_sizes_saturate)

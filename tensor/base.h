@@ -1,0 +1,33 @@
+/*
+ * base.h: the few macros that every file of the library may use.
+ *
+ * The rooms of tensor/ stand on each other in this order; a room includes and
+ * calls only rooms that stand below it:
+ *
+ *     base, refs         macros; counts of references
+ *     thread             what a thread owns
+ *     c_locale, error      numbers with a point; what a failed call leaves behind
+ *     memory, text       the one door to malloc; strings that grow
+ *     structs            the tensor, its storage, its history
+ *     dtype, shape       what is true of an element type; what shapes do
+ *     storage, scope     births and deaths; who owns a result
+ *     parallel, walk     threads at work; walks over tensors that broadcast
+ *     kernels/           loops over elements
+ *     make, look, compare, random, print, parse
+ *
+ * One arrow points upwards: thread.c, which ends a thread, empties its scopes
+ * and its free lists, and so calls scope and memory.
+ */
+#pragma once
+
+#define RG_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define RG_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
+#define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
+#define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
+#define RG_SWAP(a, b)            \
+    do {                         \
+        __auto_type swap_ = (a); \
+        (a) = (b);               \
+        (b) = swap_;             \
+    } while (0)

@@ -1,0 +1,54 @@
+/*
+ * error.h: how a call fails. The public half, which reads the error, is in
+ * tensor.h.
+ */
+#pragma once
+
+#include "base.h"
+#include "tensor.h"
+
+/* The op that is being applied, or NULL: a failure without a name of its own has this one. */
+extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
+/* The name that RG_AS gave, or NULL. */
+extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
+/* The module that is being called, or NULL. */
+extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
+
+/* Records "op: sentence" as the thread's error, and gives NULL. An op of NULL stands for the one
+ * that is being applied, if there is one. A macro wraps the call, so that the compiler sees that
+ * the value is NULL. */
+#define rgi_fail(...)           \
+    __extension__({             \
+        rgi_fail_(__VA_ARGS__); \
+        (void *)0;              \
+    })
+void rgi_fail_(rg_code code, const char *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* Where the condition holds, the caller fails: with torch's RuntimeError, or with another code. */
+#define RG_FAIL_IF(condition, ...)       RG_FAIL_AS_IF(RG_RUNTIME_ERROR, condition, __VA_ARGS__)
+#define RG_FAIL_INDEX_IF(condition, ...) RG_FAIL_AS_IF(RG_INDEX_ERROR, condition, __VA_ARGS__)
+#define RG_FAIL_VALUE_IF(condition, ...) RG_FAIL_AS_IF(RG_VALUE_ERROR, condition, __VA_ARGS__)
+#define RG_FAIL_AS_IF(code, condition, ...)     \
+    do {                                        \
+        if (RG_UNLIKELY(condition))             \
+            return rgi_fail(code, __VA_ARGS__); \
+    } while (0)
+
+/* A function that is made of others says RG_AS("relu6"): from there to the end of the block, every
+ * failure has its name. Where such functions call each other, the outermost one's name counts. */
+#define RG_AS(name)                           \
+    const char *RG_PASTE(rg_as_, __COUNTER__) \
+        __attribute__((cleanup(rgi_as_end), unused)) = rgi_as(name)
+static inline const char *rgi_as(const char *name) {
+    const char *before = rgi_named_as;
+    if (!before)
+        rgi_named_as = name;
+    return before;
+}
+static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
+
+/* Returns whether an argument that is no tensor was given; `what` says what it is: "a module". NULL
+ * fails, silently where an error stands already. */
+bool rgi_given(const void *it, const char *op, const char *what);
+#define rgi_given_list(n, v, op) rgi_given((n) < 0 || ((n) && !(v)) ? NULL : "", op, "a list")

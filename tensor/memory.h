@@ -1,0 +1,101 @@
+/*
+ * memory.h: the one door to malloc. Every block is aligned to 64 bytes, and
+ * whoever frees one says how large it was and of which class.
+ */
+#pragma once
+
+#include "thread.h"
+
+/* Returns a block, or NULL with RG_OUT_OF_MEMORY as the error. */
+void *rgi_alloc(size_t bytes, rg_class cls);
+/* Gives a block back; NULL is no block. */
+void rgi_free(void *block, size_t bytes, rg_class cls);
+/* Both again, for what is asked for all the time: the usual case is inlined. */
+static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
+static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
+/* Grows a block of RG_MEM_OTHER by doubling until it holds `want` items. Returns false where there
+ * is no memory; the block stays as it was. */
+bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
+/* Returns whether every block is malloc's own; memory.c says when. */
+bool rgi_pool_bypassed(void);
+
+/* ---- counting ------------------------------------------------------------------ */
+
+enum {
+    RG_DRIFT_MAX = 256 << 10,  /* bytes that a thread's count may be away from the common one */
+    RG_SMALL_BATCH = 16 << 14, /* a list of small blocks holds on to so many times 64 bytes */
+    RG_HEADER_BATCH = 512,     /* headers that threads hand to each other at once */
+};
+
+/* Only its thread writes to the count, so that no locked instruction is needed. */
+static inline void rgi_count_to(atomic_long *count, long n) {
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/* Brings the thread's count and the common one together, when the former has left its bounds. */
+void rgi_drifted(rg_thread *me);
+
+/* Counts bytes of a class that came, if `more`, or went. `others` are bytes of other classes, which
+ * the caller has counted in their class already. */
+static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
+                                                                  bool more, long bytes,
+                                                                  long others) {
+    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed)
+                 + (more ? bytes + others : -bytes - others);
+    rgi_count_to(&me->bytes[cls], more ? bytes : -bytes);
+    atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
+    if (RG_UNLIKELY(more ? drift > atomic_load_explicit(&me->watermark, memory_order_relaxed)
+                         : drift < -RG_DRIFT_MAX))
+        rgi_drifted(me);
+}
+
+/* ---- the lists of small blocks, uncounted --------------------------------------- */
+
+/* Returns which list a block belongs to. Of no bytes, or of many, it is none: past the last. */
+static inline size_t rgi_small_class(size_t bytes, rg_class cls) {
+    return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1;
+}
+
+/* Takes a list's first block. Requires that there is one. */
+static inline void *rgi_take(rg_thread *me, size_t c) {
+    rg_free_block *b = me->small[c].first;
+    me->small[c].first = b->next;
+    me->small[c].count--;
+    return b;
+}
+
+/* Returns whether c is a list that has room for another block. */
+static inline bool rgi_has_room(const rg_thread *me, size_t c) {
+    return c < RG_SMALL_CLASSES && me->small[c].count < me->small[c].limit;
+}
+
+static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
+    rg_free_block *b = block;
+    b->next = me->small[c].first;
+    me->small[c].first = b;
+    me->small[c].count++;
+}
+
+/* ---- the short way ---------------------------------------------------------------- */
+
+static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
+    rg_thread *me = &rgi_this;
+    size_t c = rgi_small_class(bytes, cls);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at))
+        return rgi_alloc(bytes, cls);
+    void *b = rgi_take(me, c);
+    rgi_count_bytes(me, cls, true, (long)(bytes + 63) / 64 * 64, 0);
+    return b;
+}
+
+static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
+    rg_thread *me = &rgi_this;
+    size_t c = rgi_small_class(bytes, cls);
+    if (RG_UNLIKELY(!rgi_has_room(me, c))) {
+        rgi_free(block, bytes, cls);
+        return;
+    }
+    rgi_put_back(me, block, c);
+    rgi_count_bytes(me, cls, false, (long)((bytes + 63) / 64 * 64), 0);
+}

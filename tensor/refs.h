@@ -1,0 +1,42 @@
+/*
+ * refs.h: counts of references.
+ *
+ * A locked instruction takes as long as twenty others. A process with one
+ * thread needs none, and the C library knows whether it has only one.
+ */
+#pragma once
+
+#include "base.h"
+
+#include <stdatomic.h>
+
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define RG_ALONE RG_LIKELY(__libc_single_threaded)
+#else
+#define RG_ALONE false
+#endif
+
+/* Adds n references. */
+#define RG_COUNT_UP(count, n)                                                                     \
+    do {                                                                                          \
+        if (RG_ALONE)                                                                             \
+            atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + (n), \
+                                  memory_order_relaxed);                                          \
+        else                                                                                      \
+            atomic_fetch_add_explicit(count, n, memory_order_relaxed);                            \
+    } while (0)
+
+/* Takes n references away, and returns whether they were the last ones. The last ones' owner alone
+ * can see the count, so taking those away writes nothing. */
+#define RG_COUNT_DOWN(count, n)                                                   \
+    __extension__({                                                               \
+        __auto_type now_ = atomic_load_explicit(count, memory_order_acquire);     \
+        if (now_ != (n)) {                                                        \
+            if (RG_ALONE)                                                         \
+                atomic_store_explicit(count, now_ - (n), memory_order_relaxed);   \
+            else                                                                  \
+                now_ = atomic_fetch_sub_explicit(count, n, memory_order_acq_rel); \
+        }                                                                         \
+        now_ == (n);                                                              \
+    })

@@ -1,0 +1,31 @@
+/*
+ * scope.h: who owns a result. The public half, which begins and ends scopes, is
+ * in tensor.h.
+ */
+#pragma once
+
+#include "storage.h"
+#include "text.h"
+
+/* Gives a reference to the innermost scope, and returns the tensor; NULL stays NULL. */
+static inline rg_tensor *rgi_own(rg_tensor *t);
+rg_tensor *rgi_own_slowly(rg_tensor *t);
+/* Adds a reference, gives that to the scope, and returns the tensor. */
+rg_tensor *rgi_lend(rg_tensor *t);
+/* Releases what the thread's scopes own. */
+void rgi_scope_end_root(void);
+
+/* Returns room for a string that the scope owns. */
+char *rgi_own_string(size_t bytes);
+/* Frees the text, and returns a copy that the scope owns. Returns NULL where there was no memory
+ * for it. */
+char *rgi_text_own(rg_text *t);
+
+static inline rg_tensor *rgi_own(rg_tensor *t) {
+    rg_thread *me = &rgi_this;
+    if (RG_UNLIKELY(!t || t == RG_NONE || me->depth == me->room))
+        return rgi_own_slowly(t);
+    atomic_store_explicit(&t->slot, (uint32_t)me->depth, memory_order_relaxed);
+    me->stack[me->depth++] = t;
+    return t;
+}

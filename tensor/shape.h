@@ -1,0 +1,72 @@
+/*
+ * shape.h: what shapes do: negative dims, broadcasting, counting, strides.
+ * Where something is refused, the call fails with torch's sentence.
+ */
+#pragma once
+
+#include "structs.h"
+
+/* ---- dims ----------------------------------------------------------------------- */
+
+/* Puts a dim, which may be negative, among 0 .. ndim - 1. A 0-d tensor has dim 0. */
+bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
+/* Wraps each dim, and makes their mask. `again` says that a dim came twice. */
+bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
+/* Fails where n is more than RG_MAX_DIMS. */
+bool rgi_check_dims(const char *op, int n);
+
+/* ---- sizes ---------------------------------------------------------------------- */
+
+/* Copies every size, used or not: a few whole registers are quicker than a loop. */
+static inline void rgi_copy_shape(rg_tensor *to, const rg_tensor *from) {
+    to->ndim = from->ndim;
+    memcpy(to->size, from->size, sizeof to->size);
+}
+
+static inline void rgi_set_size(rg_tensor *t, const rg_dims *shape) {
+    t->ndim = (uint8_t)shape->n;
+    for (int d = 0; d < shape->n; d++)
+        t->size[d] = shape->v[d];
+}
+
+static inline bool rgi_same_shape(const rg_tensor *a, const rg_tensor *b) {
+    if (a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->size[i] != b->size[i])
+            return false;
+    return true;
+}
+
+bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
+/* Returns whether `from` broadcasts to the shape of `to`. */
+bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
+/* Returns the number of elements, or -1: a size is negative, or the product too large. */
+int64_t rgi_dims_numel(const char *op, const rg_dims *d);
+
+/* ---- strides -------------------------------------------------------------------- */
+
+/* Sets contiguous strides, the count and the flag from the size. */
+void rgi_set_strides(rg_tensor *t);
+/* Sets the count and the flag from size and strides. */
+void rgi_update_flags(rg_tensor *t);
+/* Finds the order of the dims in memory, outermost first. Returns whether it is theirs already. */
+bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);
+/* Returns whether two elements may have one place. */
+bool rgi_overlaps_itself(const rg_tensor *t);
+
+/* Returns t as one row. Requires that it is contiguous. */
+static inline rg_tensor rgi_flat(rg_tensor t) {
+    t.ndim = 1;
+    t.size[0] = t.numel;
+    t.stride[0] = 1;
+    return t;
+}
+
+/* ---- text ----------------------------------------------------------------------- */
+
+/* Returns [6, 3], written into the buffer. */
+const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
+/* The text of a tensor's shape, or of dims, which lasts to the end of the block. */
+#define RG_SHAPE_TEXT(t) rgi_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })
+#define RG_DIMS_TEXT(d)  rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })

@@ -1,0 +1,20 @@
+/*
+ * structs.c: what is absent, and what is said of a pointer to no living tensor.
+ */
+#include "structs.h"
+
+#include "thread.h"
+
+rg_tensor rg_none_ = { .state = RG_ALIVE, .refs = 1 };
+
+bool rgi_check_slow(rg_tensor *t, const char *op) {
+    if (t && t->state == RG_DEAD)
+        return rgi_fail(RG_RELEASED, op,
+                        "tensor released with its scope; return it with rg_escape");
+    if (!t && rgi_this.code != RG_OK)
+        return false;
+    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s",
+                    !t             ? "NULL"
+                    : t == RG_NONE ? "RG_NONE"
+                                   : "another pointer");
+}

@@ -1,0 +1,34 @@
+/*
+ * text.c: strings that grow, and copies of strings.
+ */
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void rgi_text_add(rg_text *t, const char *format, ...) {
+    va_list args, again;
+    RG_C_NUMBERS();
+    va_start(args, format);
+    va_copy(again, args);
+    size_t n = (size_t)vsnprintf(NULL, 0, format, args);
+    t->failed = t->failed || !rgi_grow((void **)&t->v, &t->room, t->n + n + 1, 1);
+    if (!t->failed)
+        t->n += (size_t)vsnprintf(t->v + t->n, n + 1, format, again);
+    va_end(again);
+    va_end(args);
+}
+
+void rgi_text_free(rg_text *t) { rgi_free(t->v, t->room, RG_MEM_OTHER); }
+
+bool rgi_rename(char **place, const char *name) {
+    char *copy = name ? rgi_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
+    if (name && !copy)
+        return false;
+    if (copy)
+        strcpy(copy, name);
+    if (*place)
+        rgi_free(*place, strlen(*place) + 1, RG_MEM_OTHER);
+    *place = copy;
+    return true;
+}
