@@ -17,6 +17,9 @@ override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -
 LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
+# These headers are for programs, and are installed; all others are private.
+PUBLIC   := regard.h tensor/tensor.h autograd/autograd.h autograd/ops.h \
+            $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h text.h transformer.h optim.h)
 sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 objects   = $(patsubst %.c,$(BUILD)/%.o,$(call sources,$(1)))
 ARCHIVES := $(LAYERS:%=$(BUILD)/libregard-%.a)
@@ -201,12 +204,8 @@ fmt:
 
 ## install    headers and libraries under PREFIX (/usr/local)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/include/regard $(DESTDIR)$(PREFIX)/lib
-	for l in $(LAYERS); do install -d $(DESTDIR)$(PREFIX)/include/regard/$$l; done
-	install -m 644 regard.h $(DESTDIR)$(PREFIX)/include/regard
-	install -m 644 tensor/tensor.h $(DESTDIR)$(PREFIX)/include/regard/tensor
-	install -m 644 autograd/autograd.h autograd/ops.h $(DESTDIR)$(PREFIX)/include/regard/autograd
-	install -m 644 $(wildcard nn/*.h) $(DESTDIR)$(PREFIX)/include/regard/nn
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,lib $(addprefix include/regard/,$(sort $(dir $(PUBLIC)))))
+	for h in $(PUBLIC); do install -m 644 $$h $(DESTDIR)$(PREFIX)/include/regard/$$h || exit 1; done
 	install -m 644 $(STATIC) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib
 

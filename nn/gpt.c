@@ -248,7 +248,7 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o) {
     rg_named_list all = rg_state_dict(self);
     /* N(0, 0.02), the tied weight twice; then less where x is added to */
     for (int i = 0; i < 2 * all.n && ok; i++) {
-        rgi_named p = all.v[i % all.n];
+        rg_named p = all.v[i % all.n];
         if (i >= all.n && strstr(p.name, "c_proj.weight"))
             ok = rg_nn_init_normal_(p.tensor, 0, 0.02 / sqrt(2 * (double)o.n_layer));
         else if (i < all.n && p.tensor->ndim == 2)

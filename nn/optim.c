@@ -801,7 +801,7 @@ static bool optim_has(const optim_entry *e) {
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     optim_entry *e;
     int n = rgi_given(o, "state_dict", "an optimizer") ? optim_entries(o, &e) : -1, kept = 0;
-    rgi_named *v = n < 0 ? NULL : (rgi_named *)rgi_own_string((size_t)n * sizeof *v);
+    rg_named *v = n < 0 ? NULL : (rg_named *)rgi_own_string((size_t)n * sizeof *v);
     for (int i = 0; i < n && v; i++) {
         if (!optim_has(&e[i]))
             continue;
@@ -811,7 +811,7 @@ rg_named_list rg_optim_state_dict(rg_optim *o) {
         if (!t)
             v = NULL;
         else
-            v[kept++] = (rgi_named){ e[i].name, t };
+            v[kept++] = (rg_named){ e[i].name, t };
     }
     return (rg_named_list){ v ? kept : -1, v };
 }
@@ -832,7 +832,7 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     /* of states that are read */
     for (size_t k = 0; k < o->n_slots; k++)
         o->slots[k].n = 0;
-    for (const rgi_named *d = dict.v; d < dict.v + dict.n; d++) {
+    for (const rg_named *d = dict.v; d < dict.v + dict.n; d++) {
         if (!rgi_given(d->name, op, "a name") || !rgi_check(d->tensor, op))
             return false;
         for (e = list; e < list + n && strcmp(e->name, d->name); e++) {}

@@ -371,12 +371,12 @@ static rg_module *const *children(void) {
 }
 
 static rg_named_list dict(void) {
-    static rgi_named v[2];
+    static rg_named v[2];
     if (any(2))
         return rg_state_dict(modules[any(MODULES)]);
     int n = (int)any(4) - 1;
     for (int i = 0; i < n; i++)
-        v[i] = (rgi_named){ any(6) ? "weight" : NULL, tensor() };
+        v[i] = (rg_named){ any(6) ? "weight" : NULL, tensor() };
     return (rg_named_list){ n, any(6) ? v : NULL };
 }
 

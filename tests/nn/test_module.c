@@ -66,7 +66,7 @@ START_TEST(test_names_and_repr) {
     ck_assert_str_eq(joined(rg_named_buffers(m)), golden_text("everything.buffers"));
     rg_named_modules_list modules = rg_named_modules(m);
     ck_assert_str_eq(
-        joined((rg_named_list){ modules.n, (const rgi_named *)(const void *)modules.v }),
+        joined((rg_named_list){ modules.n, (const rg_named *)(const void *)modules.v }),
         golden_text("everything.modules"));
     ck_assert(modules.v[0].module == &m->base && modules.v[1].module == &m->fc->base);
     ck_assert_str_eq(rg_module_repr(m), golden_text("everything.repr"));
@@ -94,8 +94,8 @@ END_TEST
 enum { MOST = 32 };
 
 /* The state without the keys in drop, and with others that end it, or take the place of a key. */
-static rg_named_list changed_state(void *m, const char *const *drop, int n, const rgi_named *add) {
-    static rgi_named v[MOST];
+static rg_named_list changed_state(void *m, const char *const *drop, int n, const rg_named *add) {
+    static rg_named v[MOST];
     rg_named_list own = rg_state_dict(m), out = { 0, v };
     for (int i = 0; i < own.n; i++) {
         bool kept = true;
@@ -116,7 +116,7 @@ static rg_named_list changed_state(void *m, const char *const *drop, int n, cons
 
 #define LOADING(name, drop, ...)                                                                   \
     do {                                                                                           \
-        rgi_named add[] = { __VA_ARGS__ };                                                         \
+        rg_named add[] = { __VA_ARGS__ };                                                         \
         const char *const dropped[] = drop;                                                        \
         ck_assert(!rg_load_state_dict(m, changed_state(m, dropped, sizeof add / sizeof *add, add), \
                                       true));                                                      \
@@ -151,13 +151,13 @@ START_TEST(test_states_are_copied) {
     ck_assert(rg_equal(rg_double(a->fc->weight), b->fc->weight)
               && rg_dtype_of(b->fc->weight) == RG_FLOAT64);
     ck_assert(b->tied->weight == b->fc->weight && rg_data(a->fc->bias) != rg_data(b->fc->bias));
-    rgi_named some[] = { { "0.bias", rg_ones(3) }, { "elsewhere", rg_ones(3) } };
+    rg_named some[] = { { "0.bias", rg_ones(3) }, { "elsewhere", rg_ones(3) } };
     ck_assert(rg_load_state_dict(c, (rg_named_list){ 2, some }, false)
               && rg_item(rg_sum(((rg_linear_module *)c->v[0])->bias)) == 3);
     ck_assert(rg_load_state_dict(a, rg_state_dict(a), true));
     ck_assert(!rg_load_state_dict(NULL, rg_state_dict(a), true)
               && !rg_load_state_dict(a, rg_state_dict(NULL), true));
-    rgi_named nameless = { NULL, rg_ones(3) }, empty = { "scale", NULL },
+    rg_named nameless = { NULL, rg_ones(3) }, empty = { "scale", NULL },
               none = { "scale", RG_NONE };
     ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &nameless }, false), RG_TYPE_ERROR,
              "load_state_dict: expected a name but got NULL");

@@ -204,7 +204,7 @@ START_TEST(test_state_names) {
     ck_assert_double_eq(rg_item(d.v[0].tensor), 1);
     ck_assert_int_eq(rg_dtype_of(d.v[0].tensor), RG_FLOAT32);
     ck_assert_double_eq(rg_item(d.v[8].tensor), 0.02);
-    rgi_named changed[64];
+    rg_named changed[64];
     memcpy(changed, d.v, (size_t)d.n * sizeof *d.v);
     rg_named_list c = { d.n, changed };
     ck_ok(rg_optim_load_state_dict(o, c));

@@ -1,0 +1,42 @@
+/*
+ * containers.h: modules whose children are named 0, 1, ..: Sequential and ModuleList.
+ *
+ *     rg_sequential *mlp = rg_nn_sequential(rg_nn_linear(4, 8), rg_nn_relu(), rg_nn_linear(8, 2));
+ *
+ * The children belong to the container, which stands in v; a failed one frees them.
+ */
+#pragma once
+
+#include "module.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_sequential {
+    rg_module base;
+    int n;
+    rg_module **v;
+} rg_sequential;
+typedef struct rg_module_list {
+    rg_module base;
+    int n;
+    rg_module **v;
+} rg_module_list;
+rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
+rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
+#ifdef __cplusplus
+#define RG_MODULES_(n, f, ...)                                  \
+    [](std::initializer_list<void *> l) {                       \
+        return f((int)l.size(), (rg_module *const *)l.begin()); \
+    }({ __VA_ARGS__ })
+#else
+#define RG_MODULES_(n, f, ...) RG_MODULES__(n, f, __VA_ARGS__)
+#define RG_MODULES__(n, f, ...)                                                                 \
+    __extension__({                                                                             \
+        void *rg_m##n[] = { (void *)0, __VA_ARGS__ };                                           \
+        f((int)(sizeof rg_m##n / sizeof(void *)) - 1, (rg_module *const *)(void *)rg_m##n + 1); \
+    })
+#endif
+#define rg_nn_sequential(...)  RG_MODULES_(__COUNTER__, rg_nn_sequential_of, __VA_ARGS__)
+#define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
+
+RG_PUBLIC_END

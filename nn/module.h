@@ -1,0 +1,166 @@
+/*
+ * module.h: modules, as torch.nn.Module: structs whose parameters, buffers and children are
+ * registered under their fields' names. The layers that regard has are in layers.h.
+ *
+ *     typedef struct {
+ *         rg_module  base;
+ *         rg_tensor *weight;
+ *     } Scale;
+ *
+ *     static rg_tensor *scale_forward(rg_module *m, rg_tensor *x) {
+ *         return rg_mul(x, ((Scale *)m)->weight);
+ *     }
+ *
+ *     static const rg_module_class scale_class = { .name = "Scale", .forward = scale_forward };
+ *
+ *     Scale *scale(int n) {
+ *         Scale *self = RG_MODULE(Scale, &scale_class);
+ *         RG_PARAMETER(self, weight, rg_ones(n));
+ *         return RG_READY(self);
+ *     }
+ *
+ * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n).
+ * A constructor that fails frees what it made and returns NULL; NULL as a child or a
+ * value makes it fail. A module belongs to whoever made it, until rg_module_free or until
+ * it becomes a child; it frees its parameters and children. After rg_module_free neither
+ * the module nor what was below it may be used: such a use is noticed (RG_RELEASED) only
+ * while the memory isn't in use for something else.
+ */
+#pragma once
+
+#include "../autograd/autograd.h"
+#include "../autograd/ops.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_module rg_module;
+
+typedef struct rg_module_class {
+    const char *name;
+    /* rg_call(m, x) runs forward, rg_call(m, x, y) forward2, rg_call(m, x, y, z) forward3. */
+    rg_tensor *(*forward)(rg_module *m, rg_tensor *x);
+    rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y);
+    rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z);
+    /* Writes what stands between the parentheses: "in_features=3, out_features=4". */
+    void (*extra_repr)(rg_module *m, char *text, size_t room);
+    /* Frees what the module holds besides its parameters, buffers and children. */
+    void (*destroy)(rg_module *m);
+} rg_module_class;
+
+struct rg_module {
+    const rg_module_class *cls;
+    bool training;
+    bool failed;                  /* Something in the constructor was NULL. */
+    bool released;                /* rg_module_free was here. */
+    struct rg_registry *registry; /* The library's own: registry.h. */
+};
+
+/* ---- making ----------------------------------------------------------------------- */
+
+/* Allocates a module of so many bytes and copies its fields. Returns NULL on failure. */
+void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
+/* Returns m, or, if a registration failed, frees it and returns NULL. */
+void *rg_module_ready(void *m);
+/* Frees the whole tree. NULL, or the child of another module, is left alone. */
+void rg_module_free(void *m);
+/* Puts the value into the place and keeps it there. RG_NONE means that it is absent. */
+bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
+typedef struct rg_buffer_options {
+    bool persistent RG_DEFAULT(true); /* state_dict has it. */
+} rg_buffer_options;
+/* Puts a tensor that isn't trained into the place and keeps it there. */
+bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
+                        rg_buffer_options o);
+/* Takes over the child, which is freed if this fails. */
+bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
+/* Lets a registered place share another place's parameter. */
+bool rg_tie(rg_tensor **place, rg_tensor *parameter);
+
+/* A value isn't evaluated where self is NULL or has failed. A child is evaluated wherever self
+ * isn't NULL, and freed if self has failed. */
+#define RG_UNFAILED_(self) ((self) && !(self)->base.failed)
+#define RG_PARAMETER(self, field, value) \
+    ((void)(RG_UNFAILED_(self)           \
+            && rg_register_parameter(&(self)->base, #field, &(self)->field, value)))
+#define RG_BUFFER(self, field, value, ...)                    \
+    ((void)(RG_UNFAILED_(self)                                \
+            && rg_register_buffer(                            \
+                &(self)->base, #field, &(self)->field, value, \
+                RG_KEYWORDS(rg_buffer_options, (.persistent = true), __VA_ARGS__))))
+#define RG_CHILD(self, field, child)                                                          \
+    ((void)((self)                                                                            \
+            && rg_register_child(&(self)->base, #field, (rg_module **)(void *)&(self)->field, \
+                                 (rg_module *)(child))))
+#define RG_READY(self) ((__typeof__(self))rg_module_ready(self))
+#ifndef __cplusplus
+#define RG_MODULE(type, cls, ...) \
+    ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { 0 }, __VA_ARGS__ }))
+#endif
+
+/* ---- calling ---------------------------------------------------------------------- */
+
+/* Runs forward and the hooks in a scope of their own, and returns the output. */
+rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
+#define rg_call(m, ...) rg_call_list((rg_module *)(m), RG_LIST(__VA_ARGS__))
+
+/* A hook returns what takes the place of y; RG_NONE leaves y as it is. A pre-hook is called
+ * before forward, with y RG_NONE: what it returns takes the place of the first input. */
+typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
+/* Both return the hook's id, or -1 on failure. */
+int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
+int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
+/* Removes a hook of either kind. */
+bool rg_remove_forward_hook(rg_module *m, int id);
+
+/* ---- the whole tree --------------------------------------------------------------- */
+
+/* Sets the mode of m and of all modules below it. */
+void rg_train(void *m, bool on);
+#define rg_eval(m) rg_train(m, false)
+bool rg_module_requires_grad_(void *m, bool on);
+void rg_zero_grad(void *m);
+/* Converts the parameters and buffers that are floating point. */
+bool rg_module_to(void *m, rg_dtype dtype);
+/* Counts elements, those of a shared parameter once. Returns -1 on failure. */
+int64_t rg_num_parameters(void *m);
+/* Calls f with each module, children before their parents. */
+void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
+
+/* The scope owns the lists' arrays and names. A list with .n == -1 means failure. */
+typedef struct rg_named {
+    const char *name;
+    rg_tensor *tensor;
+} rg_named;
+typedef struct rg_named_list {
+    int n;
+    const rg_named *v;
+} rg_named_list;
+typedef struct rg_named_module {
+    const char *name;
+    rg_module *module;
+} rg_named_module;
+typedef struct rg_named_modules_list {
+    int n;
+    const rg_named_module *v;
+} rg_named_modules_list;
+/* List a shared parameter once. */
+rg_list rg_parameters(void *m);
+rg_named_list rg_named_parameters(void *m);
+rg_named_list rg_named_buffers(void *m);
+/* Lists m itself first, as "". */
+rg_named_modules_list rg_named_modules(void *m);
+/* Lists parameters and persistent buffers, shared ones under each of their names. */
+rg_named_list rg_state_dict(void *m);
+/* Copies all values, or none and fails with torch's list of complaints. */
+bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
+/* Returns torch's text, which the scope owns. */
+const char *rg_module_repr(void *m);
+
+RG_PUBLIC_END
+
+#ifdef __cplusplus
+template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields) {
+    return (T *)rg_module_new(sizeof(T), cls, &fields);
+}
+#define RG_MODULE(type, cls, ...) rg_module_of<type>(cls, type{ __VA_ARGS__ })
+#endif

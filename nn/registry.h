@@ -1,0 +1,53 @@
+/*
+ * registry.h: what stands behind a module's struct: which of its fields are parameters, buffers
+ * and children, under which names. Private; what a program may use is in module.h.
+ */
+#pragma once
+
+#include "module.h"
+#include "tensor/internal.h"
+
+typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD } rg_entry_kind;
+
+typedef struct rg_entry {
+    rg_entry_kind kind;
+    bool transient; /* state_dict leaves this buffer out. */
+    char name[64];
+    void **place; /* The field. Its value is read anew each time, since a program may change it. */
+} rg_entry;
+
+typedef struct rg_module_hook {
+    int id;
+    bool before;
+    rg_forward_hook *function; /* NULL marks a hook that was removed. */
+    void *context;
+} rg_module_hook;
+
+/* The registry lies in one block of memory with the module's struct, behind it. */
+typedef struct rg_registry {
+    size_t bytes; /* The block's size. */
+    int parents;
+    rg_module *parent; /* The first parent, while it lives. */
+    rg_entry *entries;
+    size_t n, room;
+    rg_module_hook *hooks;
+    size_t n_hooks, hook_room;
+    int last_hook; /* The id of the newest hook; no id is given twice. */
+} rg_registry;
+
+#define RG_EACH_ENTRY(e, m)                                                \
+    rg_entry *e = (m)->registry->entries, *e##_end = e + (m)->registry->n; \
+    e < e##_end;                                                           \
+    e++
+
+/* Returns true if m may be used; else the error stands. */
+bool rgi_module_given(const rg_module *m, const char *op);
+
+/* What a walk over the tree collects. */
+typedef struct rg_walk_for {
+    bool parameters, buffers, modules;
+    /* Transient buffers are left out, and what is shared is listed under each of its names. */
+    bool saved;
+} rg_walk_for;
+/* Lists what is asked for in torch's order. The scope owns the list; .n == -1 means failure. */
+rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted);

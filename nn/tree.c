@@ -1,0 +1,169 @@
+/*
+ * tree.c: walks over a module and all below it: lists of parameters, buffers and modules, and
+ * what is done to each of them. Walks go in the order of registration; names are joined with dots.
+ */
+#include "registry.h"
+
+/* ---- lists ----------------------------------------------------------------------- */
+
+typedef struct walker {
+    rg_walk_for wanted;
+    size_t n, room;
+    rg_named *found;
+} walker;
+
+/* The names from the top of the tree down to a module or tensor, innermost first. */
+typedef struct trail {
+    const struct trail *above;
+    const char *name;
+} trail;
+
+static void add_trail(rg_text *text, const trail *t) {
+    if (t && t->above)
+        add_trail(text, t->above);
+    rgi_text_add(text, "%s%s", t && t->above ? "." : "", t ? t->name : "");
+}
+
+/* Adds a tensor or module to what was found; false: out of memory. */
+static bool found(walker *w, const trail *where, void *what) {
+    rg_text name = { 0 };
+    for (size_t i = 0; i < w->n && !w->wanted.saved; i++)
+        if (w->found[i].tensor == what)
+            return true;
+    if (!rgi_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found))
+        return false;
+    add_trail(&name, where);
+    w->found[w->n] = (rg_named){ rgi_text_own(&name), what };
+    return w->found[w->n++].name;
+}
+
+static bool wander(walker *w, rg_module *m, const trail *above);
+
+static bool visit(walker *w, rg_entry *e, const trail *above) {
+    trail here = { above, e->name };
+    if (*e->place == RG_NONE)
+        return true;
+    if (e->kind == RG_ENTRY_CHILD)
+        return wander(w, *e->place, &here);
+    bool asked = e->kind == RG_ENTRY_PARAMETER
+                     ? w->wanted.parameters
+                     : w->wanted.buffers && !(w->wanted.saved && e->transient);
+    return !asked || found(w, &here, *e->place);
+}
+
+/* torch lists a module's own parameters first, then its buffers, then its children. */
+static bool wander(walker *w, rg_module *m, const trail *above) {
+    if (w->wanted.modules && !found(w, above, m))
+        return false;
+    for (rg_entry_kind kind = RG_ENTRY_PARAMETER; kind <= RG_ENTRY_CHILD; kind++)
+        for (RG_EACH_ENTRY(e, m))
+            if (e->kind == kind && !visit(w, e, above))
+                return false;
+    return true;
+}
+
+rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
+    walker w = { .wanted = wanted };
+    bool ok = rgi_module_given(m, op) && wander(&w, m, NULL);
+    rg_named *own = ok ? (rg_named *)rgi_own_string(w.n * sizeof *own + 1) : NULL;
+    if (own && w.n)
+        memcpy(own, w.found, w.n * sizeof *own);
+    rgi_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
+    return (rg_named_list){ own ? (int)w.n : -1, own };
+}
+
+rg_named_list rg_named_parameters(void *m) {
+    return rgi_walk("named_parameters", m, (rg_walk_for){ .parameters = true });
+}
+
+rg_named_list rg_named_buffers(void *m) {
+    return rgi_walk("named_buffers", m, (rg_walk_for){ .buffers = true });
+}
+
+rg_named_modules_list rg_named_modules(void *m) {
+    rg_named_list l = rgi_walk("named_modules", m, (rg_walk_for){ .modules = true });
+    return (rg_named_modules_list){ l.n, (const rg_named_module *)(const void *)l.v };
+}
+
+rg_list rg_parameters(void *m) {
+    RG_AS("parameters");
+    rg_named_list l = rg_named_parameters(m);
+    rg_tensor **v = l.n < 0 ? NULL : (rg_tensor **)rgi_own_string((size_t)l.n * sizeof *v + 1);
+    for (int i = 0; i < l.n && v; i++)
+        v[i] = l.v[i].tensor;
+    return (rg_list){ v ? l.n : -1, v };
+}
+
+int64_t rg_num_parameters(void *m) {
+    RG_AS("num_parameters");
+    RG_SCOPE();
+    rg_named_list l = rg_named_parameters(m);
+    int64_t n = l.n < 0 ? -1 : 0;
+    for (int i = 0; i < l.n; i++)
+        n += rg_numel(l.v[i].tensor);
+    return n;
+}
+
+/* ---- what is done to all --------------------------------------------------------- */
+
+void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
+    rg_module *m = module;
+    if (!rgi_module_given(m, "apply_to_modules") || !rgi_given(f, "apply_to_modules", "a function"))
+        return;
+    for (RG_EACH_ENTRY(e, m))
+        if (e->kind == RG_ENTRY_CHILD)
+            rg_apply_to_modules(*e->place, f, context);
+    f(m, context);
+}
+
+static void set_training(rg_module *m, void *on) { m->training = *(bool *)on; }
+
+void rg_train(void *m, bool on) {
+    RG_AS("train");
+    rg_apply_to_modules(m, set_training, &on);
+}
+
+static void clear_grads(rg_module *m, void *unused) {
+    (void)unused;
+    for (RG_EACH_ENTRY(e, m))
+        if (e->kind == RG_ENTRY_PARAMETER && *e->place != RG_NONE)
+            rg_set_grad(*e->place, RG_NONE);
+}
+
+void rg_zero_grad(void *m) {
+    RG_AS("zero_grad");
+    rg_apply_to_modules(m, clear_grads, NULL);
+}
+
+bool rg_module_requires_grad_(void *m, bool on) {
+    RG_AS("module_requires_grad_");
+    RG_SCOPE();
+    rg_named_list l = rg_named_parameters(m);
+    for (int i = 0; i < l.n; i++)
+        if (!rg_requires_grad_(l.v[i].tensor, on))
+            return false;
+    return l.n >= 0;
+}
+
+static bool convert(rg_tensor *t, rg_dtype dtype) {
+    if (!rg_is_floating_point(t))
+        return true;
+    rg_tensor *grad = rg_grad_of(t);
+    if (!rg_set_data(t, rg_to(rg_detach(t), dtype)))
+        return false;
+    return grad == RG_NONE || rg_set_grad(t, rg_to(grad, dtype));
+}
+
+bool rg_module_to(void *m, rg_dtype dtype) {
+    RG_SCOPE();
+    RG_FAIL_AS_IF(
+        RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to",
+        "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=%s",
+        rg_dtype_name(dtype));
+    rg_named_list l = rgi_walk("module_to", m,
+                               (rg_walk_for){ .parameters = true, .buffers = true });
+    for (int i = 0; i < l.n; i++)
+        if (!convert(l.v[i].tensor, dtype))
+            return false;
+    return l.n >= 0;
+}
