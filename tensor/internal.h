@@ -23,9 +23,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Which loops to run, of those for several instruction sets (see sets.h): 0 any processor's, 1
- * AVX2's and FMA's, 2 AVX-512's. All give the same bits, but for products, which add up as many
- * lanes as there are, with multiply-adds where there are. */
+/* The instruction set whose loops run; kernels/sets.h names the sets. */
 extern int k_set;
 
 /* RG_WIDE(name, (parameters), (arguments)) { a loop }: compiled twice; the copy with longer vectors

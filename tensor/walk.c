@@ -8,21 +8,6 @@
 
 #include <math.h>
 
-int k_set;
-const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f;
-
-#ifdef __x86_64__
-__attribute__((constructor)) static void choose_set(void) {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        return;
-    k_set = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
-                    && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
-                ? 2
-                : 1;
-}
-#endif
-
 /* A part has about so many elements, or more, if there would be more parts; a thread gets so many
  * parts. On one thread all is one part: the beginning and the end of one that goes past the caches
  * take a microsecond. */

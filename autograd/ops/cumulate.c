@@ -17,8 +17,7 @@ static bool cumulate_shape(rg_call *c) {
 static bool cumulate_forward(rg_call *c) {
     const struct cumsum_attr *a = c->attr;
     k_running what = RG_IS(c->op, cumsum) ? K_CUMSUM : RG_IS(c->op, cumprod) ? K_CUMPROD : K_RECUR;
-    k_cumulate(c->out[0], c->in[0], c->in[c->n_in - 1], a->dim, a->reverse, what);
-    return true;
+    return k_cumulate(c->out[0], c->in[0], c->in[c->n_in - 1], a->dim, a->reverse, what);
 }
 
 static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse) {

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "tensor/internal.h"
+#include "sets.h"
 
-enum { K_SET_COUNT = 3 }; /* k_set's */
+enum { K_SET_COUNT = 3 }; /* how many sets the tables of the old form have */
 
 /* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one.
  */
@@ -33,7 +33,7 @@ void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[],
  * they are large. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
-/* past.c: is y so large (half of a usual last cache) that what is written to it in lines of 64
+/* run.c: is y so large (half of a usual last cache) that what is written to it in lines of 64
  * bytes should go past the caches; row: elements that are written by themselves. A loop of n
  * operands that does so, with its own context; what a thread ends with. */
 enum { K_PAST_LEAST = 16 << 20 };
@@ -107,10 +107,11 @@ bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
-/* cumulate.c: along dim, from its end if reverse: sums of x, products of x, or y_k = z_k + x_k
- * y_(k-1) */
+/* ---- cumulate.c ----
+ * Along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, or
+ * y_k = z_k + x_k y_(k-1). Returns whether there is a loop for x's dtype. */
 typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
-void k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
+bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
 
 /* softmax.c: of contiguous tensors; of a row of -infinities, softmax makes NaN and the safe one 0

@@ -1,80 +1,192 @@
 /*
- * sets.h: includes K_FILE once for each instruction set that it is compiled for, by the
- * bits of its vectors: K_BITS is 256 (AVX2), 512 (AVX-512), and last 128, for any
- * processor. K_SET(f) is the name of f in the set; K_PAST(to, from) writes a line of 64
- * bytes past the caches; K_LOOK_UP(to, table, at) gives floats of a table of sixteen, by
- * the last four bits of each in the array at. In the last set K_ONCE(text) is text, and
- * from there on K_SETS(f) are the functions of all sets, of which k_set is the one to run.
- * (Clones made by attribute would be chosen before ThreadSanitizer is ready.)
+ * sets.h: compiles a file of loops once for each instruction set and element type, and makes the
+ * tables in which the compiled loops are looked up. How a loop computes is told in loops/.
+ *
+ * A family of kernels is two files. softmax.c names the file of its loops and includes it so:
+ *
+ *     #define K_LOOPS "loops/softmax.h"
+ *     #define K_TYPES_FLOATS
+ *     #include "sets.h"
+ *
+ *     static softmax_loop *const softmax_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(softmax);
+ *     ...
+ *     softmax_loop *loop = K_LOOP_OF(softmax_loops, x->dtype, "softmax");
+ *     if (!loop)
+ *         return false;
+ *
+ * The path is relative to tensor/kernels/. The types are one of
+ *
+ *     K_TYPES_FLOATS     float and double
+ *     K_TYPES_NUMBERS    int64_t, float and double
+ *     K_TYPES_ALL        bool, int64_t, float and double
+ *     K_TYPES_SIZES      uint8_t, uint32_t and uint64_t, by which elements of equal size are moved
+ *     K_TYPES_PAIRS      T from S, each of all types
+ *     K_TYPES_NONE       none: the file is included once a set
+ *
+ * With K_BASE_ONLY, too, the loops are compiled for the first set alone, which every processor of
+ * the architecture has: for loops that wait for memory or can't be vectorised.
+ *
+ * loops/softmax.h has no include guard, for it is read once a set and type. In it are defined
+ *
+ *     T                  the element type: float
+ *     K_NAME(f)          the name of f for this type and set: f_float_avx512
+ *     K_TYPED(f)         the name of f for this type: f_float (such as k_exp_float, of smooth.h)
+ *     K_IN_SET(f)        the name of f for this set: f_avx512
+ *     K_DTYPE            the type's dtype: RG_FLOAT32
+ *     K_IS_FLOAT         1 for float and double, else 0
+ *     K_IS_BOOL          1 for bool, else 0
+ *     K_VECTOR_BYTES     the width of the set's vectors: 16, 32 or 64
+ *     K_SET_IS_AVX512    1 in that set alone (and K_SET_IS_AVX2): for loops written in its
+ * intrinsics K_INLINE           how a function begins that must be inlined into a loop
+ *
+ * and the set's operations, which every set has (see sets/sse2.h):
+ *
+ *     K_IN_SET(k_stream_line)(to, from)          writes a line of 64 bytes past the caches
+ *     K_IN_SET(k_look_up)(to, n, table, at)      to[i] = table[at[i] % 16] for n floats
+ *     K_NAME(k_multiply_add)(sum, a, b)          sum += a b for one whole vector of floats
+ *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a b for 32 bytes of floats
+ *
+ * Nothing of this is defined after the include but the compiled functions and the makers of tables.
+ * A new set is a header in sets/ and its lines below: in the enum, in K_EACH_SET, and its include.
+ * (Clones made by the compiler's attribute would be chosen before ThreadSanitizer is ready.)
  */
-#define K_SET(f)                     RG_PASTE(f, RG_PASTE(_, K_BITS))
-#define K_PAST(to, from)             RG_PASTE(K_PAST_, K_BITS)(to, from)
-#define K_LOOK_UP(to, table, at)     RG_PASTE(K_LOOK_UP_, K_BITS)(to, table, at)
-#define K_EVERY(array, n)            for (int l = 0; l < (int)(sizeof(array) / 4); l += (n))
-#define K_LOOK_UP_128(to, table, at) K_EVERY(at, 1)(to)[l] = (table)[(at)[l] & 15]
-#define K_ONCE(...)
+#ifndef RG_KERNELS_SETS_H
+#define RG_KERNELS_SETS_H
+
+#include "tensor/internal.h"
+
 #ifdef __x86_64__
 #include <immintrin.h>
-#define K_SETS(f) \
-    { f##_128, f##_256, f##_512 }
-#define K_QUARTER(to, from, k) \
-    _mm_stream_ps((float *)(to) + (k), _mm_loadu_ps((const float *)(from) + (k)))
-#define K_HALF(to, from, k) \
-    _mm256_stream_ps((float *)(to) + (k), _mm256_loadu_ps((const float *)(from) + (k)))
-#define K_PAST_128(to, from)                                                 \
-    (K_QUARTER(to, from, 0), K_QUARTER(to, from, 4), K_QUARTER(to, from, 8), \
-     K_QUARTER(to, from, 12))
-#define K_PAST_256(to, from) (K_HALF(to, from, 0), K_HALF(to, from, 8))
-#define K_PAST_512(to, from) _mm512_stream_ps((float *)(to), _mm512_loadu_ps((const float *)(from)))
-#define K_LOOK_UP_256(to, table, at)                                                        \
-    K_EVERY(at, 8) {                                                                        \
-        __m256i i_ = _mm256_loadu_si256((const __m256i *)((at) + l));                       \
-        __m256 low_ = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), i_);                 \
-        __m256 high_ = _mm256_permutevar8x32_ps(_mm256_loadu_ps((table) + 8), i_);          \
-        _mm256_storeu_ps(                                                                   \
-            (to) + l,                                                                       \
-            _mm256_blendv_ps(low_, high_, _mm256_castsi256_ps(_mm256_slli_epi32(i_, 28)))); \
+#endif
+
+/* The sets have names, and the first is what every processor of the architecture has. K_EACH_SET
+ * makes a row of each. (NEON's place is beside the plain set: every 64-bit ARM has it.) */
+#ifdef __x86_64__
+enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
+#define K_EACH_SET(ROW, ...)       \
+    ROW(K_SSE2, sse2, __VA_ARGS__) \
+    ROW(K_AVX2, avx2, __VA_ARGS__) \
+    ROW(K_AVX512, avx512, __VA_ARGS__)
+#define K_BASE_SET sse2
+#else
+enum { K_PLAIN, K_SETS_END };
+#define K_EACH_SET(ROW, ...) ROW(K_PLAIN, plain, __VA_ARGS__)
+#define K_BASE_SET           plain
+#endif
+
+enum { K_SETS = K_SETS_END, K_DTYPES = RG_FLOAT64 + 1 };
+
+/* The set whose loops run (see run.c). All sets give the same bits, but for products, which add up
+ * as many lanes as a vector has, with multiply-adds where the set has them. */
+extern int k_set;
+
+/* ---- tables: [dtype][set], NULL where the loop has no such type ----------------------------- */
+
+#define K_BY_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
+/* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, ... by set. */
+#define K_BY_SET(f) \
+    { K_EACH_SET(K_BY_SET_ROW, f) }
+
+#define K_TABLE_FLOATS(f) \
+    { K_ROWS_FLOATS(f, K_BY_SET) }
+#define K_TABLE_NUMBERS(f) \
+    { K_ROWS_NUMBERS(f, K_BY_SET) }
+#define K_TABLE_ALL(f) \
+    { K_ROWS_ALL(f, K_BY_SET) }
+#define K_TABLE_SIZES(f) \
+    { K_ROWS_SIZES(f, K_BY_SET) }
+
+/* K_BASE_... make tables [dtype] of loops that are compiled for the first set alone (K_BASE_ONLY).
+ */
+#define K_IN_BASE(f) RG_PASTE(f##_, K_BASE_SET)
+#define K_BASE_FLOATS(f) \
+    { K_ROWS_FLOATS(f, K_IN_BASE) }
+#define K_BASE_NUMBERS(f) \
+    { K_ROWS_NUMBERS(f, K_IN_BASE) }
+#define K_BASE_ALL(f) \
+    { K_ROWS_ALL(f, K_IN_BASE) }
+#define K_BASE_SIZES(f) \
+    { K_ROWS_SIZES(f, K_IN_BASE) }
+/* K_BASE_PAIRS makes a table [to][from] of loops that turn one type into another. */
+#define K_BASE_PAIRS(f)                                                              \
+    {                                                                                \
+        [RG_BOOL] = K_BASE_ALL(f##_bool), [RG_INT64] = K_BASE_ALL(f##_int64),        \
+        [RG_FLOAT32] = K_BASE_ALL(f##_float), [RG_FLOAT64] = K_BASE_ALL(f##_double), \
     }
-#define K_LOOK_UP_512(to, table, at) \
-    K_EVERY(at, 16)                  \
-    _mm512_storeu_ps((to) + l,       \
-                     _mm512_permutexvar_ps(_mm512_loadu_si512((at) + l), _mm512_loadu_ps(table)))
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
-#define K_BITS 256
-#include K_FILE
-#undef K_BITS
+#define K_ROWS_FLOATS(f, of)  [RG_FLOAT32] = of(f##_float), [RG_FLOAT64] = of(f##_double)
+#define K_ROWS_NUMBERS(f, of) [RG_INT64] = of(f##_int64), K_ROWS_FLOATS(f, of)
+#define K_ROWS_ALL(f, of)     [RG_BOOL] = of(f##_bool), K_ROWS_NUMBERS(f, of)
+#define K_ROWS_SIZES(f, of)                                                                \
+    [RG_BOOL] = of(f##_uint8), [RG_INT64] = of(f##_uint64), [RG_FLOAT32] = of(f##_uint32), \
+    [RG_FLOAT64] = of(f##_uint64)
 
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push( \
-    __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
-#endif
-#define K_BITS 512
-#include K_FILE
-#undef K_BITS
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#else
-#define K_SETS(f) \
-    { f##_128 }
-#define K_PAST_128(to, from) memcpy(to, from, 64)
+/* Returns a table's loop for a dtype in the set that runs. If the table has none, fails with
+ * torch's sentence, in which `name` is the kernel, and returns NULL. */
+#define K_LOOP_OF(table, dtype, name)               \
+    __extension__({                                 \
+        const rg_dtype dtype_ = (rg_dtype)(dtype);  \
+        __auto_type loop_ = (table)[dtype_][k_set]; \
+        if (RG_UNLIKELY(!loop_))                    \
+            k_not_implemented(name, dtype_);        \
+        loop_;                                      \
+    })
+/* K_BASE_LOOP_OF looks up in a table [dtype] of the first set alone. */
+#define K_BASE_LOOP_OF(table, dtype, name)         \
+    __extension__({                                \
+        const rg_dtype dtype_ = (rg_dtype)(dtype); \
+        __auto_type loop_ = (table)[dtype_];       \
+        if (RG_UNLIKELY(!loop_))                   \
+            k_not_implemented(name, dtype_);       \
+        loop_;                                     \
+    })
+/* Fails with "name" not implemented for 'Long', or as the dtype is called. */
+void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
+
+/* A function that is part of a loop, whatever its size. */
+#define K_INLINE static inline __attribute__((always_inline))
+
 #endif
 
-#undef K_ONCE
-#define K_ONCE(...) __VA_ARGS__
-#define K_BITS      128
-#include K_FILE
-#undef K_BITS
-#undef K_ONCE
-#undef K_FILE
+/* ---- the loops ------------------------------------------------------------------------------ */
+
+#ifdef K_FILE
+#include "sets_by_bits.h"
+#endif
+
+#ifdef K_LOOPS
+#define K_IN_SET(f)       RG_PASTE(f##_, K_SET_SUFFIX)
+#define K_NAME(f)         K_TYPED_IN_SET(K_TYPED(f))
+#define K_TYPED_IN_SET(f) RG_PASTE(f, RG_PASTE(_, K_SET_SUFFIX))
+
+#ifdef __x86_64__
+#ifndef K_BASE_ONLY
+#include "sets/avx2.h"
+#include "each_type.h"
+#include "sets/end.h"
+
+#include "sets/avx512.h"
+#include "each_type.h"
+#include "sets/end.h"
+#endif
+#include "sets/sse2.h"
+#include "each_type.h"
+#include "sets/end.h"
+#else
+#include "sets/plain.h"
+#include "each_type.h"
+#include "sets/end.h"
+#endif
+
+#undef K_IN_SET
+#undef K_NAME
+#undef K_TYPED_IN_SET
+#undef K_LOOPS
+#undef K_BASE_ONLY
+#undef K_TYPES_FLOATS
+#undef K_TYPES_NUMBERS
+#undef K_TYPES_ALL
+#undef K_TYPES_SIZES
+#undef K_TYPES_PAIRS
+#undef K_TYPES_NONE
+#endif

@@ -1,0 +1,96 @@
+/*
+ * loops/cumulate.h: running sums, products and recurrences of one type, along lines.
+ */
+
+/* The type in which what there is so far is held, and the type of the result: integers wrap around,
+ * and floats are summed in double. */
+#if K_IS_FLOAT
+#define SO_FAR double
+#define RESULT T
+#else
+#define SO_FAR uint64_t
+#define RESULT uint64_t
+#endif
+
+/* Returns what there is so far with the next element of x, and of z, which only a recurrence reads.
+ */
+typedef SO_FAR K_NAME(cumulate_step)(SO_FAR so_far, SO_FAR x, const T *z);
+
+K_INLINE SO_FAR K_NAME(cumulate_sum)(SO_FAR so_far, SO_FAR x, const T *z) {
+    (void)z;
+    return so_far + x;
+}
+
+K_INLINE SO_FAR K_NAME(cumulate_product)(SO_FAR so_far, SO_FAR x, const T *z) {
+    (void)z;
+    return so_far * x;
+}
+
+K_INLINE SO_FAR K_NAME(cumulate_recurrence)(SO_FAR so_far, SO_FAR x, const T *z) {
+    return (SO_FAR)*z + x * so_far;
+}
+
+/* One line after the other. */
+K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
+                                    SO_FAR so_far, K_NAME(cumulate_step) * step) {
+    for (int64_t i = 0; i < c->n; i++) {
+        so_far = step(so_far, (SO_FAR) * (const T *)x, (const T *)z);
+        *(RESULT *)y = (RESULT)so_far;
+        y += c->step[0];
+        x += c->step[1];
+        z += c->step[2];
+    }
+}
+
+/* Many lines at once, whose neighbours lie s[0], s[1] and s[2] bytes apart. */
+K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, const int64_t s[],
+                                       int64_t columns, const cumulate_along *c, SO_FAR start,
+                                       K_NAME(cumulate_step) * step) {
+    SO_FAR so_far[CUMULATE_COLUMNS];
+    for (int64_t k = 0; k < columns; k++)
+        so_far[k] = start;
+    for (int64_t i = 0; i < c->n; i++) {
+        for (int64_t k = 0; k < columns; k++) {
+            const T next = *(const T *)(x + k * s[1]);
+            so_far[k] = step(so_far[k], (SO_FAR)next, (const T *)(z + k * s[2]));
+            *(RESULT *)(y + k * s[0]) = (RESULT)so_far[k];
+        }
+        y += c->step[0];
+        x += c->step[1];
+        z += c->step[2];
+    }
+}
+
+/* The dim's lines by themselves or, where the neighbours of other lines lie closer, side by side.
+ */
+K_INLINE void K_NAME(cumulate_lines)(char *const p[], const int64_t s[], int64_t lines,
+                                     const cumulate_along *c, SO_FAR start,
+                                     K_NAME(cumulate_step) * step) {
+    const bool side_by_side = llabs(c->step[1]) > llabs(s[1]);
+    const int64_t block = side_by_side ? CUMULATE_COLUMNS : 1;
+    for (int64_t j = 0; j < lines; j += block) {
+        char *y = p[0] + j * s[0];
+        const char *x = p[1] + j * s[1];
+        const char *z = p[2] + j * s[2];
+        if (side_by_side)
+            K_NAME(cumulate_columns)(y, x, z, s, RG_MIN(block, lines - j), c, start, step);
+        else
+            K_NAME(cumulate_line)(y, x, z, c, start, step);
+    }
+}
+
+static void K_NAME(cumsum)(char *const p[], const int64_t s[], int64_t lines, const void *context) {
+    K_NAME(cumulate_lines)(p, s, lines, context, 0, K_NAME(cumulate_sum));
+}
+
+static void K_NAME(cumprod)(char *const p[], const int64_t s[], int64_t lines,
+                            const void *context) {
+    K_NAME(cumulate_lines)(p, s, lines, context, 1, K_NAME(cumulate_product));
+}
+
+static void K_NAME(recur)(char *const p[], const int64_t s[], int64_t lines, const void *context) {
+    K_NAME(cumulate_lines)(p, s, lines, context, 0, K_NAME(cumulate_recurrence));
+}
+
+#undef SO_FAR
+#undef RESULT

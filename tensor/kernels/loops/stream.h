@@ -1,0 +1,33 @@
+/*
+ * loops/stream.h: has another loop write into a small block, again and again, and copies the blocks
+ * past the caches. A large result would not stay in the caches until it is read: a line that is
+ * written in the usual way is read first, and drives another line out.
+ */
+
+static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
+                                  const void *context) {
+    enum { BLOCK = 1024 };
+    const k_past *c = context;
+    char block[BLOCK] __attribute__((aligned(64)));
+    char *q[RG_MAX_OPERANDS];
+    const int64_t line = 64 / s[0];
+    int64_t step;
+    memcpy(q, p, (size_t)c->n * sizeof *q);
+    for (; n >= line && (uintptr_t)q[0] % 64 == 0; n -= step) {
+        step = RG_MIN(BLOCK / s[0], n / line * line);
+        char *to = q[0];
+        q[0] = block;
+        c->inner(q, s, step, c->context);
+        for (int k = 1; k < c->n; k++)
+            q[k] += step * s[k];
+        /* What the next block reads is fetched while this one is written. */
+        for (int64_t at = 0; at < step * s[0]; at += 64) {
+            for (int k = 1; k < c->n; k++)
+                __builtin_prefetch(q[k] + at * (s[k] == s[0]));
+            K_IN_SET(k_stream_line)(to + at, block + at);
+        }
+        q[0] = to + step * s[0];
+    }
+    if (n)
+        c->inner(q, s, n, c->context);
+}

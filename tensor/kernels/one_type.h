@@ -1,0 +1,36 @@
+/*
+ * one_type.h: includes K_LOOPS for the type that each_type.h has defined, or for pairs once for
+ * each type S from which T comes, and takes the definitions back.
+ */
+#ifdef K_TYPES_PAIRS
+#define S          bool
+#define K_TYPED(f) RG_PASTE(K_TO(f), _bool)
+#include K_LOOPS
+#undef S
+#undef K_TYPED
+#define S          int64_t
+#define K_TYPED(f) RG_PASTE(K_TO(f), _int64)
+#include K_LOOPS
+#undef S
+#undef K_TYPED
+#define S          float
+#define K_TYPED(f) RG_PASTE(K_TO(f), _float)
+#include K_LOOPS
+#undef S
+#undef K_TYPED
+#define S          double
+#define K_TYPED(f) RG_PASTE(K_TO(f), _double)
+#include K_LOOPS
+#undef S
+#undef K_TYPED
+#else
+#define K_TYPED(f) K_TO(f)
+#include K_LOOPS
+#undef K_TYPED
+#endif
+
+#undef T
+#undef K_TO
+#undef K_DTYPE
+#undef K_IS_FLOAT
+#undef K_IS_BOOL

@@ -1,0 +1,14 @@
+/*
+ * end.h: ends what a set's header began.
+ */
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#undef K_SET_SUFFIX
+#undef K_SET_IS_SSE2
+#undef K_SET_IS_AVX2
+#undef K_SET_IS_AVX512
+#undef K_SET_IS_PLAIN
+#undef K_VECTOR_BYTES

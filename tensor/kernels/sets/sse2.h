@@ -1,0 +1,63 @@
+/*
+ * sse2.h: the first set of x86, which every 64-bit processor has: vectors of 16 bytes and no
+ * multiply-add. sets.h includes a set's header where the functions of the set begin.
+ *
+ * The header tells the set's name and its vectors' width, has the compiler use its instructions up
+ * to sets/end.h, and defines its operations. They take pointers, since vectors as parameters would
+ * be passed in another way in each set; inlined, all stays in registers.
+ */
+#ifndef RG_SETS_SSE2_H
+/* Returns whether this processor has the set. */
+static inline bool k_has_sse2(void) { return true; }
+#endif
+
+#define K_SET_SUFFIX   sse2
+#define K_SET_IS_SSE2  1
+#define K_VECTOR_BYTES 16
+
+#ifdef __clang__
+#pragma clang attribute push
+#else
+#pragma GCC push_options
+#endif
+
+#ifndef RG_SETS_SSE2_H
+#define RG_SETS_SSE2_H
+
+/* Writes the line of 64 bytes at `to`, a multiple of 64, past the caches. */
+K_INLINE void k_stream_line_sse2(void *to, const void *from) {
+    for (int k = 0; k < 16; k += 4)
+        _mm_stream_ps((float *)to + k, _mm_loadu_ps((const float *)from + k));
+}
+
+/* to[i] = table[at[i] % 16] for n floats, a multiple of 16. */
+K_INLINE void k_look_up_sse2(float *to, int n, const float *table, const int32_t *at) {
+    for (int i = 0; i < n; i++)
+        to[i] = table[at[i] & 15];
+}
+
+typedef float k_vector_float_sse2 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double k_vector_double_sse2 __attribute__((vector_size(16), aligned(8), may_alias));
+typedef float k_narrow_float_sse2 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double k_narrow_double_sse2 __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* sum += a b of one vector, in two steps. */
+K_INLINE void k_multiply_add_float_sse2(void *sum, const void *a, const void *b) {
+    typedef k_vector_float_sse2 vector;
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+K_INLINE void k_multiply_add_double_sse2(void *sum, const void *a, const void *b) {
+    typedef k_vector_double_sse2 vector;
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+/* Does the same with 32 bytes. */
+K_INLINE void k_multiply_add_narrow_float_sse2(void *sum, const void *a, const void *b) {
+    typedef k_narrow_float_sse2 vector;
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+K_INLINE void k_multiply_add_narrow_double_sse2(void *sum, const void *a, const void *b) {
+    typedef k_narrow_double_sse2 vector;
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+
+#endif
