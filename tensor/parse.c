@@ -1,12 +1,12 @@
 /*
- * parse.c: tensors from text. One reader for literals as Python and C write
- * them, for what torch prints and for what NumPy and TensorFlow print:
+ * parse.c: tensors from text. One reader serves literals as Python and C write them, what torch
+ * prints, and what NumPy and TensorFlow print:
  *
  *     text    = value | name "(" value { "," key "=" setting } ")"
  *     value   = number | "[" [ value { separator value } [","] ] "]"      braces will do, too
  *
- * The separator is a comma, or throughout a list just space, as NumPy has it.
- * requires_grad and grad_fn are read over: the result is a tensor without a past.
+ * The separator is a comma, or throughout a list just space, as NumPy has it. requires_grad and
+ * grad_fn are read over: the result is a tensor without a past. Text is written by print.c.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -18,30 +18,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* An element, as a float and as an integer. */
 typedef struct parsed {
     double f;
     int64_t i;
-} parsed; /* one element, as either */
+} parsed;
 
 typedef struct parser {
     const char *at;
-    /* each -1 until it is known: n by the first number or empty list */
+    /* shape.n and each size are -1 until they are known: n by the first number or empty list. */
     rg_dims shape;
     parsed *items;
     size_t n, room;
-    /* the highest dtype seen: bool, int64 or float64 (as is []) */
+    /* The highest dtype seen: bool, int64 or float64, which [] has, too. */
     int kind;
-    int dtype;     /* what the text names, or -1 */
-    rg_dims named; /* the shape that the text names; n < 0: none */
-    /* the first item that fits no int64, or no double */
+    /* The text names this dtype, or -1, and this shape, or its n is -1. */
+    int dtype;
+    rg_dims named;
+    /* These are the first integer and the first float that don't fit an int64, and the first
+     * integer that is too large for a double. */
     const char *wide_int, *wide_float, *huge;
-    const char *stray;    /* the first list where a number should be */
-    const char *fault_at; /* torch names the leftmost fault */
+    /* The first list stands here where a number should be. */
+    const char *stray;
+    /* torch names the leftmost fault. */
+    const char *fault_at;
     rg_code code;
     char message[192];
 } parser;
 
-/* Notes a fault unless one further left is noted. */
+/* Notes a fault unless one further left is noted. Returns false. */
 __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const char *at,
                                                               rg_code code, const char *format,
                                                               ...) {
@@ -56,7 +61,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* What isn't a text at all comes before any fault in shape. */
+/* Notes that the text is none of a tensor's, which comes before any fault in shape. Returns false.
+ */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,
@@ -72,6 +78,7 @@ static bool parse_garbage(parser *s, const char *expected) {
 
 static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+/* Skips space. Was there any? */
 static bool parse_space(parser *s) {
     const char *from = s->at;
     while (parse_is_space(*s->at))
@@ -79,6 +86,7 @@ static bool parse_space(parser *s) {
     return s->at > from;
 }
 
+/* Skips the word. Was it there? */
 static bool parse_take(parser *s, const char *word) {
     size_t n = strlen(word);
     if (strncmp(s->at, word, n) != 0)
@@ -89,14 +97,24 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
+/* A number without its sign. */
 typedef struct number {
     double f;
     uint64_t u;
     int kind;
+    /* u is too small for the integer. */
     bool wide;
 } number;
 
-/* true, False, nan, math.inf, INFINITY; what is none of them began at `from` */
+/* If the text goes on with the name, in small or capital letters, returns its end, else NULL. */
+static const char *parse_same_letters(const char *text, const char *name) {
+    for (; *name; name++, text++)
+        if ((*text | 32) != *name)
+            return NULL;
+    return text;
+}
+
+/* Reads true, False, nan, math.inf or INFINITY. A fault is of the text at `from`. */
 static bool parse_named(parser *s, const char *from, number *v) {
     static const struct {
         const char *name;
@@ -111,21 +129,28 @@ static bool parse_named(parser *s, const char *from, number *v) {
     if (!parse_take(s, "math.") && !parse_take(s, "torch."))
         parse_take(s, "np.");
     for (int i = 0; i < RG_COUNT(names); i++) {
-        const char *name = names[i].name, *c = s->at;
-        /* small and capital letters */
-        while (*name && (*c | 32) == *name)
-            name++, c++;
-        if (!*name)
-            return s->at = c, *v = names[i].value, true;
+        const char *end = parse_same_letters(s->at, names[i].name);
+        if (end) {
+            s->at = end;
+            *v = names[i].value;
+            return true;
+        }
     }
-    return s->at = from, parse_garbage(s, "a number");
+    s->at = from;
+    return parse_garbage(s, "a number");
 }
 
-/* 12, 0x1F, 3LL, .5, 1., 2e-3f, 0x1.8p3 */
+/* Skips up to `most` of these letters behind a number. */
+static void parse_suffix(parser *s, const char *letters, int most) {
+    for (int i = 0; i < most && *s->at && strchr(letters, *s->at); i++)
+        s->at++;
+}
+
+/* Reads 12, 0x1F, 3LL, .5, 1., 2e-3f or 0x1.8p3. */
 static bool parse_digits(parser *s, number *v) {
     const char *from = s->at;
+    const bool hex = from[0] == '0' && (from[1] | 32) == 'x';
     char *end;
-    bool hex = from[0] == '0' && (from[1] | 32) == 'x';
     RG_C_NUMBERS();
     *v = (number){ .f = strtod(from, &end), .kind = RG_INT64 };
     for (const char *c = from; c < end; c++)
@@ -133,111 +158,133 @@ static bool parse_digits(parser *s, number *v) {
             v->kind = RG_FLOAT64;
     s->at = end;
     if (v->kind == RG_FLOAT64) {
-        if (*s->at && strchr("fFlL", *s->at))
-            s->at++;
+        parse_suffix(s, "fFlL", 1);
         return true;
     }
-    if (from[0] == '0' && end - from > 1 && !hex && strspn(from, "0") < (size_t)(end - from))
-        return s->at = from,
-               parse_garbage(s, "a number without leading zeros (C would read it as octal)");
+    const size_t digits = (size_t)(end - from);
+    if (from[0] == '0' && digits > 1 && !hex && strspn(from, "0") < digits) {
+        s->at = from;
+        return parse_garbage(s, "a number without leading zeros (C would read it as octal)");
+    }
     errno = 0;
     v->u = strtoull(from, NULL, hex ? 16 : 10);
     v->wide = errno == ERANGE;
-    for (int i = 0; i < 3 && *s->at && strchr("uUlL", *s->at); i++)
-        s->at++;
+    parse_suffix(s, "uUlL", 3);
     return true;
 }
 
+/* Skips signs. Do they make a minus? */
 static bool parse_signs(parser *s) {
     bool negative = false;
-    while (*s->at == '-' || *s->at == '+')
-        negative ^= *s->at++ == '-';
+    for (; *s->at == '-' || *s->at == '+'; s->at++)
+        negative ^= *s->at == '-';
     return negative;
 }
 
-static bool parse_number(parser *s, int depth) {
+/* Reads a number with its sign, which may stand in Python's float('-inf'), too. */
+static bool parse_signed(parser *s, number *v, bool *negative) {
     const char *from = s->at;
-    bool negative = parse_signs(s), sign = s->at > from;
-    /* as Python writes -float('inf'), float('-inf') */
-    bool cast = parse_take(s, "float(");
-    bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
+    *negative = parse_signs(s);
+    const bool has_sign = s->at > from;
+    const bool cast = parse_take(s, "float(");
+    const bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
     if (cast)
-        negative ^= parse_signs(s);
-    number v = { 0 };
-    char c = *s->at == '.' ? s->at[1] : *s->at;
-    if (!(c >= '0' && c <= '9' ? parse_digits(s, &v) : parse_named(s, from, &v)))
+        *negative ^= parse_signs(s);
+    const char first = *s->at == '.' ? s->at[1] : *s->at;
+    const bool has_digits = first >= '0' && first <= '9';
+    if (!(has_digits ? parse_digits(s, v) : parse_named(s, from, v)))
         return false;
     if (quoted && !parse_take(s, "'") && !parse_take(s, "\""))
         return parse_garbage(s, "a quote");
     if (cast && !parse_take(s, ")"))
         return parse_garbage(s, "')'");
-    if (*s->at && !parse_is_space(*s->at) && !strchr(",]})", *s->at))
-        return s->at = from, parse_garbage(s, "a number");
+    if (*s->at && !parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
+        s->at = from;
+        return parse_garbage(s, "a number");
+    }
     if (cast)
-        v.kind = RG_FLOAT64;
-    else if (sign && v.kind == RG_BOOL)
-        v.kind = RG_INT64;
+        v->kind = RG_FLOAT64;
+    else if (has_sign && v->kind == RG_BOOL)
+        v->kind = RG_INT64;
+    return true;
+}
 
-    parsed item = { .f = negative ? -v.f : v.f };
-    if (v.kind == RG_FLOAT64) {
+/* Returns the number as an element, and notes where it fits no int64, or no double. */
+static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
+    parsed item = { .f = negative ? -v->f : v->f };
+    if (v->kind == RG_FLOAT64) {
         if (item.f >= -0x1p63 && item.f < 0x1p63)
             item.i = (int64_t)item.f;
         else if (!s->wide_float)
             s->wide_float = from;
-    } else {
-        item.i = (int64_t)(negative ? -v.u : v.u);
-        if (!s->wide_int && (v.wide || v.u > (uint64_t)INT64_MAX + negative))
-            s->wide_int = from;
-        if (!s->huge && isinf(v.f))
-            s->huge = from;
+        return item;
     }
+    item.i = (int64_t)(negative ? -v->u : v->u);
+    if (!s->wide_int && (v->wide || v->u > (uint64_t)INT64_MAX + negative))
+        s->wide_int = from;
+    if (!s->huge && isinf(v->f))
+        s->huge = from;
+    return item;
+}
+
+static bool parse_number(parser *s, int depth) {
+    const char *from = s->at;
+    number v = { 0 };
+    bool negative;
+    if (!parse_signed(s, &v, &negative))
+        return false;
+    const parsed item = parse_item(s, from, &v, negative);
     s->kind = RG_MAX(s->kind, v.kind);
     if (s->shape.n < 0)
         s->shape.n = depth;
     else if (depth < s->shape.n)
         parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
-    if (!rgi_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items))
-        return s->code = RG_OK, false;
+    if (!rgi_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) {
+        /* The thread has the failure's sentence already. */
+        s->code = RG_OK;
+        return false;
+    }
     s->items[s->n++] = item;
     return true;
 }
 
 /* ---- lists ------------------------------------------------------------------------ */
 
-static bool parse_value(parser *s, int depth) {
-    const char *open = s->at;
-    char close = *open == '[' ? ']' : *open == '{' ? '}' : 0;
-    if (!close)
-        return parse_number(s, depth);
-    if (depth == RG_MAX_DIMS)
-        return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d",
-                           RG_MAX_DIMS);
-    bool stray = s->shape.n >= 0 && depth >= s->shape.n;
-    if (stray && !s->stray)
-        s->stray = open;
-    s->at++;
-    int64_t n = 0;
-    char separator = 0;
-    for (;; n++) {
-        bool space = parse_space(s);
-        if (n && *s->at != close) {
-            char found = *s->at == ',' ? ',' : space ? ' ' : 0;
-            if (!found || (separator && found != separator))
-                return parse_garbage(s, close == ']' ? "',' or ']'" : "',' or '}'");
-            separator = found;
-            if (found == ',')
-                s->at++, parse_space(s);
-        }
-        if (*s->at == close)
-            break;
-        if (!parse_value(s, depth + 1))
-            return false;
+/* Skips what separates values. *separator, 0 before the first, must be the same throughout. */
+static bool parse_separator(parser *s, char close, bool space, char *separator) {
+    char found = space ? ' ' : 0;
+    if (*s->at == ',')
+        found = ',';
+    if (!found || (*separator && found != *separator))
+        return parse_garbage(s, close == ']' ? "',' or ']'" : "',' or '}'");
+    *separator = found;
+    if (found == ',') {
+        s->at++;
+        parse_space(s);
     }
-    s->at++;
-    if (n == 0)
-        s->kind = RG_FLOAT64;
-    if (stray)
-        return true;
+    return true;
+}
+
+static bool parse_value(parser *s, int depth);
+
+/* Reads the values up to the list's end. Returns how many there are, or -1. */
+static int64_t parse_values(parser *s, char close, int depth) {
+    char separator = 0;
+    for (int64_t n = 0;; n++) {
+        bool space = parse_space(s);
+        if (n && *s->at != close && !parse_separator(s, close, space, &separator))
+            return -1;
+        if (*s->at == close) {
+            s->at++;
+            return n;
+        }
+        if (!parse_value(s, depth + 1))
+            return -1;
+    }
+}
+
+/* Notes that dim `depth` has n items, as all its lists must. */
+static void parse_length(parser *s, const char *open, int depth, int64_t n) {
     if (s->shape.n < 0)
         s->shape.n = depth + 1;
     if (s->shape.v[depth] < 0)
@@ -246,7 +293,33 @@ static bool parse_value(parser *s, int depth) {
         parse_fault(s, open, RG_VALUE_ERROR,
                     "expected sequence of length %lld at dim %d (got %lld)",
                     (long long)s->shape.v[depth], depth, (long long)n);
+}
+
+static bool parse_list(parser *s, char close, int depth) {
+    const char *open = s->at;
+    if (depth == RG_MAX_DIMS)
+        return parse_fault(s, NULL, RG_VALUE_ERROR, "too many dimensions: a tensor has at most %d",
+                           RG_MAX_DIMS);
+    const bool stray = s->shape.n >= 0 && depth >= s->shape.n;
+    if (stray && !s->stray)
+        s->stray = open;
+    s->at++;
+    int64_t n = parse_values(s, close, depth);
+    if (n < 0)
+        return false;
+    if (n == 0)
+        s->kind = RG_FLOAT64;
+    if (!stray)
+        parse_length(s, open, depth, n);
     return true;
+}
+
+static bool parse_value(parser *s, int depth) {
+    if (*s->at == '[')
+        return parse_list(s, ']', depth);
+    if (*s->at == '{')
+        return parse_list(s, '}', depth);
+    return parse_number(s, depth);
 }
 
 /* ---- what stands around them ----------------------------------------------------- */
@@ -260,7 +333,7 @@ static bool parse_dtype_name(parser *s) {
     return parse_garbage(s, "the dtype float32, float64, int64 or bool");
 }
 
-/* (2, 3) */
+/* Reads (2, 3). */
 static bool parse_shape(parser *s) {
     s->named.n = 0;
     if (!parse_take(s, "("))
@@ -335,7 +408,7 @@ static bool parse_sizes(parser *s) {
                           RG_DIMS_TEXT(&s->named), s->n);
 }
 
-/* Faults that depend on the dtype. */
+/* Do the items fit the dtype? Notes the faults that depend on it. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rgi_is_float(dtype), is_int = dtype == RG_INT64;
     if (is_int && s->wide_int)
@@ -352,6 +425,29 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     return s->code == RG_OK;
 }
 
+/* Returns the dtype that the text names, or else its numbers have. */
+static rg_dtype parse_dtype_found(const parser *s) {
+    if (s->dtype >= 0)
+        return (rg_dtype)s->dtype;
+    return s->kind == RG_FLOAT64 ? rg_default_dtype() : (rg_dtype)s->kind;
+}
+
+/* Returns the tensor of what was read, or NULL. */
+static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
+    if (!parse_fits(s, dtype) || !parse_sizes(s))
+        return NULL;
+    rg_tensor *t = rgi_new(dtype, s->shape.n, s->shape.v);
+    for (size_t i = 0; t && i < s->n; i++) {
+        char *to = t->data + i * rgi_sizeof(dtype);
+        if (dtype == RG_INT64)
+            rgi_store_i64(to, dtype, s->items[i].i);
+        else
+            rgi_store_f64(to, dtype, s->items[i].f);
+    }
+    return t;
+}
+
+/* dtype -1: the text's own. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     if (!rgi_given(text, "parse", "a text"))
         return NULL;
@@ -359,21 +455,8 @@ static rg_tensor *parse_tensor(const char *text, int dtype) {
         .at = text, .shape = { -1, { -1, -1, -1, -1, -1, -1, -1, -1 } }, .dtype = -1, .named.n = -1
     };
     rg_tensor *t = NULL;
-    if (parse_text(&s)) {
-        if (dtype < 0)
-            dtype = s.dtype >= 0           ? s.dtype
-                    : s.kind == RG_FLOAT64 ? (int)rg_default_dtype()
-                                           : s.kind;
-        if (parse_fits(&s, (rg_dtype)dtype) && parse_sizes(&s))
-            t = rgi_new((rg_dtype)dtype, s.shape.n, s.shape.v);
-    }
-    for (size_t i = 0; t && i < s.n; i++) {
-        char *to = t->data + i * rgi_sizeof(t->dtype);
-        if (t->dtype == RG_INT64)
-            rgi_store_i64(to, t->dtype, s.items[i].i);
-        else
-            rgi_store_f64(to, t->dtype, s.items[i].f);
-    }
+    if (parse_text(&s))
+        t = parse_made(&s, dtype < 0 ? parse_dtype_found(&s) : (rg_dtype)dtype);
     rgi_free(s.items, s.room * sizeof *s.items, RG_MEM_OTHER);
     RG_FAIL_AS_IF(s.code, s.code != RG_OK, "parse", "%s", s.message);
     return rgi_own(t);

@@ -1,0 +1,126 @@
+/*
+ * digits.c: one number as text: its fewest digits, and how they are laid out. A number looks the
+ * same whatever LC_NUMERIC the program has set. How the numbers of a tensor stand together is in
+ * print.c.
+ */
+#include "digits.h"
+
+#include "base.h"
+#include "c_locale.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Writes v as Python's '{:.4f}' and '{:.4e}' do. Returns the length. */
+int rgi_print_number(char *to, const char *format, int precision, double v) {
+    if (isnan(v))
+        return sprintf(to, "nan");
+    if (isinf(v))
+        return sprintf(to, "%s", v < 0 ? "-inf" : "inf");
+    RG_C_NUMBERS();
+    return snprintf(to, RG_WORD_ROOM, format, precision, v);
+}
+
+/* Reads the text of "%.*e", without trailing zeros. */
+static rg_digits digits_read(const char *text) {
+    rg_digits s = { .n = 0 };
+    for (; *text != 'e'; text++)
+        if (*text != '.')
+            s.d[s.n++] = *text;
+    while (s.n > 1 && s.d[s.n - 1] == '0')
+        s.n--;
+    s.exponent = atoi(text + 1);
+    return s;
+}
+
+rg_digits rgi_digits_rounded(double v, int n) {
+    char text[RG_WORD_ROOM];
+    rgi_print_number(text, "%.*e", n - 1, v);
+    return digits_read(text);
+}
+
+/* Adds one to the last digit of the text of "%.*e". Returns false if that would carry all the way.
+ */
+static bool digits_raise(char *text) {
+    char *c = strchr(text, 'e') - 1;
+    for (; c > text && (*c == '9' || *c == '.'); c--)
+        if (*c == '9')
+            *c = '0';
+    if (*c == '9')
+        return false;
+    ++*c;
+    return true;
+}
+
+static bool digits_read_back(const char *text, double v, bool single) {
+    return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
+}
+
+/* Of the fewest digits that read back as v, these are the closest to it. At a power of two the gap
+ * above is twice the one below, so there the digits next above may read back where the closest ones
+ * don't. */
+rg_digits rgi_digits_shortest(double v, bool single) {
+    const bool subnormal = v < (single ? FLT_MIN : DBL_MIN);
+    const int always_exact = single ? FLT_DIG : DBL_DIG;
+    int exponent;
+    const bool power_of_two = frexp(v, &exponent) == 0.5;
+    char text[RG_WORD_ROOM];
+    RG_C_NUMBERS();
+    for (int n = subnormal ? 1 : always_exact;; n++) {
+        snprintf(text, sizeof text, "%.*e", n - 1, v);
+        if (digits_read_back(text, v, single))
+            break;
+        if (power_of_two && digits_raise(text) && digits_read_back(text, v, single))
+            break;
+    }
+    return digits_read(text);
+}
+
+/* Writes 12.5, 0.01 or 3. and returns the length. */
+int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
+    int n = 0;
+    if (negative)
+        to[n++] = '-';
+    if (s->exponent < 0)
+        to[n++] = '0';
+    for (int i = 0; i <= s->exponent; i++)
+        to[n++] = i < s->n ? s->d[i] : '0';
+    to[n++] = '.';
+    for (int i = -1; i > s->exponent; i--)
+        to[n++] = '0';
+    for (int i = RG_MAX(s->exponent + 1, 0); i < s->n; i++)
+        to[n++] = s->d[i];
+    to[n] = 0;
+    return n;
+}
+
+/* Writes 1.25e+01, with at least `fraction` digits after the point (-1: none, and no point) and
+ * `wide` in the exponent, and returns the length. */
+int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide) {
+    int n = 0;
+    if (negative)
+        to[n++] = '-';
+    to[n++] = s->d[0];
+    if (s->n > 1 || fraction >= 0)
+        to[n++] = '.';
+    for (int i = 1; i < RG_MAX(s->n, fraction + 1); i++)
+        to[n++] = i < s->n ? s->d[i] : '0';
+    return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
+}
+
+/* Writes one number on its own as Python's repr of a double does, and NumPy's of a float. */
+int rgi_print_alone(char *to, double v, bool single) {
+    if (!isfinite(v))
+        return rgi_print_number(to, "", 0, v);
+    rg_digits s = rgi_digits_shortest(fabs(v), single);
+    if (v != 0 && (fabs(v) < 1e-4 || fabs(v) >= (single ? 1e6 : 1e16)))
+        return rgi_print_scientific(to, signbit(v), &s, -1, 2);
+    int n = rgi_print_positional(to, signbit(v), &s);
+    if (to[n - 1] == '.') {
+        to[n++] = '0';
+        to[n] = 0;
+    }
+    return n;
+}

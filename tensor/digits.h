@@ -1,0 +1,27 @@
+/*
+ * digits.h: the room of one number as text, as Python, NumPy and torch write it.
+ */
+#pragma once
+
+#include <float.h>
+#include <stdbool.h>
+
+/* No precision is larger, and no number longer than a word has room for. */
+enum { RG_PRECISION_MAX = 1000, RG_WORD_ROOM = RG_PRECISION_MAX + DBL_MAX_10_EXP + 16 };
+
+/* d[0].d[1]d[2].. 10^exponent, of n digits */
+typedef struct rg_digits {
+    char d[24];
+    int n, exponent;
+} rg_digits;
+
+/* Both take v >= 0. The first returns the fewest digits that read back as v, which is a float where
+ * it is single; the second returns v rounded to n digits, without zeros at the end. */
+rg_digits rgi_digits_shortest(double v, bool single);
+rg_digits rgi_digits_rounded(double v, int n);
+
+/* Each writes a number, and returns the length of its text. */
+int rgi_print_number(char *to, const char *format, int precision, double v);
+int rgi_print_positional(char *to, bool negative, const rg_digits *s);
+int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);
+int rgi_print_alone(char *to, double v, bool single);
