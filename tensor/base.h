@@ -13,7 +13,7 @@
  *     storage, scope     births and deaths; who owns a result
  *     parallel, walk     threads at work; walks over tensors that broadcast
  *     kernels/           loops over elements
- *     make, look, compare, random, print, parse
+ *     make, look, compare, random, digits, print, parse
  *
  * One arrow points upwards: thread.c, which ends a thread, empties its scopes
  * and its free lists, and so calls scope and memory.

@@ -9,7 +9,14 @@
  * grad_fn are read over: the result is a tensor without a past. Text is written by print.c.
  */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "c_locale.h"
+#include "dtype.h"
+#include "error.h"
+#include "memory.h"
+#include "scope.h"
+#include "shape.h"
+#include "storage.h"
+#include "structs.h"
 
 #include <ctype.h>
 #include <errno.h>

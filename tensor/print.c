@@ -6,7 +6,12 @@
  */
 #define _GNU_SOURCE
 #include "digits.h"
-#include "internal.h"
+#include "dtype.h"
+#include "error.h"
+#include "scope.h"
+#include "shape.h"
+#include "structs.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdio.h>
