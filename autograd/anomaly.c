@@ -4,7 +4,8 @@
  * remembers where it was called; every rule's gradient is looked at, too.
  */
 #define _GNU_SOURCE
-#include "op.h"
+#include "engine.h"
+#include "watch.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>

@@ -4,7 +4,7 @@
  * input by eps to either side; each row is computed by a backward run from one
  * element of the output.
  */
-#include "op.h"
+#include "node.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * as boxes with their names and shapes, ops as ellipses, arrows the way that the
  * values went.
  */
-#include "op.h"
+#include "engine.h"
 
 #include <stdio.h>
 

@@ -6,7 +6,8 @@
  * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
  * chrome://tracing reads it.
  */
-#include "op.h"
+#include "engine.h"
+#include "watch.h"
 
 #include <pthread.h>
 #include <stdio.h>

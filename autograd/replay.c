@@ -2,7 +2,7 @@
  * replay.c: what a recording (tensor/replay.c) notes of applications, of backward
  * steps and of leaves' gradients.
  */
-#include "op.h"
+#include "node.h"
 
 /* ---- an application: the forward, on the same inputs and outputs; a view stays as it is ---- */
 typedef struct {

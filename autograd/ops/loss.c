@@ -449,7 +449,7 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     k_nll_targets z;
     double scale;
     rg_dtype dtype = rgi_input_dtype(s, 0);
-    bool whole = s->node->n_out > 1; /* cross_entropy, below */
+    bool whole = s->op->n_out > 1; /* cross_entropy, below */
     rg_tensor *g = rgi_step_g(s, 0), *x = whole ? rgi_saved(s, 0) : RG_NONE,
               *lse = whole ? rgi_saved_output_at(s, 1) : RG_NONE;
     rg_tensor *g_lse = whole ? s->g[1] : NULL;

@@ -1,0 +1,295 @@
+/*
+ * apply.c: applying an op: check and convert the inputs, find the shape, run the
+ * forward, and, where a gradient may be wanted, record a node. Nodes are made by
+ * node.c; writing over a tensor is inplace.c's business.
+ */
+#include "apply.h"
+#include "node.h"
+#include "watch.h"
+
+atomic_int rgi_watching;
+
+/* ---- inputs ------------------------------------------------------------------------ */
+
+static bool input_check(const rg_op *op, int i, rg_tensor *t) {
+    if (t == RG_NONE && (op->optional >> i & 1))
+        return true;
+    if (!rgi_check(t, op->name))
+        return false;
+    RG_FAIL_IF(t->flags & RG_VIEW && t->rebased != t->storage->rebased, op->name,
+               "a view is used after its base was modified by %s with gradients recorded; "
+               "take the view again",
+               t->storage->mutation);
+    return true;
+}
+
+/* Returns whether input i is one of those that are converted. */
+static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
+    return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
+}
+
+/* Finds the dtype that the inputs are converted to. There may be none, if no input is typed: then
+ * it returns false. Requires room for n in typed[]. */
+static bool common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[],
+                         rg_dtype *dtype) {
+    int m = 0;
+    bool differ = false;
+    for (int i = 0; i < n; i++) {
+        if (!is_typed(op, i, in[i]))
+            continue;
+        typed[m++] = in[i];
+        differ |= in[i]->dtype != typed[0]->dtype;
+    }
+    if (m == 0)
+        return false;
+    bool promotes = differ || typed[0]->flags & RG_WEAK;
+    *dtype = promotes ? rgi_promote(m, typed) : typed[0]->dtype;
+    if (op->typing == RG_FLOATED && !rgi_is_float(*dtype))
+        *dtype = rg_default_dtype();
+    return true;
+}
+
+/* Returns a new tensor with t's values in that dtype. A weak number of float64 keeps its precision
+ * where it is stored as another float. */
+static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
+    rg_tensor *copy = rgi_new_like(t, dtype);
+    if (!copy)
+        return NULL;
+    if (t->flags & RG_WEAK && t->dtype == RG_FLOAT64)
+        rgi_store_f64(copy->data, dtype, *(double *)t->data);
+    else
+        rgi_copy_elements(copy, t);
+    if (rgi_noting() && !(t->flags & RG_WEAK))
+        rgi_note_copy(copy, t);
+    return copy;
+}
+
+/* Converts the inputs to their common dtype. Where converted[i] is set, the caller has a reference
+ * to give back. Requires room for n in typed[]. */
+static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
+                           rg_tensor *typed[]) {
+    rg_dtype dtype;
+    if (!common_dtype(op, n, in, typed, &dtype))
+        return true;
+    for (int i = 0; i < n; i++) {
+        if (!is_typed(op, i, in[i]) || in[i]->dtype == dtype)
+            continue;
+        if (in[i]->history && !rgi_grad_off) {
+            RG_AS(op->name);
+            in[i] = rg_to(in[i], dtype);
+        } else {
+            converted[i] = converted_copy(in[i], dtype);
+            in[i] = converted[i];
+        }
+        if (!in[i])
+            return false;
+    }
+    return true;
+}
+
+/* ---- computing --------------------------------------------------------------------- */
+
+/* Returns whether the op has a kernel for inputs that are alike: contiguous, and of in[0]'s dtype
+ * and shape, or one number for all of it. */
+static inline bool by_kernel(const rg_op *op) {
+    return op->kernel && (op->shape == rgi_shape_broadcast || op->shape == rgi_shape_same);
+}
+static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
+    return t->flags & RG_CONTIGUOUS && t->dtype == in[0]->dtype
+           && (i == 0 || t->ndim == 0 || rgi_same_shape(t, in[0]));
+}
+
+/* Makes the output of an op by its kernel, from inputs that are all alike. */
+static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_tensor *over) {
+    if (over) {
+        rgi_retain(over);
+        c->out[0] = over;
+    } else {
+        c->out[0] = rgi_new_beside(c->in[0]);
+        if (!c->out[0])
+            return false;
+    }
+    rgi_run_alike(c);
+    return true;
+}
+
+/* Runs the forward. The ops that it applies itself are done again with it, and not noted. */
+static inline bool run_forward(rg_call *c) {
+    rgi_this.inside++;
+    bool ok = c->op->forward(c);
+    rgi_this.inside--;
+    return ok;
+}
+
+/* Makes the outputs from the inputs. Where `over` isn't NULL, it serves as out[0] if it fits. */
+static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
+    const rg_op *op = c->op;
+    if (alike && !rgi_this.recording && (!over || (op->inplace && over == c->in[0])))
+        return compute_alike(c, over);
+    for (int k = 0; k < c->n_out; k++) {
+        c->out[k] = rgi_header_new();
+        if (!c->out[k])
+            return false;
+        c->out[k]->dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
+    }
+    if (op->view)
+        return op->view(c);
+    if (!op->shape(c))
+        return false;
+    if (over && op->inplace && c->out[0]->dtype == over->dtype && rgi_same_shape(c->out[0], over)) {
+        rgi_release(c->out[0]);
+        rgi_retain(over);
+        c->out[0] = over;
+    }
+    for (int k = 0; k < c->n_out; k++)
+        if (c->out[k] != over && !rgi_allocate(c->out[k]))
+            return false;
+    if (!op->kernel)
+        return run_forward(c);
+    k_run_with(op->kernel, c->out[0], c->in, NULL);
+    return true;
+}
+
+/* Makes the outputs, and records a node if a gradient is wanted and any of them can have one. */
+static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
+                                                                     bool wants_grad,
+                                                                     rg_tensor *over, bool alike) {
+    if (!compute(c, wants_grad ? NULL : over, alike))
+        return false;
+    if (rgi_noting() && !rgi_note_call(c, attr_size, alike))
+        return false;
+    if (!wants_grad)
+        return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, NULL);
+    bool any_float = false;
+    for (int k = 0; k < c->n_out; k++)
+        any_float |= rgi_is_float(c->out[k]->dtype);
+    return !any_float || rgi_record(c, attr_size);
+}
+
+/* ---- applying ---------------------------------------------------------------------- */
+
+/* Applies an op to inputs that want a closer look: numbers, what is absent, what must be converted.
+ * With in[] go converted[] and typed[], each with room for n. */
+static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
+                            const rg_timing *timing) {
+    int n = c->n_in;
+    rg_tensor **converted = in + n, **typed = in + 2 * n;
+    bool ok = true, wants_grad = false, alike = by_kernel(c->op);
+    for (int i = 0; i < n; i++) {
+        in[i] = c->in[i];
+        converted[i] = NULL;
+        ok = ok && input_check(c->op, i, in[i]);
+        if (ok && in[i]->history)
+            wants_grad = true;
+    }
+    c->in = in;
+    if (c->op->typing != RG_AS_GIVEN)
+        ok = ok && convert_inputs(c->op, n, in, converted, typed);
+    for (int i = 0; i < n && ok; i++)
+        alike = alike && is_alike(in[i], in, i);
+    ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
+    if (ok && timing)
+        rgi_timing_of_call(timing, c); /* The inputs must still be there. */
+    for (int i = 0; i < n; i++)
+        if (converted[i])
+            rgi_release(converted[i]);
+    return ok;
+}
+
+/* The same with room for the inputs, which is found on the stack for all but cat and its kind. */
+static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size, rg_tensor *over,
+                                                   const rg_timing *timing) {
+    int n = c->n_in;
+    rg_tensor *few[3 * RG_MAX_RULES];
+    if (RG_LIKELY(n <= RG_MAX_RULES))
+        return apply_converted(c, attr_size, over, few, timing);
+    RG_FAIL_IF(n > RG_MAX_INPUTS, c->op->name, "at most %d tensors, but got %d", RG_MAX_INPUTS, n);
+    size_t bytes = 3 * (size_t)n * sizeof(rg_tensor *);
+    rg_tensor **in = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (!in)
+        return false;
+    bool ok = apply_converted(c, attr_size, over, in, timing);
+    rgi_free(in, bytes, RG_MEM_OTHER);
+    return ok;
+}
+
+/* Plain inputs need no closer look: they are few, alive, present (RG_NONE has no storage), of one
+ * dtype, neither numbers nor views of a base that has changed. */
+typedef struct {
+    bool plain, wants_grad, alike;
+} inputs_seen;
+
+static inline __attribute__((always_inline)) bool is_plain(const rg_op *op, const rg_tensor *t,
+                                                           rg_tensor *const in[]) {
+    return t && t->state == RG_ALIVE && t->storage
+           && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
+               || (!(t->flags & RG_WEAK) && t->rebased == t->storage->rebased))
+           && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
+}
+
+static inline __attribute__((always_inline)) inputs_seen look_at_inputs(const rg_call *c) {
+    const rg_op *op = c->op;
+    rg_tensor *const *in = c->in;
+    inputs_seen seen = { .plain = c->n_in <= RG_MAX_RULES, .alike = by_kernel(op) };
+    for (int i = 0; i < c->n_in && seen.plain; i++) {
+        seen.plain = is_plain(op, in[i], in);
+        if (!seen.plain)
+            break;
+        seen.wants_grad |= in[i]->history != NULL;
+        seen.alike = seen.alike && is_alike(in[i], in, i);
+    }
+    if (op->typing == RG_FLOATED && seen.plain)
+        seen.plain = rgi_is_float(in[0]->dtype);
+    return seen;
+}
+
+static inline __attribute__((always_inline)) bool apply(rg_call *c, size_t attr_size,
+                                                        rg_tensor *over) {
+    inputs_seen seen = look_at_inputs(c);
+    const char *outer = rgi_applying;
+    rgi_applying = c->op->name;
+    rg_timing timing;
+    bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST), ok;
+    if (timed)
+        rgi_timing_begin(&timing);
+    if (RG_LIKELY(seen.plain))
+        ok = compute_and_record(c, attr_size, seen.wants_grad && !rgi_grad_off, over, seen.alike);
+    else
+        ok = apply_slowly(c, attr_size, over, timed ? &timing : NULL);
+    rgi_applying = outer;
+    if (timed && ok && seen.plain)
+        rgi_timing_of_call(&timing, c);
+    for (int k = 0; RG_UNLIKELY(!ok) && k < c->n_out; k++)
+        rgi_release(c->out[k]);
+    return ok;
+}
+
+static inline rg_call call_of(const rg_op *op, const void *attr, int n, rg_tensor *const in[]) {
+    int n_out = op->n_out ? op->n_out : 1;
+    return (rg_call){ .op = op, .attr = attr, .n_in = n, .n_out = n_out, .in = in };
+}
+
+rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
+                     rg_tensor *const in[]) {
+    rg_call c = call_of(op, attr, n, in);
+    return apply(&c, attr_size, NULL) ? rgi_own(c.out[0]) : NULL;
+}
+
+rg_tensor *rgi_apply_over(const rg_op *op, const void *attr, size_t attr_size, int n,
+                          rg_tensor *const in[], rg_tensor *over) {
+    rg_call c = call_of(op, attr, n, in);
+    return apply(&c, attr_size, over) ? c.out[0] : NULL;
+}
+
+bool rgi_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n,
+                       rg_tensor *const in[], rg_tensor *out[]) {
+    rg_call c = call_of(op, attr, n, in);
+    bool applied = apply(&c, attr_size, NULL), ok = applied;
+    for (int k = 0; k < c.n_out; k++) {
+        out[k] = applied ? rgi_own(c.out[k]) : NULL;
+        ok = ok && out[k];
+    }
+    for (int k = 0; k < c.n_out && !ok; k++)
+        out[k] = NULL;
+    return ok;
+}

@@ -1,0 +1,153 @@
+/*
+ * leaf.c: what the user says about gradients: which tensors are leaves, where the graph
+ * ends, whether it grows, and what .grad holds. The nodes behind it are node.c's.
+ */
+#include "hooks.h"
+#include "node.h"
+
+/* ---- grad mode --------------------------------------------------------------------- */
+
+__thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
+
+bool rg_is_grad_enabled(void) { return !rgi_grad_off; }
+
+bool rg_set_grad_enabled(bool on) {
+    bool before = !rgi_grad_off;
+    rgi_grad_off = !on;
+    return before;
+}
+
+rg_grad_guard rg_grad_guard_open(bool on) { return (rg_grad_guard){ rg_set_grad_enabled(on) }; }
+void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->before); }
+
+/* ---- leaves ------------------------------------------------------------------------ */
+
+rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
+    if (!rgi_check(t, "requires_grad_"))
+        return NULL;
+    rg_node *n = rgi_node_of(t);
+    if (on && n)
+        return t;
+    RG_FAIL_IF(n && n->op, "requires_grad_",
+               "you can only change requires_grad flags of leaf variables. If you want to use a "
+               "computed variable in a subgraph that doesn't require differentiation use "
+               "var_no_grad = var.detach().");
+    if (!on)
+        return rgi_forget_history(t);
+    RG_FAIL_IF(!rgi_is_float(t->dtype), "requires_grad_",
+               "only Tensors of floating point dtype can require gradients");
+    n = rgi_leaf_new(t);
+    if (!n)
+        return NULL;
+    if (!t->name || rgi_rename(&n->base.name, t->name))
+        rgi_node_attach(t, n, 0);
+    rgi_node_release(n);
+    if (!t->history)
+        return NULL;
+    t->flags &= (uint8_t)~RG_WEAK;
+    return t;
+}
+
+bool rg_requires_grad(rg_tensor *t) { return rgi_check(t, "requires_grad") && t->history; }
+bool rg_is_leaf(rg_tensor *t) {
+    return rgi_check(t, "is_leaf") && !(t->history && rgi_node_of(t)->op);
+}
+
+const char *rg_grad_fn(rg_tensor *t) {
+    if (!rgi_check(t, "grad_fn"))
+        return NULL;
+    return rg_is_leaf(t) ? "" : rgi_node_name(rgi_node_of(t));
+}
+
+rg_tensor *rg_detach(rg_tensor *t) { return rgi_check(t, "detach") ? rgi_own(rgi_alias(t)) : NULL; }
+
+rg_tensor *rg_detach_(rg_tensor *t) {
+    if (!rgi_check(t, "detach_"))
+        return NULL;
+    RG_FAIL_IF(t->history && t->flags & RG_VIEW, "detach_",
+               "Can't detach views in-place. Use detach() instead.");
+    return rgi_forget_history(t);
+}
+
+/* The leaf keeps its identity, and takes over data of its shape. Its old storage goes with the
+ * alias that it is exchanged for. */
+bool rg_set_data(rg_tensor *t, rg_tensor *data) {
+    if (!rgi_not_again("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
+        return false;
+    rg_node *n = rgi_node_of(t);
+    RG_FAIL_IF((n && n->op) || t->flags & RG_VIEW || !rgi_same_shape(t, data)
+                   || (n && !rgi_is_float(data->dtype)),
+               "set_data", "expects a leaf that is no view, and data of its shape and kind");
+    rg_tensor *alias = rgi_alias(data);
+    if (!alias)
+        return false;
+    RG_SWAP(t->storage, alias->storage);
+    t->data = data->data;
+    t->dtype = data->dtype;
+    memcpy(t->stride, data->stride, sizeof t->stride);
+    rgi_update_flags(t);
+    if (n && n->meta[0].dtype != data->dtype) {
+        n->meta[0].dtype = data->dtype;
+        rgi_release(n->grad);
+        n->grad = NULL;
+    }
+    rgi_release(alias);
+    return true;
+}
+
+/* ---- .grad ------------------------------------------------------------------------- */
+
+/* Returns where t's gradient is kept, or NULL if it is kept nowhere. */
+static rg_tensor **grad_place(rg_tensor *t) {
+    rg_node *n = rgi_node_of(t);
+    if (n && !n->op)
+        return &n->grad;
+    rg_hook *retained = rgi_hook_that_retains(t);
+    return retained ? &retained->grad : NULL;
+}
+
+rg_tensor *rg_grad_of(rg_tensor *t) {
+    if (!rgi_check(t, "grad_of"))
+        return NULL;
+    rg_tensor **place = grad_place(t);
+    if (rgi_noting() && place)
+        rgi_lend_anew(*place);
+    return place && *place ? rgi_lend(*place) : RG_NONE;
+}
+
+/* Returns a reference to a gradient that may become t's: to a copy where several of its elements
+ * share a place, since later gradients are added in place. */
+static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
+    if (!rgi_not_again("set_grad"))
+        return NULL;
+    RG_FAIL_IF(!rgi_same_shape(grad, t), "set_grad",
+               "assigned grad has data of a different size: %s, expected %s", RG_SHAPE_TEXT(grad),
+               RG_SHAPE_TEXT(t));
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, grad->dtype != t->dtype, "set_grad",
+                  "assigned grad has data of a different type");
+    if (rgi_overlaps_itself(grad))
+        return rgi_contiguous_copy(grad, grad->dtype);
+    rgi_retain(grad);
+    return grad;
+}
+
+bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
+    if (!rgi_check(t, "set_grad") || (grad != RG_NONE && !rgi_check(grad, "set_grad")))
+        return false;
+    rg_tensor **place = grad_place(t), *kept = NULL;
+    if (!place && grad == RG_NONE)
+        return true;
+    RG_FAIL_IF(!place, "set_grad",
+               "the tensor neither is a leaf that requires grad nor retains its grad");
+    RG_FAIL_IF(grad == t, "set_grad", "can't assign Variable as its own grad");
+    if (grad != RG_NONE) {
+        kept = grad_to_keep(t, grad);
+        if (!kept)
+            return false;
+    }
+    if (RG_UNLIKELY(rgi_this.recording))
+        rgi_note_leaf(rgi_node_of(t), NULL);
+    rgi_release(*place);
+    *place = kept;
+    return true;
+}

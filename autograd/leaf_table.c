@@ -1,0 +1,65 @@
+/*
+ * leaf_table.c: a table of leaves by address, of which a small one needs no memory of
+ * its own. When its gradients are committed is the engine's business.
+ */
+#include "leaf_table.h"
+
+void rgi_leaf_table_begin(rg_leaf_table *t) {
+    t->slots = t->few;
+    t->n = 0;
+    t->room = RG_FEW_LEAVES;
+    t->few[0] = (rg_leaf_slot){ NULL, NULL };
+}
+
+void rgi_leaf_table_end(rg_leaf_table *t) {
+    for (size_t i = 0; i < rgi_leaf_slots(t); i++)
+        rgi_release(t->slots[i].grad);
+    if (t->slots != t->few)
+        rgi_free(t->slots, t->room * sizeof *t->slots, RG_MEM_OTHER);
+}
+
+/* Goes on from the place that the address says (a few lie from the first place on) to the leaf or
+ * to an empty slot, of which there is always one. */
+static rg_leaf_slot *leaf_probe(rg_leaf_slot *slots, size_t room, bool few, const rg_node *leaf) {
+    size_t at = few ? 0 : ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
+    for (;; at++) {
+        rg_leaf_slot *s = &slots[at & (room - 1)];
+        if (s->leaf == leaf || !s->leaf)
+            return s;
+    }
+}
+
+rg_leaf_slot *rgi_leaf_find(const rg_leaf_table *t, const rg_node *leaf) {
+    return leaf_probe(t->slots, t->room, t->slots == t->few, leaf);
+}
+
+static bool leaf_table_grow(rg_leaf_table *t) {
+    size_t room = t->room * 2;
+    rg_leaf_slot *slots = rgi_alloc(room * sizeof *slots, RG_MEM_OTHER);
+    if (!slots)
+        return false;
+    memset(slots, 0, room * sizeof *slots);
+    for (size_t i = 0; i < rgi_leaf_slots(t); i++)
+        if (t->slots[i].leaf)
+            *leaf_probe(slots, room, false, t->slots[i].leaf) = t->slots[i];
+    if (t->slots != t->few)
+        rgi_free(t->slots, t->room * sizeof *slots, RG_MEM_OTHER);
+    t->slots = slots;
+    t->room = room;
+    return true;
+}
+
+/* Of a few slots the last is never taken, of more at most half are. */
+rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
+    size_t most = t->slots == t->few ? RG_FEW_LEAVES - 1 : t->room / 2;
+    if (t->n >= most && !leaf_table_grow(t))
+        return NULL;
+    rg_leaf_slot *s = rgi_leaf_find(t, leaf);
+    if (s->leaf)
+        return s;
+    s->leaf = leaf;
+    t->n++;
+    if (t->slots == t->few)
+        s[1] = (rg_leaf_slot){ NULL, NULL };
+    return s;
+}

@@ -1,0 +1,33 @@
+/*
+ * leaf_table.h: the gradients that a run gathers for leaves, by leaf. They are kept
+ * aside here until the run's end, when the engine commits them.
+ */
+#pragma once
+
+#include "node.h"
+
+typedef struct rg_leaf_slot {
+    rg_node *leaf;
+    rg_tensor *grad;
+} rg_leaf_slot;
+
+/* A few leaves lie in `few`, one after the other, and behind the last an empty slot. More lie in a
+ * block of their own, whose room is a power of two, in places that their addresses say. */
+enum { RG_FEW_LEAVES = 16 };
+typedef struct rg_leaf_table {
+    rg_leaf_slot *slots;
+    size_t n, room;
+    rg_leaf_slot few[RG_FEW_LEAVES];
+} rg_leaf_table;
+
+void rgi_leaf_table_begin(rg_leaf_table *t);
+/* Gives the table's memory and its references to gradients back. */
+void rgi_leaf_table_end(rg_leaf_table *t);
+/* Returns the leaf's slot, or an empty one where it has none. */
+rg_leaf_slot *rgi_leaf_find(const rg_leaf_table *t, const rg_node *leaf);
+/* Returns the leaf's slot, which it makes if need be; NULL: out of memory. */
+rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf);
+/* Returns the number of slots to go through, of which some may be empty. */
+static inline size_t rgi_leaf_slots(const rg_leaf_table *t) {
+    return t->slots == t->few ? t->n : t->room;
+}

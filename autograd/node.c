@@ -1,0 +1,289 @@
+/*
+ * node.c: the graph's nodes: how they are made, counted and released. Applying an op
+ * is apply.c's business, and walking back over the nodes engine.c's.
+ */
+#include "node.h"
+#include "watch.h"
+
+/* The order of the thread's newest node, and its nodes that nobody has any more. */
+static __thread struct {
+    uint64_t clock;
+    rg_node *pending;
+    bool draining;
+} graph_thread __attribute__((tls_model("initial-exec")));
+
+/* A header's reference counts in both halves. */
+static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
+
+/* ---- a node as a tensor's history -------------------------------------------------- */
+
+static inline void node_let_go(rg_node *n, int64_t what);
+
+static const char *node_history_name(const rg_history *h) {
+    const rg_node *n = (const rg_node *)h;
+    return n->op ? rgi_node_name(n) : NULL;
+}
+
+static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
+    rg_tensor *grad = n->grad;
+    n->grad = NULL;
+    for (rg_hook *k = n->hooks; k; k = k->next) {
+        rgi_release(k->grad);
+        k->grad = NULL;
+    }
+    rgi_release(grad);
+}
+
+/* A header lets go. With the last one goes the gradient that only a header can ask for: the graph
+ * of that gradient may lead back here, and would never be released. */
+static void node_history_release(rg_history *h) {
+    rg_node *n = (rg_node *)h;
+    if (RG_UNLIKELY(n->grad || n->hooks)
+        && atomic_load_explicit(&n->refs, memory_order_relaxed) >> 32 == 1)
+        node_forget_grad(n);
+    node_let_go(n, HEADER_REF);
+}
+
+static const rg_history_class node_class = { node_history_name, node_history_release };
+
+const char *rgi_node_name(const rg_node *n) {
+    if (!n->op)
+        return "AccumulateGrad";
+    const char *name = n->op->node_of ? n->op->node_of(n->attr) : NULL;
+    return name ? name : n->op->node;
+}
+
+void rgi_node_attach(rg_tensor *t, rg_node *n, uint32_t output) {
+    RG_COUNT_UP(&n->refs, HEADER_REF);
+    t->history = &n->base;
+    t->output = (uint8_t)output;
+}
+
+rg_tensor *rgi_forget_history(rg_tensor *t) {
+    rg_history *before = t->history;
+    t->history = NULL;
+    if (before)
+        before->cls->release(before);
+    return t;
+}
+
+rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output) {
+    rg_tensor *t = rgi_alias(value);
+    if (!t)
+        return NULL;
+    rgi_node_attach(t, n, output);
+    return rgi_own(t);
+}
+
+rg_dims rgi_meta_dims(const rg_meta *m) {
+    rg_dims d = { .n = m->ndim };
+    for (int i = 0; i < m->ndim; i++)
+        d.v[i] = m->size[i];
+    return d;
+}
+
+/* ---- making ------------------------------------------------------------------------ */
+
+/* Returns a node in one block, with room for n_saved saved values and with n_values headers for
+ * them, from *headers on. The last output has ndim dims: its meta takes no more room than these
+ * need. Fields that every caller sets are left as they are. */
+static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, int n_in, int n_out,
+                                                               int ndim, size_t attr_size,
+                                                               int n_saved, int n_values,
+                                                               rg_tensor **headers) {
+    size_t edges = sizeof(rg_node);
+    size_t metas = edges + (size_t)n_in * sizeof(rg_edge);
+    size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);
+    size_t attrs = metas + (size_t)(n_out - 1) * sizeof(rg_meta) + last;
+    size_t saved = attrs + (attr_size + 7) / 8 * 8;
+    size_t versions = saved + (size_t)n_saved * sizeof(rg_tensor *);
+    size_t values = versions + (size_t)(n_saved + 1) / 2 * 2 * sizeof(uint32_t);
+    size_t bytes = values + (size_t)n_values * sizeof(rg_tensor);
+    rg_node *n = rgi_alloc_fast(bytes, RG_MEM_NODE);
+    if (!n)
+        return NULL;
+    n->base = (rg_history){ &node_class, NULL };
+    n->op = op;
+    n->n_in = (uint16_t)n_in;
+    n->n_out = (uint16_t)n_out;
+    n->n_saved = (uint16_t)n_saved;
+    n->freed = false;
+    n->held = false;
+    n->attr_size = (uint32_t)attr_size;
+    n->wanted = 0;
+    n->bytes = bytes;
+    n->grad = NULL;
+    n->cleared = 0;
+    n->hooks = NULL;
+    n->trace = NULL;
+    atomic_store_explicit(&n->run, 0, memory_order_relaxed);
+    n->edge = (rg_edge *)((char *)n + edges);
+    n->meta = (rg_meta *)((char *)n + metas);
+    n->attr = (char *)n + attrs;
+    n->saved = (rg_tensor **)((char *)n + saved);
+    n->version = (uint32_t *)((char *)n + versions);
+    for (int i = 0; i < n_saved; i++)
+        n->saved[i] = NULL;
+    *headers = (rg_tensor *)((char *)n + values);
+    return n;
+}
+
+static void set_meta(rg_meta *m, const rg_tensor *t) {
+    m->dtype = t->dtype;
+    m->ndim = t->ndim;
+    for (int d = 0; d < t->ndim; d++)
+        m->size[d] = t->size[d];
+}
+
+rg_node *rgi_leaf_new(const rg_tensor *t) {
+    rg_tensor *none;
+    rg_node *n = node_new(NULL, 0, 1, t->ndim, 0, 0, 0, &none);
+    if (!n)
+        return NULL;
+    n->order = 0;
+    set_meta(&n->meta[0], t);
+    atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
+    return n;
+}
+
+/* Returns the mask of the values that some gradient of the call needs. */
+static inline uint32_t needs_of(const rg_call *c) {
+    const rg_gradient *rule = c->op->grad;
+    bool one_serves_all = c->op->n_in == 0;
+    uint32_t needs = 0;
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i]->history)
+            needs |= rule->needs;
+        if (!one_serves_all)
+            rule++;
+    }
+    return needs;
+}
+
+/* Leads the node to the nodes of its inputs, and puts it after them in order. */
+static inline void join_inputs(rg_node *n, const rg_call *c) {
+    uint64_t order = graph_thread.clock;
+    for (int i = 0; i < c->n_in; i++) {
+        rg_node *from = rgi_node_of(c->in[i]);
+        n->edge[i] = (rg_edge){ from, c->in[i]->output };
+        if (!from)
+            continue;
+        rgi_node_retain(from);
+        if (i < RG_INPUTS)
+            n->wanted |= RG_IN(i);
+        if (from->order > order)
+            order = from->order;
+    }
+    graph_thread.clock = order + 1;
+    n->order = order + 1;
+}
+
+/* Saves t's value alone, in the node's own block: its history would lead back to the node. RG_NONE
+ * has no storage, and nothing of it is saved. In a rule a number has its dtype's full precision. */
+static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
+    if (!t->storage)
+        return;
+    rgi_alias_begin(value, t);
+    value->flags &= (uint8_t)~RG_WEAK;
+    n->saved[slot] = value;
+    n->version[slot] = t->storage->version;
+}
+
+static inline void save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_tensor *value) {
+    for (uint32_t left = needs; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        int output = i - RG_INPUTS;
+        if (output >= 0)
+            save(n, c->n_in + output, value++, c->out[output]);
+        else if (i < c->n_in)
+            save(n, i, value++, c->in[i]);
+    }
+}
+
+/* Makes the node the history of the outputs, whose headers hold the only references to it. */
+static inline void join_outputs(rg_node *n, const rg_call *c) {
+    int64_t refs = 0;
+    for (int k = 0; k < c->n_out; k++) {
+        if (!rgi_is_float(c->out[k]->dtype))
+            continue;
+        c->out[k]->history = &n->base;
+        c->out[k]->output = (uint8_t)k;
+        refs += HEADER_REF;
+    }
+    atomic_store_explicit(&n->refs, refs, memory_order_relaxed);
+}
+
+bool rgi_record(const rg_call *c, size_t attr_size) {
+    uint32_t needs = needs_of(c);
+    int n_values = 0;
+    for (uint32_t left = needs; left; left &= left - 1)
+        n_values++;
+    int n_saved = needs ? c->n_in + c->n_out : 0;
+    rg_tensor *value;
+    rg_node *n = node_new(c->op, c->n_in, c->n_out, c->out[c->n_out - 1]->ndim, attr_size, n_saved,
+                          n_values, &value);
+    if (!n)
+        return false;
+    if (attr_size)
+        memcpy(n->attr, c->attr, attr_size);
+    join_inputs(n, c);
+    for (int k = 0; k < c->n_out; k++)
+        set_meta(&n->meta[k], c->out[k]);
+    save_values(n, c, needs, value);
+    join_outputs(n, c);
+    return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, n);
+}
+
+/* ---- releasing --------------------------------------------------------------------- */
+
+void rgi_node_free_saved(rg_node *n) {
+    rg_tensor **end = n->saved + n->n_saved;
+    for (rg_tensor **s = n->saved; s < end; s++)
+        if (*s) {
+            rgi_storage_release((*s)->storage);
+            *s = NULL;
+            n->freed = true;
+        }
+}
+
+static void node_destroy(rg_node *n) {
+    if (!n->freed)
+        rgi_node_free_saved(n);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->edge[i].node)
+            rgi_node_release(n->edge[i].node);
+    while (n->hooks) {
+        rg_hook *h = n->hooks;
+        n->hooks = h->next;
+        rgi_release(h->grad);
+        rgi_free(h, sizeof *h, RG_MEM_NODE);
+    }
+    rgi_release(n->grad);
+    if (n->base.name)
+        rgi_rename(&n->base.name, NULL);
+    if (n->trace)
+        rgi_trace_free(n->trace);
+    rgi_free_fast(n, n->bytes, RG_MEM_NODE);
+}
+
+/* A long history is released in a loop: nodes that a release would release join a list. */
+static __attribute__((noinline)) void node_gone(rg_node *n) {
+    n->pending = graph_thread.pending;
+    graph_thread.pending = n;
+    if (graph_thread.draining)
+        return;
+    graph_thread.draining = true;
+    while (graph_thread.pending) {
+        n = graph_thread.pending;
+        graph_thread.pending = n->pending;
+        node_destroy(n);
+    }
+    graph_thread.draining = false;
+}
+
+static inline void node_let_go(rg_node *n, int64_t what) {
+    if (RG_COUNT_DOWN(&n->refs, what))
+        node_gone(n);
+}
+
+void rgi_node_release(rg_node *n) { node_let_go(n, 1); }

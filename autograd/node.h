@@ -1,0 +1,107 @@
+/*
+ * node.h: the graph. A node is one application that was recorded, or a leaf: it leads
+ * to the nodes of its inputs and keeps the values that the gradients need. What an
+ * op's paragraph may use is declared in op.h, not here.
+ */
+#pragma once
+
+#include "op.h"
+
+/* An edge leads to one output of a node; the node is NULL where no gradient is wanted. */
+typedef struct rg_edge {
+    rg_node *node;
+    uint32_t output;
+} rg_edge;
+
+/* What the graph knows of an output without its value. */
+typedef struct rg_meta {
+    uint8_t ndim, dtype;
+    int64_t size[RG_MAX_DIMS];
+} rg_meta;
+
+/* A hook is called with the gradient of one output. Where `function` is NULL, it keeps that
+ * gradient for rg_retain_grad. */
+typedef struct rg_hook {
+    struct rg_hook *next;
+    int id, output;
+    rg_hook_function *function;
+    void *context;
+    rg_tensor *grad;
+} rg_hook;
+
+/* A node is one block of memory: after this struct come its edges, metas, attributes, pointers to
+ * saved values, their versions, and the headers of these values. */
+struct rg_node {
+    rg_history base;
+    /* References are counted in the low half, those that tensor headers hold also in the high half.
+     */
+    _Atomic int64_t refs;
+    /* A leaf has no op. */
+    const rg_op *op;
+    /* Each node's order is greater than that of every node that it leads to. */
+    uint64_t order;
+    /* Saved are n_in + n_out values, or none. */
+    uint16_t n_in, n_out, n_saved;
+    /* Its saved values are gone. */
+    bool freed;
+    /* A run that begins at this node holds a reference to it. */
+    bool held;
+    /* `wanted` has RG_IN(i) for each of the first RG_INPUTS inputs that has a node. */
+    uint32_t attr_size, wanted;
+    size_t bytes;
+    rg_edge *edge;
+    /* The values of n_in inputs, then of n_out outputs, are NULL where not needed. They end with
+     * the node, so no gradient may be one of them; a rule, which may return what it is given, gets
+     * an alias (rgi_saved). */
+    rg_tensor **saved;
+    /* Each value had this version when it was saved. */
+    uint32_t *version;
+    rg_meta *meta;
+    void *attr;
+    /* Only a leaf has a gradient of its own. */
+    rg_tensor *grad;
+    /* In this recording the gradient was taken away; the complement says that it was made. */
+    uint64_t cleared;
+    rg_hook *hooks;
+    /* Anomaly mode keeps here where the forward call was made. */
+    void *trace;
+    /* The run that visits the node, and the node's place there. */
+    _Atomic uintptr_t run;
+    size_t slot;
+    /* The next in the list of nodes to release. */
+    rg_node *pending;
+};
+
+/* ---- making ------------------------------------------------------------------------ */
+/* Records an application: makes its node, and makes that the history of its outputs. */
+bool rgi_record(const rg_call *c, size_t attr_size);
+/* Returns a new leaf like t, with one reference, which belongs to the caller. */
+rg_node *rgi_leaf_new(const rg_tensor *t);
+/* Gives t, which has no history, the node as its history. */
+void rgi_node_attach(rg_tensor *t, rg_node *n, uint32_t output);
+/* Takes t's history away and returns t. */
+rg_tensor *rgi_forget_history(rg_tensor *t);
+/* Returns an alias of value with that history; the scope owns it. */
+rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
+
+/* ---- looking and releasing --------------------------------------------------------- */
+/* Returns the node behind t, or NULL if t does not require grad. */
+static inline rg_node *rgi_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
+/* Returns torch's name, "MulBackward0" or the like. */
+const char *rgi_node_name(const rg_node *n);
+/* Returns whether any tensor header still has the node as its history. */
+static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32; }
+static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
+void rgi_node_release(rg_node *n);
+void rgi_node_free_saved(rg_node *n);
+rg_dims rgi_meta_dims(const rg_meta *m);
+
+/* ---- the thread's grad mode ---------------------------------------------------------- */
+extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
+
+/* ---- replay.c, while rgi_this.recording --------------------------------------------- */
+bool rgi_note_call(const rg_call *c, size_t attr_size, bool alike);
+/* does it, too */
+bool rgi_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer);
+/* what is to be its gradient now; g NULL: nothing */
+rg_tensor *rgi_note_leaf(rg_node *leaf, rg_tensor *g);

@@ -1,0 +1,64 @@
+/*
+ * op.c: the list of all ops, and the shapes, views and the rule that many of them
+ * share. Each op has its paragraph in ops/.
+ */
+#include "op.h"
+
+const rg_op *const rgi_ops[] = {
+#define OP(name) &rg_op_##name,
+#include "ops.def"
+#undef OP
+};
+const int rgi_n_ops = RG_COUNT(rgi_ops);
+
+/* ---- shapes ------------------------------------------------------------------------ */
+
+bool rgi_shape_same(rg_call *c) {
+    for (int k = 0; k < c->n_out; k++)
+        rgi_copy_shape(c->out[k], c->in[0]);
+    return true;
+}
+
+bool rgi_shape_broadcast(rg_call *c) {
+    rg_tensor *y = c->out[0];
+    rgi_copy_shape(y, c->in[0]);
+    for (int i = 1; i < c->n_in; i++)
+        if (!rgi_is_none(c->in[i]) && !rgi_same_shape(y, c->in[i])
+            && !rgi_broadcast_shapes(c->op->name, y, c->in[i], y))
+            return false;
+    return true;
+}
+
+bool rgi_shape_broadcast_bool(rg_call *c) {
+    c->out[0]->dtype = RG_BOOL;
+    return rgi_shape_broadcast(c);
+}
+
+/* ---- views ------------------------------------------------------------------------- */
+
+bool rgi_view_begin(rg_call *c) {
+    rg_tensor *y = c->out[0], *x = c->in[0];
+    RG_COUNT_UP(&x->storage->refs, 1);
+    y->storage = x->storage;
+    y->data = x->data;
+    y->flags |= RG_VIEW;
+    y->rebased = x->storage->rebased;
+    y->ndim = x->ndim;
+    for (int i = 0; i < x->ndim; i++) {
+        y->size[i] = x->size[i];
+        y->stride[i] = x->stride[i];
+    }
+    return true;
+}
+
+bool rgi_view_end(rg_call *c) {
+    rgi_update_flags(c->out[0]);
+    return true;
+}
+
+/* ---- rules ------------------------------------------------------------------------- */
+
+rg_tensor *rgi_rule_same(const rg_step *s, rg_tensor *g) {
+    (void)s;
+    return g;
+}

@@ -1,0 +1,78 @@
+/*
+ * step.c: what a rule sees of the step that it is asked about: saved values, the
+ * outputs' gradients, and the inputs' shapes. The walk that asks is engine.c's.
+ */
+#include "engine.h"
+
+/* ---- saved values ------------------------------------------------------------------ */
+
+/* Says why a saved value isn't there, or isn't to be used; an absent input is RG_NONE. */
+static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
+                                                           rg_node *from, const rg_tensor *t) {
+    rg_node *n = s->node;
+    if (!t && !n->freed && slot < n->n_in)
+        return RG_NONE;
+    RG_FAIL_IF(
+        !t, s->op->name,
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already been freed). Saved intermediate values of the graph are freed "
+        "when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
+        "backward through the graph a second time.");
+    const char *name = from ? from->base.name : NULL;
+    bool input = slot < n->n_in;
+    return rgi_fail(
+        RG_RUNTIME_ERROR, s->op->name,
+        "one of the variables needed for gradient computation has been "
+        "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at "
+        "version %u; expected version %u instead. The last write was by %s.",
+        rgi_scalar_name(t->dtype), RG_SHAPE_TEXT(t), name ? " named " : "", name ? name : "",
+        input ? "input" : "output", input ? slot : slot - n->n_in, rgi_node_name(n),
+        t->storage->version, n->version[slot], t->storage->mutation);
+}
+
+/* Returns the value in that slot, which came from an output of the node `from`. A rule may return
+ * what it is given, so it gets an alias: the node's own header doesn't last. */
+static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
+    rg_node *n = s->node;
+    rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
+    if (RG_UNLIKELY(!t || (!rgi_this.again && t->storage->version != n->version[slot])))
+        return saved_unusable(s, slot, from, t);
+    if (RG_UNLIKELY(s->create_graph) && from && rgi_is_float(t->dtype))
+        return rgi_join(t, from, output);
+    return rgi_in_rule ? rgi_own(rgi_alias(t)) : t;
+}
+
+rg_tensor *rgi_saved(const rg_step *s, int input) {
+    return saved_at(s, input, s->node->edge[input].node, s->node->edge[input].output);
+}
+
+rg_tensor *rgi_saved_output_at(const rg_step *s, int output) {
+    return saved_at(s, s->n_in + output, s->node, (uint32_t)output);
+}
+
+rg_tensor *rgi_saved_output(const rg_step *s) { return rgi_saved_output_at(s, 0); }
+
+/* ---- gradients and shapes ---------------------------------------------------------- */
+
+rg_tensor *rgi_step_g(const rg_step *s, int output) {
+    if (s->g[output])
+        return s->g[output];
+    const rg_meta *m = &s->node->meta[output];
+    rg_tensor *zero = rgi_own(rgi_new(m->dtype, m->ndim, m->size));
+    if (zero)
+        rgi_fill_zero(zero);
+    return zero;
+}
+
+static const rg_meta *input_meta(const rg_step *s, int input) {
+    const rg_edge *e = &s->node->edge[input];
+    return &e->node->meta[e->output];
+}
+
+rg_dims rgi_input_dims(const rg_step *s, int input) { return rgi_meta_dims(input_meta(s, input)); }
+int rgi_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
+rg_dtype rgi_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }
+
+rg_tensor *rgi_input_zeros(const rg_step *s) {
+    return rg_zeros_dims(rgi_input_dims(s, s->input), rgi_input_dtype(s, s->input));
+}
