@@ -28,8 +28,9 @@ LIBS := -lm -ldl -pthread
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
 PUBLIC   := regard.h tensor/tensor.h autograd/autograd.h autograd/ops.h \
-            $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h text.h \
-            transformer.h optim.h)
+            $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
+            $(addprefix nn/,attention.h positions.h transformer.h) \
+            $(addprefix nn/models/,gpt.h vocabulary.h batches.h)
 sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))
 objects   = $(call compiled,$(call sources,$(1)))
@@ -137,7 +138,7 @@ ifneq ($(V),1)
 Q = @printf '%-7s %s\n' $(1) $(2);
 endif
 
-# nn/text.c takes its hash map from libstb-dev.
+# nn/models/vocabulary.c takes its hash map from libstb-dev.
 stb:
 	@echo '#include <stb_ds.h>' | $(CC) $(STB) -E -xc - >/dev/null 2>&1 || tests/deps libstb-dev
 

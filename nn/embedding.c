@@ -1,8 +1,8 @@
 /*
  * embedding.c: Embedding: a table whose rows are looked up.
  */
-#include "nn.h"
-#include "tensor/internal.h"
+#include "layers.h"
+#include "tensor/error.h"
 
 #include <stdio.h>
 

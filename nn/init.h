@@ -1,6 +1,6 @@
 /*
- * init.h: how weights begin: torch.nn.init, with torch's own numbers. Each fills
- * its first argument, which may require grad, and returns it.
+ * init.h: how weights begin: torch.nn.init, with torch's own numbers. Each function fills its
+ * first argument, which may require grad, and returns it.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
 /* variance 2 gain^2 / (fan_in + fan_out) */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
-/* rows or columns, the fewer, at right angles */
+/* Makes rows or columns, whichever are fewer, orthogonal and of length gain. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
 typedef struct rg_kaiming_options {
@@ -34,7 +34,7 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
     rg_nn_init_kaiming_uniform_with_(t, RG_KAIMING_(__VA_ARGS__))
 #define rg_nn_init_kaiming_normal_(t, ...) \
     rg_nn_init_kaiming_normal_with_(t, RG_KAIMING_(__VA_ARGS__))
-double rg_nn_init_calculate_gain(const char *nonlinearity,
-                                 double param); /* param: leaky_relu's slope; NaN: failed */
+/* Returns NaN on failure. Only leaky_relu looks at the parameter, which is its slope. */
+double rg_nn_init_calculate_gain(const char *nonlinearity, double param);
 
 RG_PUBLIC_END

@@ -1,9 +1,9 @@
 /*
  * linear.c: Linear: y = x weight^T + bias.
  */
-#include "nn.h"
+#include "linear.h"
 #include "init.h"
-#include "tensor/internal.h"
+#include "tensor/error.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,6 @@ static const rg_module_class linear_module_class = { .name = "Linear",
                                                      .forward = linear_module_forward,
                                                      .extra_repr = linear_module_repr };
 
-/* what torch calls the one in MultiheadAttention */
 const rg_module_class rgi_out_proj_class = { .name = "NonDynamicallyQuantizableLinear",
                                              .forward = linear_module_forward,
                                              .extra_repr = linear_module_repr };

@@ -1,24 +1,30 @@
 /*
- * loss.c: modules of two inputs over the losses of ops.h. Their weights are
- * buffers, as in torch.
+ * loss.c: losses as modules of two inputs, x and target, over the functions of ops.h. Their
+ * weights are buffers, as in torch.
  */
-#include "nn.h"
-#include "tensor/internal.h"
+#include "losses.h"
+#include "tensor/error.h"
 
 static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     rg_loss_module *self = (rg_loss_module *)m;
     return self->f(x, target, self->o);
 }
 
-#define LOSS(ident, Name, function)                                                              \
-    static const rg_module_class ident##_class = { .name = Name,                                 \
-                                                   .forward2 = loss_module_forward };            \
-    rg_loss_module *rg_nn_##ident##_with(rg_loss_options o) {                                    \
-        RG_AS(Name);                                                                             \
-        rg_loss_module *self = RG_MODULE(rg_loss_module, &ident##_class, .o = o, .f = function); \
-        RG_BUFFER(self, weight, o.weight);                                                       \
-        RG_BUFFER(self, pos_weight, o.pos_weight);                                               \
-        return RG_READY(self);                                                                   \
+typedef rg_tensor *loss_function(rg_tensor *x, rg_tensor *target, rg_loss_options o);
+
+static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg_loss_options o) {
+    RG_AS(cls->name);
+    rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
+    RG_BUFFER(self, weight, o.weight);
+    RG_BUFFER(self, pos_weight, o.pos_weight);
+    return RG_READY(self);
+}
+
+#define LOSS(ident, Name, function)                                                   \
+    static const rg_module_class ident##_class = { .name = Name,                      \
+                                                   .forward2 = loss_module_forward }; \
+    rg_loss_module *rg_nn_##ident##_with(rg_loss_options o) {                         \
+        return loss_new(&ident##_class, function, o);                                 \
     }
 LOSS(mse_loss, "MSELoss", rg_mse_loss_with)
 LOSS(l1_loss, "L1Loss", rg_l1_loss_with)

@@ -27,13 +27,14 @@ typedef struct rg_schedule rg_schedule;
  * What stands in torch's param_groups. An option that isn't given is the optimizer's
  * default; one that it doesn't have is an error. Flags are 0 or 1. The last five are
  * for schedules. */
-#define RG_OPTIONS_(X)                                                                     \
-    X(lr_decay)                                                                            \
-    X(alpha)                                                                               \
-    X(momentum)                                                                            \
-    X(dampening)                                                                           \
-    X(eps) X(weight_decay) X(initial_accumulator_value) X(nesterov) X(amsgrad) X(centered) \
-        X(maximize) X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
+#define RG_OPTIONS_(X)                                                                          \
+    X(lr_decay)                                                                                 \
+    X(alpha)                                                                                    \
+    X(momentum)                                                                                 \
+    X(dampening)                                                                                \
+    X(eps)                                                                                      \
+    X(weight_decay) X(initial_accumulator_value) X(nesterov) X(amsgrad) X(centered) X(maximize) \
+        X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
 #define RG_UNSET               __builtin_nan("0x7267")
 #define RG_OPTION_(name)       double name RG_DEFAULT(RG_UNSET);
 #define RG_OPTION_UNSET_(name) .name = RG_UNSET,

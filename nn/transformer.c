@@ -3,33 +3,46 @@
  * what it adds to, normalised before or after.
  */
 #include "transformer.h"
-#include "tensor/internal.h"
+#include "tensor/structs.h"
+
+/* ---- forward --------------------------------------------------------------------- */
+
+static rg_tensor *encoder_attend(rg_transformer_encoder_layer *self, rg_tensor *x,
+                                 const rg_src_options *o) {
+    rg_attended a = rg_multihead_attention_forward(
+        self->self_attn, x, x, x, .key_padding_mask = o->src_key_padding_mask,
+        .need_weights = false, .attn_mask = o->src_mask, .is_causal = o->is_causal);
+    return rg_call(self->dropout1, a.output);
+}
+
+static rg_tensor *encoder_feed_forward(rg_transformer_encoder_layer *self, rg_tensor *x) {
+    rg_tensor *hidden = rg_call(self->linear1, x);
+    if (!hidden)
+        return NULL;
+    hidden = rg_call(self->dropout, self->o.activation(hidden));
+    return rg_call(self->dropout2, rg_call(self->linear2, hidden));
+}
+
+static bool encoder_check_mask(const rg_tensor *mask, const char *name) {
+    RG_FAIL_IF(mask && mask->state == RG_ALIVE && mask->dtype == RG_INT64,
+               "transformer_encoder_layer", "only bool and floating types of %s are supported",
+               name);
+    return true;
+}
 
 rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self,
                                                      rg_tensor *x, rg_src_options o) {
-    if (!rgi_given(self, "transformer_encoder_layer", "a module"))
+    if (!rgi_given(self, "transformer_encoder_layer", "a module")
+        || !encoder_check_mask(o.src_key_padding_mask, "src_key_padding_mask")
+        || !encoder_check_mask(o.src_mask, "src_mask"))
         return NULL;
-    const rg_tensor *masks[] = { o.src_key_padding_mask, o.src_mask };
-    for (int i = 0; i < 2; i++)
-        RG_FAIL_IF(masks[i] && masks[i]->state == RG_ALIVE && masks[i]->dtype == RG_INT64,
-                   "transformer_encoder_layer", "only bool and floating types of %s are supported",
-                   i ? "src_mask" : "src_key_padding_mask");
     RG_SCOPE();
-    for (int part = 0; part < 2; part++) {
-        rg_norm_module *norm = part ? self->norm2 : self->norm1;
-        rg_tensor *y = self->o.norm_first ? rg_call(norm, x) : x;
-        if (part == 0) {
-            rg_attended a = rg_multihead_attention_forward(
-                self->self_attn, y, y, y, .key_padding_mask = o.src_key_padding_mask,
-                .need_weights = false, .attn_mask = o.src_mask, .is_causal = o.is_causal);
-            y = a.output;
-        } else {
-            y = rg_call(self->linear1, y);
-            y = rg_call(self->linear2, rg_call(self->dropout, y ? self->o.activation(y) : NULL));
-        }
-        x = rg_add(x, rg_call(part ? self->dropout2 : self->dropout1, y));
-        if (!self->o.norm_first)
-            x = rg_call(norm, x);
+    if (self->o.norm_first) {
+        x = rg_add(x, encoder_attend(self, rg_call(self->norm1, x), &o));
+        x = rg_add(x, encoder_feed_forward(self, rg_call(self->norm2, x)));
+    } else {
+        x = rg_call(self->norm1, rg_add(x, encoder_attend(self, x, &o)));
+        x = rg_call(self->norm2, rg_add(x, encoder_feed_forward(self, x)));
     }
     return x ? rg_escape(x) : NULL;
 }
@@ -37,6 +50,8 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
 static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
     return rg_transformer_encoder_layer_forward((rg_transformer_encoder_layer *)m, x);
 }
+
+/* ---- making ---------------------------------------------------------------------- */
 
 static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer",
                                                      .forward = encoder_layer_forward };

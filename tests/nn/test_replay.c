@@ -3,6 +3,7 @@
  * what can't be done again is refused.
  */
 #include "nn/optim.h"
+#include "nn/models/gpt.h"
 #include "nn/transformer.h"
 #include "tests/test.h"
 

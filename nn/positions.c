@@ -1,29 +1,40 @@
 /*
- * position.c: where in the sequence a row stands: learned, sinusoidal and rotary.
+ * positions.c: where in the sequence a row stands: learned, sinusoidal and rotary positions.
  */
-#include "transformer.h"
-#include "tensor/internal.h"
+#include "positions.h"
+#include "tensor/structs.h"
 
 #include <math.h>
+
+/* ---- forward --------------------------------------------------------------------- */
+
+/* Turns the halves (a, b) of x to (a cos - b sin, b cos + a sin). */
+static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_t length) {
+    int64_t half = x->size[x->ndim - 1] / 2;
+    rg_tensor *a = rg_narrow(x, -1, 0, half), *b = rg_narrow(x, -1, half, half);
+    rg_tensor *turned = rg_cat(RG_LIST(rg_neg(b), a), -1);
+    rg_tensor *by_cos = rg_mul(x, rg_narrow(self->cos, 0, start, length));
+    rg_tensor *by_sin = rg_mul(turned, rg_narrow(self->sin, 0, start, length));
+    return rg_add(by_cos, by_sin);
+}
 
 rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
     if (!rgi_given(self, "positions_forward", "a module") || !rgi_check(x, "positions_forward"))
         return NULL;
     RG_FAIL_IF(x->ndim < 2, "positions_forward", "expected x of (..., length, dim), but got %s",
                rg_repr_shape(x));
-    int64_t length = x->size[x->ndim - 2], half = x->size[x->ndim - 1] / 2;
+    int64_t length = x->size[x->ndim - 2];
     RG_SCOPE();
     if (self->weight)
         return rg_escape(rg_add(x, rg_narrow(self->weight, 0, start, length)));
-    rg_tensor *turned =
-        rg_cat(RG_LIST(rg_neg(rg_narrow(x, -1, half, half)), rg_narrow(x, -1, 0, half)), -1);
-    return rg_escape(rg_add(rg_mul(x, rg_narrow(self->cos, 0, start, length)),
-                            rg_mul(turned, rg_narrow(self->sin, 0, start, length))));
+    return rg_escape(rotate(self, x, start, length));
 }
 
 static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) {
     return rg_positions_forward((rg_positions *)m, x, 0);
 }
+
+/* ---- making ---------------------------------------------------------------------- */
 
 static const rg_module_class learned_class = { .name = "LearnedPositions",
                                                .forward = positions_forward };
@@ -32,11 +43,11 @@ static const rg_module_class sinusoidal_class = { .name = "SinusoidalPositions",
 static const rg_module_class rotary_class = { .name = "RotaryPositions",
                                               .forward = positions_forward };
 
-/* position / base^(2i/dim), of (max_len, dim/2 rounded up) */
+/* Returns position / base^(2i/dim), of shape (max_len, dim/2 rounded up). */
 static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {
     rg_dtype dtype = rg_default_dtype();
-    rg_tensor *inverse =
-        rg_exp(rg_mul(rg_to(rg_arange_step(0, dim, 2), dtype), -log(base) / (double)dim));
+    rg_tensor *even = rg_to(rg_arange_step(0, dim, 2), dtype);
+    rg_tensor *inverse = rg_exp(rg_mul(even, -log(base) / (double)dim));
     return rg_outer(rg_to(rg_arange(max_len), dtype), inverse);
 }
 
@@ -61,8 +72,8 @@ rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base) 
     RG_AS("RotaryPositions");
     RG_SCOPE();
     RG_FAIL_VALUE_IF(dim % 2, "RotaryPositions", "dim must be even, but got %lld", (long long)dim);
-    rg_tensor *angles = position_angles(max_len, dim, base),
-              *both = rg_cat(RG_LIST(angles, angles), 1);
+    rg_tensor *angles = position_angles(max_len, dim, base);
+    rg_tensor *both = rg_cat(RG_LIST(angles, angles), 1);
     rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
     RG_BUFFER(self, cos, rg_cos(both), .persistent = false);
     RG_BUFFER(self, sin, rg_sin(both), .persistent = false);

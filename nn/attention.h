@@ -1,0 +1,74 @@
+/*
+ * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
+ * The function that both rest on is rg_scaled_dot_product_attention, in autograd/ops.h.
+ */
+#pragma once
+
+#include "layers.h"
+
+RG_PUBLIC_BEGIN
+
+/* ---- SelfAttention: softmax(q k^T / sqrt(d_out_kq)) v with q = x w_query and so on --- */
+typedef struct rg_self_attention {
+    rg_module base;
+    rg_tensor *w_query, *w_key, *w_value;
+    int64_t d_out_kq;
+} rg_self_attention;
+rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
+/* Returns the softmax alone. */
+rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
+
+/* ---- MultiheadAttention -----------------------------------------------------------
+ * rg_call(m, query, key, value) returns the output alone; so does rg_call(m, x), where x is the
+ * query, the key and the value. */
+typedef struct rg_multihead_attention_options {
+    double dropout RG_DEFAULT(0);
+    bool bias RG_DEFAULT(true), add_bias_kv RG_DEFAULT(false), add_zero_attn RG_DEFAULT(false);
+    /* 0 stands for embed_dim. */
+    int64_t kdim RG_DEFAULT(0), vdim RG_DEFAULT(0);
+    /* Inputs are (N, L, E) in place of (L, N, E). */
+    bool batch_first RG_DEFAULT(false);
+} rg_multihead_attention_options;
+typedef struct rg_multihead_attention {
+    rg_module base;
+    rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight;
+    rg_tensor *in_proj_bias, *bias_k, *bias_v;
+    rg_linear_module *out_proj;
+    int64_t embed_dim, num_heads;
+    rg_multihead_attention_options o;
+} rg_multihead_attention;
+rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads,
+                                                       rg_multihead_attention_options o);
+#define rg_nn_multihead_attention(embed_dim, num_heads, ...) \
+    rg_nn_multihead_attention_with(                          \
+        embed_dim, num_heads,                                \
+        RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
+
+typedef struct rg_multihead_options {
+    /* (N, S). Where a bool mask is true, the key is left out; a mask of floats is added. */
+    rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
+    bool need_weights RG_DEFAULT(true);
+    /* (L, S) or (N num_heads, L, S), bool or floats as above. */
+    rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
+    bool average_attn_weights RG_DEFAULT(true);
+    /* A hint that attn_mask is causal; attn_mask must be given all the same. */
+    bool is_causal RG_DEFAULT(false);
+} rg_multihead_options;
+/* The weights are RG_NONE if they weren't asked for. Both are NULL on failure. */
+typedef struct rg_attended {
+    rg_tensor *output, *weights;
+} rg_attended;
+rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_tensor *query,
+                                                rg_tensor *key, rg_tensor *value,
+                                                rg_multihead_options o);
+#define RG_MULTIHEAD_(...)                                                                \
+    RG_KEYWORDS(rg_multihead_options,                                                     \
+                (.key_padding_mask = RG_NONE, .need_weights = true, .attn_mask = RG_NONE, \
+                 .average_attn_weights = true),                                           \
+                __VA_ARGS__)
+#define rg_multihead_attention_forward(m, query, key, value, ...) \
+    rg_multihead_attention_forward_with(m, query, key, value, RG_MULTIHEAD_(__VA_ARGS__))
+/* Returns (n, n) with -inf above the diagonal and 0 elsewhere. */
+rg_tensor *rg_generate_square_subsequent_mask(int64_t n);
+
+RG_PUBLIC_END

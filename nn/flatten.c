@@ -1,0 +1,24 @@
+/*
+ * flatten.c: Flatten: makes one dim of those from start_dim to end_dim.
+ */
+#include "layers.h"
+
+#include <stdio.h>
+
+static rg_tensor *flatten_module_forward(rg_module *m, rg_tensor *x) {
+    const rg_plain_module *self = (rg_plain_module *)m;
+    return rg_flatten(x, (int)self->a, (int)self->b);
+}
+
+static void flatten_module_repr(rg_module *m, char *text, size_t room) {
+    const rg_plain_module *self = (rg_plain_module *)m;
+    snprintf(text, room, "start_dim=%d, end_dim=%d", (int)self->a, (int)self->b);
+}
+
+static const rg_module_class flatten_module_class = { .name = "Flatten",
+                                                      .forward = flatten_module_forward,
+                                                      .extra_repr = flatten_module_repr };
+
+rg_plain_module *rg_nn_flatten(int start_dim, int end_dim) {
+    return RG_MODULE(rg_plain_module, &flatten_module_class, .a = start_dim, .b = end_dim);
+}

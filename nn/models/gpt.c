@@ -1,0 +1,249 @@
+/*
+ * gpt.c: GPT: a decoder of nanoGPT's shape: its blocks, its forward, its constructor. Generation is
+ * in gpt_generate.c.
+ */
+#include "gpt_model.h"
+#include "nn/containers.h"
+#include "nn/init.h"
+#include "tensor/scope.h"
+
+#include <math.h>
+
+typedef struct {
+    rg_module base;
+    rg_linear_module *c_attn, *c_proj;
+    rg_plain_module *attn_dropout, *resid_dropout;
+    int64_t n_head;
+} gpt_attention;
+typedef struct {
+    rg_module base;
+    rg_linear_module *c_fc, *c_proj;
+    rg_plain_module *gelu, *dropout;
+} gpt_mlp;
+typedef struct {
+    rg_module base;
+    rg_norm_module *ln_1, *ln_2;
+    gpt_attention *attn;
+    gpt_mlp *mlp;
+} gpt_block;
+struct rg_gpt_transformer {
+    rg_module base;
+    rg_embedding_module *wte, *wpe;
+    rg_plain_module *drop;
+    rg_module_list *h;
+    rg_norm_module *ln_f;
+};
+
+/* ---- a block's forward ----------------------------------------------------------- */
+
+/* Writes x, which are t keys or values of (batch, heads, t, size of a head), to this position of
+ * the cache of (batch, heads, block, size of a head). Returns all up to their end. */
+static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position, int64_t t) {
+    if (!rg_copy_(rg_narrow(cache, 2, position, t), x))
+        return NULL;
+    return rg_narrow(cache, 2, 0, position + t);
+}
+
+/* Attends from all, the projected (batch, t, 3 embd), which begins at this position. The cache of
+ * (2, batch, heads, block, size of a head) holds keys and values; or it is RG_NONE. */
+static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
+                                rg_tensor *cache, int64_t position) {
+    int64_t t = all->size[1];
+    /* (3, batch, heads, t, size of a head) */
+    all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, self->n_head, -1)), 2, 0, 3, 1, 4);
+    rg_tensor *q = rg_select(all, 0, 0), *k = rg_select(all, 0, 1), *v = rg_select(all, 0, 2);
+    if (cache != RG_NONE) {
+        k = gpt_remember(rg_select(cache, 0, 0), k, position, t);
+        v = gpt_remember(rg_select(cache, 0, 1), v, position, t);
+    }
+    rg_tensor *mask = RG_NONE;
+    if (position > 0 && t > 1)
+        mask = rg_tril(rg_ones_dims(RG_DIMS(t, position + t), RG_BOOL), position);
+    rg_tensor *y = rg_scaled_dot_product_attention(
+        q, k, v, .attn_mask = mask, .is_causal = position == 0, .dropout_p = dropout);
+    return rg_flatten(rg_transpose(y, 1, 2), 2, 3);
+}
+
+/* x: (batch, t, embd) */
+static rg_tensor *gpt_attend(gpt_attention *self, rg_tensor *x, rg_tensor *cache,
+                             int64_t position) {
+    rg_tensor *all = rg_call(self->c_attn, x);
+    if (!all)
+        return NULL;
+    double dropout = self->base.training ? self->attn_dropout->a : 0;
+    rg_tensor *y = cache == RG_NONE && dropout == 0
+                       ? rg_joint_attention(all, self->n_head, true)
+                       : gpt_attend_to(self, all, dropout, cache, position);
+    return rg_call(self->resid_dropout, rg_call(self->c_proj, y));
+}
+
+static rg_tensor *gpt_attention_forward(rg_module *m, rg_tensor *x) {
+    return gpt_attend((gpt_attention *)m, x, RG_NONE, 0);
+}
+
+static rg_tensor *gpt_mlp_forward(rg_module *m, rg_tensor *x) {
+    gpt_mlp *self = (gpt_mlp *)m;
+    rg_tensor *hidden = rg_call(self->gelu, rg_call(self->c_fc, x));
+    return rg_call(self->dropout, rg_call(self->c_proj, hidden));
+}
+
+static rg_tensor *gpt_block_cached(gpt_block *self, rg_tensor *x, rg_tensor *cache,
+                                   int64_t position) {
+    rg_tensor *y = rg_call(self->ln_1, x);
+    x = rg_add(x, cache == RG_NONE ? rg_call(self->attn, y)
+                                   : gpt_attend(self->attn, y, cache, position));
+    return rg_add(x, rg_call(self->mlp, rg_call(self->ln_2, x)));
+}
+
+static rg_tensor *gpt_block_forward(rg_module *m, rg_tensor *x) {
+    return gpt_block_cached((gpt_block *)m, x, RG_NONE, 0);
+}
+
+/* ---- the model's forward --------------------------------------------------------- */
+
+rg_tensor *rgi_gpt_logits(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position,
+                          bool last) {
+    if (!rgi_given(self, "gpt", "a module") || !rgi_check(idx, "gpt"))
+        return NULL;
+    const struct rg_gpt_transformer *g = self->transformer;
+    RG_FAIL_IF(idx->ndim != 2 || idx->size[1] == 0, "gpt",
+               "expected idx of (batch, length), but got %s", rg_repr_shape(idx));
+    int64_t t = idx->size[1];
+    RG_FAIL_IF(position < 0 || position > self->config.block_size - t, "gpt",
+               "Cannot forward sequence of length %lld, block size is only %lld",
+               (long long)t + position, (long long)self->config.block_size);
+    rg_tensor *tokens = rg_call(g->wte, idx);
+    rg_tensor *x = rg_call(g->drop, rg_add(tokens, rg_narrow(g->wpe->weight, 0, position, t)));
+    for (int i = 0; i < g->h->n && x; i++) {
+        if (cache == RG_NONE)
+            x = rg_call(g->h->v[i], x);
+        else
+            x = gpt_block_cached((gpt_block *)g->h->v[i], x, rg_select(cache, 0, i), position);
+    }
+    x = rg_call(g->ln_f, x);
+    return rg_call(self->lm_head, last ? rg_narrow(x, 1, t - 1, 1) : x);
+}
+
+rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) {
+    RG_SCOPE();
+    rg_tensor *logits = rgi_gpt_logits(self, idx, RG_NONE, 0, targets == RG_NONE), *loss = RG_NONE;
+    if (logits && targets != RG_NONE)
+        loss = rg_cross_entropy(rg_flatten(logits, 0, 1), rg_reshape(targets, -1),
+                                .ignore_index = -1);
+    if (!logits || !loss)
+        return (rg_logits_loss){ NULL, NULL };
+    return (rg_logits_loss){ rg_escape(logits), rg_escape(loss) };
+}
+
+static rg_tensor *gpt_forward(rg_module *m, rg_tensor *idx) {
+    return rg_gpt_forward((rg_gpt *)m, idx, RG_NONE).logits;
+}
+
+static rg_tensor *gpt_forward_loss(rg_module *m, rg_tensor *idx, rg_tensor *targets) {
+    return rg_gpt_forward((rg_gpt *)m, idx, targets).loss;
+}
+
+/* ---- making: children are drawn in nanoGPT's order ------------------------------- */
+
+static const rg_module_class gpt_attention_class = { .name = "CausalSelfAttention",
+                                                     .forward = gpt_attention_forward };
+static const rg_module_class gpt_mlp_class = { .name = "MLP", .forward = gpt_mlp_forward };
+static const rg_module_class gpt_block_class = { .name = "Block", .forward = gpt_block_forward };
+static const rg_module_class gpt_transformer_class = { .name = "ModuleDict" };
+static const rg_module_class gpt_class = { .name = "GPT",
+                                           .forward = gpt_forward,
+                                           .forward2 = gpt_forward_loss };
+
+static gpt_attention *gpt_attention_new(const rg_gpt_options *o) {
+    gpt_attention *self = RG_MODULE(gpt_attention, &gpt_attention_class, .n_head = o->n_head);
+    RG_CHILD(self, c_attn, rg_nn_linear(o->n_embd, 3 * o->n_embd, .bias = o->bias));
+    RG_CHILD(self, c_proj, rg_nn_linear(o->n_embd, o->n_embd, .bias = o->bias));
+    RG_CHILD(self, attn_dropout, rg_nn_dropout(o->dropout));
+    RG_CHILD(self, resid_dropout, rg_nn_dropout(o->dropout));
+    return RG_READY(self);
+}
+
+static gpt_mlp *gpt_mlp_new(const rg_gpt_options *o) {
+    gpt_mlp *self = RG_MODULE(gpt_mlp, &gpt_mlp_class);
+    RG_CHILD(self, c_fc, rg_nn_linear(o->n_embd, 4 * o->n_embd, .bias = o->bias));
+    RG_CHILD(self, gelu, rg_nn_gelu());
+    RG_CHILD(self, c_proj, rg_nn_linear(4 * o->n_embd, o->n_embd, .bias = o->bias));
+    RG_CHILD(self, dropout, rg_nn_dropout(o->dropout));
+    return RG_READY(self);
+}
+
+static rg_module *gpt_block_new(const rg_gpt_options *o) {
+    gpt_block *self = RG_MODULE(gpt_block, &gpt_block_class);
+    RG_CHILD(self, ln_1, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
+    RG_CHILD(self, attn, gpt_attention_new(o));
+    RG_CHILD(self, ln_2, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
+    RG_CHILD(self, mlp, gpt_mlp_new(o));
+    return rg_module_ready(self);
+}
+
+static rg_module_list *gpt_blocks_new(const rg_gpt_options *o) {
+    size_t n = (size_t)o->n_layer;
+    rg_module **blocks = (rg_module **)(void *)rgi_own_string(n * sizeof *blocks + 1);
+    if (!blocks)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        blocks[i] = gpt_block_new(o);
+    return rg_nn_module_list_of((int)n, blocks);
+}
+
+static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
+    struct rg_gpt_transformer *self = RG_MODULE(struct rg_gpt_transformer, &gpt_transformer_class);
+    RG_CHILD(self, wte, rg_nn_embedding(o->vocab_size, o->n_embd));
+    RG_CHILD(self, wpe, rg_nn_embedding(o->block_size, o->n_embd));
+    RG_CHILD(self, drop, rg_nn_dropout(o->dropout));
+    RG_CHILD(self, h, gpt_blocks_new(o));
+    RG_CHILD(self, ln_f, rg_nn_layer_norm(o->n_embd, .bias = o->bias));
+    return RG_READY(self);
+}
+
+/* Draws weights from N(0, 0.02), the shared one under both its names. Those of the projections
+ * whose output is added to x are then drawn again, from less. */
+static bool gpt_draw_weights(rg_gpt *self) {
+    rg_named_list all = rg_state_dict(self);
+    for (int i = 0; i < all.n; i++) {
+        rg_tensor *t = all.v[i].tensor;
+        bool matrix = t->ndim == 2, bias = strstr(all.v[i].name, ".bias");
+        if (matrix && !rg_nn_init_normal_(t, 0, 0.02))
+            return false;
+        if (bias && !matrix && !rg_nn_init_zeros_(t))
+            return false;
+    }
+    double std = 0.02 / sqrt(2 * (double)self->config.n_layer);
+    for (int i = 0; i < all.n; i++)
+        if (strstr(all.v[i].name, "c_proj.weight") && !rg_nn_init_normal_(all.v[i].tensor, 0, std))
+            return false;
+    return all.n > 0;
+}
+
+static bool gpt_check(const rg_gpt_options *o) {
+    RG_FAIL_VALUE_IF(o->n_embd <= 0 || o->n_embd > INT32_MAX, "gpt", "n_embd can't be %lld",
+                     (long long)o->n_embd);
+    RG_FAIL_VALUE_IF(o->n_layer < 0 || o->n_layer > INT16_MAX, "gpt", "n_layer can't be %lld",
+                     (long long)o->n_layer);
+    RG_FAIL_VALUE_IF(o->n_head <= 0 || o->n_embd % o->n_head, "gpt",
+                     "n_embd %lld must be divisible by n_head %lld", (long long)o->n_embd,
+                     (long long)o->n_head);
+    return true;
+}
+
+rg_gpt *rg_nn_gpt_with(rg_gpt_options o) {
+    RG_AS("gpt");
+    if (!gpt_check(&o))
+        return NULL;
+    RG_SCOPE();
+    rg_gpt *self = RG_MODULE(rg_gpt, &gpt_class, .config = o);
+    RG_CHILD(self, transformer, gpt_transformer_new(&o));
+    RG_CHILD(self, lm_head, rg_nn_linear(o.n_embd, o.vocab_size, .bias = false));
+    self = RG_READY(self);
+    if (!self)
+        return NULL;
+    if (rg_tie(&self->transformer->wte->weight, self->lm_head->weight) && gpt_draw_weights(self))
+        return self;
+    rg_module_free(self);
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/*
+ * gpt.h: GPT of nanoGPT's shape, names and first weights, and generation from it.
+ *
+ *     rg_gpt *model = rg_nn_gpt(.block_size = 64, .vocab_size = 65, .n_layer = 4, .n_head = 4,
+ *                               .n_embd = 128);
+ *     rg_backward(rg_gpt_forward(model, idx, targets).loss);
+ *     rg_tensor *more = rg_gpt_generate(model, idx, 100, .top_k = 10);
+ *
+ * rg_call(m, idx) returns the logits after the last of idx (batch, length), as nanoGPT does.
+ */
+#pragma once
+
+#include "../layers.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_gpt_options {
+    /* The longest sequence is block_size. */
+    int64_t block_size RG_DEFAULT(1024), vocab_size RG_DEFAULT(50304);
+    int64_t n_layer RG_DEFAULT(12), n_head RG_DEFAULT(12), n_embd RG_DEFAULT(768);
+    double dropout RG_DEFAULT(0);
+    bool bias RG_DEFAULT(true);
+} rg_gpt_options;
+typedef struct rg_gpt {
+    rg_module base;
+    struct rg_gpt_transformer *transformer; /* wte, wpe, drop, h, ln_f */
+    rg_linear_module *lm_head;              /* wte shares this weight. */
+    rg_gpt_options config;
+} rg_gpt;
+rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
+#define rg_nn_gpt(...)                                                                  \
+    rg_nn_gpt_with(RG_KEYWORDS(rg_gpt_options,                                          \
+                               (.block_size = 1024, .vocab_size = 50304, .n_layer = 12, \
+                                .n_head = 12, .n_embd = 768, .bias = true),             \
+                               __VA_ARGS__))
+
+/* Both are NULL on failure. */
+typedef struct rg_logits_loss {
+    rg_tensor *logits, *loss;
+} rg_logits_loss;
+/* With targets, returns the logits of all positions and the mean cross-entropy, in which a target
+ * of -1 doesn't count. Without them (RG_NONE) returns the last logits, and RG_NONE as the loss. */
+rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
+
+/* Returns room for the keys and values of what was read, so that it need not be read again. */
+rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
+/* Returns the logits after idx, which begins at this position; the cache must hold all positions
+ * before it, and holds idx afterwards. No gradient flows. */
+rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
+
+typedef struct rg_generate_options {
+    double temperature RG_DEFAULT(1);
+    int64_t top_k RG_DEFAULT(0);           /* 0 stands for all tokens. */
+    rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default one. */
+} rg_generate_options;
+/* Returns idx and max_new_tokens more. */
+rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
+                                rg_generate_options o);
+#define rg_gpt_generate(m, idx, max_new_tokens, ...) \
+    rg_gpt_generate_with(m, idx, max_new_tokens,     \
+                         RG_KEYWORDS(rg_generate_options, (.temperature = 1), __VA_ARGS__))
+
+RG_PUBLIC_END

@@ -1,0 +1,43 @@
+/*
+ * vocabulary.h: words or characters as numbers.
+ *
+ *     rg_vocabulary *word_to_idx = rg_vocabulary_new(sentence);
+ *     rg_tensor *sentence_int = rg_encode(word_to_idx, sentence);
+ *
+ * The vocabulary is {w: i for i, w in enumerate(sorted(words))}, each word once.
+ */
+#pragma once
+
+#include "../../tensor/tensor.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_vocabulary {
+    int64_t n;       /* How many tokens there are. */
+    int64_t unknown; /* The index of the token for unknown ones, or -1. */
+    const char **tokens, *drop;
+    bool characters;
+    /* Both are the library's own. */
+    struct rg_vocabulary_entry *index;
+    struct rg_vocabulary_block *blocks;
+} rg_vocabulary;
+typedef struct rg_vocabulary_options {
+    /* Tokens are UTF-8 characters, white space among them; else words. */
+    bool characters RG_DEFAULT(false);
+    /* Words are text.replace(",", "").split(), where each of these bytes is replaced. */
+    const char *drop RG_DEFAULT(",");
+    /* The last token, such as "<unk>", for what isn't known; NULL makes that an error. */
+    const char *unknown RG_DEFAULT(NULL);
+} rg_vocabulary_options;
+#define rg_vocabulary_new(text, ...) \
+    rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
+rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o);
+void rg_vocabulary_free(rg_vocabulary *v);
+/* Returns word_to_idx[token], or -1 on failure. */
+int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token);
+/* Returns int64 indices, one for each token of the text. */
+rg_tensor *rg_encode(const rg_vocabulary *v, const char *text);
+/* Returns the tokens' text, words with a blank between them. The scope owns it. */
+const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices);
+
+RG_PUBLIC_END

@@ -1,0 +1,341 @@
+/*
+ * multihead_attention.c: MultiheadAttention, as torch has it, with torch's sentences.
+ */
+#include "attention.h"
+#include "init.h"
+#include "linear.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+
+#define MHA_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "multihead_attention", __VA_ARGS__)
+
+/* ---- what its arguments must be -------------------------------------------------- */
+
+/* Returns x as (length, batch, ..), the layout in which torch works and of which it speaks. */
+static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
+    if (!x)
+        return NULL;
+    if (x->ndim == 2)
+        return rg_unsqueeze(x, 1);
+    return self->o.batch_first ? rg_transpose(x, 0, 1) : x;
+}
+
+static const char *mha_kind(const rg_tensor *query) {
+    return query->ndim == 3 ? "batched (3-D)" : "unbatched (2-D)";
+}
+
+static bool mha_check_ranks(rg_tensor *const in[3]) {
+    int q = in[0]->ndim, k = in[1]->ndim, v = in[2]->ndim;
+    MHA_FAIL_IF(q != 2 && q != 3,
+                "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor",
+                q);
+    MHA_FAIL_IF(k != q || v != q,
+                "For %s `query`, expected `key` and `value` to be %d-D but found %d-D and %d-D "
+                "tensors respectively",
+                mha_kind(in[0]), q, k, v);
+    return true;
+}
+
+static bool mha_check_mask_dtype(rg_tensor *mask, const char *name) {
+    MHA_FAIL_IF(mask->dtype == RG_INT64, "only bool and floating types of %s are supported", name);
+    return true;
+}
+
+static bool mha_check_attn_mask(rg_multihead_attention *self, rg_tensor *const in[3],
+                                rg_tensor *mask) {
+    if (mask == RG_NONE)
+        return true;
+    if (!rgi_check(mask, "multihead_attention"))
+        return false;
+    MHA_FAIL_IF(mask->ndim != 2 && mask->ndim != 3,
+                "For %s `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found %d-D "
+                "tensor instead",
+                mha_kind(in[0]), mask->ndim);
+    if (mask->ndim == 3 && in[0]->ndim == 2) {
+        long long heads = self->num_heads, l = in[0]->size[0], s = in[1]->size[0];
+        MHA_FAIL_IF(mask->size[0] != heads || mask->size[1] != l || mask->size[2] != s,
+                    "Expected `attn_mask` shape to be (%lld, %lld, %lld) but got %s", heads, l, s,
+                    rg_repr_shape(mask));
+    }
+    return mha_check_mask_dtype(mask, "attn_mask");
+}
+
+static bool mha_check_key_padding_mask(rg_tensor *query, rg_tensor *mask) {
+    if (mask == RG_NONE)
+        return true;
+    if (!rgi_check(mask, "multihead_attention"))
+        return false;
+    MHA_FAIL_IF(mask->ndim != query->ndim - 1,
+                "For %s `query`, expected `key_padding_mask` to be `None` or %d-D but found %d-D "
+                "tensor instead",
+                mha_kind(query), query->ndim - 1, mask->ndim);
+    return mha_check_mask_dtype(mask, "key_padding_mask");
+}
+
+/* Keys and values must have the same length and batch; where one weight projects all three, the
+ * same width, too. */
+static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k, rg_tensor *v) {
+    bool packed = self->in_proj_weight != RG_NONE, alike = true;
+    int dims = packed ? k->ndim : k->ndim - 1;
+    for (int d = 0; d < dims; d++)
+        alike &= k->size[d] == v->size[d];
+    if (alike)
+        return true;
+    k = mha_length_first(self, k);
+    v = mha_length_first(self, v);
+    const char *shape_k = rg_repr_shape(packed ? k : rg_select(k, 2, 0));
+    const char *shape_v = rg_repr_shape(packed ? v : rg_select(v, 2, 0));
+    if (!shape_k || !shape_v)
+        return false;
+    MHA_FAIL_IF(packed, "key shape %s does not match value shape %s", shape_k, shape_v);
+    MHA_FAIL_IF(!packed, "key's sequence and batch dims %s do not match value's %s", shape_k,
+                shape_v);
+    return false;
+}
+
+static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
+                      const rg_multihead_options *o) {
+    if (!rgi_given(self, "multihead_attention", "a module"))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (!rgi_check(in[i], "multihead_attention"))
+            return false;
+    if (!mha_check_ranks(in) || !mha_check_attn_mask(self, in, o->attn_mask)
+        || !mha_check_key_padding_mask(in[0], o->key_padding_mask))
+        return false;
+    MHA_FAIL_IF(o->is_causal && o->attn_mask == RG_NONE,
+                "Need attn_mask if specifying the is_causal hint. You may use the Transformer "
+                "module method `generate_square_subsequent_mask` to create this mask.");
+    int64_t embed = in[0]->size[in[0]->ndim - 1];
+    MHA_FAIL_IF(embed != self->embed_dim, "was expecting embedding dimension of %lld, but got %lld",
+                (long long)self->embed_dim, (long long)embed);
+    return mha_check_keys_and_values(self, in[1], in[2]);
+}
+
+/* ---- masks ----------------------------------------------------------------------- */
+
+/* Returns a bool mask, whose true is left out, as numbers to be added to the scores. */
+static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
+    if (mask == RG_NONE || mask->dtype != RG_BOOL)
+        return mask;
+    return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
+}
+
+/* A sequence's sizes: queries (l, n, ..) and keys (s, n, ..), to which `more` positions came. */
+typedef struct mha_sizes {
+    long long l, n, s, heads, more;
+} mha_sizes;
+
+/* Returns attn_mask as (l, s + more), or as (n, heads, l, s + more). */
+static rg_tensor *mha_attn_mask(rg_tensor *mask, const mha_sizes *is) {
+    const int64_t *size = mask->size;
+    MHA_FAIL_IF(mask->ndim == 2 && (size[0] != is->l || size[1] != is->s),
+                "The shape of the 2D attn_mask is %s, but should be (%lld, %lld).",
+                rg_repr_shape(mask), is->l, is->s);
+    long long rows = is->n * is->heads;
+    MHA_FAIL_IF(mask->ndim == 3 && (size[0] != rows || size[1] != is->l || size[2] != is->s),
+                "The shape of the 3D attn_mask is %s, but should be (%lld, %lld, %lld).",
+                rg_repr_shape(mask), rows, is->l, is->s);
+    if (is->more)
+        mask = rg_pad(mask, 0, is->more);
+    if (mask && mask->ndim == 3)
+        mask = rg_unflatten(mask, 0, RG_DIMS(is->n, is->heads));
+    return mask;
+}
+
+/* Returns key_padding_mask as (n, 1, 1, s + more). */
+static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool batched) {
+    if (is->more)
+        mask = rg_pad(mask, 0, is->more);
+    if (!batched)
+        mask = rg_unsqueeze(mask, 0);
+    if (!mask)
+        return NULL;
+    long long expected[] = { is->n, is->s + is->more };
+    for (int d = 0; d < 2; d++)
+        MHA_FAIL_IF(mask->size[d] != expected[d],
+                    "Expected key_padded_mask.shape[%d] to be %lld, but got %lld", d, expected[d],
+                    (long long)mask->size[d]);
+    return rg_unsqueeze(rg_unsqueeze(mask, 1), 1);
+}
+
+/* Returns what is added to the scores of (n, heads, l, s + more); RG_NONE means nothing. */
+static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, bool batched,
+                           rg_dtype dtype) {
+    rg_tensor *mask = mha_as_added(o->attn_mask, dtype);
+    rg_tensor *padding = mha_as_added(o->key_padding_mask, dtype);
+    if (!mask || !padding)
+        return NULL;
+    if (mask != RG_NONE)
+        mask = mha_attn_mask(mask, is);
+    if (padding == RG_NONE || !mask)
+        return mask;
+    padding = mha_padding_mask(padding, is, batched);
+    if (!padding || mask == RG_NONE)
+        return padding;
+    return rg_add(mask, padding);
+}
+
+/* ---- forward --------------------------------------------------------------------- */
+
+/* Puts the query, key and value, projected to (length, batch, embedding), into x. */
+static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg_tensor *x[3]) {
+    int64_t embed = self->embed_dim;
+    bool packed = self->in_proj_weight != RG_NONE;
+    if (packed && in[0] == in[1] && in[1] == in[2]) {
+        /* Where all three are one tensor, one product gives all three. */
+        rg_tensor *all = rg_linear(in[0], self->in_proj_weight, self->in_proj_bias);
+        all = mha_length_first(self, all);
+        for (int i = 0; i < 3; i++)
+            x[i] = rg_narrow(all, 2, i * embed, embed);
+        return x[0] && x[1] && x[2];
+    }
+    rg_tensor *own[] = { self->q_proj_weight, self->k_proj_weight, self->v_proj_weight };
+    for (int i = 0; i < 3; i++) {
+        rg_tensor *weight = packed ? rg_narrow(self->in_proj_weight, 0, i * embed, embed) : own[i];
+        rg_tensor *bias = self->in_proj_bias;
+        if (bias != RG_NONE)
+            bias = rg_narrow(bias, 0, i * embed, embed);
+        x[i] = mha_length_first(self, rg_linear(in[i], weight, bias));
+    }
+    return x[0] && x[1] && x[2];
+}
+
+/* Returns (length, n, embedding) as (n, heads, length, size of a head). A bias, and then zeros, may
+ * be put after the last position. */
+static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t n, rg_tensor *bias,
+                            bool zeros) {
+    int64_t embed = self->embed_dim, heads = self->num_heads;
+    if (bias != RG_NONE)
+        x = rg_cat(RG_LIST(x, rg_repeat(bias, 1, n, 1)), 0);
+    if (zeros && x)
+        x = rg_cat(RG_LIST(x, rg_zeros_dims(RG_DIMS(1, n, embed), x->dtype)), 0);
+    return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
+}
+
+/* Attends step by step, since the weights are asked for. */
+static rg_attended mha_attend_with_weights(rg_multihead_attention *self, rg_tensor *q, rg_tensor *k,
+                                           rg_tensor *v, rg_tensor *mask, double dropout) {
+    double scale = sqrt(1 / (double)(self->embed_dim / self->num_heads));
+    rg_tensor *scores = rg_matmul(rg_mul(q, scale), rg_mT(k));
+    rg_tensor *weights = rg_softmax(mask == RG_NONE ? scores : rg_add(scores, mask), -1);
+    if (dropout > 0)
+        weights = rg_dropout(weights, dropout, true);
+    return (rg_attended){ .output = rg_matmul(weights, v), .weights = weights };
+}
+
+/* Returns the heads' outputs, (batch, heads, length, size of a head), put together and projected.
+ */
+static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l, int64_t n,
+                           bool batched) {
+    y = rg_reshape(rg_permute(y, 2, 0, 1, 3), l, n, self->embed_dim);
+    y = rg_linear(y, self->out_proj->weight, self->out_proj->bias);
+    return batched ? mha_length_first(self, y) : rg_squeeze_dim(y, 1);
+}
+
+rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg_tensor *query,
+                                                rg_tensor *key, rg_tensor *value,
+                                                rg_multihead_options o) {
+    const rg_attended failed = { NULL, NULL };
+    rg_tensor *in[] = { query, key, value }, *x[3];
+    if (!mha_check(self, in, &o))
+        return failed;
+    RG_SCOPE();
+    bool batched = query->ndim == 3;
+    if (!mha_project(self, in, x))
+        return failed;
+    int64_t l = x[0]->size[0], n = x[0]->size[1];
+    rg_tensor *mask = RG_NONE;
+    bool causal = o.is_causal && o.key_padding_mask == RG_NONE && !o.need_weights;
+    if (!causal) {
+        int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
+        mha_sizes sizes = { l, n, x[1]->size[0], self->num_heads, more };
+        mask = mha_mask(&o, &sizes, batched, x[0]->dtype);
+    }
+    rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false);
+    rg_tensor *k = mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn);
+    rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn);
+    if (!mask || !q || !k || !v)
+        return failed;
+    double dropout = self->base.training ? self->o.dropout : 0;
+    rg_attended a = { .weights = RG_NONE };
+    if (o.need_weights)
+        a = mha_attend_with_weights(self, q, k, v, mask, dropout);
+    else
+        a.output = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
+                                                   .is_causal = causal);
+    if (o.need_weights && o.average_attn_weights)
+        a.weights = rg_mean_dim(a.weights, 1, false);
+    if (o.need_weights && !batched)
+        a.weights = rg_squeeze_dim(a.weights, 0);
+    a.output = mha_join(self, a.output, l, n, batched);
+    if (!a.output || !a.weights)
+        return failed;
+    return (rg_attended){ rg_escape(a.output), rg_escape(a.weights) };
+}
+
+static rg_tensor *mha_forward3(rg_module *m, rg_tensor *q, rg_tensor *k, rg_tensor *v) {
+    rg_multihead_attention *self = (rg_multihead_attention *)m;
+    return rg_multihead_attention_forward(self, q, k, v, .need_weights = false).output;
+}
+
+static rg_tensor *mha_forward(rg_module *m, rg_tensor *x) { return mha_forward3(m, x, x, x); }
+
+/* ---- making ---------------------------------------------------------------------- */
+
+static const rg_module_class mha_class = {
+    .name = "MultiheadAttention",
+    .forward = mha_forward,
+    .forward3 = mha_forward3,
+};
+
+static rg_tensor *mha_weight(bool there, int64_t out, int64_t in) {
+    return there ? rg_nn_init_xavier_uniform_(rg_empty(out, in), 1) : RG_NONE;
+}
+
+static rg_tensor *mha_added_bias(bool there, int64_t embed) {
+    return there ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE;
+}
+
+/* Makes the last projection, which torch draws before all else. */
+static rg_linear_module *mha_out_proj(int64_t embed, bool bias) {
+    rg_linear_module *linear = rg_nn_linear(embed, embed, .bias = bias);
+    if (!linear)
+        return NULL;
+    linear->base.cls = &rgi_out_proj_class;
+    if (!bias || rg_nn_init_zeros_(linear->bias))
+        return linear;
+    rg_module_free(linear);
+    return NULL;
+}
+
+rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t heads,
+                                                       rg_multihead_attention_options o) {
+    RG_AS("MultiheadAttention");
+    RG_SCOPE();
+    RG_FAIL_VALUE_IF(embed <= 0 || heads <= 0, "MultiheadAttention",
+                     "embed_dim and num_heads must be greater than 0, got embed_dim=%lld and "
+                     "num_heads=%lld instead",
+                     (long long)embed, (long long)heads);
+    MHA_FAIL_IF(embed % heads, "embed_dim must be divisible by num_heads");
+    rg_multihead_attention *self = RG_MODULE(rg_multihead_attention, &mha_class, .embed_dim = embed,
+                                             .num_heads = heads, .o = o);
+    int64_t k = o.kdim ? o.kdim : embed, v = o.vdim ? o.vdim : embed;
+    int64_t three = embed < INT64_MAX / 3 ? 3 * embed : INT64_MAX;
+    bool packed = k == embed && v == embed;
+    RG_CHILD(self, out_proj, mha_out_proj(embed, o.bias));
+    RG_PARAMETER(self, in_proj_weight, mha_weight(packed, three, embed));
+    RG_PARAMETER(self, q_proj_weight, mha_weight(!packed, embed, embed));
+    RG_PARAMETER(self, k_proj_weight, mha_weight(!packed, embed, k));
+    RG_PARAMETER(self, v_proj_weight, mha_weight(!packed, embed, v));
+    RG_PARAMETER(self, in_proj_bias, o.bias ? rg_zeros(three) : RG_NONE);
+    RG_PARAMETER(self, bias_k, mha_added_bias(o.add_bias_kv, embed));
+    RG_PARAMETER(self, bias_v, mha_added_bias(o.add_bias_kv, embed));
+    return RG_READY(self);
+}
+
+rg_tensor *rg_generate_square_subsequent_mask(int64_t n) {
+    RG_AS("generate_square_subsequent_mask");
+    return rg_triu(rg_full_dims(RG_DIMS(n, n), -INFINITY, rg_default_dtype()), 1);
+}
