@@ -58,7 +58,7 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-CHECKS  := run-tests test-names test-notebooks test-examples test-readme
+CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-refused
 GOALS   := all help test asan tsan fuzz valgrind notebooks bench docs demo deps size style fmt \
            install clean $(CHECKS) run-threads run-fuzzers run-valgrind
 .PHONY: $(GOALS) programs stb
@@ -205,6 +205,10 @@ test-examples: $(EXAMPLES)
 # README.md's programs print what it says that they print.
 test-readme: $(STATIC) $(BUILD)/examples/train_self_attention
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/readme $(BUILD)
+
+# What must not compile does not, in C and in C++.
+test-refused:
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared

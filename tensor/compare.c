@@ -32,8 +32,7 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
                         double atol) {
     if (!rgi_not_again(op))
         return false;
-    static rg_loop *const compare[] = { compare_bool, compare_int64, compare_float,
-                                        compare_double };
+    static rg_loop *const compare[] = RG_BY_DTYPE(compare);
     bool all = true;
     rg_tensor answer = RG_NUMBER(RG_BOOL, &all); /* all strides 0 */
     if (!rgi_broadcast_shapes(op, a, b, &answer))
@@ -50,7 +49,8 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
 bool rg_equal(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "equal") || !rgi_check(b, "equal"))
         return false;
-    return rgi_same_shape(a, b) && compare_all("equal", a, b, RG_MAX(a->dtype, b->dtype), 0, 0);
+    return rgi_same_shape(a, b)
+           && compare_all("equal", a, b, (rg_dtype)rg_promote_types(a->dtype, b->dtype), 0, 0);
 }
 
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
@@ -62,9 +62,10 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
                rtol);
     RG_FAIL_IF(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g",
                atol);
-    bool near = rtol > 0 || atol > 0;
-    rg_dtype dtype = a->dtype == RG_BOOL            ? RG_FLOAT32
-                     : a->dtype == RG_INT64 && near ? RG_FLOAT64
-                                                    : a->dtype;
+    rg_dtype dtype = a->dtype;
+    if (dtype == RG_BOOL)
+        dtype = RG_FLOAT32;
+    else if (!rgi_is_float(dtype) && (rtol > 0 || atol > 0))
+        dtype = RG_FLOAT64;
     return compare_all("allclose", a, b, dtype, rtol, atol);
 }

@@ -1,65 +1,74 @@
 /*
- * dtype.c: the four element types: names, promotion, one element in and out.
+ * dtype.c: names of element types, promotion, one element in and out. The table
+ * is in dtype.h.
  */
-#include "internal.h"
+#include "dtype.h"
 
-#include <float.h>
-#include <math.h>
-
-static const struct {
-    const char *name, *scalar, *in_c;
-} dtypes[] = {
-    [RG_BOOL] = { "torch.bool", "Bool", "bool" },
-    [RG_INT64] = { "torch.int64", "Long", "long int" },
-    [RG_FLOAT32] = { "torch.float32", "Float", "float" },
-    [RG_FLOAT64] = { "torch.float64", "Double", "double" },
+static const struct dtype_names {
+    const char *torch, *scalar, *cpp, *type;
+} dtype_names[] = {
+#define NAMES(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with) \
+    [RG_##NAME] = { "torch." torch, scalar, cpp, #type },
+    RG_DTYPES(NAMES, )
 };
 
 static _Atomic rg_dtype default_dtype = RG_FLOAT32;
 
-static bool is_dtype(int d) { return d >= RG_BOOL && d <= RG_FLOAT64; }
+static bool is_dtype(int d) { return d >= 0 && d < RG_DTYPE_COUNT; }
 
 bool rgi_check_dtype(const char *op, int dtype) {
     return is_dtype(dtype)
            || rgi_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
 }
 
-const char *rg_dtype_name(rg_dtype d) { return is_dtype(d) ? dtypes[d].name : "torch.?"; }
-const char *rgi_scalar_name(rg_dtype d) { return is_dtype(d) ? dtypes[d].scalar : "?"; }
-const char *rgi_c_name(rg_dtype d) { return is_dtype(d) ? dtypes[d].in_c : "?"; }
+const char *rg_dtype_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].torch : "torch.?"; }
+const char *rgi_scalar_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].scalar : "?"; }
+const char *rgi_c_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].cpp : "?"; }
 
 rg_dtype rg_default_dtype(void) { return default_dtype; }
 
 bool rg_set_default_dtype(rg_dtype dtype) {
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "set_default_dtype",
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !is_dtype(dtype) || !rgi_is_float(dtype), "set_default_dtype",
                   "only floating-point types are supported as the default type");
     default_dtype = dtype;
     return true;
 }
 
-int rg_promote_types(rg_dtype a, rg_dtype b) {
-    return !is_dtype(a) || !is_dtype(b) ? -1 : (int)RG_MAX(a, b);
+/* ---- promotion -------------------------------------------------------------------- */
+
+static int rank_of(rg_dtype d) {
+#define RANK(NAME, suffix, type, kind, rank, ...) [RG_##NAME] = rank,
+    static const uint8_t ranks[] = { RG_DTYPES(RANK, ) };
+    return ranks[d];
 }
 
-/* torch's rule: tensors with dims decide; a 0-d tensor, and after it a wrapped
- * number, has a say only by being of a higher kind (bool < int < float) than
- * those before it. A wrapped float among integers gives the default dtype. */
+int rg_promote_types(rg_dtype a, rg_dtype b) {
+    if (!is_dtype(a) || !is_dtype(b))
+        return -1;
+    return rank_of(a) > rank_of(b) ? a : b;
+}
+
+/* torch's rule: tensors with dims decide; a 0-d tensor, and after it a wrapped number, has a say
+ * only by being of a higher kind than those before it. A wrapped float among integers gives the
+ * default dtype. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
-    static const int kind[] = { [RG_BOOL] = 0, [RG_INT64] = 1, [RG_FLOAT32] = 2, [RG_FLOAT64] = 2 };
-    int best[3] = { -1, -1, -1 }; /* with dims, 0-d, wrapped */
-    /* the usual case */
+    enum { WITH_DIMS, ZERO_D, WRAPPED, GROUPS };
+    int best[GROUPS] = { -1, -1, -1 };
+    /* A float tensor and a number are the usual case. */
     if (n == 2 && t[1]->flags & RG_WEAK && !(t[0]->flags & RG_WEAK) && rgi_is_float(t[0]->dtype))
         return t[0]->dtype;
     for (int i = 0; i < n; i++) {
-        int rank = t[i]->flags & RG_WEAK ? 2 : t[i]->ndim == 0;
-        int d = rank == 2 && rgi_is_float(t[i]->dtype) ? default_dtype : t[i]->dtype;
-        if (d > best[rank])
-            best[rank] = d;
+        bool weak = t[i]->flags & RG_WEAK;
+        int group = weak ? WRAPPED : t[i]->ndim ? WITH_DIMS : ZERO_D;
+        rg_dtype d = weak && rgi_is_float(t[i]->dtype) ? default_dtype : t[i]->dtype;
+        best[group] = best[group] < 0 ? d : rg_promote_types(d, (rg_dtype)best[group]);
     }
     int result = -1;
-    for (int rank = 0; rank < 3; rank++)
-        if (best[rank] >= 0 && (result < 0 || kind[best[rank]] > kind[result]))
-            result = best[rank];
+    for (int group = 0; group < GROUPS; group++) {
+        int d = best[group];
+        if (d >= 0 && (result < 0 || rgi_kind((rg_dtype)d) > rgi_kind((rg_dtype)result)))
+            result = d;
+    }
     return (rg_dtype)result;
 }
 
@@ -69,37 +78,56 @@ int rg_result_type(rg_tensor *a, rg_tensor *b) {
     return rgi_promote(2, (rg_tensor *[]){ a, b });
 }
 
-/* ---- one element ------------------------------------------------------------- */
-
-double rgi_load_f64(const void *p, rg_dtype d) {
-    switch (d) {
-    case RG_BOOL: return *(const bool *)p;
-    case RG_INT64: return (double)*(const int64_t *)p;
-    case RG_FLOAT32: return *(const float *)p;
-    default: return *(const double *)p;
-    }
-}
-
-static void convert(void *to, rg_dtype to_dtype, const void *from, rg_dtype dtype) {
-    rgi_copy_loop(to_dtype, dtype)((char *[]){ to, (char *)from }, (int64_t[]){ 0, 0 }, 1, NULL);
-}
-
-int64_t rgi_load_i64(const void *p, rg_dtype d) {
-    int64_t v;
-    if (d == RG_INT64)
-        return *(const int64_t *)p; /* the usual case */
-    convert(&v, RG_INT64, p, d);
-    return v;
-}
-
-void rgi_store_f64(void *p, rg_dtype d, double v) { convert(p, d, &v, RG_FLOAT64); }
-void rgi_store_i64(void *p, rg_dtype d, int64_t v) { convert(p, d, &v, RG_INT64); }
+/* ---- one element ------------------------------------------------------------------ */
 
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
-    bool fits = dtype == RG_INT64 ? v >= -0x1p63 && v < 0x1p63
-                                  : dtype != RG_FLOAT32 || !(fabs(v) > FLT_MAX) || isinf(v);
+#define LIMIT(NAME, suffix, type, kind, rank, limit, ...) [RG_##NAME] = limit,
+    static const double limits[] = { RG_DTYPES(LIMIT, ) };
+    double limit = limits[dtype];
+    bool fits = rgi_kind(dtype) == RG_INTEGER ? v >= -limit && v < limit
+                                              : !(fabs(v) > limit) || isinf(v);
     return fits
            || rgi_fail(RG_RUNTIME_ERROR, op,
                        "value cannot be converted to type %s without overflow",
-                       dtype == RG_INT64 ? "int64_t" : "float");
+                       dtype_names[dtype].type);
+}
+
+double rgi_load_f64(const void *p, rg_dtype d) {
+#define LOAD_F64(NAME, suffix, type, ...) \
+    case RG_##NAME: return (double)*(const type *)p;
+    switch (d) {
+        RG_DTYPES(LOAD_F64, )
+    default: return NAN;
+    }
+}
+
+int64_t rgi_load_i64(const void *p, rg_dtype d) {
+#define LOAD_I64(NAME, suffix, type, kind, ...) \
+    case RG_##NAME:                             \
+        if (kind != RG_FLOATING)                \
+            return (int64_t) * (const type *)p; \
+        break;
+    switch (d) {
+        RG_DTYPES(LOAD_I64, )
+    default: break;
+    }
+    return RG_OF_DOUBLE(rgi_load_f64(p, d), int64_t, RG_INTEGER, 0x1p63);
+}
+
+void rgi_store_f64(void *p, rg_dtype d, double v) {
+#define STORE_F64(NAME, suffix, type, kind, rank, limit, ...) \
+    case RG_##NAME: *(type *)p = RG_OF_DOUBLE(v, type, kind, (double)limit); break;
+    switch (d) {
+        RG_DTYPES(STORE_F64, )
+    default: break;
+    }
+}
+
+void rgi_store_i64(void *p, rg_dtype d, int64_t v) {
+#define STORE_I64(NAME, suffix, type, ...) \
+    case RG_##NAME: *(type *)p = (type)v; break;
+    switch (d) {
+        RG_DTYPES(STORE_I64, )
+    default: break;
+    }
 }

@@ -1,26 +1,76 @@
 /*
- * dtype.h: what is true of each element type.
+ * dtype.h: the one table of what is true of each element type, and what is read
+ * from it. A new dtype is a name in tensor.h's rg_dtype and a row here; then the
+ * compiler names the loops that it lacks.
  */
 #pragma once
 
 #include "structs.h"
 
+#include <float.h>
+#include <math.h>
+
+/* Promotion goes from the first kind to the last. */
+typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
+
+/* A row is X(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with):
+ *
+ *     NAME     the dtype is RG_NAME
+ *     suffix   ends the names of loops over such elements: k_exp_float
+ *     type     an element's type in C
+ *     kind     decides in promotion; of one kind, the higher rank does
+ *     limit    bounds the numbers that can be written in this dtype
+ *     torch    is its name in Python
+ *     scalar   is its name in most of torch's sentences
+ *     cpp      is its name in those sentences that show C++'s
+ *     with     is what the table was asked with
+ */
+/* A row is a line: */
+/* clang-format off */
+#define RG_WHOLE_DTYPES(X, with)                                                                 \
+    X(BOOL,    bool,   bool,    RG_BOOLEAN,  0, HUGE_VAL, "bool",    "Bool",   "bool",     with) \
+    X(INT64,   int64,  int64_t, RG_INTEGER,  1, 0x1p63,   "int64",   "Long",   "long int", with)
+#define RG_FLOAT_DTYPES(X, with)                                                                 \
+    X(FLOAT32, float,  float,   RG_FLOATING, 2, FLT_MAX,  "float32", "Float",  "float",    with) \
+    X(FLOAT64, double, double,  RG_FLOATING, 3, DBL_MAX,  "float64", "Double", "double",   with)
+/* clang-format on */
+#define RG_DTYPES(X, with) RG_WHOLE_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
+
+/* RG_BY_DTYPE(find) is an array by dtype of find_bool, find_int64 and so on; RG_BY_FLOAT(find) has
+ * the floating ones alone. Where a function isn't there, the compiler names it. */
+#define RG_BY_DTYPE(name) \
+    { RG_DTYPES(RG_DTYPE_ENTRY_, name) }
+#define RG_BY_FLOAT(name) \
+    { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) }
+#define RG_DTYPE_ENTRY_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, name) \
+    [RG_##NAME] = name##_##suffix,
+
+#define RG_DTYPE_ONE_(...) +1
+enum { RG_DTYPE_COUNT = RG_DTYPES(RG_DTYPE_ONE_, ) };
+
+/* ---- what is read from it ----------------------------------------------------------- */
+
+/* Returns the bytes of an element. */
+static inline size_t rgi_sizeof(rg_dtype d) {
+#define RG_DTYPE_SIZE_(NAME, suffix, type, ...) [RG_##NAME] = sizeof(type),
+    static const uint8_t size[] = { RG_DTYPES(RG_DTYPE_SIZE_, ) };
+    return size[d];
+}
+
+static inline rg_kind rgi_kind(rg_dtype d) {
+#define RG_DTYPE_KIND_(NAME, suffix, type, kind, ...) [RG_##NAME] = kind,
+    static const uint8_t kinds[] = { RG_DTYPES(RG_DTYPE_KIND_, ) };
+    return (rg_kind)kinds[d];
+}
+
+static inline bool rgi_is_float(rg_dtype d) { return rgi_kind(d) == RG_FLOATING; }
+
 /* Returns whether it is a dtype; else fails. */
 bool rgi_check_dtype(const char *op, int dtype);
-static inline bool rgi_is_float(rg_dtype d) { return d >= RG_FLOAT32; }
-/* 1, 8, 4, 8 bytes */
-static inline size_t rgi_sizeof(rg_dtype d) { return 0x8481u >> 4 * d & 15; }
-/* Returns the dtype of a result of these tensors, as torch.result_type does. */
-rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 const char *rgi_scalar_name(rg_dtype d); /* Float, Double, Long, Bool */
 const char *rgi_c_name(rg_dtype d);      /* float, double, long int, bool */
-
-/* One element, in and out, with conversion. */
-double rgi_load_f64(const void *p, rg_dtype d);
-int64_t rgi_load_i64(const void *p, rg_dtype d);
-void rgi_store_f64(void *p, rg_dtype d, double v);
-void rgi_store_i64(void *p, rg_dtype d, int64_t v);
-
+/* Returns the dtype of a result of these tensors, as torch.result_type does. */
+rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns whether the dtype can hold the number; else fails. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
@@ -28,3 +78,15 @@ bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 #define RG_FAIL_DTYPE_IF(condition, op, kernel, dtype)                                          \
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, condition, op, "\"%s\" not implemented for '%s'", kernel, \
                   rgi_scalar_name(dtype))
+
+/* ---- one element, in and out ------------------------------------------------------ */
+
+/* The element that a double becomes: NaN, and what is out of range, give an integer's least value,
+ * as x86's conversion does, and torch. */
+#define RG_OF_DOUBLE(v, type, kind, limit) \
+    ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
+
+double rgi_load_f64(const void *p, rg_dtype d);
+int64_t rgi_load_i64(const void *p, rg_dtype d);
+void rgi_store_f64(void *p, rg_dtype d, double v);
+void rgi_store_i64(void *p, rg_dtype d, int64_t v);

@@ -236,19 +236,29 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) 
     return rgi_own(t);
 }
 
+/* The number as the dtype can hold it. */
+static double rounded_to(rg_dtype dtype, double v) {
+    double room;
+    rgi_store_f64(&room, dtype, v);
+    return rgi_load_f64(&room, dtype);
+}
+
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
-    rg_tensor *t = spaced_new("logspace", start, end, dtype == RG_INT64 ? pow(base, start) : 0,
-                              steps, dtype);
-    double a = start, b = end, width = end - start;
-    if (dtype == RG_FLOAT32 && steps > 1)
-        a = (float)a, b = (float)b, width = (float)b - (float)a;
-    if (dtype == RG_INT64 && steps > 1)
-        a = trunc(a), b = trunc(b), width = b - a;
-    double step = width / ((double)steps - 1);
-    for (int64_t i = 0; t && i < steps; i++) {
-        double exponent = i < steps / 2 ? a + step * (double)i : b - step * (double)(steps - 1 - i);
-        rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype,
-                      pow(base, steps == 1 ? a : exponent));
+    double only = dtype == RG_INT64 ? pow(base, start) : 0;
+    rg_tensor *t = spaced_new("logspace", start, end, only, steps, dtype);
+    if (!t)
+        return NULL;
+    if (steps > 1) {
+        start = rounded_to(dtype, start);
+        end = rounded_to(dtype, end);
+    }
+    double width = rgi_is_float(dtype) ? rounded_to(dtype, end - start) : end - start;
+    double step = steps > 1 ? width / ((double)steps - 1) : 0;
+    for (int64_t i = 0; i < steps; i++) {
+        /* The second half is counted from the end. */
+        bool early = i < steps / 2 || steps == 1;
+        double exponent = early ? start + step * (double)i : end - step * (double)(steps - 1 - i);
+        rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype, pow(base, exponent));
     }
     return rgi_own(t);
 }

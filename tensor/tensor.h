@@ -43,7 +43,21 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-typedef enum rg_dtype { RG_BOOL, RG_INT64, RG_FLOAT32, RG_FLOAT64 } rg_dtype;
+/* The type is as small as it can be, and signed, so that no other type of C is the same but
+ * int8_t. So the compiler can tell a dtype from a size, and refuses one among sizes. */
+typedef enum __attribute__((packed)) rg_dtype {
+    RG_NO_DTYPE = -1, /* what a function that returns an int gives where it fails */
+    RG_BOOL,
+    RG_INT64,
+    RG_FLOAT32,
+    RG_FLOAT64
+} rg_dtype;
+#ifndef __cplusplus /* In C an enum's constants are plain ints: these have its type. */
+#define RG_BOOL    ((rg_dtype)RG_BOOL)
+#define RG_INT64   ((rg_dtype)RG_INT64)
+#define RG_FLOAT32 ((rg_dtype)RG_FLOAT32)
+#define RG_FLOAT64 ((rg_dtype)RG_FLOAT64)
+#endif
 
 /* What is absent (no bias, no mask). NULL always means: failed. */
 extern rg_tensor rg_none_;
@@ -107,15 +121,30 @@ rg_error_handler *rg_on_error(rg_error_handler *handler);
  * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where
  * a function takes its numbers one by one, as in rg_zeros(6, 3), the function
  * with _dims behind its name takes the list, and where it makes a tensor the
- * dtype: rg_zeros(2, 3, RG_FLOAT64) would be a shape of three numbers. */
+ * dtype: rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64). The compiler refuses
+ * rg_zeros(2, 3, RG_FLOAT64), since a dtype is no size. */
 typedef struct rg_dims {
     int n;
     int64_t v[RG_MAX_DIMS];
 } rg_dims;
 
+#define RG_NO_SIZE_ \
+    "a dtype is no size: give it to the function with _dims, rg_zeros_dims(RG_DIMS(2, 3), dtype)"
 #ifndef __cplusplus
-#define RG_DIMS(...) \
-    ((rg_dims){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
+#define RG_DIMS(...) ((rg_dims){ RG_COUNT_SIZES_(__VA_ARGS__), { __VA_ARGS__ } })
+#define RG_COUNT_SIZES_(...)                                        \
+    ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))    \
+     + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+/* The value is 0; the first of the arguments is a 0 of its own, lest there be none. */
+#define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                     \
+    (0                                                                                         \
+     * (int)sizeof(struct {                                                                    \
+           _Static_assert(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c)              \
+                            || RG_IS_DTYPE_(d) || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f)           \
+                            || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), RG_NO_SIZE_);              \
+           int unused;                                                                         \
+       }))
+#define RG_IS_DTYPE_(x) _Generic((x), rg_dtype: 1, default: 0)
 #endif
 
 /* ---- making ---------------------------------------------------------------*/
@@ -392,8 +421,13 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 RG_PUBLIC_END
 
 #ifdef __cplusplus
-template <typename T> static inline int64_t rg_dim_of(T v) { return (int64_t)v; }
-int64_t rg_dim_of(rg_dtype dtype) = delete; /* is no size: rg_zeros_dims takes one */
+template <typename T> struct rg_is_dtype_ { static constexpr bool value = false; };
+template <> struct rg_is_dtype_<rg_dtype> { static constexpr bool value = true; };
+template <typename T> static inline int64_t rg_dim_of(T v)
+{
+    static_assert(!rg_is_dtype_<T>::value, RG_NO_SIZE_);
+    return (int64_t)v;
+}
 template <typename... T> static inline rg_dims rg_dims_of(T... v) {
     return rg_dims{ (int)sizeof...(v), { rg_dim_of(v)... } };
 }
