@@ -109,8 +109,7 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
         if (!c->out[0])
             return false;
     }
-    rgi_run_alike(c);
-    return true;
+    return rgi_run_alike(c);
 }
 
 /* Runs the forward. The ops that it applies itself are done again with it, and not noted. */
@@ -146,8 +145,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
             return false;
     if (!op->kernel)
         return run_forward(c);
-    k_run_with(op->kernel, c->out[0], c->in, NULL);
-    return true;
+    return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
 /* Makes the outputs, and records a node if a gradient is wanted and any of them can have one. */

@@ -205,8 +205,8 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
                       RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
 
 /* Runs a kernel on tensors that need no walk: each is contiguous, of in[0]'s dtype, and has its
- * shape or is one number. */
-static inline void rgi_run_alike(const rg_call *c) {
+ * shape or is one number. Returns whether the kernel has a loop for the dtype. */
+static inline bool rgi_run_alike(const rg_call *c) {
     rg_tensor *y = c->out[0];
     char *p[RG_MAX_OPERANDS] = { y->data };
     int64_t size = (int64_t)rgi_sizeof(y->dtype), steps[RG_MAX_OPERANDS] = { size };
@@ -214,10 +214,11 @@ static inline void rgi_run_alike(const rg_call *c) {
         p[i + 1] = c->in[i]->data;
         steps[i + 1] = c->in[i]->ndim ? size : 0;
     }
-    if (RG_LIKELY(y->numel < RG_LARGE))
-        c->op->kernel->by_dtype[y->dtype][k_set](p, steps, y->numel, NULL);
-    else
-        k_run_with(c->op->kernel, y, c->in, NULL);
+    rg_loop *loop = c->op->kernel->by_dtype[y->dtype][k_set];
+    if (RG_UNLIKELY(!loop || y->numel >= RG_LARGE))
+        return k_run_with(c->op->kernel, y, c->in, NULL);
+    loop(p, steps, y->numel, NULL);
+    return true;
 }
 
 /* A function that is made of others opens a scope around the intermediates, and its failures have

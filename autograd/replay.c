@@ -21,10 +21,8 @@ static bool call_again(void *context) {
     for (int i = 0; i < c->n_in; i++)
         alike &= c->in[i]->flags & RG_CONTIGUOUS;
     if (alike)
-        rgi_run_alike(c);
-    else
-        k_run_with(c->op->kernel, c->out[0], c->in, NULL);
-    return true;
+        return rgi_run_alike(c);
+    return k_run_with(c->op->kernel, c->out[0], c->in, NULL);
 }
 
 bool rgi_note_call(const rg_call *c, size_t attr_size, bool alike) {

@@ -247,11 +247,15 @@ void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) 
     rgi_walk_run(&w, inner, context);
 }
 
-void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
+bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
+    rg_loop *loop = K_LOOP_OF(k->by_dtype, in[k->n - 1]->dtype, k->name);
+    if (!loop)
+        return false;
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
     for (int i = 0; i < k->n; i++)
         t[i + 1] = in[i];
-    iterate_apart(k->light, k->n + 1, t, k->by_dtype[in[k->n - 1]->dtype][k_set], numbers);
+    iterate_apart(k->light, k->n + 1, t, loop, numbers);
+    return true;
 }
 
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,

@@ -27,7 +27,7 @@ struct activation_attr {
     const double *k = NUMBERS_OF(s);
 #define WITH_NUMBERS(ident, formula, gradient, ...)                                   \
     static bool ident##_forward(rg_call *c) {                                         \
-        return k_run_with(&k_##ident, c->out[0], c->in, NUMBERS_OF(c)), true;         \
+        return k_run_with(&k_##ident, c->out[0], c->in, NUMBERS_OF(c));               \
     }                                                                                 \
     FUSED(ident, rgi_saved(s, 0), NUMBERS_OF(s))                                      \
     RULE(ident##_rule, xk, gradient)                                                  \

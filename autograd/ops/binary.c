@@ -60,8 +60,7 @@ static bool add_alpha_forward(rg_call *c) {
     double numbers[3] = { a->alpha };
     if (result == RG_INT64)
         memcpy(numbers, &a->integer, sizeof a->integer);
-    k_run_with(&k_add_alpha, c->out[0], c->in, numbers);
-    return true;
+    return k_run_with(&k_add_alpha, c->out[0], c->in, numbers);
 }
 RULE(add_alpha_rule_b, g, rg_mul(g, RG_ATTR(s, add_alpha)->alpha))
 RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED,
@@ -112,8 +111,7 @@ RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOA
 static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
     RG_FAIL_IF(c->in[0]->dtype == RG_INT64 && c->out[0]->numel && k_has_zero(c->in[1]), c->op->name,
                "ZeroDivisionError");
-    k_run_with(kernel, c->out[0], c->in, NULL);
-    return true;
+    return k_run_with(kernel, c->out[0], c->in, NULL);
 }
 
 /* cpu: torch's kernel. */
@@ -212,7 +210,7 @@ static bool pow_forward(rg_call *c) {
     if (f->form == BY_NUMBER && f->number == 1)
         rgi_copy_elements(c->out[0], c->in[0]);
     else
-        k_run_with(kernel, c->out[0], c->in, NULL);
+        return k_run_with(kernel, c->out[0], c->in, NULL);
     return true;
 }
 

@@ -76,8 +76,7 @@ static inline bool elementwise_fused(rg_tensor *gin[], const rg_kernel *kernel, 
                                      rg_tensor *v, const double *k) {
     if (!g || !v || !(gin[0] = rgi_new_like(v, v->dtype)))
         return false;
-    k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
-    return true;
+    return k_run_with(kernel, gin[0], (rg_tensor *[]){ g, v }, k);
 }
 #define FUSED(ident, value, numbers)                                                        \
     static bool ident##_fused(const rg_step *s, rg_tensor *gin[]) {                         \

@@ -67,7 +67,7 @@ static bool masked_fill_shape(rg_call *c) {
 }
 
 static bool masked_fill_forward(rg_call *c) {
-    return k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]), true;
+    return k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]);
 }
 
 #define OF_mask RG_IN(1), rg_tensor *mask = rgi_saved(s, 1);
@@ -117,12 +117,10 @@ static bool clamp_shape(rg_call *c) { return elementwise_broadcast(c, RG_ATTR(c,
 
 static bool clamp_forward(rg_call *c) {
     if (rgi_is_none(c->in[2]))
-        k_run_with(&k_maximum, c->out[0], c->in, NULL);
-    else if (rgi_is_none(c->in[1]))
-        k_run(k_minimum, c->out[0], c->in[0], c->in[2]);
-    else
-        k_run_with(&k_clamp, c->out[0], c->in, NULL);
-    return true;
+        return k_run_with(&k_maximum, c->out[0], c->in, NULL);
+    if (rgi_is_none(c->in[1]))
+        return k_run(k_minimum, c->out[0], c->in[0], c->in[2]);
+    return k_run_with(&k_clamp, c->out[0], c->in, NULL);
 }
 
 #define OF_bounds                                                                           \
@@ -243,7 +241,7 @@ struct addc_attr {
 #define VALUE (RG_ATTR(s, addc)->k[0])
 #define ADDC(ident, Node, formula, shape_, of_b, gb, of_c, gc, kind)                           \
     static bool ident##_forward(rg_call *c) {                                                  \
-        return k_run_with(&k_##ident, c->out[0], c->in, RG_ATTR(c, addc)->k), true;            \
+        return k_run_with(&k_##ident, c->out[0], c->in, RG_ATTR(c, addc)->k);                  \
     }                                                                                          \
     RULE(ident##_rule_b, of_b, gb)                                                             \
     RULE(ident##_rule_c, of_c, gc)                                                             \

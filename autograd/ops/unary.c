@@ -59,8 +59,7 @@ static bool round_decimals_shape(rg_call *c) {
 static bool round_decimals_forward(rg_call *c) {
     int decimals = RG_ATTR(c, round_decimals)->decimals;
     double ten[3] = { pow(10, fabs((double)decimals)) }; /* a loop takes three numbers */
-    k_run_with(decimals > 0 ? &k_round_up : &k_round_down, c->out[0], c->in, ten);
-    return true;
+    return k_run_with(decimals > 0 ? &k_round_up : &k_round_down, c->out[0], c->in, ten);
 }
 RULE(round_decimals_rule, g, rg_zeros_like(g))
 RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1", .n_in = 1,

@@ -8,6 +8,7 @@
 
 #if defined(K_TYPES_ALL) || defined(K_TYPES_PAIRS)
 #define T          bool
+#define K_SIZE     1
 #define K_TO(f)    f##_bool
 #define K_DTYPE    RG_BOOL
 #define K_IS_FLOAT 0
@@ -17,6 +18,7 @@
 
 #if defined(K_TYPES_ALL) || defined(K_TYPES_PAIRS) || defined(K_TYPES_NUMBERS)
 #define T          int64_t
+#define K_SIZE     8
 #define K_TO(f)    f##_int64
 #define K_DTYPE    RG_INT64
 #define K_IS_FLOAT 0
@@ -27,6 +29,7 @@
 #if defined(K_TYPES_ALL) || defined(K_TYPES_PAIRS) || defined(K_TYPES_NUMBERS) \
     || defined(K_TYPES_FLOATS)
 #define T          float
+#define K_SIZE     4
 #define K_TO(f)    f##_float
 #define K_DTYPE    RG_FLOAT32
 #define K_IS_FLOAT 1
@@ -34,6 +37,7 @@
 #include "one_type.h"
 
 #define T          double
+#define K_SIZE     8
 #define K_TO(f)    f##_double
 #define K_DTYPE    RG_FLOAT64
 #define K_IS_FLOAT 1
@@ -43,18 +47,21 @@
 
 #ifdef K_TYPES_SIZES
 #define T          uint8_t
+#define K_SIZE     1
 #define K_TO(f)    f##_uint8
 #define K_IS_FLOAT 0
 #define K_IS_BOOL  0
 #include "one_type.h"
 
 #define T          uint32_t
+#define K_SIZE     4
 #define K_TO(f)    f##_uint32
 #define K_IS_FLOAT 0
 #define K_IS_BOOL  0
 #include "one_type.h"
 
 #define T          uint64_t
+#define K_SIZE     8
 #define K_TO(f)    f##_uint64
 #define K_IS_FLOAT 0
 #define K_IS_BOOL  0

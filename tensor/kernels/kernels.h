@@ -8,16 +8,25 @@
 
 enum { K_SET_COUNT = 3 }; /* how many sets the tables of the old form have */
 
-/* Element by element: the loops that make y from in[0] .. in[n - 1], by the dtype of the last one.
- */
-/* light: of many elements, it waits for memory */
+/* ---- element by element ----
+ * A kernel makes y from in[0] .. in[n - 1], by a loop for the dtype of the last one. A light
+ * kernel, run over many elements, waits for memory. */
 typedef struct rg_kernel {
+    const char *name;
     int n;
-    rg_loop *const *by_dtype[4];
     bool light;
+    rg_loop *by_dtype[K_DTYPES][K_SETS];
 } rg_kernel;
-/* up to three; NULL: none */
-void k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
+
+/* These make the kernel k_op of the loops op_loop; TYPES is FLOATS, NUMBERS, ALL or SIZES. */
+#define K_KERNEL(op, n, TYPES)       K_KERNEL_OF(op, n, false, TYPES)
+#define K_LIGHT_KERNEL(op, n, TYPES) K_KERNEL_OF(op, n, true, TYPES)
+#define K_KERNEL_OF(op, n, light, TYPES) \
+    const rg_kernel k_##op = { #op, n, light, K_TABLE_##TYPES(op##_loop) };
+
+/* Runs a kernel, with up to three numbers where it takes some, else NULL. Returns false, with
+ * torch's sentence, if the kernel has no loop for the dtype. */
+bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
 /* The loops of a kind, as a table by dtype. */
@@ -54,29 +63,39 @@ static inline void k_past_end(void) {
 #endif
 }
 
-/* unary.c and circle.c; some take numbers; the gradients take g and x, but for tanh, sigmoid and
- * relu g and y */
-extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac,
-    k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt, k_reciprocal, k_cube,
-    k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh, k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf,
-    k_erfc, k_sigmoid, k_isnan, k_isinf, k_isfinite, k_logical_not, k_relu, k_gelu, k_gelu_tanh,
-    k_silu, k_mish, k_hardswish, k_hardsigmoid, k_logsigmoid;
-extern const rg_kernel k_round_up, k_round_down, k_hardtanh, k_leaky_relu, k_elu, k_softplus;
-extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_hardtanh_grad, k_leaky_relu_grad,
-    k_elu_grad, k_gelu_grad, k_gelu_tanh_grad, k_silu_grad, k_mish_grad, k_softplus_grad,
-    k_hardswish_grad, k_hardsigmoid_grad, k_logsigmoid_grad;
+/* ---- unary.c and circle.c: of one element; round_up and round_down take a number ---- */
+extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac;
+extern const rg_kernel k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt;
+extern const rg_kernel k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh;
+extern const rg_kernel k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc;
+extern const rg_kernel k_round_up, k_round_down;
 
-/* binary.c */
-extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod,
-    k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin, k_eq, k_ne, k_lt, k_le, k_gt, k_ge,
-    k_logical_and, k_logical_or, k_logical_xor;
-/* takes a number; of integers: the bits of an integer as the first number */
+/* ---- activations.c and gelu.c: their gradients take g and x, but for tanh, sigmoid and relu
+ * g and y ---- */
+extern const rg_kernel k_sigmoid, k_relu, k_gelu, k_gelu_tanh, k_silu, k_mish, k_hardswish;
+extern const rg_kernel k_hardsigmoid, k_logsigmoid;
+extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_gelu_grad, k_gelu_tanh_grad;
+extern const rg_kernel k_silu_grad, k_mish_grad, k_hardswish_grad, k_hardsigmoid_grad;
+extern const rg_kernel k_logsigmoid_grad;
+/* These take numbers. */
+extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus;
+extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
+
+/* ---- compare.c: the answer is a bool ---- */
+extern const rg_kernel k_isnan, k_isinf, k_isfinite, k_logical_not;
+extern const rg_kernel k_eq, k_ne, k_lt, k_le, k_gt, k_ge;
+extern const rg_kernel k_logical_and, k_logical_or, k_logical_xor;
+
+/* ---- binary.c ---- */
+extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod;
+extern const rg_kernel k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin;
+/* a + alpha b: alpha is the first number; for integers, the number's bits are an int64_t's. */
 extern const rg_kernel k_add_alpha;
+/* Returns whether an element of an int64 tensor is 0. */
 bool k_has_zero(const rg_tensor *integers);
 
-/* ternary.c */
-extern const rg_kernel k_where, k_clamp, k_lerp;
-extern const rg_kernel k_addcmul, k_addcdiv;
+/* ---- ternary.c: where takes a bool, and addcmul and addcdiv take a number ---- */
+extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
 /* reduce.c: over the dims of a mask; y has the shape of x without them, or with them at 1 */
 typedef enum k_reduction {

@@ -1,10 +1,5 @@
 /*
- * loops.h: what loops over elements are made of. LOOP_n(name, T, R, expression)
- * defines an rg_loop `name` from n operands of type T to one of type R; the
- * expression names the operands x (or a, b, c), their type `real`, and the
- * numbers k[0] .. k[2] that came as the context. Where all is contiguous, or one
- * of two operands is a single number, there is a loop that vectorises. K_FLOATS
- * and its like define loops for several dtypes, and the kernel that takes them.
+ * loops.h: what loops that are still macros are made of.
  */
 #pragma once
 
@@ -19,22 +14,6 @@
 #else
 #define K_INDEPENDENT _Pragma("GCC ivdep")
 #endif
-
-/* The numbers in the loop's type; an int64_t that can't be is what a conversion gives. */
-#define K_READ_NUMBERS                                                                          \
-    real k[3] = { 0 };                                                                          \
-    for (int i = 0; i < 3 && context; i++)                                                      \
-        k[i] = (real) _Generic((real)0, int64_t                                                 \
-                               : rgi_load_i64((const double *)context + i, RG_FLOAT64), default \
-                               : ((const double *)context)[i]);                                 \
-    (void)k;
-
-#define K_LET(T, name, value) const __attribute__((unused)) T name = value;
-#define K_AT(T, operand)      (*(T *)(p[operand] + i * s[operand]))
-#define K_EACH(to, numbers, operands, R, expression)                                             \
-    {                                                                                            \
-        numbers K_INDEPENDENT for (int64_t i = 0; i < n; i++) { operands to = (R)(expression); } \
-    }
 
 /* result = the sum of values at i = 0 .. n - 1, in lanes, folded by halves: they vectorise, and
  * lose less than one running sum. (As an array from the start, the lanes would be written and read
@@ -97,78 +76,18 @@ enum { K_LANES = 16 };
             (to)[i] = value;                                            \
     } while (0)
 
-#define LOOP(name, T, R, ...)                                                                     \
-    static void K_SET(name)(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        typedef T real;                                                                           \
-        K_READ_NUMBERS                                                                            \
-        R *y = (R *)p[0];                                                                         \
-        __VA_ARGS__                                                                               \
-    }
-
-#define LOOP_1(name, T, R, expression)                                                          \
-    LOOP(name, T, R, const T *px = (const T *)p[1]; if (s[0] == sizeof(R) && s[1] == sizeof(T)) \
-             K_EACH(y[i], , K_LET(T, x, px[i]), R, expression) else K_EACH(                     \
-                 K_AT(R, 0), , K_LET(T, x, K_AT(const T, 1)), R, expression))
-
-#define LOOP_2(name, T, R, expression)                                                             \
-    LOOP(name, T, R, const T *pa = (const T *)p[1], *pb = (const T *)p[2];                         \
-         const bool dense = s[0] == sizeof(R), dense_a = s[1] == sizeof(T),                        \
-         dense_b = s[2] == sizeof(T);                                                              \
-         if (dense && dense_a && dense_b) K_EACH(y[i], , K_LET(T, a, pa[i]) K_LET(T, b, pb[i]), R, \
-                                                 expression) else if (dense && dense_a && !s[2])   \
-             K_EACH(y[i], K_LET(T, b, *pb), K_LET(T, a, pa[i]), R,                                 \
-                    expression) else if (dense && !s[1] && dense_b)                                \
-                 K_EACH(y[i], K_LET(T, a, *pa), K_LET(T, b, pb[i]), R, expression) else K_EACH(    \
-                     K_AT(R, 0), , K_LET(T, a, K_AT(const T, 1)) K_LET(T, b, K_AT(const T, 2)), R, \
-                     expression))
-
-/* The first of three may have its own type: a mask's. */
-#define LOOP_3_OF(name, A, T, R, expression)                                                     \
-    LOOP(name, T, R, const A *pa = (const A *)p[1];                                              \
-         const T *pb = (const T *)p[2], *pc = (const T *)p[3];                                   \
-         const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A), dense_b = s[2] == sizeof(T); \
-         if (dense && dense_b && s[3] == sizeof(T))                                              \
-             K_EACH(y[i], , K_LET(A, a, pa[i]) K_LET(T, b, pb[i]) K_LET(T, c, pc[i]), R,         \
-                    expression) else if (dense && dense_b && !s[3])                              \
-                 K_EACH(y[i], K_LET(T, c, *pc), K_LET(A, a, pa[i]) K_LET(T, b, pb[i]), R,        \
-                        expression) else if (dense && !s[2] && !s[3])                            \
-                     K_EACH(y[i], K_LET(T, b, *pb) K_LET(T, c, *pc), K_LET(A, a, pa[i]), R,      \
-                            expression) else K_EACH(K_AT(R, 0), ,                                \
-                                                    K_LET(A, a, K_AT(const A, 1))                \
-                                                        K_LET(T, b, K_AT(const T, 2))            \
-                                                            K_LET(T, c, K_AT(const T, 3)),       \
-                                                    R, expression))
-#define LOOP_3(name, T, R, expression) LOOP_3_OF(name, T, T, R, expression)
-
-/* A kernel on n operands: a loop for each dtype that the last of them may have. */
-#define K_KERNEL(op, n, light, ...) K_ONCE(const rg_kernel k_##op = { n, { __VA_ARGS__ }, light };)
-#define K_ALL_KERNEL(op, n)                                                             \
-    K_KERNEL(op, n, true, K_LOOPS(op##_bool), K_LOOPS(op##_int64), K_LOOPS(op##_float), \
-             K_LOOPS(op##_double))
-#define K_LOOPS(name) (rg_loop *const[]) K_SETS(name)
-
-#define K_FLOAT_LOOPS(n, op, on_float) \
-    LOOP_##n(op##_float, float, float, on_float) LOOP_##n(op##_double, double, double, on_float)
-#define K_NUMBER_LOOPS(n, op, on_int, on_float) \
-    LOOP_##n(op##_int64, int64_t, int64_t, on_int) K_FLOAT_LOOPS(n, op, on_float)
-
-/* Loops and kernel of floats only, which take their time, or don't; of numbers; of numbers and
- * bool; with a bool as the answer. */
-#define K_FLOATS(n, op, on_float)       K_FLOATS_OF(n, op, false, on_float)
-#define K_LIGHT_FLOATS(n, op, on_float) K_FLOATS_OF(n, op, true, on_float)
-#define K_FLOATS_OF(n, op, light, on_float) \
-    K_FLOAT_LOOPS(n, op, on_float)          \
-    K_KERNEL(op, n, light, NULL, NULL, K_LOOPS(op##_float), K_LOOPS(op##_double))
-#define K_NUMBERS(n, op, on_int, on_float)  \
-    K_NUMBER_LOOPS(n, op, on_int, on_float) \
-    K_KERNEL(op, n, true, NULL, K_LOOPS(op##_int64), K_LOOPS(op##_float), K_LOOPS(op##_double))
-#define K_ALL(n, op, on_bool, on_int, on_float)                                      \
-    LOOP_##n(op##_bool, bool, bool, on_bool) K_NUMBER_LOOPS(n, op, on_int, on_float) \
-        K_ALL_KERNEL(op, n)
-#define K_TEST(n, op, on_int, on_float)                                                           \
-    LOOP_##n(op##_bool, bool, bool, on_int) LOOP_##n(op##_int64, int64_t, bool, on_int)           \
-        LOOP_##n(op##_float, float, bool, on_float) LOOP_##n(op##_double, double, bool, on_float) \
-            K_ALL_KERNEL(op, n)
+/* These choose smooth.h's functions by their argument's type, for loops that are still macros. */
+#define K_OF(op, x)  _Generic((x), float : k_##op##_float, default : k_##op##_double)(x)
+#define ORDER(x)     K_OF(order, x)
+#define UNORDER(x)   _Generic((x), int32_t : k_unorder_float, default : k_unorder_double)(x)
+#define EXP(x)       K_OF(exp, x)
+#define EXP_BELOW(x) K_OF(exp_below, x)
+#define LOG(x)       K_OF(log, x)
+#define LOG1P(x)     K_OF(log1p, x)
+#define TANH(x)      K_OF(tanh, x)
+#define k_expf       k_exp_float
+#define k_logf       k_log_float
+#define k_exp_belowf k_exp_below_float
 
 /* Integers wrap around, as torch's do. */
 static inline int64_t k_wrap_add(int64_t a, int64_t b) {

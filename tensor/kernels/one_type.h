@@ -30,6 +30,7 @@
 #endif
 
 #undef T
+#undef K_SIZE
 #undef K_TO
 #undef K_DTYPE
 #undef K_IS_FLOAT

@@ -33,6 +33,7 @@
  *     K_TYPED(f)         the name of f for this type: f_float (such as k_exp_float, of smooth.h)
  *     K_IN_SET(f)        the name of f for this set: f_avx512
  *     K_DTYPE            the type's dtype: RG_FLOAT32
+ *     K_SIZE             the type's bytes, for #if
  *     K_IS_FLOAT         1 for float and double, else 0
  *     K_IS_BOOL          1 for bool, else 0
  *     K_VECTOR_BYTES     the width of the set's vectors: 16, 32 or 64

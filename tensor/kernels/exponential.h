@@ -1,0 +1,150 @@
+/*
+ * exponential.h: exponentials, logarithms and rounding of one floating type, T, without branches or
+ * calls. smooth.h includes it for float and for double; it defines these before, and takes them
+ * back afterwards:
+ *
+ *     K_TYPED(f)       the function's name for the type: f_float
+ *     INT, UINT        the integers of T's size
+ *     POINT            how many bits T has after the point
+ *     HALF             T's exponents have the bias 2 HALF - 1
+ *     TIMES            how many times as far as float's the exponential's limits are
+ *     TIMES_EXPM1      how many times as far expm1's upper limit is
+ *     LN2_HIGH         ln 2 and log10 2, in so few bits that their product with an exponent is
+ * exact LOG10_2_HIGH LOG1P_LEAST      where x - x^2 / 2 is ln(1 + x) to the last bit
+ */
+
+#define LN2     0.693147180559945309417L
+#define LOG10_2 0.301029995663981195214L
+#define LOG2_E  1.44269504088896340736L
+
+/* e^x, or 2^x if two, is 2^n e^r with |r| <= ln(2) / 2. Returns p of e^r = 1 + r + r^2 p, and puts
+ * n + bias into the exponent of *power. */
+K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
+    const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias; /* adding it rounds to integers */
+    const T shifted = K_TYPED(k_step)(x, two ? (T)1 : (T)M_LOG2E, magic);
+    const T n = shifted - magic;
+    *power = (UINT)K_TYPED(k_bits)(shifted) << POINT;
+    if (two)
+        *r = (x - n) * (T)M_LN2;
+    else
+        *r = K_TYPED(k_step)(n, -(T)(LN2 - LN2_HIGH), K_TYPED(k_step)(n, -(T)LN2_HIGH, x));
+    return K_TYPED(k_exp_fit)(*r);
+}
+
+/* Returns e^x, or 2^x if two, or half of it. 2^n is two factors, of which one is 2^HALF or its
+ * inverse. */
+K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
+    const T unit = two ? (T)M_LOG2E : 1;
+    const T least = k_exp_least * TIMES * unit;
+    const T most = (k_exp_most + halved) * TIMES * unit;
+    T t = x > most ? most : x;
+    t = t < least ? least : t; /* where the first factor is 0 */
+    const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
+    T r;
+    UINT power;
+    const T p = K_TYPED(k_exp_parts)(t, two, HALF - 1, &r, &power);
+    const T e = K_TYPED(k_step)(K_TYPED(k_step)(p, r, (T)1), r, (T)1);
+    const UINT second = (UINT)(3 * HALF - 1 - halved) << POINT;
+    return e * K_TYPED(k_from_bits)((INT)(power + lift))
+           * K_TYPED(k_from_bits)((INT)(second - lift));
+}
+
+K_INLINE T K_TYPED(k_exp)(T x) { return K_TYPED(k_exp_whole)(x, false, false); }
+
+K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
+
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in halves, so that the greatest power doesn't overflow. */
+K_INLINE T K_TYPED(k_expm1)(T x) {
+    const T most = k_exp_most * TIMES_EXPM1;
+    T t = x > most ? most : x;
+    t = t < -40 ? -40 : t;
+    T r;
+    UINT power;
+    const T p = K_TYPED(k_exp_parts)(t, false, 2 * HALF - 2, &r, &power);
+    const T half = K_TYPED(k_from_bits)((INT)power);
+    return copysign(2 * K_TYPED(k_step)(half, K_TYPED(k_step)(r * r, p, r), half - (T)0.5), x);
+}
+
+K_INLINE T K_TYPED(k_cosh)(T x) {
+    const T half = K_TYPED(k_exp_whole)(fabs(x), false, true);
+    return half + (T)0.25 / half;
+}
+
+/* Returns a logarithm of x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2), if x is a finite number
+ * above 0. The logarithms of 2, and of e, are two parts each: `high` and the rest of `of_two`. */
+K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
+                                const long double of_e) {
+    const T least = K_TYPED(k_from_bits)((INT)1 << POINT);
+    const T whole = K_TYPED(k_from_bits)((INT)(POINT + 2 * HALF - 1) << POINT);
+    const INT root = K_TYPED(k_bits)((T)M_SQRT1_2);
+    const T unit = (T)of_e;
+    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x; /* subnormal numbers, too */
+    const UINT bits = (UINT)K_TYPED(k_bits)(scaled) + (UINT)(K_TYPED(k_bits)((T)1) - root);
+    const T n = K_TYPED(k_from_bits)((INT)(bits >> POINT) | K_TYPED(k_bits)(whole))
+                - (whole + 2 * HALF - 1) - (x < least ? POINT : 0);
+    const T r = K_TYPED(k_from_bits)((INT)(bits & (((UINT)1 << POINT) - 1)) + root) - 1;
+    T p = K_TYPED(k_log_fit)(r);
+    if (of_e == 1)
+        p = r - p;
+    else
+        p = K_TYPED(k_step)(r, unit, K_TYPED(k_step)(r, (T)(of_e - unit), -p * unit));
+    return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, (T)(of_two - high), p));
+}
+
+/* Returns the logarithm of any x, of which p is what k_log_inner gives. */
+K_INLINE T K_TYPED(k_log_outer)(T x, T p) {
+    p = x == (T)INFINITY ? x : p;
+    p = x == 0 ? -(T)INFINITY : p;
+    return x >= 0 ? p : (T)NAN;
+}
+
+K_INLINE T K_TYPED(k_log)(T x) {
+    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, (T)LN2_HIGH, LN2, 1));
+}
+
+K_INLINE T K_TYPED(k_log2)(T x) {
+    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, 1, 1, LOG2_E));
+}
+
+K_INLINE T K_TYPED(k_log10)(T x) {
+    const T inner = K_TYPED(k_log_inner)(x, (T)LOG10_2_HIGH, LOG10_2, LOG10_2 / LN2);
+    return K_TYPED(k_log_outer)(x, inner);
+}
+
+/* Returns ln(1 + x). What 1 + x rounds off is put back. */
+K_INLINE T K_TYPED(k_log1p)(T x) {
+    const T u = 1 + x;
+    const T lost = x - (u - 1);
+    T y = K_TYPED(k_log)(u);
+    y = ((u > 0) & (u < (T)INFINITY)) ? y + lost / u : y;
+    return fabs(x) < (T)LOG1P_LEAST ? x - (T)0.5 * x * x : y;
+}
+
+/* ---- to integers: below 2^POINT, where T has fractions, adding that drops them ---------------- */
+
+static inline T K_TYPED(k_rint)(T x) {
+    const T whole = (T)((UINT)1 << POINT);
+    const T a = fabs(x);
+    const T r = (a + whole) - whole;
+    return a < whole ? copysign(r, x) : x;
+}
+
+static inline T K_TYPED(k_floor)(T x) {
+    const T r = K_TYPED(k_rint)(x);
+    return copysign(r > x ? r - 1 : r, x);
+}
+
+static inline T K_TYPED(k_ceil)(T x) {
+    const T r = K_TYPED(k_rint)(x);
+    return copysign(r < x ? r + 1 : r, x);
+}
+
+static inline T K_TYPED(k_trunc)(T x) {
+    const T a = fabs(x);
+    const T r = K_TYPED(k_rint)(a);
+    return copysign(r > a ? r - 1 : r, x);
+}
+
+#undef LN2
+#undef LOG10_2
+#undef LOG2_E

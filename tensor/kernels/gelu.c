@@ -1,0 +1,74 @@
+/*
+ * gelu.c: gelu, its tanh form and their slopes, which are looked up by pieces.
+ *
+ * All four are made of a share s, with s(-x) = 1 - s(x) and 0 far below: x s(x) are gelu and its
+ * tanh form, and their slopes are such shares themselves. What lies beyond |x| is one of 15
+ * polynomials of u, which is |x| less the nearest multiple of 1/2; from 7.25 on it is 0. Slopes,
+ * which are steeper, have one degree more. (An exponential and a polynomial for it would be twice
+ * the multiplications.)
+ */
+#include "kernels.h"
+
+#include <math.h>
+
+enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
+/* The coefficients of each power of u, by piece. */
+typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
+static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
+
+#define SHARE_RISE (2 * M_SQRT1_2 * M_2_SQRTPI) /* 2 sqrt(2 / pi) */
+
+/* ---- what lies beyond y, of the four shares -------------------------------------------------- */
+
+static double share_of_normal(double y) { return erfc(y * M_SQRT1_2) / 2; }
+static double share_of_normal_slope(double y) {
+    return share_of_normal(y) - y * exp(-y * y / 2) * SHARE_RISE / 4;
+}
+static double share_of_tanh(double y) {
+    return 1 / (1 + exp(SHARE_RISE * (y + 0.044715 * y * y * y)));
+}
+static double share_of_tanh_slope(double y) {
+    const double s = share_of_tanh(y);
+    return s - y * s * (1 - s) * SHARE_RISE * (1 + 3 * 0.044715 * y * y);
+}
+
+/* Fits a polynomial of u to each piece of f, through f at the zeros of a Chebyshev polynomial: by
+ * divided differences, which are then multiplied out. */
+static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
+    const int n = SHARE_DEGREE + steep + 1;
+    for (int piece = 0; piece < SHARE_PIECES; piece++) {
+        double u[SHARE_DEGREE + 2];
+        double difference[SHARE_DEGREE + 2];
+        double product[SHARE_DEGREE + 2] = { 0 };
+        for (int k = 0; k < n; k++) {
+            u[k] = cos(M_PI * (k + 0.5) / n) / 4;
+            difference[k] = f(piece / 2.0 + u[k]);
+        }
+        for (int i = 1; i < n; i++)
+            for (int k = n - 1; k >= i; k--)
+                difference[k] = (difference[k] - difference[k - 1]) / (u[k] - u[k - i]);
+        for (int k = n - 1; k >= 0; k--)
+            for (int i = n - 1; i >= 0; i--)
+                product[i] = (i ? product[i - 1] : difference[k]) - u[k] * product[i];
+        for (int i = 0; i < n; i++)
+            to[i][piece] = (float)product[i];
+    }
+}
+
+__attribute__((constructor)) static void share_fit_all(void) {
+    share_fit(share_gelu, false, share_of_normal);
+    share_fit(share_gelu_grad, true, share_of_normal_slope);
+    share_fit(share_gelu_tanh, false, share_of_tanh);
+    share_fit(share_gelu_tanh_grad, true, share_of_tanh_slope);
+}
+
+#include "smooth.h"
+
+#define K_LOOPS "loops/gelu.h"
+#define K_TYPES_FLOATS
+#include "sets.h"
+
+K_KERNEL(gelu, 1, FLOATS)
+K_KERNEL(gelu_tanh, 1, FLOATS)
+K_KERNEL(gelu_grad, 2, FLOATS)
+K_KERNEL(gelu_tanh_grad, 2, FLOATS)

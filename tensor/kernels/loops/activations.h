@@ -1,0 +1,106 @@
+/*
+ * loops/activations.h: what networks put between their layers, and its gradient, for one type and
+ * set. A gradient is g f'(x), from g and x, or from g and y where f' is shorter so.
+ */
+#include "map.h"
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+K_INLINE T K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
+
+K_INLINE T K_NAME(hardtanh)(T x, const T *k) {
+    const T most = x > k[1] ? k[1] : x;
+    return x < k[0] ? k[0] : most;
+}
+
+K_MAP_1(relu)
+K_MAP_1_WITH(hardtanh)
+
+/* ---- floats ---------------------------------------------------------------------------------- */
+#if K_IS_FLOAT
+
+K_INLINE T K_NAME(relu_grad)(T g, T y) { return y <= 0 ? 0 : g; }
+
+K_INLINE T K_NAME(hardtanh_grad)(T g, T x, const T *k) { return x <= k[0] || x >= k[1] ? 0 : g; }
+
+K_INLINE T K_NAME(tanh_grad)(T g, T y) { return g * (1 - y * y); }
+
+K_INLINE T K_NAME(sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
+K_INLINE T K_NAME(sigmoid_grad)(T g, T y) { return g * (1 - y) * y; }
+
+K_INLINE T K_NAME(leaky_relu)(T x, const T *k) { return x > 0 ? x : x * k[0]; }
+K_INLINE T K_NAME(leaky_relu_grad)(T g, T x, const T *k) { return x > 0 ? g : g * k[0]; }
+
+/* elu and its kind: k[0] is the factor above 0, k[1] that below, and k[2] is inside the exponent.
+ */
+K_INLINE T K_NAME(elu)(T x, const T *k) {
+    return x < 0 ? k[1] * K_TYPED(k_expm1)(x * k[2]) : x * k[0];
+}
+K_INLINE T K_NAME(elu_grad)(T g, T x, const T *k) {
+    return x <= 0 ? g * k[1] * k[2] * K_TYPED(k_exp)(x * k[2]) : g * k[0];
+}
+
+K_INLINE T K_NAME(silu)(T x) { return x / (1 + K_TYPED(k_exp)(-x)); }
+K_INLINE T K_NAME(silu_grad)(T g, T x) {
+    const T s = K_NAME(sigmoid)(x);
+    return g * s * (1 + x * (1 - s));
+}
+
+K_INLINE T K_NAME(mish)(T x) { return x * K_TYPED(k_tanh)(K_TYPED(k_log1p)(K_TYPED(k_exp)(x))); }
+K_INLINE T K_NAME(mish_grad)(T g, T x) {
+    const T t = K_TYPED(k_tanh)(K_TYPED(k_log1p)(K_TYPED(k_exp)(x)));
+    return g * (t + x * K_NAME(sigmoid)(x) * (1 - t * t));
+}
+
+K_INLINE T K_NAME(softplus)(T x, const T *k) {
+    return x * k[0] > k[1] ? x : K_TYPED(k_log1p)(K_TYPED(k_exp)(x * k[0])) / k[0];
+}
+K_INLINE T K_NAME(softplus_grad)(T g, T x, const T *k) {
+    return x * k[0] > k[1] ? g : g * K_NAME(sigmoid)(x * k[0]);
+}
+
+K_INLINE T K_NAME(hardswish)(T x) {
+    const T most = x + 3 > 6 ? 6 : x + 3;
+    return x * (x + 3 < 0 ? 0 : most) / 6;
+}
+K_INLINE T K_NAME(hardswish_grad)(T g, T x) {
+    const T middle = x < 3 ? g * (x / 3 + (T)0.5) : g;
+    return x <= -3 ? 0 : middle;
+}
+
+K_INLINE T K_NAME(hardsigmoid)(T x) {
+    const T most = x + 3 > 6 ? 1 : (x + 3) / 6;
+    return x + 3 < 0 ? 0 : most;
+}
+K_INLINE T K_NAME(hardsigmoid_grad)(T g, T x) { return x > -3 && x < 3 ? g * (T)(1 / 6.f) : 0; }
+
+K_INLINE T K_NAME(logsigmoid)(T x) {
+    return (x < 0 ? x : 0) - K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(x)));
+}
+K_INLINE T K_NAME(logsigmoid_grad)(T g, T x) { return g * K_NAME(sigmoid)(-x); }
+
+K_MAP_2(relu_grad)
+K_MAP_2_WITH(hardtanh_grad)
+K_MAP_2(tanh_grad)
+K_MAP_1(sigmoid)
+K_MAP_2(sigmoid_grad)
+K_MAP_1_WITH(leaky_relu)
+K_MAP_2_WITH(leaky_relu_grad)
+K_MAP_1_WITH(elu)
+K_MAP_2_WITH(elu_grad)
+K_MAP_1(silu)
+K_MAP_2(silu_grad)
+K_MAP_1(mish)
+K_MAP_2(mish_grad)
+K_MAP_1_WITH(softplus)
+K_MAP_2_WITH(softplus_grad)
+K_MAP_1(hardswish)
+K_MAP_2(hardswish_grad)
+K_MAP_1(hardsigmoid)
+K_MAP_2(hardsigmoid_grad)
+K_MAP_1(logsigmoid)
+K_MAP_2(logsigmoid_grad)
+
+#endif
+
+#include "map_end.h"

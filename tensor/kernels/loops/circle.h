@@ -1,0 +1,116 @@
+/*
+ * loops/circle.h: sine, cosine and tangent of one type in one set.
+ */
+#include "map.h"
+
+#if K_SIZE == 4
+
+/* Returns sin(x + quarter pi / 2), by Cody and Waite: x = n pi / 2 + r with |r| <= pi / 4, and n
+ * counts quarters, too. After an odd number of quarters it is cos(r), and from two on negative.
+ * (The parts of pi / 2 are all less than what they stand for, so that -0 stays.) */
+K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
+    const float magic = 12582912.f; /* 3 * 2^22: adding it rounds to integers */
+    const float shifted = fmaf(x, 0.636619772f, magic);
+    const float n = shifted - magic;
+    float r = fmaf(n, -0x1.921fb4p+0f, x);
+    r = fmaf(n, -0x1.4442dp-24f, r);
+    r = fmaf(n, -0x1.846988p-48f, r);
+    const float z = r * r;
+    float s = fmaf(fmaf(-0x1.994388p-13f, z, 0x1.11073ap-7f), z, -0x1.555546p-3f);
+    float c = fmaf(fmaf(0x1.99eb4ap-16f, z, -0x1.6c0c32p-10f), z, 0x1.55554ap-5f);
+    s = copysignf(fmaf(r * z, s, r), r);
+    c = fmaf(z * z, c, fmaf(z, -0.5f, 1));
+    quarter += (uint32_t)k_bits_float(shifted);
+    const int32_t sign = (int32_t)(quarter << 30 & 0x80000000u);
+    return k_from_bits_float(k_bits_float(k_either(quarter & 1, c, s)) ^ sign);
+}
+
+K_INLINE float K_NAME(sin_near)(float x, const float *k) {
+    (void)k;
+    return K_NAME(circle_at)(x, 0);
+}
+
+K_INLINE float K_NAME(cos_near)(float x, const float *k) {
+    (void)k;
+    return K_NAME(circle_at)(x, 1);
+}
+
+/* The tangent goes by way of double; after an odd number of quarters it is -1 / tan(r). */
+K_INLINE float K_NAME(tan_near)(float x, const float *k) {
+    (void)k;
+    const double magic = 6755399441055744; /* 3 * 2^51 */
+    const double shifted = (double)x * M_2_PI + magic;
+    const double n = shifted - magic;
+    const double r = (double)x - n * 0x1.921fb544p+0 - n * 0x1.0b4611a626331p-34;
+    const double z = r * r;
+    double t = ((0.00437405147 * z + 9.59557074e-05) * z + 0.0108288424) * z + 0.021285845;
+    t = r + r * z * (((t * z + 0.0540589467) * z + 0.133326754) * z + 0.333333492);
+    return (float)(k_bits_double(shifted) & 1 ? -1 / t : t);
+}
+
+K_INLINE float K_NAME(sin_any)(float x, const float *k) {
+    return fabsf(x) < CIRCLE_MOST ? K_NAME(sin_near)(x, k) : sinf(x);
+}
+
+K_INLINE float K_NAME(cos_any)(float x, const float *k) {
+    return fabsf(x) < CIRCLE_MOST ? K_NAME(cos_near)(x, k) : cosf(x);
+}
+
+K_INLINE float K_NAME(tan_any)(float x, const float *k) {
+    return fabsf(x) < CIRCLE_MOST ? K_NAME(tan_near)(x, k) : tanf(x);
+}
+
+/* Returns whether all of n elements are near, so that the short form takes them at once. */
+static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
+    const float *x = (const float *)p;
+    int32_t far = 0;
+    if (step == sizeof *x)
+        for (int64_t i = 0; i < n; i++)
+            far |= !(fabsf(x[i]) < CIRCLE_MOST);
+    else
+        for (int64_t i = 0; i < n; i++)
+            far |= !(fabsf(*(const float *)(p + i * step)) < CIRCLE_MOST);
+    return !far;
+}
+
+/* Both forms give an element the same bits, whatever its neighbours are. */
+K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n,
+                                    K_NAME(map_1_function) * near, K_NAME(map_1_function) * any) {
+    for (int64_t i = 0; i < n; i += CIRCLE_BLOCK) {
+        char *const q[] = { p[0] + i * s[0], p[1] + i * s[1] };
+        const int64_t m = RG_MIN(n - i, CIRCLE_BLOCK);
+        if (K_NAME(circle_near)(q[1], s[1], m))
+            K_NAME(map_1)(q, s, m, NULL, near);
+        else
+            K_NAME(map_1)(q, s, m, NULL, any);
+    }
+}
+
+K_LOOP_HEAD(sin) {
+    (void)context;
+    K_NAME(circle_blocks)(p, s, n, K_NAME(sin_near), K_NAME(sin_any));
+}
+K_LOOP_HEAD(cos) {
+    (void)context;
+    K_NAME(circle_blocks)(p, s, n, K_NAME(cos_near), K_NAME(cos_any));
+}
+K_LOOP_HEAD(tan) {
+    (void)context;
+    K_NAME(circle_blocks)(p, s, n, K_NAME(tan_near), K_NAME(tan_any));
+}
+
+#else
+
+K_INLINE T K_NAME(sin)(T x) { return sin(x); }
+
+K_INLINE T K_NAME(cos)(T x) { return cos(x); }
+
+K_INLINE T K_NAME(tan)(T x) { return tan(x); }
+
+K_MAP_1(sin)
+K_MAP_1(cos)
+K_MAP_1(tan)
+
+#endif
+
+#include "map_end.h"

@@ -1,0 +1,55 @@
+/*
+ * loops/compare.h: questions about one or two elements, for one type and set.
+ */
+#define R bool
+#include "map.h"
+
+/* ---- one element ----------------------------------------------------------------------------- */
+
+K_INLINE bool K_NAME(isnan)(T x) { return K_NAME(map_is_nan)(x); }
+K_INLINE bool K_NAME(isinf)(T x) {
+#if K_IS_FLOAT
+    return fabs(x) == (T)INFINITY;
+#else
+    (void)x;
+    return false;
+#endif
+}
+K_INLINE bool K_NAME(isfinite)(T x) {
+#if K_IS_FLOAT
+    return fabs(x) < (T)INFINITY;
+#else
+    (void)x;
+    return true;
+#endif
+}
+K_INLINE bool K_NAME(logical_not)(T x) { return x == 0; }
+
+K_MAP_1(isnan)
+K_MAP_1(isinf)
+K_MAP_1(isfinite)
+K_MAP_1(logical_not)
+
+/* ---- two ------------------------------------------------------------------------------------- */
+
+K_INLINE bool K_NAME(eq)(T a, T b) { return a == b; }
+K_INLINE bool K_NAME(ne)(T a, T b) { return a != b; }
+K_INLINE bool K_NAME(lt)(T a, T b) { return a < b; }
+K_INLINE bool K_NAME(le)(T a, T b) { return a <= b; }
+K_INLINE bool K_NAME(gt)(T a, T b) { return a > b; }
+K_INLINE bool K_NAME(ge)(T a, T b) { return a >= b; }
+K_INLINE bool K_NAME(logical_and)(T a, T b) { return a && b; }
+K_INLINE bool K_NAME(logical_or)(T a, T b) { return a || b; }
+K_INLINE bool K_NAME(logical_xor)(T a, T b) { return !a != !b; }
+
+K_MAP_2(eq)
+K_MAP_2(ne)
+K_MAP_2(lt)
+K_MAP_2(le)
+K_MAP_2(gt)
+K_MAP_2(ge)
+K_MAP_2(logical_and)
+K_MAP_2(logical_or)
+K_MAP_2(logical_xor)
+
+#include "map_end.h"

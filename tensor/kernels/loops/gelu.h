@@ -1,0 +1,119 @@
+/*
+ * loops/gelu.h: the first operand times the share of the last one, of floats by looking up pieces
+ * and of doubles by libm. gelu.c says what a share is.
+ */
+#include "map.h"
+
+#if K_SIZE == 4
+
+/* Four vectors are taken step by step, so that none waits for another. */
+#define LANES K_VECTOR_BYTES
+
+/* y = a s(x), of LANES elements. */
+K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
+                                 const bool steep, const share_pieces c) {
+    const float magic = 6291456.f;   /* 3 * 2^21: adding it rounds to halves */
+    const int32_t most = 0x40f00000; /* the bits of 7.5 */
+    float u[LANES], p[LANES], term[LANES];
+    int32_t at[LANES];
+    K_INDEPENDENT
+    for (int l = 0; l < LANES; l++)
+        u[l] = k_from_bits_float(RG_MIN(k_bits_float(x[l]) & INT32_MAX, most));
+    K_INDEPENDENT
+    for (int l = 0; l < LANES; l++)
+        p[l] = u[l] + magic;
+    K_INDEPENDENT
+    for (int l = 0; l < LANES; l++)
+        at[l] = k_bits_float(p[l]);
+    K_INDEPENDENT
+    for (int l = 0; l < LANES; l++)
+        u[l] -= p[l] - magic;
+    K_IN_SET(k_look_up)(p, LANES, c[SHARE_DEGREE + steep], at);
+    _Pragma("GCC unroll 8") for (int k = SHARE_DEGREE + steep - 1; k >= 0; k--) {
+        K_IN_SET(k_look_up)(term, LANES, c[k], at);
+        K_INDEPENDENT
+        for (int l = 0; l < LANES; l++)
+            p[l] = fmaf(p[l], u[l], term[l]);
+    }
+    K_INDEPENDENT
+    for (int l = 0; l < LANES; l++)
+        p[l] = k_bits_float(x[l]) < 0 ? p[l] : 1 - p[l];
+    /* The slope at infinity is NaN, as torch's is. */
+    if (steep) {
+        K_INDEPENDENT
+        for (int l = 0; l < LANES; l++)
+            p[l] += x[l] - x[l];
+    }
+    K_INDEPENDENT
+    for (int l = 0; l < LANES; l++)
+        y[l] = a[l] * p[l];
+}
+
+/* Returns m elements of an operand from the i-th on, as they lie or in `room`. One number, as a
+ * sum's gradient is, is spread out once. */
+static inline const float *K_NAME(share_operand)(const char *p, int64_t step, int64_t i, int m,
+                                                 float *room) {
+    if (step == sizeof(float) && m == LANES)
+        return (const float *)p + i;
+    for (int l = 0; l < m && (step || !i); l++)
+        room[l] = *(const float *)(p + (i + l) * step);
+    return room;
+}
+
+/* The loop of a kernel whose last operand is p[last]. */
+K_INLINE void K_NAME(share_loop)(char *const p[], const int64_t s[], int64_t n, const int last,
+                                 const share_pieces c) {
+    const bool steep = last == 2;
+    const bool dense = s[0] == sizeof(float) && s[1] == sizeof(float) && s[last] == sizeof(float);
+    float y[LANES], a[LANES] = { 0 }, x[LANES] = { 0 };
+    int64_t i = 0;
+    for (; dense && i + LANES <= n; i += LANES)
+        K_NAME(share_line)((float *)p[0] + i, (float *)p[1] + i, (float *)p[last] + i, steep, c);
+    for (; i < n; i += LANES) {
+        const int m = (int)RG_MIN(n - i, LANES);
+        const bool whole = s[0] == sizeof(float) && m == LANES;
+        const float *first = K_NAME(share_operand)(p[1], s[1], i, m, a);
+        const float *second = K_NAME(share_operand)(p[last], s[last], i, m, x);
+        K_NAME(share_line)(whole ? (float *)p[0] + i : y, first, second, steep, c);
+        for (int l = 0; l < m && !whole; l++)
+            *(float *)(p[0] + (i + l) * s[0]) = y[l];
+    }
+}
+
+K_LOOP_HEAD(gelu) {
+    (void)context;
+    K_NAME(share_loop)(p, s, n, 1, share_gelu);
+}
+K_LOOP_HEAD(gelu_tanh) {
+    (void)context;
+    K_NAME(share_loop)(p, s, n, 1, share_gelu_tanh);
+}
+K_LOOP_HEAD(gelu_grad) {
+    (void)context;
+    K_NAME(share_loop)(p, s, n, 2, share_gelu_grad);
+}
+K_LOOP_HEAD(gelu_tanh_grad) {
+    (void)context;
+    K_NAME(share_loop)(p, s, n, 2, share_gelu_tanh_grad);
+}
+
+#undef LANES
+#else
+
+K_INLINE T K_NAME(gelu)(T x) { return x * (x < 0 ? share_of_normal(-x) : 1 - share_of_normal(x)); }
+K_INLINE T K_NAME(gelu_tanh)(T x) { return x * (x < 0 ? share_of_tanh(-x) : 1 - share_of_tanh(x)); }
+K_INLINE T K_NAME(gelu_grad)(T g, T x) {
+    return g * (x < 0 ? share_of_normal_slope(-x) : 1 - share_of_normal_slope(x));
+}
+K_INLINE T K_NAME(gelu_tanh_grad)(T g, T x) {
+    return g * (x < 0 ? share_of_tanh_slope(-x) : 1 - share_of_tanh_slope(x));
+}
+
+K_MAP_1(gelu)
+K_MAP_1(gelu_tanh)
+K_MAP_2(gelu_grad)
+K_MAP_2(gelu_tanh_grad)
+
+#endif
+
+#include "map_end.h"

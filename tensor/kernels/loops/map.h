@@ -1,0 +1,188 @@
+/*
+ * loops/map.h: y = f(a), f(a, b) or f(a, b, c), element by element. The file of loops that includes
+ * it writes f as an ordinary function, and a row for each:
+ *
+ *     K_INLINE R K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
+ *     K_MAP_1(relu)
+ *
+ * The row defines the loop relu_loop. A function that takes numbers beside its operands, such as a
+ * slope, has a last parameter `const T *k`, and a row K_MAP_1_WITH. It is given three numbers,
+ * which are converted to T. Before the include are defined
+ *
+ *     A     the type of the first operand; T, if it isn't defined
+ *     R     the type of the result; T, if it isn't defined
+ *
+ * and map_end.h takes them back. Where all operands are contiguous, or some are a single number,
+ * there is a loop that vectorises.
+ */
+
+#ifndef A
+#define A T
+#endif
+#ifndef R
+#define R T
+#endif
+
+/* The result may be an operand itself, or lies apart from it, so no step depends on another. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed" /* what calls libm does not vectorise */
+#define K_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define K_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+typedef R K_NAME(map_1_function)(A a, const T *k);
+typedef R K_NAME(map_2_function)(A a, T b, const T *k);
+typedef R K_NAME(map_3_function)(A a, T b, T c, const T *k);
+
+/* Returns whether x is NaN, which an integer never is. */
+K_INLINE bool K_NAME(map_is_nan)(T x) {
+#if K_IS_FLOAT
+    return x != x;
+#else
+    (void)x;
+    return false;
+#endif
+}
+
+/* Reads the numbers of a kernel, which are doubles; without any, all are 0. */
+K_INLINE void K_NAME(map_numbers)(T k[3], const void *context) {
+    const double *numbers = context;
+    for (int i = 0; i < 3; i++) {
+#if K_IS_FLOAT || K_IS_BOOL
+        k[i] = numbers ? (T)numbers[i] : 0;
+#else
+        k[i] = numbers ? rgi_load_i64(numbers + i, RG_FLOAT64) : 0;
+#endif
+    }
+}
+
+K_INLINE void K_NAME(map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
+                            K_NAME(map_1_function) * f) {
+    R *y = (R *)p[0];
+    const A *a = (const A *)p[1];
+    if (s[0] == sizeof(R) && s[1] == sizeof(A)) {
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(a[i], k);
+    } else {
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            *(R *)(p[0] + i * s[0]) = f(*(const A *)(p[1] + i * s[1]), k);
+    }
+}
+
+K_INLINE void K_NAME(map_2)(char *const p[], const int64_t s[], int64_t n, const T *k,
+                            K_NAME(map_2_function) * f) {
+    R *y = (R *)p[0];
+    const A *a = (const A *)p[1];
+    const T *b = (const T *)p[2];
+    const bool dense = s[0] == sizeof(R);
+    const bool dense_a = s[1] == sizeof(A);
+    const bool dense_b = s[2] == sizeof(T);
+    if (dense && dense_a && dense_b) {
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(a[i], b[i], k);
+    } else if (dense && dense_a && s[2] == 0) {
+        const T number = *b;
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(a[i], number, k);
+    } else if (dense && s[1] == 0 && dense_b) {
+        const A number = *a;
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(number, b[i], k);
+    } else {
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            *(R *)(p[0] + i * s[0]) = f(*(const A *)(p[1] + i * s[1]),
+                                        *(const T *)(p[2] + i * s[2]), k);
+    }
+}
+
+K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const T *k,
+                            K_NAME(map_3_function) * f) {
+    R *y = (R *)p[0];
+    const A *a = (const A *)p[1];
+    const T *b = (const T *)p[2];
+    const T *c = (const T *)p[3];
+    const bool dense = s[0] == sizeof(R) && s[1] == sizeof(A);
+    const bool dense_b = s[2] == sizeof(T);
+    if (dense && dense_b && s[3] == sizeof(T)) {
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(a[i], b[i], c[i], k);
+    } else if (dense && dense_b && s[3] == 0) {
+        const T number = *c;
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(a[i], b[i], number, k);
+    } else if (dense && s[2] == 0 && s[3] == 0) {
+        const T second = *b;
+        const T third = *c;
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            y[i] = f(a[i], second, third, k);
+    } else {
+        K_INDEPENDENT
+        for (int64_t i = 0; i < n; i++)
+            *(R *)(p[0] + i * s[0]) = f(*(const A *)(p[1] + i * s[1]),
+                                        *(const T *)(p[2] + i * s[2]),
+                                        *(const T *)(p[3] + i * s[3]), k);
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+#define K_LOOP_HEAD(op)                                                          \
+    static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \
+                                  const void *context)
+
+#define K_MAP_1_WITH(op)                       \
+    K_LOOP_HEAD(op) {                          \
+        T k[3];                                \
+        K_NAME(map_numbers)(k, context);       \
+        K_NAME(map_1)(p, s, n, k, K_NAME(op)); \
+    }
+#define K_MAP_2_WITH(op)                       \
+    K_LOOP_HEAD(op) {                          \
+        T k[3];                                \
+        K_NAME(map_numbers)(k, context);       \
+        K_NAME(map_2)(p, s, n, k, K_NAME(op)); \
+    }
+#define K_MAP_3_WITH(op)                       \
+    K_LOOP_HEAD(op) {                          \
+        T k[3];                                \
+        K_NAME(map_numbers)(k, context);       \
+        K_NAME(map_3)(p, s, n, k, K_NAME(op)); \
+    }
+
+#define K_MAP_1(op)                                       \
+    K_INLINE R K_NAME(op##_alone)(A a, const T *k) {      \
+        (void)k;                                          \
+        return K_NAME(op)(a);                             \
+    }                                                     \
+    K_LOOP_HEAD(op) {                                     \
+        (void)context;                                    \
+        K_NAME(map_1)(p, s, n, NULL, K_NAME(op##_alone)); \
+    }
+#define K_MAP_2(op)                                       \
+    K_INLINE R K_NAME(op##_alone)(A a, T b, const T *k) { \
+        (void)k;                                          \
+        return K_NAME(op)(a, b);                          \
+    }                                                     \
+    K_LOOP_HEAD(op) {                                     \
+        (void)context;                                    \
+        K_NAME(map_2)(p, s, n, NULL, K_NAME(op##_alone)); \
+    }
+#define K_MAP_3(op)                                            \
+    K_INLINE R K_NAME(op##_alone)(A a, T b, T c, const T *k) { \
+        (void)k;                                               \
+        return K_NAME(op)(a, b, c);                            \
+    }                                                          \
+    K_LOOP_HEAD(op) {                                          \
+        (void)context;                                         \
+        K_NAME(map_3)(p, s, n, NULL, K_NAME(op##_alone));      \
+    }

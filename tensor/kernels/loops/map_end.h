@@ -1,0 +1,13 @@
+/*
+ * loops/map_end.h: takes back what map.h defined.
+ */
+#undef A
+#undef R
+#undef K_INDEPENDENT
+#undef K_LOOP_HEAD
+#undef K_MAP_1
+#undef K_MAP_2
+#undef K_MAP_3
+#undef K_MAP_1_WITH
+#undef K_MAP_2_WITH
+#undef K_MAP_3_WITH

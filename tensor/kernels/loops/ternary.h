@@ -1,0 +1,39 @@
+/*
+ * loops/ternary.h: functions of three elements, for one type and set.
+ */
+#include "map.h"
+
+/* min(max(a, b), c), and NaN if any of the three is. */
+K_INLINE T K_NAME(clamp)(T a, T b, T c) {
+    const T raised = a < b ? b : a;
+    const T clamped = raised > c ? c : raised;
+    const T third = K_NAME(map_is_nan)(c) ? c : clamped;
+    const T second = K_NAME(map_is_nan)(b) ? b : third;
+    return K_NAME(map_is_nan)(a) ? a : second;
+}
+K_MAP_3(clamp)
+
+#if !K_IS_BOOL
+/* a + k[0] b c; integers wrap around. */
+K_INLINE T K_NAME(addcmul)(T a, T b, T c, const T *k) {
+#if K_IS_FLOAT
+    return a + k[0] * b * c;
+#else
+    return (T)((uint64_t)a + (uint64_t)k[0] * ((uint64_t)b * (uint64_t)c));
+#endif
+}
+K_MAP_3_WITH(addcmul)
+#endif
+
+#if K_IS_FLOAT
+K_INLINE T K_NAME(addcdiv)(T a, T b, T c, const T *k) { return a + k[0] * b / c; }
+K_MAP_3_WITH(addcdiv)
+
+/* The way goes from the nearer end, so that weight 1 gives b exactly. */
+K_INLINE T K_NAME(lerp)(T a, T b, T weight) {
+    return fabs(weight) < (T)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
+}
+K_MAP_3(lerp)
+#endif
+
+#include "map_end.h"
