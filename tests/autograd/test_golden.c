@@ -1,13 +1,13 @@
 /*
  * test_golden.c: every public function of autograd/ops.h against PyTorch: values,
  * dtypes, shapes, grad_fn, first and second gradients, and errors, from the data
- * that tests/golden/ops.py made; and each request for memory refused in turn.
+ * of tests/golden/data/ops/; and each request for memory refused in turn.
  *
  *     build/tests/autograd/test_golden                  all
  *     build/tests/autograd/test_golden softmax add      these, with every failure
  *     REGARD_GOLDEN=/tmp/more build/tests/autograd/test_golden      other data
  */
-#include "golden.h"
+#include "op_cases.h"
 
 #include "tests/test.h"
 
@@ -17,15 +17,15 @@
 /* ---- calls ------------------------------------------------------------------------- */
 
 /* n == -1: failed */
-typedef struct golden_result {
+typedef struct op_result {
     int n;
-    rg_tensor *t[GOLDEN_OUTS];
+    rg_tensor *t[OP_OUTPUTS];
     bool list;
-} golden_result;
-typedef struct golden_call {
+} op_result;
+typedef struct op_call {
     const char *name;
-    golden_result (*call)(const golden_arg *a);
-} golden_call;
+    op_result (*call)(const op_argument *a);
+} op_call;
 
 #define T(k)    a[k].t
 #define I(k)    (int)a[k].i
@@ -36,40 +36,37 @@ typedef struct golden_call {
 #define S(k)    a[k].s
 #define LIST(k) a[k].list
 
-static golden_result golden_one(rg_tensor *t) {
-    return (golden_result){ .n = t ? 1 : -1, .t = { t } };
+static op_result op_one(rg_tensor *t) { return (op_result){ .n = t ? 1 : -1, .t = { t } }; }
+
+static op_result op_pair(rg_values_indices r) {
+    return (op_result){ .n = r.values && r.indices ? 2 : -1, .t = { r.values, r.indices } };
 }
 
-static golden_result golden_pair(rg_values_indices r) {
-    return (golden_result){ .n = r.values && r.indices ? 2 : -1, .t = { r.values, r.indices } };
+static op_result op_three(rg_unique_result r) {
+    return (op_result){ .n = r.values && r.inverse && r.counts ? 3 : -1,
+                        .t = { r.values, r.inverse, r.counts } };
 }
 
-static golden_result golden_three(rg_unique_result r) {
-    return (golden_result){ .n = r.values && r.inverse && r.counts ? 3 : -1,
-                            .t = { r.values, r.inverse, r.counts } };
-}
-
-static golden_result golden_many(rg_list list) {
-    golden_result r = { .n = list.n, .list = true };
-    for (int i = 0; i < list.n && i < GOLDEN_OUTS; i++)
+static op_result op_many(rg_list list) {
+    op_result r = { .n = list.n, .list = true };
+    for (int i = 0; i < list.n && i < OP_OUTPUTS; i++)
         r.t[i] = list.v[i];
     return r;
 }
 
-static golden_result golden_whole(int64_t number) {
-    return rg_error_code() ? golden_one(NULL)
-                           : golden_one(rg_scalar_dtype((double)number, RG_INT64));
+static op_result op_whole(int64_t number) {
+    return rg_error_code() ? op_one(NULL) : op_one(rg_scalar_dtype((double)number, RG_INT64));
 }
 
-static int golden_count_items(const golden_arg *a) {
+static int op_count_items(const op_argument *a) {
     int n = 0;
     while (a[n].kind)
         n++;
     return n;
 }
 
-static const rg_item_index *golden_items(const golden_arg *a) {
-    static rg_item_index items[GOLDEN_ARGS];
+static const rg_item_index *op_items(const op_argument *a) {
+    static rg_item_index items[OP_ARGUMENTS];
     for (int i = 0; a[i].kind; i++)
         items[i] = a[i].kind == 's'   ? rg_index_text(a[i].s)
                    : a[i].kind == 'B' ? rg_index_bool(a[i].i != 0)
@@ -78,26 +75,24 @@ static const rg_item_index *golden_items(const golden_arg *a) {
     return items;
 }
 
-#define ITEMS(k) golden_count_items(a + k), golden_items(a + k)
+#define ITEMS(k) op_count_items(a + k), op_items(a + k)
 #define LOSS_OPTIONS \
     (rg_loss_options) { (rg_reduction) I(2), T(3), T(4), L(5), X(6), X(7), X(8), I(9) }
 
 #define ONE(name)                 TENSOR(name, T(0))
 #define TWO(name)                 TENSOR(name, T(0), T(1))
-#define VALUES_INDICES(name, ...) GOLDEN(name, golden_pair, __VA_ARGS__)
-#define TENSOR(name, ...)         GOLDEN(name, golden_one, __VA_ARGS__)
-#define TENSORS(name, ...)        GOLDEN(name, golden_many, __VA_ARGS__)
-#define UNIQUE(name, ...)         GOLDEN(name, golden_three, __VA_ARGS__)
-#define NUMBER(name, ...)         GOLDEN(name, golden_whole, __VA_ARGS__)
+#define VALUES_INDICES(name, ...) GOLDEN(name, op_pair, __VA_ARGS__)
+#define TENSOR(name, ...)         GOLDEN(name, op_one, __VA_ARGS__)
+#define TENSORS(name, ...)        GOLDEN(name, op_many, __VA_ARGS__)
+#define UNIQUE(name, ...)         GOLDEN(name, op_three, __VA_ARGS__)
+#define NUMBER(name, ...)         GOLDEN(name, op_whole, __VA_ARGS__)
 
-#define GOLDEN(name, result, ...)                           \
-    static golden_result call_##name(const golden_arg *a) { \
-        return result((rg_##name)(__VA_ARGS__));            \
-    }
+#define GOLDEN(name, result, ...) \
+    static op_result call_##name(const op_argument *a) { return result((rg_##name)(__VA_ARGS__)); }
 #include "golden.def"
 #undef GOLDEN
 
-static const golden_call golden_calls[] = {
+static const op_call op_calls[] = {
 #define GOLDEN(name, result, ...) { #name, call_##name },
 #include "golden.def"
 };
@@ -105,12 +100,12 @@ static const golden_call golden_calls[] = {
 /* ---- checks ---------------------------------------------------------------------- */
 
 /* shared with the children */
-static struct golden_count {
+static struct op_counts {
     int declared, unseen, functions, cases, checks, failures, denied;
 } * count;
 static bool verbose, silent;
 static const char *file_path;
-static const golden_case *current;
+static const op_case *current;
 
 __attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...) {
     va_list list;
@@ -143,7 +138,7 @@ static double value_at(const void *data, int dtype, int64_t i) {
 
 /* Within the tolerance of the largest value involved; integers and an output's sign of zero
  * exactly. */
-static bool same_values(const char *what, int k, rg_tensor *t, const golden_tensor *e) {
+static bool same_values(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
     int dtype = rg_dtype_of(t);
     int64_t n = rg_numel(t);
     bool whole = dtype == RG_INT64 || dtype == RG_BOOL, ok = true;
@@ -198,7 +193,7 @@ static bool lies_in(rg_tensor *t, rg_tensor *x) {
     return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
 }
 
-static void check_output(int k, rg_tensor *t, const golden_tensor *e) {
+static void check_output(int k, rg_tensor *t, const op_expected_tensor *e) {
     const char *node = !rg_requires_grad(t) ? "-" : rg_is_leaf(t) ? "leaf" : rg_grad_fn(t);
     count->checks += 3;
     if (rg_dtype_of(t) != (int)golden_dtype(e->dtype))
@@ -217,8 +212,8 @@ static void check_output(int k, rg_tensor *t, const golden_tensor *e) {
 }
 
 /* None and zeros are the same gradient. */
-static void check_gradient(const char *what, int k, rg_tensor *t, const golden_tensor *e) {
-    golden_tensor zeros = { .shape = rg_shape(current->leaf[k]), .step = 1 };
+static void check_gradient(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
+    op_expected_tensor zeros = { .shape = rg_shape(current->leaf[k]), .step = 1 };
     char nothing[1] = "";
     zeros.values = nothing;
     count->checks++;
@@ -245,7 +240,7 @@ static void squeeze(char *to, size_t room, const char *from) {
     to[n] = '\0';
 }
 
-static void check_error(const char *when, const golden_error *e) {
+static void check_error(const char *when, const op_error *e) {
     static const struct {
         const char *kind;
         rg_code code;
@@ -270,14 +265,14 @@ static void check_error(const char *when, const golden_error *e) {
 
 /* ---- a case ---------------------------------------------------------------------- */
 
-static void check_backward(golden_result r) {
-    const golden_case *c = current;
-    rg_tensor *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *first[GOLDEN_LIST], *second[GOLDEN_LIST];
+static void check_backward(op_result r) {
+    const op_case *c = current;
+    rg_tensor *y[OP_OUTPUTS], *cotangent[OP_OUTPUTS], *first[OP_LIST], *second[OP_LIST];
     int n = 0;
     for (int k = 0; k < r.n; k++) {
         if (!rg_requires_grad(r.t[k]))
             continue;
-        cotangent[n] = golden_cotangent((unsigned)k, r.t[k]);
+        cotangent[n] = op_cotangent((unsigned)k, r.t[k]);
         y[n++] = r.t[k];
     }
     if (!n || (!c->n_first && !c->backward_error.kind))
@@ -314,7 +309,7 @@ static void check_backward(golden_result r) {
     for (int k = 0; k < c->n_leaves; k++) {
         if (first[k] == RG_NONE || !rg_requires_grad(first[k]))
             continue;
-        cotangent[n] = golden_cotangent(100 + (unsigned)k, first[k]);
+        cotangent[n] = op_cotangent(100 + (unsigned)k, first[k]);
         y[n++] = first[k];
     }
     for (int k = 0; k < c->n_leaves; k++)
@@ -331,11 +326,11 @@ static void check_backward(golden_result r) {
 
 /* Of what a call makes on its way, nothing is left to the caller's scope: only results, and a
  * list's own memory. */
-static void check_leavings(golden_case *c, const golden_call *f) {
+static void check_leavings(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t before = rg_live_tensors();
-    golden_result r = f->call(c->arg);
+    op_result r = f->call(c->arg);
     int64_t left = rg_live_tensors() - before - r.n;
     if (r.n >= 0 && left > r.list)
         complain("%lld tensors besides the results are left to the scope", (long long)left);
@@ -344,9 +339,9 @@ static void check_leavings(golden_case *c, const golden_call *f) {
 /* What is recorded gives, on other inputs, what it gives on them at once; or it refuses to be
  * recorded. */
 static struct {
-    golden_case *c;
-    const golden_call *f;
-    golden_result r;
+    op_case *c;
+    const op_call *f;
+    op_result r;
 } recorded;
 
 static void record_call(void *unused) {
@@ -358,7 +353,7 @@ static void record_call(void *unused) {
 }
 
 /* Of tensors; numbers are part of the step. */
-static void change_inputs(golden_case *c, double by) {
+static void change_inputs(op_case *c, double by) {
     for (int i = 0; i < c->n_args; i++) {
         rg_tensor *t = c->arg[i].t;
         if (c->arg[i].kind != 't' || !t || t == RG_NONE)
@@ -370,7 +365,7 @@ static void change_inputs(golden_case *c, double by) {
     }
 }
 
-static void check_replay(golden_case *c, const golden_call *f) {
+static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
     recorded.c = c, recorded.f = f;
@@ -384,7 +379,7 @@ static void check_replay(golden_case *c, const golden_call *f) {
     }
     change_inputs(c, 0.5);
     rg_manual_seed(42);
-    golden_result direct = f->call(c->arg);
+    op_result direct = f->call(c->arg);
     rg_manual_seed(42);
     if (!rg_replay_run(r))
         complain("can't be replayed: %s", rg_error());
@@ -403,7 +398,7 @@ static void check_replay(golden_case *c, const golden_call *f) {
     change_inputs(c, 2);
 }
 
-static void check_case(golden_case *c, const golden_call *f) {
+static void check_case(op_case *c, const op_call *f) {
     size_t length = strlen(c->function);
     if (c->function[length - 1] == '_' && !c->direct)
         c->arg[0].t = rg_clone(c->arg[0].t);
@@ -414,7 +409,7 @@ static void check_case(golden_case *c, const golden_call *f) {
         }
     rg_manual_seed(42);
     rg_error_clear();
-    golden_result r = f->call(c->arg);
+    op_result r = f->call(c->arg);
     if (c->error.kind) {
         if (r.n >= 0)
             complain("did not fail, torch's %s: %s", c->error.kind, c->error.text);
@@ -438,19 +433,21 @@ static void check_case(golden_case *c, const golden_call *f) {
     }
 }
 
-static void check_function(const golden_call *f, const char *directory) {
+static char directory[512]; /* where the cases are */
+
+static void check_function(const op_call *f, const char *folder) {
     golden_file file;
-    static golden_case c;
+    static op_case c;
     file_path = file.path;
     current = &c;
-    if (!golden_open(&file, directory, f->name))
+    if (!golden_open_in(&file, folder, f->name))
         return;
     count->functions++;
     for (bool more = true; more;) {
         int64_t before = rg_live_tensors();
         {
             RG_SCOPE();
-            more = golden_next(&file, &c);
+            more = op_case_next(&file, &c);
             if (more)
                 check_case(&c, f);
             count->cases += more;
@@ -459,22 +456,22 @@ static void check_function(const golden_call *f, const char *directory) {
         if (rg_live_tensors() != before)
             complain("%lld tensors are alive after it", (long long)(rg_live_tensors() - before));
     }
-    free(file.text);
+    golden_close(&file);
 }
 
 static void check_named(const char *name) {
     golden_file file;
     bool called = false;
-    for (size_t i = 0; i < sizeof golden_calls / sizeof golden_calls[0]; i++)
-        called |= strcmp(golden_calls[i].name, name) == 0;
-    bool cases = golden_open(&file, "tests/golden/ops", name);
+    for (size_t i = 0; i < sizeof op_calls / sizeof op_calls[0]; i++)
+        called |= strcmp(op_calls[i].name, name) == 0;
+    bool cases = golden_open_in(&file, directory, name);
     if (cases)
-        free(file.text);
+        golden_close(&file);
     count->declared++;
     if (called && cases)
         return;
     count->unseen++;
-    printf("rg_%s isn't compared with PyTorch, as it has %s: see tests/golden/ops.py\n", name,
+    printf("rg_%s isn't compared with PyTorch, as it has %s: see tests/golden/make/ops.py\n", name,
            called ? "no cases" : "no line in tests/autograd/golden.def");
 }
 
@@ -515,7 +512,7 @@ static uint64_t print_of(rg_tensor *t) {
     return print + (uint64_t)rg_version(t) * 31 + (uintptr_t)rg_grad_fn(t) + rg_requires_grad(t);
 }
 
-static uint64_t print_of_arguments(const golden_case *c) {
+static uint64_t print_of_arguments(const op_case *c) {
     uint64_t print = 0;
     for (int i = 0; i < c->n_args; i++) {
         print = print * 31 + print_of(c->arg[i].t);
@@ -526,9 +523,9 @@ static uint64_t print_of_arguments(const golden_case *c) {
 }
 
 /* One try, of which one request fails; true: none did. */
-static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fail, bool graph) {
+static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool graph) {
     RG_SCOPE();
-    rg_tensor *first[GOLDEN_LIST], *y[GOLDEN_OUTS], *cotangent[GOLDEN_OUTS], *over = c->arg[0].t;
+    rg_tensor *first[OP_LIST], *y[OP_OUTPUTS], *cotangent[OP_OUTPUTS], *over = c->arg[0].t;
     bool inplace = f->name[strlen(f->name) - 1] == '_';
     if (inplace && !c->direct)
         c->arg[0].t = rg_clone(over);
@@ -536,7 +533,7 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
     rg_manual_seed(42);
     rg_error_clear();
     rg_memory_fail_at(fail);
-    golden_result r = f->call(c->arg);
+    op_result r = f->call(c->arg);
     rg_memory_fail_at(0);
     if (r.n < 0 || !inplace) {
         count->checks++;
@@ -550,7 +547,7 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
     int n = 0;
     for (int k = 0; ok && k < r.n; k++)
         if (rg_requires_grad(r.t[k])) {
-            cotangent[n] = golden_cotangent((unsigned)k, r.t[k]);
+            cotangent[n] = op_cotangent((unsigned)k, r.t[k]);
             y[n++] = r.t[k];
         }
     if (n && c->n_first) {
@@ -568,7 +565,7 @@ static bool try_without_memory(golden_case *c, const golden_call *f, int64_t fai
 }
 
 /* The first request for memory fails, then the second, and so on, until none is left. */
-static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph) {
+static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
     /* what fails may have another way */
@@ -589,17 +586,17 @@ static void check_out_of_memory(golden_case *c, const golden_call *f, bool graph
 }
 
 /* A few cases of each function: the first ones, small. */
-static void check_memory(const golden_call *f, const char *directory) {
+static void check_memory(const op_call *f) {
     enum { CASES = 5, ELEMENTS = 64 };
     golden_file file;
-    static golden_case c;
+    static op_case c;
     file_path = file.path;
     current = &c;
-    if (!golden_open(&file, directory, f->name))
+    if (!golden_open_in(&file, directory, f->name))
         return;
     for (int tried = 0; tried < CASES;) {
         RG_SCOPE();
-        if (!golden_next(&file, &c))
+        if (!op_case_next(&file, &c))
             break;
         bool fits = !c.error.kind && !c.backward_error.kind;
         for (int i = 0; i < c.n_args && fits; i++)
@@ -607,17 +604,16 @@ static void check_memory(const golden_call *f, const char *directory) {
         if (fits)
             check_out_of_memory(&c, f, tried++ & 1);
     }
-    free(file.text);
+    golden_close(&file);
 }
 
 /* ---- running --------------------------------------------------------------------- */
 
 static size_t n_named;
 static char **named;
-static const char *directory;
 
 START_TEST(test_function) {
-    const golden_call *f = &golden_calls[_i];
+    const op_call *f = &op_calls[_i];
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++)
         wanted |= strcmp(named[i], f->name) == 0;
@@ -627,12 +623,12 @@ START_TEST(test_function) {
 END_TEST
 
 START_TEST(test_without_memory) {
-    const golden_call *f = &golden_calls[_i];
+    const op_call *f = &op_calls[_i];
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++)
         wanted |= strcmp(named[i], f->name) == 0;
     if (wanted)
-        check_memory(f, directory);
+        check_memory(f);
 }
 END_TEST
 
@@ -675,8 +671,8 @@ START_TEST(test_rejects) {
     char place[] = "/tmp/goldenXXXXXX", path[64], text[2048];
     ck_assert(mkdtemp(place) != NULL);
     snprintf(path, sizeof path, "%s/mul.txt", place);
-    struct golden_count before = *count;
-    const golden_call *mul = golden_calls;
+    struct op_counts before = *count;
+    const op_call *mul = op_calls;
     while (strcmp(mul->name, "mul") != 0)
         mul++;
     silent = true;
@@ -709,15 +705,13 @@ int main(int argc, char **argv) {
     n_named = (size_t)argc - 1;
     named = argv + 1;
     verbose = argc > 1;
-    directory = getenv("REGARD_GOLDEN") ? getenv("REGARD_GOLDEN") : "tests/golden/ops";
+    snprintf(directory, sizeof directory, "%s/ops", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     Suite *suite = suite_create("golden");
     TCase *tcase = tcase_create("golden");
     tcase_set_timeout(tcase, 1800);
-    tcase_add_loop_test(tcase, test_function, 0,
-                        (int)(sizeof golden_calls / sizeof golden_calls[0]));
-    tcase_add_loop_test(tcase, test_without_memory, 0,
-                        (int)(sizeof golden_calls / sizeof golden_calls[0]));
+    tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
+    tcase_add_loop_test(tcase, test_without_memory, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
     tcase_add_test(tcase, test_rejects);
     tcase_add_test(tcase, test_declared);
     suite_add_tcase(suite, tcase);

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "golden", "make"))
 from transformer import GPT  # noqa: E402
 
 wanted = sys.argv[1] if len(sys.argv) > 1 else ""

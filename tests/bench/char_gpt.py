@@ -15,8 +15,8 @@ import sys
 import torch
 
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(here, "..", "golden"))
-from transformer import GPT  # noqa: E402  (it also sets float64, for the golden data)
+sys.path.append(os.path.join(here, "..", "golden", "make"))
+from transformer import GPT  # noqa: E402
 
 torch.set_default_dtype(torch.float32)
 

@@ -1,5 +1,5 @@
 /* SelfAttention, MultiheadAttention and positions beside PyTorch's, and what they refuse. */
-#include "tests/golden/attention.h"
+#define TWIN_DATA "attention"
 #include "twin.h"
 
 static const rg_dtype dtypes[] = { RG_FLOAT64, RG_FLOAT32 };

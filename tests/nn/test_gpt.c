@@ -1,5 +1,5 @@
 /* GPT beside the same model in PyTorch; generation with and without a cache. */
-#include "tests/golden/gpt.h"
+#define TWIN_DATA "gpt"
 #include "twin.h"
 
 static rg_gpt *small(bool bias, double dropout) {

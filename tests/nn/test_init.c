@@ -1,6 +1,6 @@
 /* Initial weights beside PyTorch's: its bits where they are uniform, its numbers where they are
  * normal. */
-#include "tests/golden/init.h"
+#define TWIN_DATA "init"
 #include "twin.h"
 
 /* name, distance that is allowed in float32 and in float64 (the normals': as random.c says; Q:

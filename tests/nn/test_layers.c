@@ -1,6 +1,6 @@
 /* Layers and losses beside PyTorch's: weights, values, gradients, keys, reprs; and what they
  * refuse. */
-#include "tests/golden/layers.h"
+#define TWIN_DATA "layers"
 #include "twin.h"
 
 #define DRAW(...) rg_from_dims((double[]){ __VA_ARGS__ }, RG_FLOAT64, RG_DIMS(3))
@@ -104,15 +104,6 @@ static rg_list inputs_of(const struct layer *l, rg_dtype dtype, rg_tensor *x[2])
     return (rg_list){ l->inputs[1] ? 2 : 1, x };
 }
 
-static const char *golden_text(const char *name, const char *suffix) {
-    char full[64];
-    snprintf(full, sizeof full, "%s%s", name, suffix);
-    for (size_t g = 0; g < sizeof GOLDEN_KEYS / sizeof *GOLDEN_KEYS; g++)
-        if (strcmp(GOLDEN_KEYS[g].name, full) == 0)
-            return GOLDEN_KEYS[g].keys;
-    ck_abort_msg("there is no golden %s", full);
-}
-
 START_TEST(test_values_and_gradients) {
     rg_set_default_dtype(RG_FLOAT64);
     for (int i = 0; i < 2 * N_LAYERS; i++) {
@@ -130,7 +121,7 @@ START_TEST(test_values_and_gradients) {
         ck_assert_msg(y && rg_dtype_of(y) == (int)dtype, "%s: %s", l->name, rg_error());
         twin_compare(l->name, dtype, m, *l->inputs[0] != 'i', x, 1, &y);
         twin_keys(l->name, m);
-        ck_assert_str_eq(rg_module_repr(m), golden_text(l->name, ".repr"));
+        ck_assert_str_eq(rg_module_repr(m), twin_text(l->name, ".repr"));
         rg_module_free(m);
     }
 }

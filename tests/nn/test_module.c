@@ -1,14 +1,7 @@
 /* The registry behind modules: names, states, copies, hooks, lifetimes. */
-#include "tests/golden/layers.h"
+#define TWIN_DATA "layers"
 #include "twin.h"
 #include "tensor/internal.h"
-
-static const char *golden_text(const char *name) {
-    for (size_t g = 0; g < sizeof GOLDEN_KEYS / sizeof *GOLDEN_KEYS; g++)
-        if (strcmp(GOLDEN_KEYS[g].name, name) == 0)
-            return GOLDEN_KEYS[g].keys;
-    ck_abort_msg("there is no golden %s", name);
-}
 
 /* ---- the twin of layers.py's Tree ------------------------------------------------ */
 
@@ -61,15 +54,15 @@ static const char *joined(rg_named_list l) {
 START_TEST(test_names_and_repr) {
     Tree *m = new_tree();
     ck_ok(m);
-    ck_assert_str_eq(joined(rg_state_dict(m)), golden_text("everything.keys"));
-    ck_assert_str_eq(joined(rg_named_parameters(m)), golden_text("everything.parameters"));
-    ck_assert_str_eq(joined(rg_named_buffers(m)), golden_text("everything.buffers"));
+    ck_assert_str_eq(joined(rg_state_dict(m)), twin_text("everything", ".keys"));
+    ck_assert_str_eq(joined(rg_named_parameters(m)), twin_text("everything", ".parameters"));
+    ck_assert_str_eq(joined(rg_named_buffers(m)), twin_text("everything", ".buffers"));
     rg_named_modules_list modules = rg_named_modules(m);
     ck_assert_str_eq(
         joined((rg_named_list){ modules.n, (const rg_named *)(const void *)modules.v }),
-        golden_text("everything.modules"));
+        twin_text("everything", ".modules"));
     ck_assert(modules.v[0].module == &m->base && modules.v[1].module == &m->fc->base);
-    ck_assert_str_eq(rg_module_repr(m), golden_text("everything.repr"));
+    ck_assert_str_eq(rg_module_repr(m), twin_text("everything", ".repr"));
     ck_assert_int_eq(rg_num_parameters(m), 2 + 9 + 8 + 3);
     ck_assert(rg_parameters(m).n == 6 && rg_parameters(m).v[1] == m->tied->weight);
     ck_assert_str_eq(rg_name(m->fc->weight), "fc.weight");
@@ -83,7 +76,7 @@ START_TEST(test_names_and_repr) {
     rg_sequential *all = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_sequential(),
                                           rg_nn_module_list(), layers, rg_nn_embedding(3, 2),
                                           rg_nn_cross_entropy_loss());
-    ck_assert_str_eq(rg_module_repr(all), golden_text("tree.repr"));
+    ck_assert_str_eq(rg_module_repr(all), twin_text("tree", ".repr"));
     rg_module_free(all);
     rg_module_free(m);
 }
@@ -116,11 +109,11 @@ static rg_named_list changed_state(void *m, const char *const *drop, int n, cons
 
 #define LOADING(name, drop, ...)                                                                   \
     do {                                                                                           \
-        rg_named add[] = { __VA_ARGS__ };                                                         \
+        rg_named add[] = { __VA_ARGS__ };                                                          \
         const char *const dropped[] = drop;                                                        \
         ck_assert(!rg_load_state_dict(m, changed_state(m, dropped, sizeof add / sizeof *add, add), \
                                       true));                                                      \
-        ck_assert_str_eq(rg_error() + strlen("load_state_dict: "), golden_text("load." name));     \
+        ck_assert_str_eq(rg_error() + strlen("load_state_dict: "), twin_text("load.", name));      \
         ck_assert(rg_error_code() == RG_RUNTIME_ERROR);                                            \
     } while (0)
 #define DROP(...) \
@@ -158,7 +151,7 @@ START_TEST(test_states_are_copied) {
     ck_assert(!rg_load_state_dict(NULL, rg_state_dict(a), true)
               && !rg_load_state_dict(a, rg_state_dict(NULL), true));
     rg_named nameless = { NULL, rg_ones(3) }, empty = { "scale", NULL },
-              none = { "scale", RG_NONE };
+             none = { "scale", RG_NONE };
     ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &nameless }, false), RG_TYPE_ERROR,
              "load_state_dict: expected a name but got NULL");
     ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &empty }, false), RG_TYPE_ERROR,

@@ -1,4 +1,5 @@
 /* Optimizers: PyTorch's trajectories, groups, clipping, state, errors. */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "nn/optim.h"
 
@@ -13,7 +14,7 @@ typedef struct {
     rg_tensor *v[N_PARAMS];
 } params;
 
-/* As optim.py makes them. */
+/* Makes the parameters that optim.py makes. */
 static params make_params(rg_dtype dtype) {
     params made;
     for (int k = 0; k < N_PARAMS; k++) {
@@ -40,13 +41,15 @@ static void set_gradients(params *p, int t) {
     }
 }
 
-static int differ(const char *name, int t, params *p, const double *want, double tolerance) {
+/* Returns how many numbers are further from the line of PyTorch's than the tolerance allows. */
+static int differ(const char *name, int t, params *p, char *numbers, double tolerance) {
     RG_SCOPE();
     int bad = 0;
     for (int k = 0; k < N_PARAMS; k++)
-        for (int i = 0; i < rg_numel(p->v[k]); i++, want++) {
+        for (int i = 0; i < rg_numel(p->v[k]); i++) {
             double got = rg_item(rg_select(rg_flatten(rg_detach(p->v[k]), 0, -1), 0, i));
-            double to = rg_dtype_of(p->v[k]) == RG_FLOAT32 ? (float)*want : *want;
+            double want = golden_number(&numbers);
+            double to = rg_dtype_of(p->v[k]) == RG_FLOAT32 ? (float)want : want;
             if (fabs(got - to) <= tolerance * fmax(1, fabs(to)))
                 continue;
             if (!bad++)
@@ -56,38 +59,76 @@ static int differ(const char *name, int t, params *p, const double *want, double
     return bad;
 }
 
-static int follow(const char *name, rg_optim *o, params *p, double tolerance, const double *want) {
+/* Follows an optimizer for 100 steps, and frees it. Returns how many numbers are off. */
+static int follow(const char *name, rg_dtype dtype, rg_optim *o, params *p) {
     int bad = 0;
+    double tolerance = dtype == RG_FLOAT64 ? 1e-12 : 2e-6;
+    if (dtype == RG_FLOAT32 && strstr(name, "sgd"))
+        tolerance = 0;
+    golden_file f = golden_find("optim", "%s.%s", name, golden_dtype_name(dtype));
     ck_ok(o);
     for (int t = 1; t <= 100; t++) {
         set_gradients(p, t);
         ck_ok(rg_optim_step(o));
-        if (t != 1 && t != 2 && t != 10 && t != 50 && t != 100)
-            continue;
-        bad += differ(name, t, p, want, tolerance);
-        want += 18;
+        if (t == 1 || t == 2 || t == 10 || t == 50 || t == 100)
+            bad += differ(name, t, p, golden_field(&f, ':'), tolerance);
     }
+    golden_close(&f);
     rg_optim_free(o);
     return bad;
 }
 
+/* Each name is one of optim.py's, and p stands for the parameters. */
+#define TRAJECTORY(name, make)                                \
+    for (int single = 0; single < 2; single++) {              \
+        RG_SCOPE();                                           \
+        rg_dtype dtype = single ? RG_FLOAT32 : RG_FLOAT64;    \
+        params made = make_params(dtype);                     \
+        rg_list p = RG_LIST(made.v[0], made.v[1], made.v[2]); \
+        bad += follow(name, dtype, make, &made);              \
+    }
+
 START_TEST(test_trajectories) {
     int bad = 0;
-    params ps;
-#define p RG_LIST(ps.v[0], ps.v[1], ps.v[2])
-#define CASE(name, make, dtype, ...)                    \
-    {                                                   \
-        RG_SCOPE();                                     \
-        ps = make_params(dtype);                        \
-        bad += follow(#name, make, &ps,                 \
-                      dtype == RG_FLOAT64    ? 1e-12    \
-                      : strstr(#name, "sgd") ? 0        \
-                                             : 2e-6,    \
-                      (const double[]){ __VA_ARGS__ }); \
-    }
-#include "tests/golden/optim.inc"
-#undef CASE
-#undef p
+    TRAJECTORY("sgd", rg_optim_sgd(p))
+    TRAJECTORY("sgd_weight_decay", rg_optim_sgd(p, .lr = 0.05, .weight_decay = 0.1))
+    TRAJECTORY("sgd_maximize", rg_optim_sgd(p, .lr = 0.01, .weight_decay = 0.02, .maximize = true))
+    TRAJECTORY("sgd_momentum", rg_optim_sgd(p, .lr = 0.02, .momentum = 0.9))
+    TRAJECTORY("sgd_dampening",
+               rg_optim_sgd(p, .lr = 0.02, .momentum = 0.8, .dampening = 0.3, .weight_decay = 0.01))
+    TRAJECTORY("sgd_nesterov", rg_optim_sgd(p, .lr = 0.02, .momentum = 0.9, .nesterov = true))
+    TRAJECTORY("sgd_nesterov_decay", rg_optim_sgd(p, .lr = 0.01, .momentum = 0.7, .nesterov = true,
+                                                  .weight_decay = 0.1, .maximize = true))
+    TRAJECTORY("adam", rg_optim_adam(p))
+    TRAJECTORY("adam_all", rg_optim_adam(p, .lr = 0.02, .betas = { 0.8, 0.95 }, .eps = 1e-06,
+                                         .weight_decay = 0.1))
+    TRAJECTORY("adam_small_beta", rg_optim_adam(p, .lr = 0.02, .betas = { 0.3, 0.4 }))
+    TRAJECTORY("adam_amsgrad", rg_optim_adam(p, .lr = 0.03, .amsgrad = true, .betas = { 0.9, 0.9 }))
+    TRAJECTORY("adam_maximize", rg_optim_adam(p, .lr = 0.01, .maximize = true, .weight_decay = 0.05,
+                                              .amsgrad = true))
+    TRAJECTORY("adamw", rg_optim_adamw(p))
+    TRAJECTORY("adamw_all", rg_optim_adamw(p, .lr = 0.02, .betas = { 0.8, 0.95 }, .eps = 1e-06,
+                                           .weight_decay = 0.3))
+    TRAJECTORY("adamw_amsgrad", rg_optim_adamw(p, .lr = 0.03, .amsgrad = true,
+                                               .betas = { 0.9, 0.9 }, .maximize = true))
+    TRAJECTORY("adamw_no_decay", rg_optim_adamw(p, .lr = 0.01, .weight_decay = 0.0))
+    TRAJECTORY("rmsprop", rg_optim_rmsprop(p))
+    TRAJECTORY("rmsprop_alpha",
+               rg_optim_rmsprop(p, .lr = 0.005, .alpha = 0.9, .eps = 0.001, .weight_decay = 0.1))
+    TRAJECTORY("rmsprop_momentum", rg_optim_rmsprop(p, .lr = 0.002, .momentum = 0.9))
+    TRAJECTORY("rmsprop_centered",
+               rg_optim_rmsprop(p, .lr = 0.005, .centered = true, .eps = 0.0001))
+    TRAJECTORY("rmsprop_all",
+               rg_optim_rmsprop(p, .lr = 0.002, .alpha = 0.4, .momentum = 0.5, .centered = true,
+                                .weight_decay = 0.01, .maximize = true, .eps = 0.001))
+    TRAJECTORY("adagrad", rg_optim_adagrad(p))
+    TRAJECTORY("adagrad_all", rg_optim_adagrad(p, .lr = 0.1, .lr_decay = 0.02, .weight_decay = 0.1,
+                                               .initial_accumulator_value = 0.3, .eps = 0.001))
+    TRAJECTORY("adagrad_maximize", rg_optim_adagrad(p, .lr = 0.05, .maximize = true))
+    TRAJECTORY("lion", rg_optim_lion(p))
+    TRAJECTORY("lion_all",
+               rg_optim_lion(p, .lr = 0.01, .betas = { 0.8, 0.95 }, .weight_decay = 0.2))
+    TRAJECTORY("lion_maximize", rg_optim_lion(p, .lr = 0.01, .maximize = true))
     ck_assert_int_eq(bad, 0);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* Schedules: PyTorch's learning rates, chained, in closed form, and on a plateau; and their errors.
  */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "nn/optim.h"
 
@@ -29,33 +30,180 @@ static bool plain(rg_schedule *s, int t) { return (void)t, rg_schedule_step(s); 
 static bool closed(rg_schedule *s, int t) { return rg_schedule_step_to(s, t * 3 % 61); }
 static bool plateau(rg_schedule *s, int t) { return rg_schedule_step_metric(s, metric(t)); }
 
-static int follow(const char *name, rg_optim *o, rg_schedule *s, bool (*step)(rg_schedule *, int),
-                  const double *want) {
+/* Follows a schedule for 60 steps, and frees its optimizer. Returns how many numbers are off. */
+static int follow(const char *name, rg_optim *o, rg_schedule *s, bool (*step)(rg_schedule *, int)) {
     int bad = 0;
+    golden_file f = golden_find("schedule", "%s", name);
     ck_ok(s);
-    for (int t = 0; t <= 60; t++, want += 3) {
+    for (int t = 0; t <= 60; t++) {
         if (t)
             ck_ok(step(s, t));
         rg_param_group *a = rg_optim_group(o, 0), *b = rg_optim_group(o, 1);
-        double got[] = { a->lr, b->lr, strstr(name, "Adam") ? b->betas[0] : b->momentum };
-        for (int k = 0; k < 3; k++)
-            if (!(fabs(got[k] - want[k]) <= 1e-14) && !bad++)
-                printf("%s, step %d: %.17g, PyTorch %.17g\n", name, t, got[k], want[k]);
+        double turned = strstr(name, "adam") ? b->betas[0] : b->momentum;
+        double got[] = { a->lr, b->lr, turned };
+        char *numbers = golden_field(&f, ':');
+        for (int k = 0; k < 3; k++) {
+            double want = golden_number(&numbers);
+            if (!(fabs(got[k] - want) <= 1e-14) && !bad++)
+                printf("%s, step %d: %.17g, PyTorch %.17g\n", name, t, got[k], want);
+        }
     }
+    golden_close(&f);
     rg_optim_free(o);
     return bad;
 }
 
+/* Each name is one of optim.py's. */
 START_TEST(test_rates) {
     int bad = 0;
     rg_optim *o;
-#define FOLLOW(name, adam, make, step, ...) \
-    o = two_groups(adam), bad += follow(name, o, make, step, (const double[]){ __VA_ARGS__ });
-#define SGD(name, make, ...)     FOLLOW(#name, false, make, plain, __VA_ARGS__)
-#define ADAM(name, make, ...)    FOLLOW(#name " of Adam", true, make, plain, __VA_ARGS__)
-#define CLOSED(name, make, ...)  FOLLOW(#name " closed", false, make, closed, __VA_ARGS__)
-#define PLATEAU(name, make, ...) FOLLOW(#name, false, make, plateau, __VA_ARGS__)
-#include "tests/golden/schedule.inc"
+    o = two_groups(false);
+    bad += follow("StepLR", o, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3), plain);
+    o = two_groups(false);
+    bad += follow("StepLR.closed", o, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3), closed);
+    o = two_groups(false);
+    bad += follow("StepLR_each", o, rg_optim_step_lr(o, .step_size = 1), plain);
+    o = two_groups(false);
+    bad += follow("StepLR_each.closed", o, rg_optim_step_lr(o, .step_size = 1), closed);
+    o = two_groups(false);
+    bad += follow("MultiStepLR", o,
+                  rg_optim_multi_step_lr(o, .milestones = RG_DIMS(2, 10, 10, 30), .gamma = 0.5),
+                  plain);
+    o = two_groups(false);
+    bad += follow("MultiStepLR.closed", o,
+                  rg_optim_multi_step_lr(o, .milestones = RG_DIMS(2, 10, 10, 30), .gamma = 0.5),
+                  closed);
+    o = two_groups(false);
+    bad += follow("MultiStepLR_first", o, rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 5)),
+                  plain);
+    o = two_groups(false);
+    bad += follow("MultiStepLR_first.closed", o,
+                  rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 5)), closed);
+    o = two_groups(false);
+    bad += follow("ExponentialLR", o, rg_optim_exponential_lr(o, .gamma = 0.93), plain);
+    o = two_groups(false);
+    bad += follow("ExponentialLR.closed", o, rg_optim_exponential_lr(o, .gamma = 0.93), closed);
+    o = two_groups(false);
+    bad += follow("ExponentialLR_growing", o, rg_optim_exponential_lr(o, .gamma = 1.05), plain);
+    o = two_groups(false);
+    bad += follow("ExponentialLR_growing.closed", o, rg_optim_exponential_lr(o, .gamma = 1.05),
+                  closed);
+    o = two_groups(false);
+    bad += follow("LinearLR", o, rg_optim_linear_lr(o), plain);
+    o = two_groups(false);
+    bad += follow("LinearLR.closed", o, rg_optim_linear_lr(o), closed);
+    o = two_groups(false);
+    bad += follow("LinearLR_long", o,
+                  rg_optim_linear_lr(o, .start_factor = 0.1, .end_factor = 0.7, .total_iters = 40),
+                  plain);
+    o = two_groups(false);
+    bad += follow("LinearLR_long.closed", o,
+                  rg_optim_linear_lr(o, .start_factor = 0.1, .end_factor = 0.7, .total_iters = 40),
+                  closed);
+    o = two_groups(false);
+    bad += follow("LinearLR_to_nothing", o,
+                  rg_optim_linear_lr(o, .start_factor = 1.0, .end_factor = 0.0, .total_iters = 25),
+                  plain);
+    o = two_groups(false);
+    bad += follow("LinearLR_to_nothing.closed", o,
+                  rg_optim_linear_lr(o, .start_factor = 1.0, .end_factor = 0.0, .total_iters = 25),
+                  closed);
+    o = two_groups(false);
+    bad += follow("CosineAnnealingLR", o, rg_optim_cosine_annealing_lr(o, .T_max = 50), plain);
+    o = two_groups(false);
+    bad += follow("CosineAnnealingLR.closed", o, rg_optim_cosine_annealing_lr(o, .T_max = 50),
+                  closed);
+    o = two_groups(false);
+    bad += follow("CosineAnnealingLR_short", o,
+                  rg_optim_cosine_annealing_lr(o, .T_max = 13, .eta_min = 0.02), plain);
+    o = two_groups(false);
+    bad += follow("CosineAnnealingLR_short.closed", o,
+                  rg_optim_cosine_annealing_lr(o, .T_max = 13, .eta_min = 0.02), closed);
+    o = two_groups(false);
+    bad += follow("CosineAnnealingLR_one", o,
+                  rg_optim_cosine_annealing_lr(o, .T_max = 1, .eta_min = 0.01), plain);
+    o = two_groups(false);
+    bad += follow("CosineAnnealingLR_one.closed", o,
+                  rg_optim_cosine_annealing_lr(o, .T_max = 1, .eta_min = 0.01), closed);
+    o = two_groups(false);
+    bad += follow("OneCycleLR", o, rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60),
+                  plain);
+    o = two_groups(true);
+    bad += follow("OneCycleLR.adam", o, rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60),
+                  plain);
+    o = two_groups(false);
+    bad += follow("OneCycleLR_linear", o,
+                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .anneal_linear = true,
+                                        .pct_start = 0.45, .div_factor = 10,
+                                        .final_div_factor = 100),
+                  plain);
+    o = two_groups(true);
+    bad += follow("OneCycleLR_linear.adam", o,
+                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .anneal_linear = true,
+                                        .pct_start = 0.45, .div_factor = 10,
+                                        .final_div_factor = 100),
+                  plain);
+    o = two_groups(false);
+    bad += follow("OneCycleLR_three", o,
+                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .three_phase = true,
+                                        .base_momentum = 0.7, .max_momentum = 0.99),
+                  plain);
+    o = two_groups(true);
+    bad += follow("OneCycleLR_three.adam", o,
+                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .three_phase = true,
+                                        .base_momentum = 0.7, .max_momentum = 0.99),
+                  plain);
+    o = two_groups(false);
+    bad += follow("OneCycleLR_no_momentum", o,
+                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60,
+                                        .cycle_momentum = false, .three_phase = true,
+                                        .anneal_linear = true),
+                  plain);
+    o = two_groups(true);
+    bad += follow("OneCycleLR_no_momentum.adam", o,
+                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60,
+                                        .cycle_momentum = false, .three_phase = true,
+                                        .anneal_linear = true),
+                  plain);
+    o = two_groups(false);
+    bad += follow("warmup_cosine", o, rg_optim_warmup_cosine_lr(o, 10, 60, 0.1, 0.0), plain);
+    o = two_groups(false);
+    bad += follow("warmup_cosine_one", o, rg_optim_warmup_cosine_lr(o, 1, 40, 0.001, 0.02), plain);
+    o = two_groups(false);
+    bad += follow("SequentialLR", o,
+                  rg_optim_sequential_lr(
+                      o, .milestones = RG_DIMS(5, 17, 30),
+                      .schedules = { rg_optim_exponential_lr(o, .gamma = 0.9),
+                                     rg_optim_step_lr(o, .step_size = 4, .gamma = 0.5),
+                                     rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 3)),
+                                     rg_optim_lambda_lr(o, .lr_lambda = inverse) }),
+                  plain);
+    o = two_groups(false);
+    bad += follow("ReduceLROnPlateau", o, rg_optim_reduce_lr_on_plateau(o, .patience = 3), plateau);
+    o = two_groups(false);
+    bad += follow("ReduceLROnPlateau_cooldown", o,
+                  rg_optim_reduce_lr_on_plateau(o, .patience = 1, .cooldown = 4, .factor = 0.5,
+                                                .min_lr = 0.15),
+                  plateau);
+    o = two_groups(false);
+    bad += follow("ReduceLROnPlateau_max", o,
+                  rg_optim_reduce_lr_on_plateau(o, .mode_max = true, .patience = 2,
+                                                .threshold = 0.01, .factor = 0.7),
+                  plateau);
+    o = two_groups(false);
+    bad += follow("ReduceLROnPlateau_max_abs", o,
+                  rg_optim_reduce_lr_on_plateau(o, .mode_max = true, .patience = 4,
+                                                .threshold_abs = true, .threshold = 0.3),
+                  plateau);
+    o = two_groups(false);
+    bad += follow("ReduceLROnPlateau_abs", o,
+                  rg_optim_reduce_lr_on_plateau(o, .patience = 2, .threshold_abs = true,
+                                                .threshold = 0.02, .eps = 0.01),
+                  plateau);
+    o = two_groups(false);
+    bad += follow("ReduceLROnPlateau_at_once", o,
+                  rg_optim_reduce_lr_on_plateau(o, .patience = 0, .threshold = 0.0, .factor = 0.9),
+                  plateau);
     ck_assert_int_eq(bad, 0);
 }
 END_TEST

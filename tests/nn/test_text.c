@@ -1,6 +1,6 @@
 /* Vocabularies and batches: as Python's dict, split and slices make them. */
+#include "tests/golden.h"
 #include "tests/test.h"
-#include "tests/golden/text.h"
 #include "nn/models/batches.h"
 #include "nn/models/vocabulary.h"
 #include "autograd/ops.h"
@@ -11,14 +11,18 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void matches(rg_vocabulary *v, const char *text, const char *joined, int64_t n,
-                    const char *const tokens[], int64_t length, const int64_t codes[]) {
+/* The case's next two lines hold the tokens, and the text in numbers. Frees the vocabulary. */
+static void matches(rg_vocabulary *v, const char *text, const char *joined, golden_file *f) {
     ck_ok(v);
-    ck_assert_int_eq(v->n, n);
-    for (int64_t i = 0; i < n; i++) {
-        ck_assert_str_eq(v->tokens[i], tokens[i]);
-        ck_assert_int_eq(rg_vocabulary_index(v, tokens[i]), i);
+    char *tokens = golden_field(f, 't');
+    ck_assert_int_eq(v->n, golden_integer(&tokens));
+    for (int64_t i = 0; i < v->n; i++) {
+        const char *token = golden_quoted(&tokens);
+        ck_assert_str_eq(v->tokens[i], token);
+        ck_assert_int_eq(rg_vocabulary_index(v, token), i);
     }
+    int64_t codes[64];
+    int64_t length = golden_integers(f, ':', codes, 64);
     rg_tensor *t = rg_encode(v, text);
     ck_ok(t);
     ck_assert(rg_dtype_of(t) == RG_INT64 && rg_ndim(t) == 1 && rg_numel(t) == length);
@@ -27,19 +31,29 @@ static void matches(rg_vocabulary *v, const char *text, const char *joined, int6
     rg_vocabulary_free(v);
 }
 
-START_TEST(test_words) {
-    for (size_t i = 0; i < COUNT(WORDS); i++)
-        matches(rg_vocabulary_new(WORDS[i].text), WORDS[i].text, WORDS[i].joined, WORDS[i].n,
-                WORDS[i].tokens, WORDS[i].length, WORDS[i].codes);
+/* Compares every case of this kind, words or characters. */
+static void compare_texts(const char *kind) {
+    golden_file f = golden_open("text");
+    int n = 0;
+    for (char *words; (words = golden_case(&f));) {
+        if (strcmp(golden_word(&words), kind) != 0)
+            continue;
+        const char *text = golden_quoted(&words);
+        const char *joined = golden_quoted(&words);
+        bool characters = strcmp(kind, "characters") == 0;
+        matches(rg_vocabulary_new(text, .characters = characters), text, joined, &f);
+        n++;
+    }
+    ck_assert_int_gt(n, 0);
+    golden_close(&f);
 }
+
+START_TEST(test_words) { compare_texts("words"); }
 END_TEST
 
 START_TEST(test_characters) {
-    for (size_t i = 0; i < COUNT(CHARACTERS); i++)
-        matches(rg_vocabulary_new(CHARACTERS[i].text, .characters = true), CHARACTERS[i].text,
-                CHARACTERS[i].joined, CHARACTERS[i].n, CHARACTERS[i].tokens, CHARACTERS[i].length,
-                CHARACTERS[i].codes);
-    /* no UTF-8: comes back as it was all the same */
+    compare_texts("characters");
+    /* A text that is no UTF-8 comes back as it was all the same. */
     const char broken[] = "\x80\xc3(\xf0\x9f\xf0\x9f\x99\x82\x82\xe4";
     rg_vocabulary *v = rg_vocabulary_new(broken, .characters = true);
     ck_assert_str_eq(rg_decode(v, rg_encode(v, broken)), broken);
@@ -73,23 +87,42 @@ START_TEST(test_unknown_words) {
 }
 END_TEST
 
-START_TEST(test_batches) {
-    for (size_t i = 0; i < COUNT(BATCHES); i++) {
-        rg_tensor *data = rg_remainder(rg_mul(rg_arange(BATCHES[i].length), 3), 1009);
-        rg_generator *g = rg_generator_new(BATCHES[i].seed);
-        rg_manual_seed(BATCHES[i].seed);
-        for (int k = 0; k < 2; k++) {
-            rg_pair b = rg_get_batch(data, BATCHES[i].batch, BATCHES[i].block);
-            rg_pair own = rg_get_batch_with(data, BATCHES[i].batch, BATCHES[i].block, g);
-            ck_ok(b.first);
-            ck_assert(
-                rg_equal(b.first, rg_from(BATCHES[i].x[k], BATCHES[i].batch, BATCHES[i].block)));
-            ck_assert(
-                rg_equal(b.second, rg_from(BATCHES[i].y[k], BATCHES[i].batch, BATCHES[i].block)));
-            ck_assert(rg_equal(b.first, own.first) && rg_equal(b.second, own.second));
-        }
-        rg_generator_free(g);
+/* Returns the next line's numbers, which are of this kind, as a matrix. */
+static rg_tensor *matrix(golden_file *f, char kind, int64_t rows, int64_t columns) {
+    int64_t numbers[32];
+    ck_assert_int_eq(golden_integers(f, kind, numbers, 32), rows * columns);
+    return rg_from(numbers, rows, columns);
+}
+
+static void compare_batches(golden_file *f, char *words) {
+    uint64_t seed = (uint64_t)golden_integer(&words);
+    int64_t length = golden_integer(&words);
+    int64_t batch = golden_integer(&words);
+    int64_t block = golden_integer(&words);
+    rg_tensor *data = rg_remainder(rg_mul(rg_arange(length), 3), 1009);
+    rg_generator *g = rg_generator_new(seed);
+    rg_manual_seed(seed);
+    for (int k = 0; k < 2; k++) {
+        rg_pair b = rg_get_batch(data, batch, block);
+        rg_pair own = rg_get_batch_with(data, batch, block, g);
+        ck_ok(b.first);
+        ck_assert(rg_equal(b.first, matrix(f, 'x', batch, block)));
+        ck_assert(rg_equal(b.second, matrix(f, 'y', batch, block)));
+        ck_assert(rg_equal(b.first, own.first) && rg_equal(b.second, own.second));
     }
+    rg_generator_free(g);
+}
+
+START_TEST(test_batches) {
+    golden_file f = golden_open("text");
+    int n = 0;
+    for (char *words; (words = golden_case(&f));)
+        if (strcmp(golden_word(&words), "batch") == 0) {
+            compare_batches(&f, words);
+            n++;
+        }
+    ck_assert_int_gt(n, 0);
+    golden_close(&f);
     rg_tensor *five = rg_arange(5);
     ck_fails(rg_get_batch(five, 2, 5).first, RG_RUNTIME_ERROR,
              "random_ expects 'from' to be less than 'to'");
@@ -108,13 +141,20 @@ START_TEST(test_batches) {
 END_TEST
 
 START_TEST(test_train_and_validation) {
-    for (size_t i = 0; i < COUNT(TRAIN); i++) {
-        rg_tensor *data = rg_arange(TRAIN[i][0]);
+    golden_file f = golden_open("text");
+    int n = 0;
+    for (char *words; (words = golden_case(&f));) {
+        if (strcmp(golden_word(&words), "train") != 0)
+            continue;
+        rg_tensor *data = rg_arange(golden_integer(&words));
         rg_pair p = rg_split_text(data, 0.9);
         ck_ok(p.first);
-        ck_assert_int_eq(rg_numel(p.first), TRAIN[i][1]);
+        ck_assert_int_eq(rg_numel(p.first), golden_integer(&words));
         ck_assert(rg_equal(rg_cat(RG_LIST(p.first, p.second), 0), data));
+        n++;
     }
+    ck_assert_int_gt(n, 0);
+    golden_close(&f);
     rg_tensor *ten = rg_arange(10);
     ck_assert(rg_numel(rg_split_text(ten, 0).first) == 0
               && rg_numel(rg_split_text(ten, 1).second) == 0);
@@ -182,18 +222,20 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 /* Threads make and read vocabularies at once. */
+static const char *const sentence = "Life is short, eat dessert first";
+
 static void *reader(void *shared) {
     for (int i = 0; i < 50; i++) {
         RG_SCOPE();
-        rg_vocabulary *own = rg_vocabulary_new(WORDS[0].text);
-        ck_assert(own && rg_equal(rg_encode(own, WORDS[0].text), rg_encode(shared, WORDS[0].text)));
+        rg_vocabulary *own = rg_vocabulary_new(sentence);
+        ck_assert(own && rg_equal(rg_encode(own, sentence), rg_encode(shared, sentence)));
         rg_vocabulary_free(own);
     }
     return NULL;
 }
 
 START_TEST(test_threads) {
-    rg_vocabulary *v = rg_vocabulary_new(WORDS[0].text);
+    rg_vocabulary *v = rg_vocabulary_new(sentence);
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, reader, v);

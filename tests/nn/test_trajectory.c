@@ -1,5 +1,5 @@
 /* 200 steps of training beside PyTorch's: the same seed, and loss after loss the same. */
-#include "tests/golden/trajectory.h"
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "regard.h"
 
@@ -62,31 +62,39 @@ static void learn_gpt(double losses[]) {
     rg_module_free(m);
 }
 
-static const double *golden(const char *name, const char *suffix) {
-    char full[64];
-    snprintf(full, sizeof full, "%s.%s", name, suffix);
-    for (size_t i = 0; i < sizeof GOLDEN / sizeof *GOLDEN; i++)
-        if (strcmp(GOLDEN[i].name, full) == 0)
-            return GOLDEN_VALUES + GOLDEN[i].at;
-    ck_abort_msg("there is no golden %s", full);
-}
-
-static double farthest(void (*learn)(double losses[]), rg_dtype dtype, const double *want) {
-    double losses[STEPS], far = 0;
+/* Returns the greatest distance of our losses from PyTorch's. */
+static double farthest(const char *name, void (*learn)(double losses[]), rg_dtype dtype) {
+    double losses[STEPS];
+    double far = 0;
     rg_set_default_dtype(dtype);
     rg_manual_seed(1);
     learn(losses);
-    for (int i = 0; i < STEPS; i++)
-        far = fabs(losses[i] - want[i]) <= far ? far : fabs(losses[i] - want[i]);
+    golden_file f = golden_find("trajectory", "%s.%d", name, dtype == RG_FLOAT64 ? 64 : 32);
+    char *numbers = golden_field(&f, ':');
+    for (int i = 0; i < STEPS; i++) {
+        double off = fabs(losses[i] - golden_number(&numbers));
+        far = off <= far ? far : off;
+    }
+    golden_close(&f);
+    return far;
+}
+
+/* Returns how far PyTorch's losses with one thread are from those with two. */
+static double between_threads(const char *name) {
+    golden_file f = golden_find("trajectory", "%s.2", name);
+    char *numbers = golden_field(&f, ':');
+    double far = golden_number(&numbers);
+    golden_close(&f);
     return far;
 }
 
 /* In float64 to 1e-9. In float32 three times as far as PyTorch is from itself between one thread
  * and two. */
 static void follow(const char *name, void (*learn)(double losses[])) {
-    double far = farthest(learn, RG_FLOAT64, golden(name, "64")), own = *golden(name, "2");
+    double far = farthest(name, learn, RG_FLOAT64);
     ck_assert_msg(far <= 1e-9, "%s in float64 is off by %g", name, far);
-    far = farthest(learn, RG_FLOAT32, golden(name, "32"));
+    double own = between_threads(name);
+    far = farthest(name, learn, RG_FLOAT32);
     ck_assert_msg(own > 0 && far <= 3 * own, "%s in float32 is off by %g, where PyTorch is by %g",
                   name, far, own);
 }

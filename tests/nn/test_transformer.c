@@ -1,5 +1,5 @@
 /* TransformerEncoderLayer beside PyTorch's. */
-#include "tests/golden/transformer.h"
+#define TWIN_DATA "transformer"
 #include "twin.h"
 
 #define HOW(...)                                                                           \

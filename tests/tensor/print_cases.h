@@ -1,9 +1,10 @@
 /*
- * print_cases.h: reads the cases that tests/golden/print.py made: tensors by
- * their bits, and the text that PyTorch, Python and NumPy make of them.
+ * print_cases.h: reads the cases of print.txt: tensors by their bits, and the text that PyTorch,
+ * Python and NumPy make of them. The top of print.py tells what the words of a case mean.
  */
 #pragma once
 
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/internal.h"
 
@@ -12,15 +13,15 @@
 static const rg_printoptions print_standard = { 4, 1000, 3, 80, -1 };
 
 typedef struct print_case {
-    char kind[16];
+    const char *kind; /* repr, str, numpy or tf */
     rg_tensor *t;
     rg_dtype default_dtype;
     rg_printoptions options;
     int line;
-    char text[1 << 20];
+    const char *text; /* what is printed */
 } print_case;
 
-/* A past that knows only its name, or is a leaf's. */
+/* A history that knows only its name, or is a leaf's. */
 typedef struct named_history {
     rg_history base;
     char name[128];
@@ -42,13 +43,7 @@ static rg_history *named_history_new(const char *name) {
     return &h->base;
 }
 
-static rg_dtype print_case_dtype(const char *name) {
-    return name[0] == 'b'   ? RG_BOOL
-           : name[0] == 'i' ? RG_INT64
-           : name[1] == '3' ? RG_FLOAT32
-                            : RG_FLOAT64;
-}
-
+/* Fills a tensor with the bits, which are repeated until it is full. */
 static void print_case_fill(rg_tensor *t, char *bits) {
     size_t item = rgi_sizeof(t->dtype);
     int64_t n = 0;
@@ -62,15 +57,10 @@ static void print_case_fill(rg_tensor *t, char *bits) {
         memcpy(t->data + (size_t)i * item, t->data + (size_t)(i - n) * item, item);
 }
 
-static rg_tensor *print_case_tensor(rg_dtype dtype, char *shape, const char *flags, char *bits) {
-    int64_t size[RG_MAX_DIMS];
-    int ndim = 0;
-    if (*shape != '.')
-        for (char *s = strtok(shape, ","); s; s = strtok(NULL, ","))
-            size[ndim++] = atoll(s);
-    rg_tensor *t = rgi_own(rgi_new(dtype, ndim, size));
+static rg_tensor *print_case_tensor(rg_dtype dtype, rg_dims shape, bool transposed, char *bits) {
+    rg_tensor *t = rgi_own(rgi_new(dtype, shape.n, shape.v));
     print_case_fill(t, bits);
-    if (strchr(flags, 'T')) {
+    if (transposed) {
         int64_t n = t->size[0], step = t->stride[0];
         t->size[0] = t->size[1];
         t->stride[0] = t->stride[1];
@@ -81,53 +71,34 @@ static rg_tensor *print_case_tensor(rg_dtype dtype, char *shape, const char *fla
     return t;
 }
 
-/* The next case of the file, or false; its tensor belongs to the caller's scope. */
-static bool print_case_next(FILE *f, print_case *c) {
-    static char line[1 << 16];
-    static int at;
-    if (ftell(f) == 0)
-        at = 0;
-    if (!fgets(line, sizeof line, f))
-        return false;
-    char dtype[8], def[8], grad[128], flags[8], shape[64];
-    int bits = 0;
-    rg_printoptions *o = &c->options;
-    int got = sscanf(line, "%15s %7s %7s %127s %d %d %d %d %d %7s %63s :%n", c->kind, dtype, def,
-                     grad, &o->precision, &o->threshold, &o->edgeitems, &o->linewidth, &o->sci_mode,
-                     flags, shape, &bits);
-    ck_assert_int_eq(got, 11);
-    c->line = ++at;
-    c->default_dtype = print_case_dtype(def);
-    c->t = print_case_tensor(print_case_dtype(dtype), shape, flags, line + bits);
-    if (strcmp(grad, "-") != 0)
-        c->t->history = named_history_new(grad);
+static int print_case_option(char **words) { return (int)golden_integer(words); }
 
-    size_t n = 0;
-    for (int ch = fgetc(f);; ch = fgetc(f)) {
-        if (ch != '>') {
-            if (ch != EOF)
-                ungetc(ch, f);
-            break;
-        }
-        if (n)
-            c->text[n++] = '\n';
-        ck_assert_ptr_nonnull(fgets(c->text + n, (int)(sizeof c->text - n), f));
-        n += strlen(c->text + n) - 1;
-        at++;
-    }
-    c->text[n] = 0;
+/* Reads the next case of print.txt, or returns false. Its tensor belongs to the caller's scope, and
+ * its texts to the file. */
+static bool print_case_next(golden_file *f, print_case *c) {
+    char *words = golden_case(f);
+    if (!words)
+        return false;
+    c->line = f->line;
+    c->kind = golden_word(&words);
+    rg_dtype dtype = golden_dtype(golden_word(&words));
+    c->default_dtype = golden_dtype(golden_word(&words));
+    const char *history = golden_word(&words);
+    c->options.precision = print_case_option(&words);
+    c->options.threshold = print_case_option(&words);
+    c->options.edgeitems = print_case_option(&words);
+    c->options.linewidth = print_case_option(&words);
+    c->options.sci_mode = print_case_option(&words);
+    bool transposed = *golden_word(&words) == 'T';
+    rg_dims shape = golden_dims(golden_word(&words));
+    c->t = print_case_tensor(dtype, shape, transposed, golden_field(f, ':'));
+    if (strcmp(history, "-") != 0)
+        c->t->history = named_history_new(history);
+    c->text = golden_text(f);
     return true;
 }
 
 static void print_reset(void) {
     rg_set_printoptions(print_standard);
     rg_set_default_dtype(RG_FLOAT32);
-}
-
-static FILE *print_cases_open(void) {
-    const char *path = getenv("REGARD_PRINT_CASES");
-    FILE *f = fopen(path ? path : "tests/golden/print.txt", "r");
-    ck_assert_msg(f != NULL,
-                  "no cases of tests/golden/print.py: run the tests from the top folder");
-    return f;
 }

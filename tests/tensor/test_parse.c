@@ -38,12 +38,11 @@ static rg_code code_named(const char *line, const char **sentence) {
     ck_abort_msg("no such error: %s", line);
 }
 
-/* What a literal gives, in the form of tests/golden/parse.txt. */
+/* Returns whether a literal gives this text, or fails with the error that follows "! ". */
 static bool literal_agrees(const char *dtype, const char *literal, const char *expected) {
     RG_SCOPE();
     rg_error_clear();
-    rg_tensor *t = *dtype == '-' ? rg_parse(literal)
-                                 : rg_parse_dtype(literal, print_case_dtype(dtype));
+    rg_tensor *t = *dtype == '-' ? rg_parse(literal) : rg_parse_dtype(literal, golden_dtype(dtype));
     if (t)
         return *expected != '!' && strcmp(rg_repr(t), expected) == 0;
     if (*expected != '!')
@@ -55,35 +54,18 @@ static bool literal_agrees(const char *dtype, const char *literal, const char *e
 }
 
 START_TEST(test_golden) {
-    static char literal[1 << 16], expected[1 << 17];
-    char dtype[8];
     int n = 0, wrong = 0;
-    const char *path = getenv("REGARD_PARSE_CASES");
-    FILE *f = fopen(path ? path : "tests/golden/parse.txt", "r");
-    ck_assert_ptr_nonnull(f);
+    golden_file f = golden_open("parse");
     rg_set_printoptions(exact);
-    while (fscanf(f, "< %7s ", dtype) == 1) {
-        ck_assert_ptr_nonnull(fgets(literal, sizeof literal, f));
-        literal[strcspn(literal, "\n")] = 0;
-        size_t used = 0;
-        int c;
-        while ((c = fgetc(f)) == '>' || c == '!') {
-            if (c == '!')
-                expected[used++] = '!';
-            else if (used)
-                expected[used++] = '\n';
-            ck_assert_ptr_nonnull(fgets(expected + used, (int)(sizeof expected - used), f));
-            used += strcspn(expected + used, "\n");
-            expected[used] = 0;
-        }
-        if (c != EOF)
-            ungetc(c, f);
-        n++;
+    for (char *words; (words = golden_case(&f)); n++) {
+        const char *dtype = golden_word(&words);
+        const char *literal = words;
+        const char *expected = golden_peek(&f) == '!' ? golden_line(&f) : golden_text(&f);
         if (!literal_agrees(dtype, literal, expected) && wrong++ < 10)
             fprintf(stderr, "%s as %s: expected\n%s\nerror: %s\n", literal, dtype, expected,
                     rg_error());
     }
-    fclose(f);
+    golden_close(&f);
     ck_assert_msg(wrong == 0 && n > 0, "%d of %d literals differ", wrong, n);
 }
 END_TEST
@@ -91,12 +73,12 @@ END_TEST
 /* Every tensor of the printing cases comes back: from an exact text to the bit, from
  * torch's and NumPy's own with dtype (where the text tells it), shape and near values. */
 START_TEST(test_round_trips) {
-    static print_case c;
+    print_case c;
     int n = 0;
-    FILE *f = print_cases_open();
+    golden_file f = golden_open("print");
     for (;;) {
         RG_SCOPE();
-        if (!print_case_next(f, &c))
+        if (!print_case_next(&f, &c))
             break;
         rg_set_default_dtype(c.default_dtype);
         rg_set_printoptions(exact);
@@ -128,7 +110,7 @@ START_TEST(test_round_trips) {
                           "line %d: %a became %a", c.line, (double)a, (double)b);
         }
     }
-    fclose(f);
+    golden_close(&f);
     ck_assert_int_gt(n, 0);
 }
 END_TEST

@@ -15,12 +15,12 @@ static const char *text_of(const print_case *c) {
 }
 
 START_TEST(test_golden) {
-    static print_case c;
+    print_case c;
     int n = 0, wrong = 0;
-    FILE *f = print_cases_open();
+    golden_file f = golden_open("print");
     for (;;) {
         RG_SCOPE();
-        if (!print_case_next(f, &c))
+        if (!print_case_next(&f, &c))
             break;
         rg_set_printoptions(c.options);
         rg_set_default_dtype(c.default_dtype);
@@ -30,7 +30,7 @@ START_TEST(test_golden) {
         if (strcmp(text, c.text) != 0 && wrong++ < 10)
             fprintf(stderr, "line %d: %s gave\n%s\nnot\n%s\n", c.line, c.kind, text, c.text);
     }
-    fclose(f);
+    golden_close(&f);
     ck_assert_msg(wrong == 0 && n > 0, "%d of %d texts differ", wrong, n);
 }
 END_TEST

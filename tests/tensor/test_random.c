@@ -1,44 +1,52 @@
 /* Random numbers against torch's: values, and where the generator stands after every call. */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/internal.h"
 
 #include <math.h>
 #include <pthread.h>
 
-enum kind {
-    SEED,
-    RAND,
-    RANDN,
-    RANDINT,
-    RANDPERM,
-    BERNOULLI,
-    MULTINOMIAL,
-    UNIFORM_,
-    NORMAL_,
-    TRUNC_NORMAL_,
-    EXPONENTIAL_,
-    BERNOULLI_,
-    RAND_LIKE,
-    RANDN_LIKE
-};
-
+/* A call of random.txt. */
 typedef struct golden {
-    enum kind kind;
+    const char *kind;
+    int line;
     rg_dtype dtype;
-    int ndim;
-    int64_t size[4], stride[4];
-    double a[4];
-    int64_t n[2];
-    /* the first two and the last three; all if there are less than five */
-    int picks;
-    double pick[5], sum[2]; /* sums: of |v|, and of (i % 7 + 1) v */
-    /* bits 0: the values may differ in their last digits; state: after the call */
-    uint64_t bits, state;
+    rg_dims size, stride;
+    double a[4];  /* the arguments */
+    int64_t n[2]; /* the same as integers, of randint and randperm */
+    int picks;    /* the first two elements and the last three; all of less than five */
+    double pick[5];
+    bool exact;     /* the bits must be torch's; else the last digits may differ */
+    uint64_t bits;  /* the hash of the elements */
+    double sum[2];  /* the sums of |v| and of (i % 7 + 1) v */
+    uint64_t state; /* the hash of the generator's state after the call */
 } golden;
 
-static const golden rows[] = {
-#include "tests/golden/random.inc"
-};
+static golden read_call(golden_file *f, const char *kind, char *words) {
+    golden r = { .kind = kind, .line = f->line };
+    r.dtype = golden_dtype(golden_word(&words));
+    r.size = golden_dims(golden_word(&words));
+    r.stride = golden_dims(golden_word(&words));
+    for (int i = 0; !golden_at_end(words); i++) {
+        char *word = golden_word(&words);
+        r.a[i] = strtod(word, NULL);
+        if (i < 2)
+            r.n[i] = strtoll(word, NULL, 10);
+    }
+    for (char *line = golden_field(f, ':'); !golden_at_end(line); r.picks++)
+        r.pick[r.picks] = golden_number(&line);
+    r.exact = golden_peek(f) == 'b';
+    char *line = golden_field(f, r.exact ? 'b' : 's');
+    if (r.exact) {
+        r.bits = golden_bits(&line);
+    } else {
+        r.sum[0] = golden_number(&line);
+        r.sum[1] = golden_number(&line);
+    }
+    line = golden_field(f, 'g');
+    r.state = golden_bits(&line);
+    return r;
+}
 
 static uint64_t fnv(const void *data, size_t n) {
     uint64_t h = 0xcbf29ce484222325;
@@ -53,22 +61,25 @@ static uint64_t state_of(rg_generator *g) {
     return fnv(t->data, (size_t)t->numel * 8);
 }
 
+/* Returns zeros with the sizes and strides of the call. */
 static rg_tensor *placed(const golden *r) {
     int64_t room = 1;
-    for (int d = 0; d < r->ndim; d++)
-        room += (RG_MAX(r->size[d], 1) - 1) * r->stride[d];
+    for (int d = 0; d < r->size.n; d++)
+        room += (RG_MAX(r->size.v[d], 1) - 1) * r->stride.v[d];
     rg_tensor *t = rg_zeros_dims(RG_DIMS(room), r->dtype);
-    t->ndim = (uint8_t)r->ndim;
-    for (int d = 0; d < r->ndim; d++) {
-        t->size[d] = r->size[d];
-        t->stride[d] = r->stride[d];
+    t->ndim = (uint8_t)r->size.n;
+    for (int d = 0; d < r->size.n; d++) {
+        t->size[d] = r->size.v[d];
+        t->stride[d] = r->stride.v[d];
     }
     rgi_update_flags(t);
     return t;
 }
 
+/* Returns the weights that chances() of random_streams.py makes. */
 static rg_tensor *chances(const golden *r) {
-    rg_tensor *t = placed(r), *flat = rgi_new(RG_FLOAT64, r->ndim, r->size);
+    rg_tensor *t = placed(r);
+    rg_tensor *flat = rgi_new(RG_FLOAT64, r->size.n, r->size.v);
     for (int64_t i = 0; i < flat->numel; i++)
         ((double *)flat->data)[i] = (double)(i * 7919 % 101 + 1) / 102;
     rgi_copy_elements(t, rgi_own(flat));
@@ -76,71 +87,90 @@ static rg_tensor *chances(const golden *r) {
 }
 
 static rg_tensor *called(const golden *r, rg_generator *g) {
-    rg_dims shape = { .n = r->ndim };
-    memcpy(shape.v, r->size, sizeof r->size);
-    switch (r->kind) {
-    case RAND: return rg_rand_dims(shape, r->dtype, g);
-    case RANDN: return rg_randn_dims(shape, r->dtype, g);
-    case RANDINT: return rg_randint_dims(r->n[0], r->n[1], shape, r->dtype, g);
-    case RANDPERM: return rg_randperm_with(r->n[0], g);
-    case BERNOULLI: return rg_bernoulli_with(chances(r), g);
-    case MULTINOMIAL: return rg_multinomial_with(chances(r), (int64_t)r->a[0], r->a[1] != 0, g);
-    case UNIFORM_: return rg_uniform_with_(placed(r), r->a[0], r->a[1], g);
-    case NORMAL_: return rg_normal_with_(placed(r), r->a[0], r->a[1], g);
-    case TRUNC_NORMAL_:
+    const char *kind = r->kind;
+    if (strcmp(kind, "rand") == 0)
+        return rg_rand_dims(r->size, r->dtype, g);
+    if (strcmp(kind, "randn") == 0)
+        return rg_randn_dims(r->size, r->dtype, g);
+    if (strcmp(kind, "randint") == 0)
+        return rg_randint_dims(r->n[0], r->n[1], r->size, r->dtype, g);
+    if (strcmp(kind, "randperm") == 0)
+        return rg_randperm_with(r->n[0], g);
+    if (strcmp(kind, "bernoulli") == 0)
+        return rg_bernoulli_with(chances(r), g);
+    if (strcmp(kind, "multinomial") == 0)
+        return rg_multinomial_with(chances(r), (int64_t)r->a[0], r->a[1] != 0, g);
+    if (strcmp(kind, "uniform_") == 0)
+        return rg_uniform_with_(placed(r), r->a[0], r->a[1], g);
+    if (strcmp(kind, "normal_") == 0)
+        return rg_normal_with_(placed(r), r->a[0], r->a[1], g);
+    if (strcmp(kind, "trunc_normal_") == 0)
         return rg_trunc_normal_with_(placed(r), r->a[0], r->a[1], r->a[2], r->a[3], g);
-    case EXPONENTIAL_: return rg_exponential_with_(placed(r), r->a[0], g);
-    case BERNOULLI_: return rg_bernoulli_with_(placed(r), r->a[0], g);
-    case RAND_LIKE: return rg_rand_like(placed(r));
-    default: return rg_randn_like(placed(r));
-    }
+    if (strcmp(kind, "exponential_") == 0)
+        return rg_exponential_with_(placed(r), r->a[0], g);
+    if (strcmp(kind, "bernoulli_") == 0)
+        return rg_bernoulli_with_(placed(r), r->a[0], g);
+    if (strcmp(kind, "rand_like") == 0)
+        return rg_rand_like(placed(r));
+    if (strcmp(kind, "randn_like") == 0)
+        return rg_randn_like(placed(r));
+    ck_abort_msg("line %d: no such function: %s", r->line, kind);
 }
 
 /* torch's float32 normals come from vector code that trades a few last digits for speed, and ours
  * from other polynomials: both are within 1e-6 of the truth for values up to 6. Float64, and what
  * is computed in it, comes from the C library's functions, whose last digit may depend on its
  * version. */
-static void compare(const golden *r, int row, rg_tensor *t) {
-    ck_assert_msg(t != NULL, "row %d: %s", row, rg_error());
-    rg_tensor *c = rgi_own(rgi_contiguous_copy(t, (rg_dtype)t->dtype)),
-              *v = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
+static void compare(const golden *r, rg_tensor *t) {
+    ck_assert_msg(t != NULL, "line %d: %s", r->line, rg_error());
+    rg_tensor *c = rgi_own(rgi_contiguous_copy(t, (rg_dtype)t->dtype));
+    rg_tensor *v = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));
     const double *x = (const double *)v->data;
-    if (r->bits) {
+    if (r->exact) {
         uint64_t bits = fnv(c->data, (size_t)c->numel * rgi_sizeof(c->dtype));
-        ck_assert_msg(bits == r->bits, "row %d: other bits; first value %.17g, torch's %.17g", row,
-                      x[0], r->pick[0]);
+        ck_assert_msg(bits == r->bits, "line %d: other bits; first value %.17g, torch's %.17g",
+                      r->line, x[0], r->pick[0]);
         return;
     }
-    double scale = r->kind == NORMAL_ || r->kind == TRUNC_NORMAL_ ? fmax(1, fabs(r->a[1])) : 1,
-           sum[2] = { 0, 0 };
-    double near = (r->dtype == RG_FLOAT32 ? 3e-6 : 1e-14) * scale;
+    double near = r->dtype == RG_FLOAT32 ? 3e-6 : 1e-14;
+    if (strstr(r->kind, "normal_"))
+        near *= fmax(1, fabs(r->a[1]));
     for (int i = 0; i < r->picks; i++) {
         int64_t at = r->picks < 5 || i < 2 ? i : v->numel - 5 + i;
         ck_assert_msg(fabs(x[at] - r->pick[i]) <= near,
-                      "row %d: element %d is %.17g, torch's %.17g", row, (int)at, x[at],
+                      "line %d: element %d is %.17g, torch's %.17g", r->line, (int)at, x[at],
                       r->pick[i]);
     }
+    double sum[2] = { 0, 0 };
     for (int64_t i = 0; i < v->numel; i++) {
         sum[0] += fabs(x[i]);
         sum[1] += x[i] * (double)(i % 7 + 1);
     }
     for (int i = 0; i < 2; i++)
         ck_assert_msg(fabs(sum[i] - r->sum[i]) <= 7 * near * (double)v->numel,
-                      "row %d: sum %.17g, torch's %.17g", row, sum[i], r->sum[i]);
+                      "line %d: sum %.17g, torch's %.17g", r->line, sum[i], r->sum[i]);
 }
 
 START_TEST(test_torch_streams) {
-    for (int i = 0; i < RG_COUNT(rows); i++) {
+    golden_file f = golden_open("random");
+    int calls = 0;
+    for (char *words; (words = golden_case(&f));) {
         RG_SCOPE();
-        if (rows[i].kind == SEED) {
-            rg_manual_seed(rows[i].state);
-            ck_assert_uint_eq(rg_initial_seed(), rows[i].state);
+        const char *kind = golden_word(&words);
+        if (strcmp(kind, "seed") == 0) {
+            uint64_t seed = golden_bits(&words);
+            rg_manual_seed(seed);
+            ck_assert_uint_eq(rg_initial_seed(), seed);
             continue;
         }
-        compare(&rows[i], i, called(&rows[i], rg_default_generator()));
-        ck_assert_msg(state_of(rg_default_generator()) == rows[i].state,
-                      "row %d: the generator stands elsewhere", i);
+        golden r = read_call(&f, kind, words);
+        compare(&r, called(&r, rg_default_generator()));
+        ck_assert_msg(state_of(rg_default_generator()) == r.state,
+                      "line %d: the generator stands elsewhere", r.line);
+        calls++;
     }
+    ck_assert_int_gt(calls, 0);
+    golden_close(&f);
 }
 END_TEST
 
@@ -408,28 +438,39 @@ START_TEST(test_large_permutation) {
 }
 END_TEST
 
+/* Calls the function on a tensor that is there already, so that the call alone asks for memory. */
+static rg_tensor *called_on(rg_tensor *x, const golden *r, bool again) {
+    rg_generator *g = rg_default_generator();
+    if (strcmp(r->kind, "bernoulli") == 0)
+        return rg_bernoulli_with(x, g);
+    if (strcmp(r->kind, "multinomial") == 0)
+        return rg_multinomial_with(x, 3, again, g);
+    if (strcmp(r->kind, "trunc_normal_") == 0)
+        return rg_trunc_normal_with_(x, 0, 1, again, 2, g);
+    return called(r, g);
+}
+
 /* The first request for memory fails, then the second, and so on, until the call succeeds. */
 START_TEST(test_out_of_memory) {
-    static const int kinds[] = { RAND,      RANDN,       RANDINT,      RANDPERM,
-                                 BERNOULLI, MULTINOMIAL, TRUNC_NORMAL_ };
-    rg_generator *g = rg_default_generator();
-    golden r = { .dtype = RG_FLOAT32, .ndim = 2, .size = { 5, 4 }, .stride = { 1, 7 } };
+    static const char *const kinds[] = { "rand",      "randn",       "randint",      "randperm",
+                                         "bernoulli", "multinomial", "trunc_normal_" };
     for (int i = 0; i < RG_COUNT(kinds) * 2; i++) {
         RG_SCOPE();
         bool again = i >= RG_COUNT(kinds), done = false;
-        r.kind = (enum kind)kinds[i % RG_COUNT(kinds)];
-        rg_tensor *x = r.kind == TRUNC_NORMAL_ ? placed(&r) : chances(&r);
+        golden r = { .kind = kinds[i % RG_COUNT(kinds)], .dtype = RG_FLOAT32, .n = { 0, 9 } };
+        r.size = RG_DIMS(5, 4);
+        r.stride = RG_DIMS(1, 7);
+        if (strcmp(r.kind, "randint") == 0)
+            r.dtype = RG_INT64;
+        if (strcmp(r.kind, "randperm") == 0)
+            r.n[0] = 9;
+        rg_tensor *x = strcmp(r.kind, "trunc_normal_") == 0 ? placed(&r) : chances(&r);
         for (int n = 1; !done; n++) {
             RG_SCOPE();
             int64_t live = rg_live_tensors();
             rg_error_clear();
             rg_memory_fail_at(n);
-            rg_tensor *y = r.kind == RANDINT     ? rg_randint_dims(0, 9, RG_DIMS(5, 4), RG_INT64, g)
-                           : r.kind == RANDPERM  ? rg_randperm_with(9, g)
-                           : r.kind == BERNOULLI ? rg_bernoulli_with(x, g)
-                           : r.kind == MULTINOMIAL   ? rg_multinomial_with(x, 3, again, g)
-                           : r.kind == TRUNC_NORMAL_ ? rg_trunc_normal_with_(x, 0, 1, again, 2, g)
-                                                     : called(&r, g);
+            rg_tensor *y = called_on(x, &r, again);
             rg_memory_fail_at(0);
             ck_assert_msg(y || rg_error_code() == RG_OUT_OF_MEMORY, "%s", rg_error());
             done = y != NULL;

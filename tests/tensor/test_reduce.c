@@ -1,52 +1,62 @@
 /* Sums have torch's bits, whatever the layout; sorting keeps equals in their order. */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
-
-static const struct golden_sum {
-    int wide, ndim;
-    int64_t shape[3];
-    int order[3];
-    int64_t step; /* of the last dim */
-    uint32_t dims;
-    uint64_t bits; /* of the sums */
-} sums[] = {
-#include "tests/golden/sums.inc"
-};
 
 static double next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     return (double)(*s >> 40) / 2097152 - 4;
 }
 
+/* Returns the hash of a contiguous tensor's bytes. */
+static uint64_t hash_of(const rg_tensor *t) {
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t b = 0; b < (size_t)t->numel * rgi_sizeof(t->dtype); b++)
+        h = (h ^ ((uint8_t *)t->data)[b]) * 0x100000001b3;
+    return h;
+}
+
+static rg_tensor *filled(rg_dtype dtype, rg_dims shape) {
+    uint64_t s = 1;
+    rg_tensor *t = rgi_own(rgi_new(dtype, shape.n, shape.v));
+    for (int64_t i = 0; i < t->numel; i++)
+        rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype, next(&s));
+    return t;
+}
+
 START_TEST(test_sums_have_torchs_bits) {
-    for (int r = 0; r < RG_COUNT(sums); r++) {
+    golden_file f = golden_open("sums");
+    int cases = 0;
+    for (char *words; (words = golden_case(&f)); cases++) {
         RG_SCOPE();
-        const struct golden_sum *row = &sums[r];
-        uint64_t s = 1, h = 0xcbf29ce484222325;
-        rg_tensor *all =
-                      rgi_own(rgi_new(row->wide ? RG_FLOAT64 : RG_FLOAT32, row->ndim, row->shape)),
-                  x = *all, y = *all;
-        for (int64_t i = 0; i < all->numel; i++)
-            rgi_store_f64(all->data + (size_t)i * rgi_sizeof(all->dtype), all->dtype, next(&s));
-        for (int d = 0; d < row->ndim; d++)
-            x.size[d] = all->size[row->order[d]], x.stride[d] = all->stride[row->order[d]];
-        int last = row->ndim - 1;
-        x.size[last] = (x.size[last] + row->step - 1) / row->step;
-        x.stride[last] *= row->step;
+        rg_dtype dtype = golden_dtype(golden_word(&words));
+        rg_dims shape = golden_dims(golden_word(&words));
+        rg_dims order = golden_dims(golden_word(&words));
+        int64_t step = golden_integer(&words); /* the step of the last dim */
+        uint32_t dims = (uint32_t)golden_integer(&words);
+        uint64_t bits = golden_bits(&words);
+        rg_tensor *all = filled(dtype, shape);
+        rg_tensor x = *all, y = *all;
+        for (int d = 0; d < shape.n; d++) {
+            x.size[d] = all->size[order.v[d]];
+            x.stride[d] = all->stride[order.v[d]];
+        }
+        int last = shape.n - 1;
+        x.size[last] = (x.size[last] + step - 1) / step;
+        x.stride[last] *= step;
         rgi_update_flags(&x);
-        for (int d = 0; d < row->ndim; d++)
-            y.size[d] = row->dims >> d & 1 ? 1 : x.size[d];
-        rg_tensor *out = rgi_own(rgi_new_like(&y, all->dtype));
+        for (int d = 0; d < shape.n; d++)
+            y.size[d] = dims >> d & 1 ? 1 : x.size[d];
+        rg_tensor *out = rgi_own(rgi_new_like(&y, dtype));
         for (int nan = 0; nan < 2; nan++) {
-            k_reduce(nan ? K_NANSUM : K_SUM, out, &x, row->dims);
-            h = 0xcbf29ce484222325;
-            for (size_t b = 0; b < (size_t)out->numel * rgi_sizeof(out->dtype); b++)
-                h = (h ^ ((uint8_t *)out->data)[b]) * 0x100000001b3;
-            ck_assert_msg(h == row->bits, "row %d: other bits than torch's", r);
+            k_reduce(nan ? K_NANSUM : K_SUM, out, &x, dims);
+            ck_assert_msg(hash_of(out) == bits, "line %d: other bits than torch's", f.line);
         }
     }
+    ck_assert_int_gt(cases, 0);
+    golden_close(&f);
 }
 END_TEST
 

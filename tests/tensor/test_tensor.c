@@ -1,4 +1,5 @@
 /* Making and looking: values, dtypes and complaints are torch's. */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/internal.h"
 
@@ -6,7 +7,6 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
-#include "tests/golden/core.h"
 
 static rg_tensor *transposed(rg_tensor *m) /* a view of a matrix */
 {
@@ -24,39 +24,57 @@ static bool has_shape(rg_tensor *t, rg_dims want) {
     return got.n == want.n && !memcmp(got.v, want.v, (size_t)got.n * sizeof got.v[0]);
 }
 
-START_TEST(test_ranges_are_torchs) {
-    for (int k = 0; k < RG_COUNT(RANGES); k++) {
-        RG_SCOPE();
-        double start = RANGES[k].start, end = RANGES[k].end, third = RANGES[k].third;
-        rg_dtype dtype = (rg_dtype)RANGES[k].dtype;
-        rg_tensor *t;
-        if (RANGES[k].kind == LINSPACE) {
-            t = rg_linspace(start, end, (int64_t)third, dtype);
-        } else if (RANGES[k].kind == LOGSPACE) {
-            t = rg_logspace(start, end, (int64_t)third, 10, dtype);
-        } else if (dtype == RG_INT64) {
-            t = rg_arange_step((int64_t)start, (int64_t)end, (int64_t)third);
-        } else {
-            rg_set_default_dtype(dtype);
-            t = rg_arange_step(start, end, third);
-            rg_set_default_dtype(RG_FLOAT32);
-        }
-        ck_ok(t);
-        ck_assert_int_eq(rg_dtype_of(t), dtype);
-        ck_assert_msg(has_shape(t, RG_DIMS(RANGES[k].n)), "row %d has %d elements", k,
-                      (int)rg_numel(t));
-        for (int i = 0; i < RANGES[k].n; i++) {
-            uint64_t want = RANGE_BITS[RANGES[k].offset + i];
-            const char *p = t->data + (size_t)i * rgi_sizeof(dtype);
-            double d, got = rgi_load_f64(p, dtype);
-            memcpy(&d, &want, 8);
-            if (dtype == RG_INT64)
-                ck_assert_int_eq(rgi_load_i64(p, dtype), (int64_t)want);
-            else
-                ck_assert_msg(got == d || (isnan(got) && isnan(d)),
-                              "row %d, element %d: %a, not %a", k, i, got, d);
-        }
+/* Makes the range that the words of a case describe: kind, dtype, start, end, and step or steps. */
+static rg_tensor *range_of(const char *kind, rg_dtype dtype, char *words) {
+    double start = golden_number(&words);
+    double end = golden_number(&words);
+    double third = golden_number(&words);
+    if (strcmp(kind, "linspace") == 0)
+        return rg_linspace(start, end, (int64_t)third, dtype);
+    if (strcmp(kind, "logspace") == 0)
+        return rg_logspace(start, end, (int64_t)third, 10, dtype);
+    if (dtype == RG_INT64)
+        return rg_arange_step((int64_t)start, (int64_t)end, (int64_t)third);
+    rg_set_default_dtype(dtype);
+    rg_tensor *t = rg_arange_step(start, end, third);
+    rg_set_default_dtype(RG_FLOAT32);
+    return t;
+}
+
+static void check_range(rg_tensor *t, rg_dtype dtype, char *bits, int line) {
+    for (int i = 0; i < rg_numel(t); i++) {
+        ck_assert_msg(!golden_at_end(bits), "line %d: more elements than torch's", line);
+        uint64_t want = golden_bits(&bits);
+        const char *p = t->data + (size_t)i * rgi_sizeof(dtype);
+        double d, got = rgi_load_f64(p, dtype);
+        memcpy(&d, &want, 8);
+        if (dtype == RG_INT64)
+            ck_assert_int_eq(rgi_load_i64(p, dtype), (int64_t)want);
+        else
+            ck_assert_msg(got == d || (isnan(got) && isnan(d)), "line %d, element %d: %a, not %a",
+                          line, i, got, d);
     }
+    ck_assert_msg(golden_at_end(bits), "line %d: fewer elements than torch's", line);
+}
+
+START_TEST(test_ranges_are_torchs) {
+    golden_file f = golden_open("core");
+    int ranges = 0;
+    for (char *words; (words = golden_case(&f));) {
+        const char *kind = golden_word(&words);
+        if (strchr(kind, '.'))
+            continue; /* It is no range, but a promotion or a conversion. */
+        RG_SCOPE();
+        rg_dtype dtype = golden_dtype(golden_word(&words));
+        rg_tensor *t = range_of(kind, dtype, words);
+        ck_ok(t);
+        ck_assert_int_eq(rg_ndim(t), 1);
+        ck_assert_int_eq(rg_dtype_of(t), dtype);
+        check_range(t, dtype, golden_field(&f, ':'), f.line);
+        ranges++;
+    }
+    ck_assert_int_gt(ranges, 0);
+    golden_close(&f);
 }
 END_TEST
 

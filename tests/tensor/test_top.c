@@ -1,36 +1,43 @@
 /* The first k of n: of equal values those that torch shows. */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
 
-static const struct golden_top {
-    int64_t n, k, distinct;
-    int shape; /* 0: a congruential sequence; 1: it rises and falls */
-    bool largest, sorted;
-    uint64_t bits; /* of the indices */
-} rows[] = {
-#include "tests/golden/top.inc"
-};
+/* Returns the i-th of n values: a congruential sequence, or one that rises and falls. */
+static int64_t next_value(uint64_t *s, int64_t i, int64_t n, int64_t distinct, bool falls) {
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    if (falls)
+        return RG_MIN(i, n - i) % distinct;
+    return (int64_t)((*s >> 33) % (uint64_t)distinct);
+}
 
 START_TEST(test_ties_are_torchs) {
     static k_ranked q[3000];
-    for (int r = 0; r < RG_COUNT(rows); r++) {
-        const struct golden_top *row = &rows[r];
+    golden_file f = golden_open("top");
+    int cases = 0;
+    for (char *words; (words = golden_case(&f)); cases++) {
+        int64_t n = golden_integer(&words);
+        int64_t k = golden_integer(&words);
+        int64_t distinct = golden_integer(&words);
+        bool falls = golden_integer(&words);
+        bool largest = golden_integer(&words);
+        bool sorted = golden_integer(&words);
         uint64_t s = 1, h = 0xcbf29ce484222325;
-        for (int64_t i = 0; i < row->n; i++) {
-            s = s * 6364136223846793005u + 1442695040888963407u;
-            int64_t v = row->shape ? RG_MIN(i, row->n - i) % row->distinct
-                                   : (int64_t)((s >> 33) % (uint64_t)row->distinct);
-            q[i] = (k_ranked){ k_rank((double)v - 3, row->largest), i };
+        for (int64_t i = 0; i < n; i++) {
+            int64_t v = next_value(&s, i, n, distinct, falls);
+            q[i] = (k_ranked){ k_rank((double)v - 3, largest), i };
         }
-        k_top(q, row->n, row->k, row->sorted);
-        for (int64_t i = 0; i < row->k; i++)
+        k_top(q, n, k, sorted);
+        for (int64_t i = 0; i < k; i++)
             for (int b = 0; b < 8; b++)
                 h = (h ^ ((uint8_t *)&q[i].index)[b]) * 0x100000001b3;
-        ck_assert_msg(h == row->bits, "row %d: n %d, k %d: other indices than torch's", r,
-                      (int)row->n, (int)row->k);
+        ck_assert_msg(h == golden_bits(&words), "line %d: n %d, k %d: other indices than torch's",
+                      f.line, (int)n, (int)k);
     }
+    ck_assert_int_gt(cases, 0);
+    golden_close(&f);
 }
 END_TEST
 

@@ -1,10 +1,10 @@
 /* The walk visits what a naive loop over the indices visits, in its order; and
  * elements convert as torch's do. */
+#include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
-#include "tests/golden/core.h"
 
 /* A view of one 4096-element buffer: any sizes and strides. */
 static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset) {
@@ -142,30 +142,49 @@ static void check_element(const char *p, rg_dtype dtype, uint64_t want, int from
                   rg_dtype_name(dtype), (unsigned long long)got, (unsigned long long)want);
 }
 
+enum { CONVERTED = 40 };
+
+/* Reads the elements of a case of core.txt. */
+static void read_elements(golden_file f, uint64_t bits[CONVERTED]) {
+    char *line = golden_field(&f, ':');
+    for (int i = 0; i < CONVERTED; i++)
+        bits[i] = golden_bits(&line);
+    golden_close(&f);
+}
+
+/* Copies elements that lie `step` apart, all together and one at a time. */
+static void check_conversion(rg_dtype from, rg_dtype to, int step, const uint64_t given[CONVERTED],
+                             const uint64_t want[CONVERTED]) {
+    RG_SCOPE();
+    int out = step == 2 ? 2 : 1;
+    rg_tensor *x = strided(numbered(from), RG_DIMS(CONVERTED), RG_DIMS(step), 0);
+    rg_tensor *y = strided(numbered(to), RG_DIMS(CONVERTED), RG_DIMS(out), 0);
+    for (int i = 0; i < CONVERTED; i++)
+        put(x, i, given[i]);
+    rgi_copy_elements(y, x);
+    for (int i = 0; i < CONVERTED; i++) {
+        const char *p = x->data + (size_t)(i * step) * rgi_sizeof(from);
+        check_element(y->data + (size_t)(i * out) * rgi_sizeof(to), to, want[i], (int)from, i);
+        char one[8];
+        if (rgi_is_float(from))
+            rgi_store_f64(one, to, rgi_load_f64(p, from));
+        else
+            rgi_store_i64(one, to, rgi_load_i64(p, from));
+        check_element(one, to, want[i], (int)from, i);
+    }
+}
+
 START_TEST(test_conversions) {
-    for (int from = 0; from < 4; from++)
-        for (int to = 0; to < 4; to++)
-            for (int step = 1; step <= 3; step++) {
-                RG_SCOPE();
-                rg_tensor *x = strided(numbered((rg_dtype)from), RG_DIMS(40), RG_DIMS(step), 0);
-                rg_tensor *y = strided(numbered((rg_dtype)to), RG_DIMS(40),
-                                       RG_DIMS(step == 2 ? 2 : 1), 0);
-                for (int i = 0; i < 40; i++)
-                    put(x, i, SOURCES[from][i]);
-                rgi_copy_elements(y, x);
-                for (int i = 0; i < 40; i++) {
-                    size_t size = rgi_sizeof((rg_dtype)to);
-                    check_element(y->data + (size_t)(i * y->stride[0]) * size, (rg_dtype)to,
-                                  CONVERTED[from][to][i], from, i);
-                    char one[8]; /* and the same one at a time */
-                    const char *p = x->data + (size_t)(i * step) * rgi_sizeof((rg_dtype)from);
-                    if (rgi_is_float((rg_dtype)from))
-                        rgi_store_f64(one, (rg_dtype)to, rgi_load_f64(p, (rg_dtype)from));
-                    else
-                        rgi_store_i64(one, (rg_dtype)to, rgi_load_i64(p, (rg_dtype)from));
-                    check_element(one, (rg_dtype)to, CONVERTED[from][to][i], from, i);
-                }
-            }
+    const rg_dtype dtypes[] = { RG_BOOL, RG_INT64, RG_FLOAT32, RG_FLOAT64 };
+    for (int k = 0; k < 16; k++) {
+        rg_dtype from = dtypes[k / 4], to = dtypes[k % 4];
+        const char *from_name = golden_dtype_name(from), *to_name = golden_dtype_name(to);
+        uint64_t given[CONVERTED], want[CONVERTED];
+        read_elements(golden_find("core", "source.%s", from_name), given);
+        read_elements(golden_find("core", "converted.%s.%s", from_name, to_name), want);
+        for (int step = 1; step <= 3; step++)
+            check_conversion(from, to, step, given, want);
+    }
 }
 END_TEST
 

@@ -1,16 +1,21 @@
-"""Cases for tests/tensor/test_parse.c: literals, and what torch.tensor makes of them.
+"""Writes parse.txt: literals, and what torch.tensor makes of them.
 
-    python3 tests/golden/parse.py > tests/golden/parse.txt
-    python3 tests/golden/parse.py SEED N > cases; REGARD_PARSE_CASES=cases build/tests/tensor/test_parse
+    python3 tests/golden/make/parse.py --out FOLDER --seed 7 --count 5000
+    REGARD_GOLDEN=FOLDER build/tests/tensor/test_parse          looks at other literals
 
-'< dtype literal' (dtype '-': inferred), then the tensor's text line by line behind '>', every digit
-shown, or the error: '! type sentence'. Where torch doesn't look beyond
-an empty list (it takes [[], [1]] and drops the 1), there is no case: regard calls that an error.
+    = f32 [1, 2]                  the dtype ('-': inferred) and the literal
+    > tensor([1.000..             the tensor with every digit,
+    ! ValueError sentence         or the error
+
+torch takes [[], [1]] and drops the 1, since it doesn't look beyond an empty list. There is no such
+case, for regard calls that an error.
 """
+import argparse
 import random
-import sys
 
 import torch
+
+from golden import Golden
 
 nan, inf, true, false = float("nan"), float("inf"), True, False
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "bool": torch.bool, "-": None}
@@ -43,27 +48,36 @@ def nested(rng, shape, kinds, ragged):
     return "[" + rng.choice([", ", ","]).join(items) + "]"
 
 
-def emit(dtype, text):
+def emit(dtype, literal):
     try:
-        t = torch.tensor(eval(text), dtype=DTYPES[dtype])
-        if t.numel() == 0 and t.tolist() != eval(text): return
-        out = [">" + line for line in repr(t).split("\n")]
+        t = torch.tensor(eval(literal), dtype=DTYPES[dtype])
     except (ValueError, TypeError, RuntimeError, OverflowError) as e:
         name = "ValueError" if isinstance(e, OverflowError) else type(e).__name__
-        out = [f"! {name} {str(e).splitlines()[0]}"]
-    print("<", dtype, text)
-    print("\n".join(out))
+        data.case(dtype, literal)
+        data.line("!", name, str(e).splitlines()[0])
+        return
+    if t.numel() == 0 and t.tolist() != eval(literal):
+        return
+    data.case(dtype, literal)
+    data.text(repr(t))
 
 
-if len(sys.argv) > 1:
-    rng = random.Random(int(sys.argv[1]))
-    count = int(sys.argv[2])
-else:
-    rng = random.Random(2)
-    count = 600
-    for text in FIXED:
-        for dtype in DTYPES: emit(dtype, text)
-for i in range(count):
-    shape = [rng.choice([0, 1, 1, 2, 2, 3, 4]) for _ in range(rng.randint(0, 4))]
-    kinds = rng.choice([[0], [1], [2], [0, 1], [1, 2], [0, 1, 2], [2]])
-    emit(rng.choice(["-", "-", "-"] + list(DTYPES)), nested(rng, shape, kinds, i % 2))
+def cases(seed, count):
+    rng = random.Random(2 if seed is None else seed)
+    if seed is None:
+        for literal in FIXED:
+            for dtype in DTYPES:
+                emit(dtype, literal)
+    for i in range(count):
+        shape = [rng.choice([0, 1, 1, 2, 2, 3, 4]) for _ in range(rng.randint(0, 4))]
+        kinds = rng.choice([[0], [1], [2], [0, 1], [1, 2], [0, 1, 2], [2]])
+        emit(rng.choice(["-", "-", "-"] + list(DTYPES)), nested(rng, shape, kinds, i % 2))
+
+
+options = argparse.ArgumentParser()
+options.add_argument("--out")
+options.add_argument("--seed", type=int)
+options.add_argument("--count", type=int, default=600)
+options = options.parse_args()
+with Golden("parse") as data:
+    cases(options.seed, options.count)

@@ -1,16 +1,16 @@
-"""Golden data for tests/autograd/test_golden.c: what PyTorch 2.13 computes for every public function.
+"""Writes ops/FUNCTION.txt: what PyTorch 2.13 computes for every public function.
 
-    python3 tests/golden/ops.py                 writes tests/golden/ops/<function>.txt
-    python3 tests/golden/ops.py softmax add     those functions only
-    python3 tests/golden/ops.py --out /tmp/more --seed 7 --budget 200000 --case 20000
-                                                other and more samples, for a look around:
-    REGARD_GOLDEN=/tmp/more build/tests/autograd/test_golden
+    python3 tests/golden/make/ops.py                 writes tests/golden/data/ops/
+    python3 tests/golden/make/ops.py softmax add     writes these functions only
+    python3 tests/golden/make/ops.py --out FOLDER --seed 7 --budget 200000 --case 20000
+    REGARD_GOLDEN=FOLDER build/tests/autograd/test_golden
+                                                     tries other and more samples
 
-The functions are those that autograd/ops.h declares, and some of tensor.h; ops_cases.py says how each
-is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were made by hand.
-OpInfo needs the package expecttest.
+The functions are those that autograd/ops.h declares, and some of tensor.h. ops_cases.py says how
+each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were made
+by hand. OpInfo needs the package expecttest.
 
-A file is a list of cases; a line's first character says what it is:
+A file is a list of cases; a line's first character says what it holds:
 
     = softmax x100 direct # OpInfo        a case: function; a tolerance 100 times the usual; flags; origin and reasons
     t f64 g 2,3 1,2 : 0.5 1 ..            an argument: a tensor that requires grad (or -), shape, strides, values
@@ -59,7 +59,7 @@ KEEP = 48               # values of an expected tensor before it is thinned
 
 def declared():
     """The functions of autograd/ops.h: name -> the types of the parameters."""
-    text = open(os.path.join(HERE, "../../autograd/ops.h")).read()
+    text = open(os.path.join(HERE, "../../../autograd/ops.h")).read()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     functions = {}
     for name, params in re.findall(r"^(?:rg_tensor \*|rg_list +|rg_values_indices |rg_unique_result )rg_(\w+)\((.*?)\);",
@@ -368,11 +368,12 @@ def varied(cases, limit):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("functions", nargs="*")
-    options.add_argument("--out", default=os.path.join(HERE, "ops"))
+    options.add_argument("--out", default=os.path.join(HERE, "..", "data"))
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--budget", type=int, default=20000, help="bytes of text for a function, beside hand-made cases")
     options.add_argument("--case", type=int, default=160, help="most elements in the arguments of a case")
     options = options.parse_args()
+    folder = os.path.join(options.out, "ops")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
 
@@ -384,7 +385,7 @@ def main():
     for case in table.by_hand(): by_hand.setdefault(case.function, []).append(case)
     for unknown in (set(opinfo) | set(by_hand)) - set(functions): sys.exit("ops.h has no function " + unknown)
 
-    os.makedirs(options.out, exist_ok=True)
+    os.makedirs(folder, exist_ok=True)
     total = empty = written = 0
     for name in sorted(options.functions or functions):
         call, ctypes = table.torch_call(name), functions[name]
@@ -412,7 +413,7 @@ def main():
             if text in texts: continue
             texts.append(text)
             if not hand: room -= len(text)
-        path = os.path.join(options.out, name + ".txt")
+        path = os.path.join(folder, name + ".txt")
         if not texts:
             print("no case: " + name)
             empty += 1
@@ -422,7 +423,7 @@ def main():
         total += len(texts)
         written += sum(map(len, texts))
     if not options.functions:
-        for path in glob.glob(os.path.join(options.out, "*.txt")):
+        for path in glob.glob(os.path.join(folder, "*.txt")):
             if os.path.basename(path)[:-4] not in functions: os.remove(path)
     print("skipped samples, and why:")
     for reason, n in sorted(skipped.items(), key=lambda r: -r[1]): print("%6d  %s" % (n, reason))

@@ -1,30 +1,29 @@
-"""Writes attention.h, transformer.h, gpt.h and trajectory.h: what PyTorch makes of attention, positions, encoder layers
-and a GPT, and how they learn.
+"""Writes attention.txt, transformer.txt, gpt.txt and trajectory.txt: what PyTorch makes of attention,
+positions, encoder layers and a GPT, and how they learn.
 
-    for part in attention transformer gpt trajectory; do python3 tests/golden/transformer.py $part > tests/golden/$part.h; done
+A case draws its module after torch.manual_seed(1) and its inputs after torch.manual_seed(2), in
+float64. A module NAME has these cases:
 
-A case draws its module after torch.manual_seed(1) and its inputs after torch.manual_seed(2), in float64; what follows in
-its name is the output (y), the weights (w), and every gradient, one behind the other (g), of the sum of y times a draw.
+    NAME.w       its weights
+    NAME.y       its outputs
+    NAME.g       every gradient, one behind the other, of the sum of y times a draw
+    NAME.keys    the keys of its state_dict
 """
 import math
-import sys
 import warnings
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from golden import Golden, values_of
+
 warnings.simplefilter("ignore")
-if __name__ == "__main__":
-    torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(1)
-out, pool = [], []
 
 
 def put(name, *tensors):
-    values = [v for t in tensors for v in t.detach().double().flatten().tolist()]
-    out.append((name, len(pool), len(values)))
-    pool.extend(values)
+    data.case(name)
+    data.numbers(values_of(*tensors))
 
 
 def drawn(*shape):
@@ -46,7 +45,8 @@ def run(name, module, inputs, f=None, train=False):
 
 
 def name_state(name, module):
-    out.append((name + ".keys", " ".join(module.state_dict()), -1))
+    data.case(name + ".keys")
+    data.text(" ".join(module.state_dict()))
 
 
 # ---- attention ----------------------------------------------------------------------------------------------
@@ -338,31 +338,9 @@ def trajectory():
             put("%s.%s" % (f.__name__, name), torch.tensor(values, dtype=torch.float64))
 
 
-# ---- writing ------------------------------------------------------------------------------------------------
-
-
-def main(part):
-    globals()[part]()
-    print("/* %s.h: made by transformer.py with PyTorch %s. */" % (part, torch.__version__.split("+")[0]))
-    print("static const struct { const char *name; int at, n; } GOLDEN[] = {")
-    for name, at, n in out:
-        if n >= 0:
-            print('    { "%s", %d, %d },' % (name, at, n))
-    keys = [(name, text) for name, text, n in out if n < 0]
-    if keys:
-        print("};\nstatic const struct { const char *name, *keys; } GOLDEN_KEYS[] = {")
-    for pair in keys:
-        print('    { "%s", "%s" },' % pair)
-    print("};\nstatic const double GOLDEN_VALUES[] = {")
-    line = "   "
-    for v in pool:
-        text = " %s," % (repr(v) if math.isfinite(v) else "-INFINITY" if v < 0 else "INFINITY" if v > 0 else "NAN")
-        if len(line) + len(text) > 116:
-            print(line)
-            line = "   "
-        line += text
-    print(line + "\n};")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    for part in attention, transformer, gpt, trajectory:
+        torch.set_default_dtype(torch.float64)
+        torch.set_num_threads(1)
+        with Golden(part.__name__) as data:
+            part()

@@ -1,10 +1,12 @@
 /*
- * golden.h: reads the cases that tests/golden/ops.py made: a function, its
- * arguments, and what PyTorch computed. The format is told at the top of ops.py.
+ * op_cases.h: reads the cases that ops.py wrote into tests/golden/data/ops/: a function, its
+ * arguments, and what PyTorch computed. The top of tests/golden/make/ops.py tells what the lines'
+ * letters mean.
  */
 #pragma once
 
 #include "regard.h"
+#include "tests/golden.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -12,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GOLDEN_ARGS = 16, GOLDEN_LIST = 32, GOLDEN_OUTS = 32 };
+enum { OP_ARGUMENTS = 16, OP_LIST = 32, OP_OUTPUTS = 32 };
 
-typedef struct golden_arg {
+typedef struct op_argument {
     char kind; /* the line's letter */
     rg_tensor *t;
     int64_t i;
@@ -22,115 +24,55 @@ typedef struct golden_arg {
     rg_dims dims;
     char *s;
     rg_list list;
-    rg_tensor *item[GOLDEN_LIST];
-} golden_arg;
+    rg_tensor *item[OP_LIST];
+} op_argument;
 
-typedef struct golden_tensor { /* what a tensor is expected to be */
-    bool none, view;           /* view: shares the storage of the first argument */
+typedef struct op_expected_tensor { /* what a tensor is expected to be */
+    bool none, view;                /* view: shares the storage of the first argument */
     char dtype[4], node[64];
     rg_dims shape;
     size_t step;    /* only every step-th value is told */
     double largest; /* of all, if step > 1 */
     char *values;
-} golden_tensor;
+} op_expected_tensor;
 
-typedef struct golden_error {
+typedef struct op_error {
     const char *kind, *text;
-} golden_error;
+} op_error;
 
-typedef struct golden_case {
+typedef struct op_case {
     char function[64];
     int line;
     double factor; /* of the usual tolerance */
     bool single;   /* there is a float32 among the arguments */
     bool direct;   /* in place on the very argument, not on a clone of it */
     int n_args, n_leaves, n_outs, n_first, n_second;
-    golden_arg arg[GOLDEN_ARGS];
-    rg_tensor *leaf[GOLDEN_LIST];
-    golden_tensor out[GOLDEN_OUTS], first[GOLDEN_LIST], second[GOLDEN_LIST];
-    golden_error error, backward_error;
+    op_argument arg[OP_ARGUMENTS];
+    rg_tensor *leaf[OP_LIST];
+    op_expected_tensor out[OP_OUTPUTS], first[OP_LIST], second[OP_LIST];
+    op_error error, backward_error;
     double largest; /* finite number among the arguments, up to 100 */
-} golden_case;
-
-typedef struct golden_file {
-    char path[512], *text, *at;
-    int line;
-} golden_file;
-
-/* ---- words ---------------------------------------------------------------------- */
-
-static char *golden_word(char **at) {
-    char *p = *at + strspn(*at, " ");
-    *at = p + strcspn(p, " ");
-    if (**at)
-        *(*at)++ = '\0';
-    return p;
-}
-
-static rg_dims golden_dims(char *word) {
-    rg_dims d = { 0 };
-    if (*word == '.')
-        return d;
-    for (char *p = word; *p && d.n < RG_MAX_DIMS; p += *p == ',')
-        d.v[d.n++] = strtoll(p, &p, 10);
-    return d;
-}
-
-static rg_dtype golden_dtype(const char *word) {
-    return *word == 'b'     ? RG_BOOL
-           : *word == 'i'   ? RG_INT64
-           : word[1] == '3' ? RG_FLOAT32
-                            : RG_FLOAT64;
-}
-
-/* The file's text, to be cut up in place; false: there is none. */
-static bool golden_open(golden_file *f, const char *directory, const char *function) {
-    snprintf(f->path, sizeof f->path, "%s/%s.txt", directory, function);
-    FILE *file = fopen(f->path, "r");
-    if (!file)
-        return false;
-    fseek(file, 0, SEEK_END);
-    size_t size = (size_t)ftell(file);
-    rewind(file);
-    f->text = f->at = malloc(size + 1);
-    f->text[fread(f->text, 1, size, file)] = '\0';
-    f->line = 0;
-    fclose(file);
-    return true;
-}
-
-static char *golden_line(golden_file *f) {
-    char *line = f->at;
-    if (!*line)
-        return NULL;
-    f->at += strcspn(line, "\n");
-    if (*f->at)
-        *f->at++ = '\0';
-    f->line++;
-    return line;
-}
+} op_case;
 
 /* ---- tensors --------------------------------------------------------------------- */
 
 /* The k-th little numbers, those that numbers() in ops_cases.py makes, row by row. */
-typedef struct golden_numbers {
+typedef struct ruled_numbers {
     uint32_t state;
-} golden_numbers;
-static golden_numbers golden_numbers_begin(unsigned k) {
-    return (golden_numbers){ k * 7919 + 12345 };
-}
+} ruled_numbers;
+static ruled_numbers ruled_numbers_begin(unsigned k) { return (ruled_numbers){ k * 7919 + 12345 }; }
 
-static double golden_numbers_next(golden_numbers *r) {
+static double ruled_numbers_next(ruled_numbers *r) {
     r->state = r->state * 1664525 + 1013904223;
     return ((r->state >> 22) - 511.5) / 512;
 }
 
-static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like) {
+static rg_tensor *op_cotangent(unsigned k, rg_tensor *like) {
     rg_tensor *t = rg_zeros_dims(rg_shape(like), (rg_dtype)rg_dtype_of(like));
-    golden_numbers r = golden_numbers_begin(k);
+    ruled_numbers r = ruled_numbers_begin(k);
     int64_t n = rg_numel(t);
     for (int64_t i = 0; i < n; i++) {
-        double v = golden_numbers_next(&r);
+        double v = ruled_numbers_next(&r);
         if (rg_dtype_of(t) == RG_FLOAT32)
             ((float *)rg_data(t))[i] = (float)v;
         else
@@ -140,7 +82,7 @@ static rg_tensor *golden_cotangent(unsigned k, rg_tensor *like) {
 }
 
 /* Zeros with these strides: narrowed, transposed and expanded from a whole. */
-static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
+static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
     /* the dims of the whole, by falling stride; then those of one place */
     int order[RG_MAX_DIMS], n = 0;
     for (int d = 0; d < shape.n; d++)
@@ -173,8 +115,8 @@ static rg_tensor *golden_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) 
 }
 
 /* values: numbers, or "r 3" for the third numbers that are made by rule. */
-static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values) {
-    golden_numbers r = golden_numbers_begin((unsigned)(ruled ? atoi(values) : 0));
+static void op_fill(rg_tensor *t, op_case *c, bool ruled, char *values) {
+    ruled_numbers r = ruled_numbers_begin((unsigned)(ruled ? atoi(values) : 0));
     rg_dims shape = rg_shape(t);
     int64_t n = rg_numel(t);
     char *data = rg_data(t), *p = values;
@@ -192,7 +134,7 @@ static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values) 
                 ((bool *)data)[at] = v != 0;
             continue;
         }
-        double v = ruled ? golden_numbers_next(&r) : strtod(p, &p);
+        double v = ruled ? ruled_numbers_next(&r) : strtod(p, &p);
         if (isfinite(v))
             c->largest = fmax(c->largest, fmin(fabs(v), 100));
         if (rg_dtype_of(t) == RG_FLOAT32)
@@ -202,24 +144,24 @@ static void golden_fill(rg_tensor *t, golden_case *c, bool ruled, char *values) 
     }
 }
 
-static rg_tensor *golden_argument_tensor(golden_case *c, char *rest) {
+static rg_tensor *op_argument_tensor(op_case *c, char *rest) {
     rg_dtype dtype = golden_dtype(golden_word(&rest));
     bool grad = *golden_word(&rest) == 'g';
     c->single |= dtype == RG_FLOAT32;
     rg_dims shape = golden_dims(golden_word(&rest));
     char *strides = golden_word(&rest);
     rg_tensor *t = *strides == 'c' ? rg_zeros_dims(shape, dtype)
-                                   : golden_strided(shape, golden_dims(strides), dtype);
+                                   : op_strided(shape, golden_dims(strides), dtype);
     if (!t)
         return NULL;
     bool ruled = *golden_word(&rest) == 'r';
-    golden_fill(t, c, ruled, rest);
+    op_fill(t, c, ruled, rest);
     if (grad)
         c->leaf[c->n_leaves++] = rg_requires_grad_(t, true);
     return t;
 }
 
-static rg_tensor *golden_number(golden_case *c, char *rest) {
+static rg_tensor *op_number(op_case *c, char *rest) {
     char kind = *golden_word(&rest);
     if (kind == 'b')
         return rg_wrap_bool(*rest == '1');
@@ -232,7 +174,7 @@ static rg_tensor *golden_number(golden_case *c, char *rest) {
 }
 
 /* "2,3 : 0.5 1 .." */
-static void golden_expected(golden_tensor *e, char *rest) {
+static void op_expected(op_expected_tensor *e, char *rest) {
     char *word = golden_word(&rest);
     e->none = *word == '-';
     if (e->none)
@@ -249,14 +191,12 @@ static void golden_expected(golden_tensor *e, char *rest) {
 
 /* ---- cases ------------------------------------------------------------------------ */
 
-static rg_tensor *golden_any(golden_case *c, char kind, char *rest) {
-    return kind == 't'   ? golden_argument_tensor(c, rest)
-           : kind == 'n' ? golden_number(c, rest)
-                         : RG_NONE;
+static rg_tensor *op_any(op_case *c, char kind, char *rest) {
+    return kind == 't' ? op_argument_tensor(c, rest) : kind == 'n' ? op_number(c, rest) : RG_NONE;
 }
 
 /* The next case of the file, its tensors made in the innermost scope; false: no more. */
-static bool golden_next(golden_file *f, golden_case *c) {
+static bool op_case_next(golden_file *f, op_case *c) {
     char *line = golden_line(f);
     if (!line)
         return false;
@@ -275,24 +215,24 @@ static bool golden_next(golden_file *f, golden_case *c) {
         line = golden_line(f);
         rest = line + 1 + (line[1] == ' ');
         if (strchr(">vgh", *line)) {
-            golden_tensor *e = strchr(">v", *line) ? &c->out[c->n_outs++]
-                               : *line == 'g'      ? &c->first[c->n_first++]
-                                                   : &c->second[c->n_second++];
+            op_expected_tensor *e = strchr(">v", *line) ? &c->out[c->n_outs++]
+                                    : *line == 'g'      ? &c->first[c->n_first++]
+                                                        : &c->second[c->n_second++];
             if (strchr(">v", *line)) {
                 e->view = *line == 'v';
                 snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
                 snprintf(e->node, sizeof e->node, "%s", golden_word(&rest));
             }
-            golden_expected(e, rest);
+            op_expected(e, rest);
             continue;
         }
         if (*line == '!' || *line == '?') {
-            golden_error *e = *line == '!' ? &c->error : &c->backward_error;
+            op_error *e = *line == '!' ? &c->error : &c->backward_error;
             e->kind = golden_word(&rest);
             e->text = rest;
             continue;
         }
-        golden_arg *a = &c->arg[c->n_args++];
+        op_argument *a = &c->arg[c->n_args++];
         a->kind = *line;
         switch (*line) {
         case 'i':
@@ -305,10 +245,10 @@ static bool golden_next(golden_file *f, golden_case *c) {
             a->list = (rg_list){ atoi(rest), a->item };
             for (int i = 0; i < a->list.n; i++) {
                 line = golden_line(f);
-                a->item[i] = golden_any(c, *line, line + 1);
+                a->item[i] = op_any(c, *line, line + 1);
             }
             break;
-        default: a->t = golden_any(c, *line, rest);
+        default: a->t = op_any(c, *line, rest);
         }
     }
     return true;

@@ -1,22 +1,23 @@
-"""Cases for tests/tensor/print_cases.h: tensors given by their bits, and the text that PyTorch,
-Python and NumPy make of them.
+"""Writes print.txt: tensors by their bits, and the text that PyTorch, Python and NumPy make of them.
 
-    python3 tests/golden/print.py > tests/golden/print.txt
-    python3 tests/golden/print.py SEED N > cases; REGARD_PRINT_CASES=cases build/tests/tensor/test_print
+    python3 tests/golden/make/print.py --out FOLDER --seed 7 --count 5000
+    REGARD_GOLDEN=FOLDER build/tests/tensor/test_print          looks at other tensors
 
-A case is one line and the expected lines, each behind a '>':
-
-    kind dtype default grad precision threshold edgeitems linewidth sci_mode flags shape : bits..
+    = kind dtype default grad precision threshold edgeitems linewidth sci_mode flags shape
+    : bits ..
+    > text
 
 kind is repr, str, numpy or tf; grad is '-', 'leaf' or a node's name; flag T swaps the first two
 dims; the shape of a 0-d tensor is '.'; the bits are repeated until the tensor is full.
 """
+import argparse
 import random
 import struct
-import sys
 
 import numpy as np
 import torch
+
+from golden import Golden, comma
 
 np.seterr(all="ignore")
 TORCH = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "bool": torch.bool}
@@ -120,9 +121,9 @@ def expected(kind, dtype, default, grad, options, flags, shape, bits):
 
 def emit(kind, dtype, shape, bits, default="f32", grad="-", options=DEFAULT, flags="-"):
     width = 2 * BITS[dtype]().itemsize
-    print(kind, dtype, default, grad, *options, flags, ",".join(map(str, shape)) or ".", ":",
-          *(f"{int(b):0{width}x}" for b in bits))
-    for line in expected(kind, dtype, default, grad, options, flags, shape, bits).split("\n"): print(">" + line)
+    data.case(kind, dtype, default, grad, *options, flags, comma(shape))
+    data.numbers(f"{int(b):0{width}x}" for b in bits)
+    data.text(expected(kind, dtype, default, grad, options, flags, shape, bits))
 
 
 def names(rng):
@@ -192,13 +193,26 @@ def powers():
             emit("numpy", "f32", (2,), np.array([v, 3 * v]).view(np.uint32))
 
 
-if len(sys.argv) > 1:
-    rng = random.Random(int(sys.argv[1]))
-    for i in range(int(sys.argv[2])): case(rng, large=i % 50 == 0)
-else:
+def cases(seed, count):
+    if seed is not None:
+        rng = random.Random(seed)
+        for i in range(count):
+            case(rng, large=i % 50 == 0)
+        return
     rng = random.Random(2)
     edges()
     wraps()
     powers()
-    for _ in range(2400): case(rng)
-    for _ in range(60): case(rng, large=True)
+    for _ in range(2400):
+        case(rng)
+    for _ in range(60):
+        case(rng, large=True)
+
+
+options = argparse.ArgumentParser()
+options.add_argument("--out")
+options.add_argument("--seed", type=int)
+options.add_argument("--count", type=int, default=1000)
+options = options.parse_args()
+with Golden("print") as data:
+    cases(options.seed, options.count)

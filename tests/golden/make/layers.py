@@ -1,30 +1,37 @@
-"""Writes layers.h and init.h: PyTorch's layers, losses, reprs, state dicts and initial weights.
+"""Writes layers.txt and init.txt: PyTorch's layers, losses, reprs, state dicts, initial weights.
 
-    for part in layers init; do python3 tests/golden/layers.py $part > tests/golden/$part.h; done
+A layer is made after torch.manual_seed(1) and called after torch.manual_seed(3). Its inputs are
+drawn after torch.manual_seed(2): n(2,3) is normal, p(2,3) lies in (0.05, 0.95), l(2,3) are
+log-probabilities, and i5(2,3) are indices below 5. A layer NAME has these cases:
 
-A layer is made after torch.manual_seed(1), called after torch.manual_seed(3) with inputs drawn after
-torch.manual_seed(2): n(2,3) normal, p(2,3) in (0.05, 0.95), l(2,3) log-probabilities, i5(2,3) indices below 5. Of its
-name follow its parameters in float32 (w), its output (y), and, one behind the other, the gradients of the first input
-and the parameters (g) of the sum of y times a draw after torch.manual_seed(4).
+    NAME.w       its parameters in float32
+    NAME.y       its output
+    NAME.g       the gradients of its first input and of its parameters, one behind the other, of
+                 the sum of y times a draw after torch.manual_seed(4)
+    NAME.keys    the keys of its state_dict
+    NAME.repr    its repr
 """
-import json
 import math
 import re
-import sys
 import warnings
 
 import torch
 from torch import nn
 
+from golden import Golden, values_of
+
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
-out, texts, pool = [], [], []
 
 
 def put(name, *tensors):
-    values = [v for t in tensors for v in t.detach().double().flatten().tolist()]
-    out.append((name, len(pool), len(values)))
-    pool.extend(values)
+    data.case(name)
+    data.numbers(values_of(*tensors))
+
+
+def put_text(name, text):
+    data.case(name)
+    data.text(text)
 
 
 def drawn(spec):
@@ -123,9 +130,9 @@ def loading(name, drop, add):
         state[key] = torch.ones(shape)
     try:
         m.load_state_dict(state)
-        texts.append((name, ""))
+        put_text(name, "")
     except RuntimeError as e:
-        texts.append((name, str(e)))
+        put_text(name, str(e))
 
 
 def layers():
@@ -148,15 +155,15 @@ def layers():
         torch.manual_seed(4)
         loss = (y * torch.randn(y.shape)).sum()
         put(name + ".g", *torch.autograd.grad(loss, [t for t in x[:1] if t.is_floating_point()] + list(m.parameters())))
-        texts.append((name + ".keys", " ".join(m.state_dict())))
-        texts.append((name + ".repr", repr(m)))
+        put_text(name + ".keys", " ".join(m.state_dict()))
+        put_text(name + ".repr", repr(m))
     m = Tree()
-    texts.append(("tree.repr", repr(tree())))
-    texts.append(("everything.repr", repr(m)))
-    texts.append(("everything.keys", " ".join(m.state_dict())))
-    texts.append(("everything.parameters", " ".join(n for n, _ in m.named_parameters())))
-    texts.append(("everything.buffers", " ".join(n for n, _ in m.named_buffers())))
-    texts.append(("everything.modules", " ".join(n for n, _ in m.named_modules())))
+    put_text("tree.repr", repr(tree()))
+    put_text("everything.repr", repr(m))
+    put_text("everything.keys", " ".join(m.state_dict()))
+    put_text("everything.parameters", " ".join(n for n, _ in m.named_parameters()))
+    put_text("everything.buffers", " ".join(n for n, _ in m.named_buffers()))
+    put_text("everything.modules", " ".join(n for n, _ in m.named_modules()))
     loading("load.missing", ["scale", "deep.0.bias", "fc.weight"], [])
     loading("load.unexpected", [], [("deep.0.x", 1), ("deep.y", 1), ("zero", 1), ("fc.weight.deep", 1), ("same.y", 1), ("deep", 1), ("tied.bias.", 1)])
     loading("load.size", [], [("scale", 3), ("deep.0.weight", (3, 2)), ("mask", ())])
@@ -192,24 +199,8 @@ def init():
     put("gains", torch.tensor([nn.init.calculate_gain(n) for n in names] + [nn.init.calculate_gain("leaky_relu", 0.2)], dtype=torch.float64))
 
 
-def main(part):
-    globals()[part]()
-    print("/* %s.h: made by layers.py with PyTorch %s. */" % (part, torch.__version__.split("+")[0]))
-    print("static const struct { const char *name; int at, n; } GOLDEN[] = {")
-    for row in out:
-        print('    { "%s", %d, %d },' % row)
-    print("};\nstatic const struct { const char *name, *keys; } GOLDEN_KEYS[] = {")
-    for name, text in texts or [("", "")]:
-        print('    { "%s", %s },' % (name, json.dumps(text)))
-    print("};\nstatic const double GOLDEN_VALUES[] = {")
-    line = "   "
-    for v in pool:
-        text = " %r," % v
-        if len(line) + len(text) > 116:
-            print(line)
-            line = "   "
-        line += text
-    print(line + "\n};")
-
-
-main(sys.argv[1])
+with Golden("layers") as data:
+    layers()
+with Golden("init") as data:
+    torch.set_default_dtype(torch.float32)
+    init()

@@ -27,7 +27,7 @@ class Case:
 
 
 def numbers(k, shape, dtype):
-    """The same little numbers as golden_numbers() in tests/autograd/golden.h."""
+    """Returns the numbers that ruled_numbers in tests/autograd/op_cases.h makes."""
     state, values = (k * 7919 + 12345) & 0xffffffff, []
     for _ in range(math.prod(shape)):
         state = (state * 1664525 + 1013904223) & 0xffffffff

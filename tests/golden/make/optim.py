@@ -1,0 +1,204 @@
+"""Writes optim.txt, what PyTorch's optimizers make of three parameters in 100 steps, and
+schedule.txt, the learning rates of its schedules.
+
+    = adam_all.f32          the optimizer of this name in CASES, in float32
+    : 1.25 ..               the parameters after 1, after 2, 10, 50 and 100 steps: a line each
+
+    = StepLR                the schedule of this name in SCHEDULES
+    : 0.1 0.4 0.9           both groups' learning rates and the second's momentum or beta, before
+                            and after each of 60 steps: a line each
+
+The gradient is made of the parameter itself, by operations that round alike everywhere:
+test_optim.c computes the same. Lion is its paper's pseudo-code.
+"""
+import warnings
+
+import torch
+
+from golden import Golden, name_of
+
+SHAPES = [(3, 4), (5,), ()]
+SHOWN = [1, 2, 10, 50, 100]
+CASES = [
+    ("sgd", "SGD", {}),
+    ("sgd_weight_decay", "SGD", dict(lr=0.05, weight_decay=0.1)),
+    ("sgd_maximize", "SGD", dict(lr=0.01, weight_decay=0.02, maximize=True)),
+    ("sgd_momentum", "SGD", dict(lr=0.02, momentum=0.9)),
+    ("sgd_dampening", "SGD", dict(lr=0.02, momentum=0.8, dampening=0.3, weight_decay=0.01)),
+    ("sgd_nesterov", "SGD", dict(lr=0.02, momentum=0.9, nesterov=True)),
+    ("sgd_nesterov_decay", "SGD", dict(lr=0.01, momentum=0.7, nesterov=True, weight_decay=0.1, maximize=True)),
+    ("adam", "Adam", {}),
+    ("adam_all", "Adam", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)),
+    ("adam_small_beta", "Adam", dict(lr=0.02, betas=(0.3, 0.4))),
+    ("adam_amsgrad", "Adam", dict(lr=0.03, amsgrad=True, betas=(0.9, 0.9))),
+    ("adam_maximize", "Adam", dict(lr=0.01, maximize=True, weight_decay=0.05, amsgrad=True)),
+    ("adamw", "AdamW", {}),
+    ("adamw_all", "AdamW", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3)),
+    ("adamw_amsgrad", "AdamW", dict(lr=0.03, amsgrad=True, betas=(0.9, 0.9), maximize=True)),
+    ("adamw_no_decay", "AdamW", dict(lr=0.01, weight_decay=0.0)),
+    ("rmsprop", "RMSprop", {}),
+    ("rmsprop_alpha", "RMSprop", dict(lr=0.005, alpha=0.9, eps=1e-3, weight_decay=0.1)),
+    ("rmsprop_momentum", "RMSprop", dict(lr=0.002, momentum=0.9)),
+    ("rmsprop_centered", "RMSprop", dict(lr=0.005, centered=True, eps=1e-4)),
+    ("rmsprop_all", "RMSprop", dict(lr=0.002, alpha=0.4, momentum=0.5, centered=True, weight_decay=0.01, maximize=True, eps=1e-3)),
+    ("adagrad", "Adagrad", {}),
+    ("adagrad_all", "Adagrad", dict(lr=0.1, lr_decay=0.02, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3)),
+    ("adagrad_maximize", "Adagrad", dict(lr=0.05, maximize=True)),
+    ("lion", "Lion", {}),
+    ("lion_all", "Lion", dict(lr=0.01, betas=(0.8, 0.95), weight_decay=0.2)),
+    ("lion_maximize", "Lion", dict(lr=0.01, maximize=True)),
+]
+
+
+class Lion(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (b1, b2), lr, wd = group["betas"], group["lr"], group["weight_decay"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                g = -p.grad if group["maximize"] else p.grad
+                m = self.state[p].get("exp_avg", torch.zeros_like(p))
+                c = b1 * m + (1 - b1) * g
+                p.copy_(p - lr * (c.sign() + wd * p))
+                self.state[p]["exp_avg"] = b2 * m + (1 - b2) * g
+
+
+def parameters(dtype):
+    made = []
+    for k, shape in enumerate(SHAPES):
+        n = torch.Size(shape).numel()
+        values = [((7 * i + 5 * k) % 11 - 5) / 4 for i in range(n)]
+        made.append(torch.tensor(values, dtype=dtype).reshape(shape).requires_grad_())
+    return made
+
+
+def set_gradients(ps, t):
+    """(p - target) / 2 + noise; the last one has none on every third step"""
+    for k, p in enumerate(ps):
+        n = p.numel()
+        target = torch.tensor([((3 * i + k) % 7 - 3) / 8 for i in range(n)], dtype=p.dtype).reshape(p.shape)
+        noise = torch.tensor([((5 * i + 3 * t + k) % 13 - 6) / 16 for i in range(n)], dtype=p.dtype).reshape(p.shape)
+        p.grad = (p.detach() - target) * 0.5 + noise if k < 2 or t % 3 else None
+
+
+def optimizer(kind, params, options):
+    if kind == "Lion":
+        return Lion(params, **options)
+    return getattr(torch.optim, kind)(params, foreach=False, **options)
+
+
+def values(ps, digits):
+    return [f"{v:.{digits}g}" for p in ps for v in p.detach().double().flatten().tolist()]
+
+
+def trajectories():
+    for name, kind, options in CASES:
+        for dtype, digits in ((torch.float64, 17), (torch.float32, 9)):
+            ps = parameters(dtype)
+            o = optimizer(kind, ps, options)
+            data.case(name + "." + name_of(dtype))
+            for t in range(1, 101):
+                set_gradients(ps, t)
+                o.step()
+                if t in SHOWN:
+                    data.numbers(values(ps, digits))
+
+
+S = torch.optim.lr_scheduler
+SCHEDULES = [
+    ("StepLR", "StepLR", dict(step_size=7, gamma=0.3)),
+    ("StepLR_each", "StepLR", dict(step_size=1)),
+    ("MultiStepLR", "MultiStepLR", dict(milestones=[2, 10, 10, 30], gamma=0.5)),
+    ("MultiStepLR_first", "MultiStepLR", dict(milestones=[0, 5])),
+    ("ExponentialLR", "ExponentialLR", dict(gamma=0.93)),
+    ("ExponentialLR_growing", "ExponentialLR", dict(gamma=1.05)),
+    ("LinearLR", "LinearLR", {}),
+    ("LinearLR_long", "LinearLR", dict(start_factor=0.1, end_factor=0.7, total_iters=40)),
+    ("LinearLR_to_nothing", "LinearLR", dict(start_factor=1.0, end_factor=0.0, total_iters=25)),
+    ("CosineAnnealingLR", "CosineAnnealingLR", dict(T_max=50)),
+    ("CosineAnnealingLR_short", "CosineAnnealingLR", dict(T_max=13, eta_min=0.02)),
+    ("CosineAnnealingLR_one", "CosineAnnealingLR", dict(T_max=1, eta_min=0.01)),
+    ("OneCycleLR", "OneCycleLR", dict(max_lr=0.5, total_steps=60)),
+    ("OneCycleLR_linear", "OneCycleLR",
+     dict(max_lr=0.5, total_steps=60, anneal_strategy="linear", pct_start=0.45, div_factor=10,
+          final_div_factor=100)),
+    ("OneCycleLR_three", "OneCycleLR",
+     dict(max_lr=0.5, total_steps=60, three_phase=True, base_momentum=0.7, max_momentum=0.99)),
+    ("OneCycleLR_no_momentum", "OneCycleLR",
+     dict(max_lr=0.5, total_steps=60, cycle_momentum=False, three_phase=True,
+          anneal_strategy="linear")),
+]
+PLATEAUS = [
+    ("ReduceLROnPlateau", dict(patience=3)),
+    ("ReduceLROnPlateau_cooldown", dict(patience=1, cooldown=4, factor=0.5, min_lr=0.15)),
+    ("ReduceLROnPlateau_max", dict(mode="max", patience=2, threshold=0.01, factor=0.7)),
+    ("ReduceLROnPlateau_max_abs",
+     dict(mode="max", patience=4, threshold_mode="abs", threshold=0.3)),
+    ("ReduceLROnPlateau_abs", dict(patience=2, threshold_mode="abs", threshold=0.02, eps=0.01)),
+    ("ReduceLROnPlateau_at_once", dict(patience=0, threshold=0.0, factor=0.9)),
+]
+
+
+def two_groups(adam=False):
+    ws = [torch.zeros(1, requires_grad=True) for _ in range(2)]
+    groups = [{"params": ws[:1]}, {"params": ws[1:], "lr": 0.4}]
+    return torch.optim.Adam(groups, lr=0.1) if adam else torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+
+
+def state(o):
+    first, second = o.param_groups
+    turned = second["betas"][0] if "betas" in second else second["momentum"]
+    return [f"{v:.17g}" for v in (first["lr"], second["lr"], turned)]
+
+
+def metric(t):
+    """Returns what falls, stays, and rises; test_schedule.c computes the same."""
+    if t < 20:
+        return (100 - t) / 64
+    return (80 + (t * 7 % 5) / 4096 if t < 45 else 79 - t / 2) / 64
+
+
+def follow(name, o, schedule, step=lambda s, t: s.step()):
+    data.case(name)
+    data.numbers(state(o))
+    for t in range(1, 61):
+        o.step()
+        step(schedule, t)
+        data.numbers(state(o))
+
+
+def schedules():
+    for name, kind, options in SCHEDULES:
+        make = getattr(S, kind)
+        o = two_groups()
+        follow(name, o, make(o, **options))
+        o = two_groups(adam=kind == "OneCycleLR")
+        if kind == "OneCycleLR":
+            follow(name + ".adam", o, make(o, **options))
+        else:
+            follow(name + ".closed", o, make(o, **options), lambda s, t: s.step(t * 3 % 61))
+    for name, warmup, total, start, low in (("warmup_cosine", 10, 60, 0.1, 0.0),
+                                            ("warmup_cosine_one", 1, 40, 1e-3, 0.02)):
+        o = two_groups()
+        parts = [S.LinearLR(o, start_factor=start, total_iters=warmup),
+                 S.CosineAnnealingLR(o, T_max=total - warmup, eta_min=low)]
+        follow(name, o, S.SequentialLR(o, parts, [warmup]))
+    o = two_groups()
+    parts = [S.ExponentialLR(o, 0.9), S.StepLR(o, 4, 0.5), S.MultiStepLR(o, [0, 3]),
+             S.LambdaLR(o, lambda t: 1 / (1 + t))]
+    follow("SequentialLR", o, S.SequentialLR(o, parts, [5, 17, 30]))
+    for name, options in PLATEAUS:
+        o = two_groups()
+        follow(name, o, S.ReduceLROnPlateau(o, **options), lambda s, t: s.step(metric(t)))
+
+
+warnings.simplefilter("ignore")
+with Golden("optim") as data:
+    trajectories()
+with Golden("schedule") as data:
+    schedules()
