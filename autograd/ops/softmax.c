@@ -26,20 +26,23 @@ static bool softmax_shape(rg_call *c) {
 
 static bool softmax_forward(rg_call *c) {
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->out[0]->dtype);
-    if (x)
-        k_softmax(c->out[0], x, RG_ATTR(c, softmax)->dim, softmax_kind(c->op));
+    const bool made =
+        x && k_softmax(c->out[0], x, RG_ATTR(c, softmax)->dim, softmax_kind(c->op));
     rgi_release(x);
-    return x != NULL;
+    return made;
 }
 
 static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
     /* a sum's is expanded */
     rg_tensor *y = rgi_saved_output(s),
               *g = y ? rgi_contiguous_copy(s->g[0], (rg_dtype)y->dtype) : NULL;
-    if (g && (gx[0] = rgi_new_like(y, y->dtype)))
-        k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim, softmax_kind(s->op));
+    if (g)
+        gx[0] = rgi_new_like(y, y->dtype);
+    const bool made = gx[0]
+                      && k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim,
+                                            softmax_kind(s->op));
     rgi_release(g);
-    return gx[0] != NULL;
+    return made;
 }
 
 #define SOFTMAX_ROW(ident, rule_)                                                                \

@@ -133,11 +133,11 @@ typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
 bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
 
-/* softmax.c: of contiguous tensors; of a row of -infinities, softmax makes NaN and the safe one 0
- */
+/* softmax.c: along one dim of contiguous tensors. In a row of nothing but -infinity softmax makes
+ * NaN, and the safe softmax 0. Both return whether there is a loop for the dtype. */
 typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
-void k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
-void k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim,
+bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
+bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim,
                         k_softmax_kind kind);
 
 /* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and

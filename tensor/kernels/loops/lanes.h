@@ -1,0 +1,84 @@
+/*
+ * lanes.h: rows of T in K_LANES lanes. A sum has a running sum for each lane, which are folded by
+ * halves at its end: so it vectorises, loses less than one running sum would, and has the same bits
+ * in every set. What is summed or written is a function of an element's place, inlined here.
+ */
+#define LANES K_NAME(lanes)
+#define VALUE K_NAME(value)
+
+typedef T LANES __attribute__((vector_size(K_LANES * sizeof(T))));
+
+/* Returns the value at place i of what `row` describes. */
+typedef T VALUE(const void *row, int64_t i);
+
+/* Lanes that are folded: a vector, of which single lanes are read. */
+typedef union {
+    LANES all;
+    T lane[K_LANES];
+} K_NAME(folded);
+
+/* Returns the sum of the lanes. */
+K_INLINE T K_NAME(lanes_sum)(const LANES *lanes) {
+    K_NAME(folded) sum = { *lanes };
+    _Pragma("GCC unroll 4") for (int half = K_LANES / 2; half; half /= 2) {
+        for (int l = 0; l < half; l++)
+            sum.lane[l] += sum.lane[l + half];
+    }
+    return sum.lane[0];
+}
+
+/* Returns the greatest of the lanes. */
+K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
+    K_NAME(folded) max = { *lanes };
+    _Pragma("GCC unroll 4") for (int half = K_LANES / 2; half; half /= 2) {
+        for (int l = 0; l < half; l++)
+            max.lane[l] = RG_MAX(max.lane[l], max.lane[l + half]);
+    }
+    return max.lane[0];
+}
+
+/* sum[l] += lane[l]. As an array, the sum would be written and read back for every few values. */
+K_INLINE void K_NAME(lanes_add)(LANES *sum, const T lane[K_LANES]) {
+    LANES more;
+    memcpy(&more, lane, sizeof more);
+    *sum += more;
+}
+
+/* Returns the sum of the values at i = 0 .. n - 1. */
+K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
+    const int64_t whole = n / K_LANES * K_LANES;
+    const int left = (int)(n - whole);
+    LANES sum = { 0 };
+    T lane[K_LANES];
+    for (int64_t j = 0; j < whole; j += K_LANES) {
+        for (int l = 0; l < K_LANES; l++)
+            lane[l] = value(row, j + l);
+        K_NAME(lanes_add)(&sum, lane);
+    }
+    if (left) {
+        for (int l = 0; l < K_LANES; l++)
+            lane[l] = l < left ? value(row, whole + l) : 0;
+        K_NAME(lanes_add)(&sum, lane);
+    }
+    return K_NAME(lanes_sum)(&sum);
+}
+
+/* to[i] = the value at i, for i < n. If stream, whole lines of 64 bytes go past the caches; `to`
+ * has to begin with a line then. */
+K_INLINE void K_NAME(write_row)(T *restrict to, int64_t n, bool stream, VALUE *value,
+                                const void *row) {
+    int64_t written = 0;
+    for (; stream && written + K_LANES <= n; written += K_LANES) {
+        T line[K_LANES];
+        /* Unrolled early, the loop would be taken apart, and would not vectorise. */
+        _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) {
+            line[l] = value(row, written + l);
+        }
+        for (int l = 0; l < K_LANES; l += 64 / (int)sizeof(T))
+            K_IN_SET(k_stream_line)(to + written + l, line + l);
+    }
+    K_INDEPENDENT for (int64_t i = written; i < n; i++) { to[i] = value(row, i); }
+}
+
+#undef LANES
+#undef VALUE

@@ -1,0 +1,327 @@
+/*
+ * softmax.h: how softmax, its logarithm and their gradients are computed. A row that lies in one
+ * piece is read in lanes; rows that lie side by side are made many at a time. The greatest of a row
+ * is found in the order of integers that rise as the numbers do, where NaN stands above all others
+ * and so reaches its whole row.
+ */
+#define ORDERED K_NAME(softmax_ordered)
+#define ROW     K_NAME(softmax_row)
+#define LANES   K_NAME(lanes)
+
+typedef __typeof__(ORDER((T)0)) ORDERED;
+
+/* A row's operands and what was found of them: elements are made of these. */
+typedef struct {
+    const T *x, *power, *y, *g;
+    T max;       /* max_i x_i */
+    T inverse;   /* 1 / sum_i power_i */
+    T log_total; /* ln sum_i power_i */
+    T total;     /* sum_i g_i y_i, or of the logarithm sum_i g_i */
+} ROW;
+
+/* ---- forward: power_i = e^(x_i - max); y_i = power_i / sum_j power_j -----------------------
+ * The logarithm of y_i is x_i - max - ln sum_j power_j. */
+
+K_INLINE T K_NAME(softmax_greatest)(const T *x, int64_t n) {
+    ORDERED greatest = ORDER(-(T)INFINITY);
+    for (int64_t i = 0; i < n; i++)
+        greatest = RG_MAX(greatest, ORDER(x[i]));
+    return UNORDER(greatest);
+}
+
+K_INLINE T K_NAME(softmax_power)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return EXP_BELOW(r->x[i] - r->max);
+}
+
+K_INLINE T K_NAME(softmax_share)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->power[i] * r->inverse;
+}
+
+K_INLINE T K_NAME(softmax_log_share)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->x[i] - r->max - r->log_total;
+}
+
+/* Returns the sum of power[i] = e^(x[i] - max), while the next row is on its way to the caches. */
+K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_t n, T max) {
+    const int64_t whole = n / K_LANES * K_LANES;
+    const int left = (int)(n - whole);
+    LANES sum = { 0 };
+    T lane[K_LANES];
+    for (int64_t j = 0; j < whole; j += K_LANES) {
+        __builtin_prefetch(x + n + j);
+        for (int l = 0; l < K_LANES; l++)
+            lane[l] = EXP_BELOW(x[j + l] - max);
+        memcpy(power + j, lane, sizeof lane);
+        K_NAME(lanes_add)(&sum, lane);
+    }
+    if (left) {
+        for (int l = 0; l < K_LANES; l++) {
+            lane[l] = l < left ? EXP_BELOW(x[whole + l] - max) : 0;
+            if (l < left)
+                power[whole + l] = lane[l];
+        }
+        K_NAME(lanes_add)(&sum, lane);
+    }
+    return K_NAME(lanes_sum)(&sum);
+}
+
+/* One row by itself. A large one is made in a room of its own, and then goes past the caches. */
+static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *restrict x) {
+    const int64_t n = z->n;
+    const bool stream = z->stream && n <= SOFTMAX_ROOM;
+    T room[SOFTMAX_ROOM] __attribute__((aligned(64)));
+    T *power = stream ? room : y;
+    ROW row = { .x = x, .power = power, .max = K_NAME(softmax_greatest)(x, n) };
+    if (z->kind == K_LOG_SOFTMAX) {
+        row.log_total = LOG(K_NAME(sum_of)(n, K_NAME(softmax_power), &row));
+        K_NAME(write_row)(y, n, stream, K_NAME(softmax_log_share), &row);
+        return;
+    }
+    row.inverse = 1 / K_NAME(softmax_powers)(power, x, n, row.max);
+    if (z->kind == K_SAFE_SOFTMAX && row.max == -(T)INFINITY)
+        memset(y, 0, (size_t)n * sizeof *y);
+    else
+        K_NAME(write_row)(y, n, stream, K_NAME(softmax_share), &row);
+}
+
+/* ---- three rows at once, which go past the caches -------------------------------------------
+ * In the next row the greatest is found, in this row the powers are summed up, and the last row is
+ * written: none of the three waits for another, nor for memory. A NaN is not the greatest here, but
+ * makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as
+ * long as rows one by one. */
+
+K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {
+    LANES more;
+    for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
+        memcpy(&more, from + j, sizeof more);
+        memcpy(to + j, &more, sizeof more);
+    }
+}
+
+K_INLINE void K_NAME(softmax_step_greatest)(LANES *most, const T *x) {
+    T lane[K_LANES];
+    for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
+        memcpy(lane, most, sizeof lane);
+        for (int l = 0; l < K_LANES; l++)
+            lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+        memcpy(most, lane, sizeof lane);
+    }
+}
+
+K_INLINE void K_NAME(softmax_step_powers)(LANES *sum, T *power, const T *x, T max) {
+    T lane[K_LANES];
+    for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
+        _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) {
+            lane[l] = EXP_BELOW(x[j + l] - max);
+        }
+        memcpy(power + j, lane, sizeof lane);
+        K_NAME(lanes_add)(sum, lane);
+    }
+}
+
+K_INLINE void K_NAME(softmax_write)(T *y, int64_t n, bool log, const ROW *row) {
+    if (log)
+        K_NAME(write_row)(y, n, true, K_NAME(softmax_log_share), row);
+    else
+        K_NAME(write_row)(y, n, true, K_NAME(softmax_share), row);
+}
+
+static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, const T *x) {
+    const int64_t n = z->n;
+    const bool log = z->kind == K_LOG_SOFTMAX;
+    const bool whole_pages = n * (int64_t)sizeof(T) % PAGE == 0;
+    T room[2][SOFTMAX_ROOM + PAGE / sizeof(T)] __attribute__((aligned(PAGE)));
+    T copy[SOFTMAX_STEP];
+    T *power = NULL;
+    T max = K_NAME(softmax_greatest)(x, n);
+    ROW last = { .x = copy, .power = copy };
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        const T *next = r + 1 < rows ? x + n : x;
+        const T *done = r == 0 ? x : log ? x - n : power;
+        LANES sum = { 0 };
+        LANES most = sum - (T)INFINITY;
+        /* A load waits for a store before it whose address ends in the same 12 bits: so the powers
+         * lie half a page from x; and where the last row's were, if rows are whole pages. */
+        power = room[whole_pages ? 0 : r & 1] + ((uintptr_t)x + PAGE / 2) % PAGE / sizeof(T);
+        if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)
+            max = 0; /* The powers and their sum are 0. */
+        for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {
+            K_NAME(softmax_step_copy)(copy, done + k);
+            K_NAME(softmax_step_greatest)(&most, next + k);
+            K_NAME(softmax_step_powers)(&sum, power + k, x + k, max);
+            if (r > 0)
+                K_NAME(softmax_write)(y - n + k, SOFTMAX_STEP, log, &last);
+        }
+        const T total = K_NAME(lanes_sum)(&sum);
+        last.max = max;
+        last.inverse = 1 / (total == 0 ? 1 : total);
+        last.log_total = log ? LOG(total) : 0;
+        max = K_NAME(lanes_max)(&most);
+    }
+    last.x = x - n;
+    last.power = power;
+    K_NAME(softmax_write)(y - n, n, log, &last);
+}
+
+/* ---- rows side by side: element i of row r is x[i * step + r] -------------------------------- */
+
+/* y = e^(x - max) / total */
+K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T *restrict y,
+                                          const T *restrict x, const T *max) {
+    const int64_t end = z->n * z->step;
+    T total[SOFTMAX_SIDE];
+    for (int64_t r = 0; r < rows; r++)
+        total[r] = 0;
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+            y[at + r] = EXP_BELOW(x[at + r] - max[r]);
+            total[r] += y[at + r];
+        }
+    }
+    /* A safe row of nothing but -infinity has only zeros. */
+    K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] = total[r] == 0 ? 1 : total[r]; }
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { y[at + r] /= total[r]; }
+    }
+}
+
+/* y = x - max - ln total */
+K_INLINE void K_NAME(softmax_side_log_shares)(const softmax_rows *z, int64_t rows, T *restrict y,
+                                              const T *restrict x, const T *max) {
+    const int64_t end = z->n * z->step;
+    T total[SOFTMAX_SIDE];
+    for (int64_t r = 0; r < rows; r++)
+        total[r] = 0;
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+            total[r] += EXP_BELOW(x[at + r] - max[r]);
+        }
+    }
+    K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] = LOG(total[r]); }
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+            y[at + r] = x[at + r] - max[r] - total[r];
+        }
+    }
+}
+
+static void K_NAME(softmax_side)(const softmax_rows *z, int64_t rows, T *y, const T *x) {
+    ORDERED greatest[SOFTMAX_SIDE];
+    T max[SOFTMAX_SIDE];
+    for (int64_t r = 0; r < rows; r++)
+        greatest[r] = ORDER(-(T)INFINITY);
+    for (int64_t at = 0; at < z->n * z->step; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+            greatest[r] = RG_MAX(greatest[r], ORDER(x[at + r]));
+        }
+    }
+    for (int64_t r = 0; r < rows; r++)
+        max[r] = UNORDER(greatest[r]);
+    if (z->kind == K_LOG_SOFTMAX) {
+        K_NAME(softmax_side_log_shares)(z, rows, y, x, max);
+        return;
+    }
+    if (z->kind == K_SAFE_SOFTMAX) {
+        for (int64_t r = 0; r < rows; r++)
+            max[r] = max[r] == -(T)INFINITY ? 0 : max[r];
+    }
+    K_NAME(softmax_side_shares)(z, rows, y, x, max);
+}
+
+static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows) {
+    T *y = (T *)p[0];
+    const T *x = (const T *)p[1];
+    if (!z->last)
+        K_NAME(softmax_side)(z, rows, y, x);
+    else if (z->stream && K_VECTOR_BYTES == 64 && z->n <= SOFTMAX_ROOM && z->n % SOFTMAX_STEP == 0)
+        K_NAME(softmax_stream)(z, rows, y, x);
+    else
+        for (int64_t r = 0; r < rows; r++)
+            K_NAME(softmax_one)(z, y + r * z->n, x + r * z->n);
+}
+
+/* ---- backward: gx_i = y_i (g_i - sum_j g_j y_j) -------------------------------------------------
+ * The logarithm's gradient is g_i - e^(y_i) sum_j g_j. */
+
+K_INLINE T K_NAME(softmax_weighted)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i] * r->y[i];
+}
+
+K_INLINE T K_NAME(softmax_slope)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->y[i] * (r->g[i] - r->total);
+}
+
+K_INLINE T K_NAME(softmax_plain)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i];
+}
+
+K_INLINE T K_NAME(softmax_log_slope)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i] - EXP(r->y[i]) * r->total;
+}
+
+static void K_NAME(softmax_backward_one)(const softmax_rows *z, T *gx, const T *g, const T *y) {
+    ROW row = { .g = g, .y = y };
+    if (z->kind == K_LOG_SOFTMAX) {
+        row.total = K_NAME(sum_of)(z->n, K_NAME(softmax_plain), &row);
+        K_NAME(write_row)(gx, z->n, z->stream, K_NAME(softmax_log_slope), &row);
+    } else {
+        row.total = K_NAME(sum_of)(z->n, K_NAME(softmax_weighted), &row);
+        K_NAME(write_row)(gx, z->n, z->stream, K_NAME(softmax_slope), &row);
+    }
+}
+
+static void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T *restrict gx,
+                                          const T *restrict g, const T *restrict y) {
+    const int64_t end = z->n * z->step;
+    T total[SOFTMAX_SIDE];
+    for (int64_t r = 0; r < rows; r++)
+        total[r] = 0;
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] += g[at + r] * y[at + r]; }
+    }
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+            gx[at + r] = y[at + r] * (g[at + r] - total[r]);
+        }
+    }
+}
+
+static void K_NAME(softmax_backward_side_log)(const softmax_rows *z, int64_t rows, T *restrict gx,
+                                              const T *restrict g, const T *restrict y) {
+    const int64_t end = z->n * z->step;
+    T total[SOFTMAX_SIDE];
+    for (int64_t r = 0; r < rows; r++)
+        total[r] = 0;
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] += g[at + r]; }
+    }
+    for (int64_t at = 0; at < end; at += z->step) {
+        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+            gx[at + r] = g[at + r] - EXP(y[at + r]) * total[r];
+        }
+    }
+}
+
+static void K_NAME(softmax_backward)(const softmax_rows *z, char *const p[], int64_t rows) {
+    T *gx = (T *)p[0];
+    const T *g = (const T *)p[1];
+    const T *y = (const T *)p[2];
+    if (z->last)
+        for (int64_t r = 0, at = 0; r < rows; r++, at += z->n)
+            K_NAME(softmax_backward_one)(z, gx + at, g + at, y + at);
+    else if (z->kind == K_LOG_SOFTMAX)
+        K_NAME(softmax_backward_side_log)(z, rows, gx, g, y);
+    else
+        K_NAME(softmax_backward_side)(z, rows, gx, g, y);
+}
+
+#undef ORDERED
+#undef ROW
+#undef LANES

@@ -1,0 +1,107 @@
+/*
+ * softmax_short.h: the same as softmax.h for rows of up to sixteen floats in one piece, in the
+ * registers of AVX-512. A register holds one row, two or four: 16, 8 or 4 lanes for each. Other
+ * sets have no instructions to spread rows so, and take them one by one.
+ */
+#ifdef K_SET_IS_AVX512
+/* A row has n elements in so many lanes of its own; a register has so many rows; `spread` are the
+ * lanes that hold an element. */
+typedef struct {
+    int n, lanes, rows;
+    __mmask16 spread;
+} softmax_shape;
+
+static inline softmax_shape softmax_shape_of(int n) {
+    const unsigned row = (1u << n) - 1;
+    if (n > 8)
+        return (softmax_shape){ n, 16, 1, (__mmask16)row };
+    if (n > 4)
+        return (softmax_shape){ n, 8, 2, (__mmask16)(row * 0x101) };
+    return (softmax_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
+}
+
+/* Returns the elements that lie in memory of as many rows as are left for a register. */
+static inline __mmask16 softmax_in_memory(const softmax_shape *s, int64_t left) {
+    return (__mmask16)((1u << RG_MIN(left, s->rows) * s->n) - 1);
+}
+
+K_INLINE __m512 softmax_load(const softmax_shape *s, const float *from, int64_t left, float fill) {
+    const __m512 none = _mm512_set1_ps(fill);
+    const __m512 packed = _mm512_mask_loadu_ps(none, softmax_in_memory(s, left), from);
+    return _mm512_mask_expand_ps(none, s->spread, packed);
+}
+
+K_INLINE void softmax_store(const softmax_shape *s, float *to, int64_t left, __m512 v) {
+    const __m512 packed = _mm512_maskz_compress_ps(s->spread, v);
+    _mm512_mask_storeu_ps(to, softmax_in_memory(s, left), packed);
+}
+
+/* Gives each lane the sum of its row, added up in the order of lanes_sum. */
+K_INLINE __m512 softmax_sums(const softmax_shape *s, __m512 v) {
+    if (s->lanes > 8)
+        v += _mm512_shuffle_f32x4(v, v, 0x4e);
+    if (s->lanes > 4)
+        v += _mm512_shuffle_f32x4(v, v, 0xb1);
+    v += _mm512_permute_ps(v, 0x4e);
+    return v + _mm512_permute_ps(v, 0xb1);
+}
+
+/* Gives each lane the greatest of its row; a NaN stays. */
+K_INLINE __m512 softmax_maxima(const softmax_shape *s, __m512 v) {
+    if (s->lanes > 8)
+        v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x4e), v);
+    if (s->lanes > 4)
+        v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0xb1), v);
+    v = _mm512_max_ps(_mm512_permute_ps(v, 0x4e), v);
+    return _mm512_max_ps(_mm512_permute_ps(v, 0xb1), v);
+}
+
+static void K_IN_SET(softmax_short)(const softmax_rows *z, char *const p[], int64_t rows) {
+    const softmax_shape s = softmax_shape_of((int)z->n);
+    float *y = (float *)p[0];
+    const float *x = (const float *)p[1];
+    for (int64_t left = rows; left > 0; left -= s.rows, x += s.rows * s.n, y += s.rows * s.n) {
+        const __m512 v = softmax_load(&s, x, left, -INFINITY);
+        const __m512 below = v - softmax_maxima(&s, v);
+        __m512 power;
+        for (int l = 0; l < 16; l++)
+            power[l] = EXP_BELOW(below[l]);
+        __m512 total = softmax_sums(&s, power);
+        if (z->kind != K_LOG_SOFTMAX) {
+            softmax_store(&s, y, left, power * (1 / total));
+            continue;
+        }
+        for (int l = 0; l < 16; l++)
+            total[l] = LOG(total[l]);
+        softmax_store(&s, y, left, below - total);
+    }
+}
+
+static void K_IN_SET(softmax_backward_short)(const softmax_rows *z, char *const p[], int64_t rows) {
+    const softmax_shape s = softmax_shape_of((int)z->n);
+    float *gx = (float *)p[0];
+    const float *gs = (const float *)p[1];
+    const float *ys = (const float *)p[2];
+    for (int64_t left = rows, at = 0; left > 0; left -= s.rows, at += s.rows * s.n) {
+        const __m512 g = softmax_load(&s, gs + at, left, 0);
+        const __m512 y = softmax_load(&s, ys + at, left, 0);
+        const __m512 total = softmax_sums(&s, z->kind == K_LOG_SOFTMAX ? g : (__m512)(g * y));
+        __m512 share;
+        if (z->kind == K_LOG_SOFTMAX) {
+            for (int l = 0; l < 16; l++)
+                share[l] = EXP(y[l]);
+            softmax_store(&s, gx + at, left, g - share * total);
+        } else {
+            softmax_store(&s, gx + at, left, y * (g - total));
+        }
+    }
+}
+#else
+static void K_IN_SET(softmax_short)(const softmax_rows *z, char *const p[], int64_t rows) {
+    K_IN_SET(softmax_float)(z, p, rows);
+}
+
+static void K_IN_SET(softmax_backward_short)(const softmax_rows *z, char *const p[], int64_t rows) {
+    K_IN_SET(softmax_backward_float)(z, p, rows);
+}
+#endif
