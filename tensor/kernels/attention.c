@@ -1,14 +1,14 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that
- * memory grows with their number and not with its square; backward makes the
- * weights again from the logarithm of each query's sum of exponentials.
+ * attention.c: softmax(scale q k^T + mask) v by tiles of queries and keys, so that memory grows
+ * with their number and not with its square; backward makes the weights again from the logarithm of
+ * each query's sum of exponentials. How a tile is computed is in loops/attention.h.
  */
-#include "loops.h"
+#include "kernels.h"
+#include "smooth.h"
 
-/* the scores of a tile: side by side in vectors; one after the other */
-enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128 };
-/* of a tile that the diagonal cuts, those that are left out together */
-enum { ATTENTION_BLOCK = 16 };
+/* So many scores of a tile stand side by side in vectors, and so many one after the other. Where
+ * the diagonal cuts a tile, a block of them is left out together. */
+enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
 /* One matrix of a batch and head, in elements. */
 typedef struct {
@@ -19,22 +19,49 @@ typedef struct {
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    int64_t queries, keys, heads, tiles; /* tiles: of queries, to a head */
+    /* A head has so many tiles of queries. */
+    int64_t queries, keys, heads, tiles;
     double scale;
     bool causal;
     k_product *product;
     k_turn *turn;
-    char *room; /* `bytes` for each worker */
+    /* So many bytes are each worker's. */
+    char *room;
     size_t bytes;
 } attention_plan;
 
-/* t may have one for all of them; or be NULL. */
+/* n keys (forward) or queries (backward) from `from` on, that meet a tile of the others. The first
+ * query is the `ahead`-th after the first key, and may see that and those before; what it may not
+ * see is left out in blocks of both. */
+typedef struct {
+    int64_t from, n, ahead, block;
+} attention_stretch;
+
+/* Returns a stretch that meets a tile of `keys` keys. Only where the diagonal cuts these does it
+ * take small blocks. */
+static inline attention_stretch attention_cut(const attention_plan *plan, int64_t from, int64_t n,
+                                              int64_t ahead, int64_t keys) {
+    const bool cuts = plan->causal && ahead < keys;
+    return (attention_stretch){ from, n, ahead, cuts ? ATTENTION_BLOCK : ATTENTION_ALONG };
+}
+
+/* Returns how many of n keys the queries in the block of the i-th see. */
+static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *s,
+                                     int64_t n, int64_t i) {
+    if (!plan->causal)
+        return n;
+    const int64_t end = s->ahead + i / s->block * s->block + s->block;
+    return RG_MIN(n, end);
+}
+
+/* Returns t's matrix of a head, of which t may have one for all of them; t may be NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)
         return (attention_matrix){ 0 };
-    int n = t->ndim;
-    int64_t at[] = { head / plan->heads, head % plan->heads }, offset = 0;
+    const int n = t->ndim;
+    const int64_t at[] = { head / plan->heads, head % plan->heads };
+    int64_t offset = 0;
     for (int d = RG_MAX(0, n - 4); d < n - 2; d++)
         if (t->size[d] != 1)
             offset += at[d - (n - 4)] * t->stride[d];
@@ -48,21 +75,44 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
 static void attention_product(const attention_plan *plan, int64_t m, int64_t n, int64_t k,
                               const void *a, int64_t a_row, int64_t a_col, const void *b,
                               int64_t b_row, void *y, int64_t y_row, bool add) {
-    plan->product(&(k_product_sizes){ m, n, k, y_row, 1, a_row, a_col, b_row, 1, y_row }, y, a, b,
-                  add);
+    const k_product_sizes z = { .m = m,
+                                .n = n,
+                                .k = k,
+                                .y_row = y_row,
+                                .y_col = 1,
+                                .a_row = a_row,
+                                .a_col = a_col,
+                                .b_row = b_row,
+                                .b_col = 1,
+                                .c_row = y_row };
+    plan->product(&z, y, a, b, add);
 }
 
-#define K_FILE "attention_tile.h"
+#define K_LOOPS "loops/attention.h"
+#define K_TYPES_FLOATS
 #include "sets.h"
+
+/* Returns the steps that one part takes: a tile of queries forward, a head backward. wide: the
+ * columns of q and v with what else each score costs. */
+static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
+    return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
+}
+
+/* Returns the bytes that a worker's tiles need. */
+static size_t attention_room(const attention_plan *plan, int64_t wide) {
+    const int64_t rows = 2 * (ATTENTION_SIDE + ATTENTION_ALONG) + (plan->g ? 3 * plan->queries : 0);
+    const int64_t scores = 2 * ATTENTION_ALONG * ATTENTION_SIDE;
+    return (size_t)(wide * rows + scores) * rgi_sizeof(plan->in[0]->dtype);
+}
 
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask) {
-    static rg_work *const works[][2][K_SET_COUNT] = {
-        { K_SETS(attention_forward_float), K_SETS(attention_forward_double) },
-        { K_SETS(attention_backward_float), K_SETS(attention_backward_double) }
-    };
+    static rg_work *const forward[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_forward);
+    static rg_work *const backward[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_backward);
     const rg_tensor *q = in[0];
+    if (q->numel == 0 || y->numel == 0)
+        return true;
     attention_plan plan = { .in = in,
                             .gin = gin,
                             .y = y,
@@ -73,25 +123,23 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
                             .queries = q->size[2],
                             .keys = in[1]->size[2],
                             .heads = q->size[1],
+                            .tiles = (q->size[2] - 1) / ATTENTION_SIDE + 1,
                             .scale = a->scale,
                             .causal = a->causal,
                             .product = k_direct_product(q->dtype),
                             .turn = k_direct_turn(q->dtype) };
-    plan.tiles = (plan.queries - 1) / ATTENTION_SIDE + 1;
-    int64_t parts = q->size[0] * q->size[1] * (g ? 1 : plan.tiles),
-            along = ATTENTION_SIDE + ATTENTION_ALONG;
-    if (q->numel == 0 || y->numel == 0)
-        return true;
-    int64_t wide = q->size[3] + in[2]->size[3] + 32,
-            steps = (g ? plan.queries : ATTENTION_SIDE) * plan.keys * wide;
-    int64_t grain = 1 + (1 << 19) / RG_MAX(1, steps);
-    int workers = rgi_workers(parts, grain);
-    plan.bytes = (size_t)(wide * (2 * along + (g ? 3 * plan.queries : 0))
-                          + 2 * ATTENTION_ALONG * ATTENTION_SIDE)
-                 * rgi_sizeof(q->dtype);
-    if (!(plan.room = rgi_alloc(plan.bytes * (size_t)workers, RG_MEM_OTHER)))
+    rg_work *work = K_LOOP_OF(g ? backward : forward, q->dtype, "attention");
+    if (!work || !plan.product || !plan.turn)
         return false;
-    rgi_parallel(parts, grain, workers, works[g != NULL][q->dtype == RG_FLOAT64][k_set], &plan);
+    const int64_t wide = q->size[3] + in[2]->size[3] + 32;
+    const int64_t parts = q->size[0] * q->size[1] * (g ? 1 : plan.tiles);
+    const int64_t grain = 1 + (1 << 19) / RG_MAX(1, attention_steps(&plan, wide));
+    const int workers = rgi_workers(parts, grain);
+    plan.bytes = attention_room(&plan, wide);
+    plan.room = rgi_alloc(plan.bytes * (size_t)workers, RG_MEM_OTHER);
+    if (!plan.room)
+        return false;
+    rgi_parallel(parts, grain, workers, work, &plan);
     rgi_free(plan.room, plan.bytes * (size_t)workers, RG_MEM_OTHER);
     return true;
 }

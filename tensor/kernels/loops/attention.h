@@ -1,0 +1,401 @@
+/*
+ * loops/attention.h: attention of one head, tile by tile, for one type and one instruction set.
+ * Scores stand with queries (forward) or keys (backward) side by side in vectors, so that no
+ * maximum or sum crosses a vector; and only that side is ever transposed. The products themselves
+ * are matmul.c's.
+ */
+
+#define SIDE   ATTENTION_SIDE
+#define VECTOR K_NAME(attention_vector)
+#define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
+
+typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+
+/* Returns the elements of the vectors that hold n. */
+K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+/* ---- rows in and out ----------------------------------------------------------------------- */
+
+/* Returns n rows of whole vectors: as they lie, if they do, else copied to `room`. *row is how far
+ * apart they are. */
+static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
+                                       int64_t *row) {
+    const T *p = (const T *)t->data + from * t->row;
+    if (t->col == 1 && t->size % LANES == 0) {
+        *row = t->row;
+        return p;
+    }
+    const int64_t wide = K_NAME(attention_whole)(t->size);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < wide; j++)
+            room[i * wide + j] = j < t->size ? p[i * t->row + j * t->col] : 0;
+    *row = wide;
+    return room;
+}
+
+/* Writes the n rows from `from` on as columns, of which there are whole vectors. */
+static void K_NAME(attention_turn)(const attention_plan *plan, const attention_matrix *t,
+                                   int64_t from, int64_t n, double scale, T *to) {
+    if (n % LANES)
+        memset(to, 0, (size_t)(t->size * SIDE) * sizeof(T));
+    plan->turn(to, SIDE, (const T *)t->data + from * t->row, t->row, t->col, n, t->size, scale);
+}
+
+/* Writes rows of t, unless that is NULL, from `from` on. */
+static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor *t, int64_t head,
+                                    int64_t from, int64_t n, const T *rows, int64_t wide, T scale) {
+    if (!t)
+        return;
+    const attention_matrix to = attention_part(t, head, plan);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < to.size; j++)
+            ((T *)to.data)[(from + i) * to.row + j * to.col] = scale * rows[i * wide + j];
+}
+
+/* Takes room for n elements, in lines of 64 bytes. */
+static T *K_NAME(attention_take)(char **room, int64_t n) {
+    T *p = (T *)*room;
+    *room += (n * (int64_t)sizeof(T) + 63) / 64 * 64;
+    return p;
+}
+
+/* ---- forward ------------------------------------------------------------------------------- */
+
+/* The queries of a tile, while it walks over the keys: scores has weights but for their common
+ * factor, by the largest score so far; o is their sum of v, and total that of the weights. */
+typedef struct {
+    const attention_plan *plan;
+    attention_matrix q, k, v, mask;
+    /* n queries from `first` on, of whole vectors `lanes`; o has rows of wide_v. */
+    int64_t head, first, n, lanes, wide_v;
+    T *turned, *scores, *o, *v_room;
+    T most[SIDE], total[SIDE], shift[SIDE], fade[SIDE];
+} K_NAME(attention_queries);
+
+#define QUERIES K_NAME(attention_queries)
+
+/* scores = scale k q^T. On the diagonal, queries before a block of keys are left out. */
+static void K_NAME(attention_scores)(const QUERIES *t, const attention_stretch *s) {
+    const attention_plan *plan = t->plan;
+    for (int64_t j = 0; j < s->n; j += s->block) {
+        const int64_t unseen = plan->causal ? RG_MAX(0, j - s->ahead) : 0;
+        attention_product(plan, RG_MIN(s->block, s->n - j), t->lanes - unseen, t->q.size,
+                          (const T *)t->k.data + (s->from + j) * t->k.row, t->k.row, t->k.col,
+                          t->turned + unseen, SIDE, t->scores + j * SIDE + unseen, SIDE, false);
+    }
+}
+
+/* Adds the mask, and -infinity where a key comes after the query. */
+static void K_NAME(attention_hide)(const QUERIES *t, const attention_stretch *s) {
+    const attention_matrix *mask = &t->mask;
+    const T *hidden = (const T *)mask->data;
+    T *scores = t->scores;
+    for (int64_t j = 0; hidden && j < s->n; j++)
+        for (int64_t i = 0; i < t->n; i++)
+            scores[j * SIDE + i] += hidden[(t->first + i) * mask->row + (s->from + j) * mask->col];
+    for (int64_t j = RG_MAX(0, s->ahead); t->plan->causal && j < s->n; j++)
+        for (int64_t i = (j - s->ahead) / s->block * s->block; i < RG_MIN(t->n, j - s->ahead); i++)
+            scores[j * SIDE + i] = -(T)INFINITY;
+}
+
+/* shift = the largest score so far of each query */
+static void K_NAME(attention_maxima)(QUERIES *t, const attention_stretch *s) {
+    for (int64_t i = 0; i < t->lanes; i += LANES) {
+        const int64_t seen = attention_seen(t->plan, s, s->n, i);
+        VECTOR greatest = *(VECTOR *)(t->most + i);
+        for (int64_t j = 0; j < seen; j++) {
+            VECTOR x = *(VECTOR *)(t->scores + j * SIDE + i);
+            __auto_type more = x > greatest;
+            greatest = (VECTOR)((more & (__typeof__(more))x)
+                                | (~more & (__typeof__(more))greatest));
+        }
+        *(VECTOR *)(t->shift + i) = greatest;
+    }
+}
+
+/* Puts the largest scores in place of those so far. Returns whether any has risen, so that the
+ * weights so far have lost the factor `fade`. */
+static bool K_NAME(attention_fade)(QUERIES *t) {
+    bool fades = false;
+    for (int64_t i = 0; i < t->lanes; i++) {
+        const T greatest = t->shift[i];
+        t->shift[i] = greatest == -(T)INFINITY ? 0 : greatest;
+        t->fade[i] = EXP_BELOW(t->most[i] - t->shift[i]);
+        fades |= t->most[i] != greatest;
+        t->most[i] = greatest;
+        t->total[i] *= t->fade[i];
+    }
+    return fades;
+}
+
+/* scores = exp(scores - shift), of which total becomes the sum. */
+static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
+                                      const T *restrict shift, int64_t lanes, bool causal,
+                                      const attention_stretch *s) {
+    for (int64_t j = 0; j < s->n; j++) {
+        const int64_t unseen = causal ? RG_MAX(0, (j - s->ahead) / s->block * s->block) : 0;
+        for (int64_t i = unseen; i < lanes; i++) {
+            scores[j * SIDE + i] = EXP_BELOW(scores[j * SIDE + i] - shift[i]);
+            total[i] += scores[j * SIDE + i];
+        }
+    }
+}
+
+/* o += weights^T v */
+static void K_NAME(attention_values)(const QUERIES *t, const attention_stretch *s) {
+    int64_t v_row;
+    const T *v = K_NAME(attention_rows)(&t->v, s->from, s->n, t->v_room, &v_row);
+    for (int64_t i = 0; i < t->n; i += s->block) {
+        const int64_t seen = attention_seen(t->plan, s, s->n, i);
+        attention_product(t->plan, RG_MIN(s->block, t->n - i), t->wide_v, seen, t->scores + i, 1,
+                          SIDE, v, v_row, t->o + i * t->wide_v, t->wide_v, true);
+    }
+}
+
+/* Goes on with a stretch of keys. */
+static void K_NAME(attention_forward_stretch)(QUERIES *t, const attention_stretch *s) {
+    K_NAME(attention_scores)(t, s);
+    K_NAME(attention_hide)(t, s);
+    K_NAME(attention_maxima)(t, s);
+    const bool fades = K_NAME(attention_fade)(t);
+    K_NAME(attention_weights)(t->scores, t->total, t->shift, t->lanes, t->plan->causal, s);
+    for (int64_t i = 0; fades && i < t->n; i++)
+        for (int64_t j = 0; j < t->wide_v; j++)
+            t->o[i * t->wide_v + j] *= t->fade[i];
+    K_NAME(attention_values)(t, s);
+}
+
+/* Begins a tile of queries, before any key. */
+static void K_NAME(attention_forward_begin)(QUERIES *t, int64_t head, int64_t first) {
+    const attention_plan *plan = t->plan;
+    t->head = head;
+    t->first = first;
+    t->n = RG_MIN(plan->queries - first, SIDE);
+    t->lanes = K_NAME(attention_whole)(t->n);
+    t->q = attention_part(plan->in[0], head, plan);
+    t->k = attention_part(plan->in[1], head, plan);
+    t->v = attention_part(plan->in[2], head, plan);
+    t->mask = attention_part(plan->mask, head, plan);
+    K_NAME(attention_turn)(plan, &t->q, first, t->n, plan->scale, t->turned);
+    memset(t->o, 0, (size_t)(SIDE * t->wide_v) * sizeof(T));
+    for (int i = 0; i < SIDE; i++) {
+        t->most[i] = -(T)INFINITY;
+        t->total[i] = 0;
+    }
+}
+
+/* Writes y = o / total, and lse = most + log(total); both 0 where there is nothing but zeros. */
+static void K_NAME(attention_forward_end)(const QUERIES *t) {
+    T *lse = (T *)t->plan->lse->data + t->head * t->plan->queries + t->first;
+    for (int64_t i = 0; i < t->n; i++) {
+        const T total = t->total[i];
+        const T share = total == 0 ? 0 : 1 / total;
+        for (int64_t j = 0; j < t->wide_v; j++)
+            t->o[i * t->wide_v + j] *= share;
+        lse[i] = total == 0 ? 0 : t->most[i] + LOG(total);
+    }
+    K_NAME(attention_write)(t->plan, t->plan->y, t->head, t->first, t->n, t->o, t->wide_v, 1);
+}
+
+/* Computes y and lse for some tiles of queries. */
+static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end, int worker) {
+    const attention_plan *plan = context;
+    char *room = plan->room + (size_t)worker * plan->bytes;
+    QUERIES t = { .plan = plan, .wide_v = K_NAME(attention_whole)(plan->in[2]->size[3]) };
+    t.turned = K_NAME(attention_take)(&room, plan->in[0]->size[3] * SIDE);
+    t.scores = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
+    t.o = K_NAME(attention_take)(&room, SIDE * t.wide_v);
+    t.v_room = K_NAME(attention_take)(&room, ATTENTION_ALONG * t.wide_v);
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = part % plan->tiles * SIDE;
+        K_NAME(attention_forward_begin)(&t, part / plan->tiles, first);
+        const int64_t reach = plan->causal ? RG_MIN(plan->keys, first + t.n) : plan->keys;
+        for (int64_t from = 0; from < reach; from += ATTENTION_ALONG) {
+            const int64_t n = RG_MIN(reach - from, ATTENTION_ALONG);
+            const attention_stretch s = attention_cut(plan, from, n, first - from, n);
+            K_NAME(attention_forward_stretch)(&t, &s);
+        }
+        K_NAME(attention_forward_end)(&t);
+    }
+}
+
+#undef QUERIES
+
+/* ---- backward ------------------------------------------------------------------------------ */
+
+/* The gradients of a head. With p the weights of a tile again and s = p (g v^T - lost), where lost
+ * = sum(g y) less the gradient of log sum exp: gv = p^T g, gq = scale s k, gk = scale s^T q. */
+typedef struct {
+    const attention_plan *plan;
+    attention_matrix q, k, v, g, y, mask;
+    int64_t head, wide, wide_v;
+    /* All rows of q and g, so far apart; of the tile's k. */
+    const T *q_rows, *g_rows, *k_rows;
+    int64_t q_row, g_row, k_row;
+    const T *lse;
+    T *k_turned, *v_turned, *p, *s, *lost;
+    T *gq, *gk, *gv;
+    T *q_room, *k_room, *g_room;
+} K_NAME(attention_head);
+
+#define HEAD K_NAME(attention_head)
+
+/* Begins a head: its room, and its matrices. */
+static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
+    const attention_plan *plan = h->plan;
+    const int64_t queries = plan->queries;
+    h->q = attention_part(plan->in[0], h->head, plan);
+    h->k = attention_part(plan->in[1], h->head, plan);
+    h->v = attention_part(plan->in[2], h->head, plan);
+    h->g = attention_part(plan->g, h->head, plan);
+    h->y = attention_part(plan->y, h->head, plan);
+    h->mask = attention_part(plan->mask, h->head, plan);
+    h->wide = K_NAME(attention_whole)(h->q.size);
+    h->wide_v = K_NAME(attention_whole)(h->v.size);
+    h->k_turned = K_NAME(attention_take)(&room, h->q.size * SIDE);
+    h->v_turned = K_NAME(attention_take)(&room, h->v.size * SIDE);
+    h->p = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
+    h->s = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
+    h->gk = K_NAME(attention_take)(&room, SIDE * h->wide);
+    h->gv = K_NAME(attention_take)(&room, SIDE * h->wide_v);
+    h->k_room = K_NAME(attention_take)(&room, SIDE * h->wide);
+    h->lost = K_NAME(attention_take)(&room, queries);
+    h->gq = K_NAME(attention_take)(&room, queries * h->wide);
+    h->q_room = K_NAME(attention_take)(&room, queries * h->wide);
+    h->g_room = K_NAME(attention_take)(&room, queries * h->wide_v);
+    h->lse = (const T *)plan->lse->data + h->head * queries;
+    h->q_rows = K_NAME(attention_rows)(&h->q, 0, queries, h->q_room, &h->q_row);
+    h->g_rows = K_NAME(attention_rows)(&h->g, 0, queries, h->g_room, &h->g_row);
+    memset(h->gq, 0, (size_t)(queries * h->wide) * sizeof(T));
+}
+
+/* lost = sum(g y) - g_lse, of each query. gv has room for a row of y, for it isn't begun yet. */
+static void K_NAME(attention_lost)(HEAD *h) {
+    const attention_plan *plan = h->plan;
+    const T *g_lse = plan->g_lse ? (const T *)plan->g_lse->data + h->head * plan->queries : NULL;
+    for (int64_t i = 0; i < plan->queries; i++) {
+        int64_t y_row;
+        const T *y = K_NAME(attention_rows)(&h->y, i, 1, h->gv, &y_row);
+        const T *g = h->g_rows + i * h->g_row;
+        VECTOR sums = { 0 };
+        T sum = 0;
+        for (int64_t j = 0; j < h->wide_v; j += LANES)
+            sums += *(const VECTOR *)(g + j) * *(const VECTOR *)(y + j);
+        for (int lane = 0; lane < LANES; lane++)
+            sum += sums[lane];
+        h->lost[i] = sum - (g_lse ? g_lse[i] : 0);
+    }
+}
+
+/* p = scale q k^T and s = g v^T, for a stretch of queries and the n keys, in whole vectors `lanes`,
+ * from `from` on. */
+static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *t, int64_t lanes) {
+    for (int64_t i = 0; i < t->n; i += t->block) {
+        const int64_t rows = RG_MIN(t->block, t->n - i);
+        const int64_t seen = attention_seen(h->plan, t, lanes, i);
+        const T *q = h->q_rows + (t->from + i) * h->q_row;
+        const T *g = h->g_rows + (t->from + i) * h->g_row;
+        attention_product(h->plan, rows, seen, h->q.size, q, h->q_row, 1, h->k_turned, SIDE,
+                          h->p + i * SIDE, SIDE, false);
+        attention_product(h->plan, rows, seen, h->v.size, g, h->g_row, 1, h->v_turned, SIDE,
+                          h->s + i * SIDE, SIDE, false);
+    }
+}
+
+/* p = exp(p - lse) and s = p (s - lost) in one row. */
+K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, T lost, int64_t n) {
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = EXP_BELOW(p[j] - lse);
+        s[j] = p[j] * (s[j] - lost);
+    }
+}
+
+/* Makes the weights and their slopes of what attention_two_scores has left. */
+static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *t, int64_t first_key,
+                                     int64_t n, int64_t lanes) {
+    const attention_matrix *mask = &h->mask;
+    const T *hidden = (const T *)mask->data;
+    for (int64_t i = 0; i < t->n; i++) {
+        const int64_t query = t->from + i;
+        const int64_t seen = attention_seen(h->plan, t, lanes, i);
+        T *p = h->p + i * SIDE;
+        for (int64_t j = 0; hidden && j < n; j++)
+            p[j] += hidden[query * mask->row + (first_key + j) * mask->col];
+        for (int64_t j = RG_MAX(0, t->ahead + i + 1); h->plan->causal && j < seen; j++)
+            p[j] = -(T)INFINITY;
+        K_NAME(attention_row_slopes)(p, h->s + i * SIDE, h->lse[query], h->lost[query], seen);
+    }
+}
+
+/* gv += p^T g and gk += s^T q, for n keys. */
+static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *t, int64_t n) {
+    const attention_plan *plan = h->plan;
+    for (int64_t j = 0; j < n; j += t->block) {
+        const int64_t unseen = plan->causal ? RG_MAX(0, j - t->ahead) : 0;
+        const int64_t rows = RG_MIN(t->block, n - j);
+        const int64_t at = unseen * SIDE + j;
+        const int64_t query = t->from + unseen;
+        if (unseen >= t->n)
+            break;
+        if (plan->gin[2])
+            attention_product(plan, rows, h->wide_v, t->n - unseen, h->p + at, 1, SIDE,
+                              h->g_rows + query * h->g_row, h->g_row, h->gv + j * h->wide_v,
+                              h->wide_v, true);
+        if (plan->gin[1])
+            attention_product(plan, rows, h->wide, t->n - unseen, h->s + at, 1, SIDE,
+                              h->q_rows + query * h->q_row, h->q_row, h->gk + j * h->wide, h->wide,
+                              true);
+    }
+}
+
+/* gq += s k, for n keys. */
+static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *t, int64_t n,
+                                             int64_t lanes) {
+    for (int64_t i = 0; h->plan->gin[0] && i < t->n; i += t->block) {
+        const int64_t rows = RG_MIN(t->block, t->n - i);
+        const int64_t seen = RG_MIN(n, attention_seen(h->plan, t, lanes, i));
+        attention_product(h->plan, rows, h->wide, seen, h->s + i * SIDE, SIDE, 1, h->k_rows,
+                          h->k_row, h->gq + (t->from + i) * h->wide, h->wide, true);
+    }
+}
+
+/* Goes over all queries for the n keys from `from` on. */
+static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
+    const attention_plan *plan = h->plan;
+    const int64_t lanes = K_NAME(attention_whole)(n);
+    const T scale = (T)plan->scale;
+    K_NAME(attention_turn)(plan, &h->k, from, n, plan->scale, h->k_turned);
+    K_NAME(attention_turn)(plan, &h->v, from, n, 1, h->v_turned);
+    h->k_rows = K_NAME(attention_rows)(&h->k, from, n, h->k_room, &h->k_row);
+    memset(h->gk, 0, (size_t)(SIDE * h->wide) * sizeof(T));
+    memset(h->gv, 0, (size_t)(SIDE * h->wide_v) * sizeof(T));
+    for (int64_t first = plan->causal ? from : 0; first < plan->queries; first += ATTENTION_ALONG) {
+        const int64_t m = RG_MIN(plan->queries - first, ATTENTION_ALONG);
+        const attention_stretch t = attention_cut(plan, first, m, first - from, n);
+        K_NAME(attention_two_scores)(h, &t, lanes);
+        K_NAME(attention_slopes)(h, &t, from, n, lanes);
+        K_NAME(attention_key_gradients)(h, &t, n);
+        K_NAME(attention_query_gradient)(h, &t, n, lanes);
+    }
+    K_NAME(attention_write)(plan, plan->gin[1], h->head, from, n, h->gk, h->wide, scale);
+    K_NAME(attention_write)(plan, plan->gin[2], h->head, from, n, h->gv, h->wide_v, 1);
+}
+
+/* Computes the gradients of some heads. */
+static void K_NAME(attention_backward)(void *context, int64_t begin, int64_t end, int worker) {
+    const attention_plan *plan = context;
+    for (int64_t head = begin; head < end; head++) {
+        HEAD h = { .plan = plan, .head = head };
+        K_NAME(attention_head_begin)(&h, plan->room + (size_t)worker * plan->bytes);
+        K_NAME(attention_lost)(&h);
+        for (int64_t from = 0; from < plan->keys; from += SIDE)
+            K_NAME(attention_backward_tile)(&h, from, RG_MIN(plan->keys - from, SIDE));
+        K_NAME(attention_write)
+        (plan, plan->gin[0], head, 0, plan->queries, h.gq, h.wide, (T)plan->scale);
+    }
+}
+
+#undef HEAD
+#undef SIDE
+#undef VECTOR
+#undef LANES

@@ -1,0 +1,340 @@
+/*
+ * loops/matmul.h: the product y = alpha a b + beta c of one matrix by tiles that are held in
+ * registers: TILE_ROWS rows, or half as many, of one or two vectors. Products that are too small
+ * for tiles are in loops/matmul_thin.h.
+ *
+ * Every element is a sum over k in rising order, block by block of MATMUL_KC steps, wherever its
+ * tile lies.
+ */
+
+#if K_IS_FLOAT
+#define NUMBER T
+#else
+/* Integers wrap around. */
+#define NUMBER uint64_t
+#endif
+
+#define VECTOR K_NAME(matmul_vector)
+#define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
+#define PANEL  (2 * LANES) /* columns of b */
+
+/* As many rows as leave a few registers for b and for what is spread of a. */
+#if K_VECTOR_BYTES == 64
+#define TILE_ROWS 8
+#elif K_VECTOR_BYTES == 32
+#define TILE_ROWS 6
+#else
+#define TILE_ROWS 4
+#endif
+
+typedef NUMBER VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+
+/* sum += x b */
+K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
+    const VECTOR all = x - (VECTOR){ 0 };
+#if K_IS_FLOAT
+    K_NAME(k_multiply_add)(sum, &all, b);
+#else
+    *sum += all * *(const VECTOR *)b;
+#endif
+}
+
+/* ---- packing ------------------------------------------------------------------------- */
+
+#ifdef K_SET_IS_AVX512
+/* Turns a square of sixteen by sixteen floats. */
+K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBER *from,
+                                         int64_t row, NUMBER scale) {
+    k_lanes v[16];
+    for (int i = 0; i < 16; i++)
+        v[i] = (k_lanes)(scale * *(const VECTOR *)(from + i * row));
+    k_transpose(v);
+    for (int i = 0; i < 16; i++)
+        *(k_lanes *)(to + i * to_row) = v[i];
+}
+#endif
+
+/* Writes n rows of k elements as columns, times factor. */
+static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows, int64_t row,
+                                int64_t col, int64_t n, int64_t k, double factor) {
+    NUMBER *to = columns;
+    const NUMBER *from = rows;
+    const NUMBER scale = K_NAME(matmul_number)(factor);
+    for (int64_t j = 0; j < n; j += LANES)
+        for (int64_t l = 0; l < k; l += LANES) {
+#ifdef K_SET_IS_AVX512
+            if (LANES == 16 && col == 1 && n - j >= LANES && k - l >= LANES) {
+                K_NAME(matmul_turn_square)
+                (to + l * to_row + j, to_row, from + j * row + l, row, scale);
+                continue;
+            }
+#endif
+            for (int64_t s = l; s < RG_MIN(k, l + LANES); s++)
+                for (int64_t r = j; r < RG_MIN(n, j + LANES); r++)
+                    to[s * to_row + r] = scale * from[r * row + s * col];
+        }
+}
+
+/* Packs lines that follow each other element by element. Some steps are packed into all panels
+ * before the next steps: their lines of memory stay until the next panel reads on in them. */
+K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
+                                        int64_t step, const int width) {
+    enum { SOME = 16 };
+    for (int64_t l = 0; l < k; l += SOME)
+        for (int64_t j = 0; j < lines; j += width)
+            for (int64_t s = l; s < RG_MIN(k, l + SOME); s++)
+                if (lines - j >= width)
+                    memcpy(to + j * k + s * width, x + s * step + j, (size_t)width * sizeof(T));
+                else
+                    memcpy(to + j * k + s * width, x + s * step + j,
+                           (size_t)(lines - j) * sizeof(T));
+}
+
+/* Packs lines, which are rows of a or columns of b, into panels of `width` of them, each panel step
+ * by step along k, with zeros beyond the last line. Lines lie `line` apart, and their steps `step`.
+ */
+K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
+                                  int64_t line, int64_t step, const int width) {
+    if (lines % width)
+        memset(to + lines / width * width * k, 0, (size_t)(width * k) * sizeof(T));
+    if (line == 1) {
+        K_NAME(matmul_pack_dense)(to, x, lines, k, step, width);
+        return;
+    }
+    for (int64_t j = 0; j < lines; j += width)
+        K_NAME(matmul_turn)
+    (to + j * k, width, x + j * line, line, step, RG_MIN(lines - j, width), k, 1);
+}
+
+/* ---- a tile ------------------------------------------------------------------------------ */
+
+/* Fetches some of the lines of memory that come next. */
+K_INLINE void K_NAME(matmul_fetch)(matmul_ahead *ahead) {
+    for (int64_t q = RG_MIN(ahead->each, ahead->left); q > 0; q--) {
+        __builtin_prefetch(ahead->from);
+        ahead->left--;
+        ahead->from += ahead->apart;
+        if (++ahead->at == ahead->count) {
+            ahead->at = 0;
+            ahead->from += ahead->further;
+        }
+    }
+}
+
+/* sum = a b of m <= rows rows of a, in whose place up to `rows` the last one stands again. While it
+ * counts, the lines of y, the next rows of a and what comes next are on their way from further
+ * caches, or from memory. */
+K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
+                                       const NUMBER *a, const NUMBER *b, matmul_ahead *ahead,
+                                       int64_t m, const int rows, const int vectors) {
+    enum { LINE = 64 / sizeof(T) };
+    const NUMBER *row[TILE_ROWS];
+    for (int i = 0; i < rows; i++) {
+        row[i] = a + RG_MIN(i, m - 1) * z->a_row;
+        sum[i][0] = (VECTOR){ 0 };
+        sum[i][1] = (VECTOR){ 0 };
+    }
+    int64_t at = 0;
+    for (int64_t l = 0, k = z->k; l < k;) {
+        for (int v = 0; v < vectors && l / LINE < m; v++)
+            __builtin_prefetch(y + l / LINE * z->y_row + v * LANES, 1);
+        for (int i = 0; i < rows && z->a_col == 1; i++)
+            __builtin_prefetch(row[i] + at + TILE_ROWS * z->a_row);
+        if (ahead)
+            K_NAME(matmul_fetch)(ahead);
+        for (int64_t end = RG_MIN(k, l + LINE); l < end; l++) {
+            for (int i = 0; i < rows; i++)
+                for (int v = 0; v < vectors; v++)
+                    K_NAME(matmul_step)(&sum[i][v], row[i][at], b + v * LANES);
+            at += z->a_col;
+            b += z->b_row;
+        }
+    }
+}
+
+/* y = sum + beta c for a tile whose rows and columns are all there. */
+K_INLINE void K_NAME(matmul_write_tile)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
+                                        const NUMBER *c, NUMBER beta, const int rows,
+                                        const int vectors) {
+    if (beta != 0)
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] += beta * *(const VECTOR *)(c + i * z->c_row + v * LANES);
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            *(VECTOR *)(y + i * z->y_row + v * LANES) = sum[i][v];
+}
+
+/* y = sum + beta c for m rows and n columns of a tile. */
+K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *z, NUMBER *y,
+                                        const NUMBER *c, NUMBER beta, int64_t m, int64_t n,
+                                        const int rows, const int vectors) {
+    NUMBER s[TILE_ROWS * PANEL];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            *(VECTOR *)(s + i * PANEL + v * LANES) = sum[i][v];
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            y[i * z->y_row + j * z->y_col] =
+                s[i * PANEL + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col]);
+}
+
+/* y = alpha a b + beta c for m rows and n columns. */
+K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
+                                  const NUMBER *a, const NUMBER *b, matmul_ahead *ahead, int64_t m,
+                                  int64_t n, NUMBER alpha, NUMBER beta, const int rows,
+                                  const int vectors) {
+    VECTOR sum[TILE_ROWS][2];
+    K_NAME(matmul_tile_sums)(sum, z, y, a, b, ahead, m, rows, vectors);
+    if (alpha != 1)
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] *= alpha;
+    if (m == rows && n == vectors * LANES && z->y_col == 1)
+        K_NAME(matmul_write_tile)(sum, z, y, c, beta, rows, vectors);
+    else
+        K_NAME(matmul_write_part)(sum, z, y, c, beta, m, n, rows, vectors);
+}
+
+/* ---- panels, blocks, the product --------------------------------------------------------- */
+
+/* n <= PANEL columns, of which b has whole vectors. From a tile's rows of a it is `second` elements
+ * to the second tile's, and from these `third` to the third's. */
+static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
+                                 const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
+                                 matmul_ahead *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
+    enum { HALF = TILE_ROWS / 2 };
+    for (int64_t i = 0; i < z->m; i += TILE_ROWS) {
+        int64_t m = RG_MIN(z->m - i, TILE_ROWS);
+        if (m > HALF) {
+            if (n > LANES)
+                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, TILE_ROWS, 2);
+            else
+                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, TILE_ROWS, 1);
+        } else {
+            if (n > LANES)
+                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, HALF, 2);
+            else
+                K_NAME(matmul_tile)(z, y, c, a, b, ahead, m, n, alpha, beta, HALF, 1);
+        }
+        y += TILE_ROWS * z->y_row;
+        c += TILE_ROWS * z->c_row;
+        a += second;
+        RG_SWAP(second, third);
+    }
+}
+
+#if K_IS_FLOAT
+/* y = a b, or y += a b, of whole vectors, without packing: attention's products. */
+static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
+                                  bool add) {
+    const int64_t tile = TILE_ROWS * z->a_row;
+    for (int64_t j = 0; j < z->n; j += PANEL) {
+        T *to = (T *)y + j;
+        const int64_t n = RG_MIN(z->n - j, PANEL);
+        K_NAME(matmul_panel)(z, to, to, a, tile, tile, (const T *)b + j, NULL, n, 1, add);
+    }
+}
+#endif
+
+/* Returns how the next panel of b is fetched while the tiles of one are counted: evenly, a part of
+ * its lines of memory for each line of steps of each tile. */
+K_INLINE matmul_ahead K_NAME(matmul_next_panel)(const k_product_sizes *z) {
+    /* A row of a panel is so many lines of memory. */
+    enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };
+    const int64_t item = (int64_t)sizeof(T);
+    const int64_t lines = LINES * z->k;
+    const int64_t times = ((z->m - 1) / TILE_ROWS + 1) * ((z->k - 1) * item / 64 + 1);
+    matmul_ahead ahead = { .lines = lines, .each = (lines - 1) / times + 1 };
+    if (z->b_col == 1) {
+        ahead.apart = 64;
+        ahead.count = LINES;
+        ahead.further = z->b_row * item - LINES * 64;
+    } else {
+        ahead.apart = z->b_col * item;
+        ahead.count = PANEL;
+        ahead.further = 64 - PANEL * ahead.apart;
+    }
+    return ahead;
+}
+
+/* y = alpha a b + beta c for rows of a, and steps, that stay in a cache. Wide b pay for packing
+ * these rows. b is read where it lies if its panels are whole there, but far ones, in memory: they
+ * are packed, each while the next is on its way; after the last comes `then`. */
+static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
+                                 const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
+                                 NUMBER beta, NUMBER *panel) {
+    const int64_t b_row = z.b_row;
+    int64_t second = TILE_ROWS * z.a_row;
+    int64_t third = second;
+    matmul_ahead ahead = K_NAME(matmul_next_panel)(&z);
+    if (z.n > MATMUL_WIDE) {
+        /* A panel of a holds the rows of two tiles. */
+        NUMBER *packed = panel + PANEL * z.k;
+        K_NAME(matmul_pack)(packed, a, z.m, z.k, z.a_row, z.a_col, 2 * TILE_ROWS);
+        a = packed;
+        z.a_row = 1;
+        z.a_col = 2 * TILE_ROWS;
+        second = TILE_ROWS;
+        third = 2 * TILE_ROWS * z.k - TILE_ROWS;
+    }
+    for (int64_t j = 0; j < z.n; j += PANEL) {
+        const int64_t n = RG_MIN(z.n - j, PANEL);
+        const bool whole = n == PANEL || n == LANES;
+        const bool packs = (far && z.m >= MATMUL_MANY) || z.b_col != 1 || !whole;
+        const NUMBER *next = z.n - j > PANEL ? b + PANEL * z.b_col : then;
+        ahead.from = (const char *)next;
+        ahead.left = ahead.lines;
+        ahead.at = 0;
+        if (packs)
+            K_NAME(matmul_pack)(panel, b, n, z.k, z.b_col, b_row, PANEL);
+        z.b_row = packs ? PANEL : b_row;
+        K_NAME(matmul_panel)
+        (&z, y, c, a, second, third, packs ? panel : b, far && next ? &ahead : NULL, n, alpha,
+         beta);
+        y += PANEL * z.y_col;
+        c += PANEL * z.y_col;
+        b += PANEL * z.b_col;
+    }
+}
+
+/* y = alpha a b + beta c. room holds a panel of PANEL columns of b, and MATMUL_MC rows of a, of
+ * MATMUL_KC steps; NULL: the product is done in place. */
+static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const void *add,
+                                   const void *left, const void *right, double alpha_given,
+                                   double beta_given, void *room) {
+    NUMBER *y = to;
+    const NUMBER *c = add;
+    const NUMBER *a = left;
+    const NUMBER *b = right;
+    const NUMBER alpha = K_NAME(matmul_number)(alpha_given);
+    const NUMBER beta = K_NAME(matmul_number)(beta_given);
+    if (!room) {
+        K_NAME(matmul_thin)(z, y, c, a, b, alpha, beta);
+        return;
+    }
+    const bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
+    /* With few steps y is what takes time: whole rows of it are written. */
+    const int64_t most = z->k <= 4 ? 2 * TILE_ROWS : MATMUL_MC;
+    for (int64_t i = 0; i < z->m; i += most)
+        for (int64_t l = 0; l < z->k; l += MATMUL_KC) {
+            const bool first = l == 0;
+            k_product_sizes part = *z;
+            part.m = RG_MIN(z->m - i, most);
+            part.k = RG_MIN(z->k - l, MATMUL_KC);
+            part.c_row = first ? z->c_row : z->y_row;
+            NUMBER *rows_of_y = y + i * z->y_row;
+            const NUMBER *rows_of_a = a + i * z->a_row + l * z->a_col;
+            const NUMBER *from = b + l * z->b_row;
+            const NUMBER *then = l + part.k < z->k ? from + part.k * z->b_row : NULL;
+            K_NAME(matmul_block)
+            (part, rows_of_y, first ? c + i * z->c_row : rows_of_y, rows_of_a, from, then, far,
+             alpha, first ? beta : 1, room);
+        }
+}
+
+#undef NUMBER
+#undef VECTOR
+#undef LANES
+#undef PANEL
+#undef TILE_ROWS

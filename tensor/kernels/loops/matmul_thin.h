@@ -1,0 +1,155 @@
+/*
+ * loops/matmul_thin.h: products of few rows, or of few steps in all, which are computed in place,
+ * without tiles: as dot products where both factors lie along k, and else by adding rows of b to
+ * rows of y. Tiles are in loops/matmul.h.
+ *
+ * Every element is a sum over k in rising order; a dot product adds up vectors of 32 bytes, and at
+ * its end their elements.
+ */
+
+#if K_IS_FLOAT
+#define NUMBER T
+#else
+/* Integers wrap around. */
+#define NUMBER uint64_t
+#endif
+
+#define VECTOR K_NAME(matmul_narrow)
+#define LANES  ((int)(32 / sizeof(T)))
+
+typedef NUMBER VECTOR __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+
+/* Returns a factor of the product, alpha or beta, in its type; an integer's is a signed number. */
+K_INLINE NUMBER K_NAME(matmul_number)(double x) {
+#if K_IS_FLOAT
+    return (T)x;
+#else
+    return (NUMBER)(int64_t)x;
+#endif
+}
+
+/* sum += a b */
+K_INLINE void K_NAME(matmul_narrow_step)(VECTOR *sum, const NUMBER *a, const NUMBER *b) {
+#if K_IS_FLOAT
+    K_NAME(k_multiply_add_narrow)(sum, a, b);
+#else
+    *sum += *(const VECTOR *)a * *(const VECTOR *)b;
+#endif
+}
+
+/* ---- dot products ------------------------------------------------------------------ */
+
+/* Returns the sum of the lanes of both vectors, and of the products from step `whole` on. */
+K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, const NUMBER *b,
+                                         int64_t whole, int64_t k) {
+    VECTOR both = sum[0] + sum[1];
+    NUMBER total = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        total += both[lane];
+    for (int64_t l = whole; l < k; l++)
+        total += a[l] * b[l];
+    return total;
+}
+
+/* y[i][j] += alpha times a dot product, for one or two rows from i on and for one or several
+ * columns from j on, which lie `share` apart. The columns share what is read of a. Each goes on in
+ * the next column at the next call, so that the processor foresees what is read of b. (Vectors of
+ * 32 bytes wait less for what they load than longer ones.) */
+K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
+                                  const NUMBER *b, NUMBER alpha, int64_t i, int64_t j,
+                                  int64_t share, const int rows, const int columns) {
+    VECTOR sum[2][MATMUL_STREAMS][2] = { { { { 0 } } } };
+    const int64_t apart = share * z->b_col;
+    const int64_t whole = z->k / (2 * LANES) * (2 * LANES);
+    y += i * z->y_row + j * z->y_col;
+    a += i * z->a_row;
+    b += j * z->b_col;
+    for (int64_t l = 0; l < whole; l += 2 * LANES)
+        for (int v = 0; v < 2; v++)
+            for (int s = 0; s < columns; s++)
+                for (int r = 0; r < rows; r++)
+                    K_NAME(matmul_narrow_step)
+    (&sum[r][s][v], a + r * z->a_row + l + v * LANES, b + s * apart + l + v * LANES);
+    for (int s = 0; s < columns; s++) {
+        for (int r = 0; r < rows; r++)
+            y[r * z->y_row] +=
+                alpha * K_NAME(matmul_dot_total)(sum[r][s], a + r * z->a_row, b, whole, z->k);
+        b += apart;
+        y += share * z->y_col;
+    }
+}
+
+/* y += alpha a b, where a lies along k in rows, and b in columns. The columns that remain when
+ * MATMUL_STREAMS of them are done at once are done one by one. */
+static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
+                                    const NUMBER *b, NUMBER alpha) {
+    /* Two rows have as many sums as AVX-512 has registers. */
+    enum { PAIR = K_VECTOR_BYTES == 64 ? 2 : 1 };
+    const int64_t share = z->n / MATMUL_STREAMS;
+    for (int64_t j = 0; j < share; j++) {
+        int64_t i = 0;
+        for (; i + PAIR <= z->m; i += PAIR)
+            K_NAME(matmul_dots)(z, y, a, b, alpha, i, j, share, PAIR, MATMUL_STREAMS);
+        for (; i < z->m; i++)
+            K_NAME(matmul_dots)(z, y, a, b, alpha, i, j, share, 1, MATMUL_STREAMS);
+    }
+    for (int64_t j = share * MATMUL_STREAMS; j < z->n; j++)
+        for (int64_t i = 0; i < z->m; i++)
+            K_NAME(matmul_dots)(z, y, a, b, alpha, i, j, 0, 1, 1);
+}
+
+/* ---- rows of b, added to rows of y ---------------------------------------------------- */
+
+/* y += alpha a b for steps l to l + 3 where rows are dense: the order is that of single steps, but
+ * y is read and written less often. */
+K_INLINE void K_NAME(matmul_four_steps)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
+                                        const NUMBER *b, NUMBER alpha, int64_t l) {
+    const NUMBER *from = b + l * z->b_row;
+    for (int64_t i = 0; i < z->m; i++) {
+        NUMBER *restrict row = y + i * z->y_row;
+        NUMBER v[4];
+        for (int s = 0; s < 4; s++)
+            v[s] = alpha * a[i * z->a_row + (l + s) * z->a_col];
+        for (int64_t j = 0; j < z->n; j++)
+            row[j] = row[j] + v[0] * from[j] + v[1] * from[z->b_row + j]
+                     + v[2] * from[2 * z->b_row + j] + v[3] * from[3 * z->b_row + j];
+    }
+}
+
+/* y += alpha a b for step l. */
+K_INLINE void K_NAME(matmul_one_step)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
+                                      const NUMBER *b, NUMBER alpha, int64_t l) {
+    const NUMBER *from = b + l * z->b_row;
+    const bool dense = z->b_col == 1 && z->y_col == 1;
+    for (int64_t i = 0; i < z->m; i++) {
+        NUMBER *row = y + i * z->y_row;
+        NUMBER v = alpha * a[i * z->a_row + l * z->a_col];
+        if (dense)
+            for (int64_t j = 0; j < z->n; j++)
+                row[j] += v * from[j];
+        else
+            for (int64_t j = 0; j < z->n; j++)
+                row[j * z->y_col] += v * from[j * z->b_col];
+    }
+}
+
+/* y = alpha a b + beta c, in place. */
+static void K_NAME(matmul_thin)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
+                                const NUMBER *a, const NUMBER *b, NUMBER alpha, NUMBER beta) {
+    for (int64_t i = 0; i < z->m; i++)
+        for (int64_t j = 0; j < z->n; j++)
+            y[i * z->y_row + j * z->y_col] = beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col];
+    if (z->b_row == 1 && z->a_col == 1 && z->k >= 4 * LANES) {
+        K_NAME(matmul_all_dots)(z, y, a, b, alpha);
+        return;
+    }
+    int64_t l = 0;
+    for (; l + 4 <= z->k && z->b_col == 1 && z->y_col == 1; l += 4)
+        K_NAME(matmul_four_steps)(z, y, a, b, alpha, l);
+    for (; l < z->k; l++)
+        K_NAME(matmul_one_step)(z, y, a, b, alpha, l);
+}
+
+#undef NUMBER
+#undef VECTOR
+#undef LANES
