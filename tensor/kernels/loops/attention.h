@@ -69,7 +69,11 @@ typedef struct {
     /* n queries from `first` on, of whole vectors `lanes`; o has rows of wide_v. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *o, *v_room;
-    T most[SIDE], total[SIDE], shift[SIDE], fade[SIDE];
+    /* A vector that crossed a line of memory would be slow to read again. */
+    T most[SIDE] __attribute__((aligned(64)));
+    T total[SIDE] __attribute__((aligned(64)));
+    T shift[SIDE] __attribute__((aligned(64)));
+    T fade[SIDE] __attribute__((aligned(64)));
 } K_NAME(attention_queries);
 
 #define QUERIES K_NAME(attention_queries)

@@ -82,33 +82,48 @@ K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) {
            && RG_MIN(z->n, LANES) * z->k <= 2 * (int64_t)(64 / sizeof(T));
 }
 
-/* Permutes the rows of n columns out of the two vectors in which these lie. */
+/* Two vectors of 64 bytes hold all columns. */
+typedef T K_NAME(matmul_wide) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+/* A place in them is an integer as wide as T. */
+typedef __typeof__(_Generic((T)0, float : (int32_t)0, double : (int64_t)0)) K_NAME(matmul_place);
+typedef K_NAME(matmul_place) K_NAME(matmul_places) __attribute__((vector_size(64)));
+
+/* Loads the first n elements at p, and zeros for the others. */
+K_INLINE K_NAME(matmul_wide) K_NAME(matmul_load_wide)(const T *p, int64_t n) {
+    const __mmask16 first = (__mmask16)((1u << n) - 1);
+    if (sizeof(T) == sizeof(float))
+        return (K_NAME(matmul_wide))_mm512_maskz_loadu_ps(first, p);
+    return (K_NAME(matmul_wide))_mm512_maskz_loadu_pd((__mmask8)first, p);
+}
+
+/* Returns the elements of both vectors that stand at the first of these places. */
+K_INLINE VECTOR K_NAME(matmul_permute)(K_NAME(matmul_wide) low, K_NAME(matmul_wide) high,
+                                       K_NAME(matmul_places) at) {
+    if (sizeof(T) == sizeof(float)) {
+        __m512 row = _mm512_permutex2var_ps((__m512)low, (__m512i)at, (__m512)high);
+        return (VECTOR)_mm512_castps512_ps256(row);
+    }
+    __m512d row = _mm512_permutex2var_pd((__m512d)low, (__m512i)at, (__m512d)high);
+    return (VECTOR)_mm512_castpd512_pd256(row);
+}
+
+/* Permutes the rows of n columns out of the two vectors in which these lie: row l has each k-th
+ * element from the l-th on. */
 K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z, const T *b,
                                          int64_t n, const int k) {
     enum { WIDE = 64 / sizeof(T) };
-    static const int32_t places[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-    static const int64_t wide_places[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
-    const int64_t all = n * k;
-    const int64_t low = RG_MIN(all, WIDE);
+    static const K_NAME(matmul_place)
+        count[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    const int64_t in_low = RG_MIN(n * k, WIDE);
+    const K_NAME(matmul_wide) low = K_NAME(matmul_load_wide)(b, in_low);
+    const K_NAME(matmul_wide) high = K_NAME(matmul_load_wide)(b + WIDE, n * k - in_low);
+    K_NAME(matmul_places) at;
     (void)z;
-    if (sizeof(T) == sizeof(float)) {
-        const __m512 first = _mm512_maskz_loadu_ps((__mmask16)((1u << low) - 1), b);
-        const __m512 second = _mm512_maskz_loadu_ps((__mmask16)((1u << (all - low)) - 1), b + WIDE);
-        __m512i at = _mm512_mullo_epi32(_mm512_loadu_si512(places), _mm512_set1_epi32(k));
-        for (int l = 0; l < k; l++) {
-            __m512 row = _mm512_permutex2var_ps(first, at, second);
-            rows[l] = (VECTOR)_mm512_castps512_ps256(row);
-            at = _mm512_add_epi32(at, _mm512_set1_epi32(1));
-        }
-    } else {
-        const __m512d first = _mm512_maskz_loadu_pd((__mmask8)((1u << low) - 1), b);
-        const __m512d second = _mm512_maskz_loadu_pd((__mmask8)((1u << (all - low)) - 1), b + WIDE);
-        __m512i at = _mm512_mullo_epi64(_mm512_loadu_si512(wide_places), _mm512_set1_epi64(k));
-        for (int l = 0; l < k; l++) {
-            __m512d row = _mm512_permutex2var_pd(first, at, second);
-            rows[l] = (VECTOR)_mm512_castpd512_pd256(row);
-            at = _mm512_add_epi64(at, _mm512_set1_epi64(1));
-        }
+    memcpy(&at, count, sizeof at);
+    at *= k;
+    for (int l = 0; l < k; l++) {
+        rows[l] = K_NAME(matmul_permute)(low, high, at);
+        at += 1;
     }
 }
 #else
@@ -154,19 +169,29 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
     }
 }
 
-/* n <= LANES columns of y = a b: each number of steps has code of its own. */
+/* n <= LANES columns of y = a b: each number of steps has code of its own, for a b that is dense
+ * and, below 0, for one that isn't. In two switches, compilers would fetch for the one what only
+ * the other needs. */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
-                                          int64_t n, const bool dense) {
+                                          int64_t n) {
     _Static_assert(MATMUL_TINY_K == 8, "a case for each number of steps");
-    switch (z->k) {
-    case 1: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 1, dense); break;
-    case 2: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 2, dense); break;
-    case 3: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 3, dense); break;
-    case 4: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 4, dense); break;
-    case 5: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 5, dense); break;
-    case 6: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 6, dense); break;
-    case 7: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 7, dense); break;
-    case 8: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 8, dense); break;
+    switch (z->b_col == 1 ? z->k : -z->k) {
+    case 1: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 1, true); break;
+    case 2: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 2, true); break;
+    case 3: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 3, true); break;
+    case 4: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 4, true); break;
+    case 5: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 5, true); break;
+    case 6: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 6, true); break;
+    case 7: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 7, true); break;
+    case 8: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 8, true); break;
+    case -1: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 1, false); break;
+    case -2: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 2, false); break;
+    case -3: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 3, false); break;
+    case -4: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 4, false); break;
+    case -5: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 5, false); break;
+    case -6: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 6, false); break;
+    case -7: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 7, false); break;
+    case -8: K_NAME(matmul_tiny_unrolled)(z, y, a, b, n, 8, false); break;
     }
 }
 
@@ -175,17 +200,14 @@ static void K_NAME(matmul_tiny)(const k_product_sizes *z, void *to, const void *
     T *y = to;
     const T *a = left;
     const T *b = right;
-    const bool dense = z->b_col == 1;
-    if (!dense && !K_NAME(matmul_turns)(z)) {
+    if (z->b_col != 1 && !K_NAME(matmul_turns)(z)) {
         K_NAME(matmul_thin)(z, y, y, a, b, 1, 0);
         return;
     }
-    for (int64_t j = 0; j < z->n; j += LANES) {
-        const int64_t n = RG_MIN(z->n - j, LANES);
-        if (dense)
-            K_NAME(matmul_tiny_columns)(z, y + j, a, b + j, n, true);
-        else
-            K_NAME(matmul_tiny_columns)(z, y + j, a, b + j * z->b_col, n, false);
+    for (int64_t rest = z->n; rest > 0; rest -= LANES) {
+        K_NAME(matmul_tiny_columns)(z, y, a, b, RG_MIN(rest, LANES));
+        y += LANES;
+        b += LANES * z->b_col;
     }
 }
 
