@@ -215,6 +215,27 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask);
 
+/* random.c: mt19937's words, and what uniforms in [0, 1) become, in place */
+enum { K_RANDOM_WORDS = 624 };
+/* The next block of words, from the last one. */
+void k_random_twist(uint32_t *words);
+void k_random_temper(const uint32_t *from, uint32_t *to, int n);
+void k_random_floats(const uint32_t *words, float *to, int n);
+/* y = y scale + shift, and y = y (high - low) + low, where high itself becomes low */
+void k_random_scale(rg_dtype dtype, void *y, int n, double scale, double shift);
+void k_random_stretch(rg_dtype dtype, void *y, int n, double low, double high);
+/* Normals, in whole blocks of sixteen. */
+void k_random_normals(rg_dtype dtype, void *y, int n);
+/* A normal distribution that is cut off below low and above high. Candidates are normals, which are
+ * accepted if they are inside, or else uniforms, which are accepted with the density at them as the
+ * probability, relative to its peak. k_random_truncate returns whether any are still pending. */
+typedef struct k_truncation {
+    bool normal;
+    double mean, std, low, high, log_peak;
+} k_truncation;
+bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
+                       const rg_tensor *uniforms, rg_tensor *pending);
+
 /* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in
  * order. */
 /* row = t[index]; t[index] = row; t[index] += row */

@@ -1,0 +1,58 @@
+/*
+ * loops/random.h: what uniforms become in one type: other intervals, normals, and normals that are
+ * cut off.
+ */
+
+/* y = y scale + shift, rounded once */
+static void K_NAME(random_scale)(void *numbers, int n, double scale_given, double shift_given) {
+    T *y = numbers;
+    const T scale = (T)scale_given;
+    const T shift = (T)shift_given;
+    for (int i = 0; i < n; i++)
+        y[i] = fma(y[i], scale, shift);
+}
+
+/* y = y (high - low) + low, rounded once; high itself becomes low. */
+static void K_NAME(random_stretch)(void *numbers, int n, double low_given, double high_given) {
+    T *y = numbers;
+    const T low = (T)low_given;
+    const T high = (T)high_given;
+    K_NAME(random_scale)(y, n, high - low, low);
+    for (int i = 0; i < n; i++)
+        y[i] = y[i] == high ? low : y[i];
+}
+
+/* Makes uniforms normals, sixteen by sixteen: eight u and then eight v. */
+static void K_NAME(random_normals)(void *numbers, int n) {
+    T *y = numbers;
+    for (int block = 0; block < n; block += 16)
+        for (int i = block; i < block + 8; i++)
+            K_NAME(random_pair)(y + i, y + i + 8);
+}
+
+/* Takes the candidates for those pending, and decides which are accepted. torch rounds after every
+ * step in the tensor's dtype, and so does this. Returns whether any are still pending. */
+static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
+                                    const void *candidates, const void *uniforms, bool *pending) {
+    T *x = accepted;
+    const T *candidate = candidates;
+    const T *u = uniforms;
+    const T mean = (T)r->mean;
+    const T std = (T)r->std;
+    const T low = (T)r->low;
+    const T high = (T)r->high;
+    bool any = false;
+    for (int64_t i = 0; i < n; i++) {
+        if (!pending[i])
+            continue;
+        const T v = candidate[i];
+        const T z = (v - mean) / std;
+        x[i] = v;
+        if (r->normal)
+            pending[i] = v < low || v > high;
+        else
+            pending[i] = log(u[i]) > z * z * (T)-0.5 - (T)r->log_peak;
+        any |= pending[i];
+    }
+    return any;
+}

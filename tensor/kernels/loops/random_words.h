@@ -1,0 +1,76 @@
+/*
+ * loops/random_words.h: mt19937's words, and what is made of them in one way for a type: floats in
+ * [0, 1), and pairs of normals.
+ */
+
+static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
+    const uint32_t joined = (a & 0x80000000u) | (b & 0x7fffffffu);
+    return joined >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
+}
+
+/* Makes the next block of words in the place of the last one. */
+static void K_IN_SET(random_twist)(uint32_t *s) {
+    enum { WORDS = K_RANDOM_WORDS, SHIFT = 397 };
+    int i = 0;
+    for (; i < WORDS - SHIFT; i++)
+        s[i] = s[i + SHIFT] ^ K_IN_SET(random_twisted)(s[i], s[i + 1]);
+    for (; i < WORDS - 1; i++)
+        s[i] = s[i + SHIFT - WORDS] ^ K_IN_SET(random_twisted)(s[i], s[i + 1]);
+    s[i] = s[i + SHIFT - WORDS] ^ K_IN_SET(random_twisted)(s[i], s[0]);
+}
+
+static void K_IN_SET(random_temper)(const uint32_t *from, uint32_t *to, int n) {
+    for (int i = 0; i < n; i++) {
+        uint32_t y = from[i];
+        y ^= y >> 11;
+        y ^= y << 7 & 0x9d2c5680u;
+        y ^= y << 15 & 0xefc60000u;
+        to[i] = y ^ y >> 18;
+    }
+}
+
+/* A float is made of the low 24 bits of a word. */
+static void K_IN_SET(random_floats)(const uint32_t *words, float *to, int n) {
+    for (int i = 0; i < n; i++)
+        to[i] = (float)(int32_t)(words[i] & 0xffffff) * 0x1p-24f;
+}
+
+/* ---- Box and Muller: u and v in [0, 1) become sqrt(-2 log(1 - u)) times the cosine and the sine
+ * of 2 pi v. Floats have polynomials, which are minimax fits, good to 1e-8. ----------------- */
+
+/* Returns ln(x) of a float in (0, 1]: x = m 2^e with sqrt(1/2) <= m < sqrt(2), and ln(2) in two
+ * parts. */
+K_INLINE float K_IN_SET(random_ln)(float x) {
+    int32_t bits = k_bits(x);
+    const int32_t e = (bits - 0x3f3504f3) >> 23;
+    bits -= e * (1 << 23);
+    const float f = k_from_bits(bits) - 1;
+    float p = -0.12384348f + f * (0.11872976f + f * (-0.11789808f + f * 0.06915368f));
+    p = -0.24999987f + f * (0.20002227f + f * (-0.16669251f + f * (0.14218658f + f * p)));
+    const float rest = f * f * ((0.3333331f + f * p) * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f;
+    return f + rest + (float)e * 0x1.62e4p-1f;
+}
+
+K_INLINE void K_IN_SET(random_pair_float)(float *u, float *v) {
+    const float radius = sqrtf(-2 * K_IN_SET(random_ln)(1 - *u));
+    const float theta = 0x1.921fb6p+2f * *v;
+    const int32_t quadrant = (int32_t)(theta * 0x1.45f306p-1f + 0.5f);
+    const float r = theta - (float)quadrant * 0x1.921fap+0f - (float)quadrant * 0x1.54442ep-20f;
+    const float r2 = r * r;
+    const float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
+    const float c = 1 - 0.5f * r2
+                    + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
+    const int32_t cosine = k_bits(quadrant & 1 ? s : c);
+    const int32_t sine = k_bits(quadrant & 1 ? c : s);
+    const uint32_t cosine_sign = (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
+    const uint32_t sine_sign = (uint32_t)quadrant << 30 & 0x80000000u;
+    *u = radius * k_from_bits(cosine ^ (int32_t)cosine_sign);
+    *v = radius * k_from_bits(sine ^ (int32_t)sine_sign);
+}
+
+K_INLINE void K_IN_SET(random_pair_double)(double *u, double *v) {
+    const double radius = sqrt(-2 * log(1 - *u));
+    const double theta = 2 * M_PI * *v;
+    *u = radius * cos(theta);
+    *v = radius * sin(theta);
+}
