@@ -124,7 +124,7 @@ static bool K_NAME(attention_fade)(QUERIES *t) {
     for (int64_t i = 0; i < t->lanes; i++) {
         const T greatest = t->shift[i];
         t->shift[i] = greatest == -(T)INFINITY ? 0 : greatest;
-        t->fade[i] = EXP_BELOW(t->most[i] - t->shift[i]);
+        t->fade[i] = K_TYPED(k_exp_below)(t->most[i] - t->shift[i]);
         fades |= t->most[i] != greatest;
         t->most[i] = greatest;
         t->total[i] *= t->fade[i];
@@ -139,7 +139,7 @@ static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
     for (int64_t j = 0; j < s->n; j++) {
         const int64_t unseen = causal ? RG_MAX(0, (j - s->ahead) / s->block * s->block) : 0;
         for (int64_t i = unseen; i < lanes; i++) {
-            scores[j * SIDE + i] = EXP_BELOW(scores[j * SIDE + i] - shift[i]);
+            scores[j * SIDE + i] = K_TYPED(k_exp_below)(scores[j * SIDE + i] - shift[i]);
             total[i] += scores[j * SIDE + i];
         }
     }
@@ -196,7 +196,7 @@ static void K_NAME(attention_forward_end)(const QUERIES *t) {
         const T share = total == 0 ? 0 : 1 / total;
         for (int64_t j = 0; j < t->wide_v; j++)
             t->o[i * t->wide_v + j] *= share;
-        lse[i] = total == 0 ? 0 : t->most[i] + LOG(total);
+        lse[i] = total == 0 ? 0 : t->most[i] + K_TYPED(k_log)(total);
     }
     K_NAME(attention_write)(t->plan, t->plan->y, t->head, t->first, t->n, t->o, t->wide_v, 1);
 }
@@ -309,7 +309,7 @@ static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch 
 /* p = exp(p - lse) and s = p (s - lost) in one row. */
 K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, T lost, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
-        p[j] = EXP_BELOW(p[j] - lse);
+        p[j] = K_TYPED(k_exp_below)(p[j] - lse);
         s[j] = p[j] * (s[j] - lost);
     }
 }

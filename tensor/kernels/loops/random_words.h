@@ -41,10 +41,10 @@ static void K_IN_SET(random_floats)(const uint32_t *words, float *to, int n) {
 /* Returns ln(x) of a float in (0, 1]: x = m 2^e with sqrt(1/2) <= m < sqrt(2), and ln(2) in two
  * parts. */
 K_INLINE float K_IN_SET(random_ln)(float x) {
-    int32_t bits = k_bits(x);
+    int32_t bits = k_bits_float(x);
     const int32_t e = (bits - 0x3f3504f3) >> 23;
     bits -= e * (1 << 23);
-    const float f = k_from_bits(bits) - 1;
+    const float f = k_from_bits_float(bits) - 1;
     float p = -0.12384348f + f * (0.11872976f + f * (-0.11789808f + f * 0.06915368f));
     p = -0.24999987f + f * (0.20002227f + f * (-0.16669251f + f * (0.14218658f + f * p)));
     const float rest = f * f * ((0.3333331f + f * p) * f - 0.5f) + (float)e * 0x1.7f7d1cp-20f;
@@ -60,12 +60,12 @@ K_INLINE void K_IN_SET(random_pair_float)(float *u, float *v) {
     const float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
     const float c = 1 - 0.5f * r2
                     + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
-    const int32_t cosine = k_bits(quadrant & 1 ? s : c);
-    const int32_t sine = k_bits(quadrant & 1 ? c : s);
+    const int32_t cosine = k_bits_float(quadrant & 1 ? s : c);
+    const int32_t sine = k_bits_float(quadrant & 1 ? c : s);
     const uint32_t cosine_sign = (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
     const uint32_t sine_sign = (uint32_t)quadrant << 30 & 0x80000000u;
-    *u = radius * k_from_bits(cosine ^ (int32_t)cosine_sign);
-    *v = radius * k_from_bits(sine ^ (int32_t)sine_sign);
+    *u = radius * k_from_bits_float(cosine ^ (int32_t)cosine_sign);
+    *v = radius * k_from_bits_float(sine ^ (int32_t)sine_sign);
 }
 
 K_INLINE void K_IN_SET(random_pair_double)(double *u, double *v) {
