@@ -58,9 +58,9 @@ static bool digits_read_back(const char *text, double v, bool single) {
     return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
 }
 
-/* Of the fewest digits that read back as v, these are the closest to it. At a power of two the gap
- * above is twice the one below, so there the digits next above may read back where the closest ones
- * don't. */
+/* Where several texts with the fewest digits read back as v, this returns the closest. At a power
+ * of two the gap above v is twice the one below, so the digits next above may read back where the
+ * closest ones don't. */
 rg_digits rgi_digits_shortest(double v, bool single) {
     const bool subnormal = v < (single ? FLT_MIN : DBL_MIN);
     const int always_exact = single ? FLT_DIG : DBL_DIG;

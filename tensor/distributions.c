@@ -8,8 +8,8 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- draws: n numbers, at most a chunk -------------------------------------------------
- * dtype: the numbers'; p: the distribution's parameters. */
+/* ---- draws ---------------------------------------------------------------------------
+ * Each draws n numbers of a dtype, at most a chunk; p holds the distribution's parameters. */
 
 typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p);
 
@@ -28,7 +28,7 @@ static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const
         k_random_stretch(dtype, to, n, p[0], p[1]);
 }
 
-/* Normals of mean p0 and standard deviation p1, in whole blocks of sixteen. */
+/* Draws normals of mean p0 and standard deviation p1, in whole blocks of sixteen. */
 static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     k_random_normals(dtype, to, n);
@@ -36,8 +36,8 @@ static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n,
         k_random_scale(dtype, to, n, p[1], p[0]);
 }
 
-/* Normals one by one, of float64 whatever the tensor's dtype; the second of each pair waits in the
- * generator. */
+/* Draws normals one by one, as float64 whatever the tensor's dtype; the second of each pair waits
+ * in the generator. */
 static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     (void)dtype;
@@ -76,7 +76,7 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
         y[i] = u[i] < p[0];
 }
 
-/* base + a word modulo range; from a range of 2^28 on, a pair of words. */
+/* y = base + word % range. From a range of 2^28 on, a pair of words is taken for one. */
 static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     random_range r;
     int64_t *y = to;
@@ -102,7 +102,7 @@ typedef struct random_source {
     rg_generator *g;
     random_draw *draw;
     const double *p;
-    /* draw gives numbers of the one dtype, the tensor holds the other, and store converts. */
+    /* draw gives numbers of the dtype `drawn`, which store converts to the tensor's. */
     rg_dtype drawn, held;
     rg_loop *store;
 } random_source;
@@ -122,8 +122,8 @@ static void random_line(char *const p[], const int64_t step[], int64_t n, const 
     }
 }
 
-/* Fills n elements in one piece, whole blocks of sixteen. As torch does, the words for the elements
- * beyond the last block are drawn for nothing, and then the last sixteen elements are drawn again.
+/* Fills n elements in one piece, by blocks of sixteen. As torch does, it draws the words for the
+ * elements beyond the last whole block for nothing, and then draws the last sixteen elements again.
  */
 static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
@@ -173,7 +173,7 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 
 /* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
 
-/* The generator's words become numbers of these dtypes; others must be refused. */
+/* Can uniforms be drawn in the dtype? Fills refuse those for which there is no draw. */
 static bool is_drawable(rg_dtype dtype) { return dtype == RG_FLOAT32 || dtype == RG_FLOAT64; }
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
@@ -229,7 +229,7 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
 
 /* ---- truncated normals: draw all, keep what is accepted, draw all again ---------- */
 
-/* torch would go on for ever. */
+/* torch sets no limit to the rounds, and may go on for ever. */
 enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
@@ -255,8 +255,8 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
-/* p: mean, std, low, high. The elements are drawn flat and in memory order, as t is filled. What
- * torch draws again lies as t would without its gaps. */
+/* p holds mean, std, low and high. The elements are drawn flat and in memory order, as t is filled;
+ * from the second round on torch draws into a tensor that lies as t would without its gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = trunc_rule(p);
@@ -275,7 +275,7 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
         RG_FAIL_IF(round == TRUNC_ROUNDS, op,
                    "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
                    rule.low, rule.high);
-        /* Normals come one by one without the flag. */
+        /* Without the flag, rgi_fill_normal draws one by one. */
         const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
         if (!trunc_draw(&rule, candidates, uniforms, p, g, op))

@@ -7,7 +7,7 @@
 #include "error.h"
 #include "memory.h"
 
-/* The first use seeds it. */
+/* The default generator is seeded at its first use. */
 static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER,
                                           .seed = 67280421310721 };
 
@@ -112,20 +112,20 @@ bool rg_generator_seed(rg_generator *g, uint64_t seed) {
 
 /* ---- a generator's state ----------------------------------------------------------- */
 
-/* torch.get_rng_state().view(torch.int64) lies so, and thus a state may travel to torch and back.
- */
+/* A state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to torch and
+ * back. */
 typedef struct generator_image {
     uint64_t seed;
     int32_t left;
     int32_t seeded;
     uint64_t next;
     uint64_t word[K_RANDOM_WORDS];
-    /* torch keeps x and rho of a pair of normals too, as 0. */
+    /* torch also keeps x and rho of a pair of normals, which are always 0. */
     double normal_x;
     double normal;
     double normal_rho;
     int64_t has_normal;
-    /* torch's CPU has no use for a normal of float: 0. */
+    /* torch's CPU has no use for a normal of float, and keeps 0. */
     int64_t float_normal;
 } generator_image;
 
@@ -146,7 +146,7 @@ rg_tensor *rg_generator_state(rg_generator *g) {
     return rg_from_dims(&image, RG_INT64, RG_DIMS(GENERATOR_IMAGE_NUMBERS));
 }
 
-/* Reads the image out of a tensor; false: it is no state of torch's. */
+/* Reads the image out of a tensor. Fails with torch's sentence if the tensor holds no state. */
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");

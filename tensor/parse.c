@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* An element, as a float and as an integer. */
+/* An element is kept as a float and as an integer, for its dtype is known at the end. */
 typedef struct parsed {
     double f;
     int64_t i;
@@ -37,17 +37,17 @@ typedef struct parser {
     rg_dims shape;
     parsed *items;
     size_t n, room;
-    /* The highest dtype seen: bool, int64 or float64, which [] has, too. */
+    /* kind is the highest dtype seen: bool, int64 or float64, which an empty list has, too. */
     int kind;
-    /* The text names this dtype, or -1, and this shape, or its n is -1. */
+    /* The text names this dtype and this shape; where it names none, dtype or named.n is -1. */
     int dtype;
     rg_dims named;
     /* These are the first integer and the first float that don't fit an int64, and the first
      * integer that is too large for a double. */
     const char *wide_int, *wide_float, *huge;
-    /* The first list stands here where a number should be. */
+    /* stray is the first list that stands where a number should be. */
     const char *stray;
-    /* torch names the leftmost fault. */
+    /* Only the leftmost fault is kept, for torch names that one. */
     const char *fault_at;
     rg_code code;
     char message[192];
@@ -68,8 +68,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* Notes that the text is none of a tensor's, which comes before any fault in shape. Returns false.
- */
+/* Notes that the text is no tensor at all, which is said in place of any fault in its shape.
+ * Returns false. */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,
@@ -104,12 +104,12 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* A number without its sign. */
+/* A number is read without its sign. */
 typedef struct number {
     double f;
     uint64_t u;
     int kind;
-    /* u is too small for the integer. */
+    /* The integer is too large for u. */
     bool wide;
 } number;
 
@@ -121,7 +121,8 @@ static const char *parse_same_letters(const char *text, const char *name) {
     return text;
 }
 
-/* Reads true, False, nan, math.inf or INFINITY. A fault is of the text at `from`. */
+/* Reads true, False, nan, math.inf or INFINITY. If there is none, the fault names the text at
+ * `from`. */
 static bool parse_named(parser *s, const char *from, number *v) {
     static const struct {
         const char *name;
@@ -454,7 +455,7 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     return t;
 }
 
-/* dtype -1: the text's own. */
+/* Reads the text into a tensor of dtype, or if that is -1 of the text's own. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     if (!rgi_given(text, "parse", "a text"))
         return NULL;

@@ -37,7 +37,7 @@ typedef struct printer {
     const rg_tensor *t;
     /* The layout is NumPy's, else torch's. */
     bool numpy;
-    /* Only `edge` items at both ends of each dim are shown. */
+    /* If a tensor is cut, only `edge` items are shown at both ends of each dim. */
     bool cut;
     int edge;
     int linewidth, precision, indent;
@@ -46,11 +46,12 @@ typedef struct printer {
     /* The absolute numbers that are finite and not 0 lie between these. */
     double least, most;
     bool fraction, scientific, nonfinite, minus_inf;
-    /* A word is so wide. */
+    /* All words get this width. */
     int width;
-    /* NumPy's floats measure it in three: before the point, after it, in the exponent. */
+    /* NumPy's floats are measured in three parts: before the point, after the point, in the
+     * exponent. */
     int left, right, exponent;
-    /* NumPy's line has got so far. */
+    /* The line ends at this column so far, in NumPy's layout. */
     int column;
     rg_text text;
     char word[RG_WORD_ROOM];
@@ -214,13 +215,13 @@ static void print_word(printer *p, const char *at) {
     print_put(p, p->word, 1);
 }
 
-/* Stands for the items left out of the middle of a row. */
+/* Returns what stands for the items left out of the middle of a row. */
 static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* Goes on from one item to the next, which is so wide, in NumPy's manner: as many as fit stand on a
- * line. */
+/* Goes on to the k-th item, which is `wide` columns wide, in NumPy's manner: a line holds as many
+ * items as fit. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {
@@ -235,7 +236,7 @@ static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     p->column += wide;
 }
 
-/* Goes on in torch's manner: the same number of items stands on every line. */
+/* Goes on to the k-th item in torch's manner: every line holds the same number of items. */
 static void print_next_torch(printer *p, int64_t k, int dim) {
     if (k == 0)
         return;
@@ -382,8 +383,8 @@ const char *rg_repr_shape(rg_tensor *t) {
 
 /* ---- NumPy's and TensorFlow's ---------------------------------------------------- */
 
-/* Returns NumPy 2.4's str(). An array without dims is its number, as a single or a double has it.
- */
+/* Returns NumPy 2.4's str(). An array without dims is written as its number, with the digits that a
+ * single or a double needs. */
 static const char *print_numpy(const rg_tensor *t, bool single) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1
@@ -404,7 +405,7 @@ const char *rg_repr_numpy(rg_tensor *t) {
 const char *rg_str(rg_tensor *t) {
     if (!rgi_check(t, "str"))
         return NULL;
-    /* Python's numbers are double. */
+    /* A 0-d tensor is one number, and Python's numbers are doubles. */
     return t->ndim ? rg_repr(t) : print_numpy(t, false);
 }
 

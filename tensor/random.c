@@ -21,7 +21,7 @@ static bool fill_again(void *context) {
     return c->fill(c->t, c->p, c->g, c->op);
 }
 
-/* A run draws anew. */
+/* Has each run of the recording draw anew. */
 static void note_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                       const char *op) {
     noted_fill *c = rgi_note(fill_again, NULL, sizeof *c);

@@ -25,15 +25,15 @@ struct rg_generator {
     /* The second of a pair of normals waits here for the next call. */
     bool has_normal;
     double normal;
-    /* Vectors of words cross fewer lines of memory so. */
+    /* Alignment spares vectors of words from crossing lines of memory. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
 };
 
-/* Locks the generator, and seeds it at its first use; false: g is none, which is an error of op. */
+/* Locks the generator, and seeds it at its first use. Fails, in the name of op, if g is NULL. */
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
-/* A caller draws so many elements at a time, which stay in the first cache. */
+/* A caller draws at most so many elements at a time, which stay in the first cache. */
 enum { RANDOM_CHUNK = 512 };
 
 /* Each draws n, at most a chunk, from a locked generator: words, pairs of words as one number, and
@@ -44,8 +44,8 @@ void rgi_draw_floats(rg_generator *g, float *to, int n);
 void rgi_draw_doubles(rg_generator *g, double *to, int n);
 
 /* ---- distributions.c: fills ---------------------------------------------------------
- * Each checks the distribution's parameters p as torch does, and fills t; false: it failed, and
- * op names the failure. */
+ * Each checks the distribution's parameters p as torch does, and fills t. Returns
+ * false if it fails, in the name of op. */
 
 typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
@@ -55,7 +55,7 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
 bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 bool rgi_fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
-/* Fills t with integers; p holds the bytes of this struct. */
+/* Fills t with integers from base to base + range - 1; p holds the bytes of this struct. */
 typedef struct random_range {
     uint64_t range;
     int64_t base;

@@ -8,11 +8,11 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* From so many elements on, torch builds a permutation from within, with two words a step. */
+/* From so many elements on, torch swaps with those passed already, and takes two words a step. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
-/* Fisher and Yates: swaps each element with one that is drawn from those not passed yet, or from
- * within with one of those passed. */
+/* Shuffles as Fisher and Yates do: swaps each element with one that is drawn from those not passed
+ * yet, or within those passed. */
 static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -79,12 +79,14 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
 
 /* ---- categories by weight --------------------------------------------------------- */
 
-/* torch computes in the weights' dtype; here in float64, rounded after every step. */
+/* torch computes in the weights' dtype. This file computes in float64, and rounds after every step.
+ */
 static double weight_rounded(double v, rg_dtype dtype) {
     return dtype == RG_FLOAT32 ? (double)(float)v : v;
 }
 
-/* A draw into t from weights of n categories a row; w holds them in float64. */
+/* A call of multinomial draws into t from weights of n categories a row, which w holds in float64.
+ */
 typedef struct multinomial_draw {
     rg_tensor *t;
     rg_tensor *weights;
@@ -142,7 +144,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *w, const 
         y[i] = rank[i].index;
 }
 
-/* Draws without replacement. */
+/* Draws categories without replacement. */
 static bool draw_distinct(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *exponentials = rgi_own(rgi_new_dense_like(d->weights, d->weights->dtype));
@@ -176,7 +178,7 @@ static void cumulate_shares(double *restrict share, const double *restrict w, in
     share[n - 1] = 1;
 }
 
-/* Draws with replacement: in each row the first category whose cumulative share is not below a
+/* Draws with replacement: takes the first category of a row whose cumulative share is not below a
  * uniform float64. */
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
@@ -190,7 +192,7 @@ static bool draw_with_replacement(const multinomial_draw *d) {
     return true;
 }
 
-/* Says what is wrong with the request, or NULL. */
+/* Returns what is wrong with the request, or NULL. */
 static const char *multinomial_refusal(int64_t rows, int64_t n, int64_t draws, bool replacement) {
     if (draws <= 0)
         return "cannot sample n_sample <= 0 samples";

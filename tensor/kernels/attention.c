@@ -6,11 +6,12 @@
 #include "kernels.h"
 #include "smooth.h"
 
-/* So many scores of a tile stand side by side in vectors, and so many one after the other. Where
- * the diagonal cuts a tile, a block of them is left out together. */
+/* A tile has so many scores side by side in vectors, and so many one after the other. Where the
+ * diagonal cuts a tile, scores are left out in blocks. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* One matrix of a batch and head, in elements. */
+/* The matrix of one batch and head; row and col are the distances of its rows and columns in
+ * elements. */
 typedef struct {
     const char *data;
     int64_t row, col, size;
@@ -19,20 +20,20 @@ typedef struct {
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    /* A head has so many tiles of queries. */
+    /* Each head has so many tiles of queries. */
     int64_t queries, keys, heads, tiles;
     double scale;
     bool causal;
     k_product *product;
     k_turn *turn;
-    /* So many bytes are each worker's. */
+    /* Each worker has so many bytes of room. */
     char *room;
     size_t bytes;
 } attention_plan;
 
-/* n keys (forward) or queries (backward) from `from` on, that meet a tile of the others. The first
- * query is the `ahead`-th after the first key, and may see that and those before; what it may not
- * see is left out in blocks of both. */
+/* A stretch is n keys (forward) or queries (backward) from `from` on, that meet a tile of the
+ * others. Its first query comes `ahead` places after its first key; a causal query sees the keys up
+ * to its own place. Scores that are not seen are left out in blocks of `block` by `block`. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;
@@ -92,8 +93,8 @@ static void attention_product(const attention_plan *plan, int64_t m, int64_t n, 
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* Returns the steps that one part takes: a tile of queries forward, a head backward. wide: the
- * columns of q and v with what else each score costs. */
+/* Returns the steps that one part takes, which is a tile of queries forward and a head backward. A
+ * score costs `wide` steps. */
 static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
     return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }

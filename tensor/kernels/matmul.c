@@ -20,21 +20,22 @@ enum {
     MATMUL_MANY = 128,
     /* So many columns make it worth packing a. */
     MATMUL_WIDE = 512,
-    /* A tiny product has at most so many steps in all, and along k. */
+    /* A tiny product has at most so many steps in all, and so many along k. */
     MATMUL_TINY = 1000,
     MATMUL_TINY_K = 8,
-    /* So many dot products are made at once. */
+    /* So many dot products are summed at once. */
     MATMUL_STREAMS = 4
 };
 
-/* Returns the lines that room is needed for: a panel of b in any instruction set, and if a is
- * packed its rows, up to the next two tiles. */
+/* Returns how many lines of k steps a worker's room holds: a panel of b in any instruction set and,
+ * if a is packed, its rows with those that fill two tiles. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* Lines of memory that are fetched while tiles count: at each time `each` of those that are left,
- * `count` of them `apart` bytes apart, and then the next ones `further` on. */
+/* Lines of memory are fetched ahead while tiles are computed: `each` at a time of the `left` ones.
+ * They lie in groups of `count` lines that are `apart` bytes apart; from the end of a group to the
+ * next it is `further` bytes. */
 typedef struct {
     const char *from;
     int64_t lines, left, each;
@@ -77,24 +78,25 @@ rg_tensor k_turned(const rg_tensor *t) {
 
 /* ---- the parts of a product --------------------------------------------------------------- */
 
-/* Batches of products, whose y are cut into tiles. */
+/* A plan is for batches of products, each of whose y is cut into tiles. */
 typedef struct {
     k_product_sizes z;
     const rg_tensor *y, *a, *b;
     /* These are the tensors' dims of batches. */
     int y_dims, a_dims, b_dims;
-    /* A tile has so many rows and columns; so many tiles lie side by side, and are in one y. */
+    /* A tile has so many rows and columns. `across` tiles lie side by side in a y, which has
+     * `tiles` in all. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* A row to begin with, or NULL: y. */
+    /* Each row of y begins as this one, or if it is NULL as what y holds. */
     const char *bias;
     matmul_product *product;
-    /* So many bytes are each worker's, or NULL: the product needs none. */
+    /* Each worker has so many bytes of room, which is NULL if the product needs none. */
     char *room;
     size_t bytes;
 } matmul_plan;
 
-/* Returns how many bytes further t's batch lies whose place in y is at[]. */
+/* Returns the offset in bytes of t's batch that belongs to y's batch at[]. */
 static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     const int64_t *from = at + (y_dims - dims);
@@ -104,8 +106,8 @@ static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int
     return offset * (int64_t)rgi_sizeof(t->dtype);
 }
 
-/* Computes some of the tiles; they are counted along y's rows, then its columns, then the batches.
- */
+/* Computes the tiles from begin to end, which are counted along a row of tiles, then down y, then
+ * through the batches. */
 static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     const matmul_plan *p = plan;
     const int64_t item = (int64_t)rgi_sizeof(p->y->dtype);
@@ -135,9 +137,9 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Cuts the y of so many batches into tiles: two for each of the threads that have enough to do, by
- * halving the longer edge. That a few rows wait for all of b counts as eight more. No bit depends
- * on the tiles. */
+/* Cuts y into tiles: two for each of the threads that have enough to do, by halving the longer
+ * edge. A few rows wait for all of b to be read, which counts as eight more rows. No bit depends on
+ * the tiles. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;
@@ -177,7 +179,7 @@ static inline k_product_sizes matmul_sizes(const rg_tensor *y, const rg_tensor *
     };
 }
 
-/* Where all batches have one b, takes those whose rows go on evenly for rows of one matrix. */
+/* Joins batches into one matrix of more rows, where all have one b and their rows lie evenly. */
 static void matmul_join_batches(matmul_plan *p) {
     k_product_sizes *z = &p->z;
     if (p->b_dims != 0)
@@ -214,7 +216,7 @@ static void matmul_exchange_factors(matmul_plan *p) {
     RG_SWAP(p->a_dims, p->b_dims);
 }
 
-/* Is the product quicker in place than by tiles? With few rows, and above all as dot products. */
+/* Is the product quicker in place than by tiles? It is with few rows, above all as dot products. */
 static bool matmul_stays_in_place(const k_product_sizes *z) {
     const double steps = (double)z->m * (double)z->n * (double)z->k;
     int64_t few = z->k * z->n > MATMUL_STAYS ? 3 : 2;
@@ -299,7 +301,7 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
     static matmul_tiny *const tiny[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
     const int64_t k = a->size[a->ndim - 1 - turn_a];
     const bool one_matrix = a->ndim + b->ndim + y->ndim <= 6;
-    /* A product of no steps at all, which bool may have, is none of the tiny ones. */
+    /* A product without any step isn't tiny: its steps less one are a large number. */
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
         return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta);

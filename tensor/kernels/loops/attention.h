@@ -61,15 +61,17 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* The queries of a tile, while it walks over the keys: scores has weights but for their common
- * factor, by the largest score so far; o is their sum of v, and total that of the weights. */
+/* A tile of queries walks over the keys. So far, scores holds weights but for a common factor,
+ * since they are relative to the largest score; o is the sum of v by these weights, and total that
+ * of the weights. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
-    /* n queries from `first` on, of whole vectors `lanes`; o has rows of wide_v. */
+    /* The tile has n queries from `first` on, which fill `lanes` in whole vectors; rows of o are
+     * wide_v wide. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *o, *v_room;
-    /* A vector that crossed a line of memory would be slow to read again. */
+    /* A vector that crossed two lines of memory would be slow to read again. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
     T shift[SIDE] __attribute__((aligned(64)));
@@ -132,7 +134,7 @@ static bool K_NAME(attention_fade)(QUERIES *t) {
     return fades;
 }
 
-/* scores = exp(scores - shift), of which total becomes the sum. */
+/* scores = exp(scores - shift), which is added to total. */
 static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
                                       const T *restrict shift, int64_t lanes, bool causal,
                                       const attention_stretch *s) {
@@ -156,7 +158,7 @@ static void K_NAME(attention_values)(const QUERIES *t, const attention_stretch *
     }
 }
 
-/* Goes on with a stretch of keys. */
+/* Takes the tile over a stretch of keys. */
 static void K_NAME(attention_forward_stretch)(QUERIES *t, const attention_stretch *s) {
     K_NAME(attention_scores)(t, s);
     K_NAME(attention_hide)(t, s);
@@ -188,7 +190,7 @@ static void K_NAME(attention_forward_begin)(QUERIES *t, int64_t head, int64_t fi
     }
 }
 
-/* Writes y = o / total, and lse = most + log(total); both 0 where there is nothing but zeros. */
+/* Writes y = o / total, and lse = most + log(total). Both are 0 where all weights are zeros. */
 static void K_NAME(attention_forward_end)(const QUERIES *t) {
     T *lse = (T *)t->plan->lse->data + t->head * t->plan->queries + t->first;
     for (int64_t i = 0; i < t->n; i++) {
@@ -227,13 +229,14 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* The gradients of a head. With p the weights of a tile again and s = p (g v^T - lost), where lost
- * = sum(g y) less the gradient of log sum exp: gv = p^T g, gq = scale s k, gk = scale s^T q. */
+/* A head's gradients are made tile by tile. With p the weights again and s = p (g v^T - lost),
+ * where lost = sum(g y) - g_lse, they are gv = p^T g, gq = scale s k and gk = scale s^T q. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
     int64_t head, wide, wide_v;
-    /* All rows of q and g, so far apart; of the tile's k. */
+    /* q_rows and g_rows are all rows of the head, k_rows those of the tile, each with its distance.
+     */
     const T *q_rows, *g_rows, *k_rows;
     int64_t q_row, g_row, k_row;
     const T *lse;
@@ -291,8 +294,8 @@ static void K_NAME(attention_lost)(HEAD *h) {
     }
 }
 
-/* p = scale q k^T and s = g v^T, for a stretch of queries and the n keys, in whole vectors `lanes`,
- * from `from` on. */
+/* p = scale q k^T and s = g v^T, for a stretch of queries and the tile's keys, which fill `lanes`
+ * in whole vectors. */
 static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *t, int64_t lanes) {
     for (int64_t i = 0; i < t->n; i += t->block) {
         const int64_t rows = RG_MIN(t->block, t->n - i);

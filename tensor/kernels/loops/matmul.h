@@ -16,9 +16,10 @@
 
 #define VECTOR K_NAME(matmul_vector)
 #define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
-#define PANEL  (2 * LANES) /* columns of b */
+/* A panel of b has so many columns. */
+#define PANEL (2 * LANES)
 
-/* As many rows as leave a few registers for b and for what is spread of a. */
+/* So many rows leave a few registers for b and for the elements of a. */
 #if K_VECTOR_BYTES == 64
 #define TILE_ROWS 8
 #elif K_VECTOR_BYTES == 32
@@ -198,8 +199,8 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 
 /* ---- panels, blocks, the product --------------------------------------------------------- */
 
-/* n <= PANEL columns, of which b has whole vectors. From a tile's rows of a it is `second` elements
- * to the second tile's, and from these `third` to the third's. */
+/* Computes n <= PANEL columns, of which b has whole vectors. From the rows of a of one tile to
+ * those of the next are `second` elements, to those after them `third`, and so on in turn. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_ahead *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -225,7 +226,7 @@ static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMB
 }
 
 #if K_IS_FLOAT
-/* y = a b, or y += a b, of whole vectors, without packing: attention's products. */
+/* y = a b, or y += a b, of whole vectors, without packing, as attention needs them. */
 static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
                                   bool add) {
     const int64_t tile = TILE_ROWS * z->a_row;
@@ -258,9 +259,10 @@ K_INLINE matmul_ahead K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     return ahead;
 }
 
-/* y = alpha a b + beta c for rows of a, and steps, that stay in a cache. Wide b pay for packing
- * these rows. b is read where it lies if its panels are whole there, but far ones, in memory: they
- * are packed, each while the next is on its way; after the last comes `then`. */
+/* y = alpha a b + beta c for rows of a, and steps, that stay in a cache. If b is wide, packing
+ * these rows pays. b is read where it lies if its panels are whole there; but if b is far, in
+ * memory, panels are packed, each while the next is on its way. After the last panel, what `then`
+ * points at is fetched. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {

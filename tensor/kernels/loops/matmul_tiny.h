@@ -16,7 +16,7 @@ typedef __mmask8 K_NAME(matmul_mask);
 
 K_INLINE __mmask8 K_NAME(matmul_first)(int64_t n) { return (__mmask8)((1u << n) - 1); }
 
-/* Loads them, and zeros for the others. */
+/* Loads the first elements, and zeros for the others. */
 K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __mmask8 first) {
     if (sizeof(T) == sizeof(float))
         return (VECTOR)_mm256_maskz_loadu_ps(first, (const void *)p);
@@ -40,14 +40,14 @@ K_INLINE __m256i K_NAME(matmul_first)(int64_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 
-/* Loads them, and zeros for the others. */
+/* Loads the first elements, and zeros for the others. */
 K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __m256i first) {
     if (sizeof(T) == sizeof(float))
         return (VECTOR)_mm256_maskload_ps((const void *)p, first);
     return (VECTOR)_mm256_maskload_pd((const void *)p, first);
 }
 
-/* Stores them half by half, for a store by a mask is slow in many processors. */
+/* Stores the first n elements half by half, for a store by a mask is slow in many processors. */
 K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
     typedef T half __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
     half part = (half)_mm256_castsi256_si128((__m256i)v);
@@ -82,7 +82,7 @@ K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) {
            && RG_MIN(z->n, LANES) * z->k <= 2 * (int64_t)(64 / sizeof(T));
 }
 
-/* Two vectors of 64 bytes hold all columns. */
+/* Two vectors of this type hold all columns. */
 typedef T K_NAME(matmul_wide) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
 /* A place in them is an integer as wide as T. */
 typedef __typeof__(_Generic((T)0, float : (int32_t)0, double : (int64_t)0)) K_NAME(matmul_place);
@@ -146,7 +146,8 @@ static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
 
 /* ---- the product ----------------------------------------------------------------------- */
 
-/* n <= LANES columns of y = a b, unrolled along k; dense: each row of b lies in one piece. */
+/* Computes n <= LANES columns of y = a b, unrolled along k. If b is dense, each of its rows lies in
+ * one piece. */
 K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                            int64_t n, const int k, const bool dense) {
     VECTOR rows[MATMUL_TINY_K];
@@ -169,8 +170,8 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
     }
 }
 
-/* n <= LANES columns of y = a b: each number of steps has code of its own, for a b that is dense
- * and, below 0, for one that isn't. In two switches, compilers would fetch for the one what only
+/* Computes n <= LANES columns of y = a b. Each number of steps has code of its own: above 0 for a
+ * dense b, below 0 for one that isn't. In two switches, compilers would fetch for the one what only
  * the other needs. */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {

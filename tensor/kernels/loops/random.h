@@ -22,7 +22,7 @@ static void K_NAME(random_stretch)(void *numbers, int n, double low_given, doubl
         y[i] = y[i] == high ? low : y[i];
 }
 
-/* Makes uniforms normals, sixteen by sixteen: eight u and then eight v. */
+/* Turns uniforms into normals, in blocks of sixteen: eight u and then eight v. */
 static void K_NAME(random_normals)(void *numbers, int n) {
     T *y = numbers;
     for (int block = 0; block < n; block += 16)
@@ -30,8 +30,9 @@ static void K_NAME(random_normals)(void *numbers, int n) {
             K_NAME(random_pair)(y + i, y + i + 8);
 }
 
-/* Takes the candidates for those pending, and decides which are accepted. torch rounds after every
- * step in the tensor's dtype, and so does this. Returns whether any are still pending. */
+/* Puts candidates in the places of what is pending, and decides which are accepted. torch rounds
+ * after every step in the tensor's dtype, and so does this. Returns whether any are still pending.
+ */
 static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
                                     const void *candidates, const void *uniforms, bool *pending) {
     T *x = accepted;

@@ -8,7 +8,7 @@ static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
     return joined >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-/* Makes the next block of words in the place of the last one. */
+/* Replaces a block of words by the next. */
 static void K_IN_SET(random_twist)(uint32_t *s) {
     enum { WORDS = K_RANDOM_WORDS, SHIFT = 397 };
     int i = 0;
