@@ -30,6 +30,7 @@ LAYERS   := tensor autograd nn
 PUBLIC   := regard.h tensor/tensor.h autograd/autograd.h autograd/ops.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
             $(addprefix nn/,attention.h positions.h transformer.h) \
+            $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \
             $(addprefix nn/models/,gpt.h vocabulary.h batches.h)
 sources   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))

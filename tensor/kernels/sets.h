@@ -26,6 +26,9 @@
  * With K_BASE_ONLY, too, the loops are compiled for the first set alone, which every processor of
  * the architecture has: for loops that wait for memory or can't be vectorised.
  *
+ * With K_NARROW, the loops are compiled for vectors of at most 32 bytes, for loops that are slower
+ * with wider ones; K_NARROW_FLOATS makes their tables.
+ *
  * loops/softmax.h has no include guard, for it is read once a set and type. In it are defined
  *
  *     T                  the element type: float
@@ -68,11 +71,16 @@ enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
     ROW(K_SSE2, sse2, __VA_ARGS__) \
     ROW(K_AVX2, avx2, __VA_ARGS__) \
     ROW(K_AVX512, avx512, __VA_ARGS__)
+#define K_EACH_NARROW_SET(ROW, ...) \
+    ROW(K_SSE2, sse2, __VA_ARGS__)  \
+    ROW(K_AVX2, avx2, __VA_ARGS__)  \
+    ROW(K_AVX512, avx2, __VA_ARGS__)
 #define K_BASE_SET sse2
 #else
 enum { K_PLAIN, K_SETS_END };
-#define K_EACH_SET(ROW, ...) ROW(K_PLAIN, plain, __VA_ARGS__)
-#define K_BASE_SET           plain
+#define K_EACH_SET(ROW, ...)        ROW(K_PLAIN, plain, __VA_ARGS__)
+#define K_EACH_NARROW_SET(ROW, ...) ROW(K_PLAIN, plain, __VA_ARGS__)
+#define K_BASE_SET                  plain
 #endif
 
 enum { K_SETS = K_SETS_END, K_DTYPES = RG_FLOAT64 + 1 };
@@ -96,6 +104,12 @@ extern int k_set;
     { K_ROWS_ALL(f, K_BY_SET) }
 #define K_TABLE_SIZES(f) \
     { K_ROWS_SIZES(f, K_BY_SET) }
+
+/* K_NARROW_... makes a table of loops that are compiled with K_NARROW. */
+#define K_BY_NARROW_SET(f) \
+    { K_EACH_NARROW_SET(K_BY_SET_ROW, f) }
+#define K_NARROW_FLOATS(f) \
+    { K_ROWS_FLOATS(f, K_BY_NARROW_SET) }
 
 /* K_BASE_... make tables [dtype] of loops that are compiled for the first set alone (K_BASE_ONLY).
  */
@@ -166,9 +180,11 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 #include "each_type.h"
 #include "sets/end.h"
 
+#ifndef K_NARROW
 #include "sets/avx512.h"
 #include "each_type.h"
 #include "sets/end.h"
+#endif
 #endif
 #include "sets/sse2.h"
 #include "each_type.h"
@@ -184,6 +200,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 #undef K_TYPED_IN_SET
 #undef K_LOOPS
 #undef K_BASE_ONLY
+#undef K_NARROW
 #undef K_TYPES_FLOATS
 #undef K_TYPES_NUMBERS
 #undef K_TYPES_ALL

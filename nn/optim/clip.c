@@ -1,0 +1,75 @@
+/*
+ * clip.c: gradients that are too large, made smaller.
+ */
+#include "clip.h"
+#include "nn/python_text.h"
+#include "tensor/scope.h"
+
+#include <math.h>
+
+static bool params_given(rg_list params, const char *op) {
+    if (!rgi_given_list(params.n, params.v, op))
+        return false;
+    for (int i = 0; i < params.n; i++)
+        if (!rgi_check(params.v[i], op))
+            return false;
+    return true;
+}
+
+/* Returns the norm of all gradients as if they were one; that of none is 0. */
+static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
+    size_t bytes = (size_t)params.n * sizeof(rg_tensor *) + 1;
+    rg_tensor **norms = (rg_tensor **)(void *)rgi_own_string(bytes);
+    if (!norms)
+        return NULL;
+    int n = 0;
+    for (int i = 0; i < params.n; i++) {
+        rg_tensor *grad = rg_grad_of(params.v[i]);
+        if (grad == RG_NONE)
+            continue;
+        norms[n] = rg_norm_p(grad, norm_type);
+        if (!norms[n])
+            return NULL;
+        n++;
+    }
+    if (n == 0)
+        return rg_scalar_dtype(0, rg_default_dtype());
+    return rg_norm_p(rg_stack((rg_list){ n, norms }, 0), norm_type);
+}
+
+rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o) {
+    if (!params_given(params, "clip_grad_norm_"))
+        return NULL;
+    RG_AS("clip_grad_norm_");
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *total = norm_of_grads(params, o.norm_type);
+    RG_FAIL_IF(total && o.error_if_nonfinite && !isfinite(rg_item(total)), "clip_grad_norm_",
+               "The total norm of order %s for gradients from `parameters` is non-finite, so it "
+               "cannot be clipped. To disable this error and scale the gradients by the "
+               "non-finite norm anyway, set `error_if_nonfinite=False`",
+               rgi_python_float(o.norm_type));
+    rg_tensor *scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
+    if (!scale)
+        return NULL;
+    for (int i = 0; i < params.n; i++) {
+        rg_tensor *grad = rg_grad_of(params.v[i]);
+        if (grad != RG_NONE && !rg_mul_(grad, scale))
+            return NULL;
+    }
+    return rg_escape(total);
+}
+
+bool rg_clip_grad_value_(rg_list params, double clip_value) {
+    if (!params_given(params, "clip_grad_value_"))
+        return false;
+    RG_AS("clip_grad_value_");
+    RG_SCOPE();
+    RG_NO_GRAD();
+    for (int i = 0; i < params.n; i++) {
+        rg_tensor *grad = rg_grad_of(params.v[i]);
+        if (grad != RG_NONE && !rg_clamp_(grad, -clip_value, clip_value))
+            return false;
+    }
+    return true;
+}

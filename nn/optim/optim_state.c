@@ -1,0 +1,220 @@
+/*
+ * optim_state.c: an optimizer's state by name, and how it is loaded: its tensors, and the numbers
+ * of its groups and schedules.
+ */
+#include "optimizer_structs.h"
+#include "tensor/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* ---- entries --------------------------------------------------------------------- */
+
+/* One name of the state, and the place of what it names: a tensor or a number. */
+typedef struct optim_entry {
+    char name[56];
+    rg_tensor **tensor;
+    double *number;
+    rg_optim_slot *slot; /* The parameter that the entry is kept for, or NULL. */
+    bool optional;       /* Only some variants have this state. */
+    rg_tensor *found;    /* What is loaded here. */
+} optim_entry;
+
+typedef struct optim_entries {
+    optim_entry *v;
+    int n;
+} optim_entries;
+
+__attribute__((format(printf, 3, 4))) static void add_entry(optim_entries *all, optim_entry e,
+                                                            const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e.name, sizeof e.name, format, args);
+    va_end(args);
+    all->v[all->n++] = e;
+}
+
+static void add_slot(optim_entries *all, rg_optim *o, size_t i) {
+    rg_optim_slot *slot = &o->slots[i];
+    if (o->row->saves_step)
+        add_entry(all, (optim_entry){ .number = &slot->step, .slot = slot }, "state.%zu.step", i);
+    for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
+        optim_entry e = { .tensor = &slot->state[k],
+                          .slot = slot,
+                          .optional = o->row->states[k].variant != 0 };
+        add_entry(all, e, "state.%zu.%s", i, o->row->states[k].name);
+    }
+}
+
+/* A schedule's options may be loaded before there is a schedule that sets them. */
+static void add_group(optim_entries *all, rg_optim *o, size_t i) {
+    rg_group *g = &o->groups[i];
+    add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
+    for (int k = 0; k < RG_OPTION_COUNT; k++)
+        if (k >= RG_OPTION_FIRST_OF_SCHEDULES || rgi_option_set(g->option[k]))
+            add_entry(all, (optim_entry){ .number = &g->option[k] }, "param_groups.%zu.%s", i,
+                      rgi_option_names[k]);
+}
+
+static void add_schedule(optim_entries *all, rg_schedule *s, size_t i) {
+    static const char *const names[RG_SCHEDULE_STATES] = {
+        [RG_LAST_EPOCH] = "last_epoch",
+        [RG_BEST] = "best",
+        [RG_NUM_BAD_EPOCHS] = "num_bad_epochs",
+        [RG_COOLDOWN_COUNTER] = "cooldown_counter",
+    };
+    for (int k = 0; k < RG_SCHEDULE_STATES; k++)
+        add_entry(all, (optim_entry){ .number = &s->state[k] }, "schedules.%zu.%s", i, names[k]);
+}
+
+/* Lists every entry that there may be; the scope owns the list. Returns false if there is no memory
+ * for it. */
+static bool list_entries(rg_optim *o, optim_entries *all) {
+    size_t most = o->n_slots * (RG_OPTIM_STATES + 1) + o->n_groups * (RG_OPTION_COUNT + 1);
+    for (rg_schedule *s = o->schedules; s; s = s->next)
+        most += RG_SCHEDULE_STATES;
+    all->n = 0;
+    all->v = (optim_entry *)(void *)rgi_own_string(most * sizeof *all->v);
+    if (!all->v)
+        return false;
+    for (size_t i = 0; i < o->n_slots; i++)
+        add_slot(all, o, i);
+    for (size_t i = 0; i < o->n_groups; i++)
+        add_group(all, o, i);
+    size_t n = 0;
+    for (rg_schedule *s = o->schedules; s; s = s->next)
+        add_schedule(all, s, n++);
+    return true;
+}
+
+/* ---- state_dict ------------------------------------------------------------------ */
+
+/* Returns whether the state has the entry now. A parameter that made no step has no state. */
+static bool entry_is_there(const optim_entry *e) {
+    if (e->tensor)
+        return *e->tensor != NULL;
+    return rgi_option_set(*e->number) && (!e->slot || e->slot->state[0]);
+}
+
+static rg_tensor *entry_value(const optim_entry *e) {
+    if (e->tensor)
+        return rgi_lend(*e->tensor);
+    return rg_scalar_dtype(*e->number, e->slot ? rg_default_dtype() : RG_FLOAT64);
+}
+
+rg_named_list rg_optim_state_dict(rg_optim *o) {
+    const rg_named_list failed = { .n = -1 };
+    optim_entries all;
+    if (!rgi_given(o, "state_dict", "an optimizer") || !list_entries(o, &all))
+        return failed;
+    rg_named *v = (rg_named *)(void *)rgi_own_string((size_t)all.n * sizeof *v);
+    if (!v)
+        return failed;
+    int n = 0;
+    for (int i = 0; i < all.n; i++) {
+        if (!entry_is_there(&all.v[i]))
+            continue;
+        v[n] = (rg_named){ all.v[i].name, entry_value(&all.v[i]) };
+        if (!v[n].tensor)
+            return failed;
+        n++;
+    }
+    return (rg_named_list){ n, v };
+}
+
+/* ---- load_state_dict: everything is read and copied before anything changes ------- */
+
+static const char *const load_op = "load_state_dict";
+
+static bool check_groups(const rg_optim *o, rg_named_list dict) {
+    size_t groups = 0;
+    for (int i = 0; i < dict.n; i++)
+        groups += dict.v[i].name && strstr(dict.v[i].name, ".params");
+    RG_FAIL_VALUE_IF(groups != o->n_groups, load_op,
+                     "loaded state dict has a different number of parameter groups");
+    return true;
+}
+
+static optim_entry *entry_named(const optim_entries *all, const char *name) {
+    for (optim_entry *e = all->v; e < all->v + all->n; e++)
+        if (!strcmp(e->name, name))
+            return e;
+    return rgi_fail(RG_RUNTIME_ERROR, load_op, "Unexpected key(s) in state_dict: \"%s\".", name);
+}
+
+/* Returns a copy of t that lies as the parameter does. */
+static rg_tensor *copy_for(const rg_tensor *param, const rg_tensor *t) {
+    rg_tensor *copy = rgi_own(rgi_new_like(param, param->dtype));
+    if (copy)
+        rgi_copy_elements(copy, t);
+    return copy;
+}
+
+static bool find_value(const optim_entries *all, rg_named loaded) {
+    if (!rgi_given(loaded.name, load_op, "a name") || !rgi_check(loaded.tensor, load_op))
+        return false;
+    optim_entry *e = entry_named(all, loaded.name);
+    if (!e)
+        return false;
+    bool fits = e->tensor ? rgi_same_shape(loaded.tensor, e->slot->param)
+                          : loaded.tensor->numel == 1;
+    RG_FAIL_IF(!fits, load_op, "size mismatch for %s: its shape is %s", loaded.name,
+               RG_SHAPE_TEXT(loaded.tensor));
+    RG_FAIL_VALUE_IF(strstr(loaded.name, ".params") && rg_item(loaded.tensor) != *e->number,
+                     load_op,
+                     "loaded state dict contains a parameter group that doesn't match the size of "
+                     "optimizer's group");
+    e->found = e->tensor ? copy_for(e->slot->param, loaded.tensor) : loaded.tensor;
+    return e->found;
+}
+
+/* Returns whether anything was found for the slot. */
+static bool slot_is_loaded(const optim_entries *all, const rg_optim_slot *slot) {
+    for (int i = 0; i < all->n; i++)
+        if (all->v[i].slot == slot && all->v[i].found)
+            return true;
+    return false;
+}
+
+/* A parameter's state may be absent as a whole; a number must be found if there is one now. */
+static bool check_found(const optim_entries *all) {
+    for (const optim_entry *e = all->v; e < all->v + all->n; e++) {
+        if (e->found)
+            continue;
+        bool missed = e->slot ? !e->optional && slot_is_loaded(all, e->slot) : entry_is_there(e);
+        RG_FAIL_IF(missed, load_op, "Missing key(s) in state_dict: \"%s\".", e->name);
+    }
+    return true;
+}
+
+static void put_value(const rg_optim *o, optim_entry *e) {
+    if (e->tensor) {
+        rgi_release(*e->tensor);
+        *e->tensor = e->found;
+        if (e->found)
+            rgi_retain(e->found);
+        /* SGD doesn't save its steps: with a buffer, the next step isn't the first. */
+        if (!o->row->saves_step)
+            e->slot->step = e->found != NULL;
+    } else if (e->found) {
+        *e->number = rg_item(e->found);
+    } else if (e->slot) {
+        *e->number = 0;
+    }
+}
+
+bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
+    RG_SCOPE();
+    optim_entries all;
+    if (!rgi_given(o, load_op, "an optimizer") || !rgi_given_list(dict.n, dict.v, load_op)
+        || !list_entries(o, &all) || !check_groups(o, dict))
+        return false;
+    for (int i = 0; i < dict.n; i++)
+        if (!find_value(&all, dict.v[i]))
+            return false;
+    if (!check_found(&all))
+        return false;
+    for (int i = 0; i < all.n; i++)
+        put_value(o, &all.v[i]);
+    return true;
+}

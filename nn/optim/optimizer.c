@@ -1,0 +1,158 @@
+/*
+ * optimizer.c: how an optimizer is made, its groups, and how it is freed. Its steps are in step.c,
+ * the optimizers that there are in optimizers.c.
+ */
+#include "optimizer_structs.h"
+#include "nn/python_text.h"
+
+/* ---- groups ---------------------------------------------------------------------- */
+
+#define OPTION_NAME(name) #name,
+const char *const rgi_option_names[RG_OPTION_COUNT] = { "lr", "betas.0", "betas.1",
+                                                        RG_OPTIONS_(OPTION_NAME) };
+
+/* Takes the options that aren't given from the defaults; refuses those that aren't there. */
+static bool complete_options(const rg_optim *o, rg_group *group) {
+    for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
+        bool given = rgi_option_set(group->option[i]);
+        RG_FAIL_AS_IF(RG_TYPE_ERROR, given && !rgi_option_set(o->defaults.option[i]), o->row->name,
+                      "got an unexpected keyword argument '%s'", rgi_option_names[i]);
+        if (!given)
+            group->option[i] = o->defaults.option[i];
+    }
+    return true;
+}
+
+/* Checks parameter i, which is new if there were fewer before. */
+static bool check_param(const rg_optim *o, size_t i, const rg_tensor *param) {
+    const char *name = o->row->name;
+    RG_FAIL_VALUE_IF(!rg_is_leaf((rg_tensor *)param) && !(param->flags & RG_RETAINS_GRAD), name,
+                     "can't optimize a non-leaf Tensor");
+    for (size_t j = 0; j < i; j++) {
+        bool twice = o->slots[j].param == param;
+        RG_FAIL_VALUE_IF(twice && j < o->n_slots, name,
+                         "some parameters appear in more than one parameter group");
+        RG_FAIL_VALUE_IF(twice, name,
+                         "optimizer contains a parameter group with duplicate parameters");
+    }
+    return true;
+}
+
+bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
+    RG_AS("add_group");
+    if (!rgi_given(o, "add_group", "an optimizer"))
+        return false;
+    rg_group group = { { options }, list.n };
+    if (!complete_options(o, &group) || !rgi_given_list(list.n, list.v, o->row->name))
+        return false;
+    size_t n = o->n_slots + (size_t)list.n;
+    if (!rgi_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)
+        || !rgi_grow((void **)&o->slots, &o->slots_room, n, sizeof *o->slots))
+        return false;
+    for (size_t i = o->n_slots; i < n; i++) {
+        rg_tensor *param = list.v[i - o->n_slots];
+        if (!rgi_check(param, o->row->name) || !check_param(o, i, param))
+            return false;
+        o->slots[i] = (rg_optim_slot){ .param = param, .group = o->n_groups };
+    }
+    for (; o->n_slots < n; o->n_slots++)
+        rgi_retain(o->slots[o->n_slots].param);
+    o->groups[o->n_groups++] = group;
+    return true;
+}
+
+int rg_optim_n_groups(rg_optim *o) {
+    return rgi_given(o, "n_groups", "an optimizer") ? (int)o->n_groups : -1;
+}
+
+rg_param_group *rg_optim_group(rg_optim *o, int i) {
+    if (!rgi_given(o, "group", "an optimizer"))
+        return NULL;
+    RG_FAIL_INDEX_IF(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i,
+                     o->n_groups);
+    return &o->groups[i].options;
+}
+
+/* ---- making ---------------------------------------------------------------------- */
+
+/* torch's names of the options whose value it checks. */
+static const char *const checked_options[RG_OPTION_COUNT] = {
+    [RG_OPTION_lr] = "learning rate",
+    [RG_OPTION_beta1] = "beta parameter at index 0",
+    [RG_OPTION_beta2] = "beta parameter at index 1",
+    [RG_OPTION_lr_decay] = "lr_decay value",
+    [RG_OPTION_alpha] = "alpha value",
+    [RG_OPTION_momentum] = "momentum value",
+    [RG_OPTION_eps] = "epsilon value",
+    [RG_OPTION_weight_decay] = "weight_decay value",
+    [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
+};
+
+/* torch's SGD refuses what is negative; the others refuse a NaN, too, and a beta of 1 or more. */
+static bool option_is_bad(const rg_optim *o, int option, double value) {
+    if (o->row == &rgi_optim_rows[RG_SGD])
+        return value < 0;
+    bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
+    return !(value >= 0) || (beta && value >= 1);
+}
+
+static bool check_options(const rg_optim *o) {
+    const rg_param_group *g = &o->groups->options;
+    for (int k = 0; k < RG_OPTION_COUNT; k++) {
+        double value = o->groups->option[k];
+        if (!checked_options[k] || !rgi_option_set(value))
+            continue;
+        RG_FAIL_VALUE_IF(option_is_bad(o, k, value), o->row->name, "Invalid %s: %s",
+                         checked_options[k], rgi_python_float(value));
+    }
+    bool nesterov = rgi_option_set(g->nesterov) && g->nesterov != 0;
+    RG_FAIL_VALUE_IF(nesterov && !(g->momentum > 0 && g->dampening == 0), o->row->name,
+                     "Nesterov momentum requires a momentum and zero dampening");
+    return true;
+}
+
+rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
+    RG_SCOPE();
+    RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_optim_rows), "optim",
+                     "there is no optimizer %d", kind);
+    const rg_optim_row *row = &rgi_optim_rows[kind];
+    RG_AS(row->name);
+    RG_FAIL_VALUE_IF(!params.n, row->name, "optimizer got an empty parameter list");
+    rg_optim *o = rgi_alloc(sizeof *o, RG_MEM_OTHER);
+    if (!o)
+        return NULL;
+    *o = (rg_optim){ .row = row, .holders = 1, .defaults.options = row->defaults };
+    if (!rg_optim_add_group_with(o, params, options) || !check_options(o)) {
+        rg_optim_free(o);
+        return NULL;
+    }
+    /* Later groups take what they aren't given from the first. */
+    o->defaults = *o->groups;
+    return o;
+}
+
+void rg_optim_free(rg_optim *o) {
+    if (!o || --o->holders)
+        return;
+    for (size_t i = 0; i < o->n_slots; i++) {
+        rgi_release(o->slots[i].param);
+        for (int k = 0; k < RG_OPTIM_STATES; k++)
+            rgi_release(o->slots[i].state[k]);
+    }
+    for (rg_schedule *s = o->schedules, *next; s; s = next) {
+        next = s->next;
+        rgi_free(s, sizeof *s, RG_MEM_OTHER);
+    }
+    rgi_free(o->slots, o->slots_room * sizeof *o->slots, RG_MEM_OTHER);
+    rgi_free(o->groups, o->groups_room * sizeof *o->groups, RG_MEM_OTHER);
+    rgi_free(o, sizeof *o, RG_MEM_OTHER);
+}
+
+bool rg_optim_zero_grad(rg_optim *o) {
+    if (!rgi_given(o, "zero_grad", "an optimizer"))
+        return false;
+    for (size_t i = 0; i < o->n_slots; i++)
+        if (!rg_set_grad(o->slots[i].param, RG_NONE))
+            return false;
+    return true;
+}

@@ -1,0 +1,85 @@
+/*
+ * optimizer.h: optimizers: what moves parameters against their gradients.
+ *
+ * An optimizer holds a reference of its own to each parameter, and owns its schedules.
+ */
+#pragma once
+
+#include "../module.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_optim rg_optim;
+
+/* ---- options ------------------------------------------------------------------------
+ * They are what stands in torch's param_groups. An option that isn't given is the optimizer's
+ * default; one that the optimizer doesn't have is an error. Flags are 0 or 1. The last five are
+ * for schedules. (The list keeps its lines, which clang-format would nest.) */
+/* clang-format off */
+#define RG_OPTIONS_(X)                                                 \
+    X(lr_decay) X(alpha) X(momentum) X(dampening) X(eps)               \
+    X(weight_decay) X(initial_accumulator_value)                       \
+    X(nesterov) X(amsgrad) X(centered) X(maximize)                     \
+    X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
+#define RG_UNSET               __builtin_nan("0x7267")
+#define RG_OPTION_(name)       double name RG_DEFAULT(RG_UNSET);
+#define RG_OPTION_UNSET_(name) , .name = RG_UNSET
+#define RG_NO_OPTIONS_ \
+    .lr = RG_UNSET, .betas = { RG_UNSET, RG_UNSET } RG_OPTIONS_(RG_OPTION_UNSET_)
+/* clang-format on */
+typedef struct rg_param_group {
+    double lr RG_DEFAULT(RG_UNSET), betas[2] RG_DEFAULT({ RG_UNSET, RG_UNSET });
+    RG_OPTIONS_(RG_OPTION_)
+} rg_param_group;
+#define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)
+
+/* ---- making: the comments list options and their defaults ----------------------------- */
+typedef enum rg_optim_kind {
+    RG_SGD,
+    RG_ADAM,
+    RG_ADAMW,
+    RG_RMSPROP,
+    RG_ADAGRAD,
+    RG_LION
+} rg_optim_kind;
+rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options);
+#define RG_OPTIM_(kind, params, ...) rg_optim_with(kind, params, RG_PARAM_GROUP_(__VA_ARGS__))
+/* lr = 1e-3; momentum, dampening, weight_decay = 0; nesterov, maximize = false */
+#define rg_optim_sgd(params, ...) RG_OPTIM_(RG_SGD, params, __VA_ARGS__)
+/* lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0, or AdamW's 0.01;
+ * amsgrad, maximize = false */
+#define rg_optim_adam(params, ...)  RG_OPTIM_(RG_ADAM, params, __VA_ARGS__)
+#define rg_optim_adamw(params, ...) RG_OPTIM_(RG_ADAMW, params, __VA_ARGS__)
+/* lr = 0.01, alpha = 0.99, eps = 1e-8; weight_decay, momentum = 0; centered, maximize = false */
+#define rg_optim_rmsprop(params, ...) RG_OPTIM_(RG_RMSPROP, params, __VA_ARGS__)
+/* lr = 0.01, eps = 1e-10; lr_decay, weight_decay, initial_accumulator_value = 0;
+ * maximize = false */
+#define rg_optim_adagrad(params, ...) RG_OPTIM_(RG_ADAGRAD, params, __VA_ARGS__)
+/* lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
+#define rg_optim_lion(params, ...) RG_OPTIM_(RG_LION, params, __VA_ARGS__)
+
+/* Adds parameters with options of their own. */
+bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
+#define rg_optim_add_group(o, params, ...) \
+    rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
+/* Frees the optimizer; its replays stay valid. NULL is left alone. */
+void rg_optim_free(rg_optim *o);
+
+/* ---- using -------------------------------------------------------------------------- */
+
+/* Moves each parameter that has a gradient. A step that fails changes nothing. */
+bool rg_optim_step(rg_optim *o);
+/* Takes the gradients away. */
+bool rg_optim_zero_grad(rg_optim *o);
+/* Returns group i, to read and to change, or NULL if there is none. */
+rg_param_group *rg_optim_group(rg_optim *o, int i);
+/* Returns -1 on failure. */
+int rg_optim_n_groups(rg_optim *o);
+
+/* Lists the optimizer's own tensors, "state.0.exp_avg", and as 0-d tensors its numbers,
+ * "param_groups.0.lr" and "schedules.0.last_epoch". A list with .n == -1 means failure. */
+rg_named_list rg_optim_state_dict(rg_optim *o);
+/* Copies all values. Keys that are missing or unknown are an error, which changes nothing. */
+bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
+
+RG_PUBLIC_END

@@ -1,0 +1,112 @@
+/*
+ * optimizer_structs.h: what is behind an rg_optim and an rg_schedule. Private; what a program may
+ * use is in optimizer.h and schedule.h.
+ */
+#pragma once
+
+#include "optimizer.h"
+#include "schedule.h"
+#include "tensor/kernels/optim.h"
+
+/* ---- options by number -------------------------------------------------------------- */
+
+#define RG_OPTION_ENUM_(name) RG_OPTION_##name,
+enum {
+    RG_OPTION_lr,
+    RG_OPTION_beta1,
+    RG_OPTION_beta2,
+    RG_OPTIONS_(RG_OPTION_ENUM_) RG_OPTION_COUNT,
+    /* The options from here on are not an optimizer's, but are set by schedules. */
+    RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
+};
+
+/* torch's names of the options, "lr", "betas.0", "betas.1" and so on. */
+extern const char *const rgi_option_names[RG_OPTION_COUNT];
+
+typedef struct rg_group {
+    union {
+        rg_param_group options;
+        double option[RG_OPTION_COUNT];
+    };
+    double n_params; /* state_dict saves it as a number. */
+} rg_group;
+_Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
+               "one number for each option");
+
+/* Returns whether an option was given: whether it is anything but RG_UNSET. */
+static inline bool rgi_option_set(double option) {
+    const double unset = RG_UNSET;
+    return memcmp(&option, &unset, sizeof option) != 0;
+}
+
+/* ---- an optimizer's row ------------------------------------------------------------- */
+
+enum { RG_OPTIM_STATES = 3 };
+
+typedef struct rg_optim_row {
+    const char *name;
+    k_optimizer kernel;
+    rg_param_group defaults; /* The options that the optimizer has are set. */
+    /* An option that isn't 0 chooses a variant: the first of these sets bit 1 of it, the second
+     * bit 2. 0 ends the list. */
+    int variant_options[2];
+    /* The tensors that are kept for each parameter: always, where a state is of variant 0, else
+     * only in variants with its bit. */
+    struct {
+        const char *name;
+        int variant;
+    } states[RG_OPTIM_STATES];
+    bool saves_step; /* state_dict has the count of steps. */
+    /* Fills in what the optimizer's kernel reads beside the numbers of all optimizers. */
+    void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, double step);
+} rg_optim_row;
+extern const rg_optim_row rgi_optim_rows[RG_LION + 1];
+
+/* ---- an optimizer ------------------------------------------------------------------- */
+
+/* One parameter, and what is kept for it. */
+typedef struct rg_optim_slot {
+    rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
+    double step;                               /* How many steps the parameter has made. */
+    size_t group;
+    /* What the current step works on: parameter, gradient, and the states that take part. Their
+     * number is 0 where there is no gradient. */
+    rg_tensor *operand[RG_MAX_OPERANDS];
+    int n_operands;
+    int variant;
+    k_optimizer_loop *loop;
+} rg_optim_slot;
+
+struct rg_optim {
+    const rg_optim_row *row;
+    rg_group defaults, *groups;
+    rg_optim_slot *slots;
+    size_t n_groups, groups_room, n_slots, slots_room;
+    rg_schedule *schedules;
+    int holders; /* Whoever made it is one; each recording that has a step of it is another. */
+};
+
+/* ---- a schedule --------------------------------------------------------------------- */
+
+enum { RG_LAST_EPOCH, RG_BEST, RG_NUM_BAD_EPOCHS, RG_COOLDOWN_COUNTER, RG_SCHEDULE_STATES };
+
+struct rg_schedule {
+    rg_schedule *next;
+    rg_optim *optim;
+    rg_schedule_kind kind;
+    rg_schedule_options o;
+    double state[RG_SCHEDULE_STATES];
+};
+
+/* Returns a group's learning rate at epoch t. */
+typedef double rg_schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
+typedef struct rg_schedule_row {
+    const char *name;
+    rg_schedule_rate *next;   /* From the rate before t, as torch chains it. */
+    rg_schedule_rate *closed; /* From the first rate; NULL if there is no closed form. */
+} rg_schedule_row;
+extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
+/* Counts the milestones at t. */
+int rgi_milestones_at(const rg_schedule *s, double t);
+/* Counts the milestones at t and before. */
+int rgi_milestones_until(const rg_schedule *s, double t);

@@ -1,0 +1,254 @@
+/*
+ * schedule.c: how a schedule is made, and how it steps. The rates themselves are in schedules.c.
+ */
+#include "optimizer_structs.h"
+#include "tensor/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- what its options must be ---------------------------------------------------- */
+
+/* A rule of a schedule: what torch says where it is broken. A complaint that ends in a blank is
+ * followed by the number. */
+typedef struct schedule_rule {
+    rg_schedule_kind kind;
+    bool kept;
+    const char *complaint;
+    double number;
+} schedule_rule;
+
+static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[]) {
+    for (int i = 0; i < n; i++) {
+        const char *complaint = rules[i].complaint;
+        if (rules[i].kind != kind || rules[i].kept)
+            continue;
+        RG_C_NUMBERS();
+        char number[32] = "";
+        if (complaint[strlen(complaint) - 1] == ' ')
+            snprintf(number, sizeof number, "%g", rules[i].number);
+        return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[kind].name, "%s%s", complaint, number);
+    }
+    return true;
+}
+
+static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
+    const rg_param_group *g = &o->defaults.options;
+    bool has_momentum = rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
+    const schedule_rule rules[] = {
+        { RG_ONE_CYCLE_LR, q->total_steps > 0, "Expected positive integer total_steps, but got ",
+          (double)q->total_steps },
+        { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1,
+          "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
+        { RG_ONE_CYCLE_LR, !q->cycle_momentum || has_momentum,
+          "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
+    };
+    return check_rules(RG_ONE_CYCLE_LR, RG_COUNT(rules), rules);
+}
+
+static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
+    int n = 0;
+    bool fit = true;
+    for (; n <= RG_MAX_DIMS && q->schedules[n]; n++)
+        fit &= q->schedules[n]->optim == o && rgi_schedule_rows[q->schedules[n]->kind].next;
+    const schedule_rule rules[] = {
+        { RG_SEQUENTIAL_LR, n - 1 == q->milestones.n,
+          "Sequential Schedulers expects number of schedulers provided to be one more than the "
+          "number of milestone points, but got number of schedulers ",
+          n },
+        { RG_SEQUENTIAL_LR, fit,
+          "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR",
+          0 },
+    };
+    return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
+}
+
+static bool check_schedule(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
+    const schedule_rule rules[] = {
+        { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS,
+          "Expected up to 8 milestones, but got ", q->milestones.n },
+        { RG_STEP_LR, q->step_size > 0, "Expected positive integer step_size, but got ",
+          (double)q->step_size },
+        { RG_COSINE_ANNEALING_LR, q->T_max > 0, "Expected positive integer T_max, but got ",
+          (double)q->T_max },
+        { RG_LAMBDA_LR, q->lr_lambda, "Expected a lr_lambda", 0 },
+        { RG_REDUCE_LR_ON_PLATEAU, q->factor < 1, "Factor should be < 1.0.", 0 },
+        { RG_LINEAR_LR, q->start_factor > 0 && q->start_factor <= 1,
+          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.",
+          0 },
+        { RG_LINEAR_LR, q->end_factor >= 0 && q->end_factor <= 1,
+          "Ending multiplicative factor expected to be between 0 and 1.", 0 },
+    };
+    if (!check_rules(kind, RG_COUNT(rules), rules))
+        return false;
+    if (kind == RG_ONE_CYCLE_LR)
+        return check_one_cycle(o, q);
+    return kind != RG_SEQUENTIAL_LR || check_sequential(o, q);
+}
+
+/* ---- making ---------------------------------------------------------------------- */
+
+/* Sets the groups' rates to those at epoch t. */
+static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
+    const char *name = rgi_schedule_rows[s->kind].name;
+    RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
+                     "Tried to step %.0f times. The specified number of total steps is %lld", t,
+                     (long long)s->o.total_steps);
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        rg_param_group *g = &s->optim->groups[i].options;
+        if (!rgi_option_set(g->initial_lr))
+            g->initial_lr = g->lr;
+        double lr = rate(s, g, t);
+        RG_FAIL_VALUE_IF(isnan(lr), name, "float division by zero");
+        g->lr = lr;
+    }
+    s->state[RG_LAST_EPOCH] = t;
+    return true;
+}
+
+/* Writes the cycle's ends into each group, where torch has them. */
+static void begin_one_cycle(rg_schedule *s) {
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        rg_param_group *g = &s->optim->groups[i].options;
+        g->initial_lr = s->o.max_lr / s->o.div_factor;
+        g->max_lr = s->o.max_lr;
+        g->min_lr = g->initial_lr / s->o.final_div_factor;
+        if (s->o.cycle_momentum) {
+            g->max_momentum = s->o.max_momentum;
+            g->base_momentum = s->o.base_momentum;
+        }
+    }
+}
+
+/* Takes back what its schedules did when they were made. */
+static void begin_sequential(rg_schedule *s) {
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        rg_param_group *g = &s->optim->groups[i].options;
+        g->lr = g->initial_lr;
+    }
+    for (int i = 0; i <= s->o.milestones.n; i++)
+        s->o.schedules[i]->state[RG_LAST_EPOCH] = -1;
+}
+
+static bool begin_schedule(rg_schedule *s) {
+    rg_schedule *first = s;
+    if (s->kind == RG_ONE_CYCLE_LR)
+        begin_one_cycle(s);
+    if (s->kind == RG_SEQUENTIAL_LR) {
+        begin_sequential(s);
+        first = s->o.schedules[rgi_milestones_until(s, 0)];
+    }
+    rg_schedule_rate *rate = rgi_schedule_rows[first->kind].next;
+    return !rate || set_rates(first, 0, rate);
+}
+
+rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options q) {
+    RG_SCOPE();
+    RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
+                     "there is no schedule %d", kind);
+    RG_AS(rgi_schedule_rows[kind].name);
+    if (!rgi_given(o, "schedule", "an optimizer") || !check_schedule(o, kind, &q))
+        return NULL;
+    rg_schedule *s = rgi_alloc(sizeof *s, RG_MEM_OTHER);
+    if (!s)
+        return NULL;
+    *s = (rg_schedule){ .optim = o, .kind = kind, .o = q };
+    s->state[RG_BEST] = q.mode_max ? -INFINITY : INFINITY;
+    if (!begin_schedule(s)) {
+        rgi_free(s, sizeof *s, RG_MEM_OTHER);
+        return NULL;
+    }
+    rg_schedule **end = &o->schedules;
+    while (*end)
+        end = &(*end)->next;
+    *end = s;
+    return s;
+}
+
+rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
+                                       double start_factor, double eta_min) {
+    RG_AS("warmup_cosine_lr");
+    RG_FAIL_VALUE_IF(warmup < 0 || warmup >= total, "warmup_cosine_lr",
+                     "expected fewer steps of warmup than in total, but got %lld of %lld",
+                     (long long)warmup, (long long)total);
+    rg_schedule *up = rg_optim_linear_lr(o, .start_factor = start_factor, .total_iters = warmup);
+    if (!up)
+        return NULL;
+    rg_schedule *down = rg_optim_cosine_annealing_lr(o, .T_max = total - warmup,
+                                                     .eta_min = eta_min);
+    if (!down)
+        return NULL;
+    return rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup));
+}
+
+/* ---- stepping -------------------------------------------------------------------- */
+
+static bool may_step(rg_schedule *s, const char *op) {
+    return rgi_not_again(op) && rgi_given(s, op, "a schedule");
+}
+
+bool rg_schedule_step(rg_schedule *s) {
+    if (!may_step(s, "schedule_step"))
+        return false;
+    double t = s->state[RG_LAST_EPOCH] + 1;
+    if (rgi_schedule_rows[s->kind].next)
+        return set_rates(s, t, rgi_schedule_rows[s->kind].next);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, s->kind == RG_REDUCE_LR_ON_PLATEAU, "ReduceLROnPlateau",
+                  "step() missing 1 required positional argument: 'metrics'");
+    rg_schedule *now = s->o.schedules[rgi_milestones_until(s, t)];
+    s->state[RG_LAST_EPOCH] = t;
+    if (rgi_milestones_at(s, t))
+        return set_rates(now, 0, rgi_schedule_rows[now->kind].closed);
+    return rg_schedule_step(now);
+}
+
+bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
+    if (!may_step(s, "schedule_step_to"))
+        return false;
+    rg_schedule_rate *rate = rgi_schedule_rows[s->kind].closed;
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rate, rgi_schedule_rows[s->kind].name, "has no closed form");
+    return set_rates(s, (double)epoch, rate);
+}
+
+/* ---- ReduceLROnPlateau: times factor when a metric gets no better for long --------- */
+
+static bool plateau_is_better(const rg_schedule *s, double metric) {
+    double sign = s->o.mode_max ? -1 : 1, best = s->state[RG_BEST];
+    double bar = s->o.threshold_abs ? best - sign * s->o.threshold
+                                    : best * (1 - sign * s->o.threshold);
+    return s->o.mode_max ? metric > bar : metric < bar;
+}
+
+static void plateau_reduce(rg_schedule *s) {
+    for (size_t i = 0; i < s->optim->n_groups; i++) {
+        double *lr = &s->optim->groups[i].options.lr;
+        double lower = fmax(*lr * s->o.factor, s->o.min_lr);
+        if (*lr - lower > s->o.eps)
+            *lr = lower;
+    }
+}
+
+bool rg_schedule_step_metric(rg_schedule *s, double metric) {
+    if (!may_step(s, "schedule_step_metric"))
+        return false;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, s->kind != RG_REDUCE_LR_ON_PLATEAU,
+                  rgi_schedule_rows[s->kind].name, "step() takes no metric");
+    double *state = s->state;
+    state[RG_LAST_EPOCH]++;
+    if (plateau_is_better(s, metric)) {
+        state[RG_BEST] = metric;
+        state[RG_NUM_BAD_EPOCHS] = 0;
+    } else {
+        state[RG_NUM_BAD_EPOCHS]++;
+    }
+    if (state[RG_COOLDOWN_COUNTER] > 0) {
+        state[RG_COOLDOWN_COUNTER]--;
+        state[RG_NUM_BAD_EPOCHS] = 0;
+    }
+    if (state[RG_NUM_BAD_EPOCHS] <= (double)s->o.patience)
+        return true;
+    state[RG_COOLDOWN_COUNTER] = (double)s->o.cooldown;
+    state[RG_NUM_BAD_EPOCHS] = 0;
+    plateau_reduce(s);
+    return true;
+}

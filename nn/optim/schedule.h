@@ -1,0 +1,93 @@
+/*
+ * schedule.h: schedules of the learning rate: torch.optim.lr_scheduler.
+ *
+ * A schedule begins with the learning rates that the optimizer's groups have, and belongs to the
+ * optimizer. rg_schedule_step is called after each epoch, or after each batch.
+ */
+#pragma once
+
+#include "optimizer.h"
+
+RG_PUBLIC_BEGIN
+
+typedef struct rg_schedule rg_schedule;
+typedef double rg_lr_lambda(int64_t epoch, void *context);
+
+/* A comment names the schedules that read the options below it. */
+typedef struct rg_schedule_options {
+    /* StepLR */
+    int64_t step_size;
+    /* LinearLR */
+    int64_t total_iters RG_DEFAULT(5);
+    double start_factor RG_DEFAULT(1.0 / 3), end_factor RG_DEFAULT(1);
+    /* CosineAnnealingLR */
+    int64_t T_max;
+    double eta_min;
+    /* StepLR, MultiStepLR, ExponentialLR */
+    double gamma RG_DEFAULT(0.1);
+    /* MultiStepLR, SequentialLR: there may be up to 8 of them. */
+    rg_dims milestones;
+    /* LambdaLR */
+    rg_lr_lambda *lr_lambda;
+    void *context;
+    /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". */
+    double max_lr;
+    int64_t total_steps;
+    double pct_start RG_DEFAULT(0.3);
+    bool anneal_linear, cycle_momentum RG_DEFAULT(true), three_phase;
+    double base_momentum RG_DEFAULT(0.85), max_momentum RG_DEFAULT(0.95);
+    double div_factor RG_DEFAULT(25), final_div_factor RG_DEFAULT(1e4);
+    /* ReduceLROnPlateau: .mode_max stands for mode="max", .threshold_abs for
+     * threshold_mode="abs". */
+    bool mode_max, threshold_abs;
+    double factor RG_DEFAULT(0.1), threshold RG_DEFAULT(1e-4), min_lr, eps RG_DEFAULT(1e-8);
+    int64_t patience RG_DEFAULT(10), cooldown;
+    /* SequentialLR: there is one schedule more than there are milestones. */
+    rg_schedule *schedules[RG_MAX_DIMS + 1];
+} rg_schedule_options;
+typedef enum rg_schedule_kind {
+    RG_STEP_LR,
+    RG_MULTI_STEP_LR,
+    RG_EXPONENTIAL_LR,
+    RG_LINEAR_LR,
+    RG_COSINE_ANNEALING_LR,
+    RG_LAMBDA_LR,
+    RG_ONE_CYCLE_LR,
+    RG_REDUCE_LR_ON_PLATEAU,
+    RG_SEQUENTIAL_LR
+} rg_schedule_kind;
+rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_options options);
+#define RG_SCHEDULE_(...)                                                                        \
+    RG_KEYWORDS(rg_schedule_options,                                                             \
+                (.gamma = 0.1, .start_factor = 1.0 / 3, .end_factor = 1, .total_iters = 5,       \
+                 .pct_start = 0.3, .cycle_momentum = true, .base_momentum = 0.85,                \
+                 .max_momentum = 0.95, .div_factor = 25, .final_div_factor = 1e4, .factor = 0.1, \
+                 .threshold = 1e-4, .eps = 1e-8, .patience = 10),                                \
+                __VA_ARGS__)
+#define rg_optim_step_lr(o, ...) rg_optim_schedule(o, RG_STEP_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_multi_step_lr(o, ...) \
+    rg_optim_schedule(o, RG_MULTI_STEP_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_exponential_lr(o, ...) \
+    rg_optim_schedule(o, RG_EXPONENTIAL_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_linear_lr(o, ...) rg_optim_schedule(o, RG_LINEAR_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_cosine_annealing_lr(o, ...) \
+    rg_optim_schedule(o, RG_COSINE_ANNEALING_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_lambda_lr(o, ...) rg_optim_schedule(o, RG_LAMBDA_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_one_cycle_lr(o, ...) \
+    rg_optim_schedule(o, RG_ONE_CYCLE_LR, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_reduce_lr_on_plateau(o, ...) \
+    rg_optim_schedule(o, RG_REDUCE_LR_ON_PLATEAU, RG_SCHEDULE_(__VA_ARGS__))
+#define rg_optim_sequential_lr(o, ...) \
+    rg_optim_schedule(o, RG_SEQUENTIAL_LR, RG_SCHEDULE_(__VA_ARGS__))
+/* LinearLR over the first `warmup` steps, and CosineAnnealingLR over the rest of `total`. */
+rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
+                                       double start_factor, double eta_min);
+
+/* Goes one step further. */
+bool rg_schedule_step(rg_schedule *s);
+/* Goes one step further with the metric that ReduceLROnPlateau watches. */
+bool rg_schedule_step_metric(rg_schedule *s, double metric);
+/* Goes to this epoch at once. Fails for a schedule that has no closed form. */
+bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
+
+RG_PUBLIC_END

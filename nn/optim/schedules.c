@@ -1,0 +1,135 @@
+/*
+ * schedules.c: the learning rate at epoch t in each schedule: from the rate before, as torch chains
+ * it (`next`), and from the first one, in closed form (`closed`).
+ */
+#include "optimizer_structs.h"
+
+#include <math.h>
+
+/* ---- StepLR: times gamma after every step_size epochs ------------------------------ */
+
+static double step_next(const rg_schedule *s, rg_param_group *g, double t) {
+    bool falls = t > 0 && fmod(t, (double)s->o.step_size) == 0;
+    return falls ? g->lr * s->o.gamma : g->lr;
+}
+
+static double step_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    return g->initial_lr * pow(s->o.gamma, floor(t / (double)s->o.step_size));
+}
+
+/* ---- MultiStepLR: times gamma at each milestone ------------------------------------ */
+
+int rgi_milestones_at(const rg_schedule *s, double t) {
+    int n = 0;
+    for (int i = 0; i < s->o.milestones.n; i++)
+        n += (double)s->o.milestones.v[i] == t;
+    return n;
+}
+
+int rgi_milestones_until(const rg_schedule *s, double t) {
+    int n = 0;
+    for (int i = 0; i < s->o.milestones.n; i++)
+        n += (double)s->o.milestones.v[i] <= t;
+    return n;
+}
+
+static double multi_step_next(const rg_schedule *s, rg_param_group *g, double t) {
+    return g->lr * pow(s->o.gamma, rgi_milestones_at(s, t));
+}
+
+static double multi_step_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    return g->initial_lr * pow(s->o.gamma, rgi_milestones_until(s, t));
+}
+
+/* ---- ExponentialLR: times gamma after each epoch ----------------------------------- */
+
+static double exponential_next(const rg_schedule *s, rg_param_group *g, double t) {
+    return t > 0 ? g->lr * s->o.gamma : g->lr;
+}
+
+static double exponential_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    return g->initial_lr * pow(s->o.gamma, t);
+}
+
+/* ---- LinearLR: from start_factor to end_factor in total_iters epochs --------------- */
+
+/* Chained, LinearLR multiplies by 1 + slope / (the sum that the factor has come to). */
+static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
+    double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
+    if (t == 0)
+        return g->lr * s->o.start_factor;
+    if (t > n)
+        return g->lr;
+    return g->lr * (1 + slope / (n * s->o.start_factor + (t - 1) * slope));
+}
+
+static double linear_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
+    return g->initial_lr * (s->o.start_factor + slope * fmin(n, t) / n);
+}
+
+/* ---- CosineAnnealingLR: half a cosine down to eta_min in T_max epochs -------------- */
+
+static double cosine_next(const rg_schedule *s, rg_param_group *g, double t) {
+    double n = (double)s->o.T_max, low = s->o.eta_min;
+    if (t == 0)
+        return g->lr;
+    if (fmod(t - 1 - n, 2 * n) == 0)
+        return g->lr + (g->initial_lr - low) * (1 - cos(M_PI / n)) / 2;
+    return (1 + cos(M_PI * t / n)) / (1 + cos(M_PI * (t - 1) / n)) * (g->lr - low) + low;
+}
+
+static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
+    double n = (double)s->o.T_max, low = s->o.eta_min;
+    return low + (g->initial_lr - low) * (1 + cos(M_PI * t / n)) / 2;
+}
+
+/* ---- LambdaLR: the first rate times the program's function of t -------------------- */
+
+static double lambda_rate(const rg_schedule *s, rg_param_group *g, double t) {
+    return g->initial_lr * s->o.lr_lambda((int64_t)t, s->o.context);
+}
+
+/* ---- OneCycleLR: up to max_lr, back, and far below -------------------------------- */
+
+/* Returns the value that has come this part of the way from one value to another. */
+static double anneal(const rg_schedule *s, double from, double to, double part) {
+    if (s->o.anneal_linear)
+        return (to - from) * part + from;
+    return to + (from - to) / 2 * (cos(M_PI * part) + 1);
+}
+
+/* The cycle has two phases, or three: values[i] and values[i + 1] are those at the ends of phase i.
+ */
+static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
+    double n = (double)s->o.total_steps, up = s->o.pct_start * n - 1;
+    double down = s->o.three_phase ? 2 * s->o.pct_start * n - 2 : n - 1;
+    double end[] = { 0, up, down, n - 1 };
+    double after_down = s->o.three_phase ? g->initial_lr : g->min_lr;
+    double lr[] = { g->initial_lr, g->max_lr, after_down, g->min_lr };
+    double momentum[] = { g->max_momentum, g->base_momentum, g->max_momentum, g->max_momentum };
+    int phases = s->o.three_phase ? 3 : 2, i = 0;
+    while (i < phases - 1 && t > end[i + 1])
+        i++;
+    double part = (t - end[i]) / (end[i + 1] - end[i]);
+    if (s->o.cycle_momentum) {
+        double *cycled = rgi_option_set(g->momentum) ? &g->momentum : &g->betas[0];
+        *cycled = anneal(s, momentum[i], momentum[i + 1], part);
+    }
+    return anneal(s, lr[i], lr[i + 1], part);
+}
+
+/* ---- all -------------------------------------------------------------------------- */
+
+/* ReduceLROnPlateau and SequentialLR have no rate of their own: schedule.c steps them. */
+const rg_schedule_row rgi_schedule_rows[] = {
+    [RG_STEP_LR] = { "StepLR", step_next, step_closed },
+    [RG_MULTI_STEP_LR] = { "MultiStepLR", multi_step_next, multi_step_closed },
+    [RG_EXPONENTIAL_LR] = { "ExponentialLR", exponential_next, exponential_closed },
+    [RG_LINEAR_LR] = { "LinearLR", linear_next, linear_closed },
+    [RG_LAMBDA_LR] = { "LambdaLR", lambda_rate, lambda_rate },
+    [RG_COSINE_ANNEALING_LR] = { "CosineAnnealingLR", cosine_next, cosine_closed },
+    [RG_ONE_CYCLE_LR] = { "OneCycleLR", one_cycle, one_cycle },
+    [RG_REDUCE_LR_ON_PLATEAU] = { "ReduceLROnPlateau", NULL, NULL },
+    [RG_SEQUENTIAL_LR] = { "SequentialLR", NULL, NULL },
+};

@@ -1,0 +1,109 @@
+/*
+ * step.c: one step of an optimizer. All that can fail comes before anything changes.
+ */
+#include "optimizer_structs.h"
+#include "tensor/internal.h"
+
+/* Returns the variant that the group's options choose. */
+static int variant_of(const rg_optim *o, size_t group) {
+    const int *chooses = o->row->variant_options;
+    const double *option = o->groups[group].option;
+    bool first = chooses[0] && option[chooses[0]] != 0;
+    bool second = chooses[1] && option[chooses[1]] != 0;
+    return first + 2 * second;
+}
+
+/* Returns the state, made if this is its first step, or NULL. */
+static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
+    if (slot->state[k])
+        return slot->state[k];
+    rg_tensor *state = rgi_new_like(slot->param, slot->param->dtype);
+    if (!state)
+        return NULL;
+    double initial = o->groups[slot->group].options.initial_accumulator_value;
+    rgi_fill_number(state, rgi_option_set(initial) ? initial : 0, 0);
+    slot->state[k] = state;
+    return state;
+}
+
+/* Gathers what the step of one parameter works on. */
+static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
+    slot->n_operands = 0;
+    rg_tensor *grad = rg_grad_of(slot->param);
+    if (!grad)
+        return false;
+    if (grad == RG_NONE)
+        return true;
+    slot->variant = variant_of(o, slot->group);
+    slot->loop = k_optimizer_loop_of(o->row->kernel, slot->param->dtype);
+    RG_FAIL_DTYPE_IF(!slot->loop, o->row->name, "step", slot->param->dtype);
+    int n = 0;
+    slot->operand[n++] = slot->param;
+    slot->operand[n++] = grad;
+    for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
+        if (o->row->states[k].variant & ~slot->variant)
+            continue;
+        rg_tensor *state = state_of(o, slot, k);
+        if (!state)
+            return false;
+        slot->operand[n++] = state;
+    }
+    const rg_tensor *p = slot->param;
+    for (int k = 1; k < n; k++)
+        RG_FAIL_IF(slot->operand[k]->dtype != p->dtype || !rgi_same_shape(slot->operand[k], p),
+                   o->row->name,
+                   "a parameter's shape or dtype is not that of its gradient or state");
+    slot->n_operands = n;
+    return rgi_may_overwrite(p, o->row->name);
+}
+
+static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *slot) {
+    const rg_param_group *g = &o->groups[slot->group].options;
+    k_optimizer_numbers z = {
+        .sign = g->maximize != 0 ? -1 : 1,
+        .weight_decay = g->weight_decay,
+        .rate = -g->lr,
+    };
+    o->row->numbers(&z, g, slot->step);
+    return z;
+}
+
+/* A recording holds the optimizer whose step it has. */
+static bool optimizer_step_again(void *context) { return rg_optim_step(*(rg_optim **)context); }
+static void drop_optimizer(void *context) { rg_optim_free(*(rg_optim **)context); }
+
+static void note_step(rg_optim *o) {
+    rg_optim **noted = rgi_note(optimizer_step_again, drop_optimizer, sizeof o);
+    if (!noted)
+        return;
+    *noted = o;
+    o->holders++;
+}
+
+bool rg_optim_step(rg_optim *o) {
+    if (!rgi_given(o, "step", "an optimizer"))
+        return false;
+    if (rgi_noting())
+        note_step(o);
+    RG_SCOPE();
+    rg_optim_slot *end = o->slots + o->n_slots;
+    for (rg_optim_slot *slot = o->slots; slot < end; slot++)
+        if (!gather_operands(o, slot))
+            return false;
+    const rg_optim_slot *last = NULL;
+    k_optimizer_numbers z;
+    for (rg_optim_slot *slot = o->slots; slot < end; slot++) {
+        if (!slot->n_operands)
+            continue;
+        /* SGD's steps without a momentum don't count: the first one with it begins the buffer. */
+        if (o->row->saves_step || slot->variant)
+            slot->step++;
+        /* Neighbours mostly have the same numbers. */
+        if (!last || last->group != slot->group || last->step != slot->step)
+            z = numbers_of(o, slot);
+        last = slot;
+        k_optimizer_step(slot->loop, slot->n_operands, slot->operand, &z);
+        rgi_count_write(slot->param, "step");
+    }
+    return true;
+}

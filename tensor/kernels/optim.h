@@ -1,0 +1,66 @@
+/*
+ * optim.h: the steps of optimizers, each in one pass over parameter, gradient and state.
+ */
+#pragma once
+
+#include "sets.h"
+
+typedef enum k_optimizer { K_SGD, K_ADAM, K_RMSPROP, K_ADAGRAD, K_LION } k_optimizer;
+
+/* The numbers of one step. Where something "enters" a mean, the rest of the mean is "kept". */
+typedef struct k_optimizer_numbers {
+    /* The gradient is multiplied by this: -1 to go up the gradient (maximize), else 1. */
+    double sign;
+    /* So much of the parameter is added to the gradient, and in Lion to the update. */
+    double weight_decay;
+    /* The update is multiplied by this: minus the learning rate, which some optimizers correct. */
+    double rate;
+    union {
+        /* t[2], where there is a momentum, is its buffer. */
+        struct {
+            double momentum; /* So much of the buffer is kept, */
+            double entering; /* and so much of the gradient enters: 1 - dampening. */
+            bool first;      /* The buffer doesn't count yet and becomes the gradient. */
+            bool nesterov;
+            bool has_buffer;
+        } sgd;
+        /* t[2] is the gradient's mean, t[3] the mean of its square, t[4], with amsgrad, the
+         * greatest that this has been. */
+        struct {
+            double mean_entering;                /* 1 - beta1 */
+            double square_kept, square_entering; /* beta2, 1 - beta2 */
+            double root_correction;              /* sqrt(1 - beta2^step) */
+            double eps;
+            double shrink; /* The parameter is multiplied by this: AdamW's 1 - lr weight_decay. */
+            bool amsgrad;
+        } adam;
+        /* t[2] is the mean of the gradient's square. After it comes, with a momentum, its buffer,
+         * and then, if centered, the gradient's mean. */
+        struct {
+            double square_kept, square_entering; /* alpha, 1 - alpha */
+            double momentum;
+            double eps;
+            bool has_buffer, centered;
+        } rmsprop;
+        /* t[2] is the sum of the gradient's squares. */
+        struct {
+            double eps;
+        } adagrad;
+        /* t[2] is the gradient's mean. */
+        struct {
+            double update_kept, update_entering; /* beta1, 1 - beta1: the mean whose sign counts */
+            double mean_kept, mean_entering;     /* beta2, 1 - beta2: the mean that stays */
+        } lion;
+    };
+} k_optimizer_numbers;
+
+/* Works on n elements that lie side by side: at[0] is the parameter, at[1] its gradient, at[2] ..
+ * its state. */
+typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
+/* Returns the loop of this dtype, or NULL if there is none. */
+k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype);
+
+/* Moves the parameter t[0] by its gradient t[1], and brings its state, t[2] .. t[n - 1], up to
+ * date. Requires that all have the parameter's shape, and the loop's dtype. */
+void k_optimizer_step(k_optimizer_loop *loop, int n, rg_tensor *const t[],
+                      const k_optimizer_numbers *z);
