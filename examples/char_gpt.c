@@ -5,7 +5,8 @@
  */
 #include "show.h"
 
-static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64, warmup = 50, every = 100;
+static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64, warmup = 50,
+               every = 100;
 static int64_t seed = 1337, sample = 500, top_k = 0, threads = 1;
 static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
 static const char *prompt = "", *out = "build/char_gpt";
@@ -19,29 +20,35 @@ static const option options[] = {
     { "dim", WHOLE, &dim, 1, 65536, "numbers for each character; a multiple of the heads" },
     { "dropout", NUMBER, &dropout, 0, 1, "share of numbers left out while training" },
     { "lr", NUMBER, &lr, 0, 1e6, "AdamW's learning rate at its highest" },
-    { "warmup", WHOLE, &warmup, 0, 1e8, "steps until then; after them it falls, as a cosine, to a tenth" },
+    { "warmup", WHOLE, &warmup, 0, 1e8,
+      "steps until then; after them it falls, as a cosine, to a tenth" },
     { "decay", NUMBER, &decay, 0, 1e6, "of AdamW, on matrices" },
     { "clip", NUMBER, &clip, 0, 1e15, "gradients to this norm" },
     { "every", WHOLE, &every, 1, 1e8, "so many steps the validation loss is shown" },
     { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
-    { "threads", WHOLE, &threads, 1, 1024, "to compute with; a model as small as this gains little from more" },
+    { "threads", WHOLE, &threads, 1, 1024,
+      "to compute with; a model as small as this gains little from more" },
     { "sample", WHOLE, &sample, 0, 1e8, "characters to write at the end" },
-    { "prompt", TEXT, &prompt, 0, 0, "what they continue; the text's first character if not given" },
+    { "prompt", TEXT, &prompt, 0, 0,
+      "what they continue; the text's first character if not given" },
     { "temperature", NUMBER, &temperature, 1e-3, 1e6, "lower is safer, higher is wilder" },
     { "top-k", WHOLE, &top_k, 0, 1e15, "choose among so many characters; 0: among all" },
     { "out", TEXT, &out, 0, 0, "folder for the curve of the loss" },
 };
 
-/* AdamW as nanoGPT sets it up: matrices decay, vectors don't. */
+/* Makes AdamW as nanoGPT does: matrices decay, and vectors don't. */
 static rg_optim *make_optimizer(rg_gpt *model) {
     RG_SCOPE();
     rg_list all = rg_parameters(model);
     rg_tensor *matrices[all.n], *vectors[all.n];
     int n = 0, m = 0;
     for (int i = 0; i < all.n; i++)
-        if (rg_ndim(all.v[i]) >= 2) matrices[n++] = all.v[i];
-        else vectors[m++] = all.v[i];
-    rg_optim *o = rg_optim_adamw(((rg_list){ n, matrices }), .lr = lr, .betas = { 0.9, 0.99 }, .weight_decay = decay);
+        if (rg_ndim(all.v[i]) >= 2)
+            matrices[n++] = all.v[i];
+        else
+            vectors[m++] = all.v[i];
+    rg_optim *o = rg_optim_adamw(((rg_list){ n, matrices }), .lr = lr, .betas = { 0.9, 0.99 },
+                                 .weight_decay = decay);
     rg_optim_add_group(o, ((rg_list){ m, vectors }), .weight_decay = 0);
     return o;
 }
@@ -52,10 +59,11 @@ static void set_rate(rg_optim *o, int64_t step) {
         double done = (double)(step - warmup) / (double)(steps - warmup);
         rate = lr * (0.1 + 0.9 * 0.5 * (1 + cos(M_PI * done)));
     }
-    for (int i = 0; i < rg_optim_n_groups(o); i++) rg_optim_group(o, i)->lr = rate;
+    for (int i = 0; i < rg_optim_n_groups(o); i++)
+        rg_optim_group(o, i)->lr = rate;
 }
 
-/* The mean loss over all of the text, window by window. */
+/* Returns the mean loss over all of the text, window by window. */
 static double validate(rg_gpt *model, rg_tensor *data) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -74,37 +82,46 @@ static double validate(rg_gpt *model, rg_tensor *data) {
 
 int main(int argc, char *argv[]) {
     int first = READ_OPTIONS(argc, argv, "[text file (examples/sonnets.txt)]", options);
-    if (argc > first + 1) refuse("takes one text, not '%s' too", argv[first + 1]);
+    if (argc > first + 1)
+        refuse("takes one text, not '%s' too", argv[first + 1]);
     const char *path = first < argc ? argv[first] : "examples/sonnets.txt";
-    if (dim % heads) refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
-    if (dropout >= 1) refuse("--dropout takes a number below 1, not %g", dropout);
+    if (dim % heads)
+        refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
+    if (dropout >= 1)
+        refuse("--dropout takes a number below 1, not %g", dropout);
     char *text = read_text(path);
 
-    /* The text as numbers: nine tenths to learn from, the rest to be tested on */
+    /* Nine tenths of the text are there to learn from, and the rest to be tested on. */
     rg_vocabulary *vocabulary = rg_vocabulary_new(text, .characters = true);
     rg_tensor *data = rg_encode(vocabulary, text);
     rg_pair part = rg_split_text(data, 0.9);
     if (rg_numel(part.second) <= block)
-        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path, (long long)rg_numel(data),
-               (long long)block, (long long)(10 * block + 10));
+        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path,
+               (long long)rg_numel(data), (long long)block, (long long)(10 * block + 10));
     rg_tensor *begin = *prompt ? rg_encode(vocabulary, prompt) : rg_narrow(data, 0, 0, 1);
-    if (!begin) refuse("--prompt: %s", rg_error());
+    if (!begin)
+        refuse("--prompt: %s", rg_error());
     free(text);
     make_folder(out);
 
     rg_set_num_threads((int)threads);
     rg_manual_seed((uint64_t)seed);
-    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers, .n_head = heads,
-                              .n_embd = dim, .dropout = dropout);
-    if (!model) refuse("%s", rg_error());
+    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers,
+                              .n_head = heads, .n_embd = dim, .dropout = dropout);
+    if (!model)
+        refuse("%s", rg_error());
     rg_on_error(stop_on_error);
     rg_optim *optimizer = make_optimizer(model);
-    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path, (long long)rg_numel(data),
-           (long long)vocabulary->n, (long long)rg_num_parameters(model));
+    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
+           (long long)rg_numel(data), (long long)vocabulary->n,
+           (long long)rg_num_parameters(model));
 
-    double *losses = malloc((size_t)steps * sizeof *losses), validation = validate(model, part.second);
-    if (!losses) refuse("no memory for %lld losses", (long long)steps);
-    printf("  before: validation loss %.4f, of chance %.4f\n", validation, log((double)vocabulary->n));
+    double *losses = malloc((size_t)steps * sizeof *losses),
+           validation = validate(model, part.second);
+    if (!losses)
+        refuse("no memory for %lld losses", (long long)steps);
+    printf("  before: validation loss %.4f, of chance %.4f\n", validation,
+           log((double)vocabulary->n));
     progress p = progress_begin(steps);
     RG_FOR (int64_t step = 0; step < steps; step++) {
         set_rate(optimizer, step);
@@ -115,18 +132,20 @@ int main(int argc, char *argv[]) {
         rg_clip_grad_norm_(rg_parameters(model), clip);
         rg_optim_step(optimizer);
         losses[step] = rg_item(loss);
-        if (progress_due(&p, step + 1)) progress_show(&p, step + 1, losses[step]);
+        if (progress_due(&p, step + 1))
+            progress_show(&p, step + 1, losses[step]);
         if ((step + 1) % every == 0 || step + 1 == steps) {
             validation = validate(model, part.second);
-            progress_note(&p, "  after %lld steps: validation loss %.4f", (long long)step + 1, validation);
+            progress_note(&p, "  after %lld steps: validation loss %.4f", (long long)step + 1,
+                          validation);
         }
     }
 
     print_curve("\nThe loss on what it learns from, step by step:", steps, losses);
     save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps, losses);
     rg_eval(model);
-    rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample, .temperature = temperature,
-                                         .top_k = top_k);
+    rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample,
+                                         .temperature = temperature, .top_k = top_k);
     printf("\nIt writes:\n%s\n", rg_decode(vocabulary, written));
     free(losses);
     rg_optim_free(optimizer);

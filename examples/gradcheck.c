@@ -1,6 +1,6 @@
 /*
- * gradcheck.c: the gradients of the self-attention layer three ways: derived by hand,
- * by the library, and measured. Then two mistakes, which have to be noticed.
+ * gradcheck.c: finds the gradients of the self-attention layer in three ways: derived by hand, by
+ * the library, and measured. Two mistakes follow, which have to be noticed.
  */
 #include "show.h"
 
@@ -10,39 +10,47 @@ static const char *const names[INPUTS] = { "x", "w_query", "w_key", "w_value" };
 /* y = softmax(q k^T / sqrt(d)) v */
 static rg_tensor *self_attention(rg_tensor *const in[], void *context) {
     (void)context;
-    rg_tensor *q = rg_matmul(in[X], in[W_QUERY]), *k = rg_matmul(in[X], in[W_KEY]), *v = rg_matmul(in[X], in[W_VALUE]);
+    rg_tensor *q = rg_matmul(in[X], in[W_QUERY]), *k = rg_matmul(in[X], in[W_KEY]),
+              *v = rg_matmul(in[X], in[W_VALUE]);
     double root_d = sqrt((double)rg_size(k, -1));
     return rg_matmul(rg_softmax(rg_div(rg_matmul(q, rg_T(k)), root_d), -1), v);
 }
 
-/* The same with a mistake: what detach returns has no history, so the path through the keys is lost. */
+/* This layer has a mistake: the tensor that detach returns has no history, so the path through the
+ * keys is lost. */
 static rg_tensor *without_keys(rg_tensor *const in[], void *context) {
-    return self_attention((rg_tensor *[]){ in[X], in[W_QUERY], rg_detach(in[W_KEY]), in[W_VALUE] }, context);
+    return self_attention((rg_tensor *[]){ in[X], in[W_QUERY], rg_detach(in[W_KEY]), in[W_VALUE] },
+                          context);
 }
 
-/* sum(y * g), whose derivative by y is g */
-static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) { return rg_sum(rg_mul(self_attention(in, NULL), g)); }
+/* Returns sum(y * g), whose derivative by y is g. */
+static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) {
+    return rg_sum(rg_mul(self_attention(in, NULL), g));
+}
 
-/* By hand, from the last line of the forward pass to the first. */
+/* Derives by hand, from the last line of the forward pass to the first. */
 static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *grad[]) {
-    rg_tensor *x = in[X], *q = rg_matmul(x, in[W_QUERY]), *k = rg_matmul(x, in[W_KEY]), *v = rg_matmul(x, in[W_VALUE]);
+    rg_tensor *x = in[X];
+    rg_tensor *q = rg_matmul(x, in[W_QUERY]);
+    rg_tensor *k = rg_matmul(x, in[W_KEY]);
+    rg_tensor *v = rg_matmul(x, in[W_VALUE]);
     double root_d = sqrt((double)rg_size(k, -1));
     rg_tensor *a = rg_softmax(rg_div(rg_matmul(q, rg_T(k)), root_d), -1);
 
-    rg_tensor *gv = rg_matmul(rg_T(a), g);                              /* y = a v */
+    rg_tensor *gv = rg_matmul(rg_T(a), g); /* y = a v */
     rg_tensor *ga = rg_matmul(g, rg_T(v));
-    rg_tensor *inner = rg_sum_dim(rg_mul(a, ga), -1, true);              /* a = softmax(s) */
+    rg_tensor *inner = rg_sum_dim(rg_mul(a, ga), -1, true); /* a = softmax(s) */
     rg_tensor *gs = rg_mul(a, forget ? ga : rg_sub(ga, inner));
-    rg_tensor *gq = rg_div(rg_matmul(gs, k), root_d);                   /* s = q k^T / sqrt(d) */
+    rg_tensor *gq = rg_div(rg_matmul(gs, k), root_d); /* s = q k^T / sqrt(d) */
     rg_tensor *gk = rg_div(rg_matmul(rg_T(gs), q), root_d);
-    grad[W_QUERY] = rg_matmul(rg_T(x), gq);                             /* q = x w_query, ... */
+    grad[W_QUERY] = rg_matmul(rg_T(x), gq); /* q = x w_query, ... */
     grad[W_KEY] = rg_matmul(rg_T(x), gk);
     grad[W_VALUE] = rg_matmul(rg_T(x), gv);
     grad[X] = rg_add(rg_add(rg_matmul(gq, rg_T(in[W_QUERY])), rg_matmul(gk, rg_T(in[W_KEY]))),
                      rg_matmul(gv, rg_T(in[W_VALUE])));
 }
 
-/* (f(p + eps) - f(p - eps)) / (2 eps), for one element of one input at a time. */
+/* Returns (f(p + eps) - f(p - eps)) / (2 eps), for one element of one input at a time. */
 static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *grad[]) {
     RG_NO_GRAD();
     for (int i = 0; i < INPUTS; i++) {
@@ -59,10 +67,14 @@ static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *
     }
 }
 
-/* Names the element of each input where they differ most; true if all are within the tolerance. */
-static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *const numeric[], double tolerance) {
+/* Names the element of each input where the gradients differ most. Returns whether all differences
+ * are within the tolerance. */
+static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *const numeric[],
+                    double tolerance) {
     bool agree = true;
-    printf("\n%s\n  input    elements   worst element         analytic          numeric   difference\n", whose);
+    printf("\n%s\n"
+           "  input    elements   worst element         analytic          numeric   difference\n",
+           whose);
     for (int i = 0; i < INPUTS; i++) {
         RG_SCOPE();
         rg_tensor *difference = rg_abs(rg_sub(analytic[i], numeric[i]));
@@ -71,8 +83,8 @@ static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *c
         double off = rg_at(difference, row, column), numbers = rg_at(numeric[i], row, column);
         bool right = off <= tolerance * fmax(1, fabs(numbers));
         printf("  %-8s %8lld   [%lld][%lld]         %+16.10f %+16.10f   %.2e  %s\n", names[i],
-               (long long)rg_numel(difference), (long long)row, (long long)column, rg_at(analytic[i], row, column), numbers,
-               off, right ? "" : "<- wrong");
+               (long long)rg_numel(difference), (long long)row, (long long)column,
+               rg_at(analytic[i], row, column), numbers, off, right ? "" : "<- wrong");
         agree &= right;
     }
     printf(agree ? "  accepted\n" : "  rejected\n");
@@ -89,33 +101,45 @@ int main(int argc, char *argv[]) {
         { "dim-v", WHOLE, &d_v, 1, 1024, "of a value" },
         { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
         { "eps", NUMBER, &eps, 1e-12, 1, "how far an element is moved" },
-        { "tolerance", NUMBER, &tolerance, 0, 1e6, "largest difference, for numbers above 1 as a share of them" },
+        { "tolerance", NUMBER, &tolerance, 0, 1e6,
+          "largest difference, for numbers above 1 as a share of them" },
     };
     int first = READ_OPTIONS(argc, argv, "", options);
-    if (first < argc) refuse("takes no '%s'; --help lists its options", argv[first]);
+    if (first < argc)
+        refuse("takes no '%s'; --help lists its options", argv[first]);
     rg_on_error(stop_on_error);
     rg_manual_seed((uint64_t)seed);
     rg_set_default_dtype(RG_FLOAT64);
-    rg_tensor *in[INPUTS] = { rg_randn(n, d), rg_randn(d, d_kq), rg_randn(d, d_kq), rg_randn(d, d_v) };
-    rg_tensor *g = rg_randn(n, d_v), *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS], *wrong[INPUTS];
-    for (int i = 0; i < INPUTS; i++) rg_requires_grad_(in[i], true);
-    printf("y = softmax(q k^T / sqrt(d)) v for %lld words; each element is moved by %g to either side.\n", (long long)n,
-           eps);
+    rg_tensor *in[INPUTS] = { rg_randn(n, d), rg_randn(d, d_kq), rg_randn(d, d_kq),
+                              rg_randn(d, d_v) };
+    rg_tensor *g = rg_randn(n, d_v), *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS],
+              *wrong[INPUTS];
+    for (int i = 0; i < INPUTS; i++)
+        rg_requires_grad_(in[i], true);
+    printf("y = softmax(q k^T / sqrt(d)) v for %lld words; "
+           "each element is moved by %g to either side.\n",
+           (long long)n, eps);
 
     measure(in, g, eps, numeric);
     derive(in, g, false, by_hand);
     rg_backward(loss(in, g));
-    for (int i = 0; i < INPUTS; i++) by_library[i] = rg_grad_of(in[i]);
+    for (int i = 0; i < INPUTS; i++)
+        by_library[i] = rg_grad_of(in[i]);
     bool right = compare("Derived by hand", by_hand, numeric, tolerance);
     right &= compare("By rg_backward", by_library, numeric, tolerance);
 
     derive(in, g, true, wrong);
-    bool noticed = !compare("Derived by hand, but softmax's derivative without its sum", wrong, numeric, tolerance);
+    bool noticed = !compare("Derived by hand, but softmax's derivative without its sum", wrong,
+                            numeric, tolerance);
 
-    right &= rg_gradcheck(self_attention, NULL, INPUTS, in) && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
-    printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second derivatives: accepted\n");
-    rg_on_error(NULL);                          /* from here on an error is the point */
+    right &= rg_gradcheck(self_attention, NULL, INPUTS, in)
+             && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
+    printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second "
+           "derivatives: accepted\n");
+    /* From here on an error is the point. */
+    rg_on_error(NULL);
     noticed &= !rg_gradcheck(without_keys, NULL, INPUTS, in);
-    printf("rg_gradcheck of the layer with its keys detached: %s\n", noticed ? rg_error() : "accepted, which is wrong");
+    printf("rg_gradcheck of the layer with its keys detached: %s\n",
+           noticed ? rg_error() : "accepted, which is wrong");
     return right && noticed ? 0 : 1;
 }

@@ -8,19 +8,24 @@
 #include <initializer_list>
 
 static int checks, failures;
-#define CHECK(x) (checks++, (x) ? (void)0 : (failures++, (void)std::printf("tests/cplusplus.cc:%d: %s: %s\n", \
-                                                                           __LINE__, #x, rg_error())))
+#define CHECK(x)                                                                                 \
+    (checks++, (x) ? (void)0                                                                     \
+                   : (failures++, (void)std::printf("tests/cplusplus.cc:%d: %s: %s\n", __LINE__, \
+                                                    #x, rg_error())))
 
 static void numbers() {
     RG_SCOPE();
     CHECK(rg_dtype_of(rg_scalar(1)) == RG_INT64 && rg_dtype_of(rg_scalar(true)) == RG_BOOL);
     CHECK(rg_dtype_of(rg_scalar(1.5)) == RG_FLOAT32 && rg_dtype_of(rg_scalar(1.5f)) == RG_FLOAT32);
-    CHECK(rg_item(rg_scalar((short)-2)) == -2 && rg_item(rg_scalar('a')) == 'a' && rg_item(rg_scalar(4000000000u)) == 4e9);
-    CHECK(rg_item(rg_scalar(5ul)) == 5 && rg_item(rg_scalar(5ll)) == 5 && rg_item(rg_scalar(5ull)) == 5);
+    CHECK(rg_item(rg_scalar((short)-2)) == -2 && rg_item(rg_scalar('a')) == 'a'
+          && rg_item(rg_scalar(4000000000u)) == 4e9);
+    CHECK(rg_item(rg_scalar(5ul)) == 5 && rg_item(rg_scalar(5ll)) == 5
+          && rg_item(rg_scalar(5ull)) == 5);
     CHECK(rg_item(rg_scalar(2.5L)) == 2.5 && rg_item(rg_scalar(sizeof(int))) == sizeof(int));
     CHECK(rg_item(rg_scalar(rg_scalar(7))) == 7);
     rg_error_clear();
-    CHECK(!rg_scalar(nullptr) && !std::strcmp(rg_error(), "scalar: expected a tensor but got NULL"));
+    CHECK(!rg_scalar(nullptr)
+          && !std::strcmp(rg_error(), "scalar: expected a tensor but got NULL"));
     rg_error_clear();
     int calls = 0;
     rg_add(calls++, calls++);
@@ -34,7 +39,8 @@ static void shapes() {
     int n = 2;
     size_t m = 3;
     CHECK(rg_numel(rg_zeros(n, m, 4L)) == 24 && rg_ndim(rg_ones(5)) == 1);
-    CHECK(rg_dtype_of(rg_full(RG_DIMS(2, 3), 1.5)) == RG_FLOAT32 && rg_ndim(rg_full(RG_DIMS(), true)) == 0);
+    CHECK(rg_dtype_of(rg_full(RG_DIMS(2, 3), 1.5)) == RG_FLOAT32
+          && rg_ndim(rg_full(RG_DIMS(), true)) == 0);
     CHECK(rg_at(rg_full_dims(RG_DIMS(n, 2), 7, RG_FLOAT64), 1, -1) == 7);
     const float f[] = { 1, 2, 3, 4 };
     double d[] = { 1, 2 };
@@ -42,13 +48,19 @@ static void shapes() {
     int i[] = { 6, 7 };
     bool b[] = { true };
     CHECK(rg_at(rg_from(f, 2, 2), 1, 0) == 3 && rg_dtype_of(rg_from(d, 2)) == RG_FLOAT64);
-    CHECK(rg_at(rg_from(l, 1), 0) == 5 && rg_at(rg_from(i, 2), 1) == 7 && rg_dtype_of(rg_from(b, 1)) == RG_BOOL);
-    CHECK(rg_equal(rg_literal([[1, 0], [0, 2.5]]), rg_from_float((const float[]){ 1, 0, 0, 2.5f }, RG_DIMS(2, 2))));
+    CHECK(rg_at(rg_from(l, 1), 0) == 5 && rg_at(rg_from(i, 2), 1) == 7
+          && rg_dtype_of(rg_from(b, 1)) == RG_BOOL);
+    CHECK(rg_equal(rg_literal([[1, 0], [0, 2.5]]),
+                   rg_from_float((const float[]){ 1, 0, 0, 2.5f }, RG_DIMS(2, 2))));
     rg_manual_seed(123);
     CHECK(std::fabs(rg_at(rg_rand(6, 3), 0, 0) - 0.2961) < 5e-5);
 }
 
-struct options { double eps RG_DEFAULT(1e-6); int n RG_DEFAULT(3); const char *text RG_DEFAULT("none"); };
+struct options {
+    double eps RG_DEFAULT(1e-6);
+    int n RG_DEFAULT(3);
+    const char *text RG_DEFAULT("none");
+};
 #define OPTIONS(...) RG_KEYWORDS(options, (.eps = 1e-6, .n = 3, .text = "none"), __VA_ARGS__)
 
 static void keywords() {
@@ -65,7 +77,8 @@ static void scopes() {
         rg_zeros(3);
         RG_FOR (int i = 0; i < 3; i++) {
             rg_zeros(i);
-            if (i == 2) throw i;
+            if (i == 2)
+                throw i;
             CHECK(rg_live_tensors() == before + 2);
         }
         CHECK(false);
@@ -73,7 +86,11 @@ static void scopes() {
         CHECK(i == 2);
     }
     CHECK(rg_live_tensors() == before);
-    rg_tensor *t = [] { RG_SCOPE(); rg_ones(1); return rg_escape(rg_ones(2)); }();
+    rg_tensor *t = [] {
+        RG_SCOPE();
+        rg_ones(1);
+        return rg_escape(rg_ones(2));
+    }();
     CHECK(rg_live_tensors() == before + 1 && rg_numel(t) == 2);
     rg_drop(t);
 }
@@ -106,16 +123,25 @@ static void lists() {
 
 static void texts() {
     RG_SCOPE();
-    rg_vocabulary *words = rg_vocabulary_new("Life is short"), *signs = rg_vocabulary_new("ab a", .characters = true, .unknown = "?");
+    rg_vocabulary *words = rg_vocabulary_new("Life is short"),
+                  *signs = rg_vocabulary_new("ab a", .characters = true, .unknown = "?");
     CHECK(words && words->n == 3 && rg_equal(rg_encode(words, "short Life"), rg_literal([2, 0])));
-    CHECK(signs && signs->n == 4 && !std::strcmp(rg_decode(signs, rg_encode(signs, "a b!")), "a b?"));
+    CHECK(signs && signs->n == 4
+          && !std::strcmp(rg_decode(signs, rg_encode(signs, "a b!")), "a b?"));
     CHECK(rg_numel(rg_get_batch(rg_arange(9), 2, 3).second) == 6);
     rg_vocabulary_free(words);
     rg_vocabulary_free(signs);
 }
 
-struct scale { rg_module base; rg_tensor *weight, *mask; rg_linear_module *child; int n; };
-static rg_tensor *scale_forward(rg_module *m, rg_tensor *x) { return rg_mul(x, ((scale *)m)->weight); }
+struct scale {
+    rg_module base;
+    rg_tensor *weight, *mask;
+    rg_linear_module *child;
+    int n;
+};
+static rg_tensor *scale_forward(rg_module *m, rg_tensor *x) {
+    return rg_mul(x, ((scale *)m)->weight);
+}
 
 static void modules() {
     RG_SCOPE();
@@ -127,9 +153,11 @@ static void modules() {
     RG_BUFFER(self, mask, rg_ones(1), .persistent = false);
     RG_CHILD(self, child, rg_nn_linear(2, 3, .bias = false));
     self = RG_READY(self);
-    CHECK(!self && !std::strncmp(rg_error(), "register_parameter: only Tensors of floating point", 32));
+    CHECK(!self
+          && !std::strncmp(rg_error(), "register_parameter: only Tensors of floating point", 32));
     rg_error_clear();
-    rg_sequential *model = rg_nn_sequential(rg_nn_linear(2, 3), rg_nn_gelu(), rg_nn_layer_norm(3, .bias = false));
+    rg_sequential *model = rg_nn_sequential(rg_nn_linear(2, 3), rg_nn_gelu(),
+                                            rg_nn_layer_norm(3, .bias = false));
     CHECK(rg_num_parameters(model) == 12 && rg_numel(rg_call(model, rg_ones(4, 2))) == 12);
     rg_loss_module *loss = rg_nn_mse_loss(.reduction = RG_SUM);
     CHECK(rg_item(rg_call(loss, rg_ones(2), rg_zeros(2))) == 2);
@@ -144,17 +172,25 @@ static void modules() {
 static void transformers() {
     RG_SCOPE();
     rg_multihead_attention *attention = rg_nn_multihead_attention(4, 2, .batch_first = true);
-    rg_attended a = rg_multihead_attention_forward(attention, rg_ones(1, 3, 4), rg_ones(1, 5, 4), rg_ones(1, 5, 4), .need_weights = true);
+    rg_attended a = rg_multihead_attention_forward(attention, rg_ones(1, 3, 4), rg_ones(1, 5, 4),
+                                                   rg_ones(1, 5, 4), .need_weights = true);
     CHECK(rg_numel(a.output) == 12 && rg_numel(a.weights) == 15);
-    rg_transformer_encoder_layer *layer = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8, .activation = rg_gelu);
-    CHECK(rg_numel(rg_transformer_encoder_layer_forward(layer, rg_ones(3, 1, 4), .is_causal = false)) == 12);
-    rg_gpt *gpt = rg_nn_gpt(.block_size = 4, .vocab_size = 7, .n_layer = 1, .n_head = 2, .n_embd = 8);
+    rg_transformer_encoder_layer *layer =
+        rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8, .activation = rg_gelu);
+    CHECK(
+        rg_numel(rg_transformer_encoder_layer_forward(layer, rg_ones(3, 1, 4), .is_causal = false))
+        == 12);
+    rg_gpt *gpt = rg_nn_gpt(.block_size = 4, .vocab_size = 7, .n_layer = 1, .n_head = 2,
+                            .n_embd = 8);
     CHECK(rg_numel(rg_gpt_generate(gpt, rg_literal([[1, 2]]), 5, .top_k = 3)) == 7);
-    for (void *m : { (void *)attention, (void *)layer, (void *)gpt }) rg_module_free(m);
+    for (void *m : { (void *)attention, (void *)layer, (void *)gpt })
+        rg_module_free(m);
 }
 
 int main() {
-    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules, transformers }) f();
+    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules,
+                    transformers })
+        f();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

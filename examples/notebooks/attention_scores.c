@@ -19,13 +19,15 @@ int main(void) {
     rg_tensor *x_2 = rg_index(inputs, 1);
     printf("shape of x_2: %s\n", rg_repr_shape(x_2));
     rg_tensor *attention_scores1 = rg_empty(6);
-    for (int i = 0; i < 6; i++) rg_set_item_(attention_scores1, rg_matmul(x_2, rg_index(inputs, i)), i);
+    for (int i = 0; i < 6; i++)
+        rg_set_item_(attention_scores1, rg_matmul(x_2, rg_index(inputs, i)), i);
     rg_print(attention_scores1);
 
     /* Second way: dot computes the dot product of two 1D tensors */
     x_2 = rg_index(inputs, 1);
     rg_tensor *attention_scores2 = rg_empty(6);
-    for (int i = 0; i < 6; i++) rg_set_item_(attention_scores2, rg_dot(x_2, rg_index(inputs, i)), i);
+    for (int i = 0; i < 6; i++)
+        rg_set_item_(attention_scores2, rg_dot(x_2, rg_index(inputs, i)), i);
     rg_print(attention_scores2);
 
     /* Third way */
@@ -37,7 +39,8 @@ int main(void) {
     printf("inputs[0]: %s\n", rg_str(rg_index(inputs, 0)));
     printf("x_2: %s\n", rg_str(x_2));
     rg_tensor *res = rg_scalar(0);
-    for (int idx = 0; idx < 3; idx++) res = rg_add(res, rg_mul(rg_index(inputs, 0, idx), rg_index(x_2, idx)));
+    for (int idx = 0; idx < 3; idx++)
+        res = rg_add(res, rg_mul(rg_index(inputs, 0, idx), rg_index(x_2, idx)));
     rg_print(res);
 
     puts(rg_repr_shape(rg_index(inputs, 0)));
@@ -56,7 +59,8 @@ int main(void) {
 
     /* manually calculating softmax */
     rg_print(rg_index(inputs, 0));
-    rg_print(rg_div(rg_exp(rg_index(inputs, 0)), rg_sum_dim(rg_exp(rg_index(inputs, 0)), 0, false)));
+    rg_print(rg_div(rg_exp(rg_index(inputs, 0)),
+                    rg_sum_dim(rg_exp(rg_index(inputs, 0)), 0, false)));
     rg_print(softmax_naive(attention_scores3, 0));
 
     rg_tensor *naive_soft_inputs1 = softmax_naive(attn_scores, 1);

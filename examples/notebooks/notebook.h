@@ -1,4 +1,4 @@
-/* notebook.h: what every notebook's twin begins with. */
+/* notebook.h: each notebook's twin includes it: how it stops, and how it prints a tuple. */
 #include "regard.h"
 
 #include <math.h>
@@ -12,18 +12,22 @@ static void stop_on_error(rg_code code, const char *message) {
     exit(1);
 }
 
-/* A tuple as the notebook shows one: on a line, or an item a line if one has several. */
+/* Prints a tuple as the notebook does: on one line, or an item a line where an item has several. */
 static inline void print_tuple(int n, const char *const items[]) {
     bool lines = false;
-    for (int i = 0; i < n; i++) lines |= strchr(items[i], '\n') != NULL;
+    for (int i = 0; i < n; i++)
+        lines |= strchr(items[i], '\n') != NULL;
     for (int i = 0; i < n; i++) {
-        fputs(i == 0 ? "(" : lines ? ",\n " : ", ", stdout);
+        const char *between = lines ? ",\n " : ", ";
+        fputs(i == 0 ? "(" : between, stdout);
         for (const char *c = items[i]; *c; c++) {
             putchar(*c);
-            if (*c == '\n') putchar(' ');
+            if (*c == '\n')
+                putchar(' ');
         }
     }
     puts(")");
 }
-#define PRINT_TUPLE(...) \
-    print_tuple(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *), (const char *[]){ __VA_ARGS__ })
+#define PRINT_TUPLE(...)                                                  \
+    print_tuple(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *), \
+                (const char *[]){ __VA_ARGS__ })

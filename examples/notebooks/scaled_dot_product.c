@@ -27,7 +27,9 @@ int main(void) {
     rg_tensor *temp_q = rg_literal_as(RG_FLOAT32, [[0, 10, 0]]);    /* (1, 3) */
     PRINT_TUPLE(rg_repr(temp_q), rg_repr(temp_k), rg_repr(temp_v));
 
-    rg_tensor *attention_weights, *output = scaled_dot_product_attention(temp_q, temp_k, temp_v, 4, &attention_weights);
+    rg_tensor *attention_weights;
+    rg_tensor *output =
+        scaled_dot_product_attention(temp_q, temp_k, temp_v, 4, &attention_weights);
     PRINT_TUPLE(rg_repr(rg_round_decimals(attention_weights, 3)), rg_repr_shape(attention_weights));
 
     rg_print(rg_round_decimals(output, 3));

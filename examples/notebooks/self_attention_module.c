@@ -23,7 +23,10 @@ static rg_tensor *self_attention_forward(rg_module *m, rg_tensor *x) {
     return rg_matmul(attn_weights, values);
 }
 
-static const rg_module_class self_attention_class = { .name = "SelfAttention", .forward = self_attention_forward };
+static const rg_module_class self_attention_class = {
+    .name = "SelfAttention",
+    .forward = self_attention_forward,
+};
 
 static SelfAttention *self_attention(int d_in, int d_out_kq, int d_out_v) {
     SelfAttention *self = RG_MODULE(SelfAttention, &self_attention_class, .d_out_kq = d_out_kq);

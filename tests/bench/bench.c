@@ -1,12 +1,17 @@
 /*
- * bench.c: regard's side of `make bench`: for each row, which are those of bench.py,
- * a line of its name, the median time of one run in nanoseconds, a number that was
- * computed (so that both sides are seen to compute the same), how many floating point
- * operations the run can't do without, the row's floor (how long these operations take
- * in a large product, and merely to read and write what it can't do without reading and
- * writing), and the peak of its memory in MB. Each row is run in a process of its own.
+ * bench.c: regard's side of `make bench`. The rows are those of bench.py, PyTorch's side, and each
+ * runs in a process of its own. A row prints a line of words, which tabs separate:
  *
- *     bench-static [ROWS]      those whose names begin so; w7: see there
+ *     its name
+ *     the median time of one run in nanoseconds
+ *     a number that was computed, so that both sides are seen to compute the same
+ *     how many floating point operations the run can't do without
+ *     its floor: how long a large product takes for as many operations, and how long it takes
+ *         merely to read and write the arrays that the run can't do without
+ *     the peak of its memory in MB
+ *     the bytes of these arrays
+ *
+ *     bench-static [ROWS]      runs the rows whose names begin so; measure_growth tells about w7
  */
 #include "regard.h"
 
@@ -34,15 +39,14 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What a row needs; its setup makes it anew. */
+/* A row's setup makes what the row needs of these. */
 static rg_tensor *a, *b, *c, *x, *w, *s, *idx, *targets, *cache;
 static rg_tensor *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
 static int64_t at;
-static double flops; /* that the run can't do without */
-/* of each array that a pass over memory reads or writes */
-static int64_t elements;
+static double flops;     /* the operations that the run can't do without */
+static int64_t elements; /* the size of each array that a pass over memory reads or writes */
 
 static rg_tensor *keep(rg_tensor *t, bool grad) { return rg_requires_grad_(rg_keep(t), grad); }
 
@@ -69,27 +73,37 @@ static long peak_megabytes(void) {
     return kilobytes >> 10;
 }
 
-/* The median time of one run; the least; how many blocks were asked of the system in between. */
-static double least;
-static int64_t system_calls;
+static double time_of(void (*run)(void), long n) {
+    double begin = now();
+    RG_FOR (long i = 0; i < n; i++)
+        run();
+    return now() - begin;
+}
+
+static int repeats_of(double took) {
+    if (took > 5e9)
+        return 1;
+    if (took > 2e9)
+        return 3;
+    return took > 2e8 ? 7 : REPEATS;
+}
+
+static double least;         /* the least time of the last measurement */
+static int64_t system_calls; /* how many blocks it asked of the system */
+
+/* Returns the median time of one run. One timing is of so many runs that it takes 5 ms. */
 static double median(void (*run)(void)) {
-    double times[REPEATS], begin, took;
+    double times[REPEATS];
     long n = 1;
-    for (;; n *= 2) { /* until one timing takes 5 ms */
-        begin = now();
-        RG_FOR (long i = 0; i < n; i++)
-            run();
-        if ((took = now() - begin) > 5e6)
-            break;
+    double took = time_of(run, n);
+    while (took <= 5e6) {
+        n *= 2;
+        took = time_of(run, n);
     }
-    int repeats = took > 5e9 ? 1 : took > 2e9 ? 3 : took > 2e8 ? 7 : REPEATS;
+    int repeats = repeats_of(took);
     system_calls = rg_memory_stats().system_calls;
-    for (int k = 0; k < repeats; k++) {
-        begin = now();
-        RG_FOR (long i = 0; i < n; i++)
-            run();
-        times[k] = (now() - begin) / (double)n;
-    }
+    for (int k = 0; k < repeats; k++)
+        times[k] = time_of(run, n) / (double)n;
     system_calls = rg_memory_stats().system_calls - system_calls;
     qsort(times, (size_t)repeats, sizeof times[0], by_size);
     least = times[0];
@@ -106,13 +120,14 @@ static void floor_product(void) {
 static void large(void) { elements = 64 << 20; }
 static void in_caches(void) { elements = 4096 * 1024; }
 
-/* A pass over memory: so many arrays are read, so many written; of 4 and 3, the same ones. */
+/* A pass over memory reads so many arrays and writes so many. Where it reads 4 and writes 3, the
+ * three are among the four. */
 typedef struct {
     int reads, writes;
 } pass;
-enum { PASS_MOST = 64 << 20 }; /* elements of an array: beyond every cache */
+enum { PASS_MOST = 64 << 20 }; /* An array of so many elements is beyond every cache. */
 
-/* loads of 64 bytes read a fifth slower than these of 32 */
+/* Loads of 64 bytes would read a fifth slower than these of 32. */
 #ifdef __x86_64__
 #define EVERY_SET __attribute__((target_clones("avx2", "default")))
 #else
@@ -133,16 +148,20 @@ EVERY_SET static void add_all(float *restrict y, const float *restrict p, const 
 }
 EVERY_SET static void update_all(float *restrict p, float *restrict m, float *restrict v,
                                  const float *restrict g, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        m[i] += g[i], v[i] -= g[i], p[i] += m[i];
+    for (int64_t i = 0; i < n; i++) {
+        m[i] += g[i];
+        v[i] -= g[i];
+        p[i] += m[i];
+    }
 }
 
-/* The same past the caches. */
-static void copy_past(float *y, const float *p, const float *q, int64_t n) {
+/* Copies p, or adds p and q, and writes past the caches. */
+static void stream_all(float *y, const float *p, const float *q, int64_t n) {
 #ifdef __SSE2__
-    for (int64_t i = 0; i < n; i += 4)
-        _mm_stream_ps(y + i,
-                      q ? _mm_add_ps(_mm_load_ps(p + i), _mm_load_ps(q + i)) : _mm_load_ps(p + i));
+    for (int64_t i = 0; i < n; i += 4) {
+        __m128 v = _mm_load_ps(p + i);
+        _mm_stream_ps(y + i, q ? _mm_add_ps(v, _mm_load_ps(q + i)) : v);
+    }
     _mm_sfence();
 #else
     if (q)
@@ -154,7 +173,7 @@ static void copy_past(float *y, const float *p, const float *q, int64_t n) {
 
 static struct {
     pass pass;
-    bool past;
+    bool past_caches;
     int threads;
     int64_t n;
     float *array[4];
@@ -165,15 +184,17 @@ static void run_pass(void) {
 #pragma omp parallel for num_threads(streamed.threads) reduction(+ : bits_read)
 #endif
     for (int t = 0; t < streamed.threads; t++) {
-        int64_t n = streamed.n / streamed.threads / 64 * 64, from = t * n;
-        float *p = streamed.array[0] + from, *q = streamed.array[1] + from,
-              *r = streamed.array[2] + from, *v = streamed.array[3] + from;
+        int64_t n = streamed.n / streamed.threads / 64 * 64;
+        float *p = streamed.array[0] + t * n;
+        float *q = streamed.array[1] + t * n;
+        float *r = streamed.array[2] + t * n;
+        float *v = streamed.array[3] + t * n;
         if (streamed.pass.writes == 0)
             bits_read += read_all(p, n);
         else if (streamed.pass.writes == 3)
             update_all(p, q, r, v, n);
-        else if (streamed.past)
-            copy_past(r, p, streamed.pass.reads == 2 ? q : NULL, n);
+        else if (streamed.past_caches)
+            stream_all(r, p, streamed.pass.reads == 2 ? q : NULL, n);
         else if (streamed.pass.reads == 2)
             add_all(r, p, q, n);
         else
@@ -181,17 +202,18 @@ static void run_pass(void) {
     }
 }
 
-/* The better of plain stores and those past the caches; what is larger takes as long in proportion.
- */
+/* Returns the least time of the pass with plain stores and with those past the caches. A larger
+ * array than is tried takes longer in proportion. */
 static double time_of_pass(pass p, int threads) {
     RG_SCOPE();
     double best = INFINITY;
-    streamed.pass = p, streamed.threads = threads,
+    streamed.pass = p;
+    streamed.threads = threads;
     streamed.n = elements < PASS_MOST ? elements : PASS_MOST;
     for (int i = 0; i < (p.reads < 4 ? 3 : 4); i++)
         streamed.array[i] = rg_data(rg_ones(streamed.n));
     for (int past = 0; past < 2; past++) {
-        streamed.past = past;
+        streamed.past_caches = past;
         median(run_pass);
         best = fmin(best, least);
     }
@@ -223,10 +245,13 @@ static void run_softmax(void) { rg_softmax(s, -1); }
 static void run_transpose(void) { rg_transpose(x, 0, 1); }
 static void run_backward(void) { rg_backward(rg_sum(rg_mul(a, b))); }
 
-/* ---- W1: the notebook's layer: embedding of 6 words, attention, mse, a step of the optimizer ---- */
+/* ---- W1: the notebook's layer ---------------------------------------------------- */
+
+/* A step embeds 6 words, attends, takes the mean squared error, and steps the optimizer. */
 
 static rg_tensor *toy_loss(void) {
-    rg_tensor *e = rg_embedding(idx, parameter[0]), *p[3];
+    rg_tensor *e = rg_embedding(idx, parameter[0]);
+    rg_tensor *p[3];
     for (int i = 0; i < 3; i++)
         p[i] = rg_matmul(e, parameter[i + 1]);
     rg_tensor *weights = rg_softmax(rg_div(rg_matmul(p[0], rg_T(p[1])), sqrt(2)), -1);
@@ -312,11 +337,12 @@ static double check_attention(void) {
 
 /* ---- W3, W4, W6: GPTs ------------------------------------------------------------ */
 
-/* Floating point operations of the products of a step, forward and backward. Of a token: layers of
- * weights have 12 width^2 multiply-adds, qkv 3, c_proj 1, c_fc and its c_proj 4 each, and the last
- * width * vocabulary; twice as many again backward, for both gradients. Attention: length (length +
- * 1) / 2 pairs of a query and a key that it sees, with two products of width multiply-adds each
- * forward, and five backward, where the scores are made once more. */
+/* Returns the floating point operations of the products of a step, forward and backward. For each
+ * token, a layer's weights take 12 width^2 multiply-adds (qkv 3, c_proj 1, c_fc and its c_proj 4
+ * each), and the last product width * vocabulary; backward takes twice as many again, for both
+ * gradients. In attention, length (length + 1) / 2 queries see a key. Each such pair takes two
+ * products of width multiply-adds forward, and five backward, where the scores are made once more.
+ */
 static double gpt_flops(int64_t layers, int64_t width, int64_t vocabulary, int64_t batch,
                         int64_t length) {
     double weights = (double)(12 * layers * width * width + width * vocabulary);
@@ -359,10 +385,16 @@ static void small_gpt_replayed(void) {
 }
 static void gpt2(void) { gpt_step(12, 12, 768, 50257, 4, 64); }
 
-/* The floor's product, too. */
+/* The floor's product is of bfloat16, too. */
 static void medium(void) { rg_set_float32_matmul_precision("medium"); }
-static void small_gpt_medium(void) { small_gpt(), medium(); }
-static void gpt2_medium(void) { gpt2(), medium(); }
+static void small_gpt_medium(void) {
+    small_gpt();
+    medium();
+}
+static void gpt2_medium(void) {
+    gpt2();
+    medium();
+}
 
 static void generation(void) {
     rg_manual_seed(3);
@@ -374,8 +406,11 @@ static void generation(void) {
     elements = rg_num_parameters(gpt);
 }
 
-/* One token: the cache's first 64 positions over and over. */
-static void run_generation(void) { rg_gpt_cached(gpt, idx, cache, at++ % 64); }
+/* Makes one token, at the cache's first 64 positions over and over. */
+static void run_generation(void) {
+    rg_gpt_cached(gpt, idx, cache, at % 64);
+    at++;
+}
 static double check_generation(void) {
     RG_SCOPE();
     return mean_of(rg_square(rg_gpt_cached(gpt, idx, cache, 0)));
@@ -464,65 +499,39 @@ static double check_adamw(void) {
 
 typedef struct {
     const char *sweep;
-    int64_t at, layers, width, batch, length;
+    int64_t at; /* what grows: one of those that follow, or the number of nodes */
+    int64_t layers, width, batch, length;
 } growth;
-#define DEPTH(n) \
-    { "depth", n, n, 128, 8, 64 }
-#define WIDTH(n) \
-    { "width", n, 2, n, 8, 64 }
-#define BATCH(n) \
-    { "batch", n, 2, 128, n, 64 }
-#define LENGTH(n) \
-    { "length", n, 2, 128, 4, n }
-#define NODES(where, n) \
-    { "nodes-" where, n, 0, 0, 0, 0 } /* a node and its tensor are about 900 bytes */
+/* A node and its tensor are about 900 bytes, so each of the last three sweeps stays in one cache,
+ * or in none. */
 static const growth growths[] = {
-    LENGTH(32),
-    LENGTH(64),
-    LENGTH(96),
-    LENGTH(128),
-    LENGTH(192),
-    LENGTH(256),
-    BATCH(2),
-    BATCH(4),
-    BATCH(8),
-    BATCH(16),
-    BATCH(24),
-    BATCH(32),
-    WIDTH(64),
-    WIDTH(96),
-    WIDTH(128),
-    WIDTH(192),
-    WIDTH(256),
-    WIDTH(384),
-    DEPTH(1),
-    DEPTH(2),
-    DEPTH(3),
-    DEPTH(4),
-    DEPTH(6),
-    DEPTH(8),
-    NODES("L2", 16),
-    NODES("L2", 64),
-    NODES("L2", 256),
-    NODES("L2", 512),
-    NODES("L2", 1024),
-    NODES("L3", 3000),
-    NODES("L3", 4000),
-    NODES("L3", 6000),
-    NODES("L3", 8000),
-    NODES("L3", 10000),
-    NODES("RAM", 40000),
-    NODES("RAM", 60000),
-    NODES("RAM", 80000),
-    NODES("RAM", 120000),
+    { "length", 32, 2, 128, 4, 32 },    { "length", 64, 2, 128, 4, 64 },
+    { "length", 96, 2, 128, 4, 96 },    { "length", 128, 2, 128, 4, 128 },
+    { "length", 192, 2, 128, 4, 192 },  { "length", 256, 2, 128, 4, 256 },
+    { "batch", 2, 2, 128, 2, 64 },      { "batch", 4, 2, 128, 4, 64 },
+    { "batch", 8, 2, 128, 8, 64 },      { "batch", 16, 2, 128, 16, 64 },
+    { "batch", 24, 2, 128, 24, 64 },    { "batch", 32, 2, 128, 32, 64 },
+    { "width", 64, 2, 64, 8, 64 },      { "width", 96, 2, 96, 8, 64 },
+    { "width", 128, 2, 128, 8, 64 },    { "width", 192, 2, 192, 8, 64 },
+    { "width", 256, 2, 256, 8, 64 },    { "width", 384, 2, 384, 8, 64 },
+    { "depth", 1, 1, 128, 8, 64 },      { "depth", 2, 2, 128, 8, 64 },
+    { "depth", 3, 3, 128, 8, 64 },      { "depth", 4, 4, 128, 8, 64 },
+    { "depth", 6, 6, 128, 8, 64 },      { "depth", 8, 8, 128, 8, 64 },
+    { "nodes-L2", 16, 0, 0, 0, 0 },     { "nodes-L2", 64, 0, 0, 0, 0 },
+    { "nodes-L2", 256, 0, 0, 0, 0 },    { "nodes-L2", 512, 0, 0, 0, 0 },
+    { "nodes-L2", 1024, 0, 0, 0, 0 },   { "nodes-L3", 3000, 0, 0, 0, 0 },
+    { "nodes-L3", 4000, 0, 0, 0, 0 },   { "nodes-L3", 6000, 0, 0, 0, 0 },
+    { "nodes-L3", 8000, 0, 0, 0, 0 },   { "nodes-L3", 10000, 0, 0, 0, 0 },
+    { "nodes-RAM", 40000, 0, 0, 0, 0 }, { "nodes-RAM", 60000, 0, 0, 0, 0 },
+    { "nodes-RAM", 80000, 0, 0, 0, 0 }, { "nodes-RAM", 120000, 0, 0, 0, 0 },
 };
 enum { LETTERS = 65, HEADS = 4 };
 typedef struct {
     double work, flops, moved, held;
 } growth_cost;
 
-/* What the pool hands out for a tensor of so many bytes, with its header: a multiple of 64, beyond
- * 4096 of four sizes to each doubling. */
+/* Returns the bytes of the block that the pool hands out for a tensor of so many bytes, with its
+ * header: a multiple of 64, and beyond 4096 one of four sizes to each doubling. */
 static double block(double bytes) {
     double unit = 64;
     bytes += 64;
@@ -531,28 +540,40 @@ static double block(double bytes) {
     return ceil(bytes / unit) * unit;
 }
 
-/* In theory. Moved: what each op reads and makes, forward and backward, in elements of four bytes.
- * md is a stream of activations, tokens x width; of these, a layer: linear 16 and 23 (x and y; g, x
+/* Returns what a step costs in theory.
+ *
+ * Moved is what each op reads and makes, forward and backward, in elements of four bytes. md is a
+ * stream of activations, tokens x width. Of these a layer moves: linear 16 and 23 (x and y; g, x
  * and gx), attention 4 and 8, two norms 4 and 6, gelu 8 and 12, two additions 6, sums to the biases
- * 9: 96. 36 d^2 are weights (read twice, and their gradients), 28 d biases and the norms' weights.
- * Without layers: additions and norm at the ends and linear 12 md; logits 5 mv; their weights 4 vd.
- * Held when backward begins, each in a block of its own: five streams a layer (into norms, into
- * attention's first product and c_fc, out of attention), q, k and v together, gelu's x and y, and
- * of attention a logarithm a row and head; at the end norm's x and y, logits, their logarithms,
- * loss. */
+ * 9: 96 in all. 36 d^2 are weights, which are read twice, and their gradients; 28 d are biases and
+ * the norms' weights. Outside of the layers, additions, norm and linear move 12 md, the logits 5
+ * mv, and their weights 4 vd.
+ *
+ * Held is what lives when backward begins, each tensor in a block of its own: of a layer five
+ * streams (into norms, into attention's first product and c_fc, out of attention), q, k and v
+ * together, gelu's x and y, and attention's logarithm for each row and head; at the end norm's x
+ * and y, the logits, their logarithms, and the loss. */
 static growth_cost gpt_theory(const growth *g) {
-    double l = (double)g->layers, d = (double)g->width, t = (double)g->length, v = LETTERS,
-           m = (double)g->batch * t, md = m * d;
+    double l = (double)g->layers;
+    double d = (double)g->width;
+    double t = (double)g->length;
+    double v = LETTERS;
+    double m = (double)g->batch * t;
+    double md = m * d;
+    double in_layers = l * (96 * md + 2 * m * HEADS + 36 * d * d + 28 * d);
+    double outside = 12 * md + 5 * d + 5 * m * v + 4 * v * d + 2 * t * d + 10 * m + 2;
+    double in_layer = 5 * block(4 * md) + block(12 * md) + 2 * block(16 * md);
+    double logarithms = block(4 * m * HEADS);
+    double at_end = 2 * block(4 * md) + block(4 * m * v) + block(8 * m) + block(4);
     return (growth_cost){
         .flops = gpt_flops(g->layers, g->width, LETTERS, g->batch, g->length),
-        .moved = 4
-                 * (l * (96 * md + 2 * m * HEADS + 36 * d * d + 28 * d) + 12 * md + 5 * d
-                    + 5 * m * v + 4 * v * d + 2 * t * d + 10 * m + 2),
-        .held = l * (5 * block(4 * md) + block(12 * md) + 2 * block(16 * md) + block(4 * m * HEADS))
-                + 2 * block(4 * md) + block(4 * m * v) + block(8 * m) + block(4),
+        .moved = 4 * (in_layers + outside),
+        .held = l * (in_layer + logarithms) + at_end,
     };
 }
 
+/* A chain of tanh over 4x4, and the sum of its end. Each tanh reads x and makes y, then reads g and
+ * y and makes gx, with one operation for an element. */
 /* A chain of tanh over 4x4, and the sum of its end: each reads x and makes y, then reads g and y
  * and makes gx; one operation for an element. */
 static int64_t chain;
@@ -579,20 +600,23 @@ static double cost_of_products(void) {
     return all;
 }
 
-/* A line of its name, least time, work, and beside each other as counted and in theory: floating
- * point operations, bytes moved, bytes held; and the peak in MB. Work is floating point operations,
- * or nodes. */
+/* Prints a line: name, least time, work, then floating point operations, bytes moved and bytes
+ * held, each as counted and in theory, and the peak in MB. Work is floating point operations, or
+ * nodes. */
 static int measure_growth(const growth *g) {
     bool nodes = g->layers == 0;
     RG_SCOPE();
     rg_set_num_threads(1);
-    if (nodes)
-        four_by_four(), chain = g->at;
-    else
+    if (nodes) {
+        four_by_four();
+        chain = g->at;
+    } else {
         gpt_step(g->layers, HEADS, g->width, LETTERS, g->batch, g->length);
+    }
     void (*run)(void) = nodes ? run_chain : run_gpt_step;
     median(run);
-    growth_cost theory = nodes ? chain_theory() : gpt_theory(g), counted = { 0 };
+    growth_cost theory = nodes ? chain_theory() : gpt_theory(g);
+    growth_cost counted = { 0 };
     RG_FOR (int i = 0; i < 1; i++) {
         int64_t before = rg_memory_stats().storages;
         rg_tensor *loss = nodes ? make_chain() : rg_gpt_forward(gpt, idx, targets).loss;
@@ -620,110 +644,80 @@ typedef struct {
     int threads;
     pass pass[2];
 } row;
-#define BOTH(name, op, forward, backward)                                                 \
-    { "w5 " name " forward", op##_rows, run_rows, check_rows, 1, { forward } }, {         \
-        "w5 " name " forward + backward", op##_rows_grad, run_rows_grad, check_rows, 1, { \
-            forward, backward                                                             \
-        }                                                                                 \
+#define ROW(name, setup, run, check, threads, ...)        \
+    {                                                     \
+        name, setup, run, check, threads, { __VA_ARGS__ } \
     }
-#define READ \
-    { 1, 0 }
-#define COPY \
-    { 1, 1 }
-#define ADD \
-    { 2, 1 }
-#define UPDATE \
-    { 4, 3 }
+#define BOTH(name, op, forward, backward)                                                   \
+    ROW("w5 " name " forward", op##_rows, run_rows, check_rows, 1, forward),                \
+        ROW("w5 " name " forward + backward", op##_rows_grad, run_rows_grad, check_rows, 1, \
+            forward, backward)
+#define NOTHING ((pass){ 0, 0 })
+#define READ    ((pass){ 1, 0 })
+#define COPY    ((pass){ 1, 1 })
+#define ADD     ((pass){ 2, 1 })
+#define UPDATE  ((pass){ 4, 3 })
 static const row rows[] = {
-    { "floor product", floor_product, run_product, NULL, 1, { { 0 } } },
-    { "floor product, 2 threads", floor_product, run_product, NULL, 2, { { 0 } } },
-    { "floor copy 256 MB", large, NULL, NULL, 1, { COPY } },
-    { "floor copy 256 MB, 2 threads", large, NULL, NULL, 2, { COPY } },
-    { "floor copy 16 MB", in_caches, NULL, NULL, 1, { COPY } },
-    { "floor read 256 MB", large, NULL, NULL, 1, { READ } },
-    { "floor read 256 MB, 2 threads", large, NULL, NULL, 2, { READ } },
-    { "w0 add 3x3", without_grad, run_add, NULL, 1, { { 0 } } },
-    { "w0 add 3x3, grad", with_grad, run_add, NULL, 1, { { 0 } } },
-    { "w0 matmul 6x3 3x3", without_grad, run_matmul, NULL, 1, { { 0 } } },
-    { "w0 matmul 6x3 3x3, grad", with_grad, run_matmul, NULL, 1, { { 0 } } },
-    { "w0 softmax 6x6", without_grad, run_softmax, NULL, 1, { { 0 } } },
-    { "w0 softmax 6x6, grad", with_grad, run_softmax, NULL, 1, { { 0 } } },
-    { "w0 transpose 6x3", without_grad, run_transpose, NULL, 1, { { 0 } } },
-    { "w0 transpose 6x3, grad", with_grad, run_transpose, NULL, 1, { { 0 } } },
-    { "w0 sum(a*b) 4x4, forward + backward", four_by_four, run_backward, NULL, 1, { { 0 } } },
-    { "w1 toy layer, sgd", toy_sgd, run_toy, check_toy, 1, { { 0 } } },
-    { "w1 toy layer, adam", toy_adam, run_toy, check_toy, 1, { { 0 } } },
-    { "w1 toy layer, sgd, replayed", toy_sgd_replayed, run_replay, NULL, 1, { { 0 } } },
-    { "w1 toy layer, adam, replayed", toy_adam_replayed, run_replay, NULL, 1, { { 0 } } },
-    { "w2 attention 1024 forward", attention_1k, run_attention, check_attention, 1, { { 0 } } },
-    { "w2 attention 1024 forward + backward",
-      attention_1k_grad,
-      run_attention_grad,
-      check_attention,
-      1,
-      { { 0 } } },
-    { "w2 attention 4096 forward", attention_4k, run_attention, check_attention, 1, { { 0 } } },
-    { "w2 attention 4096 forward, 2 threads",
-      attention_4k,
-      run_attention,
-      check_attention,
-      2,
-      { { 0 } } },
-    { "w2 attention 4096 forward + backward",
-      attention_4k_grad,
-      run_attention_grad,
-      check_attention,
-      1,
-      { { 0 } } },
-    { "w2 attention 4096 forward + backward, 2 threads",
-      attention_4k_grad,
-      run_attention_grad,
-      check_attention,
-      2,
-      { { 0 } } },
-    { "w2x attention 16384 forward", attention_16k, run_attention, check_attention, 1, { { 0 } } },
-    { "w2x attention 16384 forward + backward",
-      attention_16k_grad,
-      run_attention_grad,
-      check_attention,
-      1,
-      { { 0 } } },
-    { "w3 small gpt step", small_gpt, run_gpt_step, check_gpt, 1, { UPDATE } },
-    { "w3 small gpt step, 2 threads", small_gpt, run_gpt_step, check_gpt, 2, { UPDATE } },
-    { "w3 small gpt step, replayed", small_gpt_replayed, run_replay, NULL, 1, { UPDATE } },
-    { "w3 small gpt step, replayed, 2 threads",
-      small_gpt_replayed,
-      run_replay,
-      NULL,
-      2,
-      { UPDATE } },
-    { "w3 small gpt step, bfloat16", small_gpt_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
-    { "w4 gpt-2 124M step", gpt2, run_gpt_step, check_gpt, 1, { UPDATE } },
-    { "w4 gpt-2 124M step, 2 threads", gpt2, run_gpt_step, check_gpt, 2, { UPDATE } },
-    { "w4 gpt-2 124M step, bfloat16", gpt2_medium, run_gpt_step, check_gpt, 1, { UPDATE } },
-    BOTH("add", add_other, ADD, { 0 }),
+    ROW("floor product", floor_product, run_product, NULL, 1, NOTHING),
+    ROW("floor product, 2 threads", floor_product, run_product, NULL, 2, NOTHING),
+    ROW("floor copy 256 MB", large, NULL, NULL, 1, COPY),
+    ROW("floor copy 256 MB, 2 threads", large, NULL, NULL, 2, COPY),
+    ROW("floor copy 16 MB", in_caches, NULL, NULL, 1, COPY),
+    ROW("floor read 256 MB", large, NULL, NULL, 1, READ),
+    ROW("floor read 256 MB, 2 threads", large, NULL, NULL, 2, READ),
+    ROW("w0 add 3x3", without_grad, run_add, NULL, 1, NOTHING),
+    ROW("w0 add 3x3, grad", with_grad, run_add, NULL, 1, NOTHING),
+    ROW("w0 matmul 6x3 3x3", without_grad, run_matmul, NULL, 1, NOTHING),
+    ROW("w0 matmul 6x3 3x3, grad", with_grad, run_matmul, NULL, 1, NOTHING),
+    ROW("w0 softmax 6x6", without_grad, run_softmax, NULL, 1, NOTHING),
+    ROW("w0 softmax 6x6, grad", with_grad, run_softmax, NULL, 1, NOTHING),
+    ROW("w0 transpose 6x3", without_grad, run_transpose, NULL, 1, NOTHING),
+    ROW("w0 transpose 6x3, grad", with_grad, run_transpose, NULL, 1, NOTHING),
+    ROW("w0 sum(a*b) 4x4, forward + backward", four_by_four, run_backward, NULL, 1, NOTHING),
+    ROW("w1 toy layer, sgd", toy_sgd, run_toy, check_toy, 1, NOTHING),
+    ROW("w1 toy layer, adam", toy_adam, run_toy, check_toy, 1, NOTHING),
+    ROW("w1 toy layer, sgd, replayed", toy_sgd_replayed, run_replay, NULL, 1, NOTHING),
+    ROW("w1 toy layer, adam, replayed", toy_adam_replayed, run_replay, NULL, 1, NOTHING),
+    ROW("w2 attention 1024 forward", attention_1k, run_attention, check_attention, 1, NOTHING),
+    ROW("w2 attention 1024 forward + backward", attention_1k_grad, run_attention_grad,
+        check_attention, 1, NOTHING),
+    ROW("w2 attention 4096 forward", attention_4k, run_attention, check_attention, 1, NOTHING),
+    ROW("w2 attention 4096 forward, 2 threads", attention_4k, run_attention, check_attention, 2,
+        NOTHING),
+    ROW("w2 attention 4096 forward + backward", attention_4k_grad, run_attention_grad,
+        check_attention, 1, NOTHING),
+    ROW("w2 attention 4096 forward + backward, 2 threads", attention_4k_grad, run_attention_grad,
+        check_attention, 2, NOTHING),
+    ROW("w2x attention 16384 forward", attention_16k, run_attention, check_attention, 1, NOTHING),
+    ROW("w2x attention 16384 forward + backward", attention_16k_grad, run_attention_grad,
+        check_attention, 1, NOTHING),
+    ROW("w3 small gpt step", small_gpt, run_gpt_step, check_gpt, 1, UPDATE),
+    ROW("w3 small gpt step, 2 threads", small_gpt, run_gpt_step, check_gpt, 2, UPDATE),
+    ROW("w3 small gpt step, replayed", small_gpt_replayed, run_replay, NULL, 1, UPDATE),
+    ROW("w3 small gpt step, replayed, 2 threads", small_gpt_replayed, run_replay, NULL, 2, UPDATE),
+    ROW("w3 small gpt step, bfloat16", small_gpt_medium, run_gpt_step, check_gpt, 1, UPDATE),
+    ROW("w4 gpt-2 124M step", gpt2, run_gpt_step, check_gpt, 1, UPDATE),
+    ROW("w4 gpt-2 124M step, 2 threads", gpt2, run_gpt_step, check_gpt, 2, UPDATE),
+    ROW("w4 gpt-2 124M step, bfloat16", gpt2_medium, run_gpt_step, check_gpt, 1, UPDATE),
+    BOTH("add", add_other, ADD, NOTHING),
     BOTH("relu", relu, COPY, ADD),
     BOTH("gelu", gelu, COPY, ADD),
     BOTH("gelu tanh", gelu_tanh, COPY, ADD),
     BOTH("softmax", softmax, COPY, ADD),
     BOTH("layer_norm", layer_norm, COPY, ADD),
     BOTH("cross_entropy", cross_entropy, READ, COPY),
-    { "w5 sum 4096x4096", square, run_sum_all, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 over dim 0", square, run_sum_0, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 over dim 1", square, run_sum_1, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 transposed, dim 0", square_turned, run_sum_0, check_square, 1, { READ } },
-    { "w5 sum 4096x4096 every other, dim 1", square_strided, run_sum_1, check_square, 1, { READ } },
-    { "w5 adamw 100M", adamw, run_step, check_adamw, 1, { UPDATE } },
-    { "w6 gpt-2 124M, one token", generation, run_generation, check_generation, 1, { READ } },
-    { "w6 gpt-2 124M, one token, 2 threads",
-      generation,
-      run_generation,
-      check_generation,
-      2,
-      { READ } },
+    ROW("w5 sum 4096x4096", square, run_sum_all, check_square, 1, READ),
+    ROW("w5 sum 4096x4096 over dim 0", square, run_sum_0, check_square, 1, READ),
+    ROW("w5 sum 4096x4096 over dim 1", square, run_sum_1, check_square, 1, READ),
+    ROW("w5 sum 4096x4096 transposed, dim 0", square_turned, run_sum_0, check_square, 1, READ),
+    ROW("w5 sum 4096x4096 every other, dim 1", square_strided, run_sum_1, check_square, 1, READ),
+    ROW("w5 adamw 100M", adamw, run_step, check_adamw, 1, UPDATE),
+    ROW("w6 gpt-2 124M, one token", generation, run_generation, check_generation, 1, READ),
+    ROW("w6 gpt-2 124M, one token, 2 threads", generation, run_generation, check_generation, 2,
+        READ),
 };
 
-/* At the rate of a product of 1024^3. */
+/* Returns how long so many operations take at the rate of a product of 1024^3. */
 static double time_of_products(double operations) {
     floor_product();
     median(run_product);
@@ -734,8 +728,11 @@ static int measure(const row *r) {
     RG_SCOPE();
     rg_set_num_threads(r->threads);
     r->setup();
-    double check = r->check ? r->check() : 0, ns = r->run ? median(r->run) : 0, operations = flops,
-           floor_ns = 0, bytes = 0;
+    double check = r->check ? r->check() : 0;
+    double ns = r->run ? median(r->run) : 0;
+    double operations = flops;
+    double floor_ns = 0;
+    double bytes = 0;
     if (system_calls && r->name[1] < '2') {
         fprintf(stderr, "%s: %ld system allocations after warm-up\n", r->name, (long)system_calls);
         return 1;
@@ -759,7 +756,8 @@ static void complain_and_exit(rg_code code, const char *message) {
     exit(1);
 }
 
-/* In a process of its own, so that its memory is. */
+/* Runs the call in a process of its own, so that the peak of memory is its own. Returns from main
+ * if the process fails. */
 #define APART(name, call)                                               \
     if (strncmp(name, wanted, strlen(wanted)) == 0) {                   \
         fflush(stdout);                                                 \

@@ -1,8 +1,8 @@
 /*
- * fuzz_ops.c: every public function with arguments that make no sense: shapes that
- * don't fit, dims out of range, extreme numbers, NaN, other dtypes, views, NULL,
- * RG_NONE, tensors whose scope has ended, failing memory. Each call gives a result
- * or an error with a message that names the function, and in the end nothing is alive.
+ * fuzz_ops.c: calls every public function with arguments that make no sense: shapes that don't fit,
+ * dims out of range, extreme numbers, NaN, other dtypes, views, NULL, RG_NONE, tensors whose scope
+ * has ended, failing memory. Each call gives a result, or an error whose message names the
+ * function, and in the end nothing is alive.
  *
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  */
@@ -18,16 +18,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* What asks for more than this is refused, as by a system without that much. */
+/* A request for more memory than this is refused, as by a system without that much. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
+/* Only AddressSanitizer's build uses no header again; in others a released tensor may be another by
+ * now. */
 #ifdef __SANITIZE_ADDRESS__
 #define RELEASED released
 #define HOOKED   hooked
 static void limit_memory(void) {}
-/* where headers are used again, it may be another by now */
 #else
 #define RELEASED NULL
 #define HOOKED   tensor()
@@ -44,12 +45,11 @@ static rg_vocabulary *vocabulary;
 static char bytes[256];
 static const char *calling = "";
 static int depth;
-/* a function was called by a hook, or by one that calls others */
-static bool nested;
+static bool nested; /* a function was called by a hook, or by one that calls others */
 static long results, refusals;
 
-static uint64_t any(uint64_t n) /* in [0, n) */
-{
+/* Returns a number in [0, n). */
+static uint64_t any(uint64_t n) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (state >> 33) % n;
 }
@@ -66,19 +66,26 @@ static double odd_number(void) {
 }
 
 static rg_dims odd_dims(void) {
-    bool array = strcmp(calling, "split_sizes") == 0; /* takes its numbers from memory */
+    /* split_sizes takes its numbers from memory, so their count must be true. */
+    bool array = strcmp(calling, "split_sizes") == 0;
     rg_dims d = { .n = any(40) == 0 && !array ? (int)odd_integer() : (int)any(4) };
     for (int i = 0; i < RG_MAX_DIMS; i++)
         d.v[i] = odd_integer();
     return d;
 }
 
-/* A new tensor for the pool: small, of any dtype and layout. */
+static rg_dtype odd_dtype(void) {
+    if (any(3))
+        return any(2) ? RG_FLOAT32 : RG_FLOAT64;
+    return any(2) ? RG_INT64 : RG_BOOL;
+}
+
+/* Returns a new tensor for the pool: small, of any dtype and layout. */
 static rg_tensor *odd_tensor(void) {
     rg_dims shape = { .n = (int)any(4) };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = (int64_t)any(4) + (any(8) != 0);
-    rg_tensor *t = rg_empty_dims(shape, any(3) ? RG_FLOAT64 - any(2) : any(2) ? RG_INT64 : RG_BOOL);
+    rg_tensor *t = rg_empty_dims(shape, odd_dtype());
     for (int64_t i = 0; t && i < rg_numel(t); i++) {
         switch (rg_dtype_of(t)) {
         case RG_BOOL: ((bool *)rg_data(t))[i] = any(2); break;
@@ -98,12 +105,15 @@ static rg_tensor *odd_tensor(void) {
 
 static rg_tensor *tensor(void) {
     uint64_t kind = any(60);
-    return kind == 0   ? NULL
-           : kind == 1 ? RG_NONE
-           : kind == 2 ? RELEASED
-           : kind < 8  ? rg_wrap_float(odd_number())
-           : kind < 12 ? rg_wrap_int(odd_integer())
-                       : pool[any(POOL)];
+    if (kind == 0)
+        return NULL;
+    if (kind == 1)
+        return RG_NONE;
+    if (kind == 2)
+        return RELEASED;
+    if (kind < 8)
+        return rg_wrap_float(odd_number());
+    return kind < 12 ? rg_wrap_int(odd_integer()) : pool[any(POOL)];
 }
 
 static rg_list list(void) {
@@ -144,7 +154,7 @@ static const char *text(void) {
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
-/* ---- one function a row, from the golden test's table ---------------------------- */
+/* ---- functions, a row each: the golden test's table is shared -------------------- */
 
 #define T(k)     tensor()
 #define I(k)     (int)odd_integer()
@@ -183,22 +193,27 @@ static const rg_item_index *items(void) {
 #define TWO(name) TENSOR(name, T(0), T(1))
 
 static rg_tensor *first_of(rg_list l) {
-    return l.n < 0 ? NULL : l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)];
+    if (l.n < 0)
+        return NULL;
+    return l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)];
 }
 static rg_tensor *call_any(void);
 
 static rg_tensor *does_grad_of(void) {
     rg_tensor *g = rg_grad_of(tensor());
-    /* lest the pool hold what a backward adds to */
+    /* A backward adds to the gradient, so the pool holds a copy. */
     return g && g != RG_NONE ? rg_clone(g) : g;
 }
 
 static rg_tensor *does_grad_many(void) {
     rg_tensor *y[LISTED], *v[LISTED], *x[LISTED], *found[LISTED];
-    for (int i = 0; i < LISTED; i++)
-        y[i] = tensor(), v[i] = any(2) ? RG_NONE : tensor(), x[i] = tensor();
-    int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED,
-        m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
+    for (int i = 0; i < LISTED; i++) {
+        y[i] = tensor();
+        v[i] = any(2) ? RG_NONE : tensor();
+        x[i] = tensor();
+    }
+    int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
+    int m = any(20) ? 1 + (int)any(2) : (int)odd_integer() % LISTED;
     rg_error_clear();
     if (any(2))
         return rg_backward_many(n, any(20) ? y : NULL, any(2) ? v : NULL, OPTIONS) ? RG_NONE : NULL;
@@ -208,9 +223,9 @@ static rg_tensor *does_grad_many(void) {
     return m > 0 ? found[any((uint64_t)m)] : RG_NONE;
 }
 
-static rg_tensor *hooked; /* the last; it may be gone */
+static rg_tensor *hooked; /* the last tensor with a hook, which may be gone */
 
-/* A hook that does what hooks should not. */
+/* This hook does what hooks should not. */
 static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
     (void)context;
     nested = true;
@@ -251,27 +266,31 @@ static rg_tensor *does_gradcheck(void) {
     int n = any(20) ? 1 : (int)odd_integer() % LISTED;
     rg_gradcheck_options o = { any(8) ? 1e-6 : odd_number(), any(8) ? 1e-5 : odd_number(),
                                any(8) ? 1e-3 : odd_number() };
+    /* odd_function reads the first input. */
     if (n < 1 || !x[0])
-        x[0] = rg_ones(2); /* odd_function reads one */
+        x[0] = rg_ones(2);
     rg_error_clear();
-    if (depth > 2 || (x[0] != RG_NONE && rg_numel(x[0]) > 8))
-        return rg_error_clear(), RG_NONE;
-    return (any(2) ? rg_gradcheck_with : rg_gradgradcheck_with)(any(20) ? odd_function : NULL, NULL,
-                                                                n, any(20) ? x : NULL, o)
-               ? RG_NONE
-               : NULL;
+    if (depth > 2 || (x[0] != RG_NONE && rg_numel(x[0]) > 8)) {
+        rg_error_clear();
+        return RG_NONE;
+    }
+    bool (*check)(rg_function *, void *, int, rg_tensor *const[], rg_gradcheck_options);
+    check = any(2) ? rg_gradcheck_with : rg_gradgradcheck_with;
+    rg_function *f = any(20) ? odd_function : NULL;
+    return check(f, NULL, n, any(20) ? x : NULL, o) ? RG_NONE : NULL;
 }
 
-/* To the third order. */
+/* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;
     if (!rg_requires_grad(x))
         return RG_NONE;
     for (int i = 0; i < 3 && y; i++) {
         rg_tensor *other = tensor();
-        y = any(2)   ? rg_mul(rg_sin(y), other)
-            : any(2) ? rg_matmul(y, other)
-                     : rg_div(other, rg_exp(y));
+        if (any(2))
+            y = rg_mul(rg_sin(y), other);
+        else
+            y = any(2) ? rg_matmul(y, other) : rg_div(other, rg_exp(y));
     }
     for (int order = 0; order < 3 && y && y != RG_NONE && rg_requires_grad(y); order++)
         y = rg_grad(rg_sum(y), x, .create_graph = order < 2 || any(2), .allow_unused = any(2));
@@ -285,7 +304,7 @@ static rg_tensor *does_keep(void) {
     return t && rg_error_code() == RG_OK ? RG_NONE : NULL;
 }
 
-/* Scopes begun and ended out of order, and results handed out of them. */
+/* Begins and ends scopes out of order, and hands results out of them. */
 static rg_tensor *does_scopes(void) {
     RG_SCOPE();
     size_t mark[4];
@@ -304,30 +323,35 @@ static rg_tensor *does_scopes(void) {
     return rg_error_code() == RG_OK ? RG_NONE : NULL;
 }
 
+static const char *any_repr(rg_tensor *t) {
+    if (any(2))
+        return rg_repr(t);
+    return any(2) ? rg_repr_numpy(t) : rg_repr_tf(t);
+}
+
 static rg_tensor *does_options(void) {
     rg_printoptions o = { (int)odd_integer(), (int)odd_integer(), (int)odd_integer(),
                           (int)odd_integer(), (int)odd_integer() };
     rg_printoptions before = rg_get_printoptions();
     rg_set_printoptions(o);
-    const char *s = rg_error_code() ? NULL
-                    : any(2)        ? rg_repr(tensor())
-                    : any(2)        ? rg_repr_numpy(tensor())
-                                    : rg_repr_tf(tensor());
+    const char *s = rg_error_code() ? NULL : any_repr(tensor());
     bool failed = rg_error_code() != RG_OK;
     rg_set_printoptions(before);
     return s && !failed ? RG_NONE : NULL;
 }
 
-/* What is printed is read again. */
+/* Reads again what is printed. */
 static rg_tensor *does_parsed_back(void) {
-    rg_tensor *t = pool[any(POOL)], *back;
+    rg_tensor *t = pool[any(POOL)];
     int64_t n = rg_numel(t);
     const char *s = any(2) ? rg_repr(t) : rg_repr_numpy(t);
     if (!s)
         return NULL;
-    back = rg_parse(s);
-    if (back && rg_numel(back) != n)
-        fprintf(stderr, "read back otherwise: %s\n", s), abort();
+    rg_tensor *back = rg_parse(s);
+    if (back && rg_numel(back) != n) {
+        fprintf(stderr, "read back otherwise: %s\n", s);
+        abort();
+    }
     return back;
 }
 
@@ -347,8 +371,16 @@ static rg_tensor *does_parsed_back(void) {
 #define OPTIM(name, kind)    CALL(name, made_optim(rg_optim_with(kind, list(), PARAM_GROUP)))
 #define SCHEDULE(name, kind) CALL(name, made_schedule(kind))
 
-static rg_tensor *made(void *m) { return m ? rg_module_free(m), RG_NONE : NULL; }
-static rg_tensor *made_optim(rg_optim *o) { return o ? rg_optim_free(o), RG_NONE : NULL; }
+static rg_tensor *made(void *m) {
+    rg_module_free(m);
+    return m ? RG_NONE : NULL;
+}
+
+static rg_tensor *made_optim(rg_optim *o) {
+    rg_optim_free(o);
+    return o ? RG_NONE : NULL;
+}
+
 static double odd_lambda(int64_t epoch, void *context) { return context ? 0 : (double)epoch; }
 
 static rg_tensor *made_schedule(rg_schedule_kind kind) {
@@ -365,8 +397,9 @@ static rg_tensor *made_schedule(rg_schedule_kind kind) {
 
 static rg_module *const *children(void) {
     static rg_module *v[2];
+    /* A module that is made here and not asked for would leak. */
     for (int i = 0; i < 2; i++)
-        v[i] = NULL; /* those not asked for would leak */
+        v[i] = NULL;
     return any(4) ? v : NULL;
 }
 
@@ -380,10 +413,16 @@ static rg_named_list dict(void) {
     return (rg_named_list){ n, any(6) ? v : NULL };
 }
 
-static void odd_visit(rg_module *m, void *context) { (void)m, (void)context; }
+static void odd_visit(rg_module *m, void *context) {
+    (void)m;
+    (void)context;
+}
 
 static rg_tensor *odd_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context) {
-    (void)m, (void)inputs, (void)y, (void)context;
+    (void)m;
+    (void)inputs;
+    (void)y;
+    (void)context;
     return RG_NONE;
 }
 
@@ -461,7 +500,7 @@ static void too_slow(int signal) {
     abort();
 }
 
-/* "op: sentence" or "op(): sentence", in one line but for a list of keys */
+/* Returns whether it is "op: sentence" or "op(): sentence", in one line but for a list of keys. */
 static bool well_formed(const char *message) {
     const char *line = strchr(message, '\n');
     size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");
@@ -473,13 +512,13 @@ static bool well_formed(const char *message) {
            && (!line || line[1] == '\t');
 }
 
-/* Does the message name the function as torch does, not one that it is made of? Capitals and _
- * don't count, nor what only C needs behind a name. */
+/* Returns whether the message names the function as torch does, and not one that it is made of.
+ * Capitals and _ don't count, and neither does what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
-    static const char *const others[] = {
-        "backward_with", "grad_with", "grad_many", "gradcheck", "orders",
-        "options",       "scopes",    "call_list", "set_grad"
-    }; /* of several functions */
+    /* These call several functions. */
+    static const char *const others[] = { "backward_with", "grad_with", "grad_many",
+                                          "gradcheck",     "orders",    "options",
+                                          "scopes",        "call_list", "set_grad" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",  "_items",
                                           "_full",  "_alpha",   "_p",        "_step",  "_sizes",
@@ -505,12 +544,14 @@ static bool named(const char *message, const char *name) {
             return false;
     }
     for (size_t i = 0; *name && i < sizeof behind / sizeof *behind; i++)
-        if (!strncmp(name, behind[i], strlen(behind[i])))
-            name += strlen(behind[i]), i = (size_t)-1;
+        if (!strncmp(name, behind[i], strlen(behind[i]))) {
+            name += strlen(behind[i]);
+            i = (size_t)-1; /* The search begins anew at the first ending. */
+        }
     return !*name;
 }
 
-/* What a call that doesn't write leaves alone: elements and version. */
+/* A call that doesn't write leaves elements and versions alone, so these hashes of them stay. */
 static uint64_t prints[POOL];
 static uint64_t print_of(rg_tensor *t) {
     static uint64_t data[LARGEST];
@@ -531,7 +572,8 @@ static uint64_t history_of(rg_tensor *t) {
 static void take_prints(bool compare, bool failed) {
     static uint64_t history[POOL];
     for (int i = 0; i < POOL; i++) {
-        uint64_t print = print_of(pool[i]), past = history_of(pool[i]);
+        uint64_t print = print_of(pool[i]);
+        uint64_t past = history_of(pool[i]);
         if (compare)
             require(print == prints[i], calling, "an argument changed");
         if (compare && failed)
@@ -568,7 +610,8 @@ static rg_tensor *call_any(void) {
 static void one_call(void) {
     RG_SCOPE();
     size_t f = any(FUNCTIONS);
-    bool no_grad = any(10) == 0, writes = functions[f].name[strlen(functions[f].name) - 1] == '_';
+    bool no_grad = any(10) == 0;
+    bool writes = functions[f].name[strlen(functions[f].name) - 1] == '_';
     calling = functions[f].name;
     n_items = (int)any(5);
     rg_set_grad_enabled(!no_grad);
@@ -582,7 +625,7 @@ static void one_call(void) {
     rg_tensor *y = functions[f].call();
     rg_memory_fail_at(0);
     rg_set_default_dtype(RG_FLOAT32);
-    /* what was called inside may write, and clear errors */
+    /* A function that was called inside may write, and clear errors. */
     if (!nested) {
         require((y != NULL) == (rg_error_code() == RG_OK), calling,
                 y ? "an error in spite of a result" : "no error");
@@ -591,7 +634,10 @@ static void one_call(void) {
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     require(rg_is_grad_enabled() == !no_grad, calling, "grad mode is another");
-    *(y ? &results : &refusals) += 1;
+    if (y)
+        results++;
+    else
+        refusals++;
     if (!y || y == RG_NONE)
         return;
     if (rg_requires_grad(y) && any(2)) {
@@ -625,7 +671,7 @@ int main(int argc, char **argv) {
         replace(i, odd_tensor());
     for (long i = 0; i < calls; i++) {
         one_call();
-        /* fresh ones: a pool of NaN finds nothing */
+        /* Fresh tensors come in, since a pool of NaN finds nothing. */
         if (i % 64 == 0) {
             RG_SCOPE();
             rg_error_clear();

@@ -1,11 +1,12 @@
 /*
- * fuzz_parse.c: rg_parse on texts that nobody would write. Whatever is read prints
- * as a text that reads as the same tensor; whatever isn't leaves a ValueError, a
- * TypeError or a RuntimeError, and nothing else.
+ * fuzz_parse.c: gives rg_parse texts that nobody would write. A text that is read prints as one
+ * that reads as the same tensor. A text that isn't read leaves a ValueError, a TypeError or a
+ * RuntimeError, and nothing else.
  *
  *     build/tests/fuzz/fuzz_parse [iterations] [seed]
  *
- * mutates texts of its own; built with -DRG_LIBFUZZER -fsanitize=fuzzer, libFuzzer does.
+ * The program mutates texts of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
+ * of libFuzzer.
  */
 #include "tensor/internal.h"
 
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static long fuzz_read; /* how many texts were read */
+static long fuzz_read; /* the number of texts that were read */
 
 static void fuzz_require(bool truth, const char *what, const char *text) {
     if (truth)
@@ -119,7 +120,7 @@ static const char *const fuzz_words[] = {
     "[]",
 };
 
-/* Takes out, doubles, overwrites or puts in a little, a few times. */
+/* Takes out, doubles, overwrites or puts in a little, a few times. Returns the new length. */
 static size_t fuzz_mutate(char *text, size_t n, size_t room) {
     for (uint32_t times = 1 + fuzz_below(1 + fuzz_below(5)); times--;) {
         size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(8);
