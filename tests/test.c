@@ -21,17 +21,19 @@ int rg_slow(void) {
     return rg_emulated();
 }
 
-/* Without forks, one test's state would be the next one's. */
+/* Without forks, a test would begin with the state that the one before it left. */
 static void begin_anew(void) {
     rg_error_clear();
     rg_set_default_dtype(RG_FLOAT32);
 }
 
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]) {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a child that dies keeps nothing back */
+    /* A child that dies must keep no line back. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 1800); /* a hang, not a measure: valgrind is slow */
+    /* The limit catches a hang and measures nothing, since valgrind is slow. */
+    tcase_set_timeout(tcase, 1800);
     tcase_add_checked_fixture(tcase, begin_anew, NULL);
     for (size_t i = 0; i < n; i++)
         tcase_add_test(tcase, cases[i]);

@@ -1,9 +1,10 @@
 /*
- * test.h: what every test program shares. A program is a list of cases:
+ * test.h: every test program includes it. A program is a list of cases:
  *
  *     RG_TESTS(scope, test_early_return, test_nested)
  *
- * defines main, which runs each in a process of its own (CK_FORK=no: in one).
+ * This line defines main, which runs each case in a process of its own, or all in one process where
+ * the environment says CK_FORK=no.
  */
 #pragma once
 
@@ -16,18 +17,19 @@
         return rg_run_tests(#name, sizeof cases / sizeof cases[0], cases); \
     }
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
-/* under valgrind: fifty times as slow, and on one thread */
+/* Returns whether valgrind runs the program, on one thread and fifty times as slowly. */
 int rg_emulated(void);
-int rg_slow(void); /* there, or under a sanitizer */
+/* Returns whether valgrind or a sanitizer slows the program down. */
+int rg_slow(void);
 
-/* As ck_assert_msg, which writes to a pipe each time, for what is asserted of many elements. */
+/* Asserts what holds for each of many elements: ck_assert_msg would write to a pipe each time. */
 #define ck_each(condition, ...)        \
     do {                               \
         if (!(condition))              \
             ck_abort_msg(__VA_ARGS__); \
     } while (0)
 
-/* The call fails with this code and a message that holds the text. */
+/* Asserts that the call fails with this code and a message that holds the text. */
 #define ck_fails(call, code, text)                                                  \
     do {                                                                            \
         rg_error_clear();                                                           \
@@ -37,5 +39,5 @@ int rg_slow(void); /* there, or under a sanitizer */
         rg_error_clear();                                                           \
     } while (0)
 
-/* The call succeeds: not NULL, and no error stands. */
+/* Asserts that the call succeeds: it does not return NULL, and no error stands. */
 #define ck_ok(call) ck_assert_msg((call) && rg_error_code() == RG_OK, "%s: %s", #call, rg_error())

@@ -1,5 +1,6 @@
 /*
- * derive.c: checks that follow from an op's row and samples alone.
+ * derive.c: the checks of derive.h. Each applies an op to a sample's inputs and knows nothing of
+ * the op but its row.
  */
 #include "tests/autograd/derive.h"
 
@@ -19,8 +20,8 @@ static int fault(const rg_op *op, const rg_sample *s, const char *check, const c
 
 /* ---- inputs ---------------------------------------------------------------------- */
 
-static double uniform(uint64_t *state) /* in (0, 1) */
-{
+/* Returns a number in (0, 1). */
+static double uniform(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return ((double)(*state >> 12) + 0.5) / 4503599627370496.0;
 }
@@ -31,25 +32,70 @@ static double normal(uint64_t *state) {
 }
 
 static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
-    double u;
+    double shift;
     switch (kind) {
     case 'p': return 0.1 + 2 * uniform(state);
     case 'u': return 0.05 + 0.9 * uniform(state);
     case 's': return 1.9 * uniform(state) - 0.95;
-    /* i * 7 runs through all residues */
+    /* i * 7 runs through all residues, so no two numbers are equal. */
     case 'd': return 0.17 * (double)((i * 7 + 3) % (n % 7 ? n : n + 1)) - 0.31;
-    case 'z': u = uniform(state); return floor(6 * uniform(state)) / 2 - 1.5 + 0.1 + 0.3 * u;
+    case 'z':
+        shift = 0.1 + 0.3 * uniform(state);
+        return floor(6 * uniform(state)) / 2 - 1.5 + shift;
     default: return normal(state);
     }
+}
+
+/* One input of a sample's text: "i5(2,3)" has the kind 'i', the limit 5 and the shape (2, 3). */
+typedef struct {
+    char kind;
+    int64_t limit;
+    rg_dims shape;
+} described;
+
+/* Reads "(2,3)". Returns what follows, or NULL if the text is malformed. */
+static const char *read_shape(const char *p, rg_dims *shape) {
+    if (*p != '(')
+        return NULL;
+    p++;
+    while (*p && *p != ')') {
+        shape->v[shape->n++] = strtol(p, (char **)&p, 10);
+        if (*p == ',')
+            p++;
+    }
+    return *p == ')' ? p + 1 : NULL;
+}
+
+static const char *read_input(const char *p, described *d) {
+    if (isalpha((unsigned char)*p))
+        d->kind = *p++;
+    if (d->kind == 'i')
+        d->limit = strtol(p, (char **)&p, 10);
+    return read_shape(p, &d->shape);
+}
+
+static rg_tensor *make_input(const described *d, rg_dtype dtype, uint64_t *state) {
+    bool whole = d->kind == 'i';
+    bool truth = d->kind == 'b';
+    rg_tensor *t = rg_empty_dims(d->shape, whole ? RG_INT64 : truth ? RG_BOOL : RG_FLOAT64);
+    if (!t)
+        return NULL;
+    for (int64_t i = 0; i < t->numel; i++) {
+        if (whole)
+            ((int64_t *)t->data)[i] = (int64_t)(uniform(state) * (double)d->limit);
+        else if (truth)
+            ((bool *)t->data)[i] = uniform(state) < 0.5;
+        else
+            ((double *)t->data)[i] = draw(d->kind, state, i, t->numel);
+    }
+    return rgi_is_float(t->dtype) ? rg_requires_grad_(rg_to(t, dtype), true) : t;
 }
 
 int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]) {
     uint64_t state = 88172645463325252u;
     int n = 0;
-    for (const char *p = text; *p;) {
-        rg_dims shape = { 0 };
-        char kind = 0;
-        int64_t limit = 0;
+    const char *p = text;
+    while (*p) {
         while (*p == ' ')
             p++;
         if (*p == '-') {
@@ -57,35 +103,13 @@ int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]
             p++;
             continue;
         }
-        if (isalpha((unsigned char)*p))
-            kind = *p++;
-        if (kind == 'i')
-            limit = strtol(p, (char **)&p, 10);
-        if (*p++ != '(')
+        described d = { 0 };
+        p = read_input(p, &d);
+        if (!p)
             return -1;
-        while (*p && *p != ')') {
-            shape.v[shape.n++] = strtol(p, (char **)&p, 10);
-            if (*p == ',')
-                p++;
-        }
-        if (*p++ != ')')
+        in[n] = make_input(&d, dtype, &state);
+        if (!in[n++])
             return -1;
-        rg_tensor *t = rg_empty_dims(shape, kind == 'i'   ? RG_INT64
-                                            : kind == 'b' ? RG_BOOL
-                                                          : RG_FLOAT64);
-        if (!t)
-            return -1;
-        for (int64_t i = 0; i < t->numel; i++) {
-            if (kind == 'i')
-                ((int64_t *)t->data)[i] = (int64_t)(uniform(&state) * (double)limit);
-            else if (kind == 'b')
-                ((bool *)t->data)[i] = uniform(&state) < 0.5;
-            else
-                ((double *)t->data)[i] = draw(kind, &state, i, t->numel);
-        }
-        if (rgi_is_float(t->dtype))
-            t = rg_requires_grad_(rg_to(t, dtype), true);
-        in[n++] = t;
     }
     return n;
 }
@@ -93,6 +117,7 @@ int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]
 /* ---- the op as a function of its inputs ------------------------------------------ */
 
 typedef enum { AS_IS, STRIDED, EXPANDED, LAYOUTS } layout;
+static const char *const layout_names[LAYOUTS] = { "as it is", "strided", "expanded" };
 typedef struct {
     const rg_op *op;
     const rg_sample *sample;
@@ -100,27 +125,25 @@ typedef struct {
     layout layout;
 } application;
 
-/* x with its elements elsewhere: through a larger tensor whose dims stand in the
- * other order, or as an expanded one (of x's first part along each dim). */
+/* Returns x with its elements elsewhere: a part of a larger tensor whose dims stand in the other
+ * order, or an expanded tensor, made of x's first part along a dim. */
 static rg_tensor *laid_out(rg_tensor *x, layout how) {
     if (how == AS_IS || x == RG_NONE)
         return x;
     rg_dims shape = rg_shape(x);
     if (how == EXPANDED) {
-        rg_tensor *one = x;
         for (int d = 0; d < shape.n; d++)
             if (shape.v[d] > 1)
-                return rg_expand_dims(rg_narrow(one, d, 0, 1), shape);
+                return rg_expand_dims(rg_narrow(x, d, 0, 1), shape);
         return x;
     }
-    rg_tensor *back = x, *spread;
+    rg_tensor *back = x;
     for (int d = 0; d < shape.n / 2; d++)
         back = rg_transpose(back, d, shape.n - 1 - d);
     if (shape.n == 0)
         return rg_select(rg_cat(RG_LIST(rg_reshape(x, 1), rg_reshape(x, 1)), 0), 0, 1);
-    spread = rg_select(
-        rg_cat(RG_LIST(rg_unsqueeze(back, shape.n), rg_unsqueeze(back, shape.n)), shape.n), shape.n,
-        1);
+    rg_tensor *apart = rg_unsqueeze(back, shape.n);
+    rg_tensor *spread = rg_select(rg_cat(RG_LIST(apart, apart), shape.n), shape.n, 1);
     for (int d = 0; d < shape.n / 2; d++)
         spread = rg_transpose(spread, d, shape.n - 1 - d);
     return spread;
@@ -128,13 +151,13 @@ static rg_tensor *laid_out(rg_tensor *x, layout how) {
 
 static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[]) {
     rg_tensor *in[RG_MAX_INPUTS];
-    for (int i = 0; i < a->n; i++)
-        if (!(in[i] = laid_out(inputs[i], inputs[i]->dtype == RG_BOOL
-                                                  || rgi_is_float(inputs[i]->dtype)
-                                                  || a->layout == STRIDED
-                                              ? a->layout
-                                              : AS_IS)))
+    for (int i = 0; i < a->n; i++) {
+        /* An expanded index could be another one, so indices are strided only. */
+        bool index = inputs[i]->dtype != RG_BOOL && !rgi_is_float(inputs[i]->dtype);
+        in[i] = laid_out(inputs[i], index && a->layout == EXPANDED ? AS_IS : a->layout);
+        if (!in[i])
             return false;
+    }
     return rgi_apply_outputs(a->op, a->sample->attr, a->sample->attr ? a->op->attr_size : 0, a->n,
                              in, out);
 }
@@ -147,7 +170,7 @@ static rg_tensor *apply_one(rg_tensor *const inputs[], void *context) {
 
 static int outputs_of(const rg_op *op) { return op->n_out ? op->n_out : 1; }
 
-/* Is output k one that a gradient can come from? */
+/* Returns whether a gradient can come from output k. */
 static bool differentiable(const application *a, rg_tensor *const in[], int k) {
     application one = *a;
     one.output = k;
@@ -178,11 +201,7 @@ static int check_order(const rg_op *op, const rg_sample *s, int order) {
             bool ok = order == 1 ? rg_gradcheck_with(apply_one, &a, a.n, in, tight)
                                  : rg_gradgradcheck_with(apply_one, &a, a.n, in, tight);
             if (!ok)
-                faults += fault(op, s,
-                                how == AS_IS     ? "as it is"
-                                : how == STRIDED ? "strided"
-                                                 : "expanded",
-                                rg_error());
+                faults += fault(op, s, layout_names[how], rg_error());
         }
     }
     return faults;
@@ -193,8 +212,8 @@ int derive_second_order(const rg_op *op, const rg_sample *s) { return check_orde
 
 /* ---- values ---------------------------------------------------------------------- */
 
-/* The largest difference as a part of the largest value; infinity where shapes, NaN or infinities
- * differ. */
+/* Returns the largest difference as a part of the largest value, or infinity where shapes, NaN or
+ * infinities differ. */
 static double distance(rg_tensor *a, rg_tensor *b) {
     if (a == RG_NONE || b == RG_NONE)
         return a == b ? 0 : INFINITY;
@@ -215,8 +234,8 @@ static double distance(rg_tensor *a, rg_tensor *b) {
     return most / largest;
 }
 
-/* Values and gradients of an application: outputs, then the gradient of each input
- * for a cotangent of 0.5, 0.6, .. of every floating output. false: it failed. */
+/* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
+ * cotangent of 0.5, 0.6, .. of every floating output. Returns false if it failed. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
@@ -248,11 +267,14 @@ static int compare_runs(const char *check, const application *a, const applicati
                         rg_dtype other, bool graph, double tolerance) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *in2[RG_MAX_INPUTS], *one[RG_MAX_INPUTS], *two[RG_MAX_INPUTS];
-    int n1 = 0, n2 = 0, faults = 0;
+    int n1 = 0;
+    int n2 = 0;
+    int faults = 0;
     application p = *a, q = *b;
     p.n = derive_inputs(a->sample->inputs, RG_FLOAT64, in);
     q.n = derive_inputs(b->sample->inputs, other, in2);
-    if (a->layout == EXPANDED) /* the same numbers, but copied */
+    /* The expanded inputs are compared with contiguous ones of the same numbers. */
+    if (a->layout == EXPANDED)
         for (int i = 0; i < p.n; i++) {
             if (in2[i]->dtype == RG_BOOL && in2[i] != RG_NONE)
                 in2[i] = rg_clone(laid_out(in2[i], EXPANDED));
@@ -262,7 +284,7 @@ static int compare_runs(const char *check, const application *a, const applicati
     if (!values_of(&p, in, false, one, &n1) || !values_of(&q, in2, graph, two, &n2))
         return fault(a->op, a->sample, check, rg_error());
     for (int i = 0; i < n1; i++) {
-        /* its gradients are sums of theirs */
+        /* The gradients of an expanded input are sums, so they are not compared. */
         if (a->layout == EXPANDED && i >= outputs_of(a->op))
             continue;
         derive_checks++;
@@ -291,7 +313,8 @@ int derive_float32(const rg_op *op, const rg_sample *s) {
     return compare_runs("float32", &a, &a, RG_FLOAT32, false, 1e-5);
 }
 
-/* Without create_graph the fused derivative and `into` run, with it the rules do. */
+/* Compares the fused derivative and `into`, which run without create_graph, with the rules, which
+ * run with it. */
 int derive_fused(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
     return compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
@@ -328,7 +351,7 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
         int n;
         if (!values_of(&a, in, true, value, &n))
             return fault(op, s, "forward", rg_error());
-        /* and with a recorded gradient in .grad */
+        /* A gradient with a history in .grad must leave nothing behind, either. */
         for (int i = 0; i < n; i++)
             if (value[i] != RG_NONE && value[i]->history)
                 rg_backward_with(rg_sum(value[i]), (rg_backward_options){ .gradient = RG_NONE,
@@ -357,8 +380,8 @@ int derive_no_gradient(const rg_op *op, const rg_sample *s) {
     return 0;
 }
 
-/* Written over its first input, an op gives what it gives elsewhere; recorded, it
- * has the same gradients. */
+/* An op that is written over its first input gives what it gives elsewhere, and has the same
+ * gradients where it is recorded. */
 int derive_inplace(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int recorded = 0; op->inplace && recorded < 2; recorded++) {
@@ -376,7 +399,7 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
             rg_error_clear();
             y[way] = way ? rgi_apply_inplace("inplace", op, s->attr, bytes, a.n, args)
                          : rgi_apply(op, s->attr, bytes, a.n, args);
-            /* a result of another shape or dtype: rightly refused */
+            /* A result of another shape or dtype is rightly refused. */
             if (way && !y[1]) {
                 bool fits = rgi_same_shape(args[0], y[0])
                             && rg_promote_types(y[0]->dtype, args[0]->dtype) == args[0]->dtype;
@@ -408,7 +431,7 @@ int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
             application a = { .op = op,
                               .sample = s,
                               .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
-            /* a gradient that a failed run must leave alone */
+            /* A failed run must leave these gradients alone. */
             for (int i = 0; i < a.n; i++) {
                 grads[i] = in[i] != RG_NONE && in[i]->history ? rg_full_like(in[i], 3) : RG_NONE;
                 if (grads[i] != RG_NONE)

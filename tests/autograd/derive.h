@@ -1,16 +1,17 @@
 /*
- * derive.h: checks that follow from an op's row and samples alone. Each returns
- * the number of faults it found, and adds to what the tests report they ran.
+ * derive.h: checks that follow from an op's row and samples alone. Each returns the number of
+ * faults that it found, and counts what it ran in derive_checks.
  */
 #pragma once
 
 #include "autograd/op.h"
 
 extern long derive_checks;
-extern bool derive_quiet; /* faults are expected: don't print them */
+extern bool derive_quiet; /* Faults are expected and not printed. */
 
-/* Inputs made from a sample's text (see op.h); requires_grad on the floating ones.
- * -1: the text is malformed. The same text gives the same numbers. */
+/* Makes inputs from a sample's text, which op.h describes; those of floating point require grad.
+ * The same text gives the same numbers. Returns how many there are, or -1 if the text is malformed.
+ */
 int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]);
 
 typedef int derive_check(const rg_op *op, const rg_sample *sample);

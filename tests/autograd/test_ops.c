@@ -1,6 +1,6 @@
 /*
- * Every op, by its row and samples alone; and proof that these checks reject
- * what is wrong: each rule of each op is falsified in turn, and must be caught.
+ * test_ops.c: checks every op by its row and samples alone. It proves that these checks reject what
+ * is wrong, too: each rule of each op is falsified in turn, and must be caught.
  */
 #include "tests/autograd/derive.h"
 #include "tests/test.h"
@@ -37,8 +37,8 @@ START_TEST(test_every_op) {
 }
 END_TEST
 
-/* Samples that would let a mistake pass: each row needs one without elements, one
- * with three dims or more, and, where it takes one, one without dims. */
+/* Too few samples would let a mistake pass: each row needs a sample without elements, and one with
+ * two dims or more. */
 START_TEST(test_rows_are_complete) {
     int faults = 0;
     for (int i = 0; i < rgi_n_ops; i++) {
@@ -85,14 +85,21 @@ END_TEST
 
 /* ---- planted faults --------------------------------------------------------------- */
 
-typedef enum { FLIPPED_SIGN, FACTOR, OTHER_ELEMENTS, DETACHED, FAULTS } planted;
-static const char *const fault_names[] = { "a flipped sign", "a factor of 1.001", "other elements",
-                                           "a wrong second derivative" };
+typedef enum { FLIPPED_SIGN, FACTOR, OTHER_ELEMENTS, DETACHED, FUSED, FAULTS } planted;
+static const char *const fault_names[FAULTS] = { "a flipped sign", "a factor of 1.001",
+                                                 "other elements", "a wrong second derivative",
+                                                 "a wrong fused derivative" };
 
 static const rg_op *honest;
-static int falsified; /* the input whose rule lies */
+static int falsified; /* the number of the input whose rule lies */
 static planted lie;
-static double largest; /* what the honest rule gave at most */
+static double largest; /* the largest number that the honest rule gave */
+
+/* Says that the lie was not noticed, and returns 1. */
+static int complain(void) {
+    printf("%s, input %d: %s is not noticed\n", honest->name, falsified, fault_names[lie]);
+    return 1;
+}
 
 static double magnitude(rg_tensor *t) {
     double most = 0;
@@ -104,7 +111,8 @@ static double magnitude(rg_tensor *t) {
     return most;
 }
 
-/* Neighbours along the last dim that has any: a sum over the wrong dim, an index off by one. */
+/* Returns each element's neighbour along the last dim that has any, as a sum over a wrong dim or an
+ * index off by one would. */
 static rg_tensor *shifted(rg_tensor *t) {
     for (int d = t->ndim - 1; d >= 0; d--) {
         int64_t n = t->size[d];
@@ -119,17 +127,15 @@ static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g) {
     if (s->input != falsified || !t || t == RG_NONE)
         return t;
     rg_tensor *moved = lie == OTHER_ELEMENTS ? rg_sub(t, shifted(t)) : t;
-    if (lie != DETACHED)
-        largest = RG_MAX(largest, magnitude(moved));
+    largest = RG_MAX(largest, lie == DETACHED ? t->history != NULL : magnitude(moved));
     switch (lie) {
     case FLIPPED_SIGN: return rg_mul(t, -1);
     case FACTOR: return rg_mul(t, 1.001);
     case OTHER_ELEMENTS: return shifted(t);
-    default: largest = RG_MAX(largest, t->history ? 1 : 0); return rg_detach(t);
+    default: return rg_detach(t);
     }
 }
 
-/* The largest second derivative that a sample has for the falsified input, for DETACHED. */
 START_TEST(test_falsified_rules_are_rejected) {
     int missed = 0, caught = 0, without = 0;
     derive_quiet = true;
@@ -150,15 +156,13 @@ START_TEST(test_falsified_rules_are_rejected) {
                 largest = 0;
                 for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++)
                     faults += derive_first_order(&liar, s);
+                /* Where the rule gives zero, there is nothing to falsify. */
                 if (faults)
                     caught++;
-                /* the rule gives zero: there is nothing to falsify */
                 else if (largest == 0)
                     without++;
                 else
-                    missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified,
-                                     fault_names[lie])
-                              > 0;
+                    missed += complain();
             }
         }
     }
@@ -168,8 +172,8 @@ START_TEST(test_falsified_rules_are_rejected) {
 }
 END_TEST
 
-/* The same for derivatives of derivatives: a rule cut off from the graph. An op that
- * is linear in its inputs has none to lose. */
+/* A rule that is cut off from the graph loses the derivatives of its derivative. An op that is
+ * linear in its inputs has none to lose. */
 START_TEST(test_wrong_second_derivatives_are_rejected) {
     int missed = 0, caught = 0;
     derive_quiet = true;
@@ -190,9 +194,7 @@ START_TEST(test_wrong_second_derivatives_are_rejected) {
             if (faults)
                 caught++;
             else if (largest)
-                missed += printf("%s, input %d: %s is not noticed\n", honest->name, falsified,
-                                 fault_names[lie])
-                          > 0;
+                missed += complain();
         }
     }
     printf("%d wrong second derivatives rejected, %d missed\n", caught, missed);
@@ -215,6 +217,7 @@ static bool lying_fused(const rg_step *s, rg_tensor *gin[]) {
 START_TEST(test_wrong_fused_derivatives_are_rejected) {
     int missed = 0;
     derive_quiet = true;
+    lie = FUSED;
     for (int i = 0; i < rgi_n_ops; i++) {
         honest = rgi_ops[i];
         for (falsified = 0; honest->fused && falsified < RG_MAX_RULES; falsified++) {
@@ -227,9 +230,7 @@ START_TEST(test_wrong_fused_derivatives_are_rejected) {
             for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++)
                 faults += derive_fused(&liar, s);
             if (!faults && largest)
-                missed += printf("%s, input %d: a wrong fused derivative is not noticed\n",
-                                 honest->name, falsified)
-                          > 0;
+                missed += complain();
         }
     }
     ck_assert_int_eq(missed, 0);

@@ -1,5 +1,7 @@
-/* Python's index syntax as a program writes it: the macros, and what x[items] = value does to the
- * graph. What the expressions mean is in tests/golden (index_items, set_items_). */
+/*
+ * test_subscript.c: Python's index syntax as a program writes it: the macros, and what x[items] =
+ * value does to the graph. Golden data say what the expressions mean (index_items, set_items_).
+ */
 #include "tests/test.h"
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
@@ -61,10 +63,12 @@ START_TEST(test_views_share) {
     rg_set_item_(x, 0, rg_lt(x, 3));
     holds(x, "tensor([ 0,  0,  0,  7,  0,  5,  6,  8,  8,  9, 10,  9])");
     holds(row, "tensor([0, 5, 6, 8])");
-    rg_set_item_(x, rg_index(x, "0:2"), "1:3"); /* the two overlap */
+    /* The target and the value overlap. */
+    rg_set_item_(x, rg_index(x, "0:2"), "1:3");
     holds(x, "tensor([0, 0, 0, 7, 0, 0, 0, 7, 0, 5, 6, 8])");
     rg_tensor *i = rg_literal([0, 1, 2]);
-    rg_set_item_(i, 5, i); /* an index that is written to */
+    /* The index itself is written to. */
+    rg_set_item_(i, 5, i);
     holds(i, "tensor([5, 5, 5])");
 }
 END_TEST
@@ -81,7 +85,8 @@ START_TEST(test_set_item_gradients) {
 
     rg_tensor *plain = rg_to(rg_zeros(2, 2), RG_FLOAT64),
               *w = rg_requires_grad_(rg_to(rg_literal([3]), RG_FLOAT64), true);
-    ck_ok(rg_set_item_(plain, w, "0")); /* had no history, and gets it */
+    /* A tensor without history gets one. */
+    ck_ok(rg_set_item_(plain, w, "0"));
     ck_assert(rg_requires_grad(plain));
     ck_ok(rg_set_item_(plain, rg_mul(w, w), rg_literal([1]), 1));
     ck_ok(rg_backward(rg_sum(plain)));
@@ -102,7 +107,9 @@ START_TEST(test_set_item_refusals) {
     }
     holds(rg_detach(x), "tensor([0, 9, 2, 3])");
 
-    rg_tensor *a = rg_mul(x, 1), *b = rg_mul(a, a); /* b needs a as it was */
+    /* The derivative of b needs a as it was. */
+    rg_tensor *a = rg_mul(x, 1);
+    rg_tensor *b = rg_mul(a, a);
     ck_ok(rg_set_item_(a, 0, 0));
     ck_fails(rg_backward(rg_sum(b)), RG_RUNTIME_ERROR, "modified by an inplace operation");
     rg_tensor *y = rg_mul(x, 1);
@@ -166,13 +173,14 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* A large tensor in n slices: each adds into the one gradient, none makes a copy of it. */
+/* Each of a large tensor's slices adds into the one gradient, and none makes a copy of it. */
 START_TEST(test_slices_share_a_gradient) {
     rg_tensor *x = rg_requires_grad_(rg_zeros(2000, 500), true);
     rg_list parts = rg_unbind(x, 0);
     ck_assert_int_eq(parts.n, 2000);
     ck_assert_str_eq(rg_grad_fn(parts.v[7]), "UnbindBackward0");
-    rg_tensor *y = rg_stack(parts, 0); /* more than one node can join */
+    /* So many parts are more than one node can join. */
+    rg_tensor *y = rg_stack(parts, 0);
     rg_memory_reset_peak();
     int64_t before = rg_memory_stats().now;
     ck_ok(rg_backward(rg_sum(y)));

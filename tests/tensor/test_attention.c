@@ -1,6 +1,9 @@
-/* Attention by tiles, and its gradients, against sums written out in double: lengths and sizes
- * around every tile and vector, heads that lie between each other's rows, causal, with a mask, with
- * rows that see nothing; the same bits whatever the number of threads. */
+/*
+ * test_attention.c: attention by tiles, and its gradients, against sums that are written out in
+ * double. Lengths and sizes lie around every tile and vector; heads may lie between each other's
+ * rows; there are causal ones, masks, and rows that see nothing. The bits are the same at any
+ * number of threads.
+ */
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
@@ -14,7 +17,8 @@ typedef struct {
     bool causal, masked, between;
 } attention_case;
 
-/* (batch, heads, n, size); between: as a part of (batch, n, heads, 2 size) */
+/* Returns (batch, heads, n, size), or with `between` the same shape as a part of (batch, n, heads,
+ * 2 size). */
 static rg_tensor *heads(const attention_case *c, int64_t n, int64_t size) {
     if (!c->between)
         return rg_randn_dims(RG_DIMS(c->batch, c->heads, n, size), c->dtype,
@@ -34,15 +38,18 @@ static double of(rg_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) {
 }
 
 static void make(const attention_case *c, rg_tensor *t[], rg_tensor **mask) {
-    for (int i = 0; i < TENSORS; i++)
-        t[i] = i == LSE || i == G_LSE
-                   ? rg_randn_dims(RG_DIMS(c->batch, c->heads, c->queries), c->dtype,
-                                   rg_default_generator())
-                   : heads(c, i == K || i == V || i == GK || i == GV ? c->keys : c->queries,
-                           i == V || i == Y || i == G || i == GV ? c->size_v : c->size);
-    *mask = c->masked
-                ? rg_randn_dims(RG_DIMS(c->queries, c->keys), c->dtype, rg_default_generator())
-                : NULL;
+    rg_generator *g = rg_default_generator();
+    for (int i = 0; i < TENSORS; i++) {
+        bool of_keys = i == K || i == V || i == GK || i == GV;
+        bool of_values = i == V || i == Y || i == G || i == GV;
+        if (i == LSE || i == G_LSE)
+            t[i] = rg_randn_dims(RG_DIMS(c->batch, c->heads, c->queries), c->dtype, g);
+        else
+            t[i] = heads(c, of_keys ? c->keys : c->queries, of_values ? c->size_v : c->size);
+    }
+    *mask = NULL;
+    if (c->masked)
+        *mask = rg_randn_dims(RG_DIMS(c->queries, c->keys), c->dtype, g);
     for (int64_t j = 0; c->masked && j < c->keys; j++)
         rgi_store_f64((*mask)->data + j * (int64_t)rgi_sizeof(c->dtype), c->dtype, -INFINITY);
 }
@@ -61,11 +68,11 @@ static void check_near(const attention_case *c, const char *what, double got, do
                      (long long)c->size_v);
 }
 
-/* Of one head; gk and gv add up over the queries. */
+/* Checks one head. gk and gv add up over the queries. */
 static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask, int64_t b,
                        int64_t h) {
-    double *p = calloc((size_t)c->keys, sizeof *p),
-           *gk = calloc((size_t)(c->keys * c->size), sizeof *gk);
+    double *p = calloc((size_t)c->keys, sizeof *p);
+    double *gk = calloc((size_t)(c->keys * c->size), sizeof *gk);
     double *gv = calloc((size_t)(c->keys * c->size_v), sizeof *gv);
     for (int64_t i = 0; i < c->queries; i++) {
         double most = -INFINITY, total = 0, lost = 0;
@@ -77,16 +84,19 @@ static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask,
                 p[k] = -INFINITY;
             most = fmax(most, p[k]);
         }
-        for (int64_t k = 0; k < c->keys; k++)
-            total += p[k] = most == -INFINITY ? 0 : exp(p[k] - most);
+        for (int64_t k = 0; k < c->keys; k++) {
+            p[k] = most == -INFINITY ? 0 : exp(p[k] - most);
+            total += p[k];
+        }
         check_near(c, "lse", rg_at(t[LSE], b, h, i), total == 0 ? 0 : most + log(total));
         for (int64_t k = 0; k < c->keys; k++)
             p[k] /= total == 0 ? 1 : total;
         for (int64_t j = 0; j < c->size_v; j++) {
             double y = 0;
-            for (int64_t k = 0; k < c->keys; k++)
-                y += p[k] * of(t[V], b, h, k, j),
-                    gv[k * c->size_v + j] += p[k] * of(t[G], b, h, i, j);
+            for (int64_t k = 0; k < c->keys; k++) {
+                y += p[k] * of(t[V], b, h, k, j);
+                gv[k * c->size_v + j] += p[k] * of(t[G], b, h, i, j);
+            }
             check_near(c, "y", of(t[Y], b, h, i, j), y);
             lost += y * of(t[G], b, h, i, j);
         }
@@ -117,7 +127,7 @@ static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask,
 }
 
 START_TEST(test_values) {
-    /* batches, heads, queries, keys, size, size of v */
+    /* A row has batches, heads, queries, keys, size, and size of v. */
     static const int64_t sizes[][6] = {
         { 1, 1, 1, 1, 1, 1 },     { 2, 3, 6, 6, 2, 4 },      { 1, 2, 64, 64, 32, 32 },
         { 1, 1, 65, 129, 16, 8 }, { 1, 2, 130, 63, 40, 33 }, { 1, 1, 200, 300, 5, 64 },
@@ -159,14 +169,15 @@ START_TEST(test_bits) {
         for (int k = 0; k < RG_COUNT(counts); k++) {
             rg_set_num_threads(counts[k]);
             ck_assert(attend(&c, t, mask));
-            for (int i = 0; i < TENSORS; i++)
-                if (k == 0)
-                    rgi_copy_elements(first[i] = rg_empty_like(t[i]), t[i]);
-                else
-                    ck_assert_msg(memcmp(first[i]->data, t[i]->data,
-                                         (size_t)t[i]->numel * rgi_sizeof(c.dtype))
-                                      == 0,
-                                  "other bits of tensor %d", i);
+            for (int i = 0; i < TENSORS; i++) {
+                size_t bytes = (size_t)t[i]->numel * rgi_sizeof(c.dtype);
+                if (k == 0) {
+                    first[i] = rg_empty_like(t[i]);
+                    rgi_copy_elements(first[i], t[i]);
+                }
+                ck_assert_msg(memcmp(first[i]->data, t[i]->data, bytes) == 0,
+                              "other bits of tensor %d", i);
+            }
         }
     }
 }

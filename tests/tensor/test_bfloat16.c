@@ -1,5 +1,7 @@
-/* Products under "medium", as set_float32_matmul_precision calls it, against sums of rounded
- * numbers written out. Where the processor can't, they are float32's. */
+/*
+ * test_bfloat16.c: products under "medium", as set_float32_matmul_precision calls it, against sums
+ * of rounded numbers that are written out. Where the processor can't, the products are float32's.
+ */
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
@@ -19,7 +21,7 @@ static float from_bits(uint32_t bits) {
     return x;
 }
 
-/* To the nearest with 8 bits, of two the even one; what is below 2^-126 is 0. */
+/* Returns the nearest number of 8 bits, of two such the even one, and 0 for less than 2^-126. */
 static float rounded(float x) {
     int e;
     if (!able() || x != x || isinf(x))
@@ -49,9 +51,9 @@ START_TEST(test_names) {
 }
 END_TEST
 
-/* Numbers times 1, on either side. */
+/* Numbers times 1, on either side, show how they are rounded. */
 START_TEST(test_rounding) {
-    /* and what torch's x.bfloat16().float() makes of them */
+    /* Each number stands beside what torch's x.bfloat16().float() makes of it. */
     static const uint32_t known[][2] = {
         { 0x3f800000, 0x3f800000 }, { 0x3f808000, 0x3f800000 }, { 0x3f818000, 0x3f820000 },
         { 0x3f808001, 0x3f810000 }, { 0x3f807fff, 0x3f800000 }, { 0x7f7f7fff, 0x7f7f0000 },
@@ -82,14 +84,21 @@ START_TEST(test_rounding) {
 }
 END_TEST
 
-/* rows x columns; `layout`: as it is, transposed, every second element, or one row for all */
+/* Returns rows x columns. `layout` 0 is contiguous, 1 transposed, 2 every second element, and 3 one
+ * row for all. */
 static rg_tensor *grid(int64_t rows, int64_t columns, int layout) {
     int64_t step = layout == 2 ? 2 : 1;
     rg_tensor *t = layout == 1 ? rg_randn(columns, rows) : rg_randn(rows, columns * step);
     t->size[0] = rows;
     t->size[1] = columns;
-    t->stride[0] = layout == 1 ? 1 : layout == 3 ? 0 : columns * step;
-    t->stride[1] = layout == 1 ? rows : step;
+    t->stride[0] = columns * step;
+    t->stride[1] = step;
+    if (layout == 1) {
+        t->stride[0] = 1;
+        t->stride[1] = rows;
+    }
+    if (layout == 3)
+        t->stride[0] = 0;
     rgi_update_flags(t);
     return t;
 }
@@ -98,8 +107,9 @@ static float at(const rg_tensor *t, int64_t i, int64_t j) {
     return ((float *)t->data)[i * t->stride[0] + j * t->stride[1]];
 }
 
-/* y's rows lie three further apart than they are long, and what is between is left alone. An error
- * of 2^-24 at each of k additions, and at two products, is what float32's sums may have. */
+/* y's rows lie three elements further apart than they are long, and the elements between them are
+ * left alone. float32's sums may have an error of 2^-24 at each of k additions, and at two
+ * products. */
 static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha,
                           double beta) {
     RG_SCOPE();
@@ -139,31 +149,32 @@ static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int lay
 
 START_TEST(test_products) {
     static const int64_t sizes[][3] = {
-        /* m, n, k */
+        /* A row has m, n and k. */
         { 16, 16, 32 },  { 17, 33, 33 },   { 31, 48, 51 },   { 24, 17, 256 },
         { 40, 65, 257 }, { 33, 100, 600 }, { 16, 1041, 35 }, { 300, 200, 129 },
         { 15, 64, 64 },  { 64, 15, 64 },   { 64, 64, 31 },
     };
     ck_assert(rg_set_float32_matmul_precision("medium"));
     for (int s = 0; s < RG_COUNT(sizes); s++)
-        for (int layouts = 0; layouts < 16;
-             layouts += rg_emulated() ? 5 : 1) /* where the instruction is missing */
+        for (int layouts = 0; layouts < 16; layouts += rg_emulated() ? 5 : 1)
             check_product(sizes[s][0], sizes[s][1], sizes[s][2], layouts / 4, layouts % 4,
                           layouts % 3 ? 1 : -0.5, layouts % 5 ? 0 : 3);
 }
 END_TEST
 
-/* "highest" and "high" are float32's products; of batches each is the one by itself; an infinity is
- * itself or makes NaN. */
+/* "highest" and "high" give float32's products. Each product of a batch is the one by itself. An
+ * infinity stays infinite or makes NaN. */
 START_TEST(test_batches) {
     RG_SCOPE();
     rg_tensor *a = rg_randn(3, 40, 70), *b = rg_randn(3, 70, 50), *y[3];
-    ((float *)a->data)[5] = INFINITY, ((float *)b->data)[5 * 50 + 1] = 0,
-            ((float *)b->data)[70 * 50] = NAN;
+    ((float *)a->data)[5] = INFINITY;
+    ((float *)b->data)[5 * 50 + 1] = 0;
+    ((float *)b->data)[70 * 50] = NAN;
     static const char *const names[] = { "highest", "high", "medium" };
-    for (int i = 0; i < RG_COUNT(names); i++)
-        ck_assert(rg_set_float32_matmul_precision(names[i])
-                  && k_matmul(y[i] = rg_empty(3, 40, 50), a, b));
+    for (int i = 0; i < RG_COUNT(names); i++) {
+        y[i] = rg_empty(3, 40, 50);
+        ck_assert(rg_set_float32_matmul_precision(names[i]) && k_matmul(y[i], a, b));
+    }
     ck_assert(memcmp(y[0]->data, y[1]->data, 3 * 40 * 50 * 4) == 0);
     ck_assert((memcmp(y[0]->data, y[2]->data, 3 * 40 * 50 * 4) != 0) == able());
     for (int64_t i = 0; i < 3; i++) {

@@ -1,16 +1,19 @@
-/* Products of matrices against sums written out: sizes around every block and tile,
- * any strides. Whole numbers, so that no order of summing may make a difference. */
+/*
+ * test_matmul.c: products of matrices against sums that are written out, of sizes around every
+ * block and tile, with any strides. The numbers are whole, so that no order of summing makes a
+ * difference.
+ */
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
 
-/* rows x columns of small whole numbers; `layout`: as it is, transposed, every second element, or
- * one row for all */
+/* Returns rows x columns of small whole numbers. `layout` 0 is contiguous, 1 transposed, 2 every
+ * second element, and 3 one row for all. */
 static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout, uint32_t seed) {
     bool turned = layout == 1;
-    int64_t step = layout == 2 ? 2 : 1,
-            size[] = { turned ? columns : rows, (turned ? rows : columns) * step };
+    int64_t step = layout == 2 ? 2 : 1;
+    int64_t size[] = { turned ? columns : rows, (turned ? rows : columns) * step };
     rg_tensor *t = rgi_own(rgi_new(dtype, 2, size));
     for (int64_t i = 0; i < t->numel; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -19,19 +22,21 @@ static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout
     }
     t->size[0] = rows;
     t->size[1] = columns;
-    t->stride[0] = turned ? 1 : layout == 3 ? 0 : columns * step;
+    t->stride[0] = turned ? 1 : columns * step;
+    if (layout == 3)
+        t->stride[0] = 0;
     t->stride[1] = turned ? rows : step;
     rgi_update_flags(t);
     return t;
 }
 
 static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
-    return rgi_load_i64(t->data
-                            + (i * t->stride[0] + j * t->stride[1]) * (int64_t)rgi_sizeof(t->dtype),
-                        (rg_dtype)t->dtype);
+    int64_t place = i * t->stride[0] + j * t->stride[1];
+    return rgi_load_i64(t->data + place * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-/* Each element; of a large product one in 211. bias: a row is what beta stands before, not y. */
+/* Checks each element, and one in 211 of a large product. With a bias, beta stands before a row and
+ * not before y. */
 static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b,
                           int layout_y, bool bias, double alpha, double beta) {
     RG_SCOPE();
@@ -39,10 +44,13 @@ static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, i
     if (apart > 1 && rg_emulated())
         return;
     rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2);
-    rg_tensor *y = grid(dtype, m, n, layout_y, 3),
-              *c = grid(dtype, bias ? 1 : m, n, bias ? 0 : layout_y, 3), row = *c;
-    row.ndim = 1, row.size[0] = n, row.stride[0] = 1;
-    /* is not to be read */
+    rg_tensor *y = grid(dtype, m, n, layout_y, 3);
+    rg_tensor *c = grid(dtype, bias ? 1 : m, n, bias ? 0 : layout_y, 3);
+    rg_tensor row = *c;
+    row.ndim = 1;
+    row.size[0] = n;
+    row.stride[0] = 1;
+    /* With a beta of 0, y is not to be read. */
     if (beta == 0 && rgi_is_float(dtype))
         rgi_fill_number(y, NAN, 0);
     ck_assert(k_matmul_with(y, bias ? &row : NULL, a, false, b, false, alpha, beta));
@@ -61,7 +69,7 @@ static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, i
 
 START_TEST(test_products) {
     static const int64_t sizes[][3] = {
-        /* m, n, k */
+        /* A row has m, n and k. */
         { 1, 1, 1 },       { 2, 3, 4 },      { 1, 40, 70 },    { 40, 1, 70 },   { 4, 33, 65 },
         { 5, 33, 65 },     { 17, 31, 64 },   { 16, 100, 130 }, { 7, 15, 16 },   { 8, 16, 9 },
         { 9, 17, 33 },     { 97, 65, 20 },   { 6, 48, 257 },   { 193, 5, 31 },  { 13, 1540, 3 },
@@ -69,7 +77,7 @@ START_TEST(test_products) {
         { 131, 520, 390 }, { 270, 40, 390 }, { 12, 600, 390 }, { 20, 40, 770 },
     };
     int threads = rg_get_num_threads();
-    /* several cut a wide one into narrow ones: test_parallel compares */
+    /* Several threads would cut a wide product into narrow ones, which test_parallel compares. */
     rg_set_num_threads(1);
     for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
         for (int s = 0; s < RG_COUNT(sizes); s++)
@@ -80,19 +88,19 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* Batches, one of which both operands may share; b without a batch makes one matrix of a's rows. */
+/* Either operand may have one matrix for a whole batch. Where b has no batch, a's rows make one
+ * matrix. */
 START_TEST(test_batches) {
     static const int64_t cases[][4] = {
-        /* batches of a, of b */
+        /* A row has the two batch sizes of a, and those of b. */
         { 3, 4, 3, 4 }, { 3, 1, 1, 4 }, { 1, 1, 3, 4 }, { 3, 4, 1, 1 }, { 1, 4, 3, 1 },
     };
     for (int k = 0; k < RG_COUNT(cases); k++) {
         RG_SCOPE();
-        const int64_t *c = cases[k], sa[] = { c[0], c[1], 5, 6 }, sb[] = { c[2], c[3], 6, 7 },
-                      sy[] = { 3, 4, 5, 7 };
-        rg_tensor *a = rgi_own(rgi_new(RG_FLOAT64, 4, sa)),
-                  *b = rgi_own(rgi_new(RG_FLOAT64, 4, sb)),
-                  *y = rgi_own(rgi_new(RG_FLOAT64, 4, sy));
+        const int64_t *c = cases[k];
+        rg_tensor *a = rg_zeros_dims(RG_DIMS(c[0], c[1], 5, 6), RG_FLOAT64);
+        rg_tensor *b = rg_zeros_dims(RG_DIMS(c[2], c[3], 6, 7), RG_FLOAT64);
+        rg_tensor *y = rg_zeros_dims(RG_DIMS(3, 4, 5, 7), RG_FLOAT64);
         for (int64_t i = 0; i < a->numel; i++)
             ((double *)a->data)[i] = (double)(i % 11 - 5);
         for (int64_t i = 0; i < b->numel; i++)
@@ -102,8 +110,8 @@ START_TEST(test_batches) {
             for (int64_t j = 0; j < 4; j++)
                 for (int64_t r = 0; r < 5; r++)
                     for (int64_t s = 0; s < 7; s++) {
-                        const double *pa = (double *)a->data + ((i % c[0]) * c[1] + j % c[1]) * 30,
-                                     *pb = (double *)b->data + ((i % c[2]) * c[3] + j % c[3]) * 42;
+                        const double *pa = (double *)a->data + ((i % c[0]) * c[1] + j % c[1]) * 30;
+                        const double *pb = (double *)b->data + ((i % c[2]) * c[3] + j % c[3]) * 42;
                         double sum = 0;
                         for (int l = 0; l < 6; l++)
                             sum += pa[r * 6 + l] * pb[l * 7 + s];
