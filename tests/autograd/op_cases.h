@@ -17,7 +17,7 @@
 enum { OP_ARGUMENTS = 16, OP_LIST = 32, OP_OUTPUTS = 32 };
 
 typedef struct op_argument {
-    char kind; /* the line's letter */
+    char kind; /* the letter of its line */
     rg_tensor *t;
     int64_t i;
     double x;
@@ -27,12 +27,13 @@ typedef struct op_argument {
     rg_tensor *item[OP_LIST];
 } op_argument;
 
-typedef struct op_expected_tensor { /* what a tensor is expected to be */
-    bool none, view;                /* view: shares the storage of the first argument */
+typedef struct op_expected_tensor {
+    bool none; /* There is no gradient. */
+    bool view; /* The tensor shares the storage of the first argument. */
     char dtype[4], node[64];
     rg_dims shape;
-    size_t step;    /* only every step-th value is told */
-    double largest; /* of all, if step > 1 */
+    size_t step;    /* Only every step-th value is given. */
+    double largest; /* the largest of all values, where step > 1 */
     char *values;
 } op_expected_tensor;
 
@@ -43,20 +44,20 @@ typedef struct op_error {
 typedef struct op_case {
     char function[64];
     int line;
-    double factor; /* of the usual tolerance */
-    bool single;   /* there is a float32 among the arguments */
-    bool direct;   /* in place on the very argument, not on a clone of it */
+    double factor; /* The tolerance is so many times the usual one. */
+    bool single;   /* There is a float32 among the arguments. */
+    bool direct;   /* The call writes into the very argument, not into a clone of it. */
     int n_args, n_leaves, n_outs, n_first, n_second;
     op_argument arg[OP_ARGUMENTS];
     rg_tensor *leaf[OP_LIST];
     op_expected_tensor out[OP_OUTPUTS], first[OP_LIST], second[OP_LIST];
     op_error error, backward_error;
-    double largest; /* finite number among the arguments, up to 100 */
+    double largest; /* the largest finite number among the arguments, but at most 100 */
 } op_case;
 
 /* ---- tensors --------------------------------------------------------------------- */
 
-/* The k-th little numbers, those that numbers() in ops_cases.py makes, row by row. */
+/* Makes the k-th little numbers, which numbers() in ops_cases.py makes too, row by row. */
 typedef struct ruled_numbers {
     uint32_t state;
 } ruled_numbers;
@@ -81,9 +82,9 @@ static rg_tensor *op_cotangent(unsigned k, rg_tensor *like) {
     return t;
 }
 
-/* Zeros with these strides: narrowed, transposed and expanded from a whole. */
+/* Returns zeros with these strides, narrowed, transposed and expanded from a whole. */
 static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
-    /* the dims of the whole, by falling stride; then those of one place */
+    /* The dims of the whole come by falling stride, and then those of one place. */
     int order[RG_MAX_DIMS], n = 0;
     for (int d = 0; d < shape.n; d++)
         if (stride.v[d] && shape.v[d] != 1) {
@@ -114,7 +115,7 @@ static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
     return rg_expand_dims(t, shape);
 }
 
-/* values: numbers, or "r 3" for the third numbers that are made by rule. */
+/* Fills t with values, or with the k-th numbers that are made by rule if the values are "r k". */
 static void op_fill(rg_tensor *t, op_case *c, bool ruled, char *values) {
     ruled_numbers r = ruled_numbers_begin((unsigned)(ruled ? atoi(values) : 0));
     rg_dims shape = rg_shape(t);
@@ -173,7 +174,7 @@ static rg_tensor *op_number(op_case *c, char *rest) {
     return rg_wrap_float(v);
 }
 
-/* "2,3 : 0.5 1 .." */
+/* Reads "2,3 : 0.5 1 ..". */
 static void op_expected(op_expected_tensor *e, char *rest) {
     char *word = golden_word(&rest);
     e->none = *word == '-';
@@ -195,7 +196,8 @@ static rg_tensor *op_any(op_case *c, char kind, char *rest) {
     return kind == 't' ? op_argument_tensor(c, rest) : kind == 'n' ? op_number(c, rest) : RG_NONE;
 }
 
-/* The next case of the file, its tensors made in the innermost scope; false: no more. */
+/* Reads the next case of the file and makes its tensors in the innermost scope. Returns false if
+ * there is none. */
 static bool op_case_next(golden_file *f, op_case *c) {
     char *line = golden_line(f);
     if (!line)

@@ -1,11 +1,11 @@
 /*
- * test_golden.c: every public function of autograd/ops.h against PyTorch: values,
- * dtypes, shapes, grad_fn, first and second gradients, and errors, from the data
- * of tests/golden/data/ops/; and each request for memory refused in turn.
+ * test_golden.c: compares every public function of autograd/ops.h with PyTorch: values, dtypes,
+ * shapes, grad_fn, first and second gradients, and errors. The cases lie in tests/golden/data/ops/.
+ * Each request for memory is refused in turn, too.
  *
- *     build/tests/autograd/test_golden                  all
- *     build/tests/autograd/test_golden softmax add      these, with every failure
- *     REGARD_GOLDEN=/tmp/more build/tests/autograd/test_golden      other data
+ *     build/tests/autograd/test_golden                            all functions
+ *     build/tests/autograd/test_golden softmax add                these, with every failure
+ *     REGARD_GOLDEN=FOLDER build/tests/autograd/test_golden       other data
  */
 #include "op_cases.h"
 
@@ -16,11 +16,10 @@
 
 /* ---- calls ------------------------------------------------------------------------- */
 
-/* n == -1: failed */
 typedef struct op_result {
-    int n;
+    int n; /* the number of tensors, or -1 if the call failed */
     rg_tensor *t[OP_OUTPUTS];
-    bool list;
+    bool list; /* The tensors came in a list, which has memory of its own. */
 } op_result;
 typedef struct op_call {
     const char *name;
@@ -99,7 +98,7 @@ static const op_call op_calls[] = {
 
 /* ---- checks ---------------------------------------------------------------------- */
 
-/* shared with the children */
+/* The counts are shared with the processes of the tests. */
 static struct op_counts {
     int declared, unseen, functions, cases, checks, failures, denied;
 } * count;
@@ -125,7 +124,8 @@ __attribute__((format(printf, 1, 2))) static bool complain(const char *format, .
 static const char *shape_of(rg_dims d) {
     static char text[4][128];
     static int turn;
-    char *p = text[turn++ % 4], *at = p + sprintf(p, "(");
+    char *p = text[turn++ % 4];
+    char *at = p + sprintf(p, "(");
     for (int i = 0; i < d.n; i++)
         at += sprintf(at, i ? ", %lld" : "%lld", (long long)d.v[i]);
     strcpy(at, ")");
@@ -136,13 +136,24 @@ static double value_at(const void *data, int dtype, int64_t i) {
     return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-/* Within the tolerance of the largest value involved; integers and an output's sign of zero
- * exactly. */
+/* valgrind's multiply-add gives -0 for 0, so it hides the sign of a zero. */
+static bool same_number(double u, double v, bool with_sign, double tolerance) {
+    if (with_sign && u == 0 && v == 0 && !rg_emulated())
+        return signbit(u) == signbit(v);
+    if (isnan(v) || isnan(u))
+        return isnan(v) && isnan(u);
+    return isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance;
+}
+
+/* Compares values within a tolerance of the largest value that is involved, and integers and an
+ * output's sign of zero exactly. */
 static bool same_values(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
     int dtype = rg_dtype_of(t);
     int64_t n = rg_numel(t);
-    bool whole = dtype == RG_INT64 || dtype == RG_BOOL, ok = true;
-    char *data = calloc((size_t)n + 1, 8), *p = e->values;
+    bool whole = dtype == RG_INT64 || dtype == RG_BOOL;
+    bool ok = true;
+    char *data = calloc((size_t)n + 1, 8);
+    char *p = e->values;
     rg_copy_out(t, data, 8 * ((size_t)n + 1));
     double scale = fmax(current->largest, e->largest);
     for (int64_t i = 0; i < n && !whole; i += (int64_t)e->step) {
@@ -162,16 +173,11 @@ static bool same_values(const char *what, int k, rg_tensor *t, const op_expected
                               (long long)i, shape_of(e->shape), u, v);
             continue;
         }
-        double v = strtod(p, &p), u = value_at(data, dtype, i);
+        double v = strtod(p, &p);
+        double u = value_at(data, dtype, i);
         if (dtype == RG_FLOAT32)
             v = (float)v;
-        /* whose multiply-add gives -0 for 0 */
-        bool signs = strcmp(what, "output") == 0 && u == 0 && v == 0 && !rg_emulated();
-        bool same = signs                  ? signbit(u) == signbit(v)
-                    : isnan(v) || isnan(u) ? isnan(v) && isnan(u)
-                    : isinf(v) || isinf(u) ? u == v
-                                           : fabs(u - v) <= tolerance * scale;
-        if (!same)
+        if (!same_number(u, v, strcmp(what, "output") == 0, tolerance * scale))
             ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k,
                           (long long)i, shape_of(e->shape), u, v, scale);
     }
@@ -183,18 +189,21 @@ static bool same_shape(rg_dims a, rg_dims b) {
     return a.n == b.n && memcmp(a.v, b.v, (size_t)a.n * sizeof a.v[0]) == 0;
 }
 
-/* Do the elements of t lie among those of x? */
+/* Returns whether the elements of t lie among those of x. */
 static bool lies_in(rg_tensor *t, rg_tensor *x) {
     static const size_t bytes[] = { 1, 8, 4, 8 };
     int64_t last = 0;
     for (int d = 0; d < rg_ndim(x); d++)
         last += (rg_size(x, d) - 1) * rg_stride(x, d);
-    uintptr_t from = (uintptr_t)rg_data(x), at = (uintptr_t)rg_data(t);
+    uintptr_t from = (uintptr_t)rg_data(x);
+    uintptr_t at = (uintptr_t)rg_data(t);
     return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
 }
 
 static void check_output(int k, rg_tensor *t, const op_expected_tensor *e) {
-    const char *node = !rg_requires_grad(t) ? "-" : rg_is_leaf(t) ? "leaf" : rg_grad_fn(t);
+    const char *node = "-";
+    if (rg_requires_grad(t))
+        node = rg_is_leaf(t) ? "leaf" : rg_grad_fn(t);
     count->checks += 3;
     if (rg_dtype_of(t) != (int)golden_dtype(e->dtype))
         complain("output %d is %s, torch's %s", k, rg_dtype_name((rg_dtype)rg_dtype_of(t)),
@@ -211,7 +220,7 @@ static void check_output(int k, rg_tensor *t, const op_expected_tensor *e) {
         same_values("output", k, t, e);
 }
 
-/* None and zeros are the same gradient. */
+/* A gradient of None and one of zeros count as the same. */
 static void check_gradient(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
     op_expected_tensor zeros = { .shape = rg_shape(current->leaf[k]), .step = 1 };
     char nothing[1] = "";
@@ -229,7 +238,7 @@ static void check_gradient(const char *what, int k, rg_tensor *t, const op_expec
         same_values(what, k, t, e->none ? &zeros : e);
 }
 
-/* Blanks and line feeds count as one blank. */
+/* Copies a text in which blanks and line feeds become one blank. */
 static void squeeze(char *to, size_t room, const char *from) {
     size_t n = 0;
     for (; *from && n + 1 < room; from++)
@@ -324,8 +333,8 @@ static void check_backward(op_result r) {
         check_gradient("second gradient", k, second[k], &c->second[k]);
 }
 
-/* Of what a call makes on its way, nothing is left to the caller's scope: only results, and a
- * list's own memory. */
+/* A call leaves its results to the caller's scope, and a list's own memory, and nothing else of
+ * what it makes on its way. */
 static void check_leavings(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -336,7 +345,7 @@ static void check_leavings(op_case *c, const op_call *f) {
         complain("%lld tensors besides the results are left to the scope", (long long)left);
 }
 
-/* What is recorded gives, on other inputs, what it gives on them at once; or it refuses to be
+/* A recorded call gives, on other inputs, what a direct one gives on them, or it refuses to be
  * recorded. */
 static struct {
     op_case *c;
@@ -352,7 +361,7 @@ static void record_call(void *unused) {
             rg_keep(recorded.r.t[k]);
 }
 
-/* Of tensors; numbers are part of the step. */
+/* Only tensors change, since numbers are part of the step. */
 static void change_inputs(op_case *c, double by) {
     for (int i = 0; i < c->n_args; i++) {
         rg_tensor *t = c->arg[i].t;
@@ -368,7 +377,8 @@ static void change_inputs(op_case *c, double by) {
 static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
-    recorded.c = c, recorded.f = f;
+    recorded.c = c;
+    recorded.f = f;
     rg_manual_seed(42);
     rg_replay *r = rg_record(record_call, NULL);
     if (!r) {
@@ -428,12 +438,14 @@ static void check_case(op_case *c, const op_call *f) {
         for (int k = 0; k < r.n; k++)
             check_output(k, r.t[k], &c->out[k]);
         check_backward(r);
-        if (c->function[length - 1] != '_')
-            check_leavings(c, f), check_replay(c, f);
+        if (c->function[length - 1] != '_') {
+            check_leavings(c, f);
+            check_replay(c, f);
+        }
     }
 }
 
-static char directory[512]; /* where the cases are */
+static char directory[512]; /* the folder of the cases */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;
@@ -475,7 +487,7 @@ static void check_named(const char *name) {
            called ? "no cases" : "no line in tests/autograd/golden.def");
 }
 
-/* Every function of ops.h has its cases; where one is new and has none, that is said. */
+/* Every function of ops.h has its cases. Where a new one has none, the test says so. */
 static void check_declared(void) {
     static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_",
                                          "rg_values_indices rg_", "rg_unique_result rg_" };
@@ -500,7 +512,8 @@ static void check_declared(void) {
 
 /* ---- out of memory --------------------------------------------------------------- */
 
-/* What a failed call must leave as it was: elements, version, place in the graph. */
+/* Returns a hash of what a failed call must leave as it was: elements, version, place in the graph.
+ */
 static uint64_t print_of(rg_tensor *t) {
     char data[1024] = { 0 };
     uint64_t print = 14695981039346656037u;
@@ -522,7 +535,8 @@ static uint64_t print_of_arguments(const op_case *c) {
     return print;
 }
 
-/* One try, of which one request fails; true: none did. */
+/* Tries a call and its backward where this request for memory fails. Returns true if none failed.
+ */
 static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool graph) {
     RG_SCOPE();
     rg_tensor *first[OP_LIST], *y[OP_OUTPUTS], *cotangent[OP_OUTPUTS], *over = c->arg[0].t;
@@ -568,7 +582,7 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
 static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
-    /* what fails may have another way */
+    /* A call whose request fails may have another way. */
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
                 storages = rg_memory_stats().storages;
@@ -585,7 +599,7 @@ static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     }
 }
 
-/* A few cases of each function: the first ones, small. */
+/* Tries the first few small cases of a function. */
 static void check_memory(const op_call *f) {
     enum { CASES = 5, ELEMENTS = 64 };
     golden_file file;
@@ -632,7 +646,7 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* Each of these changes is noticed. */
+/* Each of these changes to the data is noticed. */
 START_TEST(test_rejects) {
     static const char right[] =
         "= mul # planted\n"
@@ -646,7 +660,8 @@ START_TEST(test_rejects) {
         "= mul # planted\n"
         "t f32 - 2 c : 2 3\n"
         "t f32 - 3 c : 5 7 1\n"
-        "! RuntimeError The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0\n";
+        "! RuntimeError The size of tensor a (2) must match the size of tensor b (3) at "
+        "non-singleton dimension 0\n";
     static const struct {
         const char *from, *to;
     } changes[] = {
@@ -666,7 +681,8 @@ START_TEST(test_rejects) {
         { "RuntimeError", "IndexError" },
         { "tensor b (3)", "tensor b (4)" },
         { "! RuntimeError The",
-          "> f32 - 2 : 1 2\n= mul # planted\nt f32 - . c : 1\nt f32 - . c : 1\n! RuntimeError The" },
+          "> f32 - 2 : 1 2\n= mul # planted\nt f32 - . c : 1\nt f32 - . c : 1\n"
+          "! RuntimeError The" },
     };
     char place[] = "/tmp/goldenXXXXXX", path[64], text[2048];
     ck_assert(mkdtemp(place) != NULL);
@@ -719,9 +735,9 @@ int main(int argc, char **argv) {
     srunner_run_all(runner, CK_NORMAL);
     int crashed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    printf(
-        "golden: %d functions declared, %d of them without cases, %d checked, %d cases, %d checks, %d denied requests, %d failures\n",
-        count->declared, count->unseen, count->functions, count->cases, count->checks,
-        count->denied, count->failures);
+    printf("golden: %d functions declared, %d of them without cases, %d checked, %d cases, "
+           "%d checks, %d denied requests, %d failures\n",
+           count->declared, count->unseen, count->functions, count->cases, count->checks,
+           count->denied, count->failures);
     return crashed || count->failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

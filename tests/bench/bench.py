@@ -1,4 +1,6 @@
-"""PyTorch's side of `make bench`: the rows of bench.c, with PyTorch's best settings, each in a process of its own."""
+"""PyTorch's side of `make bench`: runs the rows of bench.c with PyTorch's best settings, each in a
+process of its own."""
+
 import os
 import statistics
 import sys
@@ -22,7 +24,7 @@ def mean_square(t):
     return t.detach().double().square().mean().item()
 
 
-# A row is a function that sets it up, and gives what to run and what to check: (run, check).
+# A row's setup returns what to run and what to check: (run, check).
 
 
 def w0(run):
@@ -64,7 +66,9 @@ def attention(t, grad):
                 y.sum().backward()
             return y
 
-        return run, lambda: mean_square(run().detach() if not grad else F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        return run, lambda: mean_square(
+            run().detach() if not grad else F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        )
 
     return setup
 
@@ -72,7 +76,9 @@ def attention(t, grad):
 def gpt_step(layers, heads, width, vocabulary, batch, length, compiled=False):
     def setup():
         torch.manual_seed(3)
-        m = GPT(n_layer=layers, n_head=heads, n_embd=width, vocab_size=vocabulary, block_size=length)
+        m = GPT(
+            n_layer=layers, n_head=heads, n_embd=width, vocab_size=vocabulary, block_size=length
+        )
         idx = torch.randint(vocabulary, (batch, length))
         targets = torch.randint(vocabulary, (batch, length))
         o = torch.optim.AdamW(m.parameters(), lr=1e-4, fused=True)
@@ -173,10 +179,12 @@ def adamw():
 
 
 def rows():
-    """(name, setup, threads, wants gradients)"""
+    """Yields (name, setup, threads, wants gradients)."""
     for grad in (False, True):
         tail = ", grad" if grad else ""
-        a, b, x, w, s = (torch.ones(*d, requires_grad=grad) for d in ((3, 3), (3, 3), (6, 3), (3, 3), (6, 6)))
+        a, b, x, w, s = (
+            torch.ones(*d, requires_grad=grad) for d in ((3, 3), (3, 3), (6, 3), (3, 3), (6, 6))
+        )
         yield "w0 add 3x3" + tail, w0(lambda: torch.add(a, b)), 1, grad
         yield "w0 matmul 6x3 3x3" + tail, w0(lambda: torch.matmul(x, w)), 1, grad
         yield "w0 softmax 6x6" + tail, w0(lambda: torch.softmax(s, -1)), 1, grad

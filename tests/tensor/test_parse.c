@@ -1,4 +1,4 @@
-/* Reading text: torch.tensor's inference and errors, and everything that is printed. */
+/* test_parse.c: reading text infers and refuses as torch.tensor does, and reads what is printed. */
 #include "print_cases.h"
 
 #include <limits.h>
@@ -70,8 +70,8 @@ START_TEST(test_golden) {
 }
 END_TEST
 
-/* Every tensor of the printing cases comes back: from an exact text to the bit, from
- * torch's and NumPy's own with dtype (where the text tells it), shape and near values. */
+/* Every tensor of the printing cases comes back: to the bit from an exact text, and from torch's
+ * and NumPy's own texts with its shape, near values and, where the text tells it, its dtype. */
 START_TEST(test_round_trips) {
     print_case c;
     int n = 0;
@@ -95,7 +95,7 @@ START_TEST(test_round_trips) {
         n++;
         ck_assert_int_eq(back->dtype, c.t->dtype);
         if (c.kind[0] == 'n' && c.t->numel == 0)
-            continue; /* [] says no more */
+            continue; /* [] says no shape. */
         ck_assert_msg(rgi_same_shape(back, c.t), "line %d: another shape", c.line);
         if (!rgi_is_float(c.t->dtype))
             ck_assert(same_bits(back, c.t));

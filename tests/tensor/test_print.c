@@ -1,4 +1,4 @@
-/* Printing: PyTorch's, Python's and NumPy's text to the character. */
+/* test_print.c: printing gives PyTorch's, Python's and NumPy's text to the character. */
 #include "print_cases.h"
 
 #include <limits.h>
@@ -56,7 +56,7 @@ START_TEST(test_options_are_clamped) {
 }
 END_TEST
 
-/* Speaks German: a locale of the system's, or else one made for the purpose. */
+/* Takes a German locale of the system's, or makes one. Returns whether there is a decimal comma. */
 static bool decimal_comma(void) {
     char make[128], folder[] = "/tmp/regard-locale-XXXXXX";
     if (!setlocale(LC_ALL, "de_DE.UTF-8") && mkdtemp(folder)) {
@@ -87,7 +87,8 @@ START_TEST(test_locale) {
     ck_fails(rg_allclose(t, t, -0.5, 0), RG_RUNTIME_ERROR, "but got -0.5");
     char text[8];
     snprintf(text, sizeof text, "%.1f", 0.5);
-    ck_assert_str_eq(text, comma ? "0,5" : "0.5"); /* and the program keeps its own */
+    /* The program keeps its own locale. */
+    ck_assert_str_eq(text, comma ? "0,5" : "0.5");
     setlocale(LC_ALL, "C");
 }
 END_TEST
@@ -99,7 +100,8 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
     ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
     ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
-    rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 }); /* as Python's '{:.-1f}' */
+    /* Python refuses '{:.-1f}' with this sentence. */
+    rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 });
     ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
     ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
     print_reset();

@@ -1,4 +1,5 @@
-/* Random numbers against torch's: values, and where the generator stands after every call. */
+/* test_random.c: compares random numbers with torch's, and the generator's state after every call.
+ */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/internal.h"
@@ -13,10 +14,10 @@ typedef struct golden {
     rg_dtype dtype;
     rg_dims size, stride;
     double a[4];  /* the arguments */
-    int64_t n[2]; /* the same as integers, of randint and randperm */
-    int picks;    /* the first two elements and the last three; all of less than five */
+    int64_t n[2]; /* the arguments as integers, for randint and randperm */
+    int picks;    /* how many elements are given: two first and three last, or all of up to four */
     double pick[5];
-    bool exact;     /* the bits must be torch's; else the last digits may differ */
+    bool exact;     /* The bits must be torch's; otherwise the last digits may differ. */
     uint64_t bits;  /* the hash of the elements */
     double sum[2];  /* the sums of |v| and of (i % 7 + 1) v */
     uint64_t state; /* the hash of the generator's state after the call */
@@ -118,9 +119,8 @@ static rg_tensor *called(const golden *r, rg_generator *g) {
 }
 
 /* torch's float32 normals come from vector code that trades a few last digits for speed, and ours
- * from other polynomials: both are within 1e-6 of the truth for values up to 6. Float64, and what
- * is computed in it, comes from the C library's functions, whose last digit may depend on its
- * version. */
+ * from other polynomials: both are within 1e-6 of the truth for values up to 6. Float64 normals
+ * come from the C library's functions, whose last digit may depend on its version. */
 static void compare(const golden *r, rg_tensor *t) {
     ck_assert_msg(t != NULL, "line %d: %s", r->line, rg_error());
     rg_tensor *c = rgi_own(rgi_contiguous_copy(t, (rg_dtype)t->dtype));
@@ -182,7 +182,7 @@ START_TEST(test_generators_are_apart) {
     uint64_t before = state_of(rg_default_generator());
     float x = first(rg_rand_dims(RG_DIMS(1), RG_FLOAT32, a));
     rg_randn_dims(RG_DIMS(40), RG_FLOAT64, b);
-    /* torch.manual_seed(123); torch.rand(1) */
+    /* torch gives this number after torch.manual_seed(123). */
     ck_assert_float_eq(x, 0x1.2f37f8p-2f);
     ck_assert(state_of(rg_default_generator()) == before && state_of(a) != state_of(b));
     ck_assert(rg_generator_seed(b, 123));
@@ -190,7 +190,8 @@ START_TEST(test_generators_are_apart) {
     ck_assert(state_of(a) == state_of(b));
     rg_generator_free(a);
     rg_generator_free(b);
-    rg_generator_free(rg_default_generator()); /* does nothing */
+    /* The default generator and NULL are not freed. */
+    rg_generator_free(rg_default_generator());
     rg_generator_free(NULL);
     ck_ok(rg_rand(2));
 }
@@ -209,7 +210,8 @@ START_TEST(test_state_restores) {
     RG_SCOPE();
     rg_manual_seed(11);
     rg_generator *g = rg_default_generator(), *other = rg_generator_new(0);
-    rg_randn(5); /* a second normal waits */
+    /* An odd number of normals leaves a second one that waits. */
+    rg_randn(5);
     rg_tensor *state = rg_generator_state(g);
     ck_assert(rg_numel(state) == 632 && rg_dtype_of(state) == RG_INT64);
     for (int i = 0; i < 3; i++) {
@@ -235,9 +237,9 @@ START_TEST(test_bad_states) {
     uint64_t before = state_of(g);
     ck_fails(rg_generator_set_state(g, rg_zeros(632)), RG_TYPE_ERROR,
              "set_state: RNG state must be a torch.int64 tensor");
-    ck_fails(
-        rg_generator_set_state(g, rg_zeros_dims(RG_DIMS(3), RG_INT64)), RG_RUNTIME_ERROR,
-        "set_state: Expected a generator state of 632 numbers but found the input RNG state size to be 3");
+    ck_fails(rg_generator_set_state(g, rg_zeros_dims(RG_DIMS(3), RG_INT64)), RG_RUNTIME_ERROR,
+             "set_state: Expected a generator state of 632 numbers but found the input RNG state "
+             "size to be 3");
     ck_fails(rg_generator_set_state(g, rg_zeros_dims(RG_DIMS(632), RG_INT64)), RG_RUNTIME_ERROR,
              "Invalid mt19937 state");
     static const int64_t bad[][2] = { { 1, 0 },
@@ -339,7 +341,8 @@ START_TEST(test_errors) {
              "\"normal_kernel_cpu\" not implemented for 'Long'");
     ck_fails(rg_trunc_normal_(b, 0, 1, 2, 3), RG_NOT_IMPLEMENTED,
              "\"check_uniform_bounds\" not implemented for 'Bool'");
-    ck_assert(state_of(rg_default_generator()) == before); /* none of them drew */
+    /* None of them drew. */
+    ck_assert(state_of(rg_default_generator()) == before);
     ck_assert(rg_version(x) == 0 && rg_version(one) == 0);
 }
 END_TEST
@@ -372,9 +375,9 @@ START_TEST(test_multinomial_errors) {
                        : distinct);
         ck_fails(
             rg_multinomial(infinite, draws, true), RG_RUNTIME_ERROR,
-            again
-                ? "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
-                : distinct);
+            again ? "invalid multinomial distribution (encountering probability entry = infinity "
+                    "or NaN)"
+                  : distinct);
         ck_fails(rg_multinomial(zero, draws, again), RG_RUNTIME_ERROR,
                  "invalid multinomial distribution (sum of probabilities <= 0)");
     }
@@ -426,7 +429,7 @@ END_TEST
 
 START_TEST(test_large_permutation) {
     if (!getenv("REGARD_LARGE"))
-        return; /* 1.7 GB */
+        return; /* The rest takes 1.7 GB. */
     RG_SCOPE();
     static const int64_t torchs[] = {
         50815193, 116864026, 18612126, 8421410, 157113196, 174023950
@@ -491,7 +494,7 @@ static void *draw_many(void *sum) {
     return NULL;
 }
 
-/* Whoever draws, each word is drawn once. */
+/* Whichever thread draws, each word of the stream is drawn once. */
 START_TEST(test_threads_share_the_stream) {
     RG_SCOPE();
     pthread_t thread[3];

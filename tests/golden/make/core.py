@@ -11,6 +11,7 @@
 Elements are written as the bits of the 8 bytes that they fill as int64 or float64 (float32 is exact
 in float64), so that -0 and NaN survive.
 """
+
 import random
 import struct
 
@@ -32,6 +33,7 @@ def bits(t):
 
 # ---- ranges ---------------------------------------------------------------------------------
 
+
 def row(kind, start, end, third, dtype, t):
     data.case(kind, name_of(dtype), *(float(v).hex() for v in (start, end, third)))
     data.numbers(bits(t))
@@ -47,20 +49,45 @@ def arange(start, end, step, dtype=torch.float32):
 
 def ranges():
     for dtype in FLOATS:
-        for start, end, step in [(0., 1., .1), (1., 0., -.1), (0., 0., 1.), (2.5, 2.5, -1.),
-                                 (0., 1., 3.), (0.1, 7.7, .37), (-3., 20., .7),
-                                 (1e30, 1.1e30, 1e28), (0., 1e-40, 1e-41), (5., -5., -.3),
-                                 (16777210., 16777230., .5)]:
+        for start, end, step in [
+            (0.0, 1.0, 0.1),
+            (1.0, 0.0, -0.1),
+            (0.0, 0.0, 1.0),
+            (2.5, 2.5, -1.0),
+            (0.0, 1.0, 3.0),
+            (0.1, 7.7, 0.37),
+            (-3.0, 20.0, 0.7),
+            (1e30, 1.1e30, 1e28),
+            (0.0, 1e-40, 1e-41),
+            (5.0, -5.0, -0.3),
+            (16777210.0, 16777230.0, 0.5),
+        ]:
             arange(start, end, step, dtype)
         for i in range(6):
-            start, step = random.gauss(0, 10), abs(random.gauss(0, .3)) + .01
+            start, step = random.gauss(0, 10), abs(random.gauss(0, 0.3)) + 0.01
             arange(start, start + step * random.randint(1, 70) * 1.01, step, dtype)
-    for start, end, step in [(0, 5, 2), (5, 0, -2), (3, 3, 1), (-7, 8, 3), (2**50, 2**50 + 9, 4),
-                             (9, -10, -5), (0, 3, 2**61)]:
+    for start, end, step in [
+        (0, 5, 2),
+        (5, 0, -2),
+        (3, 3, 1),
+        (-7, 8, 3),
+        (2**50, 2**50 + 9, 4),
+        (9, -10, -5),
+        (0, 3, 2**61),
+    ]:
         arange(start, end, step, torch.int64)
     for dtype in (torch.int64, torch.float32, torch.float64):
-        ends = [(0, 10, 5), (0, 1, 1), (0, 1, 0), (1, 1, 4), (5, -5, 11), (-2, 3.3, 7),
-                (0.5, 10.7, 6), (-9.9, 9.9, 3), (0, 100, 33)]
+        ends = [
+            (0, 10, 5),
+            (0, 1, 1),
+            (0, 1, 0),
+            (1, 1, 4),
+            (5, -5, 11),
+            (-2, 3.3, 7),
+            (0.5, 10.7, 6),
+            (-9.9, 9.9, 3),
+            (0, 100, 33),
+        ]
         for _ in range(6):
             ends.append((random.gauss(0, 10), random.gauss(0, 10), random.randint(2, 40)))
         for start, end, n in ends:
@@ -68,12 +95,17 @@ def ranges():
             start, end = start / 5, end / 5
             row("logspace", start, end, n, dtype, torch.logspace(start, end, n, dtype=dtype))
     for dtype in FLOATS:
-        for start, end, n in [(float("nan"), 1, 3), (float("inf"), 1, 4), (1, float("-inf"), 4),
-                              (1e-40, 2e-40, 5)]:
+        for start, end, n in [
+            (float("nan"), 1, 3),
+            (float("inf"), 1, 4),
+            (1, float("-inf"), 4),
+            (1e-40, 2e-40, 5),
+        ]:
             row("linspace", start, end, n, dtype, torch.linspace(start, end, n, dtype=dtype))
 
 
 # ---- promotion ------------------------------------------------------------------------------
+
 
 def promotions():
     """Operands 0 to 3 have dims, 4 to 7 are 0-d, and 8 to 10 are Python's bool, int and float."""
@@ -89,11 +121,56 @@ def promotions():
 
 # ---- conversions ----------------------------------------------------------------------------
 
-SPECIAL = [0., -0., 1., -1., .5, -.5, 1.9, -1.9, float("nan"), float("inf"), -float("inf"), 3e9,
-           -3e9, 1e18, -1e18, 9.3e18, -9.3e18, 1e30, -1e30, 1e-45, -1e-45, 1e-320, 3.4e38, 3.5e38,
-           -3.5e38, 2.**63, -2.**63, 16777217., 9007199254740993., 1e300, 0.1, 1 / 3]
-INTEGERS = [0, 1, -1, 2, 255, 2**24 + 1, -2**24 - 1, 2**31, -2**31 - 1, 2**53 + 1, -2**53 - 1,
-            2**62 + 1, 2**63 - 1, -2**63]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.9,
+    -1.9,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    3e9,
+    -3e9,
+    1e18,
+    -1e18,
+    9.3e18,
+    -9.3e18,
+    1e30,
+    -1e30,
+    1e-45,
+    -1e-45,
+    1e-320,
+    3.4e38,
+    3.5e38,
+    -3.5e38,
+    2.0**63,
+    -(2.0**63),
+    16777217.0,
+    9007199254740993.0,
+    1e300,
+    0.1,
+    1 / 3,
+]
+INTEGERS = [
+    0,
+    1,
+    -1,
+    2,
+    255,
+    2**24 + 1,
+    -(2**24) - 1,
+    2**31,
+    -(2**31) - 1,
+    2**53 + 1,
+    -(2**53) - 1,
+    2**62 + 1,
+    2**63 - 1,
+    -(2**63),
+]
 
 
 def conversions():

@@ -1,11 +1,13 @@
-"""golden.py: the other scripts of this folder write their data with it, in the form of tests/golden.h.
+"""golden.py: the other scripts of this folder write their data with it, as tests/golden.h reads it.
 
     python3 tests/golden/make/layers.py                 writes tests/golden/data/layers.txt
     python3 tests/golden/make/layers.py --out FOLDER    writes FOLDER/layers.txt
-    for s in tests/golden/make/*.py; do python3 $s || break; done && git diff --stat tests/golden/data
+    for s in tests/golden/make/*.py; do python3 $s || break; done
+    git diff --stat tests/golden/data
 
-The last line makes all data anew and shows what changed, which is nothing with PyTorch 2.13.
+The last two lines make all data anew and show what changed, which is nothing with PyTorch 2.13.
 """
+
 import os
 import sys
 
@@ -72,7 +74,6 @@ def fnv(data):
 def comma(items):
     """Returns "2,3", or "." for no items."""
     return ",".join(map(str, items)) or "."
-
 
 
 def name_of(dtype):

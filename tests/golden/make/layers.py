@@ -11,6 +11,7 @@ log-probabilities, and i5(2,3) are indices below 5. A layer NAME has these cases
     NAME.keys    the keys of its state_dict
     NAME.repr    its repr
 """
+
 import math
 import re
 import warnings
@@ -88,25 +89,60 @@ LAYERS = [
     ("huber_loss", lambda: nn.HuberLoss(delta=0.5), "n(2,3)", "n(2,3)"),
     ("nll_loss", lambda: nn.NLLLoss(weight=torch.tensor([1.0, 2, 0.5])), "l(4,3)", "i3(4)"),
     ("cross_entropy_loss", lambda: nn.CrossEntropyLoss(), "n(4,3)", "i3(4)"),
-    ("cross_entropy_loss_all", lambda: nn.CrossEntropyLoss(torch.tensor([1.0, 2, 0.5]), ignore_index=1, label_smoothing=0.1),
-     "n(4,3)", "i3(4)"),
+    (
+        "cross_entropy_loss_all",
+        lambda: nn.CrossEntropyLoss(
+            torch.tensor([1.0, 2, 0.5]), ignore_index=1, label_smoothing=0.1
+        ),
+        "n(4,3)",
+        "i3(4)",
+    ),
     ("bce_loss", lambda: nn.BCELoss(weight=torch.tensor([1.0, 2, 0.5])), "p(2,3)", "p(2,3)"),
-    ("bce_with_logits_loss", lambda: nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2, 0.5])), "n(2,3)", "p(2,3)"),
+    (
+        "bce_with_logits_loss",
+        lambda: nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2, 0.5])),
+        "n(2,3)",
+        "p(2,3)",
+    ),
     ("kl_div_loss", lambda: nn.KLDivLoss(reduction="batchmean"), "l(2,3)", "p(2,3)"),
     ("kl_div_loss_log", lambda: nn.KLDivLoss(reduction="sum", log_target=True), "l(2,3)", "l(2,3)"),
-    ("net", lambda: nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.GELU(), nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 2))),
-     "n(5,4)"),
+    (
+        "net",
+        lambda: nn.Sequential(
+            nn.Linear(4, 3),
+            nn.LayerNorm(3),
+            nn.GELU(),
+            nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 2)),
+        ),
+        "n(5,4)",
+    ),
 ]
 
 
 def tree():
-    """What test_module.c builds: every shape of a repr."""
-    layers = nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh()), nn.Linear(2, 2), nn.ReLU()])
-    return nn.Sequential(nn.Linear(2, 2), nn.Sequential(), nn.ModuleList(), layers, nn.Embedding(3, 2), nn.CrossEntropyLoss())
+    """Builds what test_module.c builds: every shape of a repr."""
+    layers = nn.ModuleList(
+        [
+            nn.ReLU(),
+            nn.ReLU(),
+            nn.Sequential(nn.Tanh()),
+            nn.Sequential(nn.Tanh()),
+            nn.Linear(2, 2),
+            nn.ReLU(),
+        ]
+    )
+    return nn.Sequential(
+        nn.Linear(2, 2),
+        nn.Sequential(),
+        nn.ModuleList(),
+        layers,
+        nn.Embedding(3, 2),
+        nn.CrossEntropyLoss(),
+    )
 
 
 class Tree(nn.Module):
-    """A module with everything: test_module.c has its twin."""
+    """This module has everything, and test_module.c has its twin."""
 
     def __init__(self):
         super().__init__()
@@ -154,7 +190,12 @@ def layers():
         put(name + ".y", y)
         torch.manual_seed(4)
         loss = (y * torch.randn(y.shape)).sum()
-        put(name + ".g", *torch.autograd.grad(loss, [t for t in x[:1] if t.is_floating_point()] + list(m.parameters())))
+        put(
+            name + ".g",
+            *torch.autograd.grad(
+                loss, [t for t in x[:1] if t.is_floating_point()] + list(m.parameters())
+            )
+        )
         put_text(name + ".keys", " ".join(m.state_dict()))
         put_text(name + ".repr", repr(m))
     m = Tree()
@@ -165,9 +206,25 @@ def layers():
     put_text("everything.buffers", " ".join(n for n, _ in m.named_buffers()))
     put_text("everything.modules", " ".join(n for n, _ in m.named_modules()))
     loading("load.missing", ["scale", "deep.0.bias", "fc.weight"], [])
-    loading("load.unexpected", [], [("deep.0.x", 1), ("deep.y", 1), ("zero", 1), ("fc.weight.deep", 1), ("same.y", 1), ("deep", 1), ("tied.bias.", 1)])
+    loading(
+        "load.unexpected",
+        [],
+        [
+            ("deep.0.x", 1),
+            ("deep.y", 1),
+            ("zero", 1),
+            ("fc.weight.deep", 1),
+            ("same.y", 1),
+            ("deep", 1),
+            ("tied.bias.", 1),
+        ],
+    )
     loading("load.size", [], [("scale", 3), ("deep.0.weight", (3, 2)), ("mask", ())])
-    loading("load.all", ["mask", "fc.bias"], [("scale", (2, 2)), ("cache", 4), ("deep.1.w", 1), ("alpha", 1)])
+    loading(
+        "load.all",
+        ["mask", "fc.bias"],
+        [("scale", (2, 2)), ("cache", 4), ("deep.1.w", 1), ("alpha", 1)],
+    )
 
 
 INITS = {
@@ -180,23 +237,40 @@ INITS = {
     "xavier_uniform": lambda t: nn.init.xavier_uniform_(t, 1.5),
     "xavier_normal": lambda t: nn.init.xavier_normal_(t),
     "kaiming_uniform": lambda t: nn.init.kaiming_uniform_(t, a=math.sqrt(5)),
-    "kaiming_uniform_out": lambda t: nn.init.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"),
+    "kaiming_uniform_out": lambda t: nn.init.kaiming_uniform_(
+        t, mode="fan_out", nonlinearity="relu"
+    ),
     "kaiming_normal": lambda t: nn.init.kaiming_normal_(t, a=0.3),
-    "kaiming_normal_selu": lambda t: nn.init.kaiming_normal_(t, mode="fan_out", nonlinearity="selu"),
+    "kaiming_normal_selu": lambda t: nn.init.kaiming_normal_(
+        t, mode="fan_out", nonlinearity="selu"
+    ),
     "orthogonal": lambda t: nn.init.orthogonal_(t),
     "orthogonal_gain": lambda t: nn.init.orthogonal_(t, 2.5),
 }
 
 
 def init():
-    """Each of three shapes in both dtypes, and the uniform number that follows."""
+    """Fills each of three shapes in both dtypes, and draws the uniform number that follows."""
     for name, f in INITS.items():
         for dtype in torch.float32, torch.float64:
             for k, shape in enumerate([(6, 4), (2, 3), (3, 2, 5)]):
                 torch.manual_seed(7 + k)
-                put("%s%d.%d" % (name, k, 32 if dtype == torch.float32 else 64), f(torch.empty(shape, dtype=dtype)), torch.rand(1))
-    names = "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d sigmoid tanh relu selu".split()
-    put("gains", torch.tensor([nn.init.calculate_gain(n) for n in names] + [nn.init.calculate_gain("leaky_relu", 0.2)], dtype=torch.float64))
+                put(
+                    "%s%d.%d" % (name, k, 32 if dtype == torch.float32 else 64),
+                    f(torch.empty(shape, dtype=dtype)),
+                    torch.rand(1),
+                )
+    names = ["linear", "conv1d", "conv2d", "conv3d"]
+    names += ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+    names += ["sigmoid", "tanh", "relu", "selu"]
+    put(
+        "gains",
+        torch.tensor(
+            [nn.init.calculate_gain(n) for n in names]
+            + [nn.init.calculate_gain("leaky_relu", 0.2)],
+            dtype=torch.float64,
+        ),
+    )
 
 
 with Golden("layers") as data:

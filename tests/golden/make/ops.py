@@ -7,29 +7,39 @@
                                                      tries other and more samples
 
 The functions are those that autograd/ops.h declares, and some of tensor.h. ops_cases.py says how
-each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were made
-by hand. OpInfo needs the package expecttest.
+each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were
+made by hand. OpInfo needs the package expecttest.
 
 A file is a list of cases; a line's first character says what it holds:
 
-    = softmax x100 direct # OpInfo        a case: function; a tolerance 100 times the usual; flags; origin and reasons
-    t f64 g 2,3 1,2 : 0.5 1 ..            an argument: a tensor that requires grad (or -), shape, strides, values
-    t f64 g 64,64 c r 3                   the same with the values of cotangent(3)
-    n f 0.5                               a number where a tensor is expected (i, f, b), which stays weak
-    -                                     absent
-    i 3 / x 0.5 / L 2,3 / s text / y f32  an integer, a double, dims, a string, a dtype; B 1 a bool as an index
-    l 2                                   a list of the next two
-    > f64 AddBackward0 2,3 : ..           an output: dtype, grad_fn ('-': does not require grad), shape, values
-    v f64 ViewBackward0 6 : ..            an output that shares the storage of the first argument
-    g 2,3 : ..                            the first gradient of each tensor that requires grad ('g -': none)
-    h 2,3 : ..                            its second gradient
-    ! IndexError sentence                 instead of outputs: the error ('Error': of any class)
-    ? RuntimeError sentence               instead of gradients: the error of backward
+    = softmax x100 direct # OpInfo   a case: function; a tolerance 100 times the usual; flags;
+                                     origin and reasons
+    t f64 g 2,3 1,2 : 0.5 1 ..       an argument: dtype, g if it requires grad (or -), shape,
+                                     strides, values
+    t f64 g 64,64 c r 3              the same with the values of cotangent(3)
+    n f 0.5                          a number where a tensor is expected (i, f, b), which stays weak
+    -                                absent
+    i 3                              an integer
+    x 0.5                            a double
+    L 2,3                            dims
+    s text                           a string
+    y f32                            a dtype
+    B 1                              a bool as an index
+    l 2                              a list of the next two
+    > f64 AddBackward0 2,3 : ..      an output: dtype, grad_fn ('-': does not require grad), shape,
+                                     values
+    v f64 ViewBackward0 6 : ..       an output that shares the storage of the first argument
+    g 2,3 : ..                       the first gradient of each tensor that requires grad ('g -':
+                                     none)
+    h 2,3 : ..                       its second gradient
+    ! IndexError sentence            instead of outputs: the error ('Error': of any class)
+    ? RuntimeError sentence          instead of gradients: the error of backward
 
-Shape '.' is 0-d. ':' may be '/7 12.5 :', which gives every 7th value only and the largest of all. Gradients are
-those of the outputs under cotangent(k) of output k, the second ones those of the first under cotangent(100 + k).
-torch's and our generator are seeded with 42 before each case.
+Shape '.' is 0-d. ':' may be '/7 12.5 :', which gives every 7th value only and the largest of all.
+Gradients are those of the outputs under cotangent(k) of output k, and the second ones are those of
+the first under cotangent(100 + k). torch's and our generator are seeded with 42 before each case.
 """
+
 import argparse
 import decimal
 import glob
@@ -49,61 +59,78 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 import ops_cases as table
 from ops_cases import Case, Number, Skip
+
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "b"}
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 FOUR = decimal.Context(prec=4, rounding=decimal.ROUND_DOWN)
-KEEP = 48               # values of an expected tensor before it is thinned
+KEEP = 48  # An expected tensor of more values is thinned.
 
 
-# ---- what the header declares --------------------------------------------------------------------------------
+# ---- what the header declares --------------------------------------------------------
+
 
 def declared():
-    """The functions of autograd/ops.h: name -> the types of the parameters."""
+    """Returns the functions of autograd/ops.h: name -> the types of the parameters."""
     text = open(os.path.join(HERE, "../../../autograd/ops.h")).read()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     functions = {}
-    for name, params in re.findall(r"^(?:rg_tensor \*|rg_list +|rg_values_indices |rg_unique_result )rg_(\w+)\((.*?)\);",
-                                   text, re.S | re.M):
+    for name, params in re.findall(
+        r"^(?:rg_tensor \*|rg_list +|rg_values_indices |rg_unique_result )rg_(\w+)\((.*?)\);",
+        text,
+        re.S | re.M,
+    ):
         functions[name] = [re.sub(r"\s*\w+$", "", p.strip()) for p in params.split(",")]
     for macro, extra in (("ONE", []), ("TWO", ["rg_tensor *"])):
-        for name in re.findall(r"F\((\w+)\)", re.search(r"RG_INPLACE_%s\(F\)((?:.*\\\n)*.*)" % macro, text).group(1)):
+        for name in re.findall(
+            r"F\((\w+)\)", re.search(r"RG_INPLACE_%s\(F\)((?:.*\\\n)*.*)" % macro, text).group(1)
+        ):
             functions[name + "_"] = ["rg_tensor *"] + extra
     return functions
 
 
-# ---- tensors ---------------------------------------------------------------------------------------------------
+# ---- tensors -------------------------------------------------------------------------
+
 
 def short(v, dtype):
-    """The shortest text that gives back exactly this value."""
-    if dtype == torch.bool: return "1" if v else "0"
-    if dtype == torch.int64: return str(v)
-    if v != v or v in (math.inf, -math.inf): return str(v)
+    """Returns the shortest text that gives back exactly this value."""
+    if dtype == torch.bool:
+        return "1" if v else "0"
+    if dtype == torch.int64:
+        return str(v)
+    if v != v or v in (math.inf, -math.inf):
+        return str(v)
     s = repr(v) if dtype == torch.float64 else str(np.float32(v))
     return s[:-2] if s.endswith(".0") else s
 
 
 def shown(v, dtype):
-    """An expected value: two digits more than it is compared to."""
-    if dtype != torch.float64: return short(v, dtype)
+    """Returns an expected value with two digits more than it is compared to."""
+    if dtype != torch.float64:
+        return short(v, dtype)
     return min("%.14g" % v, short(v, dtype), key=len)
 
 
 def rounded(t):
-    """Four significant digits, towards zero: the same kind of number in less text."""
-    def one(v): return v if not math.isfinite(v) else float(FOUR.create_decimal_from_float(v))
-    if not t.is_floating_point() or t.numel() == 0: return t
+    """Rounds to four significant digits, towards zero: the same kind of number in less text."""
+
+    def one(v):
+        return v if not math.isfinite(v) else float(FOUR.create_decimal_from_float(v))
+
+    if not t.is_floating_point() or t.numel() == 0:
+        return t
     return torch.tensor([one(v) for v in t.flatten().tolist()], dtype=t.dtype).reshape(t.shape)
 
 
 def expressible(t):
-    """Can the strides be had from a contiguous tensor by narrow, permute and expand?"""
+    """Returns whether narrow, permute and expand of a contiguous tensor give the strides."""
     dims = sorted(((st, sz) for st, sz in zip(t.stride(), t.shape) if st and sz != 1), reverse=True)
     return all(a[0] % b[0] == 0 and a[0] // b[0] >= b[1] for a, b in zip(dims, dims[1:]))
 
 
 def laid_out(t, style):
-    """The same values (except for 'expand') with other strides."""
-    if t.dim() == 0 or t.numel() == 0: return t.clone()
+    """Returns the same values (except for 'expand') with other strides."""
+    if t.dim() == 0 or t.numel() == 0:
+        return t.clone()
     if style == "turned":
         return t.transpose(0, -1).contiguous().transpose(0, -1)
     if style == "stepped":
@@ -117,29 +144,38 @@ def laid_out(t, style):
 
 
 def prepared(t, style=None):
-    """A tensor of a case: exact in little text, with the strides asked for, requiring grad if t did."""
-    if style is None and not expressible(t): style = "plain"
+    """Returns a tensor of a case: exact in little text, with the strides that are asked for. It
+    requires grad if t did."""
+    if style is None and not expressible(t):
+        style = "plain"
     r = rounded(t.detach())
-    if style: r = laid_out(r, style)
+    if style:
+        r = laid_out(r, style)
     elif not t.is_contiguous():
-        buffer = torch.zeros(max((sum((s - 1) * st for s, st in zip(t.shape, t.stride())) + 1), 1), dtype=t.dtype)
+        buffer = torch.zeros(
+            max((sum((s - 1) * st for s, st in zip(t.shape, t.stride())) + 1), 1), dtype=t.dtype
+        )
         view = buffer.as_strided(t.shape, t.stride())
         if t.numel():
-            for i in np.ndindex(*t.shape): view[i] = r[i]
+            for i in np.ndindex(*t.shape):
+                view[i] = r[i]
         r = view
     return r.requires_grad_(t.requires_grad)
 
 
 def fresh(t):
-    """A leaf of its own with the same values and strides: cases made by hand share their tensors."""
+    """Returns a leaf with the same values and strides, as cases made by hand share their
+    tensors."""
     storage = t.detach().untyped_storage().clone()
     r = torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.shape, t.stride())
-    if hasattr(t, "seed"): r.seed = t.seed
+    if hasattr(t, "seed"):
+        r.seed = t.seed
     return r.requires_grad_(t.requires_grad)
 
 
 def over_tensors(f, arg):
-    if isinstance(arg, torch.Tensor): return f(arg)
+    if isinstance(arg, torch.Tensor):
+        return f(arg)
     if isinstance(arg, (list, tuple)) and any(isinstance(a, torch.Tensor) for a in arg):
         return [over_tensors(f, a) for a in arg]
     return arg
@@ -147,48 +183,62 @@ def over_tensors(f, arg):
 
 def tensors_of(args):
     for a in args:
-        if isinstance(a, torch.Tensor): yield a
-        elif isinstance(a, (list, tuple)): yield from tensors_of(a)
+        if isinstance(a, torch.Tensor):
+            yield a
+        elif isinstance(a, (list, tuple)):
+            yield from tensors_of(a)
 
 
-def numel(case): return sum(t.numel() for t in tensors_of(case.args))
+def numel(case):
+    return sum(t.numel() for t in tensors_of(case.args))
 
 
-def cotangent(k, like): return table.numbers(k, like.shape, like.dtype)
+def cotangent(k, like):
+    return table.numbers(k, like.shape, like.dtype)
 
 
-# ---- evaluating ------------------------------------------------------------------------------------------------
+# ---- evaluating ----------------------------------------------------------------------
 
-def python(arg): return arg.value if isinstance(arg, Number) else arg
+
+def python(arg):
+    return arg.value if isinstance(arg, Number) else arg
 
 
 def flat(out):
-    if isinstance(out, torch.Tensor): return [out]
-    if isinstance(out, bool): return [torch.tensor(int(out))]
+    if isinstance(out, torch.Tensor):
+        return [out]
+    if isinstance(out, bool):
+        return [torch.tensor(int(out))]
     return [t for o in out for t in flat(o)]
 
 
 def sentence(error):
-    """The message without what names the caller, Python's overloads, or the C++ stack."""
+    """Returns the message without what names the caller, Python's overloads, or the C++ stack."""
     text = " ".join(str(error).split("\nException raised from")[0].split())
     return re.sub(r"^[\w.]+\(\): ", "", text)
 
 
 def kind(error):
     for k in (NotImplementedError, IndexError, ValueError, TypeError, AssertionError, RuntimeError):
-        if isinstance(error, k): return k.__name__
+        if isinstance(error, k):
+            return k.__name__
 
 
-def tracked(y): return y.requires_grad and y.is_floating_point()     # torch's bools may claim to require grad
+def tracked(y):
+    # torch's bools may claim to require grad.
+    return y.requires_grad and y.is_floating_point()
 
 
 def shares(y, x):
-    return isinstance(x, torch.Tensor) and y.numel() > 0 and \
-        y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    return (
+        isinstance(x, torch.Tensor)
+        and y.numel() > 0
+        and y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    )
 
 
 def evaluate(case, call):
-    """The lines of expectation behind a case's arguments."""
+    """Returns the lines of expectation behind a case's arguments."""
     leaves = [t for t in tensors_of(case.args) if t.requires_grad]
     args = list(case.args)
     if case.function.endswith("_") and "direct" not in case.flags:
@@ -199,83 +249,149 @@ def evaluate(case, call):
     except ERRORS as e:
         return ["! %s %s" % (kind(e), sentence(e))]
     lines = []
-    if len(outs) > 32: raise Skip("more than 32 results")
+    if len(outs) > 32:
+        raise Skip("more than 32 results")
     for y in outs:
-        if y.dim() > 8: raise Skip("more than 8 dims")
-        if y.dtype not in NAMES: raise Skip("the result is %s" % y.dtype)
-        node = "-" if not tracked(y) else "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
-        node = next((ours for f, torchs, ours, _ in table.NODES if re.fullmatch(f, case.function) and node == torchs), node)
-        lines.append("%s %s %s %s %s" % ("v" if shares(y, args[0]) else ">", NAMES[y.dtype], node, shape_text(y.shape),
-                                         values_text(y)))
+        if y.dim() > 8:
+            raise Skip("more than 8 dims")
+        if y.dtype not in NAMES:
+            raise Skip("the result is %s" % y.dtype)
+        node = (
+            "-" if not tracked(y) else "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
+        )
+        node = next(
+            (
+                ours
+                for f, torchs, ours, _ in table.NODES
+                if re.fullmatch(f, case.function) and node == torchs
+            ),
+            node,
+        )
+        lines.append(
+            "%s %s %s %s %s"
+            % (
+                "v" if shares(y, args[0]) else ">",
+                NAMES[y.dtype],
+                node,
+                shape_text(y.shape),
+                values_text(y),
+            )
+        )
     live = [(k, y) for k, y in enumerate(outs) if tracked(y)]
-    if not live or any(re.fullmatch(f, case.function) and when(*case.args) for f, when, _ in table.NO_GRADIENT):
+    if not live or any(
+        re.fullmatch(f, case.function) and when(*case.args) for f, when, _ in table.NO_GRADIENT
+    ):
         return lines
     second = leaves[0].dtype == torch.float64 and "first" not in case.flags
     try:
-        first = torch.autograd.grad([y for _, y in live], leaves, [cotangent(k, y) for k, y in live],
-                                    create_graph=second, allow_unused=True)
+        first = torch.autograd.grad(
+            [y for _, y in live],
+            leaves,
+            [cotangent(k, y) for k, y in live],
+            create_graph=second,
+            allow_unused=True,
+        )
     except ERRORS as e:
         line = table.error_of(case.function, "? %s %s" % (kind(e), sentence(e)))
         return lines + ([line] if line else [])
     lines += [gradient_text("g", g) for g in first]
     again = [(k, g) for k, g in enumerate(first) if g is not None and g.requires_grad]
-    if second and not again: return lines + ["h -"] * len(leaves)
+    if second and not again:
+        return lines + ["h -"] * len(leaves)
     if second:
         try:
-            twice = torch.autograd.grad([g for _, g in again], leaves, [cotangent(100 + k, g) for k, g in again],
-                                        allow_unused=True)
+            twice = torch.autograd.grad(
+                [g for _, g in again],
+                leaves,
+                [cotangent(100 + k, g) for k, g in again],
+                allow_unused=True,
+            )
             lines += [gradient_text("h", h) for h in twice]
         except ERRORS:
-            pass                                # torch has no second derivative here: nothing to compare
+            pass  # torch has no second derivative here, so nothing is compared.
     return lines
 
 
-# ---- writing ---------------------------------------------------------------------------------------------------
+# ---- writing -------------------------------------------------------------------------
 
-def shape_text(shape): return ",".join(map(str, shape)) or "."
+
+def shape_text(shape):
+    return ",".join(map(str, shape)) or "."
 
 
 def values_text(t, exact=False):
     text, values = short if exact else shown, t.detach().flatten().tolist()
     if exact or len(values) <= KEEP:
         return ": " + " ".join(text(v, t.dtype) for v in values) if values else ":"
-    step = next(s for s in itertools.count(-(-len(values) // KEEP)) if math.gcd(s, len(values)) == 1)
+    step = next(
+        s for s in itertools.count(-(-len(values) // KEEP)) if math.gcd(s, len(values)) == 1
+    )
     finite = [abs(v) for v in values if math.isfinite(v)]
-    return "/%d %s : " % (step, text(max(finite, default=0), t.dtype)) + \
-        " ".join(text(v, t.dtype) for v in values[::step])
+    return "/%d %s : " % (step, text(max(finite, default=0), t.dtype)) + " ".join(
+        text(v, t.dtype) for v in values[::step]
+    )
 
 
 def gradient_text(letter, g):
-    return letter + " -" if g is None else "%s %s %s" % (letter, shape_text(g.shape), values_text(g))
+    return (
+        letter + " -" if g is None else "%s %s %s" % (letter, shape_text(g.shape), values_text(g))
+    )
 
 
 def argument_lines(arg, ctype):
     if isinstance(arg, torch.Tensor):
         strides = "c" if arg.is_contiguous() else shape_text(arg.stride())
         if hasattr(arg, "seed"):
-            return ["t %s %s %s %s r %d" % (NAMES[arg.dtype], "g" if arg.requires_grad else "-", shape_text(arg.shape),
-                                            strides, arg.seed)]
-        return ["t %s %s %s %s %s" % (NAMES[arg.dtype], "g" if arg.requires_grad else "-", shape_text(arg.shape),
-                                      strides, values_text(arg, exact=True))]
-    if arg is None: return ["-"]
-    if isinstance(arg, torch.dtype): return ["y " + NAMES[arg]]
+            return [
+                "t %s %s %s %s r %d"
+                % (
+                    NAMES[arg.dtype],
+                    "g" if arg.requires_grad else "-",
+                    shape_text(arg.shape),
+                    strides,
+                    arg.seed,
+                )
+            ]
+        return [
+            "t %s %s %s %s %s"
+            % (
+                NAMES[arg.dtype],
+                "g" if arg.requires_grad else "-",
+                shape_text(arg.shape),
+                strides,
+                values_text(arg, exact=True),
+            )
+        ]
+    if arg is None:
+        return ["-"]
+    if isinstance(arg, torch.dtype):
+        return ["y " + NAMES[arg]]
     if isinstance(arg, Number) or (ctype == "rg_tensor *" and isinstance(arg, (bool, int, float))):
         v = python(arg)
         letter = "b" if isinstance(v, bool) else "i" if isinstance(v, int) else "f"
         return ["n %s %s" % (letter, short(v, torch.float64) if letter == "f" else int(v))]
-    if isinstance(arg, str): return ["s " + arg]
-    if ctype == "double": return ["x " + short(float(arg), torch.float64)]
-    if ctype == "item" and isinstance(arg, bool): return ["B %d" % arg]
-    if isinstance(arg, (bool, int)): return ["i %d" % arg]
-    if ctype in ("rg_dims", "const int64_t *"): return ["L " + shape_text(arg)]
-    if not isinstance(arg, (list, tuple)): raise Skip("%r for %s" % (arg, ctype))
+    if isinstance(arg, str):
+        return ["s " + arg]
+    if ctype == "double":
+        return ["x " + short(float(arg), torch.float64)]
+    if ctype == "item" and isinstance(arg, bool):
+        return ["B %d" % arg]
+    if isinstance(arg, (bool, int)):
+        return ["i %d" % arg]
+    if ctype in ("rg_dims", "const int64_t *"):
+        return ["L " + shape_text(arg)]
+    if not isinstance(arg, (list, tuple)):
+        raise Skip("%r for %s" % (arg, ctype))
     return ["l %d" % len(arg)] + [line for a in arg for line in argument_lines(a, "rg_tensor *")]
 
 
 def case_lines(case, ctypes):
     head = "= " + case.function
-    loose = [(factor, why) for f, when, factor, why in table.TOLERANCES
-             if re.fullmatch(f, case.function) and when(*case.args)]
+    loose = [
+        (factor, why)
+        for f, when, factor, why in table.TOLERANCES
+        if re.fullmatch(f, case.function) and when(*case.args)
+    ]
     head += "".join(" x%d" % factor for factor, _ in loose)
     head += "".join(" " + f for f in sorted(case.flags & {"direct"})) + " # " + case.origin
     head += "".join("; " + why for _, why in loose)
@@ -285,54 +401,81 @@ def case_lines(case, ctypes):
     return lines
 
 
-# ---- choosing --------------------------------------------------------------------------------------------------
+# ---- choosing ------------------------------------------------------------------------
+
 
 def skeleton(case):
-    """What a case looks like: cases with the same look are worth little together."""
+    """Returns what a case looks like: cases with the same look are worth little together."""
+
     def look(a):
-        if isinstance(a, torch.Tensor): return (a.dtype, a.dim(), a.numel() == 0, a.requires_grad)
-        if isinstance(a, (list, tuple)): return tuple(look(x) for x in a)
+        if isinstance(a, torch.Tensor):
+            return (a.dtype, a.dim(), a.numel() == 0, a.requires_grad)
+        if isinstance(a, (list, tuple)):
+            return tuple(look(x) for x in a)
         return type(a) if isinstance(a, (float, Number)) else a
+
     return tuple(look(a) for a in case.args)
 
 
 def from_opinfo(table, functions, seed):
-    """The cases that torch's OpInfo gives: function -> cases; and the counted reasons for what was skipped."""
+    """Returns the cases that torch's OpInfo gives: function -> cases, and the counted reasons for
+    what was skipped."""
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal import common_methods_invocations, opinfo
-    modules = [common_methods_invocations, opinfo.core] + \
-        [m for name, m in sys.modules.items() if name.startswith("torch.testing._internal.opinfo.definitions")]
+
+    modules = [common_methods_invocations, opinfo.core] + [
+        m
+        for name, m in sys.modules.items()
+        if name.startswith("torch.testing._internal.opinfo.definitions")
+    ]
+
     def sizes(s, m):
         for module in modules:
-            if hasattr(module, "S"): module.S = s
-            if hasattr(module, "M"): module.M = m
+            if hasattr(module, "S"):
+                module.S = s
+            if hasattr(module, "M"):
+                module.M = m
+
     cases, skipped = {}, {}
     for op in op_db:
         adapter = table.get((op.name, op.variant_test_name), table.get(op.name))
-        if adapter is None: continue
+        if adapter is None:
+            continue
         for dtype in (torch.float64, torch.float32, torch.int64, torch.bool):
-            if not op.supports_dtype(dtype, "cpu"): continue
+            if not op.supports_dtype(dtype, "cpu"):
+                continue
             for small in (True, False):
                 sizes(*((3, 4) if small else (5, 10)))
                 torch.manual_seed(seed)
                 random.seed(seed)
                 np.random.seed(seed)
                 try:
-                    samples = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point),
-                                                    400))
+                    samples = list(
+                        itertools.islice(
+                            op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point),
+                            400,
+                        )
+                    )
                     break
-                except (RuntimeError, IndexError, ValueError, AssertionError): continue
+                except (RuntimeError, IndexError, ValueError, AssertionError):
+                    continue
             samples = [(s, "OpInfo") for s in samples]
             if op.error_inputs_func and dtype == torch.float32:
                 samples += [(s.sample_input, "OpInfo error") for s in op.error_inputs("cpu")]
             for s, origin in samples:
                 try:
                     case = adapter(s.input, *s.args, **s.kwargs)
-                    if isinstance(case, tuple): case = Case(*case)
+                    if isinstance(case, tuple):
+                        case = Case(*case)
                     for t in tensors_of(case.args):
-                        if t.dtype not in NAMES or t.device.type != "cpu" or t.layout != torch.strided:
+                        if (
+                            t.dtype not in NAMES
+                            or t.device.type != "cpu"
+                            or t.layout != torch.strided
+                        ):
                             raise Skip("%s %s" % (t.dtype, t.device))
-                        if t.dim() > 8: raise Skip("more than 8 dims")
+                        if t.dim() > 8:
+                            raise Skip("more than 8 dims")
                 except (Skip, TypeError, ValueError) as e:
                     reason = "%s: %s" % (op.name, str(e).split("\n")[0][:90])
                     skipped[reason] = skipped.get(reason, 0) + 1
@@ -347,19 +490,24 @@ def from_opinfo(table, functions, seed):
 
 
 def varied(cases, limit):
-    """Small cases first, unlike ones before alike ones, some with other strides."""
+    """Yields small cases first, unlike ones before alike ones, some with other strides."""
     rng = random.Random(1)
     seen, ranked = {}, []
     for case in sorted(cases, key=numel):
-        if numel(case) > limit: continue
+        if numel(case) > limit:
+            continue
         rank = seen[skeleton(case)] = seen.get(skeleton(case), -1) + 1
         ranked.append((rank, case))
     ranked.sort(key=lambda r: r[0])
     for _, case in ranked:
         if case.origin == "OpInfo":
             style = rng.choice([None, None, "turned", "stepped", "expanded"])
-            case.args = [over_tensors(lambda t: prepared(t, style if t.is_floating_point() else None), a) for a in case.args]
-            if style: case.origin += " " + style
+            case.args = [
+                over_tensors(lambda t: prepared(t, style if t.is_floating_point() else None), a)
+                for a in case.args
+            ]
+            if style:
+                case.origin += " " + style
         else:
             case.args = [over_tensors(prepared, a) for a in case.args]
         yield case
@@ -370,8 +518,15 @@ def main():
     options.add_argument("functions", nargs="*")
     options.add_argument("--out", default=os.path.join(HERE, "..", "data"))
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--budget", type=int, default=20000, help="bytes of text for a function, beside hand-made cases")
-    options.add_argument("--case", type=int, default=160, help="most elements in the arguments of a case")
+    options.add_argument(
+        "--budget",
+        type=int,
+        default=20000,
+        help="bytes of text for a function, beside hand-made cases",
+    )
+    options.add_argument(
+        "--case", type=int, default=160, help="most elements in the arguments of a case"
+    )
     options = options.parse_args()
     folder = os.path.join(options.out, "ops")
     warnings.simplefilter("ignore")
@@ -379,11 +534,14 @@ def main():
 
     functions = {**declared(), **table.PARAMETERS}
     missing = [f for f in options.functions if f not in functions]
-    if missing: sys.exit("not declared: " + " ".join(missing))
+    if missing:
+        sys.exit("not declared: " + " ".join(missing))
     opinfo, skipped = from_opinfo(table.OPINFO, functions, options.seed)
     by_hand = {}
-    for case in table.by_hand(): by_hand.setdefault(case.function, []).append(case)
-    for unknown in (set(opinfo) | set(by_hand)) - set(functions): sys.exit("ops.h has no function " + unknown)
+    for case in table.by_hand():
+        by_hand.setdefault(case.function, []).append(case)
+    for unknown in (set(opinfo) | set(by_hand)) - set(functions):
+        sys.exit("ops.h has no function " + unknown)
 
     os.makedirs(folder, exist_ok=True)
     total = empty = written = 0
@@ -392,42 +550,58 @@ def main():
         texts, room = [], options.budget // (3 if name.endswith("_") else 1)
         for case in by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case)):
             hand = case.origin == "by hand"
-            if not hand and room < 0: break
-            if hand: case.args = [over_tensors(fresh, a) for a in case.args]
-            if re.fullmatch(table.NOT_TRACKED, name): case.args = [over_tensors(torch.detach, a) for a in case.args]
+            if not hand and room < 0:
+                break
+            if hand:
+                case.args = [over_tensors(fresh, a) for a in case.args]
+            if re.fullmatch(table.NOT_TRACKED, name):
+                case.args = [over_tensors(torch.detach, a) for a in case.args]
             try:
-                lines = case_lines(case, ctypes)        # first, as a call may change its arguments
+                # The lines come first, as a call may change its arguments.
+                lines = case_lines(case, ctypes)
                 expectation = evaluate(case, call)
             except Skip as e:
                 reason = "%s: %s" % (name, e)
                 skipped[reason] = skipped.get(reason, 0) + 1
                 continue
             if expectation and expectation[0].startswith("!"):
-                if "valid" in case.flags: continue
+                if "valid" in case.flags:
+                    continue
                 changed = table.error_of(name, expectation[0])
                 if changed is None:
-                    skipped[name + ": " + expectation[0][:80]] = skipped.get(name + ": " + expectation[0][:80], 0) + 1
+                    skipped[name + ": " + expectation[0][:80]] = (
+                        skipped.get(name + ": " + expectation[0][:80], 0) + 1
+                    )
                     continue
                 expectation[0] = changed
             text = "\n".join(lines + expectation) + "\n"
-            if text in texts: continue
+            if text in texts:
+                continue
             texts.append(text)
-            if not hand: room -= len(text)
+            if not hand:
+                room -= len(text)
         path = os.path.join(folder, name + ".txt")
         if not texts:
             print("no case: " + name)
             empty += 1
-            if os.path.exists(path): os.remove(path)
+            if os.path.exists(path):
+                os.remove(path)
             continue
-        with open(path, "w") as f: f.write("".join(texts))
+        with open(path, "w") as f:
+            f.write("".join(texts))
         total += len(texts)
         written += sum(map(len, texts))
     if not options.functions:
         for path in glob.glob(os.path.join(folder, "*.txt")):
-            if os.path.basename(path)[:-4] not in functions: os.remove(path)
+            if os.path.basename(path)[:-4] not in functions:
+                os.remove(path)
     print("skipped samples, and why:")
-    for reason, n in sorted(skipped.items(), key=lambda r: -r[1]): print("%6d  %s" % (n, reason))
-    print("%d functions, %d without a case, %d cases, %d bytes" % (len(options.functions or functions), empty, total, written))
+    for reason, n in sorted(skipped.items(), key=lambda r: -r[1]):
+        print("%6d  %s" % (n, reason))
+    print(
+        "%d functions, %d without a case, %d cases, %d bytes"
+        % (len(options.functions or functions), empty, total, written)
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""The tables of ops.py: how each function is called in torch, how a sample of OpInfo becomes a call of ours,
-which cases are made by hand, and which of torch's sentences ours differ from, with the reason."""
+"""The tables of ops.py say how each function is called in torch, how a sample of OpInfo becomes a
+call of ours, which cases are made by hand, and which of torch's sentences ours differ from and why.
+"""
+
 import itertools
 import math
 import re
@@ -11,465 +13,918 @@ import subscript
 
 
 class Number:
-    """A Python number that stands where our function takes a tensor."""
-    def __init__(self, value): self.value = value
+    """A Python number stands where our function takes a tensor."""
+
+    def __init__(self, value):
+        self.value = value
 
 
 class Skip(Exception):
-    """A sample that has no counterpart in our functions; says why."""
+    """A sample has no counterpart in our functions, and this says why."""
 
 
 class Case:
     def __init__(self, function, *args, flags=(), origin="by hand"):
         self.function, self.args = function, list(args)
-        self.flags, self.origin = set(flags), origin    # first: no second gradients; direct: in place on the argument
-                                                        # itself; valid: left out if it is an error
+        # "first" means no second gradients, "direct" in place on the argument itself, and "valid"
+        # that the case is left out if it is an error.
+        self.flags, self.origin = set(flags), origin
 
 
 def numbers(k, shape, dtype):
     """Returns the numbers that ruled_numbers in tests/autograd/op_cases.h makes."""
-    state, values = (k * 7919 + 12345) & 0xffffffff, []
+    state, values = (k * 7919 + 12345) & 0xFFFFFFFF, []
     for _ in range(math.prod(shape)):
-        state = (state * 1664525 + 1013904223) & 0xffffffff
+        state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
         values.append(((state >> 22) - 511.5) / 512)
     return torch.tensor(values, dtype=dtype).reshape(shape)
 
 
-DTYPES = [torch.bool, torch.int64, torch.float32, torch.float64]        # in the order of rg_dtype
-PADS = ["constant", "reflect", "replicate", "circular"]                 # rg_pad_mode
-REDUCTIONS = ["mean", "sum", "none", "batchmean"]                       # rg_reduction
+# These stand in the order of rg_dtype, rg_pad_mode and rg_reduction.
+DTYPES = [torch.bool, torch.int64, torch.float32, torch.float64]
+PADS = ["constant", "reflect", "replicate", "circular"]
+REDUCTIONS = ["mean", "sum", "none", "batchmean"]
 
-# ---- parameters that the header does not tell: options, and functions of tensor.h ------------------------------
+# ---- parameters that the header does not tell: options, and functions of tensor.h ----
 
 TENSOR, DIMS, INT, DOUBLE, DTYPE = "rg_tensor *", "rg_dims", "int", "double", "rg_dtype"
-LOSSES = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "cross_entropy",
-          "binary_cross_entropy",
-          "binary_cross_entropy_with_logits", "kl_div"]
+LOSSES = [
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "nll_loss",
+    "cross_entropy",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+]
 PARAMETERS = {
-    **{name + "_with": [TENSOR, TENSOR, INT, TENSOR, TENSOR, INT, DOUBLE, DOUBLE, DOUBLE,
-                        INT] for name in LOSSES},
+    **{
+        name + "_with": [TENSOR, TENSOR, INT, TENSOR, TENSOR, INT, DOUBLE, DOUBLE, DOUBLE, INT]
+        for name in LOSSES
+    },
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
-    "embedding_with": [TENSOR, TENSOR, INT], "dropout_with": [TENSOR, DOUBLE, INT],
-    "split_sizes": [TENSOR, DIMS, INT], "index_items": [TENSOR, "item"], "set_items_": [TENSOR, TENSOR, "item"],
-    "full": [DIMS, TENSOR], "full_dims": [DIMS, TENSOR, DTYPE], "zeros_dims": [DIMS,
-            DTYPE], "ones_dims": [DIMS, DTYPE],
-    "zeros_like": [TENSOR], "ones_like": [TENSOR], "full_like": [TENSOR, TENSOR], "arange": [TENSOR],
-    "arange_step": [TENSOR, TENSOR, TENSOR], "linspace": [DOUBLE, DOUBLE, INT, DTYPE],
-    "logspace": [DOUBLE, DOUBLE, INT, DOUBLE, DTYPE], "eye": [INT, INT], "scalar": [TENSOR],
-    "scalar_dtype": [DOUBLE, DTYPE], "promote_types": [DTYPE, DTYPE], "result_type": [TENSOR, TENSOR],
-    "equal": [TENSOR, TENSOR], "allclose": [TENSOR, TENSOR, DOUBLE, DOUBLE],
+    "embedding_with": [TENSOR, TENSOR, INT],
+    "dropout_with": [TENSOR, DOUBLE, INT],
+    "split_sizes": [TENSOR, DIMS, INT],
+    "index_items": [TENSOR, "item"],
+    "set_items_": [TENSOR, TENSOR, "item"],
+    "full": [DIMS, TENSOR],
+    "full_dims": [DIMS, TENSOR, DTYPE],
+    "zeros_dims": [DIMS, DTYPE],
+    "ones_dims": [DIMS, DTYPE],
+    "zeros_like": [TENSOR],
+    "ones_like": [TENSOR],
+    "full_like": [TENSOR, TENSOR],
+    "arange": [TENSOR],
+    "arange_step": [TENSOR, TENSOR, TENSOR],
+    "linspace": [DOUBLE, DOUBLE, INT, DTYPE],
+    "logspace": [DOUBLE, DOUBLE, INT, DOUBLE, DTYPE],
+    "eye": [INT, INT],
+    "scalar": [TENSOR],
+    "scalar_dtype": [DOUBLE, DTYPE],
+    "promote_types": [DTYPE, DTYPE],
+    "result_type": [TENSOR, TENSOR],
+    "equal": [TENSOR, TENSOR],
+    "allclose": [TENSOR, TENSOR, DOUBLE, DOUBLE],
 }
-NO_PADDING = -2**63
+NO_PADDING = -(2**63)
 
-# ---- how it is called in torch ---------------------------------------------------------------------------------
+# ---- how it is called in torch -------------------------------------------------------
+
 
 def loss(name):
-    """The options by place, in the order of rg_loss_options."""
-    def call(x, target, reduction, weight, pos_weight, ignore_index, label_smoothing, beta, delta, log_target):
+    """Returns a call that takes the options by place, in the order of rg_loss_options."""
+
+    def call(
+        x,
+        target,
+        reduction,
+        weight,
+        pos_weight,
+        ignore_index,
+        label_smoothing,
+        beta,
+        delta,
+        log_target,
+    ):
         kw = {"reduction": REDUCTIONS[reduction]}
-        if name in ("nll_loss", "cross_entropy"): kw |= {"weight": weight, "ignore_index": ignore_index}
-        if name == "cross_entropy": kw["label_smoothing"] = label_smoothing
-        if name.startswith("binary") or name in ("mse_loss", "l1_loss", "huber_loss") and weight is not None:
+        if name in ("nll_loss", "cross_entropy"):
+            kw |= {"weight": weight, "ignore_index": ignore_index}
+        if name == "cross_entropy":
+            kw["label_smoothing"] = label_smoothing
+        if (
+            name.startswith("binary")
+            or name in ("mse_loss", "l1_loss", "huber_loss")
+            and weight is not None
+        ):
             kw["weight"] = weight
-        if name.endswith("logits"): kw["pos_weight"] = pos_weight
-        if name == "smooth_l1_loss": kw["beta"] = beta
-        if name == "huber_loss": kw["delta"] = delta
-        if name == "kl_div": kw["log_target"] = bool(log_target)
+        if name.endswith("logits"):
+            kw["pos_weight"] = pos_weight
+        if name == "smooth_l1_loss":
+            kw["beta"] = beta
+        if name == "huber_loss":
+            kw["delta"] = delta
+        if name == "kl_div":
+            kw["log_target"] = bool(log_target)
         return getattr(F, name)(x, target, **kw)
+
     return call
 
-def item(i): return eval("IndexOf()[%s]" % i, {"IndexOf": IndexOf}) if isinstance(i, str) else i
+
+def item(i):
+    return eval("IndexOf()[%s]" % i, {"IndexOf": IndexOf}) if isinstance(i, str) else i
+
+
+def attention(q, k, v, mask, p, causal, scale, gqa):
+    options = dict(is_causal=bool(causal), scale=scale or None, enable_gqa=bool(gqa))
+    return F.scaled_dot_product_attention(q, k, v, mask, p, **options)
+
+
 class IndexOf:
-    def __getitem__(self, i): return i
+    def __getitem__(self, i):
+        return i
+
 
 def items(given):
     parsed = [item(i) for i in given]
     whole = tuple(j for i in parsed for j in (i if isinstance(i, tuple) else (i,)))
-    return whole[0] if len(whole) == 1 else whole           # x[0:2] and x[0:2,] have other names in the graph
+    # x[0:2] and x[0:2,] have other names in the graph.
+    return whole[0] if len(whole) == 1 else whole
+
 
 def set_items(x, value, *given):
     x[items(given)] = value
     return x
 
+
 CALLS = {name + "_with": loss(name) for name in LOSSES}
-CALLS.update({name: (lambda f: lambda x: f(x, inplace=True))(getattr(F, name[:-1]))
-              for name in ("relu6_", "silu_", "mish_", "hardswish_", "hardsigmoid_", "selu_")})
-CALLS.update({name: (lambda f: lambda x, dim: f(x, dim=dim))(getattr(torch, name[:-5]))
-              for name in ("cumsum_dims", "count_nonzero_dims")})
-CALLS.update({
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "round_decimals": lambda x, d: torch.round(x, decimals=d),
-    "add_alpha": lambda a, b, alpha: torch.add(a, b, alpha=alpha),
-    "sub_alpha": lambda a, b, alpha: torch.sub(a, b, alpha=alpha),
-    "add_alpha_": lambda a, b, alpha: a.add_(b, alpha=alpha),
-    "div_floor": lambda a, b: torch.div(a, b, rounding_mode="floor"),
-    "div_trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-    "addcmul": lambda x, a, b, value: torch.addcmul(x, a, b, value=value),
-    "addcdiv": lambda x, a, b, value: torch.addcdiv(x, a, b, value=value),
-    "addcmul_": lambda x, a, b, value: x.addcmul_(a, b, value=value),
-    "addcdiv_": lambda x, a, b, value: x.addcdiv_(a, b, value=value),
-    "var_dim": lambda x, dim, c, keep: torch.var(x, dim, correction=c, keepdim=keep),
-    "var_dims": lambda x, dim, c, keep: torch.var(x, dim, correction=c, keepdim=keep),
-    "std_dim": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
-    "std_dims": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
-    "norm_p": lambda x, p: torch.norm(x, p),
-    "tensordot_dims": lambda a, b, in_a, in_b: torch.tensordot(a, b, (list(in_a), list(in_b))),
-    "tensordot": lambda a, b, n: torch.tensordot(a, b, n),
-    "addmm": lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha),
-    "baddbmm": lambda c, a, b, beta, alpha: torch.baddbmm(c, a, b, beta=beta, alpha=alpha),
-    "einsum_list": lambda equation, operands: torch.einsum(equation, *operands),
-    "T": lambda x: x.T, "mT": lambda x: x.mT,
-    "slice": lambda x, dim, start, end, step: torch.ops.aten.slice(x, dim, start, end, step),
-    "split_sizes": lambda x, sizes, dim: torch.split(x, list(sizes), dim),
-    "split": lambda x, size, dim: torch.split(x, size, dim),
-    "pad_with": lambda x, padding, mode, value: F.pad(x, padding, PADS[mode], *([value] if mode == 0 else [])),
-    "index_items": lambda x, *i: x[items(i)], "set_items_": set_items,
-    "index_add": lambda x, dim, index, source, alpha: torch.index_add(x, dim, index, source, alpha=alpha),
-    "index_add_": lambda x, dim, index, source, alpha: x.index_add_(dim, index, source, alpha=alpha),
-    "take_along_dim": lambda x, index, dim: torch.take_along_dim(x, index, dim),
-    "sort": lambda x, dim, descending: torch.sort(x, dim=dim, descending=bool(descending), stable=True),
-    "argsort": lambda x, dim, descending: torch.argsort(x, dim=dim, descending=bool(descending), stable=True),
-    "topk": lambda x, k, dim, largest, in_order: torch.topk(x, k, dim, bool(largest), bool(in_order)),
-    "unique_full": lambda x: torch.unique(x, return_inverse=True, return_counts=True),
-    "unique_dim": lambda x, dim: torch.unique(x, return_inverse=True, return_counts=True, dim=dim),
-    "searchsorted": lambda a, v, right: torch.searchsorted(a, v, right=bool(right)),
-    "bucketize": lambda v, b, right: torch.bucketize(v, b, right=bool(right)),
-    "embedding_with": lambda i, w, pad: F.embedding(i, w, padding_idx=None if pad == NO_PADDING else pad),
-    "layer_norm": lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b, eps),
-    "rms_norm": lambda x, shape, w, eps: F.rms_norm(x, shape, w, None if eps < 0 else eps),
-    "dropout_with": lambda x, p, training: F.dropout(x, p, bool(training)),
-    "scaled_dot_product_attention_with": lambda q, k, v, mask, p, causal, scale, gqa: F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, dropout_p=p, is_causal=bool(causal), scale=scale or None, enable_gqa=bool(gqa)),
-    "joint_attention": lambda x, heads, causal: F.scaled_dot_product_attention(
-        *x.unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4), is_causal=bool(causal)).transpose(1, 2).flatten(2),
-    "full": torch.full, "full_dims": lambda shape, v, dtype: torch.full(shape, v, dtype=dtype),
-    "zeros_dims": lambda shape, dtype: torch.zeros(shape, dtype=dtype),
-    "ones_dims": lambda shape, dtype: torch.ones(shape, dtype=dtype),
-    "linspace": lambda a, b, n, dtype: torch.linspace(a, b, n, dtype=dtype),
-    "logspace": lambda a, b, n, base, dtype: torch.logspace(a, b, n, base, dtype=dtype),
-    "scalar": lambda v: torch.tensor(v), "scalar_dtype": lambda v, dtype: torch.tensor(v, dtype=dtype),
-    "promote_types": lambda a, b: torch.tensor(DTYPES.index(torch.promote_types(a, b))),
-    "result_type": lambda a, b: torch.tensor(DTYPES.index(torch.result_type(a, b))),
-    "allclose": lambda a, b, rtol, atol: torch.allclose(a, b, rtol, atol),
-    "expand_dims": lambda x, shape: x.expand(shape), "to": lambda x, dtype: x.to(dtype),
-    "view_dims": lambda x, shape: x.view(shape), "repeat_dims": lambda x, n: x.repeat(n),
-    "sum_dims": lambda x, dim, keep: torch.sum(x, dim, keep),
-    "clone": lambda x: x.clone(), "contiguous": lambda x: x.contiguous(),
-})
+CALLS.update(
+    {
+        name: (lambda f: lambda x: f(x, inplace=True))(getattr(F, name[:-1]))
+        for name in ("relu6_", "silu_", "mish_", "hardswish_", "hardsigmoid_", "selu_")
+    }
+)
+CALLS.update(
+    {
+        name: (lambda f: lambda x, dim: f(x, dim=dim))(getattr(torch, name[:-5]))
+        for name in ("cumsum_dims", "count_nonzero_dims")
+    }
+)
+CALLS.update(
+    {
+        "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "round_decimals": lambda x, d: torch.round(x, decimals=d),
+        "add_alpha": lambda a, b, alpha: torch.add(a, b, alpha=alpha),
+        "sub_alpha": lambda a, b, alpha: torch.sub(a, b, alpha=alpha),
+        "add_alpha_": lambda a, b, alpha: a.add_(b, alpha=alpha),
+        "div_floor": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+        "div_trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        "addcmul": lambda x, a, b, value: torch.addcmul(x, a, b, value=value),
+        "addcdiv": lambda x, a, b, value: torch.addcdiv(x, a, b, value=value),
+        "addcmul_": lambda x, a, b, value: x.addcmul_(a, b, value=value),
+        "addcdiv_": lambda x, a, b, value: x.addcdiv_(a, b, value=value),
+        "var_dim": lambda x, dim, c, keep: torch.var(x, dim, correction=c, keepdim=keep),
+        "var_dims": lambda x, dim, c, keep: torch.var(x, dim, correction=c, keepdim=keep),
+        "std_dim": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
+        "std_dims": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
+        "norm_p": lambda x, p: torch.norm(x, p),
+        "tensordot_dims": lambda a, b, in_a, in_b: torch.tensordot(a, b, (list(in_a), list(in_b))),
+        "tensordot": lambda a, b, n: torch.tensordot(a, b, n),
+        "addmm": lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha),
+        "baddbmm": lambda c, a, b, beta, alpha: torch.baddbmm(c, a, b, beta=beta, alpha=alpha),
+        "einsum_list": lambda equation, operands: torch.einsum(equation, *operands),
+        "T": lambda x: x.T,
+        "mT": lambda x: x.mT,
+        "slice": lambda x, dim, start, end, step: torch.ops.aten.slice(x, dim, start, end, step),
+        "split_sizes": lambda x, sizes, dim: torch.split(x, list(sizes), dim),
+        "split": lambda x, size, dim: torch.split(x, size, dim),
+        "pad_with": lambda x, padding, mode, value: F.pad(
+            x, padding, PADS[mode], *([value] if mode == 0 else [])
+        ),
+        "index_items": lambda x, *i: x[items(i)],
+        "set_items_": set_items,
+        "index_add": lambda x, dim, index, source, alpha: torch.index_add(
+            x, dim, index, source, alpha=alpha
+        ),
+        "index_add_": lambda x, dim, index, source, alpha: x.index_add_(
+            dim, index, source, alpha=alpha
+        ),
+        "take_along_dim": lambda x, index, dim: torch.take_along_dim(x, index, dim),
+        "sort": lambda x, dim, descending: torch.sort(
+            x, dim=dim, descending=bool(descending), stable=True
+        ),
+        "argsort": lambda x, dim, descending: torch.argsort(
+            x, dim=dim, descending=bool(descending), stable=True
+        ),
+        "topk": lambda x, k, dim, largest, in_order: torch.topk(
+            x, k, dim, bool(largest), bool(in_order)
+        ),
+        "unique_full": lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+        "unique_dim": lambda x, dim: torch.unique(
+            x, return_inverse=True, return_counts=True, dim=dim
+        ),
+        "searchsorted": lambda a, v, right: torch.searchsorted(a, v, right=bool(right)),
+        "bucketize": lambda v, b, right: torch.bucketize(v, b, right=bool(right)),
+        "embedding_with": lambda i, w, pad: F.embedding(
+            i, w, padding_idx=None if pad == NO_PADDING else pad
+        ),
+        "layer_norm": lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b, eps),
+        "rms_norm": lambda x, shape, w, eps: F.rms_norm(x, shape, w, None if eps < 0 else eps),
+        "dropout_with": lambda x, p, training: F.dropout(x, p, bool(training)),
+        "scaled_dot_product_attention_with": attention,
+        "joint_attention": lambda x, heads, causal: F.scaled_dot_product_attention(
+            *x.unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4), is_causal=bool(causal)
+        )
+        .transpose(1, 2)
+        .flatten(2),
+        "full": torch.full,
+        "full_dims": lambda shape, v, dtype: torch.full(shape, v, dtype=dtype),
+        "zeros_dims": lambda shape, dtype: torch.zeros(shape, dtype=dtype),
+        "ones_dims": lambda shape, dtype: torch.ones(shape, dtype=dtype),
+        "linspace": lambda a, b, n, dtype: torch.linspace(a, b, n, dtype=dtype),
+        "logspace": lambda a, b, n, base, dtype: torch.logspace(a, b, n, base, dtype=dtype),
+        "scalar": lambda v: torch.tensor(v),
+        "scalar_dtype": lambda v, dtype: torch.tensor(v, dtype=dtype),
+        "promote_types": lambda a, b: torch.tensor(DTYPES.index(torch.promote_types(a, b))),
+        "result_type": lambda a, b: torch.tensor(DTYPES.index(torch.result_type(a, b))),
+        "allclose": lambda a, b, rtol, atol: torch.allclose(a, b, rtol, atol),
+        "expand_dims": lambda x, shape: x.expand(shape),
+        "to": lambda x, dtype: x.to(dtype),
+        "view_dims": lambda x, shape: x.view(shape),
+        "repeat_dims": lambda x, n: x.repeat(n),
+        "sum_dims": lambda x, dim, keep: torch.sum(x, dim, keep),
+        "clone": lambda x: x.clone(),
+        "contiguous": lambda x: x.contiguous(),
+    }
+)
+
 
 def torch_call(name):
-    if name in CALLS: return CALLS[name]
+    if name in CALLS:
+        return CALLS[name]
     short = re.sub(r"_(dims|dim|p|list|with|step|dtype)$", "", name)
     for where in (torch.Tensor, torch, F) if name.endswith("_") else (torch, F, torch.Tensor):
         for n in (name, short):
-            if hasattr(where, n): return getattr(where, n)
+            if hasattr(where, n):
+                return getattr(where, n)
     raise SystemExit("ops_cases.py does not say how torch calls " + name)
 
-# ---- OpInfo's samples ------------------------------------------------------------------------------------------
+
+# ---- OpInfo's samples ----------------------------------------------------------------
+
 
 def no(value, what):
-    if value: raise Skip(what)
+    if value:
+        raise Skip(what)
 
-def plain(name): return lambda x, *args: (name, x, *args)
 
-def same(*names): return {name: plain(name.split(".")[-1]) for name in names}
+def plain(name):
+    return lambda x, *args: (name, x, *args)
+
+
+def same(*names):
+    return {name: plain(name.split(".")[-1]) for name in names}
+
 
 def alpha(name):
-    return lambda x, other, alpha=1: (name, x, other) if alpha == 1 else (name + "_alpha", x, other, alpha)
+    return lambda x, other, alpha=1: (
+        (name, x, other) if alpha == 1 else (name + "_alpha", x, other, alpha)
+    )
 
-def swapped(name): return lambda x, other: (name, other, x)
+
+def swapped(name):
+    return lambda x, other: (name, other, x)
+
 
 def reduction(name, keep=True):
     def adapt(x, dim=None, keepdim=False, dtype=None):
         no(dtype, "dtype=")
         rest = (bool(keepdim),) if keep else ()
-        if dim is None and not keepdim: return (name, x)
-        if isinstance(dim, int): return (name + "_dim", x, dim, *rest)
-        if name in ("prod", "argmax", "argmin", "max", "min"): raise Skip("keepdim without dim")
+        if dim is None and not keepdim:
+            return (name, x)
+        if isinstance(dim, int):
+            return (name + "_dim", x, dim, *rest)
+        if name in ("prod", "argmax", "argmin", "max", "min"):
+            raise Skip("keepdim without dim")
         return (name + "_dims", x, dim or (), *rest)
+
     return adapt
+
 
 def spread(name):
     def adapt(x, dim=None, unbiased=None, keepdim=False, correction=None):
-        if isinstance(dim, bool): dim, unbiased = None, dim
-        c = float(correction if correction is not None else 1 if unbiased is None else int(unbiased))
-        if dim is None and not keepdim and c == 1: return (name, x)
-        if isinstance(dim, int): return (name + "_dim", x, dim, c, bool(keepdim))
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        c = float(
+            correction if correction is not None else 1 if unbiased is None else int(unbiased)
+        )
+        if dim is None and not keepdim and c == 1:
+            return (name, x)
+        if isinstance(dim, int):
+            return (name + "_dim", x, dim, c, bool(keepdim))
         return (name + "_dims", x, dim or (), c, bool(keepdim))
+
     return adapt
+
 
 def norm(x, p="fro", dim=None, keepdim=False, dtype=None):
     no(dtype, "dtype=")
-    if p == "nuc": raise Skip("the nuclear norm")
+    if p == "nuc":
+        raise Skip("the nuclear norm")
     p = 2.0 if p in ("fro", None) else float(p)
-    if dim is None and not keepdim: return ("norm", x) if p == 2 else ("norm_p", x, p)
-    if isinstance(dim, int): return ("norm_dim", x, p, dim, bool(keepdim))
+    if dim is None and not keepdim:
+        return ("norm", x) if p == 2 else ("norm_p", x, p)
+    if isinstance(dim, int):
+        return ("norm_dim", x, p, dim, bool(keepdim))
     return ("norm_dims", x, p, dim or (), bool(keepdim))
+
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
     return norm(x, ord, dim, keepdim, dtype)
+
 
 def cumulative(name):
     def adapt(x, dim, dtype=None):
         no(dtype, "dtype=")
         return (name, x, dim)
+
     return adapt
+
 
 def shape(name):
     def adapt(x, *given):
         dims = given[0] if len(given) == 1 and not isinstance(given[0], int) else given
         return (name, x, tuple(int(d) for d in dims))
+
     return adapt
 
+
 def logsumexp(x, dim, keepdim=False):
-    if isinstance(dim, int): return ("logsumexp", x, dim, bool(keepdim))
+    if isinstance(dim, int):
+        return ("logsumexp", x, dim, bool(keepdim))
     return ("logsumexp_dims", x, dim, bool(keepdim))
 
+
 def split(x, size, dim=0):
-    return ("split", x, size, dim) if isinstance(size, int) else ("split_sizes", x, tuple(size), dim)
+    return (
+        ("split", x, size, dim) if isinstance(size, int) else ("split_sizes", x, tuple(size), dim)
+    )
+
 
 def movedim(x, source, destination):
     return ("movedim" if isinstance(source, int) else "movedim_dims", x, source, destination)
 
+
 def squeeze(x, dim=None):
-    if dim is None: return ("squeeze", x)
+    if dim is None:
+        return ("squeeze", x)
     return ("squeeze_dim" if isinstance(dim, int) else "squeeze_dims", x, dim)
 
+
 def roll(x, shifts, dims=None):
-    if isinstance(shifts, int) and isinstance(dims, int): return ("roll", x, shifts, dims)
-    def several(v): return () if v is None else (v,) if isinstance(v, int) else tuple(v)
+    if isinstance(shifts, int) and isinstance(dims, int):
+        return ("roll", x, shifts, dims)
+
+    def several(v):
+        return () if v is None else (v,) if isinstance(v, int) else tuple(v)
+
     return ("roll_dims", x, several(shifts), several(dims))
 
+
 def tensordot(a, b, dims=2):
-    if isinstance(dims, int): return ("tensordot", a, b, dims)
+    if isinstance(dims, int):
+        return ("tensordot", a, b, dims)
     in_a, in_b = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
     return ("tensordot_dims", a, b, in_a, in_b)
+
 
 def pad(x, padding, mode="constant", value=0):
     return ("pad_with", x, tuple(padding), PADS.index(mode), float(value or 0))
 
+
 def getitem(x, index):
     def one(i):
-        if i is None: return "None"
-        if i is Ellipsis: return "..."
+        if i is None:
+            return "None"
+        if i is Ellipsis:
+            return "..."
         if isinstance(i, slice):
-            return ":".join("" if v is None else str(v) for v in (i.start, i.stop,
-                                                                  i.step)[:2 if i.step is None else 3])
-        if isinstance(i, list): return torch.tensor(i)
+            return ":".join(
+                "" if v is None else str(v)
+                for v in (i.start, i.stop, i.step)[: 2 if i.step is None else 3]
+            )
+        if isinstance(i, list):
+            return torch.tensor(i)
         return i
+
     return ("index_items", x, *map(one, index if isinstance(index, tuple) else (index,)))
+
 
 def scatter(x, dim, index, src, reduce=None):
     no(reduce, "reduce=")
     return ("scatter", x, dim, index, src)
 
+
 def take_along_dim(x, indices, dim=None):
-    if dim is None: raise Skip("dim=None")
+    if dim is None:
+        raise Skip("dim=None")
     return ("take_along_dim", x, indices, dim)
+
 
 def topk(x, k, dim=-1, largest=True, sorted=True):
     no(not sorted, "sorted=False")
     return ("topk", x, k, dim, largest, True)
 
-def sort(x, dim=-1, descending=False, stable=True): return ("sort", x, dim, descending)
+
+def sort(x, dim=-1, descending=False, stable=True):
+    return ("sort", x, dim, descending)
+
 
 def argsort(x, dim=-1, descending=False, stable=True):
-    if not stable and x.numel() > 16: raise Skip("not stable")
+    if not stable and x.numel() > 16:
+        raise Skip("not stable")
     return ("argsort", x, dim, descending)
+
 
 def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     no(not sorted, "sorted=False")
-    if dim is not None: return ("unique_dim", x, dim)
+    if dim is not None:
+        return ("unique_dim", x, dim)
     return ("unique_full" if return_inverse or return_counts else "unique", x)
+
 
 def searchsorted(a, values, out_int32=False, right=False, side=None, sorter=None):
     no(out_int32, "out_int32=")
     no(sorter is not None, "sorter=")
     return ("searchsorted", a, values, right or side == "right")
 
+
 def bucketize(values, boundaries, out_int32=False, right=False):
     no(out_int32, "out_int32=")
     return ("bucketize", values, boundaries, right)
 
-def embedding(index, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False,
-              sparse=False):
-    no(max_norm is not None or scale_grad_by_freq or sparse, "max_norm, scale_grad_by_freq or sparse")
+
+def embedding(
+    index,
+    weight,
+    padding_idx=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    sparse=False,
+):
+    no(
+        max_norm is not None or scale_grad_by_freq or sparse,
+        "max_norm, scale_grad_by_freq or sparse",
+    )
     return ("embedding_with", index, weight, NO_PADDING if padding_idx is None else padding_idx)
+
 
 def to(x, *args, dtype=None, **rest):
     given = [a for a in args if isinstance(a, torch.dtype)] or [dtype]
-    no(given[0] is None or rest.get("memory_format") not in (None, torch.preserve_format),
-       "without a dtype, or with a layout")
+    no(
+        given[0] is None or rest.get("memory_format") not in (None, torch.preserve_format),
+        "without a dtype, or with a layout",
+    )
     return ("to", x, given[0])
 
+
 def sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    return ("scaled_dot_product_attention_with", q, k, v, attn_mask, float(dropout_p), is_causal,
-            float(scale or 0), enable_gqa)
+    return (
+        "scaled_dot_product_attention_with",
+        q,
+        k,
+        v,
+        attn_mask,
+        float(dropout_p),
+        is_causal,
+        float(scale or 0),
+        enable_gqa,
+    )
+
 
 def loss_sample(name):
-    def adapt(x, target, reduction="mean", weight=None, pos_weight=None, ignore_index=-100,
-              label_smoothing=0.0, beta=1.0,
-              delta=1.0, log_target=False):
-        if weight is not None and name in ("mse_loss", "l1_loss", "huber_loss"): raise Skip("weight=")
-        return loss_case(name, x, target, reduction, weight, pos_weight, ignore_index, label_smoothing, beta,
-                         delta, log_target)
+    def adapt(
+        x,
+        target,
+        reduction="mean",
+        weight=None,
+        pos_weight=None,
+        ignore_index=-100,
+        label_smoothing=0.0,
+        beta=1.0,
+        delta=1.0,
+        log_target=False,
+    ):
+        if weight is not None and name in ("mse_loss", "l1_loss", "huber_loss"):
+            raise Skip("weight=")
+        return loss_case(
+            name,
+            x,
+            target,
+            reduction,
+            weight,
+            pos_weight,
+            ignore_index,
+            label_smoothing,
+            beta,
+            delta,
+            log_target,
+        )
+
     return adapt
 
-def loss_case(name, x, target, reduction="mean", weight=None, pos_weight=None, ignore_index=-100,
-              label_smoothing=0.0,
-              beta=1.0, delta=1.0, log_target=False):
-    return (name + "_with", x, target, REDUCTIONS.index(reduction), weight, pos_weight, ignore_index,
-            float(label_smoothing), float(beta), float(delta), int(log_target))
+
+def loss_case(
+    name,
+    x,
+    target,
+    reduction="mean",
+    weight=None,
+    pos_weight=None,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    beta=1.0,
+    delta=1.0,
+    log_target=False,
+):
+    return (
+        name + "_with",
+        x,
+        target,
+        REDUCTIONS.index(reduction),
+        weight,
+        pos_weight,
+        ignore_index,
+        float(label_smoothing),
+        float(beta),
+        float(delta),
+        int(log_target),
+    )
+
 
 def contiguous(name):
     def adapt(x, memory_format=None):
-        no(memory_format not in (None, torch.preserve_format, torch.contiguous_format), "memory_format=")
+        no(
+            memory_format not in (None, torch.preserve_format, torch.contiguous_format),
+            "memory_format=",
+        )
         return (name, x)
+
     return adapt
 
-def gelu(x, approximate="none"): return ("gelu" if approximate == "none" else "gelu_tanh", x)
+
+def gelu(x, approximate="none"):
+    return ("gelu" if approximate == "none" else "gelu_tanh", x)
+
 
 def div(x, other, rounding_mode=None):
     return ({None: "div", "floor": "div_floor", "trunc": "div_trunc"}[rounding_mode], x, other)
 
-UNARY = "neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt square reciprocal sin cos tan sinh cosh tanh asin acos " \
-        "atan sigmoid erf erfc floor ceil trunc frac sign isnan isinf isfinite logical_not".split()
-ACTIVATIONS = "relu relu6 selu gelu gelu_tanh silu mish softsign hardswish hardsigmoid logsigmoid".split()
-BINARY = "add sub mul div div_floor div_trunc floor_divide remainder fmod pow atan2 maximum minimum fmax fmin eq ne lt le gt " \
-         "ge logical_and logical_or logical_xor".split()
-ON_EVERYTHING = "sum nansum mean prod amax amin max min argmax argmin var std norm any all count_nonzero".split()
+
+UNARY = (
+    "neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt "
+    "square reciprocal sin cos tan sinh cosh tanh asin acos "
+    "atan sigmoid erf erfc floor ceil trunc frac sign isnan isinf isfinite logical_not".split()
+)
+ACTIVATIONS = (
+    "relu relu6 selu gelu gelu_tanh silu mish softsign hardswish hardsigmoid logsigmoid".split()
+)
+BINARY = (
+    "add sub mul div div_floor div_trunc floor_divide remainder fmod pow atan2 "
+    "maximum minimum fmax fmin eq ne lt le gt "
+    "ge logical_and logical_or logical_xor".split()
+)
+ON_EVERYTHING = (
+    "sum nansum mean prod amax amin max min argmax argmin var std norm any all count_nonzero"
+).split()
+WRITTEN = (
+    "add sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge "
+    "logical_and logical_or logical_xor"
+).split()
 
 OPINFO = {
-    **same(*UNARY), **same(*("nn.functional." + a for a in ACTIVATIONS if not a.startswith("gelu"))),
-    **same(*(b for b in BINARY if not b.startswith("div_"))), **same("matmul", "dot", "mv", "mm", "bmm",
-                                                                     "outer", "inner"),
-    "nn.functional.gelu": gelu, "round": lambda x, decimals=None: ("round",
-                                                                   x) if decimals is None else ("round_decimals", x, decimals),
-    "nn.functional.leaky_relu": lambda x, negative_slope=0.01: ("leaky_relu", x, float(negative_slope)),
+    **same(*UNARY),
+    **same(*("nn.functional." + a for a in ACTIVATIONS if not a.startswith("gelu"))),
+    **same(*(b for b in BINARY if not b.startswith("div_"))),
+    **same("matmul", "dot", "mv", "mm", "bmm", "outer", "inner"),
+    "nn.functional.gelu": gelu,
+    "round": lambda x, decimals=None: (
+        ("round", x) if decimals is None else ("round_decimals", x, decimals)
+    ),
+    "nn.functional.leaky_relu": lambda x, negative_slope=0.01: (
+        "leaky_relu",
+        x,
+        float(negative_slope),
+    ),
     "nn.functional.elu": lambda x, alpha=1.0: ("elu", x, float(alpha)),
     "nn.functional.celu": lambda x, alpha=1.0: ("celu", x, float(alpha)),
-    "nn.functional.softplus": lambda x, beta=1, threshold=20: ("softplus", x, float(beta), float(threshold)),
-    "nn.functional.hardtanh": lambda x, min_val=-1.0, max_val=1.0: ("hardtanh", x, float(min_val),
-                                                                    float(max_val)),
-    "add": alpha("add"), "sub": alpha("sub"), "div": div,
-    "__radd__": swapped("add"), "__rsub__": swapped("sub"), "__rmul__": swapped("mul"), "__rdiv__": swapped("div"),
-    "__rpow__": swapped("pow"), "__rmod__": swapped("remainder"), "__rmatmul__": swapped("matmul"),
-    ("max", "binary"): plain("maximum"), ("min", "binary"): plain("minimum"),
+    "nn.functional.softplus": lambda x, beta=1, threshold=20: (
+        "softplus",
+        x,
+        float(beta),
+        float(threshold),
+    ),
+    "nn.functional.hardtanh": lambda x, min_val=-1.0, max_val=1.0: (
+        "hardtanh",
+        x,
+        float(min_val),
+        float(max_val),
+    ),
+    "add": alpha("add"),
+    "sub": alpha("sub"),
+    "div": div,
+    "__radd__": swapped("add"),
+    "__rsub__": swapped("sub"),
+    "__rmul__": swapped("mul"),
+    "__rdiv__": swapped("div"),
+    "__rpow__": swapped("pow"),
+    "__rmod__": swapped("remainder"),
+    "__rmatmul__": swapped("matmul"),
+    ("max", "binary"): plain("maximum"),
+    ("min", "binary"): plain("minimum"),
     "where": lambda x, condition, other: ("where", condition, x, other),
     **same("masked_fill", "clamp_min", "clamp_max", "lerp"),
     "clamp": lambda x, min=None, max=None: ("clamp", x, min, max),
     "addcmul": lambda x, a, b, value=1: ("addcmul", x, a, b, float(value)),
     "addcdiv": lambda x, a, b, value=1: ("addcdiv", x, a, b, float(value)),
-    **{name: reduction(name) for name in ("sum", "nansum", "mean", "prod", "amax", "amin", "argmax", "argmin",
-                                          "any", "all")},
-    "count_nonzero": reduction("count_nonzero", keep=False), "var": spread("var"), "std": spread("std"),
-    ("max", "reduction_no_dim"): plain("max"), ("min", "reduction_no_dim"): plain("min"),
+    **{
+        name: reduction(name)
+        for name in (
+            "sum",
+            "nansum",
+            "mean",
+            "prod",
+            "amax",
+            "amin",
+            "argmax",
+            "argmin",
+            "any",
+            "all",
+        )
+    },
+    "count_nonzero": reduction("count_nonzero", keep=False),
+    "var": spread("var"),
+    "std": spread("std"),
+    ("max", "reduction_no_dim"): plain("max"),
+    ("min", "reduction_no_dim"): plain("min"),
     ("max", "reduction_with_dim"): lambda x, dim, keepdim=False: ("max_dim", x, dim, keepdim),
     ("min", "reduction_with_dim"): lambda x, dim, keepdim=False: ("min_dim", x, dim, keepdim),
-    "norm": norm, "linalg.vector_norm": vector_norm, "logsumexp": logsumexp,
-    "cumsum": cumulative("cumsum"), "cumprod": cumulative("cumprod"),
-    "tensordot": tensordot, "einsum": lambda operands, equation: ("einsum_list", equation, operands),
+    "norm": norm,
+    "linalg.vector_norm": vector_norm,
+    "logsumexp": logsumexp,
+    "cumsum": cumulative("cumsum"),
+    "cumprod": cumulative("cumprod"),
+    "tensordot": tensordot,
+    "einsum": lambda operands, equation: ("einsum_list", equation, operands),
     ("addmm", ""): lambda c, a, b, beta=1, alpha=1: ("addmm", c, a, b, float(beta), float(alpha)),
     "baddbmm": lambda c, a, b, beta=1, alpha=1: ("baddbmm", c, a, b, float(beta), float(alpha)),
     "nn.functional.linear": lambda x, weight, bias=None: ("linear", x, weight, bias),
-    "view": shape("view_dims"), "reshape": shape("reshape_dims"), "expand": shape("expand_dims"),
-    "permute": shape("permute_dims"), "repeat": shape("repeat_dims"), "tile": shape("tile_dims"),
+    "view": shape("view_dims"),
+    "reshape": shape("reshape_dims"),
+    "expand": shape("expand_dims"),
+    "permute": shape("permute_dims"),
+    "repeat": shape("repeat_dims"),
+    "tile": shape("tile_dims"),
     "flip": lambda x, dims: ("flip_dims", x, (dims,) if isinstance(dims, int) else tuple(dims)),
     "flatten": lambda x, start_dim=0, end_dim=-1: ("flatten", x, start_dim, end_dim),
     "unflatten": lambda x, dim, sizes: ("unflatten", x, dim, tuple(sizes)),
-    **same("transpose", "T", "t", "mT", "unsqueeze", "expand_as", "view_as", "reshape_as", "select", "trace",
-           "gather",
-           "scatter_add", "index_select", "masked_select"),
-    "movedim": movedim, "squeeze": squeeze, "split": split, "split_with_sizes": split, "roll": roll,
+    **same(
+        "transpose",
+        "T",
+        "t",
+        "mT",
+        "unsqueeze",
+        "expand_as",
+        "view_as",
+        "reshape_as",
+        "select",
+        "trace",
+        "gather",
+        "scatter_add",
+        "index_select",
+        "masked_select",
+    ),
+    "movedim": movedim,
+    "squeeze": squeeze,
+    "split": split,
+    "split_with_sizes": split,
+    "roll": roll,
     "narrow": lambda x, dim, start, length: ("narrow", x, dim, int(start), length),
     "slice": lambda x, dim=0, start=0, end=2**62, step=1: ("slice", x, dim, start, end, step),
     "diagonal": lambda x, offset=0, dim1=0, dim2=1: ("diagonal", x, offset, dim1, dim2),
-    "chunk": lambda x, chunks, dim=0: ("chunk", x, chunks, dim), "unbind": lambda x, dim=0: ("unbind", x, dim),
-    "cat": lambda tensors, dim=0: ("cat", tensors, dim), "stack": lambda tensors, dim=0: ("stack", tensors,
-            dim),
-    "hstack": plain("hstack"), "vstack": plain("vstack"),
-    **{name: (lambda name: lambda x, diagonal=0: (name, x, diagonal))(name) for name in ("tril", "triu",
-            "diag")},
-    "nn.functional.pad": pad, "contiguous": contiguous("contiguous"), "clone": contiguous("clone"), "to": to,
-    **{name: (lambda dtype: lambda x, **_: ("to", x, dtype))(dtype)
-       for name, dtype in (("bool", torch.bool), ("long", torch.int64), ("float", torch.float32),
-                           ("double", torch.float64))},
-    "__getitem__": getitem, "scatter": scatter, "take_along_dim": take_along_dim,
-    "index_add": lambda x, dim, index, source, alpha=1: ("index_add", x, dim, index, source, float(alpha)),
-    "nonzero": lambda x, as_tuple=False: ("nonzero",
-                                          x), "topk": topk, "sort": sort, "argsort": argsort, "unique": unique,
-    "searchsorted": searchsorted, "bucketize": bucketize,
-    "nn.functional.one_hot": lambda x, num_classes=-1: ("one_hot", x,
-                                                        num_classes), "nn.functional.embedding": embedding,
-    "softmax": cumulative("softmax"), "log_softmax": cumulative("log_softmax"),
-    "nn.functional.layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5: ("layer_norm", x, shape,
-            weight, bias, float(eps)),
-    "nn.functional.rms_norm": lambda x, shape, weight=None, eps=None: ("rms_norm", x, shape, weight,
-            -1.0 if eps is None else float(eps)),
-    "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: ("group_norm", x, groups,
-            weight, bias, float(eps)),
-    "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: ("normalize", x, float(p), dim, float(eps)),
-    "nn.functional.cosine_similarity": lambda a, b, dim=1, eps=1e-8: ("cosine_similarity", a, b, dim,
-                                                                      float(eps)),
-    "nn.functional.dropout": lambda x, p=0.5, training=True, inplace=False: ("dropout_with", x, float(p),
-            training),
+    "chunk": lambda x, chunks, dim=0: ("chunk", x, chunks, dim),
+    "unbind": lambda x, dim=0: ("unbind", x, dim),
+    "cat": lambda tensors, dim=0: ("cat", tensors, dim),
+    "stack": lambda tensors, dim=0: ("stack", tensors, dim),
+    "hstack": plain("hstack"),
+    "vstack": plain("vstack"),
+    **{
+        name: (lambda name: lambda x, diagonal=0: (name, x, diagonal))(name)
+        for name in ("tril", "triu", "diag")
+    },
+    "nn.functional.pad": pad,
+    "contiguous": contiguous("contiguous"),
+    "clone": contiguous("clone"),
+    "to": to,
+    **{
+        name: (lambda dtype: lambda x, **_: ("to", x, dtype))(dtype)
+        for name, dtype in (
+            ("bool", torch.bool),
+            ("long", torch.int64),
+            ("float", torch.float32),
+            ("double", torch.float64),
+        )
+    },
+    "__getitem__": getitem,
+    "scatter": scatter,
+    "take_along_dim": take_along_dim,
+    "index_add": lambda x, dim, index, source, alpha=1: (
+        "index_add",
+        x,
+        dim,
+        index,
+        source,
+        float(alpha),
+    ),
+    "nonzero": lambda x, as_tuple=False: ("nonzero", x),
+    "topk": topk,
+    "sort": sort,
+    "argsort": argsort,
+    "unique": unique,
+    "searchsorted": searchsorted,
+    "bucketize": bucketize,
+    "nn.functional.one_hot": lambda x, num_classes=-1: ("one_hot", x, num_classes),
+    "nn.functional.embedding": embedding,
+    "softmax": cumulative("softmax"),
+    "log_softmax": cumulative("log_softmax"),
+    "nn.functional.layer_norm": lambda x, shape, weight=None, bias=None, eps=1e-5: (
+        "layer_norm",
+        x,
+        shape,
+        weight,
+        bias,
+        float(eps),
+    ),
+    "nn.functional.rms_norm": lambda x, shape, weight=None, eps=None: (
+        "rms_norm",
+        x,
+        shape,
+        weight,
+        -1.0 if eps is None else float(eps),
+    ),
+    "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: (
+        "group_norm",
+        x,
+        groups,
+        weight,
+        bias,
+        float(eps),
+    ),
+    "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: (
+        "normalize",
+        x,
+        float(p),
+        dim,
+        float(eps),
+    ),
+    "nn.functional.cosine_similarity": lambda a, b, dim=1, eps=1e-8: (
+        "cosine_similarity",
+        a,
+        b,
+        dim,
+        float(eps),
+    ),
+    "nn.functional.dropout": lambda x, p=0.5, training=True, inplace=False: (
+        "dropout_with",
+        x,
+        float(p),
+        training,
+    ),
     "nn.functional.scaled_dot_product_attention": sdpa,
     **{"nn.functional." + name: loss_sample(name) for name in LOSSES},
-    "fill": lambda x, value: ("fill_", x, value), "zero_": plain("zero_"),
-    "full": lambda shape, value, dtype=None, device=None: ("full_dims", shape, Number(value),
-                                                           dtype) if dtype else ("full", shape, Number(value)),
+    "fill": lambda x, value: ("fill_", x, value),
+    "zero_": plain("zero_"),
+    "full": lambda shape, value, dtype=None, device=None: (
+        ("full_dims", shape, Number(value), dtype) if dtype else ("full", shape, Number(value))
+    ),
     "zeros": lambda shape, dtype, device=None: ("zeros_dims", shape, dtype),
     "ones": lambda shape, dtype, device=None: ("ones_dims", shape, dtype),
-    "linspace": lambda a, b, n, dtype=None, device=None: ("linspace", float(a), float(b), n,
-                                                          dtype or torch.float32),
-    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: ("logspace", float(a), float(b), n,
-                                                                     float(base), dtype or torch.float32),
-    **{name: (lambda name: lambda x, **rest: (no(rest.get("dtype"), "dtype="), name,
-                                              x)[1:])(name) for name in ("zeros_like", "ones_like")},
-    "full_like": lambda x, value, dtype=None: (no(dtype, "dtype="), "full_like", x, Number(value))[1:],
+    "linspace": lambda a, b, n, dtype=None, device=None: (
+        "linspace",
+        float(a),
+        float(b),
+        n,
+        dtype or torch.float32,
+    ),
+    "logspace": lambda a, b, n, base=10.0, dtype=None, device=None: (
+        "logspace",
+        float(a),
+        float(b),
+        n,
+        float(base),
+        dtype or torch.float32,
+    ),
+    **{
+        name: (lambda name: lambda x, **rest: (no(rest.get("dtype"), "dtype="), name, x)[1:])(name)
+        for name in ("zeros_like", "ones_like")
+    },
+    "full_like": lambda x, value, dtype=None: (no(dtype, "dtype="), "full_like", x, Number(value))[
+        1:
+    ],
     "equal": plain("equal"),
-    "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: (no(equal_nan, "equal_nan="), "allclose",
-                                                                     a, b, rtol, atol)[1:],
+    "allclose": lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: (
+        no(equal_nan, "equal_nan="),
+        "allclose",
+        a,
+        b,
+        rtol,
+        atol,
+    )[1:],
 }
 
-# ---- made by hand ----------------------------------------------------------------------------------------------
+# ---- made by hand --------------------------------------------------------------------
 
 nan, inf = math.nan, math.inf
 f64, f32, i64, b8 = torch.float64, torch.float32, torch.int64, torch.bool
 
+
 def T(data, dtype=None, grad=None):
-    """A tensor that requires grad if it can."""
+    """Returns a tensor that requires grad if it can."""
     t = torch.tensor(data, dtype=dtype)
     return t.requires_grad_(t.is_floating_point() if grad is None else grad)
 
+
 def grid(*shape, dtype=f64):
-    """Different numbers, exact in binary, both signs."""
+    """Returns different numbers of both signs, which are exact in binary."""
     n = math.prod(shape)
     values = [((7 * i) % n - n / 2 + 0.25) / 4 for i in range(n)]
     return torch.tensor(values).to(dtype).reshape(shape).requires_grad_(dtype.is_floating_point)
 
+
 def R(seed, *shape, dtype=f64, turned=False):
-    """Many numbers in little text."""
+    """Returns many numbers that take little text."""
     t = numbers(seed, shape, dtype)
-    if turned: t = t.transpose(0, -1).contiguous().transpose(0, -1)
+    if turned:
+        t = t.transpose(0, -1).contiguous().transpose(0, -1)
     t.seed = seed
     return t.requires_grad_()
 
-SPECIAL = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 6.0, 19.5, 20.5, -20.5,
-           100.0, -100.0,
-           1e-8, -1e-8, 1e4, -1e4]
+
+SPECIAL = [
+    nan,
+    inf,
+    -inf,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.5,
+    -2.5,
+    3.0,
+    -3.0,
+    6.0,
+    19.5,
+    20.5,
+    -20.5,
+    100.0,
+    -100.0,
+    1e-8,
+    -1e-8,
+    1e4,
+    -1e4,
+]
 HUGE = [1e300, -1e300, 5e-324, 1e-310, 709.5, -745.0, 1e18]
-# Where torch's answer depends on the place in a vector: its loops for vectors and for single elements differ.
-UNSETTLED = {**dict.fromkeys(["elu", "selu", "celu", "hardswish", "hardtanh", "relu6"], [nan]), "gelu": [nan, inf]}
-def settled(name): return [v for v in SPECIAL if not any(v == u or v != v and u != u for u in UNSETTLED.get(name, []))]
+# torch's answer depends on the place in a vector here, as its loops for vectors and for single
+# elements differ.
+UNSETTLED = {
+    **dict.fromkeys(["elu", "selu", "celu", "hardswish", "hardtanh", "relu6"], [nan]),
+    "gelu": [nan, inf],
+}
+
+
+def settled(name):
+    return [
+        v for v in SPECIAL if not any(v == u or v != v and u != u for u in UNSETTLED.get(name, []))
+    ]
 
 
 def elementwise():
-    extra = {"leaky_relu": [(0.01,), (-0.5,)], "elu": [(1.0,), (0.5,)], "celu": [(1.0,), (-1.5,), (0.0,)],
-             "softplus": [(1.0, 20.0), (2.0, 1.0)], "hardtanh": [(-1.0, 1.0), (2.0, -2.0)],
-             "round_decimals": [(0,), (2,), (-1,)], "clamp": [(-1.0, 2.0), (None, 0.5), (2.0, -2.0),
-                                                              (None, None)],
-             "clamp_min": [(0.5,)], "clamp_max": [(0.5,)]}
+    extra = {
+        "leaky_relu": [(0.01,), (-0.5,)],
+        "elu": [(1.0,), (0.5,)],
+        "celu": [(1.0,), (-1.5,), (0.0,)],
+        "softplus": [(1.0, 20.0), (2.0, 1.0)],
+        "hardtanh": [(-1.0, 1.0), (2.0, -2.0)],
+        "round_decimals": [(0,), (2,), (-1,)],
+        "clamp": [(-1.0, 2.0), (None, 0.5), (2.0, -2.0), (None, None)],
+        "clamp_min": [(0.5,)],
+        "clamp_max": [(0.5,)],
+    }
     for name in UNARY + ACTIVATIONS + ["round"] + list(extra):
         for args in extra.get(name, [()]):
             yield Case(name, T(settled(name), f64), *args, flags=["first"])
@@ -482,27 +937,59 @@ def elementwise():
             yield Case(name, T([True, False]), *args)
             yield Case(name, grid(2, 3).detach().t().requires_grad_(), *args)
             yield Case(name, grid(1, 3).detach().expand(2, 3).requires_grad_(), *args)
-    for name in UNARY + ["round", "relu", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "selu"]:
-        if name in ("isnan", "isinf", "isfinite"): continue
+    for name in UNARY + [
+        "round",
+        "relu",
+        "relu6",
+        "silu",
+        "mish",
+        "hardswish",
+        "hardsigmoid",
+        "selu",
+    ]:
+        if name in ("isnan", "isinf", "isfinite"):
+            continue
         yield Case(name + "_", T(settled(name), f64), flags=["first"])
         yield Case(name + "_", T([0, 1, -1, 2, -3]))
         yield Case(name + "_", T([True, False]))
         yield Case(name + "_", T([0.5, 0.25], f64), flags=["direct"])
         yield Case(name + "_", torch.tensor([0.5]).expand(3), flags=["direct"])
     weak = [Number(True), Number(2), Number(2.5), Number(-1)]
-    tensors = [T([True, False, True]), T([3, -2, 5]), T([1.5, -2.5, 0.5], f32), T([2.5, -0.5, 1.5], f64),
-               T(True), T(3), T(1.5, f32), T(-2.5, f64)]
+    tensors = [
+        T([True, False, True]),
+        T([3, -2, 5]),
+        T([1.5, -2.5, 0.5], f32),
+        T([2.5, -0.5, 1.5], f64),
+        T(True),
+        T(3),
+        T(1.5, f32),
+        T(-2.5, f64),
+    ]
     special = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.5, 3.0]
     pairs = list(itertools.product(special, special))
     for name in BINARY:
-        for a, b in itertools.product(tensors, tensors): yield Case(name, a, b)
+        for a, b in itertools.product(tensors, tensors):
+            yield Case(name, a, b)
         for t, w in itertools.product(tensors, weak):
             yield Case(name, t, w)
-            if name not in ("maximum", "minimum", "fmax", "fmin", "atan2", "logical_and", "logical_or",
-                            "logical_xor"):
+            if name not in (
+                "maximum",
+                "minimum",
+                "fmax",
+                "fmin",
+                "atan2",
+                "logical_and",
+                "logical_or",
+                "logical_xor",
+            ):
                 yield Case(name, w, t)
         for dtype in (f64, f32):
-            yield Case(name, T([p[0] for p in pairs], dtype), T([p[1] for p in pairs], dtype), flags=["first"])
+            yield Case(
+                name,
+                T([p[0] for p in pairs], dtype),
+                T([p[1] for p in pairs], dtype),
+                flags=["first"],
+            )
         ints = list(itertools.product([7, -7, 2, -2, 1], [2, -2, 3, 1, -1]))
         yield Case(name, T([p[0] for p in ints]), T([p[1] for p in ints]))
         yield Case(name, T([1, 2]), T([0, 1]))
@@ -511,12 +998,17 @@ def elementwise():
         yield Case(name, grid(2, 1, 3), grid(4, 1))
         yield Case(name, grid(0, 3), grid(1, 3))
         yield Case(name, grid(2, 0), grid(3, 2, 1))
-    for name in ("add add_alpha sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge logical_and logical_or "
-                 "logical_xor").split():
+    for name in (
+        "add add_alpha sub mul div floor_divide remainder fmod pow atan2 "
+        "eq ne lt le gt ge logical_and logical_or "
+        "logical_xor"
+    ).split():
         more = [Number(2)] if name == "add_alpha" else []
         for a, b in itertools.product(tensors, tensors):
-            if name == "add" or a.dim() or not b.dim(): yield Case(name + "_", a, b, *more)
-        for t, w in itertools.product(tensors, weak): yield Case(name + "_", t, w, *more)
+            if name == "add" or a.dim() or not b.dim():
+                yield Case(name + "_", a, b, *more)
+        for t, w in itertools.product(tensors, weak):
+            yield Case(name + "_", t, w, *more)
         yield Case(name + "_", grid(3), grid(2, 3), *more)
         yield Case(name + "_", grid(2, 3), grid(3), *more)
         yield Case(name + "_", grid(3), grid(3), *more, flags=["direct"])
@@ -529,7 +1021,7 @@ def elementwise():
     for a, b in itertools.product(tensors[:4] + weak, tensors[:4] + weak):
         yield Case("where", mask, a, b)
     yield Case("where", T([[True], [False]]), grid(3), grid(2, 1))
-    yield Case("where", mask, T([nan, 1., inf], f64), T([0., nan, -inf], f64))
+    yield Case("where", mask, T([nan, 1.0, inf], f64), T([0.0, nan, -inf], f64))
     yield Case("where", T([1, 0]), grid(2), grid(2))
     for t, v in itertools.product(tensors[:4], weak + tensors[4:]):
         yield Case("masked_fill", t, mask, v)
@@ -542,45 +1034,62 @@ def elementwise():
         yield Case("clamp_min_", t, v)
         yield Case("clamp_max_", t, v)
     yield Case("masked_fill", grid(2, 3), T([1, 0, 1]), Number(1))
-    yield Case("masked_fill", grid(2, 3), mask, T([1., 2.]))
-    yield Case("clamp", T([nan, 1., 5.], f64), T([0., nan, 6.], f64), T([2., 2., 2.], f64))
+    yield Case("masked_fill", grid(2, 3), mask, T([1.0, 2.0]))
+    yield Case("clamp", T([nan, 1.0, 5.0], f64), T([0.0, nan, 6.0], f64), T([2.0, 2.0, 2.0], f64))
     for w in (Number(0.3), Number(0.7), T(0.3, f64), T([0.1, 0.5, 0.9], f64)):
         yield Case("lerp", grid(3), grid(3), w)
         yield Case("lerp", grid(2, 3), grid(3), w)
         yield Case("lerp_", grid(2, 3), grid(3), w)
     yield Case("lerp", T([1, 2]), T([3, 4]), Number(0.5))
-    yield Case("lerp", grid(3), T([1., 2., 3.], f32), Number(0.5))
+    yield Case("lerp", grid(3), T([1.0, 2.0, 3.0], f32), Number(0.5))
     for name in ("addcmul", "addcdiv"):
         yield Case(name, grid(2, 3), grid(3), grid(2, 1), 0.5)
         yield Case(name + "_", grid(2, 3), grid(3), grid(2, 1), -2.0)
         yield Case(name, T([1, 2, 3]), T([1, 2, 3]), T([2, 2, 2]), 2.0)
-        yield Case(name, T([1., 2.], f32), grid(2), grid(2), 1.0)
+        yield Case(name, T([1.0, 2.0], f32), grid(2), grid(2), 1.0)
         yield Case(name, grid(2, 3), grid(4), grid(2, 1), 0.5)
 
+
 def reductions():
-    ties = T([[1., 3., 3.], [2., nan, 0.], [-inf, inf, 5.]], f64)
+    ties = T([[1.0, 3.0, 3.0], [2.0, nan, 0.0], [-inf, inf, 5.0]], f64)
     for name in ON_EVERYTHING:
+
         def cases(x):
             yield Case(name, x, flags=several)
-            if name in ("norm",): args = (2.0,)
-            else: args = ()
+            if name in ("norm",):
+                args = (2.0,)
+            else:
+                args = ()
             tail = (1.0,) if name in ("var", "std") else ()
             keep = () if name == "count_nonzero" else (False,)
             for dim in (0, -1, 1, 2, -3):
                 yield Case(name + "_dim", x, *args, dim, *tail, *keep, flags=several)
-            if keep: yield Case(name + "_dim", x, *args, -1, *tail, True, flags=several)
-            if name in ("prod", "max", "min", "argmax", "argmin"): return
+            if keep:
+                yield Case(name + "_dim", x, *args, -1, *tail, True, flags=several)
+            if name in ("prod", "max", "min", "argmax", "argmin"):
+                return
             for dims in ((), (0,), (0, 1), (1, -2), (0, 0), (3,)):
                 yield Case(name + "_dims", x, *args, dims, *tail, *keep, flags=several)
+
         several = []
         yield from cases(grid(2, 3))
-        for x in (T([[1, 5], [0, -2]]), T([[True, False]]), torch.zeros(0, 3, dtype=f64), T(1., f64)):
-            p, correction, keep = (2.0,) * (name == "norm"), (1.0,) * (name in ("var", "std")), (False,) * (name != "count_nonzero")
+        for x in (
+            T([[1, 5], [0, -2]]),
+            T([[True, False]]),
+            torch.zeros(0, 3, dtype=f64),
+            T(1.0, f64),
+        ):
+            p, correction, keep = (
+                (2.0,) * (name == "norm"),
+                (1.0,) * (name in ("var", "std")),
+                (False,) * (name != "count_nonzero"),
+            )
             yield Case(name + "_dim", x, *p, 0, *correction, *keep)
-        several = ["valid", "first"]        # second gradients of NaN and infinity are the formula's accident
+        # Second gradients of NaN and infinity are the formula's accident.
+        several = ["valid", "first"]
         yield from cases(ties)
         several = ["valid"]
-        yield from cases(T([[1., 3., 3.], [0., 0., -2.]], f32))
+        yield from cases(T([[1.0, 3.0, 3.0], [0.0, 0.0, -2.0]], f32))
         yield from cases(T(2.5, f64))
         yield from cases(torch.zeros(0, 3, dtype=f64, requires_grad=True))
         yield from cases(torch.zeros(2, 0, 3, dtype=f64, requires_grad=True))
@@ -589,9 +1098,15 @@ def reductions():
         yield from cases(grid(3, 1).detach().expand(3, 4).requires_grad_())
         yield from cases(grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_())
     for p in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0, -2.0, inf, -inf):
-        for x in (grid(2, 3), T([[0., 0.], [3., -4.]], f64), T([[1., -1.], [1., 1.]], f64), T(0., f64),
-                  T([nan, 1., inf], f64),
-                  torch.zeros(0, 2, dtype=f64, requires_grad=True), T([1, 2])):
+        for x in (
+            grid(2, 3),
+            T([[0.0, 0.0], [3.0, -4.0]], f64),
+            T([[1.0, -1.0], [1.0, 1.0]], f64),
+            T(0.0, f64),
+            T([nan, 1.0, inf], f64),
+            torch.zeros(0, 2, dtype=f64, requires_grad=True),
+            T([1, 2]),
+        ):
             yield Case("norm_p", x, p)
             yield Case("norm_dim", x, p, -1, False)
             yield Case("norm_dim", x, p, 0, True)
@@ -600,45 +1115,96 @@ def reductions():
         for name in ("var", "std"):
             yield Case(name + "_dim", grid(3, 4), 1, c, False)
             yield Case(name + "_dims", grid(3, 4), (0, 1), c, True)
-            yield Case(name + "_dims", T([[1., 1.], [2., 2.]], f64), (1,), c, False)
-    yield Case("var", T([2.], f64))
-    yield Case("std", T([1., 1.], f64))
-    yield Case("std", T([1.]))
-    for x in (grid(2, 3), T([-inf, -inf], f64), T([inf, 1.], f64), T([nan, 1.], f64), T(3., f64),
-              T([1000., 1000.], f64),
-              torch.zeros(2, 0, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])):
+            yield Case(name + "_dims", T([[1.0, 1.0], [2.0, 2.0]], f64), (1,), c, False)
+    yield Case("var", T([2.0], f64))
+    yield Case("std", T([1.0, 1.0], f64))
+    yield Case("std", T([1.0]))
+    for x in (
+        grid(2, 3),
+        T([-inf, -inf], f64),
+        T([inf, 1.0], f64),
+        T([nan, 1.0], f64),
+        T(3.0, f64),
+        T([1000.0, 1000.0], f64),
+        torch.zeros(2, 0, dtype=f64, requires_grad=True),
+        T([[1, 2], [3, 4]]),
+        T([True, False]),
+    ):
         for dim in (0, 1, -1):
             yield Case("logsumexp", x, dim, False)
-            for name in ("softmax", "log_softmax", "cumsum", "cumprod"): yield Case(name, x, dim)
+            for name in ("softmax", "log_softmax", "cumsum", "cumprod"):
+                yield Case(name, x, dim)
         yield Case("logsumexp", x, 0, True)
         yield Case("logsumexp_dims", x, (), False)
         yield Case("logsumexp_dims", x, (0, -1), True)
-    for v in ([2., 0., 3.], [2., 0., 0., 4.], [0., 1.], [nan, 2., 0.]):
+    for v in ([2.0, 0.0, 3.0], [2.0, 0.0, 0.0, 4.0], [0.0, 1.0], [nan, 2.0, 0.0]):
         yield Case("cumprod", T(v, f64), 0)
         yield Case("prod", T(v, f64))
         yield Case("prod_dim", T([v, v], f64), 1, False)
-    yield Case("prod", T([[2., 0.], [3., 4.]], f64))
-    yield Case("prod", T(3., f64))
+    yield Case("prod", T([[2.0, 0.0], [3.0, 4.0]], f64))
+    yield Case("prod", T(3.0, f64))
+
 
 EINSUMS = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ii", (3, 3)), ("ii->i", (3, 3)),
-    ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)), ("i,j->ij", (2,), (3,)),
-    ("...i,i", (2, 3, 4), (4,)), ("b...,b...->b", (2, 3, 4), (2, 3, 4)),
-    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("bhqd,bhkd->bhqk", (2, 2, 3, 2), (2, 2, 4, 2)),
-    ("ji", (2, 3)), ("i j , j k -> i k", (2, 3), (3, 4)), ("i...->...", (2, 3)),
-    ("Ab,bA->A", (2, 3), (3, 2)), ("ij,jk->ik", (2, 3), (4, 4)), ("ij->k", (2, 3)), ("i1->i", (2, 3)),
-    ("ij,jk->ik", (2, 3)), ("ij", (2, 3), (3, 4)), ("i", (2, 3)), ("ijk", (2, 3)), ("ij->ii", (2, 3)),
-    ("i..j", (2, 3)), ("ij-->i", (2, 3)), ("", (2,)), ("...", (2, 3)), (",->", (), ()), ("->", ()),
-    ("ij,ij->ij", (2, 1), (2, 3)), ("ij->...", (2, 3)), ("...ij->...ji", (0, 2, 3)), ("i,i->", (0,), (0,)),
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("ii", (3, 3)),
+    ("ii->i", (3, 3)),
+    ("ij->ji", (2, 3)),
+    ("ij->", (2, 3)),
+    ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)),
+    ("i,j->ij", (2,), (3,)),
+    ("...i,i", (2, 3, 4), (4,)),
+    ("b...,b...->b", (2, 3, 4), (2, 3, 4)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+    ("bhqd,bhkd->bhqk", (2, 2, 3, 2), (2, 2, 4, 2)),
+    ("ji", (2, 3)),
+    ("i j , j k -> i k", (2, 3), (3, 4)),
+    ("i...->...", (2, 3)),
+    ("Ab,bA->A", (2, 3), (3, 2)),
+    ("ij,jk->ik", (2, 3), (4, 4)),
+    ("ij->k", (2, 3)),
+    ("i1->i", (2, 3)),
+    ("ij,jk->ik", (2, 3)),
+    ("ij", (2, 3), (3, 4)),
+    ("i", (2, 3)),
+    ("ijk", (2, 3)),
+    ("ij->ii", (2, 3)),
+    ("i..j", (2, 3)),
+    ("ij-->i", (2, 3)),
+    ("", (2,)),
+    ("...", (2, 3)),
+    (",->", (), ()),
+    ("->", ()),
+    ("ij,ij->ij", (2, 1), (2, 3)),
+    ("ij->...", (2, 3)),
+    ("...ij->...ji", (0, 2, 3)),
+    ("i,i->", (0,), (0,)),
 ]
 
+
 def products():
-    shapes = [(), (3,), (0,), (2, 3), (3, 2), (3, 3), (0, 3), (3, 0), (2, 2, 3), (2, 3, 2), (1, 3, 4),
-              (5, 1, 3, 2), (4, 3, 2)]
-    for a, b in itertools.product(shapes, shapes): yield Case("matmul", grid(*a), grid(*b))
+    shapes = [
+        (),
+        (3,),
+        (0,),
+        (2, 3),
+        (3, 2),
+        (3, 3),
+        (0, 3),
+        (3, 0),
+        (2, 2, 3),
+        (2, 3, 2),
+        (1, 3, 4),
+        (5, 1, 3, 2),
+        (4, 3, 2),
+    ]
+    for a, b in itertools.product(shapes, shapes):
+        yield Case("matmul", grid(*a), grid(*b))
     for name in ("dot", "mv", "mm", "bmm", "outer", "inner"):
-        for a, b in itertools.product([(), (3,), (0,), (2, 3), (3, 2), (2, 2, 3), (2, 3, 4), (0, 3, 2)],
-                                      repeat=2):
+        for a, b in itertools.product(
+            [(), (3,), (0,), (2, 3), (3, 2), (2, 2, 3), (2, 3, 4), (0, 3, 2)], repeat=2
+        ):
             yield Case(name, grid(*a), grid(*b))
         yield Case(name, grid(3), grid(3, dtype=f32))
         yield Case(name, grid(3, 3), grid(3, 3, dtype=f32))
@@ -651,42 +1217,104 @@ def products():
     for c in ((2, 4), (4,), (), (1,), (2, 1), (3, 4), (2, 5)):
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.5, 2.0)
         yield Case("addmm", grid(*c), grid(2, 3), grid(3, 4), 0.0, 1.0)
-    yield Case("addmm", T([nan, 1.], f64), grid(2, 3), grid(3, 2), 0.0, 1.0)
-    for beta in (0.0, 0.5): yield Case("addmm", grid(2), T([[nan, 1.], [inf, 2.]], f64), grid(2, 2), beta, 0.0)
+    yield Case("addmm", T([nan, 1.0], f64), grid(2, 3), grid(3, 2), 0.0, 1.0)
+    for beta in (0.0, 0.5):
+        yield Case("addmm", grid(2), T([[nan, 1.0], [inf, 2.0]], f64), grid(2, 2), beta, 0.0)
     yield Case("addmm", grid(2), grid(2, 0), grid(0, 2), 1.0, 1.0)
     for c in ((2, 2, 4), (4,), (), (1, 2, 1), (3, 2, 4)):
         yield Case("baddbmm", grid(*c), grid(2, 2, 3), grid(2, 3, 4), 0.5, 2.0)
     yield Case("baddbmm", T([nan], f64), grid(2, 2, 3), grid(2, 3, 4), 0.0, 1.0)
-    for x, w, b in (((2, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)), ((3,), (3,), ()), ((2, 5, 3), (4, 3), None),
-                    ((2, 3), (3,), None),
-                    ((2, 3), (4, 2), None), ((0, 3), (4, 3), (4,)), ((2, 3), (4, 3), (3,)), ((), (4, 3),
-                            None), ((2, 0), (4, 0), (4,))):
+    for x, w, b in (
+        ((2, 3), (4, 3), (4,)),
+        ((3,), (4, 3), (4,)),
+        ((3,), (3,), ()),
+        ((2, 5, 3), (4, 3), None),
+        ((2, 3), (3,), None),
+        ((2, 3), (4, 2), None),
+        ((0, 3), (4, 3), (4,)),
+        ((2, 3), (4, 3), (3,)),
+        ((), (4, 3), None),
+        ((2, 0), (4, 0), (4,)),
+    ):
         yield Case("linear", grid(*x), grid(*w), None if b is None else grid(*b))
-    for n in (0, 1, 2, 3, -1): yield Case("tensordot", grid(2, 3, 4), grid(3, 4, 2), n)
-    for a, b in (((1,), (0,)), ((1, 2), (0, 1)), ((0, -1), (-1, 1)), ((), ()), ((1,), (1,)), ((0, 0), (2, 2)),
-                 ((5,), (0,)), ((0,), (0, 1))):
+    for n in (0, 1, 2, 3, -1):
+        yield Case("tensordot", grid(2, 3, 4), grid(3, 4, 2), n)
+    for a, b in (
+        ((1,), (0,)),
+        ((1, 2), (0, 1)),
+        ((0, -1), (-1, 1)),
+        ((), ()),
+        ((1,), (1,)),
+        ((0, 0), (2, 2)),
+        ((5,), (0,)),
+        ((0,), (0, 1)),
+    ):
         yield Case("tensordot_dims", grid(2, 3, 4), grid(3, 4, 2), a, b)
-    for equation, *operands in EINSUMS: yield Case("einsum_list", equation, [grid(*shape) for shape in operands])
+    for equation, *operands in EINSUMS:
+        yield Case("einsum_list", equation, [grid(*shape) for shape in operands])
+
 
 def shapes():
     for case in on_shapes():
-        if case.args[0] is not COMMON[0] and case.args[0] is not COMMON[1] and any(case.args[0] is c for c in COMMON):
+        if (
+            case.args[0] is not COMMON[0]
+            and case.args[0] is not COMMON[1]
+            and any(case.args[0] is c for c in COMMON)
+        ):
             case.flags.add("valid")
         yield case
 
-COMMON = [grid(2, 3, 4), T(2.5, f64), grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(),
-          torch.zeros(0, 3, dtype=f64, requires_grad=True), T([[1, 2], [3, 4]]), T([True, False])]
+
+COMMON = [
+    grid(2, 3, 4),
+    T(2.5, f64),
+    grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(),
+    torch.zeros(0, 3, dtype=f64, requires_grad=True),
+    T([[1, 2], [3, 4]]),
+    T([True, False]),
+]
+
 
 def on_shapes():
     x, scalar, y, empty, ints, bools = several = COMMON
-    targets = ((6, 4), (-1,), (2, -1, 2), (2, 12), (24,), (5, 5), (-1, -1), (-2, 12), (0, -1), (2, 3, 4, 1),
-               (1,), (), (4,), (3, 0), (0,), (1, 2, 3, 4, 1))
+    targets = (
+        (6, 4),
+        (-1,),
+        (2, -1, 2),
+        (2, 12),
+        (24,),
+        (5, 5),
+        (-1, -1),
+        (-2, 12),
+        (0, -1),
+        (2, 3, 4, 1),
+        (1,),
+        (),
+        (4,),
+        (3, 0),
+        (0,),
+        (1, 2, 3, 4, 1),
+    )
     for t, s in itertools.product(several, targets):
         yield Case("view_dims", t, s)
         yield Case("reshape_dims", t, s)
-    for t, s in itertools.product((grid(1, 3), scalar, grid(3), torch.zeros(1, 0, dtype=f64), ints),
-                                  ((2, 3), (-1, 3), (4, 2, 3), (3,), (2, 4), (-1, -1, -1), (), (0, 3), (-2, 3),
-                                   (2, 0), (0,), (-1, 2, 3))):
+    for t, s in itertools.product(
+        (grid(1, 3), scalar, grid(3), torch.zeros(1, 0, dtype=f64), ints),
+        (
+            (2, 3),
+            (-1, 3),
+            (4, 2, 3),
+            (3,),
+            (2, 4),
+            (-1, -1, -1),
+            (),
+            (0, 3),
+            (-2, 3),
+            (2, 0),
+            (0,),
+            (-1, 2, 3),
+        ),
+    ):
         yield Case("expand_dims", t, s)
     for t in several:
         for d in (0, 1, -1, -4, 3, 5):
@@ -704,7 +1332,15 @@ def on_shapes():
             yield Case("narrow", t, d, 1, 9)
             yield Case("narrow", t, d, 9, 0)
             yield Case("narrow", t, d, 0, -1)
-            for a, b, s in ((0, 2, 1), (-2, 9, 1), (1, 0, 1), (0, 9, 2), (-9, -1, 3), (0, 2, 0), (0, 2, -1)):
+            for a, b, s in (
+                (0, 2, 1),
+                (-2, 9, 1),
+                (1, 0, 1),
+                (0, 9, 2),
+                (-9, -1, 3),
+                (0, 2, 0),
+                (0, 2, -1),
+            ):
                 yield Case("slice", t, d, a, b, s)
             yield Case("flip_dims", t, (d,))
             yield Case("roll", t, 1, d)
@@ -717,7 +1353,8 @@ def on_shapes():
                 yield Case("flatten", t, d, e)
                 yield Case("movedim", t, d, e)
                 yield Case("diagonal", t, 1, d, e)
-        for name in ("squeeze", "T", "t", "mT", "trace", "contiguous", "clone", "nonzero"): yield Case(name, t)
+        for name in ("squeeze", "T", "t", "mT", "trace", "contiguous", "clone", "nonzero"):
+            yield Case(name, t)
         for k in (0, 1, -1, 5, -5):
             yield Case("tril", t, k)
             yield Case("triu", t, k)
@@ -733,20 +1370,38 @@ def on_shapes():
         yield Case("repeat_dims", t, (-1, 1, 1))
         for s, d in (((1,), ()), ((1, 2), (0, 1)), ((1,), (0, 1)), ((30,), (0,)), ((1, 1), (0, 0))):
             yield Case("roll_dims", t, s, d)
-        for s, d in (((0, 1), (1, 0)), ((0,), (-1,)), ((0, 1), (0, 0)), ((0, 0), (0, 1)), ((0, 1), (2,)),
-                     ((2, 0), (0, 1))):
+        for s, d in (
+            ((0, 1), (1, 0)),
+            ((0,), (-1,)),
+            ((0, 1), (0, 0)),
+            ((0, 0), (0, 1)),
+            ((0, 1), (2,)),
+            ((2, 0), (0, 1)),
+        ):
             yield Case("movedim_dims", t, s, d)
-        for dtype in DTYPES: yield Case("to", t, dtype)
+        for dtype in DTYPES:
+            yield Case("to", t, dtype)
         for s in (0, 1, 3, 9, -1):
             yield Case("split", t, s, 0)
             yield Case("chunk", t, s, 0)
-        for s in ((2,), (1, 1), (1, 1, 1), (3, -1), (), (0, 2)): yield Case("split_sizes", t, s, 0)
+        for s in ((2,), (1, 1), (1, 1, 1), (3, -1), (), (0, 2)):
+            yield Case("split_sizes", t, s, 0)
         for other in (grid(6, 4), grid(4, 3, 2), grid(1, 2, 3, 4), scalar):
             yield Case("view_as", t, other)
             yield Case("reshape_as", t, other)
             yield Case("expand_as", t, other)
-        for pad in ((1, 2), (-1, 1), (1, 1, 2, 0), (0, 0, 1, 1), (-1, -2), (), (1,), (1, 1, 1, 1, 1, 1, 1, 1),
-                    (-3, -3), (1, 0, 0, 0, 0, 2)):
+        for pad in (
+            (1, 2),
+            (-1, 1),
+            (1, 1, 2, 0),
+            (0, 0, 1, 1),
+            (-1, -2),
+            (),
+            (1,),
+            (1, 1, 1, 1, 1, 1, 1, 1),
+            (-3, -3),
+            (1, 0, 0, 0, 0, 2),
+        ):
             for mode, value in ((0, 0.0), (0, 2.5), (1, 0.0), (2, 0.0), (3, 0.0)):
                 yield Case("pad_with", t, pad, mode, value)
     for t in (grid(3), grid(1, 1, 3), grid(3, 2)):
@@ -754,15 +1409,26 @@ def on_shapes():
         yield Case("diag", t, 0)
         yield Case("diag", t, 1)
     yield Case("to", T([1.9, -1.9, nan, inf, 3e9]), i64)
-    yield Case("to", T([nan, 0., -0., 0.5]), b8)
+    yield Case("to", T([nan, 0.0, -0.0, 0.5]), b8)
     yield Case("to", T([2**53 + 1, 16777217]), f32)
     yield Case("to", T([1e300, 1e-300, nan], f64), f32)
     yield Case("trace", T([[1, 2], [3, 4]]))
     yield Case("trace", T([[True]]))
-    lists = ([grid(2, 3), grid(2, 3)], [grid(2, 3)], [grid(0), grid(2, 3)], [grid(3), T([1, 2, 3]), T([True])],
-             [T([1]), T([1.5])], [grid(2, 3), grid(3, 3)], [scalar, scalar],
-             [grid(2), grid(2, 3)], [T([1.], f32), T([2.], f64)], [grid(2, 0), grid(2, 3)], [T(True),
-                     T(2)], [T([True]), T([False])], [])
+    lists = (
+        [grid(2, 3), grid(2, 3)],
+        [grid(2, 3)],
+        [grid(0), grid(2, 3)],
+        [grid(3), T([1, 2, 3]), T([True])],
+        [T([1]), T([1.5])],
+        [grid(2, 3), grid(3, 3)],
+        [scalar, scalar],
+        [grid(2), grid(2, 3)],
+        [T([1.0], f32), T([2.0], f64)],
+        [grid(2, 0), grid(2, 3)],
+        [T(True), T(2)],
+        [T([True]), T([False])],
+        [],
+    )
     for given in lists:
         for d in (0, 1, -1, 2, -4):
             yield Case("cat", given, d)
@@ -770,50 +1436,117 @@ def on_shapes():
         yield Case("hstack", given)
         yield Case("vstack", given)
 
+
 def indexing():
-    for function, given in subscript.cases(360): yield Case(function, *given)
+    for function, given in subscript.cases(360):
+        yield Case(function, *given)
     x = grid(3, 4, 2)
-    for i in ("0", "-1", "1:3", "...", "..., 0", "None", ":, None, 1", "::2", "1:3, None, -1", "0, 1, 1", "3",
-              "-4", "0, 0, 0, 0", "::0", "5:", "2:1", "-2:, :2",
-              "True", "False", "None, None", "..., None", "0, ..., 1", "..., ...", ":, :, :", "::-1", "1:10:3", "0:0", "True, 1"):
+    for i in (
+        "0",
+        "-1",
+        "1:3",
+        "...",
+        "..., 0",
+        "None",
+        ":, None, 1",
+        "::2",
+        "1:3, None, -1",
+        "0, 1, 1",
+        "3",
+        "-4",
+        "0, 0, 0, 0",
+        "::0",
+        "5:",
+        "2:1",
+        "-2:, :2",
+        "True",
+        "False",
+        "None, None",
+        "..., None",
+        "0, ..., 1",
+        "..., ...",
+        ":, :, :",
+        "::-1",
+        "1:10:3",
+        "0:0",
+        "True, 1",
+    ):
         yield Case("index_items", x, i)
         yield Case("set_items_", x, Number(9), i)
         if i in ("0", "1:3", "...", "::2", "..., 0", "-2:, :2", "None"):
             yield Case("set_items_", x, grid(2), i)
             yield Case("set_items_", x, grid(7), i)
     m, m3 = T([True, False, True]), T([[True, False, True, False]] * 3)
-    for i in ((T([0, 2]),), (T([[0, -1]]),), (T([0, 3]),), (T([-4]),), (m,), (m3,), (m, T([0, 1])),
-              (":", T([1, 1, 0])), (T([0, 1]), T([2, 3])), (T([0, 1]), ":", T([1, 0])),
-              (":", T([0, 1]), T([1, 0])), (1, T([0, 1])), (T([0, 1]), 1), (T(1),), (T(1), ":",
-                      T([0, 1])), ("None", T([0, 1])), (T([]).long(),), (T([True, False]),), (T([1., 2.]),),
-              (m3, 0), ("...", T([0, 1])), (True,), (False,), (True, 0), (T(True),), (T(False),), (1, "None",
-                      T([0])), (T([[0], [1]]), T([[0, 1]])), (T([0, 1]), T([0, 1, 2])),
-              (T([0]), "None", T([1])), ("1:", T([0, 0, 1])), (m, ":", 0), (m, ":", T([0, 1])), (T([0, 0]),
-                      "1:3")):
+    for i in (
+        (T([0, 2]),),
+        (T([[0, -1]]),),
+        (T([0, 3]),),
+        (T([-4]),),
+        (m,),
+        (m3,),
+        (m, T([0, 1])),
+        (":", T([1, 1, 0])),
+        (T([0, 1]), T([2, 3])),
+        (T([0, 1]), ":", T([1, 0])),
+        (":", T([0, 1]), T([1, 0])),
+        (1, T([0, 1])),
+        (T([0, 1]), 1),
+        (T(1),),
+        (T(1), ":", T([0, 1])),
+        ("None", T([0, 1])),
+        (T([]).long(),),
+        (T([True, False]),),
+        (T([1.0, 2.0]),),
+        (m3, 0),
+        ("...", T([0, 1])),
+        (True,),
+        (False,),
+        (True, 0),
+        (T(True),),
+        (T(False),),
+        (1, "None", T([0])),
+        (T([[0], [1]]), T([[0, 1]])),
+        (T([0, 1]), T([0, 1, 2])),
+        (T([0]), "None", T([1])),
+        ("1:", T([0, 0, 1])),
+        (m, ":", 0),
+        (m, ":", T([0, 1])),
+        (T([0, 0]), "1:3"),
+    ):
         yield Case("index_items", x, *i)
         yield Case("set_items_", x, Number(-1.5), *i)
         yield Case("set_items_", x, grid(1).detach()[0].requires_grad_(), *i)
         yield Case("set_items_", x, grid(2), *i)
-    yield Case("index_items", T(3., f64), "None")
-    yield Case("index_items", T(3., f64), 0)
-    yield Case("index_items", T(3., f64), "...")
-    yield Case("index_items", T([1., 2., 3.]), T(1))
-    yield Case("index_items", T([[1., 2.]]), True)
+    yield Case("index_items", T(3.0, f64), "None")
+    yield Case("index_items", T(3.0, f64), 0)
+    yield Case("index_items", T(3.0, f64), "...")
+    yield Case("index_items", T([1.0, 2.0, 3.0]), T(1))
+    yield Case("index_items", T([[1.0, 2.0]]), True)
     yield Case("index_items", T([1, 2]), T([True, False]))
     yield Case("set_items_", T([1, 2, 3]), Number(2.5), "0")
     yield Case("set_items_", T([1, 2, 3]), T([1.5]), T([0]))
     yield Case("set_items_", grid(3), grid(3), ":", flags=["direct"])
     yield Case("set_items_", grid(3, dtype=f32), grid(3), ":")
     y = grid(3, 4)
-    for i in (T([[0, 1, 2, 0]]), T([[0, 2], [1, 1]]), T([[0, 3]]), T([[-1, 0]]), T([0, 1]), T([[0.5]]),
-              torch.zeros(0, 4, dtype=i64), T([[0, 0, 0, 0, 0]])):
+    for i in (
+        T([[0, 1, 2, 0]]),
+        T([[0, 2], [1, 1]]),
+        T([[0, 3]]),
+        T([[-1, 0]]),
+        T([0, 1]),
+        T([[0.5]]),
+        torch.zeros(0, 4, dtype=i64),
+        T([[0, 0, 0, 0, 0]]),
+    ):
         for d in (0, 1, -1, 2):
             yield Case("gather", y, d, i)
             yield Case("take_along_dim", y, i, d)
             for source in (grid(3, 4), grid(1, 4), Number(2.5), grid(3, 4, dtype=f32)):
-                for name in ("scatter", "scatter_"): yield Case(name, y, d, i, source)
+                for name in ("scatter", "scatter_"):
+                    yield Case(name, y, d, i, source)
                 if not isinstance(source, Number):
-                    for name in ("scatter_add", "scatter_add_"): yield Case(name, y, d, i, source)
+                    for name in ("scatter_add", "scatter_add_"):
+                        yield Case(name, y, d, i, source)
     for i in (T([0, 2, 0]), T(1), T([3]), T([-1]), T([]).long(), T([[0, 1]]), T([0.5])):
         for d in (0, 1, -1, 2):
             yield Case("index_select", y, d, i)
@@ -821,21 +1554,39 @@ def indexing():
                 for name in ("index_add", "index_add_"):
                     yield Case(name, y, d, i, source, 1.0)
                     yield Case(name, y, d, i, source, -0.5)
-    for t in (T(2., f64), T([1, 2, 3])):
+    for t in (T(2.0, f64), T([1, 2, 3])):
         yield Case("gather", t, 0, T([0]))
         yield Case("index_select", t, 0, T([0]))
         yield Case("gather", t, 0, T(0))
         yield Case("scatter", t, 0, T([0]), Number(1))
-    for t, k in ((y, T([[True], [False], [True]])), (y, T([True, False, True, False])), (T(2., f64), T(True)),
-                 (y, T([1, 0, 1, 0])), (T([1, 2]), T([True, False])), (y, T([True, False])), (grid(0, 2),
-                         torch.zeros(0, 2, dtype=b8))):
+    for t, k in (
+        (y, T([[True], [False], [True]])),
+        (y, T([True, False, True, False])),
+        (T(2.0, f64), T(True)),
+        (y, T([1, 0, 1, 0])),
+        (T([1, 2]), T([True, False])),
+        (y, T([True, False])),
+        (grid(0, 2), torch.zeros(0, 2, dtype=b8)),
+    ):
         yield Case("masked_select", t, k)
-    for t in (T([0., -0., nan, 1.]), T([[0, 1], [2, 0]]), T([True, False]), T(0.), T(3), torch.zeros(0, 2)):
+    for t in (
+        T([0.0, -0.0, nan, 1.0]),
+        T([[0, 1], [2, 0]]),
+        T([True, False]),
+        T(0.0),
+        T(3),
+        torch.zeros(0, 2),
+    ):
         yield Case("nonzero", t)
-    for t in (T([3., 1., nan, 2., 1.], f64), T([[1., 3., 2.], [5., 4., 6.]], f64), T([3, 1, 2, 1]),
-              T([True, False, True]), T(2., f64), torch.zeros(0, 3, dtype=f64,
-                                                              requires_grad=True), T([inf, -inf, nan, 0., -0.],
-                                                                      f64)):
+    for t in (
+        T([3.0, 1.0, nan, 2.0, 1.0], f64),
+        T([[1.0, 3.0, 2.0], [5.0, 4.0, 6.0]], f64),
+        T([3, 1, 2, 1]),
+        T([True, False, True]),
+        T(2.0, f64),
+        torch.zeros(0, 3, dtype=f64, requires_grad=True),
+        T([inf, -inf, nan, 0.0, -0.0], f64),
+    ):
         for d in (0, -1, 1, 2):
             for down in (False, True):
                 yield Case("sort", t, d, down)
@@ -846,46 +1597,88 @@ def indexing():
             yield Case("unique_dim", t, d)
         yield Case("unique", t)
         yield Case("unique_full", t)
-    yield Case("unique", T([nan, nan, 1.]))
+    yield Case("unique", T([nan, nan, 1.0]))
     yield Case("unique_dim", T([[1, 2], [1, 2], [0, 5]]), 0)
     yield Case("unique_full", T([[3, 1], [1, 3]]))
-    edges = T([0., 1., 1., 2.], grad=False)
+    edges = T([0.0, 1.0, 1.0, 2.0], grad=False)
     for right in (False, True):
-        for v in (T([1., nan, -1., 5., 1.5], grad=False), T([[1.], [2.]], grad=False), Number(1.0), Number(1),
-                  T([1, 2]), T(1., grad=False), torch.zeros(0)):
+        for v in (
+            T([1.0, nan, -1.0, 5.0, 1.5], grad=False),
+            T([[1.0], [2.0]], grad=False),
+            Number(1.0),
+            Number(1),
+            T([1, 2]),
+            T(1.0, grad=False),
+            torch.zeros(0),
+        ):
             yield Case("searchsorted", edges, v, right)
             yield Case("bucketize", v, edges, right)
-        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), T([[1.], [1.]], grad=False), right)
-        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), Number(1.0), right)
-        yield Case("searchsorted", T([[0., 1.], [1., 2.]], grad=False), T([1.], grad=False), right)
-        yield Case("bucketize", T([1., 2.], grad=False), T([[1., 2.]], grad=False), right)
+        yield Case(
+            "searchsorted",
+            T([[0.0, 1.0], [1.0, 2.0]], grad=False),
+            T([[1.0], [1.0]], grad=False),
+            right,
+        )
+        yield Case("searchsorted", T([[0.0, 1.0], [1.0, 2.0]], grad=False), Number(1.0), right)
+        yield Case(
+            "searchsorted", T([[0.0, 1.0], [1.0, 2.0]], grad=False), T([1.0], grad=False), right
+        )
+        yield Case("bucketize", T([1.0, 2.0], grad=False), T([[1.0, 2.0]], grad=False), right)
         yield Case("searchsorted", T([1, 3, 5]), T([3, 6]), right)
-        yield Case("searchsorted", T([1., nan], grad=False), T([nan, 2.], grad=False), right)
-        yield Case("searchsorted", T([1., 2.], f64, False), T([1.], f32, False), right)
-        yield Case("searchsorted", T([1., 2.]), T([1.]), right)
-    for t in (T([0, 2]), T(1), T([[0, 1], [2, 0]]), torch.zeros(0, dtype=i64), T([-1]), T([1.]), T([True])):
-        for n in (-1, 3, 2, 0): yield Case("one_hot", t, n)
-    for i in (T([0, 2, 2]), T([[1, 0]]), T(1), torch.zeros(0, 2, dtype=i64), T([3]), T([-1]), T([0.5])):
-        for pad in (NO_PADDING, 0, -1, 2, 5, -4): yield Case("embedding_with", i, grid(3, 2), pad)
+        yield Case("searchsorted", T([1.0, nan], grad=False), T([nan, 2.0], grad=False), right)
+        yield Case("searchsorted", T([1.0, 2.0], f64, False), T([1.0], f32, False), right)
+        yield Case("searchsorted", T([1.0, 2.0]), T([1.0]), right)
+    for t in (
+        T([0, 2]),
+        T(1),
+        T([[0, 1], [2, 0]]),
+        torch.zeros(0, dtype=i64),
+        T([-1]),
+        T([1.0]),
+        T([True]),
+    ):
+        for n in (-1, 3, 2, 0):
+            yield Case("one_hot", t, n)
+    for i in (
+        T([0, 2, 2]),
+        T([[1, 0]]),
+        T(1),
+        torch.zeros(0, 2, dtype=i64),
+        T([3]),
+        T([-1]),
+        T([0.5]),
+    ):
+        for pad in (NO_PADDING, 0, -1, 2, 5, -4):
+            yield Case("embedding_with", i, grid(3, 2), pad)
     yield Case("embedding_with", T([0]), grid(3), NO_PADDING)
+
 
 def neural():
     x = grid(2, 3, 4)
-    rows = T([[-inf, -inf], [nan, 1.], [inf, 1.], [1000., 1000.]], f64)
+    rows = T([[-inf, -inf], [nan, 1.0], [inf, 1.0], [1000.0, 1000.0]], f64)
     for name in ("softmax", "log_softmax"):
-        for d in (0, 1, -1, 2, -3, 3): yield Case(name, x, d)
+        for d in (0, 1, -1, 2, -3, 3):
+            yield Case(name, x, d)
         yield Case(name, rows, 1)
         yield Case(name, rows, 0)
-    flat = T([[2., 2., 2.], [1., 1., 1.]], f64)
-    for shape, w, b in (((4,), grid(4), grid(4)), ((3, 4), None, None), ((4,), grid(4), None),
-                        ((4,), None, grid(4)), ((2, 3, 4), None, None), ((3,), None, None), ((), None,
-                                None), ((4,), grid(3), None), ((1, 2, 3, 4), None, None)):
+    flat = T([[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]], f64)
+    for shape, w, b in (
+        ((4,), grid(4), grid(4)),
+        ((3, 4), None, None),
+        ((4,), grid(4), None),
+        ((4,), None, grid(4)),
+        ((2, 3, 4), None, None),
+        ((3,), None, None),
+        ((), None, None),
+        ((4,), grid(3), None),
+        ((1, 2, 3, 4), None, None),
+    ):
         yield Case("layer_norm", x, shape, w, b, 1e-5)
         yield Case("rms_norm", x, shape, w, -1.0)
         yield Case("rms_norm", x, shape, w, 1e-3)
     yield Case("layer_norm", flat, (3,), None, None, 1e-5)
     yield Case("layer_norm", flat, (3,), None, None, 0.0, flags=["first"])
-    yield Case("rms_norm", T([[0., 0.]], f64), (2,), None, -1.0)
+    yield Case("rms_norm", T([[0.0, 0.0]], f64), (2,), None, -1.0)
     yield Case("layer_norm", grid(0, 4), (4,), grid(4), grid(4), 1e-5)
     yield Case("layer_norm", grid(2, 0), (0,), None, None, 1e-5)
     yield Case("layer_norm", T([[1, 2]]), (2,), None, None, 1e-5)
@@ -899,15 +1692,24 @@ def neural():
     yield Case("group_norm", grid(0, 4, 2), 2, grid(4), grid(4), 1e-5)
     yield Case("group_norm", grid(2, 4), 2, grid(3), None, 1e-5)
     for p in (1.0, 2.0, 3.0, inf, 0.0):
-        for t in (grid(2, 3), T([[0., 0.], [3., 4.]], f64)):
-            for d in (0, 1, -1, 2): yield Case("normalize", t, p, d, 1e-12)
-    for a, b, d in (((2, 3), (2, 3), 1), ((2, 3), (3,), -1), ((2, 1, 3), (4, 3), 2), ((3,), (3,), 0),
-                    ((2, 3), (2, 3), 2), ((2, 3), (2, 4), 1), ((0, 3), (0, 3), 1), ((2, 0), (2, 0), 1), ((),
-                            (), 0)):
+        for t in (grid(2, 3), T([[0.0, 0.0], [3.0, 4.0]], f64)):
+            for d in (0, 1, -1, 2):
+                yield Case("normalize", t, p, d, 1e-12)
+    for a, b, d in (
+        ((2, 3), (2, 3), 1),
+        ((2, 3), (3,), -1),
+        ((2, 1, 3), (4, 3), 2),
+        ((3,), (3,), 0),
+        ((2, 3), (2, 3), 2),
+        ((2, 3), (2, 4), 1),
+        ((0, 3), (0, 3), 1),
+        ((2, 0), (2, 0), 1),
+        ((), (), 0),
+    ):
         yield Case("cosine_similarity", grid(*a), grid(*b), d, 1e-8)
-    yield Case("cosine_similarity", T([0., 0.], f64), T([1., 2.], f64), 0, 1e-8)
+    yield Case("cosine_similarity", T([0.0, 0.0], f64), T([1.0, 2.0], f64), 0, 1e-8)
     yield Case("cosine_similarity", T([1, 2]), T([1, 2]), 0, 1e-8)
-    yield Case("cosine_similarity", T([1., 2.]), grid(2), 0, 1e-8)
+    yield Case("cosine_similarity", T([1.0, 2.0]), grid(2), 0, 1e-8)
     for p in (0.0, 0.25, 0.5, 1.0, -0.5, 1.5, nan):
         for training in (True, False):
             yield Case("dropout_with", grid(4, 5), p, training)
@@ -920,7 +1722,15 @@ def neural():
     q, k, v = grid(2, 3, 4), grid(2, 5, 4), grid(2, 5, 2)
     mask = torch.tensor([[True, False, True, True, False]] * 3)
     none = torch.tensor([[False] * 5, [True] * 5, [True] * 5])
-    for m in (None, mask, none, grid(3, 5), grid(2, 1, 5), grid(2, 3, 4), T([[-inf] * 5] * 3, f64, False)):
+    for m in (
+        None,
+        mask,
+        none,
+        grid(3, 5),
+        grid(2, 1, 5),
+        grid(2, 3, 4),
+        T([[-inf] * 5] * 3, f64, False),
+    ):
         for causal in (0, 1):
             yield Case(sdpa, q, k, v, m, 0.0, causal, 0.0, 0)
         yield Case(sdpa, q, k, v, m, 0.0, 0, 0.3, 0)
@@ -937,91 +1747,173 @@ def neural():
     yield Case(sdpa, q, k, v, T([[1, 0, 1, 1, 0]] * 3), 0.0, 0, 0.0, 0)
     yield Case(sdpa, grid(2, 0, 4), k, v, None, 0.0, 0, 0.0, 0)
     yield Case(sdpa, q, grid(2, 0, 4), grid(2, 0, 2), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(3, 4, dtype=f32), grid(5, 4, dtype=f32), grid(5, 2, dtype=f32), None, 0.0, 1, 0.0, 0)
-    def L(*args, **kw): return Case(*loss_case(*args, **kw))
+    yield Case(
+        sdpa,
+        grid(3, 4, dtype=f32),
+        grid(5, 4, dtype=f32),
+        grid(5, 2, dtype=f32),
+        None,
+        0.0,
+        1,
+        0.0,
+        0,
+    )
+
+    def L(*args, **kw):
+        return Case(*loss_case(*args, **kw))
+
     for reduction in ("mean", "sum", "none"):
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
             yield L(name, grid(2, 3), grid(3, 2).detach().t().requires_grad_(), reduction)
             yield L(name, grid(2, 3), grid(3), reduction)
             yield L(name, grid(2, 3), grid(4), reduction)
-            yield L(name, T([1., nan, inf], f64), T([1., 2., inf], f64), reduction)
+            yield L(name, T([1.0, nan, inf], f64), T([1.0, 2.0, inf], f64), reduction)
             yield L(name, grid(0, 2), grid(0, 2), reduction)
             yield L(name, T([1, 2]), T([1, 3]), reduction)
-            yield L(name, T([1., 2.]), grid(2), reduction)
-            yield L(name, T(1., f64), T(2., f64), reduction)
-            yield L(name, T([1., 2.], f64), T([1, 3]), reduction)
+            yield L(name, T([1.0, 2.0]), grid(2), reduction)
+            yield L(name, T(1.0, f64), T(2.0, f64), reduction)
+            yield L(name, T([1.0, 2.0], f64), T([1, 3]), reduction)
         for beta in (0.0, 0.5, -1.0):
-            yield L("smooth_l1_loss", T([0., 0.25, -2., 1.], f64), T([0., 0., 1., 1.5], f64), reduction,
-                    beta=beta)
+            yield L(
+                "smooth_l1_loss",
+                T([0.0, 0.25, -2.0, 1.0], f64),
+                T([0.0, 0.0, 1.0, 1.5], f64),
+                reduction,
+                beta=beta,
+            )
         for delta in (0.0, 0.5, -1.0):
-            yield L("huber_loss", T([0., 0.25, -2., 1.], f64), T([0., 0., 1., 1.5], f64), reduction,
-                    delta=delta)
+            yield L(
+                "huber_loss",
+                T([0.0, 0.25, -2.0, 1.0], f64),
+                T([0.0, 0.0, 1.0, 1.5], f64),
+                reduction,
+                delta=delta,
+            )
         for name in ("nll_loss", "cross_entropy"):
-            for weight in (None, T([0.5, 2., 1.5], f64, False), T([1., 2.], f64, False)):
+            for weight in (None, T([0.5, 2.0, 1.5], f64, False), T([1.0, 2.0], f64, False)):
                 yield L(name, grid(4, 3), T([0, 2, 1, -100]), reduction, weight=weight)
                 yield L(name, grid(3), T(1), reduction, weight=weight)
                 yield L(name, grid(2, 3, 2), T([[0, 1], [2, -100]]), reduction, weight=weight)
                 yield L(name, grid(2, 3), T([1, 1]), reduction, weight=weight, ignore_index=1)
-            for target in (T([3, 0]), T([-1, 0]), T([0, 1, 2]), T([0.5, 1.]), T([[0, 1]]), T([True, False])):
+            for target in (
+                T([3, 0]),
+                T([-1, 0]),
+                T([0, 1, 2]),
+                T([0.5, 1.0]),
+                T([[0, 1]]),
+                T([True, False]),
+            ):
                 yield L(name, grid(2, 3), target, reduction)
             yield L(name, grid(0, 3), torch.zeros(0, dtype=i64), reduction)
             yield L(name, T([[1, 2, 3]]), T([1]), reduction)
-            yield L(name, T(1., f64), T(0), reduction)
+            yield L(name, T(1.0, f64), T(0), reduction)
             yield L(name, grid(2, 3, 2, 2), torch.zeros(2, 2, 2, dtype=i64), reduction)
         for s in (0.0, 0.3, 1.0, -0.1, 1.5):
-            for weight in (None, T([0.5, 2., 1.5], f64, False)):
-                yield L("cross_entropy", grid(2, 3), T([0, -100]), reduction, weight=weight, label_smoothing=s)
-                yield L("cross_entropy", grid(2, 3), T([[0.2, 0.3, 0.5], [1., 0., 0.]], f64), reduction,
-                        weight=weight, label_smoothing=s)
-        yield L("cross_entropy", T([[1., -inf, 2.]], f64), T([1]), reduction)
-        yield L("cross_entropy", T([[1000., -1000., 0.]], f64), T([1]), reduction)
+            for weight in (None, T([0.5, 2.0, 1.5], f64, False)):
+                yield L(
+                    "cross_entropy",
+                    grid(2, 3),
+                    T([0, -100]),
+                    reduction,
+                    weight=weight,
+                    label_smoothing=s,
+                )
+                yield L(
+                    "cross_entropy",
+                    grid(2, 3),
+                    T([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]], f64),
+                    reduction,
+                    weight=weight,
+                    label_smoothing=s,
+                )
+        yield L("cross_entropy", T([[1.0, -inf, 2.0]], f64), T([1]), reduction)
+        yield L("cross_entropy", T([[1000.0, -1000.0, 0.0]], f64), T([1]), reduction)
         yield L("cross_entropy", grid(3), T([0.2, 0.3, 0.5], f64), reduction)
-        p, t01 = T([[0.2, 0.9, 0.5], [0., 1., 0.3]], f64), T([[0., 1., 0.25], [0., 1., 1.]], f64)
-        for weight in (None, T([0.5, 2., 1.5], f64, False), T([1., 2.], f64, False)):
+        p, t01 = T([[0.2, 0.9, 0.5], [0.0, 1.0, 0.3]], f64), T(
+            [[0.0, 1.0, 0.25], [0.0, 1.0, 1.0]], f64
+        )
+        for weight in (None, T([0.5, 2.0, 1.5], f64, False), T([1.0, 2.0], f64, False)):
             yield L("binary_cross_entropy", p, t01, reduction, weight=weight)
             yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, weight=weight)
-            yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, pos_weight=weight)
-            yield L("binary_cross_entropy_with_logits", T([[100., -100., nan], [inf, -inf, 0.]], f64), t01,
-                    reduction, weight=weight, pos_weight=weight)
-        yield L("binary_cross_entropy", T([0., 1.], f64), T([1., 0.], f64), reduction)
-        yield L("binary_cross_entropy", T([1.5, 0.5], f64), T([1., 0.], f64), reduction)
-        yield L("binary_cross_entropy", T([-0.5, nan], f64), T([1., 0.], f64), reduction)
+            yield L(
+                "binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, pos_weight=weight
+            )
+            yield L(
+                "binary_cross_entropy_with_logits",
+                T([[100.0, -100.0, nan], [inf, -inf, 0.0]], f64),
+                t01,
+                reduction,
+                weight=weight,
+                pos_weight=weight,
+            )
+        yield L("binary_cross_entropy", T([0.0, 1.0], f64), T([1.0, 0.0], f64), reduction)
+        yield L("binary_cross_entropy", T([1.5, 0.5], f64), T([1.0, 0.0], f64), reduction)
+        yield L("binary_cross_entropy", T([-0.5, nan], f64), T([1.0, 0.0], f64), reduction)
         for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
-            yield L(name, T([0.5, 0.5], f64), T([1.], f64), reduction)
-            yield L(name, T([0.5]), T([1.], f64), reduction)
+            yield L(name, T([0.5, 0.5], f64), T([1.0], f64), reduction)
+            yield L(name, T([0.5]), T([1.0], f64), reduction)
             yield L(name, T([1, 0]), T([1, 0]), reduction)
-            yield L(name, torch.zeros(0, dtype=f64, requires_grad=True), torch.zeros(0, dtype=f64), reduction)
+            yield L(
+                name,
+                torch.zeros(0, dtype=f64, requires_grad=True),
+                torch.zeros(0, dtype=f64),
+                reduction,
+            )
     for reduction in REDUCTIONS:
         for log in (0, 1):
-            yield L("kl_div", grid(2, 3), T([[0.2, 0., 1.], [0.5, 0.25, 0.25]], f64), reduction, log_target=log)
+            yield L(
+                "kl_div",
+                grid(2, 3),
+                T([[0.2, 0.0, 1.0], [0.5, 0.25, 0.25]], f64),
+                reduction,
+                log_target=log,
+            )
             yield L("kl_div", grid(2, 3), T([0.2, 0.3, 0.5], f64), reduction, log_target=log)
-            yield L("kl_div", grid(2, 3), T([-1., nan, 0.5], f64), reduction, log_target=log)
-            yield L("kl_div", T(1., f64), T(0.5, f64), reduction, log_target=log)
+            yield L("kl_div", grid(2, 3), T([-1.0, nan, 0.5], f64), reduction, log_target=log)
+            yield L("kl_div", T(1.0, f64), T(0.5, f64), reduction, log_target=log)
         yield L("kl_div", grid(2, 3), T([[1, 0, 2]] * 2), reduction)
         yield L("kl_div", grid(0, 3), grid(0, 3), reduction)
         yield L("kl_div", grid(2, 3), grid(2), reduction)
 
+
 def writing():
-    for a, b in itertools.product((grid(2, 3), grid(2, 3, dtype=f32), T([[1, 2, 3]] * 2),
-                                   T([[True, False, True]] * 2)),
-                                  (grid(3), grid(2, 1, dtype=f32), T([1, 2, 3]), T([True, False, True]),
-                                   grid(4), T(2., f64), Number(1), Number(2.5), grid(2, 2, 3))):
-        if not isinstance(b, Number): yield Case("copy_", a, b)
-        if isinstance(b, Number) or b.numel() == 1: yield Case("fill_", a, b)
-        if not isinstance(b, Number): yield Case("fill_", a, b)
-    for t in (grid(2, 3), T([1, 2]), T([True]), T(2.), torch.zeros(0)):
+    for a, b in itertools.product(
+        (grid(2, 3), grid(2, 3, dtype=f32), T([[1, 2, 3]] * 2), T([[True, False, True]] * 2)),
+        (
+            grid(3),
+            grid(2, 1, dtype=f32),
+            T([1, 2, 3]),
+            T([True, False, True]),
+            grid(4),
+            T(2.0, f64),
+            Number(1),
+            Number(2.5),
+            grid(2, 2, 3),
+        ),
+    ):
+        if not isinstance(b, Number):
+            yield Case("copy_", a, b)
+        if isinstance(b, Number) or b.numel() == 1:
+            yield Case("fill_", a, b)
+        if not isinstance(b, Number):
+            yield Case("fill_", a, b)
+    for t in (grid(2, 3), T([1, 2]), T([True]), T(2.0), torch.zeros(0)):
         yield Case("zero_", t)
         yield Case("zero_", t, flags=["direct"])
     yield Case("copy_", grid(3), grid(3), flags=["direct"])
     yield Case("fill_", grid(3), Number(1), flags=["direct"])
     yield Case("fill_", torch.zeros(1).expand(3), Number(1), flags=["direct"])
 
+
 def creation():
     numbers = [Number(v) for v in (True, 0, 3, -2, 2.5, nan, inf, 2**62)]
     for s, v in itertools.product(((), (2, 3), (0,), (2, 0)), numbers):
         yield Case("full", s, v)
-        for dtype in DTYPES: yield Case("full_dims", s, v, dtype)
-    for t, v in itertools.product((grid(2, 3), T([1, 2]), T([True]), T(2.5), grid(3, 2).detach().t()), numbers):
+        for dtype in DTYPES:
+            yield Case("full_dims", s, v, dtype)
+    for t, v in itertools.product(
+        (grid(2, 3), T([1, 2]), T([True]), T(2.5), grid(3, 2).detach().t()), numbers
+    ):
         yield Case("full_like", t, v)
         yield Case("zeros_like", t)
         yield Case("ones_like", t)
@@ -1030,101 +1922,214 @@ def creation():
             yield Case("zeros_dims", s, dtype)
             yield Case("ones_dims", s, dtype)
         yield Case("full", s, Number(1))
-    for v in (0, 3, 3.0, 2.5, -1, 0.0, nan, inf, True): yield Case("arange", Number(v))
-    for a, b, c in ((0, 1, 0.1), (0, 5, 2), (5, 0, -2), (1, 2, 0), (0, 3, -1), (0, -3, 1), (0.5, 3, 1),
-                    (1, 2.5, 0.25), (0, 3, 1.0), (0., nan, 1.), (0., inf, 1.), (2, 2, 1), (0, 1e30, 1.), (-1.5,
-                            1.5, 0.3), (0, 1, 0.3)):
+    for v in (0, 3, 3.0, 2.5, -1, 0.0, nan, inf, True):
+        yield Case("arange", Number(v))
+    for a, b, c in (
+        (0, 1, 0.1),
+        (0, 5, 2),
+        (5, 0, -2),
+        (1, 2, 0),
+        (0, 3, -1),
+        (0, -3, 1),
+        (0.5, 3, 1),
+        (1, 2.5, 0.25),
+        (0, 3, 1.0),
+        (0.0, nan, 1.0),
+        (0.0, inf, 1.0),
+        (2, 2, 1),
+        (0, 1e30, 1.0),
+        (-1.5, 1.5, 0.3),
+        (0, 1, 0.3),
+    ):
         yield Case("arange_step", *map(Number, (a, b, c)))
-    for a, b, n in ((0., 10., 5), (0., 1., 1), (0., 1., 0), (3., -3., 7), (0., 1., -1), (-2.5, 2.5, 4),
-                    (nan, 1., 3), (0., inf, 3), (0., 1., 10), (1e30, -1e30, 3), (0., 10., 4)):
-        for dtype in DTYPES[1:]: yield Case("linspace", a, b, n, dtype)
+    for a, b, n in (
+        (0.0, 10.0, 5),
+        (0.0, 1.0, 1),
+        (0.0, 1.0, 0),
+        (3.0, -3.0, 7),
+        (0.0, 1.0, -1),
+        (-2.5, 2.5, 4),
+        (nan, 1.0, 3),
+        (0.0, inf, 3),
+        (0.0, 1.0, 10),
+        (1e30, -1e30, 3),
+        (0.0, 10.0, 4),
+    ):
+        for dtype in DTYPES[1:]:
+            yield Case("linspace", a, b, n, dtype)
         if max(abs(a), abs(b)) < 20:
-            for base in (10., 2.):
+            for base in (10.0, 2.0):
                 yield Case("logspace", a, b, n, base, f32)
                 yield Case("logspace", a, b, n, base, f64)
-    yield Case("logspace", 0., 4., 5, 2., i64)
-    for n, m in ((3, 3), (2, 4), (4, 2), (0, 2), (2, 0), (-1, 2), (2, -1)): yield Case("eye", n, m)
-    for v in (True, 3, -2, 2.5, nan): yield Case("scalar", Number(v))
+    yield Case("logspace", 0.0, 4.0, 5, 2.0, i64)
+    for n, m in ((3, 3), (2, 4), (4, 2), (0, 2), (2, 0), (-1, 2), (2, -1)):
+        yield Case("eye", n, m)
+    for v in (True, 3, -2, 2.5, nan):
+        yield Case("scalar", Number(v))
     for v in (0.0, 3.0, -2.75, nan, inf):
-        yield from (Case("scalar_dtype", v,
-                         dtype) for dtype in DTYPES if math.isfinite(v) or dtype.is_floating_point or dtype == b8)
-    for a, b in itertools.product(DTYPES, DTYPES): yield Case("promote_types", a, b)
-    every = [torch.ones(s, dtype=d) for d in DTYPES for s in ((), (2,))] + [Number(True), Number(1),
-            Number(1.5)]
-    for a, b in itertools.product(every, every): yield Case("result_type", a, b)
-    for a, b in itertools.product((T([1., 2.], grad=False), T([1., nan], grad=False), T([1, 2]),
-                                   T([[1., 2.]], grad=False), T([1., 2.00001], grad=False), T([inf, 1.],
-                                           grad=False), T([True, False]), torch.zeros(0), T([1., 2.], f64,
-                                                   False)), repeat=2):
+        yield from (
+            Case("scalar_dtype", v, dtype)
+            for dtype in DTYPES
+            if math.isfinite(v) or dtype.is_floating_point or dtype == b8
+        )
+    for a, b in itertools.product(DTYPES, DTYPES):
+        yield Case("promote_types", a, b)
+    every = [torch.ones(s, dtype=d) for d in DTYPES for s in ((), (2,))] + [
+        Number(True),
+        Number(1),
+        Number(1.5),
+    ]
+    for a, b in itertools.product(every, every):
+        yield Case("result_type", a, b)
+    for a, b in itertools.product(
+        (
+            T([1.0, 2.0], grad=False),
+            T([1.0, nan], grad=False),
+            T([1, 2]),
+            T([[1.0, 2.0]], grad=False),
+            T([1.0, 2.00001], grad=False),
+            T([inf, 1.0], grad=False),
+            T([True, False]),
+            torch.zeros(0),
+            T([1.0, 2.0], f64, False),
+        ),
+        repeat=2,
+    ):
         yield Case("equal", a, b)
         yield Case("allclose", a, b, 1e-5, 1e-8)
 
+
 def facts():
-    """Where a gradient has to be chosen: ties, corners, zeros."""
+    """A gradient has to be chosen here: ties, corners, zeros."""
     for dtype in (f64, f32):
-        def t(*values): return T(list(values), dtype)
+
+        def t(*values):
+            return T(list(values), dtype)
+
         for name in ("max", "min", "amax", "amin"):
-            yield Case(name, t(3., 3., 1.))
-            yield Case(name, t(1., 1., 3.))
+            yield Case(name, t(3.0, 3.0, 1.0))
+            yield Case(name, t(1.0, 1.0, 3.0))
         for name in ("max_dim", "min_dim", "amax_dim", "amin_dim"):
-            yield Case(name, t(3., 3., 1.), 0, False)
-            yield Case(name, t(1., 1., 3.), 0, True)
-        for name in ("maximum", "minimum", "fmax", "fmin", "atan2", "remainder", "div_floor", "pow"):
-            for a, b in ((1., 1.), (nan, 1.), (1., nan), (0., 0.), (5., 3.), (-5., 3.)):
+            yield Case(name, t(3.0, 3.0, 1.0), 0, False)
+            yield Case(name, t(1.0, 1.0, 3.0), 0, True)
+        for name in (
+            "maximum",
+            "minimum",
+            "fmax",
+            "fmin",
+            "atan2",
+            "remainder",
+            "div_floor",
+            "pow",
+        ):
+            for a, b in ((1.0, 1.0), (nan, 1.0), (1.0, nan), (0.0, 0.0), (5.0, 3.0), (-5.0, 3.0)):
                 yield Case(name, t(a), t(b), flags=["first"])
-        for name in ("relu", "abs", "sqrt", "sign", "frac", "round", "relu6", "hardswish", "hardsigmoid",
-                     "norm", "log", "rsqrt", "reciprocal", "asin", "acos"):
-            yield Case(name, t(0., -0., 6., 3., -3., 1., -1., 2.5), flags=["first"])
-        yield Case("clamp", t(0., 1., -1., 2., nan), Number(0), Number(1))
-        yield Case("clamp", t(0., 1., 2.), Number(3), Number(1))
-        yield Case("clamp", t(0., 1., 2.), t(0., 1., 3.), t(2., 1., 1.))
-        yield Case("clamp_min", t(0., 1.), t(0., 2.))
-        yield Case("clamp_max", t(0., 1.), t(0., 2.))
-        yield Case("hardtanh", t(-1., 1., 0., 2., nan), -1.0, 1.0)
-        yield Case("leaky_relu", t(0., -0., -1.), 0.01)
-        yield Case("elu", t(0., -1.), 1.0)
-        yield Case("softplus", t(19.9, 20., 21., nan), 1.0, 20.0)
+        for name in (
+            "relu",
+            "abs",
+            "sqrt",
+            "sign",
+            "frac",
+            "round",
+            "relu6",
+            "hardswish",
+            "hardsigmoid",
+            "norm",
+            "log",
+            "rsqrt",
+            "reciprocal",
+            "asin",
+            "acos",
+        ):
+            yield Case(name, t(0.0, -0.0, 6.0, 3.0, -3.0, 1.0, -1.0, 2.5), flags=["first"])
+        yield Case("clamp", t(0.0, 1.0, -1.0, 2.0, nan), Number(0), Number(1))
+        yield Case("clamp", t(0.0, 1.0, 2.0), Number(3), Number(1))
+        yield Case("clamp", t(0.0, 1.0, 2.0), t(0.0, 1.0, 3.0), t(2.0, 1.0, 1.0))
+        yield Case("clamp_min", t(0.0, 1.0), t(0.0, 2.0))
+        yield Case("clamp_max", t(0.0, 1.0), t(0.0, 2.0))
+        yield Case("hardtanh", t(-1.0, 1.0, 0.0, 2.0, nan), -1.0, 1.0)
+        yield Case("leaky_relu", t(0.0, -0.0, -1.0), 0.01)
+        yield Case("elu", t(0.0, -1.0), 1.0)
+        yield Case("softplus", t(19.9, 20.0, 21.0, nan), 1.0, 20.0)
         for p in (0.0, 0.5, 1.0, 2.0, 3.0, inf, -inf, -1.0):
-            yield Case("norm_p", t(0., 0.), p)
-            yield Case("norm_p", t(2., -2., 1.), p)
-        for a, b in ((0., 0), (0., 1), (0., 2), (-1., 2), (2., -1), (0., 0.5), (0., -1), (-1., 0.5), (4., 0.5),
-                     (3., 3)):
+            yield Case("norm_p", t(0.0, 0.0), p)
+            yield Case("norm_p", t(2.0, -2.0, 1.0), p)
+        for a, b in (
+            (0.0, 0),
+            (0.0, 1),
+            (0.0, 2),
+            (-1.0, 2),
+            (2.0, -1),
+            (0.0, 0.5),
+            (0.0, -1),
+            (-1.0, 0.5),
+            (4.0, 0.5),
+            (3.0, 3),
+        ):
             yield Case("pow", t(a), Number(b), flags=["first"])
             yield Case("pow", t(a), t(float(b)), flags=["first"])
             yield Case("pow", Number(a), t(float(b)), flags=["first"])
-        yield Case("where", T([True]), t(1.), t(nan))
-        yield Case("div", t(1., 0., nan), t(0., 0., 1.))
-        yield Case("sort", t(2., 1., 2., 1.), 0, False)
-        yield Case("topk", t(2., 1., 2., 1.), 2, 0, True, True)
+        yield Case("where", T([True]), t(1.0), t(nan))
+        yield Case("div", t(1.0, 0.0, nan), t(0.0, 0.0, 1.0))
+        yield Case("sort", t(2.0, 1.0, 2.0, 1.0), 0, False)
+        yield Case("topk", t(2.0, 1.0, 2.0, 1.0), 2, 0, True, True)
         for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"):
-            yield Case(*loss_case(name, t(1., 2.), t(1., 3.), "none"))
-        yield Case(*loss_case("smooth_l1_loss", t(1., 2., 0.), t(1., 3., 0.), "none", beta=0.0))
+            yield Case(*loss_case(name, t(1.0, 2.0), t(1.0, 3.0), "none"))
+        yield Case(
+            *loss_case("smooth_l1_loss", t(1.0, 2.0, 0.0), t(1.0, 3.0, 0.0), "none", beta=0.0)
+        )
         for reduction in ("none", "mean"):
-            yield Case(*loss_case("cross_entropy", T([[100., 0.], [0., 1.]], dtype), T([0, 1]), reduction))
-        yield Case("cumprod", t(2., 0., 4., 0.), 0)
-        yield Case("cosine_similarity", t(0., 0.), t(0., 0.), 0, 1e-8)
+            yield Case(
+                *loss_case(
+                    "cross_entropy", T([[100.0, 0.0], [0.0, 1.0]], dtype), T([0, 1]), reduction
+                )
+            )
+        yield Case("cumprod", t(2.0, 0.0, 4.0, 0.0), 0)
+        yield Case("cosine_similarity", t(0.0, 0.0), t(0.0, 0.0), 0, 1e-8)
         yield Case("logsumexp", t(-inf, -inf), 0, False)
-        for p in (2.0, 3.0, -1.0, 0.5): yield Case("norm_dim", T([[1e-25], [-1e20], [0.], [2.]], dtype), p, 1, False)
-        yield Case("std", t(2., 2.))
-        yield Case("masked_fill", t(1., 2.), T([True, False]), Number(0))
+        for p in (2.0, 3.0, -1.0, 0.5):
+            yield Case("norm_dim", T([[1e-25], [-1e20], [0.0], [2.0]], dtype), p, 1, False)
+        yield Case("std", t(2.0, 2.0))
+        yield Case("masked_fill", t(1.0, 2.0), T([True, False]), Number(0))
     yield Case("lt", T([2**53 + 1]), Number(float(2**53 + 1)))
-    yield Case("eq", T([16777217]), T([16777216.]))
+    yield Case("eq", T([16777217]), T([16777216.0]))
     yield Case("lt", T([True, False]), T([1.5]))
     yield Case("pow", Number(2), T([1, 2, 3]))
     yield Case("pow", T([1, 2, 3]), Number(-1))
 
+
 def writes():
-    """In place on tensors with gaps and turned ones."""
-    def places(dtype=f64): return (grid(3, 2, dtype=dtype).detach().t(),
-                                   grid(2, 6, dtype=dtype).detach()[:, ::2], grid(4, 3,
-                                           dtype=dtype).detach()[1:3])
+    """These write in place on tensors with gaps and on turned ones."""
+
+    def places(dtype=f64):
+        return (
+            grid(3, 2, dtype=dtype).detach().t(),
+            grid(2, 6, dtype=dtype).detach()[:, ::2],
+            grid(4, 3, dtype=dtype).detach()[1:3],
+        )
+
     for dtype in (f64, f32):
-        for name in UNARY + ["round", "relu", "relu6", "silu", "mish", "hardswish", "hardsigmoid", "selu"]:
-            if name in ("isnan", "isinf", "isfinite"): continue
-            for t in places(dtype): yield Case(name + "_", t, flags=["direct"])
+        for name in UNARY + [
+            "round",
+            "relu",
+            "relu6",
+            "silu",
+            "mish",
+            "hardswish",
+            "hardsigmoid",
+            "selu",
+        ]:
+            if name in ("isnan", "isinf", "isfinite"):
+                continue
+            for t in places(dtype):
+                yield Case(name + "_", t, flags=["direct"])
         for t in places(dtype):
-            for b in (Number(2), T([1.5, -2., 3.], dtype, False), T([[1.5], [-2.]], dtype, False)):
-                for name in "add sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge logical_and logical_or logical_xor".split():
+            for b in (
+                Number(2),
+                T([1.5, -2.0, 3.0], dtype, False),
+                T([[1.5], [-2.0]], dtype, False),
+            ):
+                for name in WRITTEN:
                     yield Case(name + "_", t, b, flags=["direct"])
                 yield Case("masked_fill_", t, T([True, False, True]), Number(9), flags=["direct"])
                 yield Case("clamp_", t, Number(-0.5), b, flags=["direct"])
@@ -1136,11 +2141,27 @@ def writes():
             yield Case("fill_", t, Number(3), flags=["direct"])
             yield Case("zero_", t, flags=["direct"])
             yield Case("set_items_", t, Number(7), ":, 1", flags=["direct"])
-            yield Case("set_items_", t, Number(7), T([[True, False, True], [False] * 3]), flags=["direct"])
+            yield Case(
+                "set_items_", t, Number(7), T([[True, False, True], [False] * 3]), flags=["direct"]
+            )
             for name in ("scatter_", "scatter_add_"):
-                yield Case(name, t, 1, T([[0, 2], [1, 1]]), grid(2, 2, dtype=dtype).detach(), flags=["direct"])
-            yield Case("index_add_", t, 1, T([0, 2, 0]), grid(2, 3, dtype=dtype).detach(), 2.0,
-                       flags=["direct"])
+                yield Case(
+                    name,
+                    t,
+                    1,
+                    T([[0, 2], [1, 1]]),
+                    grid(2, 2, dtype=dtype).detach(),
+                    flags=["direct"],
+                )
+            yield Case(
+                "index_add_",
+                t,
+                1,
+                T([0, 2, 0]),
+                grid(2, 3, dtype=dtype).detach(),
+                2.0,
+                flags=["direct"],
+            )
     for t in (T([[1, 2, 3], [4, 5, 6]]).t(), T([[True, False]] * 3).t()):
         yield Case("fill_", t, Number(1), flags=["direct"])
         yield Case("zero_", t, flags=["direct"])
@@ -1148,10 +2169,14 @@ def writes():
         yield Case("eq_", t, Number(1), flags=["direct"])
         yield Case("copy_", t, T([[0.5, 2.5]], grad=False), flags=["direct"])
 
+
 def large():
-    """Enough elements for vectors, blocks and threads, where they have remainders."""
+    """These have enough elements for vectors, blocks and threads, with remainders."""
     for dtype in (f64, f32):
-        def r(k, *shape, **kw): return R(k, *shape, dtype=dtype, **kw)
+
+        def r(k, *shape, **kw):
+            return R(k, *shape, dtype=dtype, **kw)
+
         for name in UNARY + ACTIVATIONS + ["round"]:
             if name not in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "tan"):
                 yield Case(name, r(1, 1037))
@@ -1162,9 +2187,12 @@ def large():
             yield Case(name, r(1, 31, 67, turned=True), r(2, 67))
             yield Case(name, r(1, 31, 1), r(2, 31, 67, turned=True))
         for name in ON_EVERYTHING:
-            if name == "prod": continue
+            if name == "prod":
+                continue
             dim = (2.0,) if name == "norm" else ()
-            tail = ((1.0,) if name in ("var", "std") else ()) + (() if name == "count_nonzero" else (False,))
+            tail = ((1.0,) if name in ("var", "std") else ()) + (
+                () if name == "count_nonzero" else (False,)
+            )
             yield Case(name, r(3, 20011))
             for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True)):
                 yield Case(name, x)
@@ -1174,7 +2202,8 @@ def large():
                 yield Case(name + "_dims", r(3, 13, 31, 17), *dim, (0, 2), *tail)
         for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True), r(6, 5, 300, 7)):
             for d in (0, 1):
-                for name in ("softmax", "log_softmax", "cumsum"): yield Case(name, x, d)
+                for name in ("softmax", "log_softmax", "cumsum"):
+                    yield Case(name, x, d)
                 yield Case("logsumexp", x, d, False)
                 yield Case("sort", x, d, False)
                 yield Case("sort", x, d, True)
@@ -1184,8 +2213,11 @@ def large():
             yield Case("layer_norm", x, (x.shape[-1],), r(7, x.shape[-1]), r(8, x.shape[-1]), 1e-5)
             yield Case("rms_norm", x, (x.shape[-1],), r(7, x.shape[-1]), -1.0)
             yield Case("normalize", x, 2.0, -1, 1e-12)
-            yield Case("cosine_similarity", x, x.detach() * 2 + 1, -1,
-                       1e-8) if x.numel() < 20000 else Case("normalize", x, 2.0, 0, 1e-12)
+            yield (
+                Case("cosine_similarity", x, x.detach() * 2 + 1, -1, 1e-8)
+                if x.numel() < 20000
+                else Case("normalize", x, 2.0, 0, 1e-12)
+            )
         yield Case("group_norm", r(3, 3, 24, 50), 6, r(4, 24), r(5, 24), 1e-5)
         yield Case("dropout_with", r(3, 100, 50), 0.3, True)
         yield Case("unique", r(3, 5000))
@@ -1203,86 +2235,194 @@ def large():
         yield Case("outer", r(1, 103), r(2, 99))
         yield Case("einsum_list", "bhqd,bhkd->bhqk", [r(1, 2, 3, 33, 17), r(2, 2, 3, 35, 17)])
         for causal in (0, 1):
-            yield Case("scaled_dot_product_attention_with", r(1, 2, 3, 130, 40), r(2, 2, 3, 130, 40),
-                       r(3, 2, 3, 130, 40), None, 0.0, causal, 0.0, 0)
-            yield Case("scaled_dot_product_attention_with", r(1, 1, 2, 67, 8), r(2, 1, 2, 301, 8),
-                       r(3, 1, 2, 301, 8), None, 0.0, causal, 0.0, 0)
+            yield Case(
+                "scaled_dot_product_attention_with",
+                r(1, 2, 3, 130, 40),
+                r(2, 2, 3, 130, 40),
+                r(3, 2, 3, 130, 40),
+                None,
+                0.0,
+                causal,
+                0.0,
+                0,
+            )
+            yield Case(
+                "scaled_dot_product_attention_with",
+                r(1, 1, 2, 67, 8),
+                r(2, 1, 2, 301, 8),
+                r(3, 1, 2, 301, 8),
+                None,
+                0.0,
+                causal,
+                0.0,
+                0,
+            )
             yield Case("joint_attention", r(1, 2, 70, 72), 3, causal)
             yield Case("joint_attention", r(1, 2, 5, 12), 2, causal)
-        yield Case("scaled_dot_product_attention_with", r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8),
-                   r(3, 2, 2, 71, 8), r(4, 67, 71), 0.0, 0, 0.0, 0)
+        yield Case(
+            "scaled_dot_product_attention_with",
+            r(1, 2, 2, 67, 8),
+            r(2, 2, 2, 71, 8),
+            r(3, 2, 2, 71, 8),
+            r(4, 67, 71),
+            0.0,
+            0,
+            0.0,
+            0,
+        )
         indices = torch.arange(50) * 7 % 30
         for reduction in ("mean", "sum", "none"):
-            yield Case(*loss_case("cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1))
+            yield Case(
+                *loss_case("cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1)
+            )
             yield Case(*loss_case("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction))
             yield Case(*loss_case("nll_loss", r(1, 50, 30), indices, reduction))
         yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING)
         yield Case("index_select", r(1, 30, 65), 0, indices)
         yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0)
         yield Case("cat", [r(1, 30, 65), r(2, 30, 3)], 1)
-        for name in ("contiguous", "clone"): yield Case(name, r(1, 130, 67, turned=True))
+        for name in ("contiguous", "clone"):
+            yield Case(name, r(1, 130, 67, turned=True))
         yield Case("cumprod", r(3, 7, 20), 1)
         yield Case("where", r(1, 31, 67).detach() > 0, r(2, 31, 67), r(3, 67))
 
+
 def by_hand():
-    for family in (facts, writes, large, elementwise, reductions, products, shapes, indexing, neural, writing,
-                   creation):
+    for family in (
+        facts,
+        writes,
+        large,
+        elementwise,
+        reductions,
+        products,
+        shapes,
+        indexing,
+        neural,
+        writing,
+        creation,
+    ):
         yield from family()
 
-# ---- errors ----------------------------------------------------------------------------------------------------
 
-# Python's own complaint about its arguments' types, which C's compiler makes.
-NOT_OURS = r"received an invalid combination|argument '\w+' \(position|must be (Tensor|int|tuple|Number), not|must be tuple of ints|" \
-           r"missing \d+ required|unexpected keyword|not supported between|unsupported operand|Overloaded torch operator|" \
-           r"expected Tensor as element|got an unexpected keyword|object cannot be interpreted|Expected object of scalar type|out of range integral"
+# ---- errors --------------------------------------------------------------------------
 
-# torch doesn't record these and passes the gradient on as if nothing had happened; ours are checked without one.
+# Python itself complains about its arguments' types, as C's compiler does.
+NOT_OURS = (
+    r"received an invalid combination|argument '\w+' \(position|must be tuple of ints|"
+    r"must be (Tensor|int|tuple|Number), not|missing \d+ required|unexpected keyword|"
+    r"not supported between|unsupported operand|Overloaded torch operator|"
+    r"expected Tensor as element|got an unexpected keyword|object cannot be interpreted|"
+    r"Expected object of scalar type|out of range integral"
+)
+
+# torch doesn't record these and passes the gradient on as if nothing had happened. Ours are checked
+# without one.
 NOT_TRACKED = r"logical_\w+_"
 
-# No gradients are compared where torch's are mistaken: function, its arguments, the reason.
+# No gradients are compared where torch's are mistaken. A row has a function, its arguments, and the
+# reason.
 NO_GRADIENT = [
-    (r"(var|std)_dims", lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0,
-     "torch counts one element where () means all"),
+    (
+        r"(var|std)_dims",
+        lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0,
+        "torch counts one element where () means all",
+    )
 ]
 
-def constant(x, *rest): return x.numel() and x.max() == x.min()
 
-# Looser tolerances, by a factor: function, its arguments, the factor, the reason.
+def constant(x, *rest):
+    return x.numel() and x.max() == x.min()
+
+
+# Tolerances are looser by a factor. A row has a function, its arguments, the factor, and the
+# reason.
 TOLERANCES = [
-    (r"(layer|group)_norm", constant, 1e4,
-     "nothing varies: rounding is multiplied by 1/sqrt(eps), twice for second gradients"),
+    (
+        r"(layer|group)_norm",
+        constant,
+        1e4,
+        "nothing varies: rounding is multiplied by 1/sqrt(eps), twice for second gradients",
+    )
 ]
 
-# The name of a node that isn't torch's: function, torch's, ours, the reason.
+# The name of a node differs from torch's. A row has a function, torch's name, ours, and the reason.
 NODES = [
-    (r"rms_norm", "CloneBackward0", "MulBackward0", "torch makes a turned result contiguous; ours is made so"),
-    (r"scaled_dot_product_attention_with", "AddBackward0", "UnsafeViewBackward0", "attention of nothing takes a way of its own"),
-    (r"sort", "SortBackward1", "SortBackward0", "its name in torch without stable=, as one calls it"),
+    (
+        r"rms_norm",
+        "CloneBackward0",
+        "MulBackward0",
+        "torch makes a turned result contiguous; ours is made so",
+    ),
+    (
+        r"scaled_dot_product_attention_with",
+        "AddBackward0",
+        "UnsafeViewBackward0",
+        "attention of nothing takes a way of its own",
+    ),
+    (
+        r"sort",
+        "SortBackward1",
+        "SortBackward0",
+        "its name in torch without stable=, as one calls it",
+    ),
 ]
 
-# What ours is to say instead of torch's sentence: function, torch's line, ours (None: left out), the reason.
+# Our sentence differs from torch's. A row has a function, torch's line, ours (None: left out), and
+# the reason.
 EXCEPTIONS = [
-    (r".*",
-     r"\? .*(returned an invalid gradient|INTERNAL ASSERT|Found dtype \w+ but expected|grad_input must be contiguous|with a bool tensor is not|on a bool tensor is not).*", None,
-     "a mistake of torch's own backward; ours gives the gradient"),
-    (r".*", r"\? \w+ derivative for aten::\w+ is not implemented", "? Error the derivative is not implemented",
-     "ours goes on with the reason"),
+    (
+        r".*",
+        r"\? .*(returned an invalid gradient|INTERNAL ASSERT|Found dtype \w+ but expected|"
+        r"grad_input must be contiguous|with a bool tensor is not|on a bool tensor is not).*",
+        None,
+        "a mistake of torch's own backward; ours gives the gradient",
+    ),
+    (
+        r".*",
+        r"\? \w+ derivative for aten::\w+ is not implemented",
+        "? Error the derivative is not implemented",
+        "ours goes on with the reason",
+    ),
     (r".*", r"! AssertionError (.*)", r"! Error \1", "Python's assert has no class of ours"),
-    (r"expand_dims", r"! RuntimeError numel: integer multiplication overflow",
-     "! RuntimeError The expanded size of the tensor",
-     "torch multiplies the sizes before it looks at them"),
-    (r"clamp\w*_", r"(! .*output type )bool", r"\1Bool", "torch names the C++ type in clamp_ alone"),
-    (r"clamp\w*_", r"(! .*output type )long int", r"\1Long", "torch names the C++ type in clamp_ alone"),
-    (r"group_norm", r"! IndexError Dimension out of range .*", "! RuntimeError Expected at least 2 dimensions for input tensor",
-     "torch looks at the second size before its own sentence can be reached"),
-    (r"unflatten", r"! RuntimeError unflatten got an unexpected error: (.*)", r"! Error \1",
-     "Python's wrapping of an error"),
+    (
+        r"expand_dims",
+        r"! RuntimeError numel: integer multiplication overflow",
+        "! RuntimeError The expanded size of the tensor",
+        "torch multiplies the sizes before it looks at them",
+    ),
+    (
+        r"clamp\w*_",
+        r"(! .*output type )bool",
+        r"\1Bool",
+        "torch names the C++ type in clamp_ alone",
+    ),
+    (
+        r"clamp\w*_",
+        r"(! .*output type )long int",
+        r"\1Long",
+        "torch names the C++ type in clamp_ alone",
+    ),
+    (
+        r"group_norm",
+        r"! IndexError Dimension out of range .*",
+        "! RuntimeError Expected at least 2 dimensions for input tensor",
+        "torch looks at the second size before its own sentence can be reached",
+    ),
+    (
+        r"unflatten",
+        r"! RuntimeError unflatten got an unexpected error: (.*)",
+        r"! Error \1",
+        "Python's wrapping of an error",
+    ),
     (r".*", r"! \w+ .*INTERNAL ASSERT.*", None, "a mistake of torch's own"),
 ]
 
+
 def error_of(name, line):
-    """The expected error ('! Class sentence', or '?' of backward), as ours is to be; None: no counterpart in C."""
-    if re.search(NOT_OURS, line): return None
+    """Returns the expected error ('! Class sentence', or '?' of backward) as ours is to be, or None
+    if it has no counterpart in C."""
+    if re.search(NOT_OURS, line):
+        return None
     for function, torchs, ours, _ in EXCEPTIONS:
         if re.fullmatch(function, name) and re.fullmatch(torchs, line):
             return None if ours is None else re.fullmatch(torchs, line).expand(ours)

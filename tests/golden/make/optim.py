@@ -11,6 +11,7 @@ schedule.txt, the learning rates of its schedules.
 The gradient is made of the parameter itself, by operations that round alike everywhere:
 test_optim.c computes the same. Lion is its paper's pseudo-code.
 """
+
 import warnings
 
 import torch
@@ -26,7 +27,11 @@ CASES = [
     ("sgd_momentum", "SGD", dict(lr=0.02, momentum=0.9)),
     ("sgd_dampening", "SGD", dict(lr=0.02, momentum=0.8, dampening=0.3, weight_decay=0.01)),
     ("sgd_nesterov", "SGD", dict(lr=0.02, momentum=0.9, nesterov=True)),
-    ("sgd_nesterov_decay", "SGD", dict(lr=0.01, momentum=0.7, nesterov=True, weight_decay=0.1, maximize=True)),
+    (
+        "sgd_nesterov_decay",
+        "SGD",
+        dict(lr=0.01, momentum=0.7, nesterov=True, weight_decay=0.1, maximize=True),
+    ),
     ("adam", "Adam", {}),
     ("adam_all", "Adam", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)),
     ("adam_small_beta", "Adam", dict(lr=0.02, betas=(0.3, 0.4))),
@@ -40,9 +45,25 @@ CASES = [
     ("rmsprop_alpha", "RMSprop", dict(lr=0.005, alpha=0.9, eps=1e-3, weight_decay=0.1)),
     ("rmsprop_momentum", "RMSprop", dict(lr=0.002, momentum=0.9)),
     ("rmsprop_centered", "RMSprop", dict(lr=0.005, centered=True, eps=1e-4)),
-    ("rmsprop_all", "RMSprop", dict(lr=0.002, alpha=0.4, momentum=0.5, centered=True, weight_decay=0.01, maximize=True, eps=1e-3)),
+    (
+        "rmsprop_all",
+        "RMSprop",
+        dict(
+            lr=0.002,
+            alpha=0.4,
+            momentum=0.5,
+            centered=True,
+            weight_decay=0.01,
+            maximize=True,
+            eps=1e-3,
+        ),
+    ),
     ("adagrad", "Adagrad", {}),
-    ("adagrad_all", "Adagrad", dict(lr=0.1, lr_decay=0.02, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3)),
+    (
+        "adagrad_all",
+        "Adagrad",
+        dict(lr=0.1, lr_decay=0.02, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3),
+    ),
     ("adagrad_maximize", "Adagrad", dict(lr=0.05, maximize=True)),
     ("lion", "Lion", {}),
     ("lion_all", "Lion", dict(lr=0.01, betas=(0.8, 0.95), weight_decay=0.2)),
@@ -52,7 +73,9 @@ CASES = [
 
 class Lion(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
-        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(
+            params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize)
+        )
 
     @torch.no_grad()
     def step(self):
@@ -78,11 +101,15 @@ def parameters(dtype):
 
 
 def set_gradients(ps, t):
-    """(p - target) / 2 + noise; the last one has none on every third step"""
+    """The gradient is (p - target) / 2 + noise. The last parameter has none on every third step."""
     for k, p in enumerate(ps):
         n = p.numel()
-        target = torch.tensor([((3 * i + k) % 7 - 3) / 8 for i in range(n)], dtype=p.dtype).reshape(p.shape)
-        noise = torch.tensor([((5 * i + 3 * t + k) % 13 - 6) / 16 for i in range(n)], dtype=p.dtype).reshape(p.shape)
+        target = torch.tensor([((3 * i + k) % 7 - 3) / 8 for i in range(n)], dtype=p.dtype).reshape(
+            p.shape
+        )
+        noise = torch.tensor(
+            [((5 * i + 3 * t + k) % 13 - 6) / 16 for i in range(n)], dtype=p.dtype
+        ).reshape(p.shape)
         p.grad = (p.detach() - target) * 0.5 + noise if k < 2 or t % 3 else None
 
 
@@ -124,21 +151,43 @@ SCHEDULES = [
     ("CosineAnnealingLR_short", "CosineAnnealingLR", dict(T_max=13, eta_min=0.02)),
     ("CosineAnnealingLR_one", "CosineAnnealingLR", dict(T_max=1, eta_min=0.01)),
     ("OneCycleLR", "OneCycleLR", dict(max_lr=0.5, total_steps=60)),
-    ("OneCycleLR_linear", "OneCycleLR",
-     dict(max_lr=0.5, total_steps=60, anneal_strategy="linear", pct_start=0.45, div_factor=10,
-          final_div_factor=100)),
-    ("OneCycleLR_three", "OneCycleLR",
-     dict(max_lr=0.5, total_steps=60, three_phase=True, base_momentum=0.7, max_momentum=0.99)),
-    ("OneCycleLR_no_momentum", "OneCycleLR",
-     dict(max_lr=0.5, total_steps=60, cycle_momentum=False, three_phase=True,
-          anneal_strategy="linear")),
+    (
+        "OneCycleLR_linear",
+        "OneCycleLR",
+        dict(
+            max_lr=0.5,
+            total_steps=60,
+            anneal_strategy="linear",
+            pct_start=0.45,
+            div_factor=10,
+            final_div_factor=100,
+        ),
+    ),
+    (
+        "OneCycleLR_three",
+        "OneCycleLR",
+        dict(max_lr=0.5, total_steps=60, three_phase=True, base_momentum=0.7, max_momentum=0.99),
+    ),
+    (
+        "OneCycleLR_no_momentum",
+        "OneCycleLR",
+        dict(
+            max_lr=0.5,
+            total_steps=60,
+            cycle_momentum=False,
+            three_phase=True,
+            anneal_strategy="linear",
+        ),
+    ),
 ]
 PLATEAUS = [
     ("ReduceLROnPlateau", dict(patience=3)),
     ("ReduceLROnPlateau_cooldown", dict(patience=1, cooldown=4, factor=0.5, min_lr=0.15)),
     ("ReduceLROnPlateau_max", dict(mode="max", patience=2, threshold=0.01, factor=0.7)),
-    ("ReduceLROnPlateau_max_abs",
-     dict(mode="max", patience=4, threshold_mode="abs", threshold=0.3)),
+    (
+        "ReduceLROnPlateau_max_abs",
+        dict(mode="max", patience=4, threshold_mode="abs", threshold=0.3),
+    ),
     ("ReduceLROnPlateau_abs", dict(patience=2, threshold_mode="abs", threshold=0.02, eps=0.01)),
     ("ReduceLROnPlateau_at_once", dict(patience=0, threshold=0.0, factor=0.9)),
 ]
@@ -147,7 +196,9 @@ PLATEAUS = [
 def two_groups(adam=False):
     ws = [torch.zeros(1, requires_grad=True) for _ in range(2)]
     groups = [{"params": ws[:1]}, {"params": ws[1:], "lr": 0.4}]
-    return torch.optim.Adam(groups, lr=0.1) if adam else torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+    return (
+        torch.optim.Adam(groups, lr=0.1) if adam else torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+    )
 
 
 def state(o):
@@ -182,15 +233,23 @@ def schedules():
             follow(name + ".adam", o, make(o, **options))
         else:
             follow(name + ".closed", o, make(o, **options), lambda s, t: s.step(t * 3 % 61))
-    for name, warmup, total, start, low in (("warmup_cosine", 10, 60, 0.1, 0.0),
-                                            ("warmup_cosine_one", 1, 40, 1e-3, 0.02)):
+    for name, warmup, total, start, low in (
+        ("warmup_cosine", 10, 60, 0.1, 0.0),
+        ("warmup_cosine_one", 1, 40, 1e-3, 0.02),
+    ):
         o = two_groups()
-        parts = [S.LinearLR(o, start_factor=start, total_iters=warmup),
-                 S.CosineAnnealingLR(o, T_max=total - warmup, eta_min=low)]
+        parts = [
+            S.LinearLR(o, start_factor=start, total_iters=warmup),
+            S.CosineAnnealingLR(o, T_max=total - warmup, eta_min=low),
+        ]
         follow(name, o, S.SequentialLR(o, parts, [warmup]))
     o = two_groups()
-    parts = [S.ExponentialLR(o, 0.9), S.StepLR(o, 4, 0.5), S.MultiStepLR(o, [0, 3]),
-             S.LambdaLR(o, lambda t: 1 / (1 + t))]
+    parts = [
+        S.ExponentialLR(o, 0.9),
+        S.StepLR(o, 4, 0.5),
+        S.MultiStepLR(o, [0, 3]),
+        S.LambdaLR(o, lambda t: 1 / (1 + t)),
+    ]
     follow("SequentialLR", o, S.SequentialLR(o, parts, [5, 17, 30]))
     for name, options in PLATEAUS:
         o = two_groups()

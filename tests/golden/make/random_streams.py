@@ -9,9 +9,10 @@
                                                     digits may differ
     g 38415810d4981e03                              the hash of the generator's state after it
 
-The streams are those without MKL, so the script has to run on a processor that is not Intel's, where
-torch.bernoulli_ with a number doesn't ask MKL, or with a torch that was built without it.
+The streams are those without MKL, so the script has to run on a processor that is not Intel's,
+where torch.bernoulli_ with a number doesn't ask MKL, or with a torch that was built without it.
 """
+
 import torch
 
 from golden import Golden, comma, fnv, name_of
@@ -98,12 +99,15 @@ def seed(s):
 
 
 SIZES = (0, 1, 2, 15, 16, 17, 31, 32, 33, 100, 1000, (6, 3))
-PLACES = (layout((3, 6), (1, 0)),               # a transposed 6x3
-          layout((40, 5), (1, 0), 2),           # of more columns than it shows
-          layout((25, 4), None, 3),             # columns cut off
-          layout((30,), None, 0, 2),            # every second element
-          layout((2, 3, 4), (1, 2, 0)),
-          layout((4, 1, 5, 2), (2, 0, 3, 1), 1))
+PLACES = (
+    layout((3, 6), (1, 0)),
+    layout((40, 5), (1, 0), 2),
+    layout((25, 4), None, 3),
+    layout((30,), None, 0, 2),
+    layout((2, 3, 4), (1, 2, 0)),
+    layout((4, 1, 5, 2), (2, 0, 3, 1), 1),
+)
+
 
 def calls():
     seed(123)
@@ -130,15 +134,29 @@ def calls():
 
     seed(6)
     for dtype in (F32, F64):
-        for low, high in ((0.0, 1.0), (-0.1, 0.1), (3.25, 3.25), (-1e30, 1e30), (0.0, 1e-40), (5.0, 7.7)):
+        for low, high in (
+            (0.0, 1.0),
+            (-0.1, 0.1),
+            (3.25, 3.25),
+            (-1e30, 1e30),
+            (0.0, 1e-40),
+            (5.0, 7.7),
+        ):
             call("uniform_", dtype, 600, low, high)
         for mean, std in ((0.0, 1.0), (0.0, 0.0), (-2.0, 0.5), (0.0, 0.02), (3.0, 4.0)):
             call("normal_", dtype, 15, mean, std)
             call("normal_", dtype, 555, mean, std)
         for rate in (1.0, 0.25, 1e6):
             call("exponential_", dtype, 530, rate)
-        for args in ((0.0, 1.0, -2.0, 2.0), (0.0, 0.02, -0.04, 0.04), (1.0, 2.0, -1.0, 0.0), (0.0, 1.0, 3.0, 5.0),
-                     (0.0, 1.0, -0.1, 0.1), (0.0, -1.0, -2.0, 2.0), (0.0, 1.0, 2.0, 2.0)):
+        for args in (
+            (0.0, 1.0, -2.0, 2.0),
+            (0.0, 0.02, -0.04, 0.04),
+            (1.0, 2.0, -1.0, 0.0),
+            (0.0, 1.0, 3.0, 5.0),
+            (0.0, 1.0, -0.1, 0.1),
+            (0.0, -1.0, -2.0, 2.0),
+            (0.0, 1.0, 2.0, 2.0),
+        ):
             call("trunc_normal_", dtype, 7, *args)
             call("trunc_normal_", dtype, (30, 20), *args)
 
@@ -151,29 +169,54 @@ def calls():
             call("bernoulli", dtype, n)
 
     seed(8)
-    for low, high in ((0, 1), (0, 10), (-5, 3), (0, 2**28 - 1), (0, 2**28), (0, 2**32 - 1), (0, 2**32), (-2**40, 2**41),
-                      (-2**63, 2**63 - 1), (2**62, 2**62 + 5)):
+    for low, high in (
+        (0, 1),
+        (0, 10),
+        (-5, 3),
+        (0, 2**28 - 1),
+        (0, 2**28),
+        (0, 2**32 - 1),
+        (0, 2**32),
+        (-(2**40), 2**41),
+        (-(2**63), 2**63 - 1),
+        (2**62, 2**62 + 5),
+    ):
         for n in (0, 1, 2, (6, 3), 700):
             call("randint", torch.int64, n, low, high)
     call("randint", torch.bool, 50, 0, 2)
     for dtype in (F32, F64):
-        for low, high in ((0, 100), (-3, 2**24 + 5), (2**24 + 1, 2**24 + 8), (-2**24 - 7, -2**24 - 1), (0, 2**40 + 1)):
+        for low, high in (
+            (0, 100),
+            (-3, 2**24 + 5),
+            (2**24 + 1, 2**24 + 8),
+            (-(2**24) - 7, -(2**24) - 1),
+            (0, 2**40 + 1),
+        ):
             call("randint", dtype, 30, low, high)
     for n in (0, 1, 2, 3, 10, 511, 512, 513, 514, 1025, 5000):
         call("randperm", torch.int64, (), n)
 
     seed(9)
     for dtype in (F32, F64):
-        for place in (layout((1,)), layout((5,)), layout((600,)), layout((4, 6)), layout((4, 6), (1, 0)), layout((3, 9), None, 2)):
+        for place in (
+            layout((1,)),
+            layout((5,)),
+            layout((600,)),
+            layout((4, 6)),
+            layout((4, 6), (1, 0)),
+            layout((3, 9), None, 2),
+        ):
             n = place[0][-1]
             for draws, again in ((1, 0), (1, 1), (n, 0), ((n + 1) // 2, 0), (2, 1), (600, 1)):
                 call("multinomial", dtype, place, draws, again)
-    for n in (4101, 6000, 9999, 9999):              # float32 has ties among so many
+    # float32 has ties among so many.
+    for n in (4101, 6000, 9999, 9999):
         call("multinomial", F32, n, n, 0)
 
     seed(10)
     for dtype in (F32, F64):
-        for i in range(3):                          # a second normal that waits meets every kind of call
+        # A second normal that waits meets every kind of call.
+        for i in range(3):
             call("randn", dtype, 3)
             call("rand", dtype, 2)
             call("randn", dtype, 17)

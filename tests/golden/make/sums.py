@@ -1,9 +1,10 @@
 """Writes sums.txt: the bits of torch's sums on one thread, for many layouts and sizes.
 
-    = f32 6,3 1,0 2 3 fd7217ec    the sum over dims 0 and 1 (bits 0 and 1 are set in 3) of the 6x3
-                                  float32 numbers of values(), with its dims in the order 1, 0,
-                                  and of its last dim each second; and the hash of the sums
+= f32 6,3 1,0 2 3 fd7217ec    the sum over dims 0 and 1 (bits 0 and 1 are set in 3) of the 6x3
+                              float32 numbers of values(), with its dims in the order 1, 0,
+                              and of its last dim each second; and the hash of the sums
 """
+
 import math
 import random
 
@@ -34,19 +35,37 @@ def row(dtype, shape, order, step, dims):
 
 def rows():
     for dtype in (torch.float32, torch.float64):
-        for n in list(range(1, 70)) + [100, 255, 256, 511, 512, 513, 1000, 4096, 5000, 20000, 30000]:
+        for n in list(range(1, 70)) + [
+            100,
+            255,
+            256,
+            511,
+            512,
+            513,
+            1000,
+            4096,
+            5000,
+            20000,
+            30000,
+        ]:
             row(dtype, (n,), (0,), 1, ())
         for n in (2, 3, 5, 8, 17, 64, 200, 3000):
             for m in (1, 2, 4, 6, 8, 9, 31, 32, 33, 80):
-                if n * m > 30000: continue
+                if n * m > 30000:
+                    continue
                 row(dtype, (n, m), (0, 1), 1, (0,))
                 row(dtype, (n, m), (0, 1), 1, (1,))
                 row(dtype, (n, m), (1, 0), 1, (1,))
                 row(dtype, (n, m), (0, 1), 2, random.choice([(0,), (1,), ()]))
         for _ in range(60):
             shape = tuple(random.choice([1, 2, 3, 5, 8, 13, 33]) for _ in range(3))
-            row(dtype, shape, tuple(random.sample(range(3), 3)), random.choice([1, 1, 3]),
-                random.choice([(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), ()]))
+            row(
+                dtype,
+                shape,
+                tuple(random.sample(range(3), 3)),
+                random.choice([1, 1, 3]),
+                random.choice([(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), ()]),
+            )
     # A sum of so many has subtotals of 32.
     row(torch.float32, (2**22 + 77,), (0,), 2, ())
 

@@ -1,15 +1,16 @@
 """Writes text.txt: what Python makes of texts as the notebook and nanoGPT treat them.
 
-    = words "b, a b" "b a b"      a text, and its tokens (words or characters) joined again
-    t 2 "a" "b"                   how many different tokens there are, and all of them, sorted
-    : 1 0 1                       the tokens' numbers in the text
+= words "b, a b" "b a b"      a text, and its tokens (words or characters) joined again
+t 2 "a" "b"                   how many different tokens there are, and all of them, sorted
+: 1 0 1                       the tokens' numbers in the text
 
-    = batch 1337 1000 4 3         a seed, the length of the data, and a batch's and a block's size
-    x 3 6 ..                      the first batch and its targets, then the second batch and its
-    y 6 9 ..                      targets
+= batch 1337 1000 4 3         a seed, the length of the data, and a batch's and a block's size
+x 3 6 ..                      the first batch and its targets, then the second batch and its
+y 6 9 ..                      targets
 
-    = train 11 9                  a text's length, and how much of it is trained on
+= train 11 9                  a text's length, and how much of it is trained on
 """
+
 import torch
 
 from golden import Golden
@@ -43,15 +44,19 @@ def row(kind, text, tokens, joint):
 
 
 def batches():
-    for seed, length, batch, block in [(1337, 1000, 4, 3), (7, 5, 3, 4), (123, 100000, 2, 6),
-                                       (0, 2, 5, 1)]:
+    for seed, length, batch, block in [
+        (1337, 1000, 4, 3),
+        (7, 5, 3, 4),
+        (123, 100000, 2, 6),
+        (0, 2, 5, 1),
+    ]:
         torch.manual_seed(seed)
         numbers = torch.arange(length) * 3 % 1009
         data.case("batch", seed, length, batch, block)
         for _ in range(2):
             ix = torch.randint(len(numbers) - block, (batch,))
-            x = torch.stack([numbers[i:i + block] for i in ix])
-            y = torch.stack([numbers[i + 1:i + 1 + block] for i in ix])
+            x = torch.stack([numbers[i : i + block] for i in ix])
+            y = torch.stack([numbers[i + 1 : i + 1 + block] for i in ix])
             data.line("x", *x.flatten().tolist())
             data.line("y", *y.flatten().tolist())
 

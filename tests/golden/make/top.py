@@ -1,8 +1,9 @@
 """Writes top.txt: which of equal values torch.topk shows, for many sizes and few distinct values.
 
-    = 17 2 3 0 1 1 a8c7f832       of the 17 numbers of values(17, 3, 0) the first 2, the largest (1)
-                                  ones, sorted (1); and the hash of their indices
+= 17 2 3 0 1 1 a8c7f832       of the 17 numbers of values(17, 3, 0) the first 2, the largest (1)
+                              ones, sorted (1); and the hash of their indices
 """
+
 import itertools
 
 import torch
@@ -31,7 +32,7 @@ def rows():
     for n, k in sizes():
         for distinct, shape, largest, ordered in kinds:
             if (n + k + distinct + shape + 2 * largest + ordered) % 3:
-                continue            # A third of the combinations is plenty.
+                continue  # A third of the combinations is plenty.
             x = values(n, distinct, shape)
             indices = x.topk(k, largest=bool(largest), sorted=bool(ordered))[1]
             bits = fnv(indices.numpy().tobytes())

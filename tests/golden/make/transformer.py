@@ -1,5 +1,5 @@
-"""Writes attention.txt, transformer.txt, gpt.txt and trajectory.txt: what PyTorch makes of attention,
-positions, encoder layers and a GPT, and how they learn.
+"""Writes attention.txt, transformer.txt, gpt.txt and trajectory.txt: what PyTorch makes of
+attention, positions, encoder layers and a GPT, and how they learn.
 
 A case draws its module after torch.manual_seed(1) and its inputs after torch.manual_seed(2), in
 float64. A module NAME has these cases:
@@ -9,6 +9,7 @@ float64. A module NAME has these cases:
     NAME.g       every gradient, one behind the other, of the sum of y times a draw
     NAME.keys    the keys of its state_dict
 """
+
 import math
 import warnings
 
@@ -31,7 +32,7 @@ def drawn(*shape):
 
 
 def run(name, module, inputs, f=None, train=False):
-    """f: of the module and the inputs, else the module itself."""
+    """Writes what f makes of the module and the inputs, or what the module makes of them."""
     module.train(train)
     torch.manual_seed(3)
     y = f(module, *inputs) if f else module(*inputs)
@@ -49,7 +50,7 @@ def name_state(name, module):
     data.text(" ".join(module.state_dict()))
 
 
-# ---- attention ----------------------------------------------------------------------------------------------
+# ---- attention -----------------------------------------------------------------------
 
 
 class SelfAttention(nn.Module):
@@ -66,7 +67,7 @@ class SelfAttention(nn.Module):
 
 
 def masks(q, k, heads, attn, padding):
-    """The masks of a case; no row is left out altogether."""
+    """Returns the masks of a case, which leave no row out altogether."""
     length, keys, batch = q, k, 2
     torch.manual_seed(5)
     shape = (length, keys) if attn[-1:] == "2" else (batch * heads, length, keys)
@@ -86,7 +87,7 @@ def masks(q, k, heads, attn, padding):
 
 
 def multihead(name, how, attn="", padding="", **call):
-    """Self-attention where kdim isn't given, else of a key and a value."""
+    """Attends to itself where kdim isn't given, and else to a key and a value."""
     train = how.pop("train", False)
     cross = how.pop("cross", False)
     torch.manual_seed(1)
@@ -97,7 +98,13 @@ def multihead(name, how, attn="", padding="", **call):
     x = [drawn(2, n, d) if first else drawn(n, 2, d) for n, d in sides]
     a, p = masks(3, 5 if cross else 3, 2, attn, padding)
     options = dict(attn_mask=a, key_padding_mask=p, **call)
-    run(name, m, x, lambda m, q, k=None, v=None: m(q, q if k is None else k, q if v is None else v, **options), train)
+    run(
+        name,
+        m,
+        x,
+        lambda m, q, k=None, v=None: m(q, q if k is None else k, q if v is None else v, **options),
+        train,
+    )
     name_state(name, m)
 
 
@@ -153,7 +160,7 @@ def attention():
     put("learned.y", x + nn.Embedding(20, 4).weight[3:9])
 
 
-# ---- encoder layers -----------------------------------------------------------------------------------------
+# ---- encoder layers ------------------------------------------------------------------
 
 
 def encoder(name, how, src_mask=None, padding=None, train=False, causal=False):
@@ -161,23 +168,42 @@ def encoder(name, how, src_mask=None, padding=None, train=False, causal=False):
     m = nn.TransformerEncoderLayer(4, 2, dim_feedforward=6, **{"dropout": 0.0, **how})
     torch.manual_seed(2)
     x = drawn(2, 3, 4) if how.get("batch_first") else drawn(3, 2, 4)
-    run(name, m, [x], lambda m, x: m(x, src_mask=src_mask, src_key_padding_mask=padding, is_causal=causal), train)
+    run(
+        name,
+        m,
+        [x],
+        lambda m, x: m(x, src_mask=src_mask, src_key_padding_mask=padding, is_causal=causal),
+        train,
+    )
     name_state(name, m)
 
 
 def transformer():
-    mask, padding = nn.Transformer.generate_square_subsequent_mask(3), torch.tensor([[False] * 3, [False] * 2 + [True]])
+    mask, padding = nn.Transformer.generate_square_subsequent_mask(3), torch.tensor(
+        [[False] * 3, [False] * 2 + [True]]
+    )
     encoder("post", {}, train=True)
     encoder("pre", dict(norm_first=True), train=True)
     encoder("post_gelu", dict(activation="gelu", batch_first=True, layer_norm_eps=1e-3), train=True)
-    encoder("pre_causal", dict(norm_first=True, activation="gelu", bias=False), mask, train=True, causal=True)
+    encoder(
+        "pre_causal",
+        dict(norm_first=True, activation="gelu", bias=False),
+        mask,
+        train=True,
+        causal=True,
+    )
     encoder("post_masked", dict(batch_first=True), mask, padding * -1e3)
     encoder("pre_padded", dict(norm_first=True), None, padding)
     encoder("post_dropout", dict(dropout=0.3), train=True)
-    encoder("pre_dropout", dict(dropout=0.3, norm_first=True, batch_first=True, activation="gelu"), mask, train=True)
+    encoder(
+        "pre_dropout",
+        dict(dropout=0.3, norm_first=True, batch_first=True, activation="gelu"),
+        mask,
+        train=True,
+    )
 
 
-# ---- GPT: nanoGPT's shape and names ---------------------------------------------------------------------------
+# ---- GPT: nanoGPT's shape and names --------------------------------------------------
 
 
 class CausalSelfAttention(nn.Module):
@@ -190,8 +216,12 @@ class CausalSelfAttention(nn.Module):
 
     def forward(self, x):
         b, t, c = x.shape
-        q, k, v = (p.view(b, t, self.n_head, -1).transpose(1, 2) for p in self.c_attn(x).chunk(3, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0, is_causal=True)
+        q, k, v = (
+            p.view(b, t, self.n_head, -1).transpose(1, 2) for p in self.c_attn(x).chunk(3, dim=2)
+        )
+        y = F.scaled_dot_product_attention(
+            q, k, v, dropout_p=self.dropout if self.training else 0, is_causal=True
+        )
         return self.resid_dropout(self.c_proj(y.transpose(1, 2).reshape(b, t, c)))
 
 
@@ -224,12 +254,15 @@ class GPT(nn.Module):
     def __init__(self, **o):
         super().__init__()
         self.o = o = dict(dropout=0.0, bias=True) | o
-        self.transformer = nn.ModuleDict(dict(
-            wte=nn.Embedding(o["vocab_size"], o["n_embd"]),
-            wpe=nn.Embedding(o["block_size"], o["n_embd"]),
-            drop=nn.Dropout(o["dropout"]),
-            h=nn.ModuleList([Block(o) for _ in range(o["n_layer"])]),
-            ln_f=nn.LayerNorm(o["n_embd"], bias=o["bias"])))
+        self.transformer = nn.ModuleDict(
+            dict(
+                wte=nn.Embedding(o["vocab_size"], o["n_embd"]),
+                wpe=nn.Embedding(o["block_size"], o["n_embd"]),
+                drop=nn.Dropout(o["dropout"]),
+                h=nn.ModuleList([Block(o) for _ in range(o["n_layer"])]),
+                ln_f=nn.LayerNorm(o["n_embd"], bias=o["bias"]),
+            )
+        )
         self.lm_head = nn.Linear(o["n_embd"], o["vocab_size"], bias=False)
         self.transformer.wte.weight = self.lm_head.weight
         self.apply(self.first_weights)
@@ -253,22 +286,32 @@ class GPT(nn.Module):
         if targets is None:
             return self.lm_head(x[:, [-1], :]), None
         logits = self.lm_head(x)
-        return logits, F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
+        return logits, F.cross_entropy(
+            logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1
+        )
 
     @torch.no_grad()
     def generate(self, idx, n, temperature=1.0, top_k=None):
         for _ in range(n):
-            logits = self(idx[:, -self.o["block_size"]:])[0][:, -1, :] / temperature
+            logits = self(idx[:, -self.o["block_size"] :])[0][:, -1, :] / temperature
             if top_k is not None:
-                logits[logits < torch.topk(logits, min(top_k, logits.size(-1)))[0][:, [-1]]] = -math.inf
+                logits[logits < torch.topk(logits, min(top_k, logits.size(-1)))[0][:, [-1]]] = (
+                    -math.inf
+                )
             idx = torch.cat((idx, torch.multinomial(F.softmax(logits, dim=-1), 1)), dim=1)
         return idx
 
 
 def gpt():
     small = dict(block_size=6, vocab_size=11, n_layer=2, n_head=2, n_embd=4)
-    idx, targets = torch.tensor([[1, 2, 3, 10], [0, 5, 5, 9]]), torch.tensor([[2, 3, 10, 4], [5, 5, 9, -1]])
-    for name, how, train in ("gpt", {}, False), ("gpt_plain", dict(bias=False), True), ("gpt_dropout", dict(dropout=0.2), True):
+    idx, targets = torch.tensor([[1, 2, 3, 10], [0, 5, 5, 9]]), torch.tensor(
+        [[2, 3, 10, 4], [5, 5, 9, -1]]
+    )
+    for name, how, train in (
+        ("gpt", {}, False),
+        ("gpt_plain", dict(bias=False), True),
+        ("gpt_dropout", dict(dropout=0.2), True),
+    ):
         torch.manual_seed(1)
         m = GPT(**small, **how)
         put(name + ".w", *m.state_dict().values())
@@ -285,7 +328,7 @@ def gpt():
         put("generate_%s.y" % name, m.generate(idx[:, :3], 12, **how))
 
 
-# ---- 200 steps of training, everything drawn from one seed -----------------------------------------------------
+# ---- 200 steps of training, everything drawn from one seed ---------------------------
 
 
 def learn(optimizer, loss_of, steps=200):
@@ -302,11 +345,15 @@ def learn(optimizer, loss_of, steps=200):
 def learn_layer():
     m = nn.Sequential(nn.Embedding(20, 3), SelfAttention(3, 2, 4), nn.Linear(4, 20))
     words = torch.randint(0, 20, (20,))
-    return learn(torch.optim.SGD(m.parameters(), lr=0.05), lambda: F.cross_entropy(m(words), words.roll(-1)))
+    return learn(
+        torch.optim.SGD(m.parameters(), lr=0.05), lambda: F.cross_entropy(m(words), words.roll(-1))
+    )
 
 
 def learn_encoder():
-    m = nn.Sequential(*[nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True) for _ in range(2)])
+    m = nn.Sequential(
+        *[nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True) for _ in range(2)]
+    )
     x, y = torch.randn(4, 8, 16), torch.randn(4, 8, 16)
     return learn(torch.optim.Adam(m.parameters(), lr=1e-3), lambda: F.mse_loss(m(x), y))
 
@@ -314,7 +361,9 @@ def learn_encoder():
 def learn_gpt():
     m = GPT(block_size=16, vocab_size=32, n_layer=2, n_head=2, n_embd=32)
     text = torch.randint(0, 32, (400,))
-    decay, rest = [p for p in m.parameters() if p.dim() > 1], [p for p in m.parameters() if p.dim() == 1]
+    decay, rest = [p for p in m.parameters() if p.dim() > 1], [
+        p for p in m.parameters() if p.dim() == 1
+    ]
     groups = [dict(params=decay, weight_decay=0.1), dict(params=rest, weight_decay=0.0)]
 
     def loss_of():
@@ -325,7 +374,8 @@ def learn_gpt():
 
 
 def trajectory():
-    """The last number is how far PyTorch's float32 losses are from its own with two threads."""
+    """Writes losses. The last number is how far PyTorch's float32 losses are from its own with two
+    threads."""
     for f in learn_layer, learn_encoder, learn_gpt:
         losses = {}
         for dtype, threads in (torch.float64, 1), (torch.float32, 1), (torch.float32, 2):
@@ -334,7 +384,11 @@ def trajectory():
             torch.manual_seed(1)
             losses[dtype, threads] = f()
         one, two = losses[torch.float32, 1], losses[torch.float32, 2]
-        for name, values in ("64", losses[torch.float64, 1]), ("32", one), ("2", [max(abs(a - b) for a, b in zip(one, two))]):
+        for name, values in (
+            ("64", losses[torch.float64, 1]),
+            ("32", one),
+            ("2", [max(abs(a - b) for a, b in zip(one, two))]),
+        ):
             put("%s.%s" % (f.__name__, name), torch.tensor(values, dtype=torch.float64))
 
 
