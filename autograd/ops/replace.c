@@ -1,0 +1,82 @@
+/*
+ * replace.c: tensors written over by others: copy_, fill_ and zero_, and what other ops in place
+ * end with.
+ */
+#include "elementwise.h"
+
+/* ---- replace: source, in the shape and dtype of x; gx = 0, gsource = g --------- */
+
+struct replace_attr {
+    const char *node;
+};
+
+static bool replace_shape(rg_call *c) {
+    if (!rgi_shape_broadcast(c))
+        return false;
+    RG_FAIL_IF(!rgi_same_shape(c->out[0], c->in[0]), NULL,
+               "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(c->in[0]),
+               RG_SHAPE_TEXT(c->out[0]));
+    return true;
+}
+
+static bool replace_forward(rg_call *c) {
+    rgi_copy_elements(c->out[0], c->in[1]);
+    return true;
+}
+
+static rg_tensor *replace_rule_x(const rg_step *s, rg_tensor *g) {
+    (void)s;
+    return rg_zeros_like(g);
+}
+
+#define REPLACE RG_A(replace, "CopyBackwards")
+RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, RG_NAMED(replace),
+      .inplace = true, RG_MADE(replace),
+      .grad = { RG_RULE(0, replace_rule_x), RG_RULE(0, rgi_rule_same) },
+      RG_SAMPLES({ "(2,3) (2,3)", REPLACE }, { "(2,4,3) (4,1)", REPLACE }, { "(3) ()", REPLACE },
+                 { "() ()", REPLACE }, { "(0,3) (3)", REPLACE }));
+
+rg_tensor *rgi_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value) {
+    struct replace_attr a = { node };
+    RG_AS(name);
+    return rgi_apply_inplace(name, &rg_op_replace, &a, sizeof a, 2, (rg_tensor *[]){ x, value });
+}
+
+rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
+    return rgi_replace_("copy_", "CopyBackwards", x, source);
+}
+
+/* Writes one value over all of x. Without a graph the write needs no op, so that it may also go
+ * where several elements share a place. */
+static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
+                                  rg_tensor *value) {
+    if (rg_is_grad_enabled() && (x->history || value->history))
+        return rgi_replace_(name, node, x, value);
+    if (rgi_write_guard && !rgi_write_guard(x, name, false))
+        return NULL;
+    rgi_copy_elements(x, value);
+    if (rgi_noting() && rgi_made_again(x, name))
+        rgi_note_copy(x, value);
+    rgi_count_write(x, name);
+    return x;
+}
+
+rg_tensor *(rg_fill_)(rg_tensor *x, rg_tensor *value) {
+    if (!rgi_check(x, "fill_") || !rgi_check(value, "fill_"))
+        return NULL;
+    RG_FAIL_IF(value->ndim, "fill_",
+               "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
+               value->ndim);
+    bool number = elementwise_is_number(value);
+    if (number && !rgi_element_fits("fill_", value, x->dtype))
+        return NULL;
+    return fill_throughout("fill_", number ? "FillBackward2" : "FillBackward3", x, value);
+}
+
+rg_tensor *rg_zero_(rg_tensor *x) {
+    RG_SCOPE();
+    rg_tensor *zero = rg_wrap_int(0);
+    if (!rgi_check(x, "zero_") || !zero)
+        return NULL;
+    return fill_throughout("zero_", "ZeroBackward0", x, zero);
+}
