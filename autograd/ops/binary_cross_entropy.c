@@ -1,0 +1,172 @@
+/*
+ * binary_cross_entropy.c: what a probability, or the number whose sigmoid is one, costs beside a
+ * target in [0, 1].
+ */
+#include "loss.h"
+
+/* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), logarithms at least -100;
+ *      gx = g weight (x - t) / max((1 - x) x, c), gt = g weight (ln(1 - x) - ln x) ---- */
+
+static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
+
+/* Returns (x - t) / max((1 - x) x, c). torch's derivatives of that are not its own: by x
+ * (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, by t -1 / max((1 - x) x, e), with e = 1e-12. So the
+ * value is made of constants, and each derivative is added to it times a 0 that has a gradient. */
+static rg_tensor *bce_slope(rg_tensor *x, rg_tensor *t, double c) {
+    const double e = 1e-12;
+    rg_tensor *x0 = rg_detach(x);
+    rg_tensor *t0 = rg_detach(t);
+    rg_tensor *rest = rg_sub(1, x0);
+    rg_tensor *between = rg_mul(rest, x0);
+    rg_tensor *top = rg_add(rg_sub(rg_square(x0), rg_mul(rg_mul(x0, t0), 2)), t0);
+    rg_tensor *by_x = rg_div(top, rg_square(rg_mul(rg_add(x0, e), rg_add(rest, e))));
+    rg_tensor *by_t = rg_div(-1, rg_clamp_min(between, e));
+    rg_tensor *value = rg_div(rg_sub(x0, t0), rg_clamp_min(between, c));
+    return rg_add(value, rg_add(rg_mul(by_x, rg_sub(x, x0)), rg_mul(by_t, rg_sub(t, t0))));
+}
+
+static rg_tensor *bce_rule_x(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *t = rgi_saved(s, 1);
+    return rgi_loss_gradient(s, bce_slope(x, t, RG_ATTR(s, loss)->c), g);
+}
+
+static rg_tensor *bce_rule_t(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    return rgi_loss_gradient(s, rg_sub(rg_log(rg_sub(1, x)), rg_log(x)), g);
+}
+
+static bool bce_fused(const rg_step *s, rg_tensor *gin[]) { return rgi_loss_fused(s, gin, K_BCE); }
+
+#define BCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2))
+RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))",
+      .node = "BinaryCrossEntropyBackward0", .n_in = 3, .optional = RG_IN(2), RG_WITH(loss),
+      .typing = RG_PROMOTED, .shape = rgi_loss_shape, .forward = bce_forward, .fused = bce_fused,
+      .grad = { RG_RULE(BCE_NEEDS, bce_rule_x), RG_RULE(BCE_NEEDS, bce_rule_t) },
+      RG_SAMPLES({ "u(2,3) u(2,3) -", RG_A(loss, RG_MEAN, 1e-12f) },
+                 { "u(2,1,3) u(2,1,3) i3(3)", RG_A(loss, RG_EACH, 1e-12f) },
+                 { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) },
+                 { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
+
+/* Fails with torch's sentence unless every element is in [0, 1]. */
+static bool bce_within_unit(rg_tensor *t, const char *what) {
+    RG_SCOPE();
+    rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));
+    if (!inside)
+        return false;
+    RG_FAIL_IF(!*(const bool *)inside->data, "binary_cross_entropy",
+               "all elements of %s should be between 0 and 1", what);
+    return true;
+}
+
+static bool bce_check_shapes(const rg_tensor *p, const rg_tensor *target, const rg_tensor *w) {
+    const char *name = "binary_cross_entropy";
+    RG_FAIL_VALUE_IF(!rgi_same_shape(p, target), name,
+                     "Using a target size (torch.Size(%s)) that is different to the input size "
+                     "(torch.Size(%s)) is deprecated. Please ensure they have the same size.",
+                     RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(p));
+    if (rgi_is_none(w))
+        return true;
+    for (int d = 1; d <= RG_MIN(w->ndim, p->ndim); d++) {
+        int64_t mine = w->size[w->ndim - d];
+        int64_t other = p->size[p->ndim - d];
+        RG_FAIL_IF(mine != 1 && mine != other && other != 1, name,
+                   "Attempting to broadcast a dimension of length %lld at %d! Mismatching "
+                   "argument at index 1 had torch.Size(%s); but expected shape should be "
+                   "broadcastable to %s",
+                   (long long)mine, -d, RG_SHAPE_TEXT(w), RG_SHAPE_TEXT(p));
+    }
+    return true;
+}
+
+rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o) {
+    const char *name = "binary_cross_entropy";
+    if (!rgi_loss_check(name, p, target, &o) || !bce_check_shapes(p, target, o.weight)
+        || !rgi_loss_constant(name, name, "weight", o.weight))
+        return NULL;
+    RG_FAIL_IF(p->dtype != target->dtype, name, "Found dtype %s but expected %s",
+               rgi_scalar_name(target->dtype), rgi_scalar_name(p->dtype));
+    RG_FAIL_DTYPE_IF(!rgi_is_float(p->dtype), name, name, p->dtype);
+    if (!bce_within_unit(p, "input") || !bce_within_unit(target, "target"))
+        return NULL;
+    RG_AS(name);
+    RG_SCOPE();
+    rg_tensor *weight = rgi_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype);
+    return rg_escape(
+        RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target, weight));
+}
+
+/* ---- binary_cross_entropy_with_logits: binary_cross_entropy of s = sigmoid(x), with t counting
+ *      p = pos_weight times: gx = g weight ((p t - t + 1) s - p t),
+ *      gt = g weight (ln sigmoid(-x) - p ln sigmoid(x)), which is -g weight x for p = 1 ---- */
+
+static bool bce_with_logits_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE_LOGITS); }
+
+static rg_tensor *bce_with_logits_rule_x(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *t = rgi_saved(s, 1);
+    rg_tensor *p = rgi_saved(s, 3);
+    if (rgi_is_none(p))
+        return rgi_loss_gradient(s, rg_sub(rg_sigmoid(x), t), g);
+    rg_tensor *factor = rg_add(rg_sub(rg_mul(p, t), t), 1);
+    return rgi_loss_gradient(s, rg_sub(rg_mul(factor, rg_sigmoid(x)), rg_mul(p, t)), g);
+}
+
+static rg_tensor *bce_with_logits_rule_t(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *p = rgi_saved(s, 3);
+    if (rgi_is_none(p))
+        return rgi_loss_gradient(s, rg_neg(x), g);
+    return rgi_loss_gradient(s, rg_sub(rg_logsigmoid(rg_neg(x)), rg_mul(p, rg_logsigmoid(x))), g);
+}
+
+static bool bce_with_logits_fused(const rg_step *s, rg_tensor *gin[]) {
+    return rgi_loss_fused(s, gin, K_BCE_LOGITS);
+}
+
+#define BCE_LOGITS_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3))
+RG_OP(binary_cross_entropy_with_logits, .doc = "binary_cross_entropy of sigmoid(x)",
+      .node = "BinaryCrossEntropyWithLogitsBackward0", .n_in = 4, .optional = RG_IN(2) | RG_IN(3),
+      RG_WITH(loss), .typing = RG_PROMOTED, .shape = rgi_loss_shape,
+      .forward = bce_with_logits_forward, .fused = bce_with_logits_fused,
+      .grad = { RG_RULE(BCE_LOGITS_NEEDS, bce_with_logits_rule_x),
+                RG_RULE(BCE_LOGITS_NEEDS, bce_with_logits_rule_t) },
+      RG_SAMPLES({ "(2,3) u(2,3) - -", RG_A(loss, RG_MEAN, 0) },
+                 { "(2,1,3) u(2,1,3) - -", RG_A(loss, RG_EACH, 0) },
+                 { "() u() - -", RG_A(loss, RG_SUM, 0) },
+                 { "(0,3) u(0,3) - -", RG_A(loss, RG_SUM, 0) }));
+
+static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
+                                  const rg_loss_options *o) {
+    const char *name = "binary_cross_entropy_with_logits";
+    RG_FAIL_VALUE_IF(!rgi_same_shape(x, target), name,
+                     "Target size (torch.Size(%s)) must be the same as input size (torch.Size(%s))",
+                     RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
+    if (!rgi_loss_constant(name, name, "weight", o->weight)
+        || !rgi_loss_constant(name, name, "pos_weight", o->pos_weight))
+        return false;
+    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), name, "log_sigmoid_cpu", x->dtype);
+    RG_FAIL_IF(target->dtype == RG_BOOL, name,
+               "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+               "`^` or `logical_xor()` operator instead.");
+    RG_FAIL_IF(!rgi_is_float(target->dtype), name,
+               "result type %s can't be cast to the desired output type Long",
+               rgi_scalar_name(x->dtype));
+    return true;
+}
+
+/* In torch the result is written over 1 - target, so that the target's dtype is the result's. */
+rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target,
+                                                    rg_loss_options o) {
+    const char *name = "binary_cross_entropy_with_logits";
+    if (!rgi_loss_check(name, x, target, &o) || !bce_with_logits_check(x, target, &o))
+        return NULL;
+    rg_tensor *in[4] = { x, target, o.weight, o.pos_weight };
+    const struct loss_attr a = { o.reduction, 0 };
+    RG_AS(name);
+    RG_SCOPE();
+    for (int i = 0; i < 4; i++)
+        if (!rgi_is_none(in[i]))
+            in[i] = rg_to(in[i], target->dtype);
+    return rg_escape(rgi_apply(&rg_op_binary_cross_entropy_with_logits, &a, sizeof a, 4, in));
+}

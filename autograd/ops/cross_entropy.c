@@ -1,0 +1,177 @@
+/*
+ * cross_entropy.c: what logits cost beside the right classes, or beside probabilities of the
+ * classes.
+ */
+#include "loss.h"
+
+/* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for classes in the
+ *      last dim: nll_loss of log_softmax in one pass. Beside x only lse is kept, in double.
+ *      With nll_loss's gradient G, gx = G - softmax(x) (sum(G) - g_lse) ---------- */
+
+static bool cross_entropy_forward(rg_call *c) {
+    rg_nll_forward f;
+    RG_SCOPE();
+    if (!rgi_nll_forward_begin(&f, c))
+        return false;
+    k_cross_entropy(&f.nll.targets, f.each, c->out[1], f.x);
+    rgi_nll_forward_end(&f, c);
+    return true;
+}
+
+static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
+    int dim = rgi_input_ndim(s, 0) > 1;
+    rg_tensor *p = rg_softmax(rgi_saved(s, 0), dim);
+    rg_tensor *g_lse = rg_to(rgi_step_g(s, 1), rgi_input_dtype(s, 0));
+    g = rgi_nll_rule(s, g);
+    rg_tensor *sum = rg_sum_dim(g, dim, true);
+    if (dim)
+        g_lse = rg_unsqueeze(g_lse, 1);
+    return rg_sub(g, rg_mul(p, rg_sub(sum, g_lse)));
+}
+
+static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
+    rg_dims shape = rgi_input_dims(s, 0);
+    rg_dtype dtype = rgi_input_dtype(s, 0);
+    rg_tensor *g = rgi_step_g(s, 0);
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *lse = rgi_saved_output_at(s, 1);
+    rg_tensor *g_lse = s->g[1];
+    rg_nll z;
+    if (!g || !x || !lse)
+        return false;
+    g = rgi_own(rgi_contiguous_copy(g, dtype));
+    if (!g)
+        return false;
+    x = rgi_own(rgi_contiguous_copy(x, dtype));
+    if (!x)
+        return false;
+    if (g_lse) {
+        g_lse = rgi_own(rgi_contiguous_copy(g_lse, RG_FLOAT64));
+        if (!g_lse)
+            return false;
+    }
+    if (!rgi_nll_begin(&z, s->attr, rgi_saved(s, 1), rgi_saved(s, 2)))
+        return false;
+    gin[0] = rgi_new(dtype, shape.n, shape.v);
+    if (!gin[0])
+        return false;
+    k_cross_entropy_backward(&z.targets, gin[0], lse, x, g, g_lse, z.scale);
+    return true;
+}
+
+RG_OP(cross_entropy, RG_NAMED(nll_loss), .doc = "-weight[t] log_softmax(x)[t]; log sum exp",
+      .node = "NllLossBackward0", .n_in = 3, .n_out = 2, .optional = RG_IN(2),
+      .shape = rgi_nll_shape, .forward = cross_entropy_forward, .fused = cross_entropy_fused,
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUT(1), cross_entropy_rule), RG_NO_RULE,
+                RG_NO_RULE },
+      RG_SAMPLES({ "(2,40) i40(2) -", RG_A(nll_loss, NULL, 40, 1, -100, RG_SUM) },
+                 { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
+                 { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) },
+                 { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
+
+static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
+    rg_tensor *in[] = { x, t, o->weight };
+    rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
+    if (!rgi_nll_check(x, t, o->weight))
+        return NULL;
+    const struct nll_loss_attr a = rgi_nll_attributes(x, o);
+    return rgi_apply_outputs(&rg_op_cross_entropy, &a, sizeof a, 3, in, out) ? out[0] : NULL;
+}
+
+/* ---- the public function: the op, or what it is made of ------------------------ */
+
+/* Returns the weights of the classes along dim 1 (0 of a vector), to be multiplied with x. */
+static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
+    rg_dims shape = { .n = x->ndim };
+    for (int d = 0; d < x->ndim; d++)
+        shape.v[d] = d == (x->ndim > 1) ? weight->size[0] : 1;
+    return rg_reshape_dims(weight, shape);
+}
+
+/* Returns -sum(weight t log_softmax(x)), where t = (1 - s) t + s / classes for a smoothing s. */
+static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
+                                                 const rg_loss_options *o) {
+    int dim = x->ndim > 1;
+    int64_t classes = x->size[dim];
+    if (o->label_smoothing > 0)
+        t = rg_add(rg_mul(t, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
+    rg_tensor *y = rg_mul(rg_log_softmax(x, dim), t);
+    if (!rgi_is_none(o->weight))
+        y = rg_mul(y, cross_entropy_along(o->weight, x));
+    if (o->reduction == RG_EACH)
+        return rg_neg(rg_sum_dim(y, dim, false));
+    y = rg_neg(rg_sum(y));
+    if (o->reduction != RG_MEAN)
+        return y;
+    double rows = classes ? (double)(x->numel / classes) : 0;
+    return RG_APPLY(over, RG_NO_ATTR, y, rg_scalar(rows));
+}
+
+/* Returns the loss of each target if the right class were each with the same probability, reduced.
+ */
+static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_loss_options *o) {
+    int dim = p->ndim > 1;
+    rg_tensor *ignored = rg_eq(t, o->ignore_index);
+    if (!rgi_is_none(o->weight))
+        p = rg_mul(p, cross_entropy_along(o->weight, p));
+    rg_tensor *y = rg_masked_fill(rg_neg(rg_sum_dim(p, dim, false)), ignored, 0);
+    if (o->reduction != RG_EACH)
+        y = rg_sum(y);
+    if (o->reduction != RG_MEAN)
+        return y;
+    k_nll_targets z = { rg_contiguous(t), rgi_is_none(o->weight) ? NULL : o->weight,
+                        .ignore = o->ignore_index };
+    if (!z.target || !rgi_not_again("cross_entropy"))
+        return NULL;
+    return rg_div(y, k_nll_total(&z));
+}
+
+/* Returns (1 - s) nll_loss(log_softmax(x)) + s / classes (the loss of a uniform target). */
+static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
+    int dim = x->ndim > 1;
+    double s = o->label_smoothing;
+    double classes = (double)x->size[dim];
+    rg_tensor *p = rg_log_softmax(x, dim);
+    rg_tensor *nll = rg_nll_loss_with(p, t, *o);
+    if (!nll)
+        return NULL;
+    rg_tensor *uniform = cross_entropy_uniform(p, t, o);
+    return rg_add(rg_mul(nll, 1 - s), rg_mul(uniform, s / classes));
+}
+
+static bool cross_entropy_check(const rg_tensor *x, const rg_tensor *target,
+                                const rg_loss_options *o) {
+    bool probabilities = rgi_same_shape(x, target);
+    RG_FAIL_IF(probabilities && !rgi_is_float(target->dtype), "cross_entropy",
+               "Expected floating point type for target with class probabilities, got %s",
+               rgi_scalar_name(target->dtype));
+    RG_FAIL_IF(probabilities && o->ignore_index >= 0, "cross_entropy",
+               "ignore_index is not supported for floating point target");
+    RG_FAIL_IF(o->label_smoothing > 1, "cross_entropy",
+               "label_smoothing must be between 0.0 and 1.0. Got: %g", o->label_smoothing);
+    RG_FAIL_INDEX_IF(x->ndim == 0, "cross_entropy",
+                     "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    const rg_tensor *w = o->weight;
+    int64_t classes = x->size[x->ndim > 1];
+    RG_FAIL_IF(probabilities && !rgi_is_none(w) && (w->ndim != 1 || w->size[0] != classes),
+               "cross_entropy",
+               "cross_entropy: weight tensor should be defined either for all %lld classes or no "
+               "classes but got weight tensor of shape: %s",
+               (long long)classes, RG_SHAPE_TEXT(w));
+    return true;
+}
+
+rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    if (!rgi_loss_check("cross_entropy", x, target, &o) || !cross_entropy_check(x, target, &o))
+        return NULL;
+    int dim = x->ndim > 1;
+    RG_AS("cross_entropy");
+    RG_SCOPE();
+    if (rgi_same_shape(x, target))
+        return rg_escape(cross_entropy_of_probabilities(x, target, &o));
+    if (o.label_smoothing > 0)
+        return rg_escape(cross_entropy_smoothed(x, target, &o));
+    if (x->ndim <= 2 && rgi_is_float(x->dtype))
+        return rg_escape(cross_entropy_of_classes(x, target, &o));
+    return rg_escape(rg_nll_loss_with(rg_log_softmax(x, dim), target, o));
+}

@@ -1,0 +1,200 @@
+/*
+ * nll.c: what log-probabilities cost by the one of the right class. (That of logits is in
+ * cross_entropy.c, which shares the parts declared in loss.h.)
+ */
+#include "loss.h"
+
+/* ---- parts that losses over classes share -------------------------------------- */
+
+struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o) {
+    struct nll_loss_attr a = { .classes = x->size[x->ndim > 1],
+                               .inner = 1,
+                               .ignore = o->ignore_index,
+                               .reduction = o->reduction };
+    for (int d = 2; d < x->ndim; d++)
+        a.inner = (int64_t)((uint64_t)a.inner * (uint64_t)x->size[d]);
+    return a;
+}
+
+/* The second output, of those that have one, holds a number for each target. */
+bool rgi_nll_shape(rg_call *c) {
+    if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1)
+        rgi_copy_shape(c->out[0], c->in[1]);
+    if (c->n_out > 1) {
+        c->out[1]->dtype = RG_FLOAT64;
+        c->out[1]->ndim = 1;
+        c->out[1]->size[0] = c->in[1]->numel;
+    }
+    return true;
+}
+
+bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight) {
+    if (!target || !weight)
+        return false;
+    target = rgi_own(rgi_contiguous_copy(target, RG_INT64));
+    if (!target)
+        return false;
+    z->targets = (k_nll_targets){ target, rgi_is_none(weight) ? NULL : weight, a->classes, a->inner,
+                                  a->ignore };
+    z->scale = a->reduction == RG_MEAN ? 1 / k_nll_total(&z->targets) : 1;
+    return true;
+}
+
+/* Fails with torch's sentence if a target that counts is no class. */
+static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
+    const int64_t *class = (const int64_t *)target->data;
+    for (int64_t i = 0; i < target->numel; i++)
+        RG_FAIL_INDEX_IF(class[i] != a->ignore && (class[i] < 0 || class[i] >= a->classes),
+                         "nll_loss", "Target %lld is out of bounds.", (long long)class[i]);
+    return true;
+}
+
+bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c) {
+    const struct nll_loss_attr *a = RG_ATTR(c, nll_loss);
+    rg_tensor *y = c->out[0];
+    f->x = rgi_own(rgi_contiguous_copy(c->in[0], y->dtype));
+    rg_tensor *target = rgi_own(rgi_contiguous_copy(c->in[1], RG_INT64));
+    if (!f->x || !target || !nll_within(target, a) || !rgi_nll_begin(&f->nll, a, target, c->in[2]))
+        return false;
+    f->each = a->reduction == RG_EACH ? y : rgi_own(rgi_new(y->dtype, 1, &target->numel));
+    return f->each;
+}
+
+void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c) {
+    rg_tensor *y = c->out[0];
+    if (f->each != y)
+        k_sum(y, f->each, 1);
+    if (RG_ATTR(c, nll_loss)->reduction == RG_MEAN)
+        rgi_store_f64(y->data, y->dtype, rgi_load_f64(y->data, y->dtype) * f->nll.scale);
+}
+
+/* gx = -weight[t] g at t, 0 elsewhere. */
+rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
+    const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
+    rg_dims shape = rgi_input_dims(s, 0);
+    rg_tensor *t = rgi_saved(s, 1);
+    rg_tensor *weight = rgi_saved(s, 2);
+    rg_nll z;
+    if (!rgi_nll_begin(&z, a, t, weight))
+        return NULL;
+    rg_tensor *ignored = rg_eq(t, a->ignore);
+    t = rg_masked_fill(t, ignored, 0);
+    rg_tensor *minus = rg_full_like(rg_to(t, rgi_input_dtype(s, 0)), -z.scale);
+    g = rg_mul(g, rg_masked_fill(minus, ignored, 0));
+    if (t && !rgi_is_none(weight)) {
+        rg_tensor *of_targets = rg_index_select(weight, 0, rg_flatten(t, 0, -1));
+        g = rg_mul(g, rg_reshape_dims(of_targets, rg_shape(t)));
+    }
+    if (shape.n == 1)
+        return rg_scatter(rgi_input_zeros(s), 0, t, g);
+    return rg_scatter(rgi_input_zeros(s), 1, rg_unsqueeze(t, 1), rg_unsqueeze(g, 1));
+}
+
+/* ---- torch's sentences --------------------------------------------------------- */
+
+static bool nll_check_target(const rg_tensor *x, const rg_tensor *t) {
+    RG_FAIL_VALUE_IF(x->ndim == 0, "nll_loss", "Expected 1 or more dimensions (got 0)");
+    int64_t batch = t->ndim ? t->size[0] : 0;
+    RG_FAIL_VALUE_IF(x->ndim != 1 && x->size[0] != batch, "nll_loss",
+                     "Expected input batch_size (%lld) to match target batch_size (%lld).",
+                     (long long)x->size[0], (long long)batch);
+    RG_FAIL_INDEX_IF(x->ndim != 1 && t->ndim == 0, "nll_loss",
+                     "Dimension specified as 0 but tensor has no dimensions");
+    RG_FAIL_IF(x->ndim <= 2 && t->ndim > 1, "nll_loss",
+               "0D or 1D target tensor expected, multi-target not supported");
+    RG_FAIL_VALUE_IF(x->ndim == 1 && t->ndim == 1 && batch != 1, "nll_loss",
+                     "For 1D input, 1D target must have size 1, but got target size: %lld",
+                     (long long)batch);
+    RG_FAIL_IF(x->ndim == 4 && t->ndim != 3, "nll_loss",
+               "only batches of spatial targets supported (3D tensors) but got targets of "
+               "dimension: %d",
+               t->ndim);
+    if (x->ndim <= 2)
+        return true;
+    RG_PART_HEADER(without_classes, *x, (&(rg_part){ RG_PART_INDEX(1, 0) }));
+    bool fits = rgi_same_shape(t, &without_classes);
+    RG_FAIL_IF(!fits && x->ndim == 4, "nll_loss", "size mismatch (got input: %s , target: %s",
+               RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(t));
+    RG_FAIL_IF(!fits, "nll_loss", "Expected target size %s, got %s",
+               RG_SHAPE_TEXT(&without_classes), RG_SHAPE_TEXT(t));
+    return true;
+}
+
+static bool nll_check_weight(const rg_tensor *x, const rg_tensor *weight) {
+    int64_t classes = x->size[x->ndim > 1];
+    const char *function = x->ndim > 2 ? "nll_loss2d_forward" : "nll_loss_forward";
+    if (!rgi_loss_constant("nll_loss", function, "weight", weight))
+        return false;
+    bool odd = !rgi_is_none(weight) && (weight->ndim != 1 || weight->size[0] != classes);
+    RG_FAIL_IF(odd && x->ndim > 2, "nll_loss",
+               "weight tensor should be defined either for all or no classes");
+    RG_FAIL_IF(odd, "nll_loss",
+               "weight tensor should be defined either for all %lld classes or no classes but got "
+               "weight tensor of shape: %s",
+               (long long)classes, RG_SHAPE_TEXT(weight));
+    return true;
+}
+
+bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
+    const char *type = rgi_scalar_name(x->dtype);
+    if (!nll_check_target(x, t) || !nll_check_weight(x, weight))
+        return false;
+    RG_FAIL_IF(t->dtype != RG_INT64, "nll_loss",
+               "expected target dtype to be Long or Byte, but got %s", rgi_scalar_name(t->dtype));
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rgi_is_float(x->dtype), "nll_loss",
+                  "\"nll_loss%s_out_frame\" not implemented for '%s'",
+                  x->ndim > 2 ? "2d_forward" : "", type);
+    RG_FAIL_IF(!rgi_is_none(weight) && weight->dtype != x->dtype, "nll_loss",
+               "expected scalar type %s but found %s", type, rgi_scalar_name(weight->dtype));
+    return true;
+}
+
+/* ---- nll_loss: -weight[t] x[t] over the classes, which are dim 1 (0 of a vector); the mean
+ *      is over the sum of the weights. gx = -weight[t] g at t, 0 elsewhere ------- */
+
+static bool nll_loss_forward(rg_call *c) {
+    rg_nll_forward f;
+    RG_SCOPE();
+    if (!rgi_nll_forward_begin(&f, c))
+        return false;
+    k_nll(&f.nll.targets, f.each, f.x);
+    rgi_nll_forward_end(&f, c);
+    return true;
+}
+
+static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
+    rg_dims shape = rgi_input_dims(s, 0);
+    rg_dtype dtype = rgi_input_dtype(s, 0);
+    rg_tensor *g = rgi_step_g(s, 0);
+    rg_nll z;
+    if (!g)
+        return false;
+    g = rgi_own(rgi_contiguous_copy(g, dtype));
+    if (!g || !rgi_nll_begin(&z, s->attr, rgi_saved(s, 1), rgi_saved(s, 2)))
+        return false;
+    gin[0] = rgi_new(dtype, shape.n, shape.v);
+    if (!gin[0])
+        return false;
+    k_nll_backward(&z.targets, gin[0], g, z.scale);
+    return true;
+}
+
+RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
+      .optional = RG_IN(2), .shape = rgi_nll_shape, .forward = nll_loss_forward,
+      .fused = nll_loss_fused,
+      .grad = { RG_RULE(RG_IN(1) | RG_IN(2), rgi_nll_rule), RG_NO_RULE, RG_NO_RULE },
+      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_MEAN) },
+                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, NULL, 3, 4, 0, RG_EACH) },
+                 { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_SUM) },
+                 { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
+
+rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    if (!rgi_loss_check("nll_loss", x, target, &o) || !rgi_nll_check(x, target, o.weight))
+        return NULL;
+    struct nll_loss_attr a = rgi_nll_attributes(x, &o);
+    if (o.reduction == RG_EACH && x->ndim > 2 && x->ndim != 4)
+        a.node = "ViewBackward0";
+    else if (x->ndim > 2)
+        a.node = "NllLoss2DBackward0";
+    return RG_APPLY(nll_loss, &a, x, target, o.weight);
+}
