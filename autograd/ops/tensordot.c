@@ -1,0 +1,141 @@
+/*
+ * tensordot.c: products over any dims, made of those of matrices: outer, inner, tensordot.
+ */
+#include "autograd/op.h"
+
+/* ---- outer: y_ij = a_i b_j ----------------------------------------------------- */
+
+rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
+    if (!rgi_check(a, "outer") || !rgi_check(b, "outer"))
+        return NULL;
+    RG_FAIL_IF(a->ndim != 1, "outer", "outer: Expected 1-D argument self, but got %d-D", a->ndim);
+    RG_FAIL_IF(b->ndim != 1, "outer", "outer: Expected 1-D argument vec2, but got %d-D", b->ndim);
+    return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
+}
+
+/* ---- inner: the sum over the last dim of both; a number multiplies ------------- */
+
+rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
+    if (!rgi_check(a, "inner") || !rgi_check(b, "inner"))
+        return NULL;
+    RG_AS("inner");
+    if (a->ndim == 0 || b->ndim == 0)
+        return rg_mul(a, b);
+    RG_FAIL_IF(a->size[a->ndim - 1] != b->size[b->ndim - 1], "inner",
+               "inner() the last dimension must match on both input tensors but got shapes %s and "
+               "%s",
+               RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
+    if (a->dtype == b->dtype && a->ndim == 1 && b->ndim == 1)
+        return RG_COMPOSITE("inner", rg_reshape_dims(rg_dot(a, b), (rg_dims){ 0 }));
+    return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
+}
+
+/* ---- tensordot: the sum over named dims of a and b, of which the others remain ---- */
+
+rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n) {
+    rg_dims in_a = { .n = n };
+    rg_dims in_b = { .n = n };
+    if (!rgi_check(a, "tensordot") || !rgi_check(b, "tensordot"))
+        return NULL;
+    RG_FAIL_IF(n < 0, "tensordot", "tensordot expects dims >= 0, but got dims=%d", n);
+    RG_FAIL_IF(n > RG_MIN(a->ndim, b->ndim), "tensordot",
+               "tensordot expects dims < ndim_a or ndim_b, but got dims=%d", n);
+    for (int d = 0; d < n; d++) {
+        in_a.v[d] = d - n;
+        in_b.v[d] = d;
+    }
+    return rg_tensordot_dims(a, b, in_a, in_b);
+}
+
+/* Wraps the named dims. Fails with torch's sentence if one comes twice or isn't there. */
+static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
+                           uint32_t *mask) {
+    *mask = 0;
+    wrapped->n = named->n;
+    for (int i = 0; i < named->n; i++) {
+        int d;
+        if (!rgi_wrap_dim("tensordot", named->v[i], t->ndim, &d))
+            return false;
+        RG_FAIL_IF(*mask >> d & 1, "tensordot", "dim %d appears multiple times in the list of dims",
+                   d);
+        RG_FAIL_INDEX_IF(t->ndim == 0, "tensordot",
+                         "Dimension specified as %d but tensor has no dimensions", d);
+        *mask |= 1u << d;
+        wrapped->v[i] = d;
+    }
+    return true;
+}
+
+/* Returns t as a matrix, its named dims joined in the first or the last, the others in the other
+ * one. Appends the others' sizes to shape. */
+static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
+                                   rg_dims *shape) {
+    rg_dims wrapped;
+    uint32_t mask;
+    if (!tensordot_wrap(t, named, &wrapped, &mask))
+        return NULL;
+    int first_named = named_first ? 0 : t->ndim - named->n;
+    int next_other = named_first ? named->n : 0;
+    int64_t named_size = 1;
+    int64_t other_size = 1;
+    rg_dims order = { .n = t->ndim };
+    for (int i = 0; i < named->n; i++) {
+        order.v[first_named + i] = wrapped.v[i];
+        named_size *= t->size[wrapped.v[i]];
+    }
+    for (int d = 0; d < t->ndim; d++) {
+        if (mask >> d & 1)
+            continue;
+        order.v[next_other++] = d;
+        shape->v[shape->n++] = t->size[d];
+        other_size *= t->size[d];
+    }
+    t = rg_permute_dims(t, order);
+    return named_first ? rg_reshape(t, named_size, other_size)
+                       : rg_reshape(t, other_size, named_size);
+}
+
+/* Checks that a pair of dims can be summed over. Where one has size 1 and the other more, only the
+ * sum over the larger one counts, and takes that tensor's place. */
+static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int64_t dim_b) {
+    int da, db;
+    if (!rgi_wrap_dim("tensordot", dim_a, (*a)->ndim, &da)
+        || !rgi_wrap_dim("tensordot", dim_b, (*b)->ndim, &db))
+        return false;
+    int64_t size_a = (*a)->ndim ? (*a)->size[da] : 1;
+    int64_t size_b = (*b)->ndim ? (*b)->size[db] : 1;
+    RG_FAIL_IF(size_a != size_b && size_a != 1 && size_b != 1, "tensordot",
+               "contracted dimensions need to match, but first has size %lld in dim %lld and "
+               "second has size %lld in dim %lld",
+               (long long)size_a, (long long)dim_a, (long long)size_b, (long long)dim_b);
+    if (size_a == size_b || (*a)->ndim == 0 || (*b)->ndim == 0)
+        return true;
+    if (size_a == 1)
+        *b = rg_sum_dim(*b, db, true);
+    else
+        *a = rg_sum_dim(*a, da, true);
+    return *a && *b;
+}
+
+rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b) {
+    if (!rgi_check(a, "tensordot") || !rgi_check(b, "tensordot")
+        || !rgi_check_dims("tensordot", in_a.n) || !rgi_check_dims("tensordot", in_b.n))
+        return NULL;
+    RG_FAIL_IF(in_a.n != in_b.n, "tensordot", "both dimension lists should have same length");
+    RG_FAIL_IF(a->dtype != b->dtype, "tensordot", "both inputs should have same dtype");
+    if (!rgi_check_dims("tensordot", a->ndim + b->ndim - 2 * in_a.n))
+        return NULL;
+    RG_AS("tensordot");
+    RG_SCOPE();
+    for (int i = 0; i < in_a.n; i++)
+        if (!tensordot_sum_pair(&a, &b, in_a.v[i], in_b.v[i]))
+            return NULL;
+    rg_dims shape = { 0 };
+    a = tensordot_matrix(a, &in_a, false, &shape);
+    if (!a)
+        return NULL;
+    b = tensordot_matrix(b, &in_b, true, &shape);
+    if (!b)
+        return NULL;
+    return rg_escape(rg_reshape_dims(rg_mm(a, b), shape));
+}
