@@ -494,14 +494,7 @@ static void check_declared(void) {
     char line[512], name[64];
     FILE *file = fopen("autograd/ops.h", "r");
     ck_assert_msg(file != NULL, "autograd/ops.h is not here");
-    bool inplace = false;
     while (fgets(line, sizeof line, file)) {
-        inplace = strncmp(line, "#define RG_INPLACE_ONE(F)", 25) == 0
-                  || strncmp(line, "#define RG_INPLACE_TWO(F)", 25) == 0
-                  || (inplace && !strchr(line, ';') && !strstr(line, "rg_") && *line == ' ');
-        for (char *p = line; inplace && (p = strstr(p, " F(")); p += 3)
-            if (sscanf(p, " F(%60[a-z0-9_])", name) == 1)
-                check_named(strcat(name, "_"));
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
             if (strncmp(line, kinds[i], strlen(kinds[i])) == 0
                 && sscanf(line + strlen(kinds[i]), "%60[A-Za-z0-9_]", name) == 1)

@@ -80,11 +80,6 @@ def declared():
         re.S | re.M,
     ):
         functions[name] = [re.sub(r"\s*\w+$", "", p.strip()) for p in params.split(",")]
-    for macro, extra in (("ONE", []), ("TWO", ["rg_tensor *"])):
-        for name in re.findall(
-            r"F\((\w+)\)", re.search(r"RG_INPLACE_%s\(F\)((?:.*\\\n)*.*)" % macro, text).group(1)
-        ):
-            functions[name + "_"] = ["rg_tensor *"] + extra
     return functions
 
 

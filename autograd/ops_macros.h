@@ -1,0 +1,238 @@
+/*
+ * ops_macros.h: what lets ops.h be called as Python is: numbers where a tensor is expected,
+ * variadic shapes, options by name, arguments from left to right, and items in brackets. ops.h
+ * includes it; the functions are explained there.
+ */
+#pragma once
+
+#include "ops.h"
+
+#ifdef __cplusplus
+#include <initializer_list>
+#endif
+
+RG_PUBLIC_BEGIN
+
+/* ---- lists and variadic shapes ------------------------------------------------- */
+
+#ifndef __cplusplus
+#define RG_LIST(...)                                                                 \
+    ((rg_list){ (int)(sizeof((rg_tensor *[]){ __VA_ARGS__ }) / sizeof(rg_tensor *)), \
+                (rg_tensor *[]){ __VA_ARGS__ } })
+#endif
+
+#define rg_einsum(equation, ...)   rg_einsum_list(equation, RG_LIST(__VA_ARGS__))
+#define rg_view(x, ...)            rg_view_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_reshape(x, ...)         rg_reshape_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_permute(x, ...)         rg_permute_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_expand(x, ...)          rg_expand_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_repeat(x, ...)          rg_repeat_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_tile(x, ...)            rg_tile_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_flip(x, ...)            rg_flip_dims(x, RG_DIMS(__VA_ARGS__))
+#define rg_pad(x, ...)             rg_pad_with(x, RG_DIMS(__VA_ARGS__), RG_CONSTANT, 0)
+#define rg_float(x)                rg_to(x, RG_FLOAT32)
+#define rg_double(x)               rg_to(x, RG_FLOAT64)
+#define rg_long(x)                 rg_to(x, RG_INT64)
+#define rg_bool(x)                 rg_to(x, RG_BOOL)
+#define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
+
+/* ---- arguments from left to right ----
+ * C leaves the order open; rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. The
+ * number n makes the names unique. ----------------------------------------------- */
+
+#define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b, ##__VA_ARGS__)
+#define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c, ##__VA_ARGS__)
+#define RG_IN_ORDER_2_(f, n, a, b, ...)           \
+    __extension__({                               \
+        rg_tensor *rg_a##n = (a), *rg_b##n = (b); \
+        f(rg_a##n, rg_b##n, ##__VA_ARGS__);       \
+    })
+#define RG_IN_ORDER_3_(f, n, a, b, c, ...)                        \
+    __extension__({                                               \
+        rg_tensor *rg_a##n = (a), *rg_b##n = (b), *rg_c##n = (c); \
+        f(rg_a##n, rg_b##n, rg_c##n, ##__VA_ARGS__);              \
+    })
+#define rg_matmul(a, b)    RG_IN_ORDER_2(rg_matmul, __COUNTER__, a, b)
+#define rg_mm(a, b)        RG_IN_ORDER_2(rg_mm, __COUNTER__, a, b)
+#define rg_mv(a, b)        RG_IN_ORDER_2(rg_mv, __COUNTER__, a, b)
+#define rg_bmm(a, b)       RG_IN_ORDER_2(rg_bmm, __COUNTER__, a, b)
+#define rg_dot(a, b)       RG_IN_ORDER_2(rg_dot, __COUNTER__, a, b)
+#define rg_outer(a, b)     RG_IN_ORDER_2(rg_outer, __COUNTER__, a, b)
+#define rg_inner(a, b)     RG_IN_ORDER_2(rg_inner, __COUNTER__, a, b)
+#define rg_linear(x, w, b) RG_IN_ORDER_3(rg_linear, __COUNTER__, x, w, b)
+
+/* ---- options by name ----------------------------------------------------------- */
+
+#define rg_embedding(index, weight, ...) \
+    rg_embedding_with(index, weight,     \
+                      RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+#define rg_scaled_dot_product_attention(q, k, v, ...)                         \
+    RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
+                  RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))
+
+#define RG_LOSS_OPTIONS_(...)                                                                    \
+    RG_KEYWORDS(                                                                                 \
+        rg_loss_options,                                                                         \
+        (.weight = RG_NONE, .pos_weight = RG_NONE, .ignore_index = -100, .beta = 1, .delta = 1), \
+        __VA_ARGS__)
+#define RG_LOSS_(f, x, t, ...) RG_IN_ORDER_2(f, __COUNTER__, x, t, RG_LOSS_OPTIONS_(__VA_ARGS__))
+
+#define rg_mse_loss(x, t, ...)             RG_LOSS_(rg_mse_loss_with, x, t, __VA_ARGS__)
+#define rg_l1_loss(x, t, ...)              RG_LOSS_(rg_l1_loss_with, x, t, __VA_ARGS__)
+#define rg_smooth_l1_loss(x, t, ...)       RG_LOSS_(rg_smooth_l1_loss_with, x, t, __VA_ARGS__)
+#define rg_huber_loss(x, t, ...)           RG_LOSS_(rg_huber_loss_with, x, t, __VA_ARGS__)
+#define rg_nll_loss(x, t, ...)             RG_LOSS_(rg_nll_loss_with, x, t, __VA_ARGS__)
+#define rg_cross_entropy(x, t, ...)        RG_LOSS_(rg_cross_entropy_with, x, t, __VA_ARGS__)
+#define rg_binary_cross_entropy(x, t, ...) RG_LOSS_(rg_binary_cross_entropy_with, x, t, __VA_ARGS__)
+#define rg_binary_cross_entropy_with_logits(x, t, ...) \
+    RG_LOSS_(rg_binary_cross_entropy_with_logits_with, x, t, __VA_ARGS__)
+#define rg_kl_div(x, t, ...) RG_LOSS_(rg_kl_div_with, x, t, __VA_ARGS__)
+
+/* ---- numbers where a tensor is expected ---------------------------------------- */
+#define rg_add(a, b)                          RG_T2(rg_add, a, b)
+#define rg_sub(a, b)                          RG_T2(rg_sub, a, b)
+#define rg_mul(a, b)                          RG_T2(rg_mul, a, b)
+#define rg_div(a, b)                          RG_T2(rg_div, a, b)
+#define rg_add_alpha(a, b, c)                 RG_T3(rg_add_alpha, a, b, c)
+#define rg_sub_alpha(a, b, c)                 RG_T3(rg_sub_alpha, a, b, c)
+#define rg_div_floor(a, b)                    RG_T2(rg_div_floor, a, b)
+#define rg_div_trunc(a, b)                    RG_T2(rg_div_trunc, a, b)
+#define rg_floor_divide(a, b)                 RG_T2(rg_floor_divide, a, b)
+#define rg_remainder(a, b)                    RG_T2(rg_remainder, a, b)
+#define rg_fmod(a, b)                         RG_T2(rg_fmod, a, b)
+#define rg_pow(a, b)                          RG_T2(rg_pow, a, b)
+#define rg_atan2(a, b)                        RG_T2(rg_atan2, a, b)
+#define rg_maximum(a, b)                      RG_T2(rg_maximum, a, b)
+#define rg_minimum(a, b)                      RG_T2(rg_minimum, a, b)
+#define rg_fmax(a, b)                         RG_T2(rg_fmax, a, b)
+#define rg_fmin(a, b)                         RG_T2(rg_fmin, a, b)
+#define rg_eq(a, b)                           RG_T2(rg_eq, a, b)
+#define rg_ne(a, b)                           RG_T2(rg_ne, a, b)
+#define rg_lt(a, b)                           RG_T2(rg_lt, a, b)
+#define rg_le(a, b)                           RG_T2(rg_le, a, b)
+#define rg_gt(a, b)                           RG_T2(rg_gt, a, b)
+#define rg_ge(a, b)                           RG_T2(rg_ge, a, b)
+#define rg_logical_and(a, b)                  RG_T2(rg_logical_and, a, b)
+#define rg_logical_or(a, b)                   RG_T2(rg_logical_or, a, b)
+#define rg_logical_xor(a, b)                  RG_T2(rg_logical_xor, a, b)
+#define rg_where(c, a, b)                     RG_T3(rg_where, c, a, b)
+#define rg_masked_fill(x, m, v)               RG_T3(rg_masked_fill, x, m, v)
+#define rg_clamp(x, a, b)                     RG_T3(rg_clamp, x, a, b)
+#define rg_clamp_min(x, a)                    RG_T2(rg_clamp_min, x, a)
+#define rg_clamp_max(x, a)                    RG_T2(rg_clamp_max, x, a)
+#define rg_lerp(a, b, w)                      RG_T3(rg_lerp, a, b, w)
+#define rg_scatter(x, dim, index, source)     (rg_scatter)(x, dim, index, RG_WRAP(source))
+#define rg_searchsorted(sorted, value, right) (rg_searchsorted)(sorted, RG_WRAP(value), right)
+#define rg_bucketize(value, bounds, right)    (rg_bucketize)(RG_WRAP(value), bounds, right)
+#define rg_copy_(x, s)                        RG_T2(rg_copy_, x, s)
+#define rg_fill_(x, v)                        RG_T2(rg_fill_, x, v)
+#define rg_add_(x, b)                         RG_T2(rg_add_, x, b)
+#define rg_sub_(x, b)                         RG_T2(rg_sub_, x, b)
+#define rg_mul_(x, b)                         RG_T2(rg_mul_, x, b)
+#define rg_div_(x, b)                         RG_T2(rg_div_, x, b)
+#define rg_floor_divide_(x, b)                RG_T2(rg_floor_divide_, x, b)
+#define rg_remainder_(x, b)                   RG_T2(rg_remainder_, x, b)
+#define rg_fmod_(x, b)                        RG_T2(rg_fmod_, x, b)
+#define rg_pow_(x, b)                         RG_T2(rg_pow_, x, b)
+#define rg_atan2_(x, b)                       RG_T2(rg_atan2_, x, b)
+#define rg_eq_(x, b)                          RG_T2(rg_eq_, x, b)
+#define rg_ne_(x, b)                          RG_T2(rg_ne_, x, b)
+#define rg_lt_(x, b)                          RG_T2(rg_lt_, x, b)
+#define rg_le_(x, b)                          RG_T2(rg_le_, x, b)
+#define rg_gt_(x, b)                          RG_T2(rg_gt_, x, b)
+#define rg_ge_(x, b)                          RG_T2(rg_ge_, x, b)
+#define rg_clamp_min_(x, b)                   RG_T2(rg_clamp_min_, x, b)
+#define rg_clamp_max_(x, b)                   RG_T2(rg_clamp_max_, x, b)
+#define rg_add_alpha_(x, b, c)                RG_T3(rg_add_alpha_, x, b, c)
+#define rg_clamp_(x, a, b)                    RG_T3(rg_clamp_, x, a, b)
+#define rg_lerp_(x, b, w)                     RG_T3(rg_lerp_, x, b, w)
+#define rg_masked_fill_(x, m, v)              RG_T3(rg_masked_fill_, x, m, v)
+#define rg_scatter_(x, dim, index, source)    (rg_scatter_)(x, dim, index, RG_WRAP(source))
+
+/* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
+ * Each argument is evaluated once, in order, and becomes an rg_item_index. ------- */
+
+#define RG_SLICE(...)                    RG_SLICE_(__VA_ARGS__, 1, 0)
+#define RG_SLICE_(start, end, step, ...) rg_index_slice(start, end, step)
+
+static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
+
+/* RG_ITEM_(v) makes an item of a value by its type, in C++ by overloads below. */
+#ifdef __cplusplus
+#define RG_ITEM_(v) rg_index_item(v)
+#else
+/* clang-format off */
+#define RG_ITEM_(v)                                                                              \
+    _Generic((v),                                                                                \
+        rg_item_index: rg_index_item, rg_tensor *: rg_index_tensor, void *: rg_index_tensor,     \
+        const char *: rg_index_text, char *: rg_index_text, _Bool: rg_index_bool,                \
+        int: rg_index_number, unsigned: rg_index_number, long: rg_index_number,                  \
+        unsigned long: rg_index_number, long long: rg_index_number,                              \
+        unsigned long long: rg_index_number, short: rg_index_number,                             \
+        unsigned short: rg_index_number, signed char: rg_index_number,                           \
+        unsigned char: rg_index_number)(v)
+/* clang-format on */
+#endif
+
+/* A loop of the preprocessor writes RG_ITEM for each argument: RG_16_TIMES scans its argument again
+ * and again, and each scan expands one more RG_ITEMS_NEXT. */
+#define RG_ITEM_COUNT(...) \
+    RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
+#define RG_ITEM(n, item)                        \
+    {                                           \
+        RG_AUTO rg_v##n = (item);               \
+        rg_i##n[rg_c##n++] = RG_ITEM_(rg_v##n); \
+    }
+#define RG_ITEMS_OF(n, item, ...) \
+    RG_ITEM(n, item) __VA_OPT__(RG_ITEMS_NEXT RG_NOTHING()(n, __VA_ARGS__))
+#define RG_ITEMS_NEXT() RG_ITEMS_OF
+#define RG_NOTHING
+#define RG_16_TIMES(...) RG_4_TIMES(RG_4_TIMES(RG_4_TIMES(RG_4_TIMES(__VA_ARGS__))))
+#define RG_4_TIMES(...)  RG_ONCE(RG_ONCE(RG_ONCE(RG_ONCE(__VA_ARGS__))))
+#define RG_ONCE(...)     __VA_ARGS__
+#define RG_ITEMS_(n, count, ...)  \
+    rg_item_index rg_i##n[count]; \
+    int rg_c##n = 0;              \
+    RG_16_TIMES(RG_ITEMS_OF(n, __VA_ARGS__))
+
+#define rg_index(x, ...)     RG_INDEX_(__COUNTER__, x, __VA_ARGS__)
+#define RG_INDEX_(n, x, ...) RG_INDEX__(n, x, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
+#define RG_INDEX__(n, x, count, ...)               \
+    __extension__({                                \
+        RG_AUTO rg_x##n = (x);                     \
+        RG_ITEMS_(n, count, __VA_ARGS__)           \
+        rg_index_items(rg_x##n, rg_c##n, rg_i##n); \
+    })
+#define rg_set_item_(x, value, ...) RG_SET_ITEM_(__COUNTER__, x, value, __VA_ARGS__)
+#define RG_SET_ITEM_(n, x, value, ...) \
+    RG_SET_ITEM__(n, x, value, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
+#define RG_SET_ITEM__(n, x, value, count, ...)                      \
+    __extension__({                                                 \
+        RG_AUTO rg_x##n = (x);                                      \
+        RG_AUTO rg_a##n = (value);                                  \
+        RG_ITEMS_(n, count, __VA_ARGS__)                            \
+        rg_set_items_(rg_x##n, RG_WRAP(rg_a##n), rg_c##n, rg_i##n); \
+    })
+
+RG_PUBLIC_END
+
+#ifdef __cplusplus
+static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) {
+    return rg_list{ (int)l.size(), l.begin() };
+}
+#define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
+
+static inline rg_item_index rg_index_item(rg_tensor *t) { return rg_index_tensor(t); }
+static inline rg_item_index rg_index_item(decltype(nullptr)) { return rg_index_tensor(nullptr); }
+static inline rg_item_index rg_index_item(const char *text) { return rg_index_text(text); }
+static inline rg_item_index rg_index_item(bool b) { return rg_index_bool(b); }
+static inline rg_item_index rg_index_item(int i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(unsigned i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(long i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(unsigned long i) { return rg_index_number((int64_t)i); }
+static inline rg_item_index rg_index_item(long long i) { return rg_index_number(i); }
+static inline rg_item_index rg_index_item(unsigned long long i) {
+    return rg_index_number((int64_t)i);
+}
+#endif
