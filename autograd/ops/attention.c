@@ -1,14 +1,16 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v.
+ * attention.c: softmax(scale q k^T + mask) v, as ops that keep no weights and as what they are made
+ * of.
  */
 #include "autograd/op.h"
 
 #include <math.h>
 
-/* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q with
- *      s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but for the logarithm of
- * each row's sum of exponentials, the second output: its gradient is added to what s has in
- * brackets. ------------------------- */
+/* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q
+ *      with s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but the second output
+ *      is: the logarithm lse of each row's sum of exponentials. Its gradient is added to what s
+ *      has in brackets. ---------------------------------------------------------- */
+
 struct attention_attr {
     k_attention how;
 };
@@ -25,20 +27,19 @@ static bool attention_forward(rg_call *c) {
                     rgi_is_none(c->in[3]) ? NULL : c->in[3]);
 }
 
+/* Returns a bool mask in which each row sees the keys up to its own. */
 static rg_tensor *attention_causal(const rg_tensor *scores) {
-    return rg_tril(
-        rg_ones_dims(RG_DIMS(scores->size[scores->ndim - 2], scores->size[scores->ndim - 1]),
-                     RG_BOOL),
-        0);
+    int64_t rows = scores->size[scores->ndim - 2];
+    int64_t columns = scores->size[scores->ndim - 1];
+    return rg_tril(rg_ones_dims(RG_DIMS(rows, columns), RG_BOOL), 0);
 }
 
-/* A bool mask as what is added. */
+/* Returns a bool mask as numbers to be added: 0 where it is true, else -inf. */
 static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-/* q, k, v and mask, p, and s: the gradient of the scores, scaled; the latter two are made when they
- * are asked for. */
+/* The saved inputs, from which the rules make p, and s, the gradient of the scores. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
@@ -56,7 +57,8 @@ static rg_tensor *attention_p(const attention_parts *a) {
 }
 
 static rg_tensor *attention_s(const attention_parts *a, rg_tensor *g, rg_tensor *g_lse) {
-    rg_tensor *p = attention_p(a), *gp = rg_mul(rg_matmul(g, rg_mT(a->v)), p);
+    rg_tensor *p = attention_p(a);
+    rg_tensor *gp = rg_mul(rg_matmul(g, rg_mT(a->v)), p);
     rg_tensor *lost = rg_sub(rg_sum_dim(gp, -1, true), rg_unsqueeze(g_lse, -1));
     return rg_mul(rg_sub(gp, rg_mul(p, lost)), a->how.scale);
 }
@@ -66,40 +68,57 @@ static attention_parts attention_saved(const rg_step *s) {
                               rgi_saved(s, 2), rgi_saved(s, 3) };
 }
 
-#define ATTENTION_RULE(input, expression)                                      \
-    static rg_tensor *attention_rule_##input(const rg_step *s, rg_tensor *g) { \
-        attention_parts a = attention_saved(s);                                \
-        return expression;                                                     \
-    }
-ATTENTION_RULE(q, rg_matmul(attention_s(&a, g, rgi_step_g(s, 1)), a.k))
-ATTENTION_RULE(k, rg_matmul(rg_mT(attention_s(&a, g, rgi_step_g(s, 1))), a.q))
-ATTENTION_RULE(v, rg_matmul(rg_mT(attention_p(&a)), g))
+static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) {
+    attention_parts a = attention_saved(s);
+    return rg_matmul(attention_s(&a, g, rgi_step_g(s, 1)), a.k);
+}
+
+static rg_tensor *attention_rule_k(const rg_step *s, rg_tensor *g) {
+    attention_parts a = attention_saved(s);
+    return rg_matmul(rg_mT(attention_s(&a, g, rgi_step_g(s, 1))), a.q);
+}
+
+static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) {
+    attention_parts a = attention_saved(s);
+    return rg_matmul(rg_mT(attention_p(&a)), g);
+}
+
+/* Returns lse's gradient as the kernel takes it, which the caller releases. *g_lse is NULL where
+ * there is none. */
+static bool attention_lse_gradient(const rg_step *s, const rg_tensor *lse, rg_tensor **g_lse) {
+    *g_lse = s->g[1] ? rgi_contiguous_copy(s->g[1], (rg_dtype)lse->dtype) : NULL;
+    return *g_lse || !s->g[1];
+}
 
 static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *in[] = { rgi_saved(s, 0), rgi_saved(s, 1), rgi_saved(s, 2), rgi_saved(s, 3) };
-    rg_tensor *y = rgi_saved_output(s), *lse = rgi_saved_output_at(s, 1), *g = rgi_step_g(s, 0),
-              *g_lse = s->g[1];
+    rg_tensor *y = rgi_saved_output(s);
+    rg_tensor *lse = rgi_saved_output_at(s, 1);
+    rg_tensor *g = rgi_step_g(s, 0);
+    rg_tensor *g_lse;
     if (!in[0] || !in[1] || !in[2] || !in[3] || !y || !lse || !g
-        || (g_lse && !(g_lse = rgi_contiguous_copy(g_lse, (rg_dtype)lse->dtype))))
+        || !attention_lse_gradient(s, lse, &g_lse))
         return false;
     bool ok = true;
-    for (int i = 0; i < 3; i++)
-        if (rgi_wants(s, i))
-            ok &= (gin[i] = rgi_new(in[i]->dtype, 4, in[i]->size)) != NULL;
-    ok = ok
-         && k_attend(&RG_ATTR(s, attention)->how, y, lse, g, g_lse, gin, in,
-                     rgi_is_none(in[3]) ? NULL : in[3]);
+    for (int i = 0; i < 3; i++) {
+        if (!rgi_wants(s, i))
+            continue;
+        gin[i] = rgi_new(in[i]->dtype, 4, in[i]->size);
+        ok = ok && gin[i];
+    }
+    rg_tensor *mask = rgi_is_none(in[3]) ? NULL : in[3];
+    ok = ok && k_attend(&RG_ATTR(s, attention)->how, y, lse, g, g_lse, gin, in, mask);
     rgi_release(g_lse);
     return ok;
 }
 
-/* A causal row sees the keys up to its own. joint_attention's attributes begin as attention's do.
- */
+/* Returns the part of all keys that rows see on average: for the profiler. A causal row sees the
+ * keys up to its own. The attributes of joint_attention begin as attention's do. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
-    return ((const struct attention_attr *)attr)->how.causal
-               ? ((seen + 1) / 2 + (double)rows - seen) / (double)rows
-               : 1;
+    if (!((const struct attention_attr *)attr)->how.causal)
+        return 1;
+    return ((seen + 1) / 2 + (double)rows - seen) / (double)rows;
 }
 
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1))
@@ -118,18 +137,21 @@ RG_OP(attention, RG_WITH(attention),
                  { "(0,2,3,4) (0,2,5,4) (0,2,5,4) -", RG_A(attention, { 1, false }) },
                  { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { 1, false }) }));
 
-/* ---- joint_attention: the same of q, k and v that lie side by side, as one projection makes them: x (batch, n, 3 heads
- *      size) and y (batch, n, heads size). Nothing is cut apart or put together: kernels read and
- * write in place. ------ */
+/* ---- joint_attention: attention of q, k and v that lie side by side, as one projection makes
+ *      them: x is (batch, n, 3 heads size), y (batch, n, heads size). Nothing is cut apart or put
+ *      together: kernels read and write in place. -------------------------------- */
+
 struct joint_attention_attr {
     k_attention how;
     int64_t heads;
 };
 
-/* The i-th of some parts of t, as (batch, heads, n, size). */
+/* Returns the header of the i-th of some parts of t, as (batch, heads, n, size). */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
-    int64_t size = t->size[2] / parts / heads, row = t->stride[1], col = t->stride[2];
+    int64_t size = t->size[2] / parts / heads;
+    int64_t row = t->stride[1];
+    int64_t col = t->stride[2];
     part.data += i * heads * size * col * (int64_t)rgi_sizeof(t->dtype);
     part.ndim = 4;
     part.size[1] = heads;
@@ -142,10 +164,18 @@ static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads)
     return part;
 }
 
-#define JOINT_PARTS(name, t, heads)                                                            \
-    rg_tensor name##_part[3], *name[] = { &name##_part[0], &name##_part[1], &name##_part[2] }; \
-    for (int part_ = 0; part_ < 3; part_++)                                                    \
-    name##_part[part_] = joint_part(t, part_, 3, heads)
+/* The headers of q, k and v, and pointers to them, as the kernel takes them. */
+typedef struct {
+    rg_tensor header[3];
+    rg_tensor *v[3];
+} joint_parts;
+
+static void joint_cut(joint_parts *parts, const rg_tensor *t, int64_t heads) {
+    for (int i = 0; i < 3; i++) {
+        parts->header[i] = joint_part(t, i, 3, heads);
+        parts->v[i] = &parts->header[i];
+    }
+}
 
 static bool joint_attention_shape(rg_call *c) {
     rgi_copy_shape(c->out[0], c->in[0]);
@@ -159,40 +189,51 @@ static bool joint_attention_shape(rg_call *c) {
 static bool joint_attention_forward(rg_call *c) {
     const struct joint_attention_attr *attr = RG_ATTR(c, joint_attention);
     rg_tensor y = joint_part(c->out[0], 0, 1, attr->heads);
-    JOINT_PARTS(in, c->in[0], attr->heads);
-    return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in, NULL);
+    joint_parts in;
+    joint_cut(&in, c->in[0], attr->heads);
+    return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in.v, NULL);
 }
 
+/* q, k and v are the first dim of x turned; their gradients are turned back. */
 static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
-    rg_tensor *x = rg_permute(rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1)), 2, 0,
-                              3, 1, 4);
-    attention_parts a = { attr->how, rg_select(x, 0, 0), rg_select(x, 0, 1), rg_select(x, 0, 2),
-                          RG_NONE };
+    rg_tensor *x = rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1));
+    x = rg_permute(x, 2, 0, 3, 1, 4);
+    rg_tensor *q = rg_select(x, 0, 0);
+    rg_tensor *k = rg_select(x, 0, 1);
+    rg_tensor *v = rg_select(x, 0, 2);
+    attention_parts a = { attr->how, q, k, v, RG_NONE };
     g = rg_transpose(rg_unflatten(g, 2, RG_DIMS(attr->heads, -1)), 1, 2);
     rg_tensor *scores = attention_s(&a, g, rgi_step_g(s, 1));
-    rg_tensor *gq = rg_matmul(scores, a.k), *gk = rg_matmul(rg_mT(scores), a.q),
-              *gv = rg_matmul(rg_mT(attention_p(&a)), g);
+    rg_tensor *gq = rg_matmul(scores, k);
+    rg_tensor *gk = rg_matmul(rg_mT(scores), q);
+    rg_tensor *gv = rg_matmul(rg_mT(attention_p(&a)), g);
     return rg_flatten(rg_permute(rg_stack(RG_LIST(gq, gk, gv), 0), 1, 3, 0, 2, 4), 2, 4);
 }
 
 static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
-    rg_tensor *x = rgi_saved(s, 0), *y = rgi_saved_output(s), *lse = rgi_saved_output_at(s, 1),
-              *g = rgi_step_g(s, 0), *g_lse = s->g[1];
-    if (!x || !y || !lse || !g
-        || (g_lse && !(g_lse = rgi_contiguous_copy(g_lse, (rg_dtype)lse->dtype))))
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *y = rgi_saved_output(s);
+    rg_tensor *lse = rgi_saved_output_at(s, 1);
+    rg_tensor *g = rgi_step_g(s, 0);
+    rg_tensor *g_lse;
+    if (!x || !y || !lse || !g || !attention_lse_gradient(s, lse, &g_lse))
         return false;
-    bool ok = (gin[0] = rgi_new(x->dtype, 3, x->size)) != NULL;
+    gin[0] = rgi_new(x->dtype, 3, x->size);
+    bool ok = gin[0] != NULL;
     if (ok) {
-        rg_tensor of_y = joint_part(y, 0, 1, attr->heads), of_g = joint_part(g, 0, 1, attr->heads);
-        JOINT_PARTS(in, x, attr->heads);
-        JOINT_PARTS(to, gin[0], attr->heads);
-        ok = k_attend(&attr->how, &of_y, lse, &of_g, g_lse, to, in, NULL);
+        rg_tensor of_y = joint_part(y, 0, 1, attr->heads);
+        rg_tensor of_g = joint_part(g, 0, 1, attr->heads);
+        joint_parts in, to;
+        joint_cut(&in, x, attr->heads);
+        joint_cut(&to, gin[0], attr->heads);
+        ok = k_attend(&attr->how, &of_y, lse, &of_g, g_lse, to.v, in.v, NULL);
     }
     rgi_release(g_lse);
     return ok;
 }
+
 RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2, RG_IN(0), 4, attention_share },
       .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
       .node = "ViewBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention),
@@ -215,26 +256,28 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal) {
                (long long)heads);
     RG_SCOPE();
     rg_tensor *out[2];
-    struct joint_attention_attr attr = {
-        { 1 / sqrt((double)(qkv->size[2] / heads / 3)), is_causal }, heads
-    };
-    return rgi_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out)
-               ? rg_escape(out[0])
-               : NULL;
+    int64_t size = qkv->size[2] / heads / 3;
+    const struct joint_attention_attr attr = { { 1 / sqrt((double)size), is_causal }, heads };
+    bool ok = rgi_apply_outputs(&rg_op_joint_attention, &attr, sizeof attr, 1, &qkv, out);
+    return ok ? rg_escape(out[0]) : NULL;
 }
 
-/* ---- the public function: that op where torch has one, too, else what it is made of ---- */
+/* ---- the public function: the op where torch has one, too, else what it is made of ---- */
 
-/* q, k and v are of four dims, alike but for their lengths; the mask is a constant of two dims or
- * four. */
+#define ATTENTION "scaled_dot_product_attention"
+
+/* Returns whether the op may be used: q, k and v have four dims, alike but for their lengths; the
+ * mask is a constant of two dims or four. */
 static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
                                const rg_attention_options *o) {
     const rg_tensor *const all[] = { q, k, v };
     const rg_tensor *mask = o->attn_mask;
-    for (int i = 0; i < 3; i++)
-        if (all[i]->ndim != 4 || all[i]->size[3] != q->size[3] || all[i]->size[0] != q->size[0]
-            || all[i]->size[1] != q->size[1] || all[i]->numel == 0)
+    for (int i = 0; i < 3; i++) {
+        const rg_tensor *t = all[i];
+        if (t->ndim != 4 || t->numel == 0 || t->size[0] != q->size[0] || t->size[1] != q->size[1]
+            || t->size[3] != q->size[3])
             return false;
+    }
     if (k->size[2] != v->size[2] || o->dropout_p > 0)
         return false;
     if (rgi_is_none(mask))
@@ -243,54 +286,92 @@ static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_
     return (mask->ndim == 2 || mask->ndim == 4) && !mask->history && rgi_expandable(mask, &scores);
 }
 
-#define ATTENTION "scaled_dot_product_attention"
+static bool attention_check_mask(const rg_tensor *q, const rg_attention_options *o) {
+    const rg_tensor *mask = o->attn_mask;
+    if (rgi_is_none(mask))
+        return true;
+    bool fits = mask->dtype == RG_BOOL || mask->dtype == RG_FLOAT32 || mask->dtype == q->dtype;
+    RG_FAIL_IF(!fits, ATTENTION,
+               "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+               "attn_mask.dtype: %s and  query.dtype: %s instead.",
+               rgi_c_name(mask->dtype), rgi_c_name(q->dtype));
+    RG_FAIL_IF(o->is_causal, ATTENTION,
+               "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+               "is_causal=True");
+    return true;
+}
 
 static bool attention_check(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                             const rg_attention_options *o) {
-    rg_tensor *const all[] = { q, k, v, o->attn_mask };
-    for (int i = 0; i < 4; i++)
-        if (!(i < 3 ? rgi_check : rgi_check_optional)(all[i], ATTENTION))
-            return false;
-    RG_FAIL_IF(
-        q->dtype != k->dtype || k->dtype != v->dtype, ATTENTION,
-        "Expected query, key, and value to "
-        "have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.",
-        rgi_c_name(q->dtype), rgi_c_name(k->dtype), rgi_c_name(v->dtype));
-    RG_FAIL_IF(
-        q->ndim < 2 || k->ndim < 2 || v->ndim < 2, ATTENTION,
-        "Expected query, key, and value to all "
-        "be  at least 2 dimensional, but got query.dim: %d key.dim: %d and value.dim: %d instead.",
-        q->ndim, k->ndim, v->ndim);
-    if (!rgi_is_none(o->attn_mask)) {
-        RG_FAIL_IF(
-            o->attn_mask->dtype != RG_BOOL && o->attn_mask->dtype != RG_FLOAT32
-                && o->attn_mask->dtype != q->dtype,
-            ATTENTION,
-            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s "
-            "and  query.dtype: %s instead.",
-            rgi_c_name(o->attn_mask->dtype), rgi_c_name(q->dtype));
-        RG_FAIL_IF(o->is_causal, ATTENTION,
-                   "_scaled_dot_product_attention: Explicit attn_mask should not be "
-                   "set when is_causal=True");
-    }
+    if (!rgi_check(q, ATTENTION) || !rgi_check(k, ATTENTION) || !rgi_check(v, ATTENTION)
+        || !rgi_check_optional(o->attn_mask, ATTENTION))
+        return false;
+    RG_FAIL_IF(q->dtype != k->dtype || k->dtype != v->dtype, ATTENTION,
+               "Expected query, key, and value to have the same dtype, but got query.dtype: %s "
+               "key.dtype: %s and value.dtype: %s instead.",
+               rgi_c_name(q->dtype), rgi_c_name(k->dtype), rgi_c_name(v->dtype));
+    RG_FAIL_IF(q->ndim < 2 || k->ndim < 2 || v->ndim < 2, ATTENTION,
+               "Expected query, key, and value to all be  at least 2 dimensional, but got "
+               "query.dim: %d key.dim: %d and value.dim: %d instead.",
+               q->ndim, k->ndim, v->ndim);
+    if (!attention_check_mask(q, o))
+        return false;
     RG_FAIL_IF(!rgi_is_float(q->dtype), ATTENTION, "expected scalar type Float but found %s",
                rgi_scalar_name(q->dtype));
     return true;
 }
 
-/* k or v with each head as often as q has heads for it. */
+static bool attention_check_heads(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v) {
+    RG_FAIL_INDEX_IF(q->ndim < 3 || k->ndim < 3 || v->ndim < 3, ATTENTION,
+                     "Dimension out of range (expected to be in range of [-2, 1], but got -3)");
+    int64_t heads = q->size[q->ndim - 3];
+    int64_t of_k = k->size[k->ndim - 3];
+    int64_t of_v = v->size[v->ndim - 3];
+    RG_FAIL_IF(of_k == 0 || of_v == 0 || heads % of_k || heads % of_v, ATTENTION,
+               "Number of heads in key and value must divide the number of heads in ");
+    return true;
+}
+
+/* Returns k or v with each head as often as q has heads for it. */
 static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
     int64_t times = t->size[dim] ? heads / t->size[dim] : 0;
-    rg_dims wide = rg_shape(t), shape = wide;
     if (times == 1)
         return t;
+    rg_dims shape = rg_shape(t);
+    rg_dims wide = shape;
     shape.v[dim] = heads;
     wide.n++;
     for (int d = wide.n - 1; d > dim + 1; d--)
         wide.v[d] = wide.v[d - 1];
     wide.v[dim + 1] = times;
     return rg_reshape_dims(rg_expand_dims(rg_unsqueeze(t, dim + 1), wide), shape);
+}
+
+/* Returns the scale: the one that was given, else 1 / sqrt(the size of the last dim). */
+static double attention_scale(const rg_tensor *q, double given) {
+    double size = (double)q->size[q->ndim - 1];
+    if (given != 0)
+        return given;
+    return size > 0 ? 1 / sqrt(size) : 1;
+}
+
+/* Returns the same as the op, step by step. q and k are each multiplied with the scale's root, so
+ * that neither grows too large. */
+static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
+                                     double scale, const rg_attention_options *o) {
+    double half = sqrt(fabs(scale));
+    rg_tensor *scores = rg_matmul(rg_mul(q, scale < 0 ? -half : half), rg_mul(rg_mT(k), half));
+    if (!scores)
+        return NULL;
+    if (o->is_causal)
+        mask = attention_added(attention_causal(scores), q->dtype);
+    if (!rgi_is_none(mask))
+        scores = rg_add(scores, mask);
+    rg_tensor *weights = rgi_safe_softmax(scores, -1);
+    if (o->dropout_p > 0)
+        weights = rg_dropout(weights, o->dropout_p, true);
+    return rg_matmul(weights, v);
 }
 
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
@@ -300,46 +381,24 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     RG_AS(ATTENTION);
     RG_SCOPE();
     if (o.enable_gqa) {
-        int least = RG_MIN(q->ndim, RG_MIN(k->ndim, v->ndim));
-        RG_FAIL_INDEX_IF(least < 3, ATTENTION,
-                         "Dimension out of range (expected to be in range of [-2, 1], "
-                         "but got -3)");
-        int64_t heads = q->size[q->ndim - 3], of_k = k->size[k->ndim - 3],
-                of_v = v->size[v->ndim - 3];
-        RG_FAIL_IF(of_k == 0 || of_v == 0 || heads % of_k || heads % of_v, ATTENTION,
-                   "Number of heads in key "
-                   "and value must divide the number of heads in ");
+        if (!attention_check_heads(q, k, v))
+            return NULL;
+        int64_t heads = q->size[q->ndim - 3];
         k = attention_heads(k, heads);
         v = attention_heads(v, heads);
     }
-    double size = q ? (double)q->size[q->ndim - 1] : 0, scale = o.scale != 0 ? o.scale
-                                                                : size > 0   ? 1 / sqrt(size)
-                                                                             : 1;
     if (!k || !v)
         return NULL;
+    double scale = attention_scale(q, o.scale);
     if (!rgi_is_none(o.attn_mask) && o.attn_mask->dtype == RG_BOOL)
         o.attn_mask = attention_added(o.attn_mask, q->dtype);
     if (!o.attn_mask)
         return NULL;
-    if (attention_is_plain(q, k, v, &o)) {
-        rg_tensor *in[] = { q, k, v,
-                            rgi_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype) },
-                  *out[2];
-        bool ok = rgi_apply_outputs(&rg_op_attention, RG_A(attention, { scale, o.is_causal }),
-                                    sizeof(struct attention_attr), 4, in, out);
-        return ok ? rg_escape(out[0]) : NULL;
-    }
-    /* Half of the scale for each, so that neither grows too large. */
-    double half = sqrt(fabs(scale));
-    rg_tensor *scores = rg_matmul(rg_mul(q, scale < 0 ? -half : half), rg_mul(rg_mT(k), half));
-    if (!scores)
-        return NULL;
-    if (o.is_causal)
-        o.attn_mask = attention_added(attention_causal(scores), q->dtype);
-    if (!rgi_is_none(o.attn_mask))
-        scores = rg_add(scores, o.attn_mask);
-    rg_tensor *weights = rgi_safe_softmax(scores, -1);
-    if (o.dropout_p > 0)
-        weights = rg_dropout(weights, o.dropout_p, true);
-    return rg_escape(rg_matmul(weights, v));
+    if (!attention_is_plain(q, k, v, &o))
+        return rg_escape(attention_composed(q, k, v, o.attn_mask, scale, &o));
+    rg_tensor *mask = rgi_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype);
+    rg_tensor *in[] = { q, k, v, mask };
+    rg_tensor *out[2];
+    const struct attention_attr a = { { scale, o.is_causal } };
+    return rgi_apply_outputs(&rg_op_attention, &a, sizeof a, 4, in, out) ? rg_escape(out[0]) : NULL;
 }

@@ -1,8 +1,12 @@
 /*
- * cumulate.c: running sums and products along a dim.
+ * cumulate.c: running sums and products along a dim, and the recurrence that the gradient of a
+ * product is.
  */
 #include "reduce.h"
 
+/* ---- parts that they share ----------------------------------------------------- */
+
+/* With reverse it runs from the end. */
 struct cumsum_attr {
     int dim;
     bool reverse;
@@ -14,9 +18,8 @@ static bool cumulate_shape(rg_call *c) {
     return rgi_shape_same(c);
 }
 
-static bool cumulate_forward(rg_call *c) {
+static bool cumulate_run(rg_call *c, k_running what) {
     const struct cumsum_attr *a = c->attr;
-    k_running what = RG_IS(c->op, cumsum) ? K_CUMSUM : RG_IS(c->op, cumprod) ? K_CUMPROD : K_RECUR;
     return k_cumulate(c->out[0], c->in[0], c->in[c->n_in - 1], a->dim, a->reverse, what);
 }
 
@@ -27,34 +30,42 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
     return rgi_apply(op, &a, sizeof a, 1, &x);
 }
 
-rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
-rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
-
-/* x moved one place on along dim (back, if reverse), with the number that fills the gap. */
+/* Returns x moved one place on along dim, or back if reverse, with a number that fills the gap. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;
     rg_dims gap = rg_shape(x);
     gap.v[dim] = 1;
-    rg_tensor *first = rg_full_dims(gap, fill, x->dtype),
-              *rest = rg_narrow(x, dim, reverse, x->size[dim] - 1);
+    rg_tensor *first = rg_full_dims(gap, fill, x->dtype);
+    rg_tensor *rest = rg_narrow(x, dim, reverse, x->size[dim] - 1);
     return reverse ? rg_cat(RG_LIST(rest, first), dim) : rg_cat(RG_LIST(first, rest), dim);
 }
 
-/* ---- cumsum: y_k = x_0 + .. + x_k; gx is the same of g from the other end -------- */
-RULE(cumsum_rule, g,
-     cumulate(&rg_op_cumsum, g, RG_ATTR(s, cumsum)->dim, !RG_ATTR(s, cumsum)->reverse))
-
-#define CUMULATE_ROW                                                                      \
-    .n_in = 1, RG_MADE(cumulate), RG_WITH(cumsum),                                        \
+#define CUMULATE_SAMPLES                                                                  \
     RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) }, \
                { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },     \
                { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
-RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0",
-      .grad = { RULED(cumsum_rule) }, CUMULATE_ROW);
 
-/* ---- recurrence: y_k = b_k + a_k y_(k-1), y_(-1) = 0; from the end if reverse -------
- * gb is a recurrence of g from the other end: h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1). */
+/* ---- cumsum: y_k = x_0 + .. + x_k; gx is the cumsum of g from the other end ---- */
+
+static bool cumsum_forward(rg_call *c) { return cumulate_run(c, K_CUMSUM); }
+
+static rg_tensor *cumsum_rule(const rg_step *s, rg_tensor *g) {
+    const struct cumsum_attr *a = s->attr;
+    return cumulate(&rg_op_cumsum, g, a->dim, !a->reverse);
+}
+
+RG_OP(cumsum, .doc = "sums of x up to each place along dim", .node = "CumsumBackward0", .n_in = 1,
+      RG_WITH(cumsum), .shape = cumulate_shape, .forward = cumsum_forward,
+      .grad = { RG_RULE(0, cumsum_rule) }, CUMULATE_SAMPLES);
+
+rg_tensor *rg_cumsum(rg_tensor *x, int dim) { return cumulate(&rg_op_cumsum, x, dim, false); }
+
+/* ---- recurrence: y_k = b_k + a_k y_(k-1), with y_(-1) = 0; gb is a recurrence of g from the
+ *      other end, h_k = g_k + a_(k+1) h_(k+1); ga_k = h_k y_(k-1) ---------------- */
+
+static bool recurrence_forward(rg_call *c) { return cumulate_run(c, K_RECUR); }
+
 static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *next = cumulate_shift(rgi_saved(s, 0), a->dim, !a->reverse, 0);
@@ -64,36 +75,47 @@ static rg_tensor *recurrence_rule_b(const rg_step *s, rg_tensor *g) {
 static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
     rg_tensor *y = rgi_saved_output(s);
-    if (!y || y->ndim == 0)
-        return y ? RG_NONE : NULL;
+    if (!y)
+        return NULL;
+    if (y->ndim == 0)
+        return RG_NONE;
     return rg_mul(recurrence_rule_b(s, g), cumulate_shift(y, a->dim, a->reverse, 0));
 }
+
 RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "RecurrenceBackward0",
-      .n_in = 2, .shape = rgi_shape_same, .forward = cumulate_forward, RG_WITH(cumsum),
+      .n_in = 2, RG_WITH(cumsum), .shape = rgi_shape_same, .forward = recurrence_forward,
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a),
                 RG_RULE(RG_IN(0), recurrence_rule_b) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, 1, false) },
                  { "(2,3,4) (2,3,4)", RG_A(cumsum, 1, true) }, { "() ()", RG_A(cumsum, 0, false) },
                  { "(0,3) (0,3)", RG_A(cumsum, 1, false) }));
 
-/* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k -------------
- * Where there are zeros: gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1). */
+/* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k. Where there are zeros,
+ *      gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1) ------------ */
 
-/* The product of the elements before each one; after it, if reverse. */
+static bool cumprod_forward(rg_call *c) { return cumulate_run(c, K_CUMPROD); }
+
 rg_tensor *rgi_cumprod_before(rg_tensor *x, int dim, bool reverse) {
     return cumulate(&rg_op_cumprod, cumulate_shift(x, dim, reverse, 1), dim, reverse);
 }
 
 static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
     const struct cumsum_attr *a = s->attr;
-    rg_tensor *x = rgi_saved(s, 0), *y = rgi_saved_output(s);
-    if (!x || !y || x->ndim == 0)
-        return x && y ? g : NULL;
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *y = rgi_saved_output(s);
+    if (!x || !y)
+        return NULL;
+    if (x->ndim == 0)
+        return g;
     if (!rgi_not_again("the gradient of cumprod"))
         return NULL;
     if (k_count(x) == x->numel)
         return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);
     return rg_mul(rgi_cumprod_before(x, a->dim, a->reverse), recurrence_rule_b(s, g));
 }
+
 RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "CumprodBackward0",
-      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_ROW);
+      .n_in = 1, RG_WITH(cumsum), .shape = cumulate_shape, .forward = cumprod_forward,
+      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_SAMPLES);
+
+rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }

@@ -1,90 +1,116 @@
 /*
- * softmax.c: softmax and its logarithm.
+ * softmax.c: softmax along a dim, and its logarithm.
  */
 #include "autograd/op.h"
+
+/* ---- parts that they share ----------------------------------------------------- */
 
 struct softmax_attr {
     int dim;
 };
 
-static k_softmax_kind softmax_kind(const rg_op *op) {
-    return RG_IS(op, softmax)       ? K_SOFTMAX_PLAIN
-           : RG_IS(op, log_softmax) ? K_LOG_SOFTMAX
-                                    : K_SAFE_SOFTMAX;
-}
-
-static bool softmax_shape(rg_call *c) {
+/* Fails for integers with the sentence of torch's kernel, which depends on the dim. */
+static bool softmax_shape_as(rg_call *c, const char *name) {
     const rg_tensor *x = c->in[0];
-    const char *name = RG_IS(c->op, log_softmax) ? "log_softmax" : "softmax";
+    const char *last = RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "";
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rgi_is_float(x->dtype), name,
-                  "\"%s_%skernel_impl\" not implemented for "
-                  "'%s'",
-                  name, RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "",
+                  "\"%s_%skernel_impl\" not implemented for '%s'", name, last,
                   rgi_scalar_name(x->dtype));
     return rgi_shape_same(c);
 }
 
-static bool softmax_forward(rg_call *c) {
+static bool softmax_run(rg_call *c, k_softmax_kind kind) {
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->out[0]->dtype);
-    const bool made =
-        x && k_softmax(c->out[0], x, RG_ATTR(c, softmax)->dim, softmax_kind(c->op));
+    if (!x)
+        return false;
+    k_softmax(c->out[0], x, RG_ATTR(c, softmax)->dim, kind);
     rgi_release(x);
-    return made;
+    return true;
 }
 
-static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
-    /* a sum's is expanded */
-    rg_tensor *y = rgi_saved_output(s),
-              *g = y ? rgi_contiguous_copy(s->g[0], (rg_dtype)y->dtype) : NULL;
-    if (g)
-        gx[0] = rgi_new_like(y, y->dtype);
-    const bool made = gx[0]
-                      && k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim,
-                                            softmax_kind(s->op));
+/* A sum's gradient is expanded, so g may have to be copied. */
+static bool softmax_run_backward(const rg_step *s, rg_tensor *gx[], k_softmax_kind kind) {
+    rg_tensor *y = rgi_saved_output(s);
+    if (!y)
+        return false;
+    rg_tensor *g = rgi_contiguous_copy(s->g[0], (rg_dtype)y->dtype);
+    if (!g)
+        return false;
+    gx[0] = rgi_new_like(y, y->dtype);
+    if (gx[0])
+        k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim, kind);
     rgi_release(g);
     return made;
 }
 
-#define SOFTMAX_ROW(ident, rule_)                                                                \
-    RG_WITH(softmax), .n_in = 1, RG_MADE(softmax), .grad = { RG_RULE(RG_OUTPUT, rule_) },        \
-                      .fused = softmax_fused,                                                    \
-                      RG_SAMPLES({ "(2,3)", RG_A(softmax, 1) }, { "(4,3,2)", RG_A(softmax, 1) }, \
-                                 { "(2,3,40)", RG_A(softmax, 2) }, { "()", RG_A(softmax, 0) },   \
-                                 { "(0,3)", RG_A(softmax, 0) }, { "(3,0)", RG_A(softmax, 0) })
+static rg_tensor *softmax_apply(const char *name, const rg_op *op, rg_tensor *x, int dim) {
+    struct softmax_attr a;
+    if (!rgi_check(x, name) || !rgi_wrap_dim(name, dim, x->ndim, &a.dim))
+        return NULL;
+    return rgi_apply(op, &a, sizeof a, 1, &x);
+}
 
-/* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) -------------------------- */
+#define SOFTMAX_SAMPLES                                                        \
+    RG_SAMPLES({ "(2,3)", RG_A(softmax, 1) }, { "(4,3,2)", RG_A(softmax, 1) }, \
+               { "(2,3,40)", RG_A(softmax, 2) }, { "()", RG_A(softmax, 0) },   \
+               { "(0,3)", RG_A(softmax, 0) }, { "(3,0)", RG_A(softmax, 0) })
+
+/* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) ------------------------ */
+
+static bool softmax_shape(rg_call *c) { return softmax_shape_as(c, "softmax"); }
+static bool softmax_forward(rg_call *c) { return softmax_run(c, K_SOFTMAX_PLAIN); }
+
 static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rgi_saved_output(s);
     return rg_mul(y, rg_sub(g, rg_sum_dim(rg_mul(g, y), RG_ATTR(s, softmax)->dim, true)));
 }
-RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0",
-      SOFTMAX_ROW(softmax, softmax_rule));
 
-/* The same, with 0 for a row that is -inf throughout, which attention masks out. */
-RG_OP(safe_softmax, .doc = "softmax, with 0 for rows of -inf", .node = "SafeSoftmaxBackward0",
-      SOFTMAX_ROW(safe_softmax, softmax_rule));
-
-static rg_tensor *softmax_apply(const char *name, const rg_op *op, rg_tensor *x, int dim) {
-    struct softmax_attr a;
-    return rgi_check(x, name) && rgi_wrap_dim(name, dim, x->ndim, &a.dim)
-               ? rgi_apply(op, &a, sizeof a, 1, &x)
-               : NULL;
+static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
+    return softmax_run_backward(s, gx, K_SOFTMAX_PLAIN);
 }
+
+RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", RG_WITH(softmax),
+      .n_in = 1, RG_MADE(softmax), .fused = softmax_fused,
+      .grad = { RG_RULE(RG_OUTPUT, softmax_rule) }, SOFTMAX_SAMPLES);
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim) {
     return softmax_apply("softmax", &rg_op_softmax, x, dim);
 }
+
+/* ---- safe_softmax: softmax, but 0 for a row that is -inf throughout ------------ */
+
+static bool safe_softmax_forward(rg_call *c) { return softmax_run(c, K_SAFE_SOFTMAX); }
+
+static bool safe_softmax_fused(const rg_step *s, rg_tensor *gx[]) {
+    return softmax_run_backward(s, gx, K_SAFE_SOFTMAX);
+}
+
+RG_OP(safe_softmax, .doc = "softmax, with 0 for rows of -inf", .node = "SafeSoftmaxBackward0",
+      RG_WITH(softmax), .n_in = 1, .shape = softmax_shape, .forward = safe_softmax_forward,
+      .fused = safe_softmax_fused, .grad = { RG_RULE(RG_OUTPUT, softmax_rule) }, SOFTMAX_SAMPLES);
+
 rg_tensor *rgi_safe_softmax(rg_tensor *x, int dim) {
     return softmax_apply("softmax", &rg_op_safe_softmax, x, dim);
 }
 
-/* ---- log_softmax: y = x - ln sum(e^x); gx = g - e^y sum(g) ----------------------- */
+/* ---- log_softmax: y = x - ln sum(e^x); gx = g - e^y sum(g) --------------------- */
+
+static bool log_softmax_shape(rg_call *c) { return softmax_shape_as(c, "log_softmax"); }
+static bool log_softmax_forward(rg_call *c) { return softmax_run(c, K_LOG_SOFTMAX); }
+
 static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g) {
-    return rg_sub(
-        g, rg_mul(rg_exp(rgi_saved_output(s)), rg_sum_dim(g, RG_ATTR(s, softmax)->dim, true)));
+    rg_tensor *p = rg_exp(rgi_saved_output(s));
+    return rg_sub(g, rg_mul(p, rg_sum_dim(g, RG_ATTR(s, softmax)->dim, true)));
 }
+
+static bool log_softmax_fused(const rg_step *s, rg_tensor *gx[]) {
+    return softmax_run_backward(s, gx, K_LOG_SOFTMAX);
+}
+
 RG_OP(log_softmax, .doc = "x - ln sum(e^x) along dim", .node = "LogSoftmaxBackward0",
-      SOFTMAX_ROW(log_softmax, log_softmax_rule));
+      RG_WITH(softmax), .n_in = 1, RG_MADE(log_softmax), .fused = log_softmax_fused,
+      .grad = { RG_RULE(RG_OUTPUT, log_softmax_rule) }, SOFTMAX_SAMPLES);
+
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim) {
     return softmax_apply("log_softmax", &rg_op_log_softmax, x, dim);
 }

@@ -1,0 +1,26 @@
+/*
+ * dropout.c: elements that are taken away at random.
+ */
+#include "autograd/op.h"
+
+/* ---- dropout: x times a mask of 0 and 1 / (1 - p), drawn as x lies in memory ---- */
+
+rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
+    if (!rgi_check(x, "dropout"))
+        return NULL;
+    rg_code code = p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR;
+    RG_FAIL_AS_IF(code, !(p >= 0 && p <= 1), "dropout",
+                  "dropout probability has to be between 0 and 1, but got %s",
+                  rg_str(rg_scalar_dtype(p, RG_FLOAT64)));
+    if (p == 0 || !training || x->numel == 0)
+        return rgi_lend(x);
+    if (p == 1)
+        return RG_COMPOSITE("dropout", rg_mul(x, rg_zeros_like(x)));
+    RG_FAIL_IF(!rgi_is_float(x->dtype), "dropout",
+               "result type Float can't be cast to the desired output type %s",
+               rgi_scalar_name(x->dtype));
+    RG_AS("dropout");
+    RG_SCOPE();
+    rg_tensor *kept = rg_bernoulli_with_(rgi_own(rgi_new_dense_like(x, x->dtype)), 1 - p, g);
+    return rg_escape(rg_mul(x, rg_div_(kept, 1 - p)));
+}

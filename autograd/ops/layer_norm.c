@@ -1,0 +1,310 @@
+/*
+ * layer_norm.c: layer, group and rms norm: rows with mean 0 and variance 1, or with mean square 1.
+ */
+#include "autograd/op.h"
+
+#include <float.h>
+
+/* ---- parts that the three share ----
+ * Row by row, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias. With
+ * gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g).
+ * rms_norm takes no mean away. --------------------------------------------------- */
+
+/* x is `batch` rows for each of `groups`; a row is `channels` weights, each for `per` elements. */
+struct norm_attr {
+    int64_t batch, groups, channels, per;
+    double eps;
+};
+
+static bool norm_centred(const rg_op *op) { return !RG_IS(op, rms_norm); }
+
+static k_norm_rows norm_sizes(const rg_op *op, const struct norm_attr *a) {
+    return (k_norm_rows){ .rows = a->batch * a->groups,
+                          .n = a->channels * a->per,
+                          .groups = a->groups,
+                          .per = a->per,
+                          .eps = a->eps,
+                          .centred = norm_centred(op) };
+}
+
+/* Returns a contiguous copy, or NULL for RG_NONE. */
+static rg_tensor *norm_contiguous(rg_tensor *t) {
+    return rgi_is_none(t) ? NULL : rgi_contiguous_copy(t, (rg_dtype)t->dtype);
+}
+
+static bool norms_forward(rg_call *c) {
+    rg_tensor *t[3] = { NULL, NULL, NULL };
+    bool ok = true;
+    for (int i = 0; i < c->n_in; i++) {
+        t[i] = norm_contiguous(c->in[i]);
+        ok = ok && (t[i] || rgi_is_none(c->in[i]));
+    }
+    k_norm_rows z = norm_sizes(c->op, c->attr);
+    if (ok)
+        k_normalize(&z, c->out[0], t[0], t[1], t[2]);
+    for (int i = 0; i < 3; i++)
+        rgi_release(t[i]);
+    return ok;
+}
+
+/* Returns t as (batch, groups, row). */
+static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
+    const struct norm_attr *a = s->attr;
+    return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
+}
+
+/* Returns h, as rows, and rstd. */
+static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
+    const struct norm_attr *a = s->attr;
+    rg_tensor *x = norm_rows(s, rgi_saved(s, 0));
+    if (norm_centred(s->op))
+        x = rg_sub(x, rg_mean_dim(x, 2, true));
+    *rstd = rg_rsqrt(rg_add(rg_mean_dim(rg_square(x), 2, true), a->eps));
+    return rg_mul(x, *rstd);
+}
+
+static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g) {
+    const struct norm_attr *a = s->attr;
+    rg_tensor *rstd;
+    rg_tensor *h = norm_unit(s, &rstd);
+    rg_tensor *w = rgi_saved(s, 1);
+    g = norm_rows(s, g);
+    if (!rgi_is_none(w)) {
+        w = rg_expand(rg_reshape(w, a->groups, a->channels, 1), a->groups, a->channels, a->per);
+        g = rg_mul(g, rg_reshape(w, a->groups, a->channels * a->per));
+    }
+    rg_tensor *along = rg_mul(h, rg_mean_dim(rg_mul(g, h), 2, true));
+    if (norm_centred(s->op))
+        g = rg_sub(g, rg_mean_dim(g, 2, true));
+    return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rgi_input_dims(s, 0));
+}
+
+/* Returns for each weight the sum over the elements that it serves. */
+static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t) {
+    const struct norm_attr *a = s->attr;
+    t = rg_reshape(t, a->batch, a->groups, a->channels, a->per);
+    return rg_reshape_dims(rg_sum_dims(t, RG_DIMS(0, 3), false), rgi_input_dims(s, s->input));
+}
+
+static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g) {
+    rg_tensor *rstd;
+    g = norm_rows(s, g);
+    return norm_gather(s, rg_mul(g, norm_unit(s, &rstd)));
+}
+
+static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_gather(s, g); }
+
+/* Writes the sums, of double, into a weight's or bias's gradient. */
+static void norm_store(rg_tensor *to, const double *sums, size_t n) {
+    for (size_t k = 0; k < n; k++)
+        rgi_store_f64(to->data + k * rgi_sizeof(to->dtype), to->dtype, sums[k]);
+}
+
+/* Makes the gradients that are wanted, of contiguous x, w and g; sums has room for the kernel's
+ * sums of `weights` weights, and as many biases, by each worker. */
+static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t[3], double *sums,
+                          size_t weights) {
+    const struct norm_attr *a = s->attr;
+    k_norm_rows z = norm_sizes(s->op, a);
+    for (int i = 0; i < s->n_in; i++) {
+        if (!rgi_wants(s, i))
+            continue;
+        rg_dims shape = rgi_input_dims(s, i);
+        gin[i] = rgi_new(t[0]->dtype, shape.n, shape.v);
+        if (!gin[i])
+            return false;
+    }
+    bool wants_bias = s->n_in > 2 && gin[2];
+    k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL, wants_bias ? sums + weights : NULL, t[2],
+                         t[0], t[1]);
+    if (gin[1])
+        norm_store(gin[1], sums, weights);
+    if (wants_bias)
+        norm_store(gin[2], sums + weights, weights);
+    return true;
+}
+
+/* A bias alone is left to its rule. */
+static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
+    const struct norm_attr *a = s->attr;
+    if (!rgi_wants(s, 0) && !rgi_wants(s, 1))
+        return true;
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
+    if (!x || !w)
+        return false;
+    k_norm_rows z = norm_sizes(s->op, a);
+    size_t weights = rgi_wants(s, 1) || rgi_wants(s, 2) ? (size_t)(a->groups * a->channels) : 0;
+    size_t bytes = (2 * weights * (size_t)k_norm_parts(&z) + 1) * sizeof(double);
+    double *sums = rgi_alloc(bytes, RG_MEM_OTHER);
+    rg_tensor *t[3] = { norm_contiguous(x), norm_contiguous(w), norm_contiguous(s->g[0]) };
+    bool ok = sums && t[0] && (t[1] || rgi_is_none(w)) && t[2];
+    if (ok) {
+        memset(sums, 0, bytes);
+        ok = norm_backward(s, gin, t, sums, weights);
+    }
+    for (int i = 0; i < 3; i++)
+        rgi_release(t[i]);
+    if (sums)
+        rgi_free(sums, bytes, RG_MEM_OTHER);
+    return ok;
+}
+
+/* Returns the product of sizes, which wraps around where there are no elements and absurd sizes. */
+static int64_t norm_product(const rg_tensor *x, int from, int to) {
+    uint64_t n = 1;
+    for (int d = from; d < to; d++)
+        n *= (uint64_t)x->size[d];
+    return (int64_t)n;
+}
+
+/* Fails with torch's sentence unless x's shape is [*, normalized_shape], and that of the n affine
+ * tensors (weight, bias) normalized_shape. Fills in the sizes. */
+static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,
+                        rg_tensor *const affine[], int n, struct norm_attr *a) {
+    static const char *const names[] = { "weight", "bias" };
+    if (!rgi_check(x, op) || !rgi_check_dims(op, shape->n))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!rgi_check_optional(affine[i], op))
+            return false;
+    int first = x->ndim - shape->n;
+    size_t bytes = (size_t)shape->n * sizeof(int64_t);
+    RG_FAIL_IF(shape->n == 0, op,
+               "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+               "one element, but got normalized_shape = []");
+    for (int i = 0; i < n; i++)
+        RG_FAIL_IF(
+            !rgi_is_none(affine[i])
+                && (affine[i]->ndim != shape->n || memcmp(affine[i]->size, shape->v, bytes)),
+            op,
+            "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "
+            "normalized_shape = %s",
+            names[i], names[i], RG_SHAPE_TEXT(affine[i]), RG_DIMS_TEXT(shape));
+    RG_FAIL_VALUE_IF(first < 0 && n == 1, op,
+                     "Input tensor must have at least %d dimensions, but got %d", shape->n,
+                     x->ndim);
+    RG_FAIL_IF(first < 0 || memcmp(x->size + first, shape->v, bytes), op,
+               "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of "
+               "size%s",
+               RG_DIMS_TEXT(shape), star, RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
+    a->groups = a->per = 1;
+    a->batch = norm_product(x, 0, first);
+    a->channels = norm_product(x, first, x->ndim);
+    return true;
+}
+
+static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x,
+                        const rg_tensor *weight, const rg_tensor *bias) {
+    RG_FAIL_DTYPE_IF(!rgi_is_float(x->dtype), op, kernel, x->dtype);
+    const rg_tensor *odd = !rgi_is_none(weight) && weight->dtype != x->dtype ? weight : bias;
+    RG_FAIL_IF(!rgi_is_none(odd) && odd->dtype != x->dtype, op, "mixed dtype (CPU): %s",
+               x->dtype == RG_FLOAT32 ? "expect parameter to have scalar type of Float"
+                                      : "all inputs must share same datatype.");
+    return true;
+}
+
+#define NORM_GRADIENTS                                                                        \
+    .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), \
+              RG_RULE(0, norm_rule_bias) }
+
+/* ---- layer_norm: (x - mean) / sqrt(var + eps) weight + bias, over the last dims ---- */
+
+RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims",
+      .node = "NativeLayerNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), RG_WITH(norm),
+      .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, NORM_GRADIENTS,
+      RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
+                 { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
+                 { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) },
+                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) },
+                 { "(5,3) (3) (3)", RG_A(norm, 5, 1, 3, 1, 1e-5) },
+                 { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) },
+                 { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+
+rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
+                         double eps) {
+    struct norm_attr a = { .eps = eps };
+    if (!norm_shapes("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2,
+                     &a)
+        || !norm_dtypes("layer_norm", "LayerNormKernelImpl", x, weight, bias))
+        return NULL;
+    return RG_APPLY(layer_norm, &a, x, weight, bias);
+}
+
+/* ---- rms_norm: x / sqrt(mean(x^2) + eps) weight, over the last dims ------------ */
+
+RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
+      .node = "MulBackward0", .n_in = 2, .optional = RG_IN(1), RG_WITH(norm),
+      .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, NORM_GRADIENTS,
+      RG_SAMPLES({ "(2,3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
+                 { "(2,2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
+                 { "(2,40) -", RG_A(norm, 2, 1, 40, 1, 0) },
+                 { "(0,3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+
+rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
+    struct norm_attr a = { .eps = eps };
+    if (eps < 0 && x)
+        a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a)
+        || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
+        return NULL;
+    if (rgi_is_none(weight) || weight->dtype == x->dtype)
+        return RG_APPLY(rms_norm, &a, x, weight);
+    return RG_COMPOSITE("rms_norm", RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
+}
+
+/* ---- group_norm: (x - mean) / sqrt(var + eps) weight + bias, over groups of channels ---- */
+
+RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels",
+      .node = "NativeGroupNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), RG_WITH(norm),
+      .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, NORM_GRADIENTS,
+      RG_SAMPLES({ "(2,6,3) (6) (6)", RG_A(norm, 2, 2, 3, 3, 1e-5) },
+                 { "(2,6) (6) (6)", RG_A(norm, 2, 3, 2, 1, 1e-2) },
+                 { "(2,4,2,9) - -", RG_A(norm, 2, 2, 2, 18, 1e-5) },
+                 { "(2,2,20) (2) -", RG_A(norm, 2, 1, 2, 20, 1e-5) },
+                 { "(0,6,3) (6) (6)", RG_A(norm, 0, 2, 3, 3, 1e-5) },
+                 { "(2,4,0) (4) (4)", RG_A(norm, 2, 2, 2, 0, 1e-5) }));
+
+/* Fails with torch's sentence unless t is a vector with a number for each channel. torch shows the
+ * weight's shape also where the bias is wrong. */
+static bool group_norm_fits(const char *name, const rg_tensor *t, const rg_tensor *x,
+                            const rg_tensor *weight) {
+    bool fits = rgi_is_none(t) || (t->ndim == 1 && t->size[0] == x->size[1]);
+    RG_FAIL_IF(!fits, "group_norm",
+               "Expected %s to be a vector of size equal to the number of channels in input, but "
+               "got %s of shape %s and input of shape %s",
+               name, name, rgi_is_none(weight) ? "[0]" : RG_SHAPE_TEXT(weight), RG_SHAPE_TEXT(x));
+    return true;
+}
+
+static bool group_norm_check(rg_tensor *x, int64_t groups, const rg_tensor *weight,
+                             const rg_tensor *bias) {
+    RG_FAIL_IF(x->ndim < 2, "group_norm",
+               "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
+    RG_FAIL_IF(groups <= 0, "group_norm", "Expected num groups to be greater than 0, got %lld",
+               (long long)groups);
+    int64_t channels = x->size[1];
+    int64_t rows = x->size[0] * channels / groups;
+    rg_dims values = rg_shape(x);
+    values.v[0] = rows;
+    values.v[1] = groups;
+    RG_FAIL_VALUE_IF(x->numel && rows * norm_product(x, 2, x->ndim) == 1, "group_norm",
+                     "Expected more than 1 value per channel when training, got input size %s",
+                     RG_DIMS_TEXT(&values));
+    RG_FAIL_IF(channels % groups, "group_norm",
+               "Expected number of channels in input to be divisible by num_groups, but got input "
+               "of shape %s and num_groups=%lld",
+               RG_SHAPE_TEXT(x), (long long)groups);
+    return group_norm_fits("weight", weight, x, weight) && group_norm_fits("bias", bias, x, weight);
+}
+
+rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
+                         double eps) {
+    if (!rgi_check(x, "group_norm") || !rgi_check_optional(weight, "group_norm")
+        || !rgi_check_optional(bias, "group_norm") || !group_norm_check(x, groups, weight, bias)
+        || !norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias))
+        return NULL;
+    const struct norm_attr a = { x->size[0], groups, x->size[1] / groups,
+                                 norm_product(x, 2, x->ndim), eps };
+    return RG_APPLY(group_norm, &a, x, weight, bias);
+}

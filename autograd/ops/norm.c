@@ -1,0 +1,132 @@
+/*
+ * norm.c: norms over dims, and what is made of them: vectors of length 1, the angle between two.
+ */
+#include "reduce.h"
+
+#include <math.h>
+
+/* ---- norm: sum(|x|^p)^(1/p) over dims; for p = 0 how many x aren't 0, for inf max |x|, for -inf
+ *      min |x|; gx = g x |x|^(p-2) / y^(p-1) ------------------------------------- */
+
+/* The formula has torch's form for each p. It gives 0 where the norm is 0, and for p < 1 also where
+ * x is. */
+static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
+    const struct reduce_attr *a = s->attr;
+    double p = a->p;
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *y = rgi_saved_output(s);
+    if (!x || !y)
+        return NULL;
+    if (p == 0)
+        return RG_NONE;
+    g = rgi_reduce_restore(g, x->ndim, a);
+    y = rgi_reduce_restore(y, x->ndim, a);
+    if (p == 1)
+        return rg_mul(rg_sign(x), g);
+    if (p == 2)
+        return rg_mul(g, rg_masked_fill(rg_div(x, y), rg_eq(y, 0), 0));
+    if (p == INFINITY || p == -INFINITY)
+        return rg_mul(rg_sign(x), rg_mul(g, rgi_reduce_share(rg_abs(rg_detach(x)), y, a, true)));
+    if (p < 1) {
+        rg_tensor *power = rg_masked_fill(rg_pow(rg_abs(x), p - 1), rg_eq(x, 0), 0);
+        return rg_mul(rg_mul(rg_mul(rg_sign(x), power), g), rg_pow(y, 1 - p));
+    }
+    rg_tensor *scale = rg_masked_fill(rg_div(g, rg_pow(y, p - 1)), rg_eq(y, 0), 0);
+    if (p < 2)
+        return rg_mul(rg_mul(rg_sign(x), rg_pow(rg_abs(x), p - 1)), scale);
+    return rg_mul(rg_mul(x, rg_pow(rg_abs(x), p - 2)), scale);
+}
+
+static bool norm_forward(rg_call *c) {
+    const struct reduce_attr *a = c->attr;
+    return k_norm(c->out[0], c->in[0], a->dims, a->p);
+}
+
+RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackward0", .n_in = 1,
+      RG_WITH(reduce), .shape = rgi_reduce_shape, .forward = norm_forward,
+      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, norm_rule) },
+      RG_SAMPLES(REDUCED("z(2,3)", RG_UNNAMED, false, 2), REDUCED("z(2,3,4)", 2, false, 1),
+                 REDUCED("d(2,3,4)", 5, true, INFINITY), REDUCED("z(4,3)", 2, false, 3),
+                 REDUCED("p(4,3)", 1, true, -INFINITY), REDUCED("z(4,3)", 1, false, 1.5),
+                 REDUCED("z(4,3)", 2, false, 0.5), REDUCED("z(4,3)", 2, true, -1),
+                 REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
+                 REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
+
+/* Fails with torch's sentence for what has no norm: integers, and the largest or smallest of
+ * nothing. dims are as they were given. */
+static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
+    if (!rgi_check(x, "norm"))
+        return false;
+    RG_FAIL_IF(!rgi_is_float(x->dtype), "norm",
+               "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
+               rgi_scalar_name(x->dtype));
+    if (x->numel || !(p < 0 || p == INFINITY))
+        return true;
+    RG_FAIL_IF(dims->n == 0, "norm",
+               "linalg.vector_norm cannot compute the %g norm on an empty tensor because the "
+               "operation does not have an identity",
+               p);
+    for (int i = 0; i < RG_MIN(dims->n, RG_MAX_DIMS); i++) {
+        int d;
+        RG_FAIL_IF(
+            rgi_wrap_dim("norm", dims->v[i], x->ndim, &d) && x->size[d] == 0, "norm",
+            "linalg.vector_norm cannot compute the %g norm on the dimension %lldbecause this "
+            "dimension is empty and the operation does not have an identity",
+            p, (long long)dims->v[i]);
+    }
+    return true;
+}
+
+static rg_tensor *norm_over(rg_tensor *x, double p, const rg_dims *dims, bool keepdim) {
+    if (!norm_check(x, p, dims))
+        return NULL;
+    return rgi_reduce(&rg_op_norm, x, dims, RG_EVERY_DIM, keepdim, p);
+}
+
+rg_tensor *rg_norm(rg_tensor *x) { return rg_norm_p(x, 2); }
+rg_tensor *rg_norm_p(rg_tensor *x, double p) { return norm_over(x, p, &rg_no_dims, false); }
+rg_tensor *rg_norm_dim(rg_tensor *x, double p, int dim, bool keep) {
+    return norm_over(x, p, &RG_DIMS(dim), keep);
+}
+rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) {
+    return norm_over(x, p, &dims, keep);
+}
+
+/* ---- normalize: x / max(norm_p(x), eps) along dim ------------------------------ */
+rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
+    return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
+}
+
+/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim ---- */
+
+/* t over its norm, which is raised to eps without the gradient's knowing. */
+static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
+    rg_tensor *norm = rg_norm_dim(t, 2, dim, true), *value = norm ? rg_detach(norm) : NULL;
+    return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
+}
+
+rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps) {
+    rg_tensor wide = { 0 };
+    if (!rgi_check(a, "cosine_similarity") || !rgi_check(b, "cosine_similarity"))
+        return NULL;
+    rg_dtype dtype = rgi_promote(2, (rg_tensor *[]){ a, b });
+    RG_FAIL_IF(!rgi_is_float(dtype), "cosine_similarity",
+               "expected common dtype to be floating point, yet common dtype is %s",
+               rgi_scalar_name(dtype));
+    if (!rgi_broadcast_shapes("cosine_similarity", a, b, &wide))
+        return NULL;
+    rg_dims shape = { .n = wide.ndim };
+    memcpy(shape.v, wide.size, sizeof shape.v);
+    RG_AS("cosine_similarity");
+    RG_SCOPE();
+    if (!rgi_is_float(a->dtype))
+        a = rg_to(a, dtype);
+    if (!rgi_is_float(b->dtype))
+        b = rg_to(b, dtype);
+    if (a && !rgi_same_shape(a, &wide))
+        a = rg_expand_dims(a, shape);
+    if (b && !rgi_same_shape(b, &wide))
+        b = rg_expand_dims(b, shape);
+    return rg_escape(
+        rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false));
+}
