@@ -46,8 +46,7 @@ static bool hardtanh_shape(rg_call *c) {
 }
 
 static bool hardtanh_forward(rg_call *c) {
-    k_run_with(&k_hardtanh, c->out[0], c->in, activation_numbers(c->attr));
-    return true;
+    return k_run_with(&k_hardtanh, c->out[0], c->in, activation_numbers(c->attr));
 }
 
 static rg_tensor *hardtanh_rule(const rg_step *s, rg_tensor *g) {
@@ -89,8 +88,7 @@ rg_tensor *rg_relu6_(rg_tensor *x) {
 static bool leaky_relu_shape(rg_call *c) { return elementwise_of_floats(c, "leaky_relu_cpu"); }
 
 static bool leaky_relu_forward(rg_call *c) {
-    k_run_with(&k_leaky_relu, c->out[0], c->in, activation_numbers(c->attr));
-    return true;
+    return k_run_with(&k_leaky_relu, c->out[0], c->in, activation_numbers(c->attr));
 }
 
 static rg_tensor *leaky_relu_rule(const rg_step *s, rg_tensor *g) {
@@ -118,8 +116,7 @@ rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope) {
 static bool elu_shape(rg_call *c) { return elementwise_of_floats(c, "elu_cpu"); }
 
 static bool elu_forward(rg_call *c) {
-    k_run_with(&k_elu, c->out[0], c->in, activation_numbers(c->attr));
-    return true;
+    return k_run_with(&k_elu, c->out[0], c->in, activation_numbers(c->attr));
 }
 
 /* The exponential is that of -relu(-x), so that a large x doesn't overflow where it isn't used. */
@@ -264,8 +261,7 @@ rg_tensor *rg_mish_(rg_tensor *x) { return RG_APPLY_(mish, RG_NO_ATTR, x); }
 static bool softplus_shape(rg_call *c) { return elementwise_of_floats(c, "softplus_cpu"); }
 
 static bool softplus_forward(rg_call *c) {
-    k_run_with(&k_softplus, c->out[0], c->in, activation_numbers(c->attr));
-    return true;
+    return k_run_with(&k_softplus, c->out[0], c->in, activation_numbers(c->attr));
 }
 
 static rg_tensor *softplus_rule(const rg_step *s, rg_tensor *g) {

@@ -67,8 +67,7 @@ static bool add_alpha_forward(rg_call *c) {
     double k[3] = { a->alpha };
     if (result == RG_INT64)
         memcpy(k, &a->integer, sizeof a->integer);
-    k_run_with(&k_add_alpha, c->out[0], c->in, k);
-    return true;
+    return k_run_with(&k_add_alpha, c->out[0], c->in, k);
 }
 
 static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) {
@@ -333,8 +332,7 @@ static bool pow_forward(rg_call *c) {
     }
     if (o->are == TENSOR_NUMBER && rgi_is_float(c->out[0]->dtype))
         kernel = pow_kernel(o->number);
-    k_run_with(kernel, c->out[0], c->in, NULL);
-    return true;
+    return k_run_with(kernel, c->out[0], c->in, NULL);
 }
 
 static rg_tensor *pow_rule_a(const rg_step *s, rg_tensor *g) {

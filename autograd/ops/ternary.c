@@ -76,8 +76,7 @@ static bool masked_fill_shape(rg_call *c) {
 }
 
 static bool masked_fill_forward(rg_call *c) {
-    k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]);
-    return true;
+    return k_run(k_where, c->out[0], c->in[1], c->in[2], c->in[0]);
 }
 
 static rg_tensor *masked_fill_rule_x(const rg_step *s, rg_tensor *g) {
@@ -322,8 +321,7 @@ static bool addcmul_shape(rg_call *c) {
 }
 
 static bool addcmul_forward(rg_call *c) {
-    k_run_with(&k_addcmul, c->out[0], c->in, RG_ATTR(c, addc)->k);
-    return true;
+    return k_run_with(&k_addcmul, c->out[0], c->in, RG_ATTR(c, addc)->k);
 }
 
 static rg_tensor *addcmul_rule_b(const rg_step *s, rg_tensor *g) {
@@ -353,8 +351,7 @@ rg_tensor *rg_addcmul_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
 /* ---- addcdiv: x + k b / c; gx = g, gb = k g / c, gc = -k g b / c^2 ------------- */
 
 static bool addcdiv_forward(rg_call *c) {
-    k_run_with(&k_addcdiv, c->out[0], c->in, RG_ATTR(c, addc)->k);
-    return true;
+    return k_run_with(&k_addcdiv, c->out[0], c->in, RG_ATTR(c, addc)->k);
 }
 
 static rg_tensor *addcdiv_rule_b(const rg_step *s, rg_tensor *g) {

@@ -103,8 +103,7 @@ static bool round_decimals_shape(rg_call *c) {
 static bool round_decimals_forward(rg_call *c) {
     int decimals = RG_ATTR(c, round_decimals)->decimals;
     double k[3] = { pow(10, fabs((double)decimals)) };
-    k_run_with(decimals > 0 ? &k_round_up : &k_round_down, c->out[0], c->in, k);
-    return true;
+    return k_run_with(decimals > 0 ? &k_round_up : &k_round_down, c->out[0], c->in, k);
 }
 
 static rg_tensor *round_decimals_rule(const rg_step *s, rg_tensor *g) {

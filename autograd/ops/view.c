@@ -139,8 +139,7 @@ static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
 
 static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     RG_PART_HEADER(part, *buffer, s->attr);
-    k_run(k_add, &part, &part, g);
-    return true;
+    return k_run(k_add, &part, &part, g);
 }
 
 #define PART_ROW(name) \
