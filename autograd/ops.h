@@ -121,7 +121,7 @@ rg_tensor *rg_lerp(rg_tensor *a, rg_tensor *b, rg_tensor *weight); /* a + weight
 rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /* x + value a b */
 rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /* x + value a / b */
 
-/* ---- reductions --------------------------------------------------------------------
+/* ---- reductions -------------------------------------------------------------------
  * Each goes over everything, over one dim, or over several: RG_DIMS(0, 2). An empty list of dims
  * means all of them, but for any and all none, as in torch. With keepdim the dims stay with size
  * 1. */
@@ -202,7 +202,7 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
 /* x weight^T + bias; bias may be RG_NONE. */
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 
-/* ---- lists of tensors --------------------------------------------------------------
+/* ---- lists of tensors -------------------------------------------------------------
  * A function takes RG_LIST(a, b, c). It returns n tensors in v, which the scope owns; n is -1 if it
  * failed, and the first 64 of v are NULL then. */
 
@@ -214,7 +214,7 @@ typedef struct rg_list {
 /* rg_einsum("ij,jk->ik", a, b): the sum over products, said in labels */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
 
-/* ---- shapes: views -----------------------------------------------------------------
+/* ---- shapes: views ----------------------------------------------------------------
  * A size of -1 is what is left over, or in expand the one that is there. */
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape);           /* rg_view(x, 2, -1) */
@@ -269,7 +269,7 @@ rg_tensor *rg_contiguous(rg_tensor *x);                         /* x itself, or 
 rg_tensor *rg_clone(rg_tensor *x);
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), rg_double(x), .. */
 
-/* ---- Python's index syntax ---------------------------------------------------------
+/* ---- Python's index syntax --------------------------------------------------------
  * x[1:3, None, -1] is rg_index(x, "1:3, None, -1"), x[i] is rg_index(x, i), x[:, mask] is
  * rg_index(x, ":", mask), and x[i] = value is rg_set_item_(x, value, i). Each item is a number, a
  * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a piece of
@@ -361,7 +361,7 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
  * heads * size). torch has no such function. */
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
-/* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) -----
+/* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
  * Each is called by its name without _with, and its options by theirs. */
 
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;

@@ -36,9 +36,9 @@ RG_PUBLIC_BEGIN
 #define rg_bool(x)                 rg_to(x, RG_BOOL)
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
 
-/* ---- arguments from left to right ----
+/* ---- arguments from left to right -------------------------------------------------
  * C leaves the order open; rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. The
- * number n makes the names unique. ----------------------------------------------- */
+ * number n makes the names unique. */
 
 #define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b, ##__VA_ARGS__)
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c, ##__VA_ARGS__)
@@ -150,7 +150,7 @@ RG_PUBLIC_BEGIN
 #define rg_scatter_(x, dim, index, source)    (rg_scatter_)(x, dim, index, RG_WRAP(source))
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
- * Each argument is evaluated once, in order, and becomes an rg_item_index. ------- */
+ * Each argument is evaluated once, in order, and becomes an rg_item_index. */
 
 #define RG_SLICE(...)                    RG_SLICE_(__VA_ARGS__, 1, 0)
 #define RG_SLICE_(start, end, step, ...) rg_index_slice(start, end, step)

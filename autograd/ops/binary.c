@@ -213,7 +213,7 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY_(floor_divide, RG_NO_ATTR, a, b);
 }
 
-/* ---- operands: which of the two was written as a number -------------------------------------
+/* ---- operands: which of the two was written as a number ---------------------------
  * torch names remainder, fmod and pow by it, and differentiates pow and remainder by it. */
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };

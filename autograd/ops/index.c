@@ -16,7 +16,7 @@ static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) 
     return true;
 }
 
-/* ---- along dim: an index stands for one element (gather, scatter) or for a slice (index_select, index_add) */
+/* ---- along dim: an index stands for one element (gather, scatter) or for a slice (index_select, index_add) ---- */
 
 /* number: the source was one; scaled: alpha isn't 1 */
 struct index_along_attr {
@@ -72,7 +72,7 @@ static bool put_forward(rg_call *c) {
                            .grad = { x_rule, RG_NO_RULE, RG_RULE(RG_IN(1), source_rule) }
 #define PUT_ADDED RG_RULE(0, rgi_rule_same)
 
-/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ------------ */
+/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ---------- */
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_along)->dim;
@@ -236,7 +236,7 @@ SCATTER(scatter_add_, scatter_add, "scatter_add_", 1)
 SCATTER(index_add, index_add, NULL, alpha, , double alpha)
 SCATTER(index_add_, index_add, "index_add_", alpha, , double alpha)
 
-/* ---- index_select: the slices of x at the indices along dim ---------------------- */
+/* ---- index_select: the slices of x at the indices along dim -------------------- */
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1];
     int dim = RG_ATTR(c, index_along)->dim;
@@ -267,7 +267,7 @@ RG_OP(index_select, .doc = "the slices of x at the indices along dim",
 
 TAKE(index_select)
 
-/* ---- index_add: x with slices of the source added at the indices along dim ------- */
+/* ---- index_add: x with slices of the source added at the indices along dim ----- */
 static bool index_add_shape(rg_call *c) {
     const rg_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
     int dim = RG_ATTR(c, index_along)->dim;
@@ -313,7 +313,7 @@ RG_OP(index_add, .doc = "x with slices of the source added at the indices along 
       RG_SAMPLES(ALONG("(5,3) i5(7) (7,3)", 0), ALONG("(2,3,4) i3(2) (2,2,4)", 1),
                  ALONG("() i1(1) ()", 0), ALONG("(3,2) i1(0) (0,2)", 0)));
 
-/* ---- one_hot: y[..][c] = index[..] == c ------------------------------------------ */
+/* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     int64_t bad;
     if (!rgi_check(index, "one_hot"))
@@ -344,7 +344,7 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
     return rg_escape(rg_scatter_(rg_zeros_dims(shape, RG_INT64), -1, rg_unsqueeze(index, -1), 1));
 }
 
-/* ---- embedding: the rows of a table -------------------------------------------------
+/* ---- embedding: the rows of a table -----------------------------------------------
  * The gradient is added to the rows, in order; the one at padding_idx gets none. */
 struct embedding_attr {
     int64_t padding_idx;

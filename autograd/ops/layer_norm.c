@@ -5,10 +5,10 @@
 
 #include <float.h>
 
-/* ---- parts that the three share ----
+/* ---- parts that the three share ---------------------------------------------------
  * Row by row, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias. With
  * gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g).
- * rms_norm takes no mean away. --------------------------------------------------- */
+ * rms_norm takes no mean away. */
 
 /* x is `batch` rows for each of `groups`; a row is `channels` weights, each for `per` elements. */
 struct norm_attr {

@@ -21,9 +21,9 @@ bool rgi_loss_constant(const char *name, const char *function, const char *what,
 /* Returns each element's loss, their sum, or their mean. */
 rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how);
 
-/* ---- losses that the kernel k_loss computes ----
+/* ---- losses that the kernel k_loss computes ---------------------------------------
  * Inputs are x, t, and for some a weight and a pos_weight, which may be RG_NONE. The kernel is
- * given each loss as its slope by x, from which gx = g weight slope, over n for the mean. ---- */
+ * given each loss as its slope by x, from which gx = g weight slope, over n for the mean. */
 
 /* c is beta, delta, or the least denominator of the slope. */
 struct loss_attr {

@@ -242,8 +242,8 @@ rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_prod, x, dim, keepdim);
 }
 
-/* ---- any, all: is any x, is every x over dims not 0? NaN is not 0 ----
- * Here, and only here, torch takes an empty list of dims at its word: none. ------ */
+/* ---- any, all: is any x, is every x over dims not 0? NaN is not 0 -----------------
+ * Here, and only here, torch takes an empty list of dims at its word: none. */
 
 static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;

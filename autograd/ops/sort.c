@@ -4,7 +4,7 @@
  */
 #include "autograd/op.h"
 
-/* ---- sort, topk: the gradient goes where the value came from --------------------- */
+/* ---- sort, topk: the gradient goes where the value came from ------------------- */
 struct sort_attr {
     int dim;
     bool descending, sorted;
@@ -66,7 +66,8 @@ rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool s
 }
 
 /* ---- unique: the distinct values in order, for each element its value's number, and how often
- * each occurs. These rows make their outputs themselves: how large they are is what they find. */
+ * each occurs. These rows make their outputs themselves: how large they are is what they find. ----
+ */
 struct unique_attr {
     int dim;
 }; /* -1: elements; else slices along dim */
@@ -153,7 +154,7 @@ rg_unique_result rg_unique_dim(rg_tensor *x, int dim) {
     return unique_apply(&rg_op_unique_dim, x, dim);
 }
 
-/* ---- nonzero: the places of what is not 0, one a row ----------------------------- */
+/* ---- nonzero: the places of what is not 0, one a row --------------------------- */
 static bool nonzero_make(rg_call *c) {
     rg_tensor *x = c->in[0], *y = c->out[0];
     y->dtype = RG_INT64;
@@ -170,7 +171,7 @@ RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
-/* ---- searchsorted: where in a sorted row each value would go --------------------- */
+/* ---- searchsorted: where in a sorted row each value would go ------------------- */
 struct searchsorted_attr {
     bool right;
 };

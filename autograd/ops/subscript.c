@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- index: y = t[.., i1, .., i2, ..] -----------------------------------------------
+/* ---- index: y = t[.., i1, .., i2, ..] ---------------------------------------------
  * The index tensors broadcast to one shape, which stands in the place of their dims if these
  * are neighbours, else in front. An index may come again: gradients add up, in order. */
 /* which dim each index tensor is for */
@@ -224,7 +224,7 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
     return rg_escape(rgi_apply(&rg_op_index, &a, sizeof a, 1 + dims.n, in));
 }
 
-/* ---- reading the items ----------------------------------------------------------- */
+/* ---- reading the items --------------------------------------------------------- */
 enum { MAX_ITEMS = 32, MAX_STEPS = 3 * RG_MAX_DIMS };
 
 struct set_item_attr {
@@ -498,7 +498,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
     return ok;
 }
 
-/* ---- x[items] -------------------------------------------------------------------- */
+/* ---- x[items] ------------------------------------------------------------------ */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
     for (int i = 0; i < way->n_steps && x; i++)
@@ -521,7 +521,7 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items) {
                : NULL;
 }
 
-/* ---- x[items] = value; gx = g with zeros there, gvalue = g[items] ---------------- */
+/* ---- x[items] = value; gx = g with zeros there, gvalue = g[items] -------------- */
 static bool set_item_forward(rg_call *c) {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
     if (c->out[0] != c->in[0])

@@ -1,0 +1,226 @@
+/*
+ * pad.c: elements added, or taken away, at the ends of the last dims.
+ */
+#include "autograd/op.h"
+
+#include <stdio.h>
+
+/* ---- pad: more, or fewer, elements at the ends of the last dims -------------------
+ * The elements that are added are constant, or along each dim those of x at indices that go back
+ * (reflect), stay at the end (replicate), or start again (circular). */
+
+struct pad_attr {
+    const char *node;
+    rg_dims padding;
+    rg_pad_mode mode;
+    double value;
+};
+
+/* Returns how many elements are added along dim d at its beginning, or its end. */
+static int64_t pad_at(const struct pad_attr *a, int ndim, int d, bool end) {
+    int at = 2 * (ndim - 1 - d) + end;
+    return at < a->padding.n ? a->padding.v[at] : 0;
+}
+
+/* Writes the last n sizes as torch calls them: "H: 3, W: 4". */
+static const char *pad_text(const rg_tensor *t, int n, const char *between, char text[96]) {
+    int used = 0;
+    for (int i = n; i > 0; i--) {
+        long long size = t->size[t->ndim - i];
+        used += snprintf(text + used, 96 - (size_t)used, "%s%c: %lld", i == n ? "" : between,
+                         "DHW"[3 - i], size);
+    }
+    return text;
+}
+
+static bool pad_mirrors(const struct pad_attr *a) {
+    return a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
+}
+
+/* Gives y its size along dim d. Fails with torch's sentence if there is no such padding. */
+static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
+    int64_t left = pad_at(a, x->ndim, d, false);
+    int64_t right = pad_at(a, x->ndim, d, true);
+    int64_t size = x->size[d];
+    int64_t *sum = &y->size[d];
+    bool overflows = __builtin_add_overflow(size, left, sum)
+                     || __builtin_add_overflow(*sum, right, sum);
+    RG_FAIL_IF(overflows, NULL,
+               "The input size %lld, plus negative padding %lld and %lld resulted in a negative "
+               "output size, which is invalid. Check dimension %d of your input.",
+               (long long)size, (long long)left, (long long)right, d);
+    RG_FAIL_IF(a->mode == RG_REFLECT && (left >= size || right >= size), NULL,
+               "Argument #%d: Padding size should be less than the corresponding input dimension, "
+               "but got: padding (%lld, %lld) at dimension %d of input %s",
+               4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d, RG_SHAPE_TEXT(x));
+    RG_FAIL_IF(a->mode == RG_CIRCULAR && (left > size || right > size), NULL,
+               "Padding value causes wrapping around more than once.");
+    int64_t kept = size + RG_MIN(left, 0) + RG_MIN(right, 0);
+    RG_FAIL_IF(a->mode == RG_CIRCULAR && (*sum < 0 || (kept <= 0 && *sum > 0)), NULL,
+               "Negative padding value is resulting in an empty dimension");
+    RG_FAIL_IF(a->mode == RG_CONSTANT && kept < 0, NULL, "narrow(): length must be non-negative.");
+    return true;
+}
+
+/* A mirror needs elements, but for the batch; and torch asks for one dim that doesn't become
+ * empty. */
+static bool pad_shape(rg_call *c) {
+    const struct pad_attr *a = RG_ATTR(c, pad);
+    rg_tensor *y = c->out[0];
+    rg_tensor *x = c->in[0];
+    int n = a->padding.n / 2;
+    bool empty = false;
+    for (int d = x->ndim == n + 2; d < x->ndim; d++)
+        empty = empty || x->size[d] == 0;
+    RG_FAIL_IF(pad_mirrors(a) && empty, NULL,
+               "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other "
+               "non-zero dimensions for input, but got: %s",
+               n + 1, n + 2, RG_SHAPE_TEXT(x));
+    rgi_copy_shape(y, x);
+    bool small = n > 0;
+    for (int d = x->ndim - 1; d >= x->ndim - n; d--) {
+        if (!pad_size(a, y, x, d))
+            return false;
+        small = small && y->size[d] < 1;
+    }
+    RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input (%s) is too small. Calculated output %s",
+               pad_text(x, n, n == 2 ? ", " : " ", (char[96]){ 0 }),
+               pad_text(y, n, " ", (char[96]){ 0 }));
+    rg_dims size = rg_shape(y);
+    return rgi_dims_numel(NULL, &size) >= 0;
+}
+
+/* Returns the place in a dim of n elements that is shown i places behind its beginning; only `kept`
+ * of them from `crop` on come again if the mode is circular. */
+static int64_t pad_index(rg_pad_mode mode, int64_t i, int64_t n, int64_t crop, int64_t kept) {
+    if (mode == RG_REPLICATE)
+        return RG_MAX(RG_MIN(i, n - 1), 0);
+    if (mode == RG_CIRCULAR)
+        return crop + ((i - crop) % kept + kept) % kept;
+    if (i < 0)
+        return -i;
+    return i < n ? i : 2 * (n - 1) - i;
+}
+
+/* Returns for each place of the output along a dim of size n the place in x. */
+static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n) {
+    int64_t left = pad_at(a, ndim, d, false);
+    int64_t right = pad_at(a, ndim, d, true);
+    int64_t size = n + left + right;
+    int64_t crop = RG_MAX(-left, 0);
+    int64_t kept = n - crop - RG_MAX(-right, 0);
+    rg_tensor *index = rgi_new(RG_INT64, 1, &size);
+    if (!index)
+        return NULL;
+    int64_t *at = (int64_t *)(void *)index->data;
+    for (int64_t j = 0; j < size; j++)
+        at[j] = pad_index(a->mode, j - left, n, crop, kept);
+    return index;
+}
+
+static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a) {
+    rg_tensor to = *y;
+    rg_tensor from = *whole;
+    int64_t integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value : INT64_MIN;
+    rgi_fill_number(y, a->value, y->dtype == RG_BOOL ? a->value != 0 : integer);
+    for (int d = 0; d < from.ndim; d++) {
+        int64_t left = pad_at(a, from.ndim, d, false);
+        int64_t right = pad_at(a, from.ndim, d, true);
+        int64_t kept = from.size[d] + RG_MIN(left, 0) + RG_MIN(right, 0);
+        rgi_take_part(&from, &(rg_part){ RG_PART_RANGE(d, RG_MAX(-left, 0), kept, 1) });
+        rgi_take_part(&to, &(rg_part){ RG_PART_RANGE(d, RG_MAX(left, 0), kept, 1) });
+    }
+    rgi_copy_elements(&to, &from);
+    return true;
+}
+
+/* Mirrored and circular padding goes along one dim after the other. */
+static bool pad_forward(rg_call *c) {
+    const struct pad_attr *a = RG_ATTR(c, pad);
+    rg_tensor *y = c->out[0];
+    rg_tensor *x = c->in[0];
+    if (a->mode == RG_CONSTANT)
+        return pad_constant(y, x, a);
+    if (y->numel == 0)
+        return true;
+    RG_SCOPE();
+    for (int d = x->ndim - a->padding.n / 2; d < y->ndim; d++) {
+        rg_tensor *index = rgi_own(pad_indices(a, y->ndim, d, x->size[d]));
+        rg_tensor shape = *x;
+        shape.size[d] = y->size[d];
+        rg_tensor *next = d == y->ndim - 1 ? y : rgi_own(rgi_new_like(&shape, (rg_dtype)y->dtype));
+        if (!index || !next)
+            return false;
+        k_index_slices(K_GET, next, x, d, index);
+        x = next;
+    }
+    return true;
+}
+
+/* gx = g padded with the negative, or added at the places that it came from. */
+static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
+    const struct pad_attr *a = RG_ATTR(s, pad);
+    rg_dims shape = rgi_input_dims(s, 0);
+    rg_dims back = a->padding;
+    for (int i = 0; i < back.n; i++)
+        back.v[i] = -back.v[i];
+    if (a->mode == RG_CONSTANT)
+        return rg_pad_with(g, back, RG_CONSTANT, 0);
+    if (g->numel == 0)
+        return rg_zeros_dims(shape, (rg_dtype)g->dtype);
+    for (int d = shape.n - 1; d >= shape.n - back.n / 2 && g; d--) {
+        rg_dims part = rg_shape(g);
+        part.v[d] = shape.v[d];
+        rg_tensor *index = rgi_own(pad_indices(a, shape.n, d, shape.v[d]));
+        g = rg_index_add(rg_zeros_dims(part, (rg_dtype)g->dtype), d, index, g, 1);
+    }
+    return g;
+}
+#define PAD(inputs, mode, ...) \
+    { inputs, RG_A(pad, NULL, RG_D(__VA_ARGS__), mode, 0) } /* a sample */
+RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
+      .node = "ConstantPadNdBackward0", .n_in = 1, RG_MADE(pad), .grad = { RG_RULE(0, pad_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(pad, NULL, RG_D(1, 2), RG_CONSTANT, 0.5) },
+                 PAD("(2,3,4)", RG_CONSTANT, -1, 2, 1, -2), PAD("()", RG_CONSTANT),
+                 PAD("(2,0)", RG_CONSTANT, 1, 1), PAD("(2,4)", RG_REFLECT, 3, 2),
+                 PAD("(2,3,4)", RG_REFLECT, -1, 2, 1, -1),
+                 PAD("(2,3,2,3)", RG_REPLICATE, 1, 2, 1, 1, 2, 1),
+                 PAD("(2,3)", RG_REPLICATE, -2, 3), PAD("(2,3,4)", RG_CIRCULAR, 4, -1, 2, 1),
+                 PAD("(0,2,3)", RG_REFLECT, 1, 1)));
+
+/* torch's name of the node, by mode and by how many dims are padded. */
+static const char *const pad_nodes[4][4] = {
+    [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },
+    [RG_REFLECT] = { NULL, "ReflectionPad1DBackward0", "ReflectionPad2DBackward0",
+                     "ReflectionPad3DBackward0" },
+    [RG_REPLICATE] = { NULL, "ReplicationPad1DBackward0", "ReplicationPad2DBackward0",
+                       "ReplicationPad3DBackward0" }
+};
+
+static bool pad_check(const rg_tensor *x, const rg_dims *padding, rg_pad_mode mode) {
+    int n = padding->n / 2;
+    RG_FAIL_IF(padding->n % 2, "pad", "Padding length must be divisible by 2");
+    RG_FAIL_IF(n > x->ndim, "pad",
+               "Padding length should be less than or equal to two times the input dimension but "
+               "got padding length %d and input of dimension %d",
+               padding->n, x->ndim);
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, (unsigned)mode > RG_CIRCULAR, "pad",
+                  "Unrecognised padding mode %d", (int)mode);
+    bool fits = n >= 1 && n <= 3 && (x->ndim == n + 1 || x->ndim == n + 2);
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, mode != RG_CONSTANT && !fits, "pad",
+                  "Padding size %d is not supported for %dD input tensor. Supported combinations "
+                  "for non-constant padding: - 2D or 3D input: padding size = 2 (pads last "
+                  "dimension) - 3D or 4D input: padding size = 4 (pads last 2 dimensions) - 4D or "
+                  "5D input: padding size = 6 (pads last 3 dimensions)",
+                  padding->n, x->ndim);
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, mode == RG_REPLICATE && x->dtype == RG_BOOL, "pad",
+                  "\"replication_pad%dd\" not implemented for 'Bool'", n);
+    return true;
+}
+
+rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
+    if (!rgi_check(x, "pad") || !rgi_check_dims("pad", padding.n) || !pad_check(x, &padding, mode))
+        return NULL;
+    const char *node = mode == RG_CONSTANT ? NULL : pad_nodes[mode][padding.n / 2];
+    return RG_APPLY(pad, RG_A(pad, node, padding, mode, value), x);
+}

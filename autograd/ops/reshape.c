@@ -1,0 +1,298 @@
+/*
+ * reshape.c: views of all elements in another shape, and copies where the strides allow no view.
+ */
+#include "view.h"
+
+rg_tensor *rgi_rule_reshape(const rg_step *s, rg_tensor *g) {
+    return rg_reshape_dims(g, rgi_input_dims(s, 0));
+}
+
+/* ---- alias: x itself, as another view of it; gx = g ---------------------------- */
+
+static bool alias_view(rg_call *c) { return rgi_view_begin(c) && rgi_view_end(c); }
+
+RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, .view = alias_view,
+      .grad = { RG_RULE(0, rgi_rule_same) },
+      RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
+
+/* ---- expand: dims of size 1 become larger, with stride 0; the engine sums over them ---- */
+
+struct expand_attr {
+    rg_dims shape;
+};
+
+bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
+    int shift = shape.n - x->ndim;
+    RG_FAIL_IF(shift < 0, op,
+               "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be "
+               "greater or equal to the number of dimensions in the tensor (%d)",
+               rgi_scalar_name(x->dtype), RG_SHAPE_TEXT(x), RG_DIMS_TEXT(&shape), shape.n, x->ndim);
+    for (int d = shape.n - 1; d >= 0; d--) {
+        int64_t size = shape.v[d];
+        int64_t from = d < shift ? 1 : x->size[d - shift];
+        RG_FAIL_IF(size < 0 && d < shift, op,
+                   "The expanded size of the tensor (%lld) isn't allowed in a leading, "
+                   "non-existing dimension %d",
+                   (long long)size, d);
+        RG_FAIL_IF(size < -1 || (from != 1 && size != -1 && from != size), op,
+                   "The expanded size of the tensor (%lld) must match the existing size (%lld) at "
+                   "non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
+                   (long long)size, (long long)from, d, RG_DIMS_TEXT(&shape), RG_SHAPE_TEXT(x));
+    }
+    return true;
+}
+
+/* What can't be counted is refused: no walk over it would end. */
+static bool expand_view(rg_call *c) {
+    const rg_dims *want = &RG_ATTR(c, expand)->shape;
+    rg_tensor *y = c->out[0];
+    rg_tensor *x = c->in[0];
+    int shift = want->n - x->ndim;
+    if (!rgi_may_expand("expand", x, *want))
+        return false;
+    rgi_view_begin(c);
+    y->ndim = (uint8_t)want->n;
+    for (int d = want->n - 1; d >= 0; d--) {
+        int64_t from = d < shift ? 1 : x->size[d - shift];
+        y->size[d] = want->v[d] == -1 ? from : want->v[d];
+        y->stride[d] = from == y->size[d] && d >= shift ? x->stride[d - shift] : 0;
+    }
+    rgi_view_end(c);
+    RG_FAIL_IF(y->numel == INT64_MAX, "expand", "numel: integer multiplication overflow");
+    return true;
+}
+
+RG_OP(expand, .doc = "x with dims of size 1 repeated", .node = "ExpandBackward0", RG_WITH(expand),
+      .n_in = 1, .view = expand_view, .grad = { RG_RULE(0, rgi_rule_same) },
+      RG_SAMPLES({ "(1,3)", RG_A(expand, RG_D(4, 2, -1)) }, { "()", RG_A(expand, RG_D(2)) },
+                 { "()", RG_A(expand, RG_D()) }, { "(1,0)", RG_A(expand, RG_D(3, 0)) }));
+
+rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
+    return rgi_check_dims("expand", shape.n) ? RG_APPLY(expand, RG_A(expand, shape), x) : NULL;
+}
+
+rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
+    RG_AS("expand_as");
+    if (!rgi_check(x, "expand_as") || !rgi_check(other, "expand_as"))
+        return NULL;
+    return rg_expand_dims(x, rg_shape(other));
+}
+
+/* ---- squeeze: x without dims of size 1; gx = g in x's shape -------------------- */
+
+/* Only the dims of the mask go. */
+struct squeeze_attr {
+    const char *node;
+    uint32_t dims;
+};
+
+static bool squeeze_view(rg_call *c) {
+    rgi_view_begin(c);
+    rg_tensor *y = c->out[0];
+    rg_tensor *x = c->in[0];
+    y->ndim = 0;
+    for (int d = 0; d < x->ndim; d++) {
+        if (x->size[d] == 1 && RG_ATTR(c, squeeze)->dims >> d & 1)
+            continue;
+        y->size[y->ndim] = x->size[d];
+        y->stride[y->ndim] = x->stride[d];
+        y->ndim++;
+    }
+    return rgi_view_end(c);
+}
+
+RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .node_of = rgi_named,
+      RG_WITH(squeeze), .n_in = 1, .view = squeeze_view, .grad = { RG_RULE(0, rgi_rule_reshape) },
+      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, NULL, UINT32_MAX) },
+                 { "(2,1,3,1)", RG_A(squeeze, NULL, 2) }, { "()", RG_A(squeeze, NULL, UINT32_MAX) },
+                 { "(1,0)", RG_A(squeeze, NULL, 3) }));
+rg_tensor *rg_squeeze(rg_tensor *x) {
+    return RG_APPLY(squeeze, RG_A(squeeze, NULL, UINT32_MAX), x);
+}
+
+static rg_tensor *squeeze_at(const char *node, rg_tensor *x, rg_dims dims) {
+    struct squeeze_attr a = { .node = node };
+    if (!rgi_check(x, "squeeze") || !rgi_check_dims("squeeze", dims.n))
+        return NULL;
+    if (!rgi_wrap_dims("squeeze", &dims, x->ndim, &a.dims,
+                       "dim %d appears multiple times in the list of dims"))
+        return NULL;
+    return RG_APPLY(squeeze, &a, x);
+}
+
+rg_tensor *rg_squeeze_dim(rg_tensor *x, int dim) {
+    return squeeze_at("SqueezeBackward1", x, RG_DIMS(dim));
+}
+
+rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
+    return squeeze_at("SqueezeBackward2", x, dims);
+}
+
+/* ---- reshape: x in another shape; gx = g in x's -------------------------------- */
+
+/* own says that nobody else sees x, so that the result is no view. */
+struct reshape_attr {
+    const char *node;
+    rg_dims shape;
+    bool own;
+};
+
+/* Gives y the strides that show x's elements in its shape. Returns false if no strides do. */
+static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
+    int dx = x->ndim - 1;
+    int dy = y->ndim - 1;
+    if (x->numel == 0 || x->flags & RG_CONTIGUOUS) {
+        rgi_set_strides(y);
+        return true;
+    }
+    while (dx >= 0) {
+        /* The longest run of x's dims that is one even walk. */
+        int64_t step = x->stride[dx];
+        int64_t count = x->size[dx--];
+        while (dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step))
+            count *= x->size[dx--];
+        for (; dy >= 0 && (count > 1 || y->size[dy] == 1); dy--) {
+            if (count % y->size[dy])
+                return false;
+            y->stride[dy] = step;
+            step *= y->size[dy];
+            count /= y->size[dy];
+        }
+        if (count != 1)
+            return false;
+    }
+    return dy < 0;
+}
+
+static bool reshape_view(rg_call *c) {
+    rg_tensor *y = c->out[0];
+    rgi_view_begin(c);
+    rgi_set_size(y, &RG_ATTR(c, reshape)->shape);
+    RG_FAIL_IF(
+        !reshape_strides(c->in[0], y), "view",
+        "view size is not compatible with input tensor's size and stride (at least one dimension "
+        "spans across two contiguous subspaces). Use .reshape(...) instead.");
+    if (RG_ATTR(c, reshape)->own)
+        y->flags &= (uint8_t)~RG_VIEW;
+    return rgi_view_end(c);
+}
+
+RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = rgi_named,
+      RG_WITH(reshape), .n_in = 1, .view = reshape_view, .some_strides = true,
+      .grad = { RG_RULE(0, rgi_rule_reshape) },
+      RG_SAMPLES({ "(2,6)", RG_A(reshape, .shape = RG_D(3, 4)) },
+                 { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
+                 { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
+
+/* Puts what is left over in the place of the one -1. Fails with torch's sentence if numel elements
+ * don't have that shape; dim is the one that is to be unflattened, or -1. */
+static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
+    if (!rgi_check_dims(op, shape->n))
+        return false;
+    int64_t rest = 1;
+    int infer = -1;
+    for (int d = 0; d < shape->n; d++) {
+        RG_FAIL_IF(shape->v[d] == -1 && infer >= 0, op, "only one dimension can be inferred");
+        RG_FAIL_IF(shape->v[d] < -1, op, "invalid shape dimension %lld at index %d of shape %s",
+                   (long long)shape->v[d], d, RG_DIMS_TEXT(shape));
+        if (shape->v[d] == -1)
+            infer = d;
+        else if (__builtin_mul_overflow(rest, shape->v[d], &rest)) {
+            rest = -1;
+            break;
+        }
+    }
+    RG_FAIL_IF(infer >= 0 && rest == 0 && numel == 0, op,
+               "cannot reshape tensor of 0 elements into shape %s because the unspecified "
+               "dimension size -1 can be any value and is ambiguous",
+               RG_DIMS_TEXT(shape));
+    bool fits = infer >= 0 ? rest > 0 && numel % rest == 0 : rest == numel;
+    RG_FAIL_IF(!fits && dim >= 0, op,
+               "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in "
+               "the input tensor",
+               RG_DIMS_TEXT(shape), dim, (long long)numel);
+    RG_FAIL_IF(!fits, op, "shape '%s' is invalid for input of size %lld", RG_DIMS_TEXT(shape),
+               (long long)numel);
+    if (infer >= 0)
+        shape->v[infer] = numel / rest;
+    return true;
+}
+
+static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, const char *node, bool own) {
+    return RG_APPLY(reshape, RG_A(reshape, node, *shape, own), x);
+}
+
+rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape) {
+    if (!rgi_check(x, "view") || !reshape_infer("view", x->numel, &shape, -1))
+        return NULL;
+    return reshape_apply(x, &shape, NULL, false);
+}
+
+rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
+    if (!rgi_check(x, "reshape") || !reshape_infer("reshape", x->numel, &shape, -1))
+        return NULL;
+    rg_tensor fits;
+    rgi_set_size(&fits, &shape);
+    if (reshape_strides(x, &fits))
+        return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? NULL : "ReshapeAliasBackward0",
+                             false);
+    return RG_COMPOSITE("reshape",
+                        reshape_apply(rg_contiguous(x), &shape, "UnsafeViewBackward0", true));
+}
+
+rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {
+    RG_AS("view_as");
+    if (!rgi_check(x, "view_as") || !rgi_check(other, "view_as"))
+        return NULL;
+    return rg_view_dims(x, rg_shape(other));
+}
+
+rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
+    RG_AS("reshape_as");
+    if (!rgi_check(x, "reshape_as") || !rgi_check(other, "reshape_as"))
+        return NULL;
+    return rg_reshape_dims(x, rg_shape(other));
+}
+
+/* ---- flatten: dims joined to one; unflatten: one dim cut into several ---------- */
+
+rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
+    int start, end;
+    if (!rgi_check(x, "flatten") || !rgi_wrap_dim("flatten", start_dim, x->ndim, &start)
+        || !rgi_wrap_dim("flatten", end_dim, x->ndim, &end))
+        return NULL;
+    RG_FAIL_IF(start > end, "flatten",
+               "flatten() has invalid args: start_dim cannot come after end_dim");
+    if (x->ndim == 0)
+        return rg_reshape(x, 1);
+    if (start == end)
+        return rgi_lend(x);
+    rg_dims shape = { .n = x->ndim - (end - start) };
+    for (int d = 0; d < shape.n; d++)
+        shape.v[d] = x->size[d <= start ? d : d + end - start];
+    /* An overflow stands beside a dim of size 0. */
+    for (int d = start + 1; d <= end; d++)
+        if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start]))
+            shape.v[start] = 0;
+    return rg_reshape_dims(x, shape);
+}
+
+rg_tensor *rg_unflatten(rg_tensor *x, int dim, rg_dims sizes) {
+    int at;
+    if (!rgi_check(x, "unflatten") || !rgi_wrap_dim("unflatten", dim, x->ndim, &at))
+        return NULL;
+    RG_FAIL_IF(sizes.n == 0, "unflatten", "unflatten: sizes must be non-empty");
+    RG_FAIL_IF(x->ndim == 0, "unflatten", "Dimension specified as %d but tensor has no dimensions",
+               at);
+    if (!reshape_infer("unflatten", x->size[at], &sizes, at)
+        || !rgi_check_dims("unflatten", x->ndim - 1 + sizes.n))
+        return NULL;
+    rg_dims shape = { .n = x->ndim - 1 + sizes.n };
+    for (int d = 0; d < at; d++)
+        shape.v[d] = x->size[d];
+    for (int i = 0; i < sizes.n; i++)
+        shape.v[at + i] = sizes.v[i];
+    for (int d = at + 1; d < x->ndim; d++)
+        shape.v[d + sizes.n - 1] = x->size[d];
+    return rg_view_dims(x, shape);
+}

@@ -1,0 +1,113 @@
+/*
+ * split.c: lists of parts of a tensor, one after the other along a dim.
+ */
+#include "view.h"
+
+/* ---- lists --------------------------------------------------------------------- */
+
+/* A failed list has NULLs, so that who takes a part of it unasked gets what a failed tensor is. */
+static rg_tensor *const no_parts[64];
+static const rg_list list_failed = { -1, no_parts };
+
+/* So many headers are most of a gigabyte. */
+enum { LIST_MOST = 1 << 22 };
+
+/* Fails, and returns a failed list from the function around it. */
+#define LIST_FAIL_IF(code, condition, ...) \
+    do {                                   \
+        if (condition) {                   \
+            rgi_fail(code, __VA_ARGS__);   \
+            return list_failed;            \
+        }                                  \
+    } while (0)
+
+/* Returns n parts, one after the other: of p's length, but for the last, or of the given sizes. */
+static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
+                             const int64_t *sizes) {
+    LIST_FAIL_IF(RG_RUNTIME_ERROR, n > LIST_MOST, op, "%lld parts, but a list has at most %d",
+                 (long long)n, LIST_MOST);
+    rg_tensor **part = (rg_tensor **)(void *)rgi_own_string((size_t)n * sizeof *part);
+    if (!part)
+        return list_failed;
+    for (int64_t i = 0; i < n; i++) {
+        p.length = sizes ? sizes[i] : RG_MIN(p.length, x->size[p.dim] - p.start);
+        part[i] = rgi_part_of(x, &p);
+        if (!part[i])
+            return list_failed;
+        p.start += p.length;
+    }
+    return (rg_list){ (int)n, part };
+}
+
+static rg_list split_even(const char *op, rg_tensor *x, int64_t size, int dim) {
+    int64_t n = size ? RG_MAX((x->size[dim] - 1) / size + 1, 1) : 1;
+    rg_part first = { RG_PART_RANGE(dim, 0, size, 1), .node = "SplitBackward0" };
+    return list_of_parts(op, x, n, first, NULL);
+}
+
+static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor";
+
+/* ---- split: parts of one size, of which the last may be smaller; or of these sizes ---- */
+
+rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
+    int d;
+    if (!rgi_part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
+        return list_failed;
+    LIST_FAIL_IF(RG_RUNTIME_ERROR, size < 0, "split",
+                 "split expects split_size be non-negative, but got split_size=%lld",
+                 (long long)size);
+    LIST_FAIL_IF(RG_RUNTIME_ERROR, size == 0 && x->size[d], "split",
+                 "split_size can only be 0 if dimension size is 0, but got dimension size of %lld",
+                 (long long)x->size[d]);
+    return split_even("split", x, size, d);
+}
+
+rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
+    int d;
+    if (!rgi_part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
+        return list_failed;
+    int64_t sum = 0;
+    bool negative = false;
+    bool overflow = n < 0 || (n && !sizes);
+    for (int i = 0; i < n && !overflow; i++) {
+        negative = negative || sizes[i] < 0;
+        overflow = __builtin_add_overflow(sum, sizes[i], &sum);
+    }
+    LIST_FAIL_IF(RG_RUNTIME_ERROR, negative, "split",
+                 "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                 "split_sizes=%s",
+                 rgi_shape_text(n, sizes, (char[192]){ 0 }));
+    LIST_FAIL_IF(RG_RUNTIME_ERROR, overflow || sum != x->size[d], "split",
+                 "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's "
+                 "size at dimension %d), but got split_sizes=%s",
+                 (long long)x->size[d], dim,
+                 rgi_shape_text(sizes ? n : 0, sizes, (char[192]){ 0 }));
+    rg_part first = { RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" };
+    return list_of_parts("split", x, n, first, sizes);
+}
+
+/* ---- chunk: at most so many parts of one size; of nothing, so many empty ones ---- */
+
+rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
+    int d;
+    if (!rgi_part_check("chunk", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
+        return list_failed;
+    LIST_FAIL_IF(RG_RUNTIME_ERROR, chunks <= 0, "chunk",
+                 "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
+    if (x->size[d])
+        return split_even("chunk", x, (x->size[d] - 1) / chunks + 1, d);
+    rg_part empty = { RG_PART_RANGE(d, 0, 0, 1), .node = "SplitWithSizesBackward0" };
+    return list_of_parts("chunk", x, chunks, empty, NULL);
+}
+
+/* ---- unbind: x[0], x[1], .. along dim ------------------------------------------ */
+
+rg_list rg_unbind(rg_tensor *x, int dim) {
+    int d;
+    if (!rgi_check(x, "unbind") || !rgi_wrap_dim("unbind", dim, x->ndim, &d))
+        return list_failed;
+    LIST_FAIL_IF(RG_INDEX_ERROR, x->ndim == 0, "unbind",
+                 "Dimension specified as %d but tensor has no dimensions", d);
+    rg_part first = { RG_PART_INDEX(d, 0), .length = 1, .node = "UnbindBackward0" };
+    return list_of_parts("unbind", x, x->size[d], first, NULL);
+}
