@@ -275,9 +275,13 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), 
  * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a piece of
  * Python's text. There are up to 16 items. */
 
+typedef enum rg_index_kind {
+    RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
+} rg_index_kind;
+
 /* A number is in start. */
 typedef struct rg_item_index {
-    enum { RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL } kind;
+    rg_index_kind kind;
     const char *text;
     rg_tensor *tensor;
     int64_t start, end, step;

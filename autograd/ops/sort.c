@@ -4,25 +4,22 @@
  */
 #include "autograd/op.h"
 
-/* ---- sort, topk: the gradient goes where the value came from ------------------- */
+/* ---- sort: x in order along dim, and where it was; g goes where the value came from ---- */
+
 struct sort_attr {
     int dim;
     bool descending, sorted;
     int64_t k;
 };
+
 static bool sort_shape(rg_call *c) {
-    const struct sort_attr *a = RG_ATTR(c, sort);
     rgi_shape_same(c);
-    for (int i = 0; i < 2 && RG_IS(c->op, topk) && c->in[0]->ndim; i++)
-        c->out[i]->size[a->dim] = a->k;
     c->out[1]->dtype = RG_INT64;
     return true;
 }
 
 static bool sort_forward(rg_call *c) {
     const struct sort_attr *a = RG_ATTR(c, sort);
-    if (RG_IS(c->op, topk))
-        return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
     return k_sort(c->out[0], c->out[1], c->in[0], a->dim, a->descending);
 }
 
@@ -30,17 +27,11 @@ static rg_tensor *sort_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rgi_input_zeros(s), RG_ATTR(s, sort)->dim, rgi_saved_output_at(s, 1), g);
 }
 
-#define SORT_ROW \
-    RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(sort), .grad = { RG_RULE(RG_OUT(1), sort_rule) }
-RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", SORT_ROW,
+RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackward0", RG_WITH(sort),
+      .n_in = 1, .n_out = 2, RG_MADE(sort), .grad = { RG_RULE(RG_OUT(1), sort_rule) },
       RG_SAMPLES({ "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
                  { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) },
                  { "(2,0)", RG_A(sort, .dim = 1) }));
-RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackward0", SORT_ROW,
-      RG_SAMPLES({ "d(2,4,3)", RG_A(sort, 1, false, true, 3) },
-                 { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
-                 { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
-
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
     struct sort_attr a = { .descending = descending };
     bool ok = rgi_check(x, "sort") && rgi_wrap_dim("sort", dim, x->ndim, &a.dim);
@@ -50,6 +41,30 @@ rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending) {
     return RG_COMPOSITE("argsort", rg_sort(x, dim, descending).indices);
 }
+
+/* ---- topk: the k largest or smallest along dim, and where they were ------------ */
+
+static bool topk_shape(rg_call *c) {
+    const struct sort_attr *a = RG_ATTR(c, sort);
+    sort_shape(c);
+    if (c->in[0]->ndim) {
+        c->out[0]->size[a->dim] = a->k;
+        c->out[1]->size[a->dim] = a->k;
+    }
+    return true;
+}
+
+static bool topk_forward(rg_call *c) {
+    const struct sort_attr *a = RG_ATTR(c, sort);
+    return k_topk(c->out[0], c->out[1], c->in[0], a->dim, a->descending, a->sorted);
+}
+
+RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackward0",
+      RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(topk),
+      .grad = { RG_RULE(RG_OUT(1), sort_rule) },
+      RG_SAMPLES({ "d(2,4,3)", RG_A(sort, 1, false, true, 3) },
+                 { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
+                 { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
 
 static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
     if (!rgi_check(x, "topk") || !rgi_wrap_dim("topk", dim, x->ndim, &a->dim))
@@ -66,45 +81,78 @@ rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool s
 }
 
 /* ---- unique: the distinct values in order, for each element its value's number, and how often
- * each occurs. These rows make their outputs themselves: how large they are is what they find. ----
- */
+ *      each occurs. These ops make their outputs themselves: how large they are is what is
+ *      found --------------------------------------------------------------------- */
+
+/* -1 stands for elements, else slices along dim are compared. */
 struct unique_attr {
     int dim;
-}; /* -1: elements; else slices along dim */
+};
+
+/* Gives the numbers of the elements' values x's shape, or those of n slices one dim. */
+static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim, int64_t n) {
+    inverse->dtype = RG_INT64;
+    if (dim < 0) {
+        rgi_copy_shape(inverse, x);
+        return;
+    }
+    inverse->ndim = 1;
+    inverse->size[0] = n;
+}
+
+/* Allocates the values and their counts, for so many groups. */
+static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
+                            int64_t groups) {
+    if (groups < 0)
+        return false;
+    counts->dtype = RG_INT64;
+    counts->ndim = 1;
+    counts->size[0] = groups;
+    rgi_copy_shape(values, dim < 0 ? counts : x);
+    if (dim >= 0)
+        values->size[dim] = groups;
+    return rgi_allocate(values) && rgi_allocate(counts);
+}
+
+/* The inverse is allocated first of all, since n may be absurd. */
 static bool unique_make(rg_call *c) {
-    rg_tensor *x = c->in[0], **y = c->out, *first, *flat;
+    rg_tensor *x = c->in[0];
+    rg_tensor *values = c->out[0];
+    rg_tensor *inverse = c->out[1];
+    rg_tensor *counts = c->out[2];
     int dim = RG_ATTR(c, unique)->dim;
     int64_t n = dim < 0 ? x->numel : x->size[dim];
     RG_SCOPE();
-    y[1]->dtype = y[2]->dtype = RG_INT64;
-    if (dim < 0)
-        rgi_copy_shape(y[1], x);
-    else
-        y[1]->ndim = 1, y[1]->size[0] = n;
-    if (!rgi_allocate(y[1]))
-        return false; /* first of all: n may be absurd */
-    int64_t *order = (void *)rgi_own_string(2 * (size_t)n * sizeof *order);
+    unique_inverse_shape(inverse, x, dim, n);
+    if (!rgi_allocate(inverse))
+        return false;
+    int64_t *order = (int64_t *)(void *)rgi_own_string(2 * (size_t)n * sizeof *order);
     if (!order)
         return false;
-    int64_t *group = order + n, groups = k_unique(x, dim, order, group);
-    y[2]->ndim = 1;
-    y[2]->size[0] = groups;
-    rgi_copy_shape(y[0], dim < 0 ? y[2] : x);
-    if (dim >= 0)
-        y[0]->size[dim] = groups;
-    if (groups < 0 || !rgi_allocate(y[0]) || !rgi_allocate(y[2])
-        || !(first = rgi_own(rgi_new_like(y[2], RG_INT64)))
-        || !(flat = dim < 0 ? rgi_own(rgi_contiguous_copy(x, x->dtype)) : x))
+    int64_t *group = order + n;
+    int64_t groups = k_unique(x, dim, order, group);
+    if (!unique_allocate(values, counts, x, dim, groups))
         return false;
-    int64_t *inverse = (int64_t *)y[1]->data, *count = (int64_t *)y[2]->data;
-    rg_tensor from = dim < 0 ? rgi_flat(*flat) : *flat;
-    rgi_fill_zero(y[2]);
+    rg_tensor *first = rgi_own(rgi_new_like(counts, RG_INT64));
+    if (!first)
+        return false;
+    rg_tensor from = *x;
+    if (dim < 0) {
+        rg_tensor *whole = rgi_own(rgi_contiguous_copy(x, x->dtype));
+        if (!whole)
+            return false;
+        from = rgi_flat(*whole);
+    }
+    int64_t *number = (int64_t *)inverse->data;
+    int64_t *count = (int64_t *)counts->data;
+    rgi_fill_zero(counts);
     for (int64_t i = 0; i < n; i++) {
-        inverse[order[i]] = group[i];
+        number[order[i]] = group[i];
         if (count[group[i]]++ == 0)
             ((int64_t *)first->data)[group[i]] = order[i];
     }
-    return k_index_slices(K_GET, y[0], &from, RG_MAX(dim, 0), first), true;
+    k_index_slices(K_GET, values, &from, RG_MAX(dim, 0), first);
+    return true;
 }
 
 #define UNIQUE_ROW(torch_name)                                                     \
@@ -140,11 +188,10 @@ static bool unique_dim_check(rg_tensor *x, int dim, int *wrapped) {
     for (int d = 0; d < x->ndim; d++)
         empty += x->size[d] == 0;
     RG_FAIL_IF(x->size[*wrapped] == 0 && empty > 1, "unique_dim",
-               "Number of zero sized dimensions is more "
-               "than one, so unique cannot be applied ");
+               "Number of zero sized dimensions is more than one, so unique cannot be applied ");
     RG_FAIL_IF(x->size[*wrapped] && empty, "unique_dim",
-               "There are 0 sized dimensions, and they aren't "
-               "selected, so unique cannot be applied");
+               "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
+               "applied");
     return true;
 }
 
@@ -155,8 +202,10 @@ rg_unique_result rg_unique_dim(rg_tensor *x, int dim) {
 }
 
 /* ---- nonzero: the places of what is not 0, one a row --------------------------- */
+
 static bool nonzero_make(rg_call *c) {
-    rg_tensor *x = c->in[0], *y = c->out[0];
+    rg_tensor *x = c->in[0];
+    rg_tensor *y = c->out[0];
     y->dtype = RG_INT64;
     y->ndim = 2;
     y->size[0] = k_count(x);
@@ -166,33 +215,36 @@ static bool nonzero_make(rg_call *c) {
     k_nonzero(y, x);
     return true;
 }
+
 RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
       .by_value = true,
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
 /* ---- searchsorted: where in a sorted row each value would go ------------------- */
+
 struct searchsorted_attr {
     bool right;
 };
+
 static bool searchsorted_shape(rg_call *c) {
-    const rg_tensor *sorted = c->in[0], *values = c->in[1];
+    const rg_tensor *sorted = c->in[0];
+    const rg_tensor *values = c->in[1];
     RG_FAIL_IF(sorted->ndim == 0, NULL,
-               "torch.searchsorted(): boundaries tensor should have positive "
-               "dimension, but got 0 dimension");
+               "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+               "dimension");
     RG_FAIL_IF(
         values->ndim == 0 && sorted->ndim != 1, NULL,
-        "torch.searchsorted(): input value can be a "
-        "scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and "
-        "input value's dim(0) numel(1)",
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+        "is 1, but we got boundaries tensor dim(%d) and input value's dim(0) numel(1)",
         sorted->ndim);
     bool matched = sorted->ndim == 1 || sorted->ndim == values->ndim;
     for (int d = 0; d < sorted->ndim - 1 && matched; d++)
         matched = sorted->size[d] == values->size[d];
     RG_FAIL_IF(
         !matched, NULL,
-        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
-        "N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+        "dimensions of boundaries tensor and input value tensor must match, but we got boundaries "
         "tensor %s and input value tensor %s",
         RG_SHAPE_TEXT(sorted), RG_SHAPE_TEXT(values));
     RG_FAIL_DTYPE_IF(sorted->dtype == RG_BOOL && values->numel, "searchsorted",
@@ -210,6 +262,7 @@ static bool searchsorted_forward(rg_call *c) {
         k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
     return sorted && values;
 }
+
 RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2,
       .typing = RG_PROMOTED, RG_WITH(searchsorted), RG_MADE(searchsorted),
       RG_SAMPLES({ "(4) (2,3)", RG_A(searchsorted, false) },

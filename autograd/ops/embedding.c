@@ -1,0 +1,126 @@
+/*
+ * embedding.c: class indices as rows: of a table, or with a 1 in the class's place.
+ */
+#include "autograd/op.h"
+
+/* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
+
+rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
+    int64_t bad;
+    if (!rgi_check(index, "one_hot"))
+        return NULL;
+    RG_FAIL_IF(index->dtype != RG_INT64, "one_hot",
+               "one_hot is only applicable to index tensor of type LongTensor.");
+    if (!rgi_check_dims("one_hot", index->ndim + 1))
+        return NULL;
+    RG_FAIL_IF(index->numel == 0 && classes <= 0, "one_hot",
+               "Can not infer total number of classes from empty tensor.");
+    RG_FAIL_IF(!k_index_within(index, 0, INT64_MAX, &bad), "one_hot",
+               "Class values must be non-negative.");
+    RG_AS("one_hot");
+    RG_SCOPE();
+    if (classes == -1) {
+        rg_tensor *largest = rg_max(index);
+        if (!largest)
+            return NULL;
+        classes = rgi_load_i64(largest->data, RG_INT64) + 1;
+    } else if (!k_index_within(index, 0, classes, &bad)) {
+        return rgi_fail(RG_RUNTIME_ERROR, "one_hot",
+                        "Class values must be smaller than num_classes.");
+    }
+    rg_dims shape = rg_shape(index);
+    shape.v[shape.n++] = classes;
+    return rg_escape(rg_scatter_(rg_zeros_dims(shape, RG_INT64), -1, rg_unsqueeze(index, -1), 1));
+}
+
+/* ---- embedding: the rows of a table -----------------------------------------------
+ * The gradient is added to the rows, in order; the one at padding_idx gets none. */
+/* A negative padding_idx stands for none. */
+struct embedding_attr {
+    int64_t padding_idx;
+};
+
+static bool embedding_shape(rg_call *c) {
+    const rg_tensor *index = c->in[0];
+    const rg_tensor *weight = c->in[1];
+    rg_tensor *y = c->out[0];
+    int64_t bad;
+    RG_FAIL_INDEX_IF(!k_index_within(index, 0, weight->size[0], &bad), NULL,
+                     "index out of range in self");
+    y->dtype = weight->dtype;
+    rgi_copy_shape(y, index);
+    y->size[y->ndim++] = weight->size[1];
+    return true;
+}
+
+static bool embedding_forward(rg_call *c) {
+    k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
+    return true;
+}
+
+static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
+    rg_dims table = rgi_input_dims(s, 1);
+    rg_tensor *index = rgi_saved(s, 0);
+    if (!index)
+        return NULL;
+    g = rg_index_add(rgi_input_zeros(s), 0, rg_reshape(index, index->numel),
+                     rg_reshape(g, index->numel, table.v[1]), 1);
+    int64_t padding = RG_ATTR(s, embedding)->padding_idx;
+    return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
+}
+
+/* The row at padding_idx is put back as it was, since others may have added to it. */
+static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
+    rg_tensor *index = rgi_saved(s, 0);
+    int64_t padding = RG_ATTR(s, embedding)->padding_idx;
+    if (!index)
+        return false;
+    if (padding < 0) {
+        k_index_slices(K_ADD, g, buffer, 0, index);
+        return true;
+    }
+    RG_PART_HEADER(row, *buffer, (&(rg_part){ RG_PART_INDEX(0, padding) }));
+    rg_tensor *kept = rgi_own(rgi_new_like(&row, row.dtype));
+    if (!kept)
+        return false;
+    rgi_copy_elements(kept, &row);
+    k_index_slices(K_ADD, g, buffer, 0, index);
+    rgi_copy_elements(&row, kept);
+    return true;
+}
+
+RG_OP(embedding, RG_WITH(embedding), .doc = "the rows of a table at the indices",
+      .node = "EmbeddingBackward0", .n_in = 2, RG_MADE(embedding),
+      .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
+      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (8,2)", RG_A(embedding, 6) },
+                 { "i3() (3,2)", RG_A(embedding, -1) }, { "i1(0,2) (3,2)", RG_A(embedding, -1) },
+                 { "i3(4) (3,0)", RG_A(embedding, -1) }));
+
+/* Returns torch's name of the type of an index that isn't Long. */
+static const char *embedding_type(const rg_tensor *index) {
+    if (index->dtype == RG_BOOL)
+        return "CPUBoolType";
+    return index->dtype == RG_FLOAT32 ? "torch.FloatTensor" : "torch.DoubleTensor";
+}
+
+static bool embedding_check(const rg_tensor *index, const rg_tensor *weight) {
+    RG_FAIL_IF(weight->ndim != 2, "embedding", "'weight' must be 2-D");
+    RG_FAIL_IF(index->dtype != RG_INT64, "embedding",
+               "Expected tensor for argument #1 'indices' to have one of the following scalar "
+               "types: Long, Int; but got %s instead (while checking arguments for embedding)",
+               embedding_type(index));
+    return rgi_check_dims("embedding", index->ndim + 1);
+}
+
+rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o) {
+    if (!rgi_check(index, "embedding") || !rgi_check(weight, "embedding"))
+        return NULL;
+    struct embedding_attr a = { -1 };
+    if (o.padding_idx != INT64_MIN && weight->ndim) {
+        int64_t rows = weight->size[0];
+        RG_FAIL_VALUE_IF(o.padding_idx >= rows || o.padding_idx < -rows, "embedding",
+                         "Padding_idx must be within num_embeddings");
+        a.padding_idx = o.padding_idx < 0 ? o.padding_idx + rows : o.padding_idx;
+    }
+    return embedding_check(index, weight) ? RG_APPLY(embedding, &a, index, weight) : NULL;
+}

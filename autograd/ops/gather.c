@@ -1,0 +1,370 @@
+/*
+ * gather.c: elements taken from places along a dim, and put there: gather, scatter, and by slices
+ * index_select, index_add. (Python's x[...] is in subscript.c.)
+ */
+#include "autograd/op.h"
+
+/* ---- parts that they share ----------------------------------------------------- */
+
+/* A 0-d tensor stands for a vector of one, as in torch. */
+static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
+static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
+
+/* Fails with torch's sentence if an index is out of bounds. */
+static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
+    int64_t size = index_size(x, dim);
+    int64_t bad;
+    RG_FAIL_IF(!k_index_within(index, 0, size, &bad), NULL,
+               "index %lld is out of bounds for dimension %d with size %lld", (long long)bad, dim,
+               (long long)size);
+    return true;
+}
+
+/* number says that the source was one, scaled that alpha isn't 1. */
+struct index_along_attr {
+    const char *node;
+    int dim;
+    bool number, scaled;
+};
+
+#define ALONG(inputs, dim_) \
+    { inputs, RG_A(index_along, .dim = dim_) } /* a sample */
+
+/* Moves elements between row and t's at the indices: one for each index, or a slice. */
+static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
+                        rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
+    if (!index)
+        return false;
+    if (RG_IS(op, index_select) || RG_IS(op, index_add))
+        k_index_slices(how, row, t, a->dim, index);
+    else
+        k_index_along(how, row, t, a->dim, index);
+    return true;
+}
+
+static bool take_forward(rg_call *c) {
+    return index_along(c->op, c->attr, K_GET, c->out[0], c->in[0], c->in[1]);
+}
+
+static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
+    return index_along(s->op, s->attr, K_ADD, g, buffer, rgi_saved(s, 1));
+}
+
+static bool put_forward(rg_call *c) {
+    rg_tensor *y = c->out[0];
+    rg_tensor source = *c->in[2];
+    if (y != c->in[0])
+        rgi_copy_elements(y, c->in[0]);
+    if (RG_ATTR(c, index_along)->number) {
+        source.ndim = c->in[1]->ndim;
+        memset(source.stride, 0, sizeof source.stride);
+    }
+    return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
+}
+
+/* ---- gather: y[i][j] = x[index[i][j]][j]; the gradient is added there ---------- */
+
+static bool gather_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    const rg_tensor *index = c->in[1];
+    int dim = RG_ATTR(c, index_along)->dim;
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "gather(): Expected dtype int32/int64 for index");
+    RG_FAIL_IF(index->numel && index_ndim(x) != index_ndim(index), NULL,
+               "Index tensor must have the same number of dimensions as input tensor");
+    for (int d = 0; d < index_ndim(index) && index->numel; d++)
+        RG_FAIL_IF(
+            d != dim && index_size(index, d) > index_size(x, d), NULL,
+            "Size does not match at dimension %d expected index %s to be no larger than self %s "
+            "apart from dimension %d",
+            d, RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim);
+    rgi_copy_shape(c->out[0], index);
+    return index_in_range(index, x, dim);
+}
+
+static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g) {
+    rg_tensor *zeros = rgi_input_zeros(s);
+    return rg_scatter_add(zeros, RG_ATTR(s, index_along)->dim, rgi_saved(s, 1), g);
+}
+
+RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape,
+      RG_NAMED(index_along), .n_in = 2, .forward = take_forward,
+      .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, take_into) },
+      RG_SAMPLES(ALONG("(5,3) i5(2,3)", 0), ALONG("(2,3) i3(2,2)", 1),
+                 ALONG("(2,3,4) i3(2,5,3)", 1), ALONG("() i1()", 0), ALONG("() i1(3)", 0),
+                 ALONG("(2,3) i1(0)", 0)));
+
+rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
+    struct index_along_attr a = { 0 };
+    if (!rgi_check(x, "gather") || !rgi_wrap_dim("gather", dim, x->ndim, &a.dim))
+        return NULL;
+    return RG_APPLY(gather, &a, x, index);
+}
+
+/* ---- take_along_dim: gather, of both as they broadcast ------------------------- */
+
+/* torch takes indices here as the remainder by the size. */
+rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
+    const char *op = "take_along_dim";
+    int d;
+    if (!rgi_check(x, op) || !rgi_check(index, op))
+        return NULL;
+    RG_FAIL_IF(
+        x->ndim != index->ndim, op,
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but "
+        "got %d dimensions for input, and %d dimensions for indices",
+        x->ndim, index->ndim);
+    RG_FAIL_IF(index->dtype != RG_INT64, op,
+               "torch.take_along_dim(): dtype of indices should be Long but got %s",
+               rgi_scalar_name(index->dtype));
+    RG_FAIL_INDEX_IF(x->ndim == 0, op, "Dimension specified as %d but tensor has no dimensions",
+                     dim);
+    if (!rgi_wrap_dim(op, dim, x->ndim, &d))
+        return NULL;
+    rg_tensor rest = *index;
+    rg_tensor shape = *x;
+    rest.size[d] = 1;
+    if (!rgi_broadcast_shapes(op, x, &rest, &shape))
+        return NULL;
+    int64_t size = x->size[d];
+    int64_t bad;
+    rg_dims of_x = rg_shape(&shape);
+    rg_dims of_index = of_x;
+    of_x.v[d] = size;
+    of_index.v[d] = index->size[d];
+    RG_AS(op);
+    RG_SCOPE();
+    if (size && !k_index_within(index, 0, size, &bad))
+        index = rg_remainder(index, size);
+    return rg_escape(rg_gather(rg_expand_dims(x, of_x), d, rg_expand_dims(index, of_index)));
+}
+
+/* ---- scatter: x with source at index along dim; scatter_add: added to what is there ---- */
+
+static bool scatter_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    const rg_tensor *index = c->in[1];
+    const rg_tensor *source = c->in[2];
+    const struct index_along_attr *a = RG_ATTR(c, index_along);
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "scatter(): Expected dtype int32/int64 for index");
+    RG_FAIL_IF(x->dtype != source->dtype, NULL,
+               "scatter(): Expected self.dtype to be equal to src.dtype");
+    rgi_copy_shape(c->out[0], x);
+    if (index->numel == 0)
+        return true;
+    int n = index_ndim(index);
+    RG_FAIL_IF(n != index_ndim(x), NULL,
+               "Index tensor must have the same number of dimensions as self tensor");
+    bool fits = true;
+    for (int d = 0; d < n; d++)
+        fits = fits && (d == a->dim || index_size(index, d) <= index_size(x, d));
+    for (int d = 0; d < n && fits && !a->number; d++) {
+        int wrapped;
+        if (source->ndim && !rgi_wrap_dim(NULL, d, source->ndim, &wrapped))
+            return false;
+        fits = index_size(index, d) <= index_size(source, d);
+    }
+    RG_FAIL_IF(!a->number && index_ndim(source) != n, NULL,
+               "Index tensor must have the same number of dimensions as src tensor");
+    RG_FAIL_IF(!fits, NULL,
+               "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
+               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim,
+               a->number ? "" : " and to be no larger size than src ",
+               a->number ? "" : RG_SHAPE_TEXT(source));
+    return index_in_range(index, x, a->dim);
+}
+
+static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g) {
+    rg_tensor *index = rgi_saved(s, 1);
+    return rg_scatter(g, RG_ATTR(s, index_along)->dim, index, 0);
+}
+
+/* gsource = g at the index, and 0 where the source is larger than the index */
+static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
+    const struct index_along_attr *a = RG_ATTR(s, index_along);
+    rg_tensor *index = rgi_saved(s, 1);
+    if (!index)
+        return NULL;
+    if (a->number)
+        return RG_NONE;
+    g = rg_gather(g, a->dim, index);
+    rg_dims shape = rgi_input_dims(s, 2);
+    if (g && g->ndim != shape.n)
+        return index->numel ? rg_reshape_dims(g, shape) : RG_NONE;
+    for (int d = 0; d < shape.n && g; d++) {
+        rg_dims rest = rg_shape(g);
+        rest.v[d] = shape.v[d] - rest.v[d];
+        if (rest.v[d])
+            g = rg_cat(RG_LIST(g, rg_zeros_dims(rest, g->dtype)), d);
+    }
+    return g;
+}
+
+RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0",
+      RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
+      .forward = put_forward,
+      .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE,
+                RG_RULE(RG_IN(1), scatter_rule_source) },
+      RG_SAMPLES(ALONG("(3,1) i1(1,1) (1,1)", 0), ALONG("() i1() ()", 0),
+                 ALONG("(1,3,2) i1(1,2,2) (2,2,3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
+RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "ScatterAddBackward0",
+      RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
+      .forward = put_forward,
+      .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
+      RG_SAMPLES(ALONG("(5,3) i5(2,3) (2,3)", 0), ALONG("(2,3,4) i3(2,5,3) (3,5,3)", 1),
+                 ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
+
+/* Returns alpha times the source, in the source's dtype. */
+static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
+    if (rgi_is_float(source->dtype))
+        return rg_mul(source, alpha);
+    if (source->dtype == RG_BOOL)
+        return rg_mul(source, (bool)(alpha != 0));
+    return rg_mul(source, (int64_t)RG_MAX(RG_MIN(alpha, 9e18), -9e18));
+}
+
+/* Applies the op, in place under the name in_place if that isn't NULL. A number as source is
+ * converted; index_add takes alpha times the source. */
+static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
+                                rg_tensor *index, rg_tensor *source, double alpha) {
+    struct index_along_attr a = { .scaled = alpha != 1 };
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL)
+        || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim))
+        return NULL;
+    if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
+        a.number = true;
+        a.node = "ScatterBackward1";
+        source = rg_to(source, x->dtype);
+    } else if (a.scaled) {
+        source = scatter_scaled(source, alpha);
+    }
+    if (!source)
+        return NULL;
+    rg_tensor *in[] = { x, index, source };
+    return in_place ? rgi_apply_inplace(in_place, op, &a, sizeof a, 3, in)
+                    : rgi_apply(op, &a, sizeof a, 3, in);
+}
+
+rg_tensor *(rg_scatter)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    return RG_COMPOSITE("scatter", scatter_apply(&rg_op_scatter, NULL, x, dim, index, source, 1));
+}
+
+rg_tensor *(rg_scatter_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    return RG_COMPOSITE("scatter_",
+                        scatter_apply(&rg_op_scatter, "scatter_", x, dim, index, source, 1));
+}
+
+rg_tensor *(rg_scatter_add)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    return RG_COMPOSITE("scatter_add",
+                        scatter_apply(&rg_op_scatter_add, NULL, x, dim, index, source, 1));
+}
+
+rg_tensor *(rg_scatter_add_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    return RG_COMPOSITE("scatter_add_", scatter_apply(&rg_op_scatter_add, "scatter_add_", x, dim,
+                                                      index, source, 1));
+}
+
+/* ---- index_select: the slices of x at the indices along dim; g is added there ---- */
+
+static bool index_select_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    const rg_tensor *index = c->in[1];
+    int dim = RG_ATTR(c, index_along)->dim;
+    int64_t bad;
+    RG_FAIL_INDEX_IF(index->ndim > 1, NULL, "index_select(): Index is supposed to be a vector");
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL,
+               "index_select(): Expected dtype int32 or int64 for index");
+    RG_FAIL_IF(x->ndim == 0 && index->numel != 1, NULL,
+               "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
+               (long long)index->numel);
+    RG_FAIL_IF(x->ndim && x->size[dim] == 0 && index->numel, NULL,
+               "index_select(): self indexing axis dim should be positive");
+    bool within = k_index_within(index, 0, index_size(x, dim), &bad);
+    RG_FAIL_INDEX_IF(!within && (x->ndim < 2 || dim == 0), NULL, "index out of range in self");
+    RG_FAIL_IF(!within, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
+               (long long)bad, (long long)x->size[dim]);
+    rgi_copy_shape(c->out[0], x);
+    if (x->ndim)
+        c->out[0]->size[dim] = index->numel;
+    return true;
+}
+
+static rg_tensor *index_select_rule(const rg_step *s, rg_tensor *g) {
+    rg_tensor *zeros = rgi_input_zeros(s);
+    return rg_index_add(zeros, RG_ATTR(s, index_along)->dim, rgi_saved(s, 1), g, 1);
+}
+
+RG_OP(index_select, .doc = "the slices of x at the indices along dim",
+      .node = "IndexSelectBackward0", RG_NAMED(index_along), .n_in = 2, .shape = index_select_shape,
+      .forward = take_forward, .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, take_into) },
+      RG_SAMPLES(ALONG("(5,3) i5(7)", 0), ALONG("(2,3,4) i3(2)", 1), ALONG("(2,3) i3()", 1),
+                 ALONG("() i1(1)", 0), ALONG("(3,2) i1(0)", 0), ALONG("(3,0) i3(2)", 0)));
+
+rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index) {
+    struct index_along_attr a = { 0 };
+    if (!rgi_check(x, "index_select") || !rgi_wrap_dim("index_select", dim, x->ndim, &a.dim))
+        return NULL;
+    return RG_APPLY(index_select, &a, x, index);
+}
+
+/* ---- index_add: x with slices of the source added at the indices along dim ----- */
+
+static bool index_add_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    const rg_tensor *index = c->in[1];
+    const rg_tensor *source = c->in[2];
+    int dim = RG_ATTR(c, index_along)->dim;
+    int64_t bad;
+    RG_FAIL_INDEX_IF(index->ndim > 1, NULL,
+                     "index_add_(): Index is supposed to be a vector, but got dim: %d with type: "
+                     "%s and size: %s",
+                     index->ndim, rgi_scalar_name(index->dtype), RG_SHAPE_TEXT(index));
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL,
+               "index_add_(): Expected dtype int32/int64 for index but got: %s",
+               rgi_scalar_name(index->dtype));
+    RG_FAIL_IF(x->dtype != source->dtype, NULL,
+               "index_add_(): self (%s) and source (%s) must have the same scalar type",
+               rgi_scalar_name(x->dtype), rgi_scalar_name(source->dtype));
+    RG_FAIL_IF(source->ndim && dim >= source->ndim, NULL,
+               "index_add_(): Indexing dim %d is out of bounds of the source tensor with dim %d",
+               dim, source->ndim);
+    int64_t count = index_size(source, dim);
+    RG_FAIL_IF(count != index->numel, NULL,
+               "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
+               "(%lld), for dim: %d",
+               (long long)index->numel, (long long)count, dim);
+    bool fits = x->ndim == source->ndim;
+    for (int d = 0; d < x->ndim && fits; d++)
+        fits = d == dim || x->size[d] == source->size[d];
+    RG_FAIL_IF(!fits, NULL,
+               "source tensor shape must match self tensor shape, excluding the specified "
+               "dimension. Got self.shape = %s source.shape = %s",
+               RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
+    rgi_copy_shape(c->out[0], x);
+    /* torch scatters along an outer dim, and says so. */
+    if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_along)->scaled)
+        return index_in_range(index, x, dim);
+    RG_FAIL_INDEX_IF(!k_index_within(index, 0, index_size(x, dim), &bad), NULL,
+                     "index out of range in self");
+    return true;
+}
+
+static rg_tensor *index_add_rule_source(const rg_step *s, rg_tensor *g) {
+    return rg_index_select(g, RG_ATTR(s, index_along)->dim, rgi_saved(s, 1));
+}
+
+RG_OP(index_add, .doc = "x with slices of the source added at the indices along dim",
+      .node = "IndexAddBackward0", RG_NAMED(index_along), .n_in = 3, .inplace = true,
+      .shape = index_add_shape, .forward = put_forward,
+      .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
+      RG_SAMPLES(ALONG("(5,3) i5(7) (7,3)", 0), ALONG("(2,3,4) i3(2) (2,2,4)", 1),
+                 ALONG("() i1(1) ()", 0), ALONG("(3,2) i1(0) (0,2)", 0)));
+
+rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
+    return RG_COMPOSITE("index_add",
+                        scatter_apply(&rg_op_index_add, NULL, x, dim, index, source, alpha));
+}
+
+rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha) {
+    return RG_COMPOSITE(
+        "index_add_", scatter_apply(&rg_op_index_add, "index_add_", x, dim, index, source, alpha));
+}

@@ -1,0 +1,149 @@
+/*
+ * subscript_text.c: the items of x[...]: made of numbers, tensors and ranges, or read from Python's
+ * text, "1:3, None, -1".
+ */
+#include "subscript.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+/* ---- items --------------------------------------------------------------------- */
+
+const char rgi_index_none[] = "None";
+const char rgi_index_ellipsis[] = "...";
+
+rg_item_index rg_index_text(const char *text) {
+    return (rg_item_index){ .kind = RG_INDEX_TEXT, .text = text };
+}
+rg_item_index rg_index_number(int64_t number) {
+    return (rg_item_index){ .kind = RG_INDEX_NUMBER, .start = number };
+}
+rg_item_index rg_index_tensor(rg_tensor *t) {
+    return (rg_item_index){ .kind = RG_INDEX_TENSOR, .tensor = t };
+}
+rg_item_index rg_index_bool(bool b) { return (rg_item_index){ .kind = RG_INDEX_BOOL, .start = b }; }
+rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step) {
+    return (rg_item_index){ .kind = RG_INDEX_SLICE, .start = start, .end = end, .step = step };
+}
+
+/* ---- Python's text: each of these reads from *p on, and leaves *p behind what it read ---- */
+
+static void text_skip(const char **p) {
+    while (isspace((unsigned char)**p))
+        (*p)++;
+}
+
+static bool text_word(const char **p, const char *word) {
+    size_t n = strlen(word);
+    if (strncmp(*p, word, n) || isalnum((unsigned char)(*p)[n]) || (*p)[n] == '_')
+        return false;
+    *p += n;
+    return true;
+}
+
+static bool text_number(const char **p, int64_t *out) {
+    char *end;
+    text_skip(p);
+    if (!isdigit((unsigned char)**p)
+        && !((**p == '-' || **p == '+') && isdigit((unsigned char)(*p)[1])))
+        return false;
+    /* A number that is too large becomes the largest. */
+    *out = strtoll(*p, &end, 10);
+    *p = end;
+    return true;
+}
+
+/* Reads a list in brackets as a tensor, which the scope owns. */
+static rg_tensor *text_list(const char **p) {
+    const char *end = *p;
+    int depth = 0;
+    do {
+        RG_FAIL_VALUE_IF(!*end, "index", "'[' was never closed in \"%s\"", *p);
+        depth += (*end == '[') - (*end == ']');
+        end++;
+    } while (depth);
+    rg_text list = { 0 };
+    rgi_text_add(&list, "%.*s", (int)(end - *p), *p);
+    *p = end;
+    rg_tensor *t = rg_parse(rgi_text_own(&list));
+    return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
+}
+
+/* Reads a number, or start:end:step, of which each may be absent. */
+static bool text_range(const char **p, rg_item_index *item) {
+    int64_t v[3] = { 0, INT64_MAX, 1 };
+    bool number = text_number(p, &v[0]);
+    text_skip(p);
+    if (**p != ':') {
+        *item = rg_index_number(v[0]);
+        return number;
+    }
+    for (int i = 1; i < 3 && **p == ':'; i++) {
+        (*p)++;
+        text_number(p, &v[i]);
+        text_skip(p);
+    }
+    *item = rg_index_slice(v[0], v[1], v[2]);
+    return true;
+}
+
+static bool text_item(const char **p, rg_item_index *item) {
+    text_skip(p);
+    if (**p == '[') {
+        *item = rg_index_tensor(text_list(p));
+        return item->tensor;
+    }
+    if (text_word(p, "None"))
+        *item = rg_index_text(rgi_index_none);
+    else if (text_word(p, "...") || text_word(p, "Ellipsis"))
+        *item = rg_index_text(rgi_index_ellipsis);
+    else if (text_word(p, "True"))
+        *item = rg_index_bool(true);
+    else if (text_word(p, "False"))
+        *item = rg_index_bool(false);
+    else
+        return text_range(p, item);
+    return true;
+}
+
+/* ---- one list of items --------------------------------------------------------- */
+
+static bool flat_add(rg_item_index flat[RG_MOST_ITEMS], int *count, rg_item_index item) {
+    RG_FAIL_INDEX_IF(*count == RG_MOST_ITEMS, "index", "at most %d indices", RG_MOST_ITEMS);
+    flat[(*count)++] = item;
+    return true;
+}
+
+/* Adds the items of a text, between which commas stand, and which a comma may end. */
+static bool flat_add_text(rg_item_index flat[RG_MOST_ITEMS], int *count, const char *whole) {
+    const char *p = whole;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !p, "index", "the text is NULL");
+    do {
+        rg_item_index item;
+        RG_FAIL_INDEX_IF(*count == RG_MOST_ITEMS, "index", "at most %d indices", RG_MOST_ITEMS);
+        bool ok = text_item(&p, &item);
+        if (!ok && item.kind == RG_INDEX_TENSOR)
+            return false;
+        text_skip(&p);
+        RG_FAIL_VALUE_IF(!ok || (*p && *p != ','), "index",
+                         "\"%s\" is not an index in Python's syntax: see \"%s\"", whole, p);
+        if (!flat_add(flat, count, item))
+            return false;
+        if (*p == ',') {
+            p++;
+            text_skip(&p);
+        }
+    } while (*p);
+    return true;
+}
+
+int rgi_index_flatten(int n, const rg_item_index *items, rg_item_index flat[RG_MOST_ITEMS]) {
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        bool ok = items[i].kind == RG_INDEX_TEXT ? flat_add_text(flat, &count, items[i].text)
+                                                 : flat_add(flat, &count, items[i]);
+        if (!ok)
+            return -1;
+    }
+    return count;
+}
