@@ -288,25 +288,6 @@ static inline bool rgi_wants(const rg_step *s, int input) { return s->wanted >> 
 /* Returns g itself: the engine sums over what was expanded, and casts back. */
 rg_rule rgi_rule_same;
 
-/* A rule that is one expression: in g alone, or also in values that it names. The values of an op
- * on one tensor are x and y, those of an op on more are a, b and c. RULED puts the rule into a row.
- * Each OF_... gives the mask of the values that are needed, and the declarations of their names. */
-#define OF_g                            0, (void)s;
-#define OF_x                            RG_IN(0), rg_tensor *x = rgi_saved(s, 0);
-#define OF_y                            RG_OUTPUT, rg_tensor *y = rgi_saved_output(s);
-#define OF_xy                           RG_IN(0) | RG_OUTPUT, rg_tensor *x = rgi_saved(s, 0), *y = rgi_saved_output(s);
-#define OF_a                            RG_IN(0), rg_tensor *a = rgi_saved(s, 0);
-#define OF_b                            RG_IN(1), rg_tensor *b = rgi_saved(s, 1);
-#define OF_c                            RG_IN(2), rg_tensor *c = rgi_saved(s, 2);
-#define OF_ab                           RG_IN(0) | RG_IN(1), rg_tensor *a = rgi_saved(s, 0), *b = rgi_saved(s, 1);
-#define OF_bc                           RG_IN(1) | RG_IN(2), rg_tensor *b = rgi_saved(s, 1), *c = rgi_saved(s, 2);
-#define RULE(name, of, gradient)        RULE_NAMED(name, gradient, OF_##of)
-#define RULE_NAMED(name, gradient, ...) RULE_OF(name, gradient, __VA_ARGS__)
-#define RULE_OF(name, gradient, needs, ...) \
-    enum { name##_needs = needs };          \
-    static rg_tensor *name(const rg_step *s, rg_tensor *g) { __VA_ARGS__ return gradient; }
-#define RULED(name) RG_RULE(name##_needs, name)
-
 /* ---- what paragraphs lend each other ----------------------------------------------- */
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
