@@ -23,9 +23,9 @@ static bool softmax_run(rg_call *c, k_softmax_kind kind) {
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->out[0]->dtype);
     if (!x)
         return false;
-    k_softmax(c->out[0], x, RG_ATTR(c, softmax)->dim, kind);
+    bool made = k_softmax(c->out[0], x, RG_ATTR(c, softmax)->dim, kind);
     rgi_release(x);
-    return true;
+    return made;
 }
 
 /* A sum's gradient is expanded, so g may have to be copied. */
@@ -37,8 +37,7 @@ static bool softmax_run_backward(const rg_step *s, rg_tensor *gx[], k_softmax_ki
     if (!g)
         return false;
     gx[0] = rgi_new_like(y, y->dtype);
-    if (gx[0])
-        k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim, kind);
+    bool made = gx[0] && k_softmax_backward(gx[0], g, y, RG_ATTR(s, softmax)->dim, kind);
     rgi_release(g);
     return made;
 }
