@@ -7,14 +7,17 @@
 
 #include <stdio.h>
 
-/* Labels are numbered as torch orders those of an output that isn't given: A to Z,
- * a to z; behind them the dims that an ellipsis covers. */
+/* Labels are numbered as torch orders those of an output that isn't given: A to Z, a to z; behind
+ * them the dims that an ellipsis covers. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
+/* The label of each dim. */
 typedef struct {
     int n, label[RG_MAX_DIMS];
-} einsum_dims; /* the label of each dim */
-/* given: as read */
+} einsum_dims;
+
+/* A tensor, the labels of its dims, and the n labels as they were read, in which an ellipsis is
+ * one. */
 typedef struct {
     rg_tensor *t;
     einsum_dims dims;
@@ -22,15 +25,19 @@ typedef struct {
     bool ellipsis;
 } einsum_operand;
 
+/* Returns the label that a letter stands for, -1 if it is no letter. */
 static int einsum_label(char c) {
-    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
+
 static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + label - 26; }
 
-#define EINSUM_REFUSE(condition, ...) RG_FAIL_IF(condition, "einsum", "einsum(): " __VA_ARGS__)
+#define EINSUM_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "einsum", "einsum(): " __VA_ARGS__)
 
-/* The labels from *at to the next comma, arrow or end. Operand -1 is the output. Those beyond the
- * room are only counted. */
+/* Reads the labels from *at to the next comma, arrow or end. Operand -1 is the output. Labels
+ * beyond the room are only counted. */
 static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o) {
     char where[32];
     snprintf(where, sizeof where, operand < 0 ? "output" : "operand %d", operand);
@@ -42,28 +49,28 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
         if (*c == ' ')
             continue;
         if (*c == '.') {
-            EINSUM_REFUSE(o->ellipsis && operand >= 0,
-                          "found '.' for %s for which an ellipsis was already found", where);
-            EINSUM_REFUSE(o->ellipsis,
-                          "found '.' for output but an ellipsis (...) was already found");
-            EINSUM_REFUSE(c[1] != '.' || c[2] != '.',
-                          "found '.' for %s that is not part of any ellipsis%s", where,
-                          operand < 0 ? " (...)" : "");
+            EINSUM_FAIL_IF(o->ellipsis && operand >= 0,
+                           "found '.' for %s for which an ellipsis was already found", where);
+            EINSUM_FAIL_IF(o->ellipsis,
+                           "found '.' for output but an ellipsis (...) was already found");
+            EINSUM_FAIL_IF(c[1] != '.' || c[2] != '.',
+                           "found '.' for %s that is not part of any ellipsis%s", where,
+                           operand < 0 ? " (...)" : "");
             o->ellipsis = true;
             *at += 2;
             found = EINSUM_ELLIPSIS;
         }
-        EINSUM_REFUSE(found < 0,
-                      "invalid subscript given at index %d in the equation string, subscripts "
-                      "must be in [a-zA-Z]",
-                      *at);
+        EINSUM_FAIL_IF(found < 0,
+                       "invalid subscript given at index %d in the equation string, subscripts "
+                       "must be in [a-zA-Z]",
+                       *at);
         if (o->n < RG_COUNT(o->given))
             o->given[o->n] = found;
         o->n++;
     }
 }
 
-/* The dims of `covered` labels in place of an ellipsis: the last of `all`. */
+/* Labels the dims. In place of an ellipsis stand `covered` labels, the last of `all`. */
 static bool einsum_spread(einsum_operand *o, int covered, int all) {
     for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
         int l = o->given[i], times = l == EINSUM_ELLIPSIS ? covered : 1;
@@ -76,62 +83,93 @@ static bool einsum_spread(einsum_operand *o, int covered, int all) {
     return true;
 }
 
-/* The operands' labels, and behind the n operands the output's. */
-static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
-    int at = 0, all = 0, count[EINSUM_LABELS] = { 0 }; /* all: dims that ellipses cover */
-    einsum_operand *out = o + n;
-    for (int i = 0; i < n; i++, at++) {
-        if (!einsum_read(equation, &at, i, &o[i]))
+/* Reads the operands' labels, of which it counts each letter, and the most dims that an ellipsis
+ * covers. Leaves *at behind what it read. */
+static bool einsum_parse_operands(const char *equation, int *at, einsum_operand *o, int n,
+                                  int count[EINSUM_LABELS], int *covered) {
+    for (int i = 0; i < n; i++) {
+        if (!einsum_read(equation, at, i, &o[i]))
             return false;
         for (int k = 0; k < RG_MIN(o[i].n, RG_COUNT(o->given)); k++)
             if (o[i].given[k] != EINSUM_ELLIPSIS)
                 count[o[i].given[k]]++;
         if (o[i].ellipsis)
-            all = RG_MAX(all, o[i].t->ndim - (o[i].n - 1));
-        EINSUM_REFUSE(equation[at] == ',' && i + 1 == n,
-                      "fewer operands were provided than specified in the equation");
-        EINSUM_REFUSE(equation[at] != ',' && i + 1 < n,
-                      "more operands were provided than specified in the equation");
+            *covered = RG_MAX(*covered, o[i].t->ndim - (o[i].n - 1));
+        EINSUM_FAIL_IF(equation[*at] == ',' && i + 1 == n,
+                       "fewer operands were provided than specified in the equation");
+        EINSUM_FAIL_IF(equation[*at] != ',' && i + 1 < n,
+                       "more operands were provided than specified in the equation");
+        if (i + 1 < n)
+            ++*at;
     }
-    for (int i = 0; i < n; i++) {
-        int labels = o[i].n - o[i].ellipsis, ndim = o[i].t->ndim;
-        EINSUM_REFUSE(o[i].ellipsis ? labels > ndim : labels != ndim,
-                      "the number of subscripts in the "
-                      "equation (%d%s (%d) for operand %d%s",
-                      labels,
-                      o[i].ellipsis ? ") is more than the number of dimensions"
-                                    : ") does not match the number of dimensions",
-                      ndim, i, o[i].ellipsis ? "" : " and no ellipsis was given");
-    }
-    if (equation[--at] == '-') {
-        at += 2;
-        if (!einsum_read(equation, &at, -1, out))
-            return false;
-        for (int k = 0; k < RG_MIN(out->n, RG_COUNT(out->given)); k++) {
-            int l = out->given[k];
-            if (l == EINSUM_ELLIPSIS)
-                continue;
-            for (int j = 0; j < k; j++)
-                EINSUM_REFUSE(out->given[j] == l,
-                              "output subscript %c appears more than once in the output",
-                              einsum_letter(l));
-            EINSUM_REFUSE(!count[l],
-                          "output subscript %c does not appear in the equation for any input "
-                          "operand",
-                          einsum_letter(l));
-        }
-    } else {
-        out->given[out->n++] = EINSUM_ELLIPSIS;
-        for (int l = 0; l < EINSUM_LETTERS; l++)
-            if (count[l] == 1)
-                out->given[out->n++] = l;
-    }
-    for (int i = 0; i < n; i++)
-        if (!einsum_spread(&o[i], o[i].t->ndim - (o[i].n - 1), all))
-            return false;
-    return einsum_spread(out, all, all);
+    return true;
 }
 
+/* Fails with torch's sentence unless operand i has as many dims as labels. */
+static bool einsum_check_labels(const einsum_operand *o, int i) {
+    int labels = o->n - o->ellipsis;
+    int ndim = o->t->ndim;
+    EINSUM_FAIL_IF(o->ellipsis && labels > ndim,
+                   "the number of subscripts in the equation (%d) is more than the number of "
+                   "dimensions (%d) for operand %d",
+                   labels, ndim, i);
+    EINSUM_FAIL_IF(!o->ellipsis && labels != ndim,
+                   "the number of subscripts in the equation (%d) does not match the number of "
+                   "dimensions (%d) for operand %d and no ellipsis was given",
+                   labels, ndim, i);
+    return true;
+}
+
+/* Fails with torch's sentence if a label of the output comes twice, or in no operand. */
+static bool einsum_check_output(const einsum_operand *out, const int count[EINSUM_LABELS]) {
+    for (int k = 0; k < RG_MIN(out->n, RG_COUNT(out->given)); k++) {
+        int l = out->given[k];
+        if (l == EINSUM_ELLIPSIS)
+            continue;
+        for (int j = 0; j < k; j++)
+            EINSUM_FAIL_IF(out->given[j] == l,
+                           "output subscript %c appears more than once in the output",
+                           einsum_letter(l));
+        EINSUM_FAIL_IF(!count[l],
+                       "output subscript %c does not appear in the equation for any input operand",
+                       einsum_letter(l));
+    }
+    return true;
+}
+
+/* Labels an output that isn't given: what an ellipsis covers, then each letter that occurs once. */
+static void einsum_default_output(einsum_operand *out, const int count[EINSUM_LABELS]) {
+    out->given[out->n++] = EINSUM_ELLIPSIS;
+    for (int l = 0; l < EINSUM_LETTERS; l++)
+        if (count[l] == 1)
+            out->given[out->n++] = l;
+}
+
+/* Reads the labels of the operands, and behind the n operands those of the output. */
+static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
+    int at = 0;
+    int covered = 0;
+    int count[EINSUM_LABELS] = { 0 };
+    einsum_operand *out = o + n;
+    if (!einsum_parse_operands(equation, &at, o, n, count, &covered))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!einsum_check_labels(&o[i], i))
+            return false;
+    if (equation[at] == '-') {
+        at += 2;
+        if (!einsum_read(equation, &at, -1, out) || !einsum_check_output(out, count))
+            return false;
+    } else {
+        einsum_default_output(out, count);
+    }
+    for (int i = 0; i < n; i++)
+        if (!einsum_spread(&o[i], o[i].t->ndim - (o[i].n - 1), covered))
+            return false;
+    return einsum_spread(out, covered, covered);
+}
+
+/* Returns which dim has the label, -1 if none has. */
 static int einsum_find(const einsum_dims *d, int label) {
     for (int i = 0; i < d->n; i++)
         if (d->label[i] == label)
@@ -145,42 +183,55 @@ static void einsum_remove(einsum_dims *d, int at) {
         d->label[i] = d->label[i + 1];
 }
 
-/* Checks an operand's sizes against those seen so far; a repeated label becomes a diagonal. */
-static bool einsum_diagonals(einsum_operand *o, int operand, int64_t seen[]) {
+/* Checks an operand's sizes against those seen so far. */
+static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
-        int label = o->dims.label[d], first = einsum_find(&o->dims, label);
+        int label = o->dims.label[d];
+        int first = einsum_find(&o->dims, label);
         int64_t size = o->t->size[d];
-        EINSUM_REFUSE(first < d && o->t->size[first] != size,
-                      "subscript %c is repeated for operand %d but "
-                      "the sizes don't match, %lld != %lld",
-                      einsum_letter(label), operand, (long long)size, (long long)o->t->size[first]);
-        EINSUM_REFUSE(
-            seen[label] != 1 && size != 1 && seen[label] != size && label >= EINSUM_LETTERS,
-            "dimension %d covered by ellipsis in operand %dhas size %lld which does not broadcast "
-            "with previously seen ellipsis with size %lld for the respective dimension",
-            d, operand, (long long)size, (long long)seen[label]);
-        EINSUM_REFUSE(seen[label] != 1 && size != 1 && seen[label] != size,
-                      "subscript %c has size %lld for "
-                      "operand %d which does not broadcast with previously seen size %lld",
-                      einsum_letter(label), (long long)size, operand, (long long)seen[label]);
+        EINSUM_FAIL_IF(first < d && o->t->size[first] != size,
+                       "subscript %c is repeated for operand %d but the sizes don't match, %lld "
+                       "!= %lld",
+                       einsum_letter(label), operand, (long long)size,
+                       (long long)o->t->size[first]);
+        bool differs = seen[label] != 1 && size != 1 && seen[label] != size;
+        EINSUM_FAIL_IF(differs && label >= EINSUM_LETTERS,
+                       "dimension %d covered by ellipsis in operand %dhas size %lld which does "
+                       "not broadcast with previously seen ellipsis with size %lld for the "
+                       "respective dimension",
+                       d, operand, (long long)size, (long long)seen[label]);
+        EINSUM_FAIL_IF(differs,
+                       "subscript %c has size %lld for operand %d which does not broadcast with "
+                       "previously seen size %lld",
+                       einsum_letter(label), (long long)size, operand, (long long)seen[label]);
         if (size != 1)
             seen[label] = size;
-    }
-    for (int d = 0; d < o->dims.n; d++) {
-        int label = o->dims.label[d], first = einsum_find(&o->dims, label);
-        if (first == d)
-            continue;
-        if (!(o->t = rg_diagonal(o->t, 0, first, d)))
-            return false;
-        einsum_remove(&o->dims, d);
-        einsum_remove(&o->dims, first);
-        o->dims.label[o->dims.n++] = label;
-        d = -1;
     }
     return true;
 }
 
-/* o without the labels that are not wanted, whose dims are summed over. */
+/* Makes a diagonal of two dims with one label, until each dim has a label of its own. */
+static bool einsum_diagonals(einsum_operand *o) {
+    int d = 0;
+    while (d < o->dims.n) {
+        int label = o->dims.label[d];
+        int first = einsum_find(&o->dims, label);
+        if (first == d) {
+            d++;
+            continue;
+        }
+        o->t = rg_diagonal(o->t, 0, first, d);
+        if (!o->t)
+            return false;
+        einsum_remove(&o->dims, d);
+        einsum_remove(&o->dims, first);
+        o->dims.label[o->dims.n++] = label;
+        d = 0;
+    }
+    return true;
+}
+
+/* Sums over the dims whose labels are not wanted. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 };
     for (int d = o->dims.n - 1; d >= 0; d--)
@@ -198,8 +249,8 @@ static int64_t einsum_size(const einsum_operand *o, int label) {
     return d < 0 ? 1 : o->t->size[d];
 }
 
-/* o's dims in the order of the labels in n parts, then of what is left, which has size 1; joined:
- * each part as one dim. */
+/* Returns o's tensor with its dims in the order of the labels in n parts, then those that are left,
+ * which have size 1. Where joined is set, each part becomes one dim. */
 static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_dims *const part[],
                                  bool joined) {
     rg_dims order = { 0 }, shape = { .n = joined ? n : 0, .v = { 1, 1, 1 } };
@@ -211,8 +262,10 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
                 shape.v[k] *= einsum_size(o, label);
             else
                 shape.v[shape.n++] = einsum_size(o, label);
-            if (d >= 0)
-                order.v[order.n++] = d, left.label[d] = -1;
+            if (d >= 0) {
+                order.v[order.n++] = d;
+                left.label[d] = -1;
+            }
         }
     for (int d = 0; d < left.n; d++)
         if (left.label[d] >= 0)
@@ -220,49 +273,74 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
     return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
-/* a with b; wanted: the labels that the output or an operand to come has; last: what is to come
- * out, or NULL. */
-static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
-                        const einsum_dims *last) {
-    einsum_dims batch = { 0 }, left = { 0 }, right = { 0 }, both = { 0 }, all = { 0 };
-    bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts = false;
+/* What two operands have in common: labels of both that are wanted (batch) or summed over (both),
+ * and labels of one that are wanted (left, right). contracts says that there is a sum. */
+typedef struct {
+    einsum_dims batch, left, right, both;
+    bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts;
+} einsum_roles;
+
+/* Returns the list that a label belongs to, NULL for one that is summed over before. */
+static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool wanted) {
+    if (in_a && in_b)
+        return wanted ? &r->batch : &r->both;
+    if (!wanted)
+        return NULL;
+    return in_a ? &r->left : &r->right;
+}
+
+/* A dim of size 1 counts as none. */
+static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
+                               const bool wanted[], einsum_roles *r) {
     int kept = 0;
-    rg_dims shape = { 0 };
+    *r = (einsum_roles){ .contracts = false };
     for (int l = 0; l < EINSUM_LABELS; l++) {
-        int64_t size_a = einsum_size(a, l), size_b = einsum_size(b, l);
-        bool there = einsum_find(&a->dims, l) >= 0 || einsum_find(&b->dims, l) >= 0;
-        keep_a[l] = wanted[l] || size_b != 1;
-        keep_b[l] = wanted[l] || size_a != 1;
-        contracts |= there && !wanted[l];
-        if (!there)
+        bool in_a = einsum_size(a, l) != 1;
+        bool in_b = einsum_size(b, l) != 1;
+        r->keep_a[l] = wanted[l] || in_b;
+        r->keep_b[l] = wanted[l] || in_a;
+        if (einsum_find(&a->dims, l) < 0 && einsum_find(&b->dims, l) < 0)
             continue;
-        einsum_dims *kind = size_a != 1 && size_b != 1 ? wanted[l] ? &batch : &both
-                            : !wanted[l]               ? NULL
-                            : size_a != 1              ? &left
-                                                       : &right;
-        if (kind)
-            kind->label[kind->n++] = l;
-        if (kind && kind != &both && kept++ == RG_MAX_DIMS)
+        r->contracts = r->contracts || !wanted[l];
+        einsum_dims *role = einsum_role(r, in_a, in_b, wanted[l]);
+        if (!role)
+            continue;
+        role->label[role->n++] = l;
+        if (role != &r->both && kept++ == RG_MAX_DIMS)
             return rgi_check_dims("einsum", kept);
     }
-    if (!einsum_sum(a, keep_a) || !einsum_sum(b, keep_b))
+    return true;
+}
+
+/* Makes a the product of a and b, summed over labels that are not wanted: those that the output and
+ * the operands to come don't have. last is the labels of what is to come out, or NULL. */
+static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
+                        const einsum_dims *last) {
+    einsum_roles r;
+    einsum_dims all = { 0 };
+    rg_dims shape = { 0 };
+    if (!einsum_sort_labels(a, b, wanted, &r) || !einsum_sum(a, r.keep_a)
+        || !einsum_sum(b, r.keep_b))
         return false;
-    const einsum_dims *const parts[] = { &batch, &left, &right },
-                             *const of_a[] = { &batch, &left, &both },
-                             *const of_b[] = { &batch, &both, &right }, *const one[] = { &all };
+    const einsum_dims *const parts[] = { &r.batch, &r.left, &r.right };
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < parts[k]->n; i++) {
-            int l = all.label[all.n++] = parts[k]->label[i];
-            shape.v[shape.n++] = einsum_size(a, l) != 1 ? einsum_size(a, l) : einsum_size(b, l);
+            int l = parts[k]->label[i];
+            int64_t size = einsum_size(a, l);
+            all.label[all.n++] = l;
+            shape.v[shape.n++] = size != 1 ? size : einsum_size(b, l);
         }
-    if (contracts) {
-        rg_tensor *product = rg_bmm(einsum_arrange(a, 3, of_a, true),
-                                    einsum_arrange(b, 3, of_b, true));
-        a->t = rg_reshape_dims(product, shape);
+    if (r.contracts) {
+        const einsum_dims *const of_a[] = { &r.batch, &r.left, &r.both };
+        const einsum_dims *const of_b[] = { &r.batch, &r.both, &r.right };
+        rg_tensor *left = einsum_arrange(a, 3, of_a, true);
+        a->t = rg_reshape_dims(rg_bmm(left, einsum_arrange(b, 3, of_b, true)), shape);
     } else {
         if (last)
             all = *last;
-        a->t = rg_mul(einsum_arrange(a, 1, one, false), einsum_arrange(b, 1, one, false));
+        const einsum_dims *const one[] = { &all };
+        rg_tensor *left = einsum_arrange(a, 1, one, false);
+        a->t = rg_mul(left, einsum_arrange(b, 1, one, false));
     }
     a->dims = all;
     return a->t != NULL;
@@ -273,14 +351,39 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
         wanted[dims->label[d]] = true;
 }
 
-/* The n operands' sum of products; what comes out is described behind them. */
+/* Returns what is left, with its dims in the output's order, and summed over those that the output
+ * hasn't. The last reshape, of what was moved, is how torch's ends. */
+static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
+    const einsum_dims *dims = &o->dims;
+    bool kept[EINSUM_LABELS] = { false };
+    bool moved = single;
+    rg_dims order = { 0 };
+    rg_dims over = { 0 };
+    einsum_want(kept, out);
+    for (int d = 0; d < out->n; d++)
+        order.v[order.n++] = einsum_find(dims, out->label[d]);
+    for (int d = 0; d < dims->n; d++) {
+        if (kept[dims->label[d]])
+            continue;
+        over.v[over.n++] = order.n;
+        order.v[order.n++] = d;
+    }
+    for (int d = 0; d < order.n; d++)
+        moved = moved || order.v[d] != d;
+    rg_tensor *y = moved ? rg_permute_dims(o->t, order) : o->t;
+    if (y && moved && !single)
+        y = rg_reshape_dims(y, rg_shape(y));
+    return y && over.n ? rg_sum_dims(y, over, false) : y;
+}
+
+/* Returns the n operands' sum of products. Behind them stands what comes out. */
 static rg_tensor *einsum_run(einsum_operand *o, int n) {
-    const einsum_dims *out = &o[n].dims, *dims = &o[0].dims;
+    const einsum_dims *out = &o[n].dims;
     int64_t seen[EINSUM_LABELS];
     for (int l = 0; l < EINSUM_LABELS; l++)
         seen[l] = 1;
     for (int i = 0; i < n; i++)
-        if (!einsum_diagonals(&o[i], i, seen))
+        if (!einsum_check_sizes(&o[i], i, seen) || !einsum_diagonals(&o[i]))
             return NULL;
     for (int i = 1; i < n; i++) {
         bool wanted[EINSUM_LABELS] = { false };
@@ -289,28 +392,14 @@ static rg_tensor *einsum_run(einsum_operand *o, int n) {
         if (!einsum_pair(&o[0], &o[i], wanted, i == n - 1 ? out : NULL))
             return NULL;
     }
-    bool kept[EINSUM_LABELS] = { false }, moved = n == 1;
-    rg_dims order = { 0 }, over = { 0 };
-    einsum_want(kept, out);
-    for (int d = 0; d < out->n; d++)
-        order.v[order.n++] = einsum_find(dims, out->label[d]);
-    for (int d = 0; d < dims->n; d++)
-        if (!kept[dims->label[d]])
-            over.v[over.n++] = order.n, order.v[order.n++] = d;
-    for (int d = 0; d < order.n; d++)
-        moved |= order.v[d] != d;
-    rg_tensor *y = moved ? rg_permute_dims(o[0].t, order) : o[0].t;
-    /* which is how torch's ends */
-    if (y && moved && n > 1)
-        y = rg_reshape_dims(y, rg_shape(y));
-    return y && over.n ? rg_sum_dims(y, over, false) : y;
+    return einsum_finish(&o[0], out, n == 1);
 }
 
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     int n = operands.n;
     RG_FAIL_VALUE_IF(n < 1 || !operands.v, "einsum",
-                     "einsum(): must specify the equation string and at least "
-                     "one operand, or at least one operand and its subscripts list");
+                     "einsum(): must specify the equation string and at least one operand, or at "
+                     "least one operand and its subscripts list");
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !equation, "einsum", "the equation must be a string");
     for (int i = 0; i < n; i++)
         if (!rgi_check(operands.v[i], "einsum"))
