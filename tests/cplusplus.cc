@@ -1,5 +1,5 @@
-// The public headers from C++17, against the shared library: numbers beside
-// tensors, shapes, keywords, scopes that an exception leaves.
+// cplusplus.cc: uses the public headers from C++17, against the shared library: numbers beside
+// tensors, shapes, keywords, and scopes that an exception leaves.
 #include "regard.h"
 
 #include <cmath>

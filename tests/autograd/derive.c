@@ -77,7 +77,8 @@ static const char *read_input(const char *p, described *d) {
 static rg_tensor *make_input(const described *d, rg_dtype dtype, uint64_t *state) {
     bool whole = d->kind == 'i';
     bool truth = d->kind == 'b';
-    rg_tensor *t = rg_empty_dims(d->shape, whole ? RG_INT64 : truth ? RG_BOOL : RG_FLOAT64);
+    rg_dtype given = truth ? RG_BOOL : RG_FLOAT64;
+    rg_tensor *t = rg_empty_dims(d->shape, whole ? RG_INT64 : given);
     if (!t)
         return NULL;
     for (int64_t i = 0; i < t->numel; i++) {

@@ -193,64 +193,82 @@ static void op_expected(op_expected_tensor *e, char *rest) {
 /* ---- cases ------------------------------------------------------------------------ */
 
 static rg_tensor *op_any(op_case *c, char kind, char *rest) {
-    return kind == 't' ? op_argument_tensor(c, rest) : kind == 'n' ? op_number(c, rest) : RG_NONE;
+    if (kind == 't')
+        return op_argument_tensor(c, rest);
+    return kind == 'n' ? op_number(c, rest) : RG_NONE;
 }
 
-/* Reads the next case of the file and makes its tensors in the innermost scope. Returns false if
- * there is none. */
-static bool op_case_next(golden_file *f, op_case *c) {
-    char *line = golden_line(f);
-    if (!line)
-        return false;
-    memset(c, 0, sizeof *c);
-    c->line = f->line;
+/* Reads "softmax x100 direct # OpInfo". */
+static void op_read_head(op_case *c, char *words) {
+    snprintf(c->function, sizeof c->function, "%s", golden_word(&words));
     c->factor = 1;
-    char *rest = line + 1, *word = golden_word(&rest);
-    snprintf(c->function, sizeof c->function, "%s", word);
-    while (*(word = golden_word(&rest)) && *word != '#') {
+    for (char *word = golden_word(&words); *word && *word != '#'; word = golden_word(&words)) {
         if (*word == 'x')
             c->factor = strtod(word + 1, NULL);
         else if (strcmp(word, "direct") == 0)
             c->direct = true;
     }
-    while (*f->at && *f->at != '=') {
-        line = golden_line(f);
-        rest = line + 1 + (line[1] == ' ');
-        if (strchr(">vgh", *line)) {
-            op_expected_tensor *e = strchr(">v", *line) ? &c->out[c->n_outs++]
-                                    : *line == 'g'      ? &c->first[c->n_first++]
-                                                        : &c->second[c->n_second++];
-            if (strchr(">v", *line)) {
-                e->view = *line == 'v';
-                snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
-                snprintf(e->node, sizeof e->node, "%s", golden_word(&rest));
-            }
-            op_expected(e, rest);
-            continue;
+}
+
+/* Reads an output (> or v), a first gradient (g), or a second one (h). */
+static void op_read_expected(op_case *c, char kind, char *rest) {
+    if (kind == 'g') {
+        op_expected(&c->first[c->n_first++], rest);
+        return;
+    }
+    if (kind == 'h') {
+        op_expected(&c->second[c->n_second++], rest);
+        return;
+    }
+    op_expected_tensor *e = &c->out[c->n_outs++];
+    e->view = kind == 'v';
+    snprintf(e->dtype, sizeof e->dtype, "%s", golden_word(&rest));
+    snprintf(e->node, sizeof e->node, "%s", golden_word(&rest));
+    op_expected(e, rest);
+}
+
+/* Reads an argument. The items of a list are on the next lines. */
+static void op_read_argument(op_case *c, golden_file *f, char kind, char *rest) {
+    op_argument *a = &c->arg[c->n_args++];
+    a->kind = kind;
+    switch (kind) {
+    case 'i':
+    case 'B': a->i = strtoll(rest, NULL, 10); break;
+    case 'x': a->x = strtod(rest, NULL); break;
+    case 'L': a->dims = golden_dims(rest); break;
+    case 'y': a->i = golden_dtype(rest); break;
+    case 's': a->s = rest; break;
+    case 'l':
+        a->list = (rg_list){ atoi(rest), a->item };
+        for (int i = 0; i < a->list.n; i++) {
+            char *line = golden_line(f);
+            a->item[i] = op_any(c, *line, line + 1);
         }
-        if (*line == '!' || *line == '?') {
+        break;
+    default: a->t = op_any(c, kind, rest);
+    }
+}
+
+/* Reads the next case of the file and makes its tensors in the innermost scope. Returns false if
+ * there is none. */
+static bool op_case_next(golden_file *f, op_case *c) {
+    char *head = golden_case(f);
+    if (!head)
+        return false;
+    memset(c, 0, sizeof *c);
+    c->line = f->line;
+    op_read_head(c, head);
+    while (golden_peek(f) && golden_peek(f) != '=') {
+        char *line = golden_line(f);
+        char *rest = line + 1 + (line[1] == ' ');
+        if (strchr(">vgh", *line)) {
+            op_read_expected(c, *line, rest);
+        } else if (*line == '!' || *line == '?') {
             op_error *e = *line == '!' ? &c->error : &c->backward_error;
             e->kind = golden_word(&rest);
             e->text = rest;
-            continue;
-        }
-        op_argument *a = &c->arg[c->n_args++];
-        a->kind = *line;
-        switch (*line) {
-        case 'i':
-        case 'B': a->i = strtoll(rest, NULL, 10); break;
-        case 'x': a->x = strtod(rest, NULL); break;
-        case 'L': a->dims = golden_dims(rest); break;
-        case 'y': a->i = golden_dtype(rest); break;
-        case 's': a->s = rest; break;
-        case 'l':
-            a->list = (rg_list){ atoi(rest), a->item };
-            for (int i = 0; i < a->list.n; i++) {
-                line = golden_line(f);
-                a->item[i] = op_any(c, *line, line + 1);
-            }
-            break;
-        default: a->t = op_any(c, *line, rest);
+        } else {
+            op_read_argument(c, f, *line, rest);
         }
     }
     return true;

@@ -64,13 +64,19 @@ static int op_count_items(const op_argument *a) {
     return n;
 }
 
+static rg_item_index op_item(const op_argument *a) {
+    switch (a->kind) {
+    case 's': return rg_index_text(a->s);
+    case 'B': return rg_index_bool(a->i != 0);
+    case 'i': return rg_index_number(a->i);
+    default: return rg_index_tensor(a->t);
+    }
+}
+
 static const rg_item_index *op_items(const op_argument *a) {
     static rg_item_index items[OP_ARGUMENTS];
     for (int i = 0; a[i].kind; i++)
-        items[i] = a[i].kind == 's'   ? rg_index_text(a[i].s)
-                   : a[i].kind == 'B' ? rg_index_bool(a[i].i != 0)
-                   : a[i].kind == 'i' ? rg_index_number(a[i].i)
-                                      : rg_index_tensor(a[i].t);
+        items[i] = op_item(&a[i]);
     return items;
 }
 

@@ -156,6 +156,12 @@ static const char *text(void) {
 
 /* ---- functions, a row each: the golden test's table is shared -------------------- */
 
+static rg_generator *any_generator(void) {
+    if (any(12) == 0)
+        return NULL;
+    return any(2) ? generator : rg_default_generator();
+}
+
 #define T(k)     tensor()
 #define I(k)     (int)odd_integer()
 #define L(k)     odd_integer()
@@ -165,7 +171,7 @@ static const char *text(void) {
 #define S(k)     text()
 #define LIST(k)  list()
 #define ITEMS(k) n_items, items()
-#define G(k)     (any(12) ? any(2) ? generator : rg_default_generator() : NULL)
+#define G(k)     any_generator()
 #define LOSS_OPTIONS                                                                          \
     (rg_loss_options) {                                                                       \
         (rg_reduction) any(5), tensor(), tensor(), odd_integer(), odd_number(), odd_number(), \
@@ -360,10 +366,14 @@ static rg_tensor *does_parsed_back(void) {
 #define M(k) (any(6) ? modules[any(MODULES)] : NULL)
 #define NORM_OPTIONS \
     (rg_norm_options) { odd_number(), any(2), any(2) }
-#define KAIMING                                                                                 \
-    (rg_kaiming_options) {                                                                      \
-        odd_number(), any(3) ? "fan_in" : any(2) ? "fan_out" : text(), any(3) ? "relu" : text() \
-    }
+static const char *any_mode(void) {
+    if (any(3))
+        return "fan_in";
+    return any(2) ? "fan_out" : text();
+}
+
+#define KAIMING \
+    (rg_kaiming_options) { odd_number(), any_mode(), any(3) ? "relu" : text() }
 #define PARAM_GROUP          RG_PARAM_GROUP_(.lr = odd_number())
 #define MADE(name, ...)      CALL(name, made(rg_##name(__VA_ARGS__)))
 #define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)
