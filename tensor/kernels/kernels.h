@@ -29,17 +29,19 @@ typedef struct rg_kernel {
 bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
-/* The loops of a kind, as a table by dtype. */
-#define K_BY_DTYPE(name) \
-    { name##_bool, name##_int64, name##_float, name##_double }
+/* ---- run.c ---- */
 
-/* walk.c: calls the loop for the lines of t[0] .. along dim; step[k]: bytes from one element to
- * the next, from the end if reverse */
+/* Runs a loop, to whose elements no order matters, on t[0] .. t[n - 1]: from RG_LARGE elements on
+ * it is spread over the threads, and a light one's output may go past the caches. */
+void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context);
+
+/* Calls the loop for the lines of t[0] .. along dim. step[k] becomes the bytes from one element to
+ * the next, from the end if reverse. */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
-/* walk.c: rows of n elements, from `begin` up to `end` at a time, spread over the threads where
- * they are large. */
+/* Does rows of n elements, from `begin` up to `end` at a time, on the threads where there is much
+ * to do. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
 /* run.c: is y so large (half of a usual last cache) that what is written to it in lines of 64
@@ -62,6 +64,19 @@ static inline void k_past_end(void) {
     __builtin_ia32_sfence();
 #endif
 }
+
+/* ---- turn.c ----
+ * Where operands of a walk lie the other way, k_turn_operands changes the walk, which is then run
+ * with k_turned_loop, whose context is the k_turning; else returns false. */
+enum { K_TURN_SIDE = 64 };
+typedef struct k_turning {
+    const rg_walk *walk;
+    rg_loop *loop;
+    const void *context;
+    bool turned[RG_MAX_OPERANDS];
+} k_turning;
+bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context);
+void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
 /* ---- unary.c and circle.c: of one element; round_up and round_down take a number ---- */
 extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac;

@@ -3,25 +3,33 @@
  * each type S from which T comes, and takes the definitions back.
  */
 #ifdef K_TYPES_PAIRS
-#define S          bool
-#define K_TYPED(f) RG_PASTE(K_TO(f), _bool)
+#define S            bool
+#define K_FROM_FLOAT 0
+#define K_TYPED(f)   RG_PASTE(K_TO(f), _bool)
 #include K_LOOPS
 #undef S
+#undef K_FROM_FLOAT
 #undef K_TYPED
-#define S          int64_t
-#define K_TYPED(f) RG_PASTE(K_TO(f), _int64)
+#define S            int64_t
+#define K_FROM_FLOAT 0
+#define K_TYPED(f)   RG_PASTE(K_TO(f), _int64)
 #include K_LOOPS
 #undef S
+#undef K_FROM_FLOAT
 #undef K_TYPED
-#define S          float
-#define K_TYPED(f) RG_PASTE(K_TO(f), _float)
+#define S            float
+#define K_FROM_FLOAT 1
+#define K_TYPED(f)   RG_PASTE(K_TO(f), _float)
 #include K_LOOPS
 #undef S
+#undef K_FROM_FLOAT
 #undef K_TYPED
-#define S          double
-#define K_TYPED(f) RG_PASTE(K_TO(f), _double)
+#define S            double
+#define K_FROM_FLOAT 1
+#define K_TYPED(f)   RG_PASTE(K_TO(f), _double)
 #include K_LOOPS
 #undef S
+#undef K_FROM_FLOAT
 #undef K_TYPED
 #else
 #define K_TYPED(f) K_TO(f)

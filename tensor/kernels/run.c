@@ -1,6 +1,6 @@
 /*
- * run.c: which of the compiled loops runs: the processor's best set, and what is said where there
- * is no loop for a dtype.
+ * run.c: how a kernel's loop is run: in the processor's best instruction set, for a dtype or not at
+ * all, whole or in parts on the threads, past the caches or through them.
  */
 #include "kernels.h"
 
@@ -8,8 +8,7 @@
 #define K_TYPES_NONE
 #include "sets.h"
 
-/* Limits of the exponential functions; smooth.h says why they are variables. */
-const float k_exp_least = -132.4f, k_exp_most = 89, k_exp_flush = -88.03f;
+/* ---- which loop ------------------------------------------------------------------------------ */
 
 int k_set;
 
@@ -33,4 +32,121 @@ void k_not_implemented(const char *name, rg_dtype dtype) {
 rg_loop *k_past_loop(void) {
     static rg_loop *const loops[K_SETS] = K_BY_SET(stream_loop);
     return loops[k_set];
+}
+
+/* ---- in parts -------------------------------------------------------------------------------- */
+
+/* A part has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS parts, and a
+ * thread is worth RUN_WORTH parts. From RUN_LONG elements on the best order of dims is looked for.
+ * Rows of RUN_STREAM bytes are worth going past the caches. */
+enum {
+    RUN_GRAIN = 1 << 13,
+    RUN_PARTS = 64,
+    RUN_WORTH = 4,
+    RUN_LONG = 1 << 14,
+    RUN_STREAM = 8 << 10,
+};
+
+/* On one thread all is one part: the beginning and the end of a part that goes past the caches take
+ * a microsecond. */
+void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
+    const int64_t grain = RG_MAX(1, RUN_GRAIN / RG_MAX(n, 1));
+    const int workers = rows * n < RG_LARGE ? 1 : rgi_workers(rows, RUN_WORTH * grain);
+    const int64_t part = workers > 1 ? RG_MAX(grain, rows / RUN_PARTS) : rows;
+    if (rows)
+        rgi_parallel(rows, part, workers, work, context);
+}
+
+/* A walk that is done in parts of so many rows of its outermost dim. */
+typedef struct {
+    const rg_walk *whole;
+    rg_loop *loop;
+    const void *context;
+    int64_t rows;
+    bool stream;
+} run_spread;
+
+static void run_part(void *context, int64_t begin, int64_t end, int worker) {
+    const run_spread *s = context;
+    rg_walk w = *s->whole;
+    (void)worker;
+    begin *= s->rows;
+    end = RG_MIN(end * s->rows, w.size[0]);
+    for (int k = 0; k < w.n; k++)
+        w.data[k] += begin * w.step[0][k];
+    w.numel = w.numel / w.size[0] * (end - begin);
+    w.size[0] = end - begin;
+    rgi_walk_run(&w, s->loop, s->context);
+    if (s->stream)
+        k_past_end();
+}
+
+/* Returns whether the output goes past the caches: it is too large for them, its rows are long, and
+ * it is no operand as well. */
+static bool run_streams(const rg_walk *w, const rg_tensor *out) {
+    if (!k_goes_past(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
+        return false;
+    for (int k = 1; k < w->n; k++)
+        if (w->data[k] == w->data[0])
+            return false;
+    return true;
+}
+
+void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context) {
+    if (RG_LIKELY(t[0]->numel < RUN_LONG)) {
+        rgi_each(n, t, loop, context);
+        return;
+    }
+    rg_walk w;
+    rgi_walk_make(&w, n, t, true);
+    run_spread spread = { &w, loop, context, 1, light && run_streams(&w, t[0]) };
+    const k_past past = { n, loop, context };
+    if (spread.stream) {
+        spread.loop = k_past_loop();
+        spread.context = &past;
+    }
+    k_turning turning;
+    if (k_turn_operands(&turning, &w, spread.loop, spread.context)) {
+        spread.loop = k_turned_loop;
+        spread.context = &turning;
+        spread.rows = w.ndim == 1 ? K_TURN_SIDE : 1;
+    }
+    const int64_t size = w.size[0];
+    const int64_t parts = (size - 1) / spread.rows + 1;
+    k_rows(parts, w.numel / size * RG_MIN(spread.rows, size), run_part, &spread);
+}
+
+void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
+    k_run_apart(false, n, t, inner, context);
+}
+
+bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers) {
+    rg_loop *loop = K_LOOP_OF(k->by_dtype, in[k->n - 1]->dtype, k->name);
+    if (!loop)
+        return false;
+    rg_tensor *t[RG_MAX_OPERANDS] = { y };
+    for (int i = 0; i < k->n; i++)
+        t[i + 1] = in[i];
+    k_run_apart(k->light, k->n + 1, t, loop, numbers);
+    return true;
+}
+
+void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
+             const void *context) {
+    rg_tensor first[RG_MAX_OPERANDS];
+    rg_tensor *all[RG_MAX_OPERANDS];
+    for (int k = 0; k < n; k++) {
+        first[k] = *t[k];
+        all[k] = &first[k];
+        if (!t[k]->ndim)
+            continue;
+        step[k] = t[k]->stride[dim] * (int64_t)rgi_sizeof(t[k]->dtype);
+        if (reverse) {
+            first[k].data += (t[k]->size[dim] - 1) * step[k];
+            step[k] = -step[k];
+        }
+        first[k].size[dim] = RG_MIN(1, t[k]->size[dim]);
+        rgi_update_flags(&first[k]);
+    }
+    rgi_each(n, all, loop, context);
 }

@@ -39,6 +39,7 @@
  *     K_SIZE             the type's bytes, for #if
  *     K_IS_FLOAT         1 for float and double, else 0
  *     K_IS_BOOL          1 for bool, else 0
+ *     K_FROM_FLOAT       1 if S is float or double, else 0
  *     K_VECTOR_BYTES     the width of the set's vectors: 16, 32 or 64
  *     K_SET_IS_AVX512    1 in that set alone (and K_SET_IS_AVX2): for loops written in its
  * intrinsics K_INLINE           how a function begins that must be inlined into a loop

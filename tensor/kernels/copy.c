@@ -1,0 +1,51 @@
+/*
+ * copy.c: copying from tensor to tensor, with conversion, and filling.
+ */
+#include "kernels.h"
+
+#define K_LOOPS "loops/convert.h"
+#define K_TYPES_PAIRS
+#define K_BASE_ONLY
+#include "sets.h"
+
+rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from) {
+    static rg_loop *const loops[][K_DTYPES] = K_BASE_PAIRS(convert);
+    return loops[to][from];
+}
+
+void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
+    rg_loop *loop = rgi_copy_loop(to->dtype, from->dtype);
+    k_run_apart(true, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, loop, NULL);
+}
+
+void rgi_fill_zero(rg_tensor *t) {
+    if (t->flags & RG_CONTIGUOUS)
+        memset(t->data, 0, (size_t)t->numel * rgi_sizeof(t->dtype));
+    else
+        rgi_fill_number(t, 0, 0);
+}
+
+void rgi_fill_number(rg_tensor *t, double value, int64_t integer) {
+    union {
+        double d;
+        float f;
+        int64_t i;
+        bool b;
+    } v;
+    if (rgi_is_float(t->dtype))
+        rgi_store_f64(&v, t->dtype, value);
+    else
+        rgi_store_i64(&v, t->dtype, integer);
+    rgi_copy_elements(t, &RG_NUMBER(t->dtype, &v));
+}
+
+rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype) {
+    if (t->flags & RG_CONTIGUOUS && t->dtype == dtype) {
+        rgi_retain(t);
+        return t;
+    }
+    rg_tensor *c = rgi_new_like(t, dtype);
+    if (c)
+        rgi_copy_elements(c, t);
+    return c;
+}

@@ -1,0 +1,34 @@
+/*
+ * loops/convert.h: elements of type T from those of type S.
+ */
+
+/* Returns what x86's conversion gives an integer for NaN and what is out of range, as torch does.
+ */
+K_INLINE T K_NAME(convert_one)(S x) {
+#if K_FROM_FLOAT && !K_IS_FLOAT && !K_IS_BOOL
+    const double v = x;
+    return v >= -0x1p63 && v < 0x1p63 ? (T)v : INT64_MIN;
+#else
+    return (T)x;
+#endif
+}
+
+static void K_NAME(convert)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    char *to = p[0];
+    const char *from = p[1];
+    (void)context;
+    if (s[0] == sizeof(T) && s[1] == sizeof(S)) {
+        for (int64_t i = 0; i < n; i++)
+            ((T *)to)[i] = K_NAME(convert_one)(((const S *)from)[i]);
+    } else if (s[0] == sizeof(T) && s[1] == 0) {
+        const S first = *(const S *)from;
+        for (int64_t i = 0; i < n; i++)
+            ((T *)to)[i] = K_NAME(convert_one)(first);
+    } else {
+        _Pragma("GCC unroll 4") for (; n > 0; n--) {
+            *(T *)to = K_NAME(convert_one)(*(const S *)from);
+            to += s[0];
+            from += s[1];
+        }
+    }
+}

@@ -1,0 +1,99 @@
+/*
+ * turn.c: operands that lie the other way. Along the last dim they step from line to line of
+ * memory, and along another dim from element to element. That one becomes the last but one, and
+ * tiles of the two are turned over in a buffer as they are read: lines are read once, pages seldom
+ * more than once, and loops vectorise.
+ */
+#include "kernels.h"
+
+enum { TURN_SIDE = K_TURN_SIDE, TURN_LINE = 64 };
+
+#define K_LOOPS "loops/turn.h"
+#define K_TYPES_SIZES
+#define K_BASE_ONLY
+#include "sets.h"
+
+/* A tile loop copies a tile to `to`, whose rows lie TURN_SIDE elements apart, from `from`, whose
+ * columns lie `step` bytes apart. The loops stand here by the bytes of an element. */
+typedef void turn_tile(char *to, const char *from, int64_t step, int64_t rows, int64_t columns);
+static turn_tile *const turn_tiles[] = {
+    [1] = K_IN_BASE(turn_tile_uint8),
+    [4] = K_IN_BASE(turn_tile_uint32),
+    [8] = K_IN_BASE(turn_tile_uint64),
+};
+
+/* Returns the dim along which operands that lie the other way step from element to element, or -1,
+ * and marks these operands. */
+static int turn_dim(const rg_walk *w, bool turned[]) {
+    const int last = w->ndim - 1;
+    int dim = -1;
+    for (int k = 0; k < w->n; k++)
+        turned[k] = false;
+    for (int k = 1; k < w->n; k++)
+        for (int d = 0; d < last; d++) {
+            const bool turns = w->step[d][k] == w->element[k] && w->step[last][k] >= TURN_LINE;
+            if (!turns || (dim >= 0 && dim != d))
+                continue;
+            turned[k] = true;
+            dim = d;
+        }
+    return dim;
+}
+
+bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context) {
+    const int dim = turn_dim(w, turning->turned);
+    if (dim < 0)
+        return false;
+    for (int d = dim; d < w->ndim - 2; d++) {
+        RG_SWAP(w->size[d], w->size[d + 1]);
+        for (int k = 0; k < w->n; k++)
+            RG_SWAP(w->step[d][k], w->step[d + 1][k]);
+    }
+    w->ndim--;
+    turning->walk = w;
+    turning->loop = loop;
+    turning->context = context;
+    return true;
+}
+
+/* The operands at one tile: as they lie, or turned over in `buffer`. */
+typedef struct {
+    char *data[RG_MAX_OPERANDS];
+    int64_t step[RG_MAX_OPERANDS]; /* bytes from column to column, */
+    int64_t down[RG_MAX_OPERANDS]; /* and from row to row */
+    _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_SIDE * TURN_SIDE * sizeof(double)];
+} turn_operands;
+
+/* Runs the loop over `rows` rows of n columns. */
+static void turn_rows(const k_turning *t, turn_operands *o, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++) {
+        t->loop(o->data, o->step, n, t->context);
+        for (int k = 0; k < t->walk->n; k++)
+            o->data[k] += o->down[k];
+    }
+}
+
+void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context) {
+    const k_turning *t = context;
+    const rg_walk *w = t->walk;
+    const int last = w->ndim;
+    turn_operands o;
+    for (int64_t j = 0; j < w->size[last]; j += TURN_SIDE)
+        for (int64_t i = 0; i < n; i += TURN_SIDE) {
+            const int64_t rows = RG_MIN(n - i, TURN_SIDE);
+            const int64_t columns = RG_MIN(w->size[last] - j, TURN_SIDE);
+            for (int k = 0; k < w->n; k++) {
+                o.data[k] = p[k] + i * outer[k] + j * w->step[last][k];
+                o.step[k] = w->step[last][k];
+                o.down[k] = outer[k];
+                if (!t->turned[k])
+                    continue;
+                const int64_t bytes = w->element[k];
+                turn_tiles[bytes](o.buffer[k], o.data[k], o.step[k], rows, columns);
+                o.data[k] = o.buffer[k];
+                o.step[k] = bytes;
+                o.down[k] = TURN_SIDE * bytes;
+            }
+            turn_rows(t, &o, rows, columns);
+        }
+}
