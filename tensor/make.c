@@ -2,7 +2,7 @@
  * make.c: tensors of given values. Nothing here is recorded: a value that comes as
  * a tensor is a number.
  */
-#include "internal.h"
+#include "kernels/kernels.h"
 
 #include <tgmath.h>
 
@@ -141,26 +141,6 @@ rg_tensor *rg_eye(int64_t n, int64_t m) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* start + step * i as torch's vector loop rounds it: in float64 with one rounding
- * a multiply-add; within two vectors of 32 bytes, from the first lane's element. */
-#define ARANGE(T)                                     \
-    {                                                 \
-        enum { LANES = 32 / sizeof(T) };              \
-        T *to = (T *)t->data;                         \
-        int64_t n = t->numel, i = 0;                  \
-        for (; i < n - n % (2 * LANES); i += LANES) { \
-            T base = (T)fma(step, (double)i, start);  \
-            for (int k = 0; k < LANES; k++)           \
-                to[i + k] = (T)fma(step, k, base);    \
-        }                                             \
-        for (; i < n; i++)                            \
-            to[i] = (T)fma(step, (double)i, start);   \
-    }
-RG_WIDE(arange_values, (rg_tensor * t, double start, double step), (t, start, step)) {
-    if (t->dtype == RG_FLOAT32)
-        ARANGE(float) else ARANGE(double)
-}
-
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
     making_number a, b, s;
     if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
@@ -177,15 +157,15 @@ rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
     RG_FAIL_IF(floating ? !(count >= 0 && count < 0x1p63) : wraps, "arange",
                "invalid size, possible overflow?");
     int64_t n = floating ? (int64_t)count : length / s.i + (length % s.i != 0);
-    rg_tensor *t = rgi_new_dims("arange", &RG_DIMS(n), floating ? rg_default_dtype() : RG_INT64);
+    rg_dtype dtype = floating ? rg_default_dtype() : RG_INT64;
+    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));
     if (!t)
         return NULL;
     if (floating)
-        arange_values(t, a.d, s.d);
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((int64_t *)t->data)[i] = a.i + s.i * i;
-    return rgi_own(t);
+        return k_arange(t, a.d, s.d) ? t : NULL;
+    for (int64_t i = 0; i < n; i++)
+        ((int64_t *)t->data)[i] = a.i + s.i * i;
+    return t;
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
@@ -207,33 +187,13 @@ static rg_tensor *spaced_new(const char *op, double start, double end, double on
     return rgi_new_dims(op, &RG_DIMS(steps), dtype);
 }
 
-/* The second half is counted from the end, so that both ends are exact. */
-#define LINSPACE(T, S)                                                 \
-    {                                                                  \
-        T *to = (T *)t->data;                                          \
-        int64_t n = t->numel, half = n / 2;                            \
-        S a = (S)(T)start, b = (S)(T)end, step = (b - a) / (S)(n - 1); \
-        for (int64_t i = 0; i < half; i++)                             \
-            to[i] = (T)fma(step, (S)i, a);                             \
-        for (int64_t i = half; i < n; i++)                             \
-            to[i] = (T)fma(-step, (S)(n - 1 - i), b);                  \
-    }
-RG_WIDE(linspace_values, (rg_tensor * t, double start, double end), (t, start, end)) {
-    if (t->dtype == RG_FLOAT32)
-        LINSPACE(float, float)
-    else if (t->dtype == RG_FLOAT64)
-        LINSPACE(double, double)
-    else
-        LINSPACE(int64_t, double)
-}
-
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) {
-    rg_tensor *t = spaced_new("linspace", start, end, start, steps, dtype);
+    rg_tensor *t = rgi_own(spaced_new("linspace", start, end, start, steps, dtype));
     if (t && steps == 1)
         rgi_store_f64(t->data, dtype, start);
-    else if (t)
-        linspace_values(t, start, end);
-    return rgi_own(t);
+    else if (t && !k_linspace(t, start, end))
+        return NULL;
+    return t;
 }
 
 /* The number as the dtype can hold it. */

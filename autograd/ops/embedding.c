@@ -54,8 +54,7 @@ static bool embedding_shape(rg_call *c) {
 }
 
 static bool embedding_forward(rg_call *c) {
-    k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
-    return true;
+    return k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
 }
 
 static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
@@ -75,18 +74,16 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;
     if (!index)
         return false;
-    if (padding < 0) {
-        k_index_slices(K_ADD, g, buffer, 0, index);
-        return true;
-    }
+    if (padding < 0)
+        return k_index_slices(K_ADD, g, buffer, 0, index);
     RG_PART_HEADER(row, *buffer, (&(rg_part){ RG_PART_INDEX(0, padding) }));
     rg_tensor *kept = rgi_own(rgi_new_like(&row, row.dtype));
     if (!kept)
         return false;
     rgi_copy_elements(kept, &row);
-    k_index_slices(K_ADD, g, buffer, 0, index);
+    bool added = k_index_slices(K_ADD, g, buffer, 0, index);
     rgi_copy_elements(&row, kept);
-    return true;
+    return added;
 }
 
 RG_OP(embedding, RG_WITH(embedding), .doc = "the rows of a table at the indices",

@@ -36,10 +36,8 @@ static bool index_along(const rg_op *op, const struct index_along_attr *a, k_ind
     if (!index)
         return false;
     if (RG_IS(op, index_select) || RG_IS(op, index_add))
-        k_index_slices(how, row, t, a->dim, index);
-    else
-        k_index_along(how, row, t, a->dim, index);
-    return true;
+        return k_index_slices(how, row, t, a->dim, index);
+    return k_index_along(how, row, t, a->dim, index);
 }
 
 static bool take_forward(rg_call *c) {

@@ -128,8 +128,7 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
                  &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
     RG_FAIL_INDEX_IF(bad.where, op, "index %lld is out of bounds for dimension %d with size %lld",
                      (long long)bad.at, bad.dim, (long long)bad.size);
-    k_index_slices(how, row, &p.t, p.at, offsets);
-    return true;
+    return k_index_slices(how, row, &p.t, p.at, offsets);
 }
 
 /* ---- index: y = t[.., i1, .., i2, ..]; the gradient is added at the indices, of which one may

@@ -149,9 +149,8 @@ static bool pad_forward(rg_call *c) {
         rg_tensor shape = *x;
         shape.size[d] = y->size[d];
         rg_tensor *next = d == y->ndim - 1 ? y : rgi_own(rgi_new_like(&shape, (rg_dtype)y->dtype));
-        if (!index || !next)
+        if (!index || !next || !k_index_slices(K_GET, next, x, d, index))
             return false;
-        k_index_slices(K_GET, next, x, d, index);
         x = next;
     }
     return true;

@@ -151,8 +151,7 @@ static bool unique_make(rg_call *c) {
         if (count[group[i]]++ == 0)
             ((int64_t *)first->data)[group[i]] = order[i];
     }
-    k_index_slices(K_GET, values, &from, RG_MAX(dim, 0), first);
-    return true;
+    return k_index_slices(K_GET, values, &from, RG_MAX(dim, 0), first);
 }
 
 #define UNIQUE_ROW(torch_name)                                                     \

@@ -120,7 +120,7 @@ K_INLINE T K_TYPED(k_log1p)(T x) {
     return fabs(x) < (T)LOG1P_LEAST ? x - (T)0.5 * x * x : y;
 }
 
-/* ---- to integers: below 2^POINT, where T has fractions, adding that drops them ---------------- */
+/* ---- to integers: below 2^POINT, where T has fractions, adding that drops them --------------- */
 
 static inline T K_TYPED(k_rint)(T x) {
     const T whole = (T)((UINT)1 << POINT);

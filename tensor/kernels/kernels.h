@@ -251,22 +251,23 @@ typedef struct k_truncation {
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
-/* index.c: indices are int64 and in range; an index that comes again adds up, or overwrites, in
- * order. */
+/* ---- index.c ----
+ * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
+ * first three return whether there is a loop for the dtype. */
 /* row = t[index]; t[index] = row; t[index] += row */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;
-/* base + index * step, all of row's shape */
-void k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
+/* An element is at base + index * step; all have row's shape. */
+bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
              int64_t step);
-/* gather and scatter */
-void k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
+/* Indices along dim name single elements, as in gather and scatter. */
+bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index);
-/* slices of t, in dim's place the index's dims */
-void k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
+/* Indices name slices of t. In row, the index's dims stand in dim's place. */
+bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                     const rg_tensor *index);
-/* each in [low, high)? *bad: the first that isn't */
+/* Returns whether each index is in [low, high); if not, *bad is the first that isn't. */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
-/* of the last two dims, above or below a diagonal; y contiguous */
+/* Clears the last two dims of a contiguous tensor above or below a diagonal. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
@@ -296,3 +297,9 @@ bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
+
+/* ---- range.c ----
+ * y[i] = start + step i, and so many numbers from start to end, of which there are at least two.
+ * They return whether there is a loop for the dtype. */
+bool k_arange(rg_tensor *y, double start, double step);
+bool k_linspace(rg_tensor *y, double start, double end);

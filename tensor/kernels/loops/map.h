@@ -134,7 +134,7 @@ K_INLINE void K_NAME(map_3)(char *const p[], const int64_t s[], int64_t n, const
     }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define K_LOOP_HEAD(op)                                                          \
     static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \

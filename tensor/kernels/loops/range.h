@@ -1,0 +1,45 @@
+/*
+ * loops/range.h: evenly spaced numbers of one type.
+ */
+
+/* The numbers are computed in the type itself, and integers in double. */
+#if K_IS_FLOAT
+#define REAL T
+#else
+#define REAL double
+#endif
+
+#if K_IS_FLOAT
+/* y[i] = start + step i, as torch's vector loop rounds it: in float64, with one
+ * rounding a multiply-add, and within two vectors of 32 bytes from the first
+ * lane's element. */
+static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
+    enum { LANES = 32 / sizeof(T) };
+    T *y = to;
+    int64_t i = 0;
+    for (; i < n - n % (2 * LANES); i += LANES) {
+        const T first = (T)fma(step, (double)i, start);
+        for (int l = 0; l < LANES; l++)
+            y[i + l] = (T)fma(step, l, first);
+    }
+    for (; i < n; i++)
+        y[i] = (T)fma(step, (double)i, start);
+}
+#endif
+
+/* n numbers from start to end. The second half is counted from the end, so that
+ * both ends are exact.
+ */
+static void K_NAME(linspace)(void *to, int64_t n, double start, double end) {
+    T *y = to;
+    const int64_t half = n / 2;
+    const REAL a = (REAL)(T)start;
+    const REAL b = (REAL)(T)end;
+    const REAL step = (b - a) / (REAL)(n - 1);
+    for (int64_t i = 0; i < half; i++)
+        y[i] = (T)fma(step, (REAL)i, a);
+    for (int64_t i = half; i < n; i++)
+        y[i] = (T)fma(-step, (REAL)(n - 1 - i), b);
+}
+
+#undef REAL

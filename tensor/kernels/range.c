@@ -1,0 +1,30 @@
+/*
+ * range.c: evenly spaced numbers.
+ */
+#include "kernels.h"
+
+#include <tgmath.h>
+
+typedef void range_loop(void *to, int64_t n, double start, double step_or_end);
+
+#define K_LOOPS "loops/range.h"
+#define K_TYPES_NUMBERS
+#define K_NARROW
+#include "sets.h"
+
+bool k_arange(rg_tensor *y, double start, double step) {
+    static range_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_FLOATS(arange);
+    range_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
+    if (loop)
+        loop(y->data, y->numel, start, step);
+    return loop != NULL;
+}
+
+bool k_linspace(rg_tensor *y, double start, double end) {
+    static range_loop *const loops[K_DTYPES][K_SETS] = { K_ROWS_NUMBERS(linspace,
+                                                                        K_BY_NARROW_SET) };
+    range_loop *loop = K_LOOP_OF(loops, y->dtype, "linspace");
+    if (loop)
+        loop(y->data, y->numel, start, end);
+    return loop != NULL;
+}
