@@ -191,7 +191,7 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) 
     rg_tensor *t = rgi_own(spaced_new("linspace", start, end, start, steps, dtype));
     if (t && steps == 1)
         rgi_store_f64(t->data, dtype, start);
-    else if (t && !k_linspace(t, start, end))
+    if (t && steps > 1 && !k_linspace(t, start, end))
         return NULL;
     return t;
 }
