@@ -5,9 +5,10 @@
  */
 #include "show.h"
 
-static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64, warmup = 50,
-               every = 100;
-static int64_t seed = 1337, sample = 500, top_k = 0, threads = 1;
+/* ---- options ------------------------------------------------------------------- */
+
+static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64;
+static int64_t warmup = 50, every = 100, seed = 1337, sample = 500, top_k = 0, threads = 1;
 static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
 static const char *prompt = "", *out = "build/char_gpt";
 
@@ -36,17 +37,52 @@ static const option options[] = {
     { "out", TEXT, &out, 0, 0, "folder for the curve of the loss" },
 };
 
-/* Makes AdamW as nanoGPT does: matrices decay, and vectors don't. */
+/* Returns the path of the text to learn from. */
+static const char *read_command_line(int argc, char *argv[]) {
+    int first = READ_OPTIONS(argc, argv, "[text file (examples/sonnets.txt)]", options);
+    if (argc > first + 1)
+        refuse("takes one text, not '%s' too", argv[first + 1]);
+    if (dim % heads)
+        refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
+    if (dropout >= 1)
+        refuse("--dropout takes a number below 1, not %g", dropout);
+    return first < argc ? argv[first] : "examples/sonnets.txt";
+}
+
+/* ---- training ------------------------------------------------------------------ */
+
+/* The text as numbers: nine tenths to learn from, the rest to be tested on. */
+typedef struct {
+    rg_vocabulary *vocabulary;
+    rg_tensor *all, *learn, *test;
+} corpus;
+
+static corpus read_corpus(const char *path) {
+    char *text = read_text(path);
+    corpus c = { .vocabulary = rg_vocabulary_new(text, .characters = true) };
+    c.all = rg_encode(c.vocabulary, text);
+    free(text);
+    rg_pair part = rg_split_text(c.all, 0.9);
+    c.learn = part.first;
+    c.test = part.second;
+    if (rg_numel(c.test) <= block)
+        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path,
+               (long long)rg_numel(c.all), (long long)block, (long long)(10 * block + 10));
+    return c;
+}
+
+/* Makes AdamW as nanoGPT sets it up: matrices decay, vectors don't. */
 static rg_optim *make_optimizer(rg_gpt *model) {
     RG_SCOPE();
     rg_list all = rg_parameters(model);
     rg_tensor *matrices[all.n], *vectors[all.n];
     int n = 0, m = 0;
-    for (int i = 0; i < all.n; i++)
+    for (int i = 0; i < all.n; i++) {
         if (rg_ndim(all.v[i]) >= 2)
             matrices[n++] = all.v[i];
         else
             vectors[m++] = all.v[i];
+    }
     rg_optim *o = rg_optim_adamw(((rg_list){ n, matrices }), .lr = lr, .betas = { 0.9, 0.99 },
                                  .weight_decay = decay);
     rg_optim_add_group(o, ((rg_list){ m, vectors }), .weight_decay = 0);
@@ -74,58 +110,18 @@ static double validate(rg_gpt *model, rg_tensor *data) {
     rg_eval(model);
     RG_FOR (int64_t at = 0; at < windows; at += batch) {
         int64_t n = windows - at < batch ? windows - at : batch;
-        sum += (double)n * rg_item(rg_call(model, rg_narrow(x, 0, at, n), rg_narrow(y, 0, at, n)));
+        rg_tensor *loss = rg_call(model, rg_narrow(x, 0, at, n), rg_narrow(y, 0, at, n));
+        sum += (double)n * rg_item(loss);
     }
     rg_train(model, true);
     return sum / (double)windows;
 }
 
-int main(int argc, char *argv[]) {
-    int first = READ_OPTIONS(argc, argv, "[text file (examples/sonnets.txt)]", options);
-    if (argc > first + 1)
-        refuse("takes one text, not '%s' too", argv[first + 1]);
-    const char *path = first < argc ? argv[first] : "examples/sonnets.txt";
-    if (dim % heads)
-        refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
-    if (dropout >= 1)
-        refuse("--dropout takes a number below 1, not %g", dropout);
-    char *text = read_text(path);
-
-    /* Nine tenths of the text are there to learn from, and the rest to be tested on. */
-    rg_vocabulary *vocabulary = rg_vocabulary_new(text, .characters = true);
-    rg_tensor *data = rg_encode(vocabulary, text);
-    rg_pair part = rg_split_text(data, 0.9);
-    if (rg_numel(part.second) <= block)
-        refuse("'%s' has %lld characters: with --block %lld it takes %lld", path,
-               (long long)rg_numel(data), (long long)block, (long long)(10 * block + 10));
-    rg_tensor *begin = *prompt ? rg_encode(vocabulary, prompt) : rg_narrow(data, 0, 0, 1);
-    if (!begin)
-        refuse("--prompt: %s", rg_error());
-    free(text);
-    make_folder(out);
-
-    rg_set_num_threads((int)threads);
-    rg_manual_seed((uint64_t)seed);
-    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers,
-                              .n_head = heads, .n_embd = dim, .dropout = dropout);
-    if (!model)
-        refuse("%s", rg_error());
-    rg_on_error(stop_on_error);
-    rg_optim *optimizer = make_optimizer(model);
-    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
-           (long long)rg_numel(data), (long long)vocabulary->n,
-           (long long)rg_num_parameters(model));
-
-    double *losses = malloc((size_t)steps * sizeof *losses),
-           validation = validate(model, part.second);
-    if (!losses)
-        refuse("no memory for %lld losses", (long long)steps);
-    printf("  before: validation loss %.4f, of chance %.4f\n", validation,
-           log((double)vocabulary->n));
+static void train(rg_gpt *model, rg_optim *optimizer, const corpus *c, double losses[]) {
     progress p = progress_begin(steps);
     RG_FOR (int64_t step = 0; step < steps; step++) {
         set_rate(optimizer, step);
-        rg_pair b = rg_get_batch(part.first, batch, block);
+        rg_pair b = rg_get_batch(c->learn, batch, block);
         rg_tensor *loss = rg_call(model, b.first, b.second);
         rg_optim_zero_grad(optimizer);
         rg_backward(loss);
@@ -134,21 +130,46 @@ int main(int argc, char *argv[]) {
         losses[step] = rg_item(loss);
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
-        if ((step + 1) % every == 0 || step + 1 == steps) {
-            validation = validate(model, part.second);
+        if ((step + 1) % every == 0 || step + 1 == steps)
             progress_note(&p, "  after %lld steps: validation loss %.4f", (long long)step + 1,
-                          validation);
-        }
+                          validate(model, c->test));
     }
+}
+
+int main(int argc, char *argv[]) {
+    const char *path = read_command_line(argc, argv);
+    corpus c = read_corpus(path);
+    rg_tensor *begin = *prompt ? rg_encode(c.vocabulary, prompt) : rg_narrow(c.all, 0, 0, 1);
+    if (!begin)
+        refuse("--prompt: %s", rg_error());
+    make_folder(out);
+    double *losses = malloc((size_t)steps * sizeof *losses);
+    if (!losses)
+        refuse("no memory for %lld losses", (long long)steps);
+
+    rg_set_num_threads((int)threads);
+    rg_manual_seed((uint64_t)seed);
+    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = c.vocabulary->n, .n_layer = layers,
+                              .n_head = heads, .n_embd = dim, .dropout = dropout);
+    if (!model)
+        refuse("%s", rg_error());
+    rg_on_error(stop_on_error);
+    rg_optim *optimizer = make_optimizer(model);
+    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
+           (long long)rg_numel(c.all), (long long)c.vocabulary->n,
+           (long long)rg_num_parameters(model));
+    printf("  before: validation loss %.4f, of chance %.4f\n", validate(model, c.test),
+           log((double)c.vocabulary->n));
+    train(model, optimizer, &c, losses);
 
     print_curve("\nThe loss on what it learns from, step by step:", steps, losses);
     save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps, losses);
     rg_eval(model);
     rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample,
                                          .temperature = temperature, .top_k = top_k);
-    printf("\nIt writes:\n%s\n", rg_decode(vocabulary, written));
+    printf("\nIt writes:\n%s\n", rg_decode(c.vocabulary, written));
     free(losses);
     rg_optim_free(optimizer);
     rg_module_free(model);
-    rg_vocabulary_free(vocabulary);
+    rg_vocabulary_free(c.vocabulary);
 }

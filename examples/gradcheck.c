@@ -1,6 +1,6 @@
 /*
- * gradcheck.c: finds the gradients of the self-attention layer in three ways: derived by hand, by
- * the library, and measured. Two mistakes follow, which have to be noticed.
+ * gradcheck.c: the gradients of the self-attention layer three ways: derived by hand,
+ * by the library, and measured. Then two mistakes, which have to be noticed.
  */
 #include "show.h"
 
@@ -10,25 +10,27 @@ static const char *const names[INPUTS] = { "x", "w_query", "w_key", "w_value" };
 /* y = softmax(q k^T / sqrt(d)) v */
 static rg_tensor *self_attention(rg_tensor *const in[], void *context) {
     (void)context;
-    rg_tensor *q = rg_matmul(in[X], in[W_QUERY]), *k = rg_matmul(in[X], in[W_KEY]),
-              *v = rg_matmul(in[X], in[W_VALUE]);
+    rg_tensor *q = rg_matmul(in[X], in[W_QUERY]);
+    rg_tensor *k = rg_matmul(in[X], in[W_KEY]);
+    rg_tensor *v = rg_matmul(in[X], in[W_VALUE]);
     double root_d = sqrt((double)rg_size(k, -1));
     return rg_matmul(rg_softmax(rg_div(rg_matmul(q, rg_T(k)), root_d), -1), v);
 }
 
-/* This layer has a mistake: the tensor that detach returns has no history, so the path through the
+/* Computes the same with a mistake: what detach returns has no history, so the path through the
  * keys is lost. */
 static rg_tensor *without_keys(rg_tensor *const in[], void *context) {
-    return self_attention((rg_tensor *[]){ in[X], in[W_QUERY], rg_detach(in[W_KEY]), in[W_VALUE] },
-                          context);
+    rg_tensor *mistaken[] = { in[X], in[W_QUERY], rg_detach(in[W_KEY]), in[W_VALUE] };
+    return self_attention(mistaken, context);
 }
 
-/* Returns sum(y * g), whose derivative by y is g. */
+/* sum(y * g), whose derivative by y is g */
 static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) {
     return rg_sum(rg_mul(self_attention(in, NULL), g));
 }
 
-/* Derives by hand, from the last line of the forward pass to the first. */
+/* Derives by hand, from the last line of the forward pass to the first. With `forget`, the
+ * derivative of softmax lacks its sum. */
 static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *grad[]) {
     rg_tensor *x = in[X];
     rg_tensor *q = rg_matmul(x, in[W_QUERY]);
@@ -37,20 +39,24 @@ static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *
     double root_d = sqrt((double)rg_size(k, -1));
     rg_tensor *a = rg_softmax(rg_div(rg_matmul(q, rg_T(k)), root_d), -1);
 
-    rg_tensor *gv = rg_matmul(rg_T(a), g); /* y = a v */
+    /* y = a v */
+    rg_tensor *gv = rg_matmul(rg_T(a), g);
     rg_tensor *ga = rg_matmul(g, rg_T(v));
-    rg_tensor *inner = rg_sum_dim(rg_mul(a, ga), -1, true); /* a = softmax(s) */
+    /* a = softmax(s) */
+    rg_tensor *inner = rg_sum_dim(rg_mul(a, ga), -1, true);
     rg_tensor *gs = rg_mul(a, forget ? ga : rg_sub(ga, inner));
-    rg_tensor *gq = rg_div(rg_matmul(gs, k), root_d); /* s = q k^T / sqrt(d) */
+    /* s = q k^T / sqrt(d) */
+    rg_tensor *gq = rg_div(rg_matmul(gs, k), root_d);
     rg_tensor *gk = rg_div(rg_matmul(rg_T(gs), q), root_d);
-    grad[W_QUERY] = rg_matmul(rg_T(x), gq); /* q = x w_query, ... */
+    /* q = x w_query, k = x w_key, v = x w_value */
+    grad[W_QUERY] = rg_matmul(rg_T(x), gq);
     grad[W_KEY] = rg_matmul(rg_T(x), gk);
     grad[W_VALUE] = rg_matmul(rg_T(x), gv);
-    grad[X] = rg_add(rg_add(rg_matmul(gq, rg_T(in[W_QUERY])), rg_matmul(gk, rg_T(in[W_KEY]))),
-                     rg_matmul(gv, rg_T(in[W_VALUE])));
+    rg_tensor *by_q = rg_matmul(gq, rg_T(in[W_QUERY])), *by_k = rg_matmul(gk, rg_T(in[W_KEY]));
+    grad[X] = rg_add(rg_add(by_q, by_k), rg_matmul(gv, rg_T(in[W_VALUE])));
 }
 
-/* Returns (f(p + eps) - f(p - eps)) / (2 eps), for one element of one input at a time. */
+/* (f(p + eps) - f(p - eps)) / (2 eps), for one element of one input at a time */
 static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *grad[]) {
     RG_NO_GRAD();
     for (int i = 0; i < INPUTS; i++) {
@@ -67,28 +73,59 @@ static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *
     }
 }
 
-/* Names the element of each input where the gradients differ most. Returns whether all differences
- * are within the tolerance. */
+/* Prints the element of each input where the gradients differ most. Returns whether all are within
+ * the tolerance. */
 static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *const numeric[],
                     double tolerance) {
     bool agree = true;
-    printf("\n%s\n"
-           "  input    elements   worst element         analytic          numeric   difference\n",
-           whose);
+    printf("\n%s\n", whose);
+    printf("  input    elements   worst element         analytic          numeric   difference\n");
     for (int i = 0; i < INPUTS; i++) {
         RG_SCOPE();
         rg_tensor *difference = rg_abs(rg_sub(analytic[i], numeric[i]));
         int64_t columns = rg_size(difference, 1), worst = rg_item_int(rg_argmax(difference));
         int64_t row = worst / columns, column = worst % columns;
-        double off = rg_at(difference, row, column), numbers = rg_at(numeric[i], row, column);
-        bool right = off <= tolerance * fmax(1, fabs(numbers));
+        double off = rg_at(difference, row, column), measured = rg_at(numeric[i], row, column);
+        bool right = off <= tolerance * fmax(1, fabs(measured));
         printf("  %-8s %8lld   [%lld][%lld]         %+16.10f %+16.10f   %.2e  %s\n", names[i],
                (long long)rg_numel(difference), (long long)row, (long long)column,
-               rg_at(analytic[i], row, column), numbers, off, right ? "" : "<- wrong");
+               rg_at(analytic[i], row, column), measured, off, right ? "" : "<- wrong");
         agree &= right;
     }
     printf(agree ? "  accepted\n" : "  rejected\n");
     return agree;
+}
+
+/* Compares three ways with what is measured. Returns whether the two right ones are accepted, and
+ * the mistaken one isn't. */
+static bool compare_all(rg_tensor *const in[], rg_tensor *g, double eps, double tolerance) {
+    rg_tensor *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS], *wrong[INPUTS];
+    measure(in, g, eps, numeric);
+    derive(in, g, false, by_hand);
+    rg_backward(loss(in, g));
+    for (int i = 0; i < INPUTS; i++)
+        by_library[i] = rg_grad_of(in[i]);
+    bool right = compare("Derived by hand", by_hand, numeric, tolerance);
+    right &= compare("By rg_backward", by_library, numeric, tolerance);
+
+    derive(in, g, true, wrong);
+    right &= !compare("Derived by hand, but softmax's derivative without its sum", wrong, numeric,
+                      tolerance);
+    return right;
+}
+
+/* Lets the library check the layer, and the layer with a mistake. */
+static bool check_by_library(rg_tensor *const in[]) {
+    bool right = rg_gradcheck(self_attention, NULL, INPUTS, in)
+                 && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
+    printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second "
+           "derivatives: accepted\n");
+    /* The next error is the point, so it doesn't stop the program. */
+    rg_on_error(NULL);
+    bool noticed = !rg_gradcheck(without_keys, NULL, INPUTS, in);
+    printf("rg_gradcheck of the layer with its keys detached: %s\n",
+           noticed ? rg_error() : "accepted, which is wrong");
+    return right && noticed;
 }
 
 int main(int argc, char *argv[]) {
@@ -110,36 +147,18 @@ int main(int argc, char *argv[]) {
     rg_on_error(stop_on_error);
     rg_manual_seed((uint64_t)seed);
     rg_set_default_dtype(RG_FLOAT64);
-    rg_tensor *in[INPUTS] = { rg_randn(n, d), rg_randn(d, d_kq), rg_randn(d, d_kq),
-                              rg_randn(d, d_v) };
-    rg_tensor *g = rg_randn(n, d_v), *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS],
-              *wrong[INPUTS];
+    rg_tensor *in[INPUTS];
+    in[X] = rg_randn(n, d);
+    in[W_QUERY] = rg_randn(d, d_kq);
+    in[W_KEY] = rg_randn(d, d_kq);
+    in[W_VALUE] = rg_randn(d, d_v);
+    rg_tensor *g = rg_randn(n, d_v);
     for (int i = 0; i < INPUTS; i++)
         rg_requires_grad_(in[i], true);
-    printf("y = softmax(q k^T / sqrt(d)) v for %lld words; "
-           "each element is moved by %g to either side.\n",
+    printf("y = softmax(q k^T / sqrt(d)) v for %lld words; each element is moved by %g to either "
+           "side.\n",
            (long long)n, eps);
-
-    measure(in, g, eps, numeric);
-    derive(in, g, false, by_hand);
-    rg_backward(loss(in, g));
-    for (int i = 0; i < INPUTS; i++)
-        by_library[i] = rg_grad_of(in[i]);
-    bool right = compare("Derived by hand", by_hand, numeric, tolerance);
-    right &= compare("By rg_backward", by_library, numeric, tolerance);
-
-    derive(in, g, true, wrong);
-    bool noticed = !compare("Derived by hand, but softmax's derivative without its sum", wrong,
-                            numeric, tolerance);
-
-    right &= rg_gradcheck(self_attention, NULL, INPUTS, in)
-             && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
-    printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second "
-           "derivatives: accepted\n");
-    /* From here on an error is the point. */
-    rg_on_error(NULL);
-    noticed &= !rg_gradcheck(without_keys, NULL, INPUTS, in);
-    printf("rg_gradcheck of the layer with its keys detached: %s\n",
-           noticed ? rg_error() : "accepted, which is wrong");
-    return right && noticed ? 0 : 1;
+    bool right = compare_all(in, g, eps, tolerance);
+    right &= check_by_library(in);
+    return right ? 0 : 1;
 }

@@ -7,13 +7,15 @@
  */
 #include "show.h"
 
+/* ---- the layer ----------------------------------------------------------------- */
+
 typedef struct {
     rg_module base;
     rg_tensor *w_query, *w_key, *w_value;
     int64_t d_out_kq;
 } SelfAttention;
 
-/* x is (.., n, d_in). Nobody looks where `hidden` (.., 1, n) is true; with RG_NONE everybody looks
+/* x: (.., n, d_in). Where `hidden`, (.., 1, n), is true, nobody looks; RG_NONE lets everybody look
  * everywhere. */
 static rg_tensor *attention_weights(SelfAttention *self, rg_tensor *x, rg_tensor *hidden) {
     rg_tensor *queries = rg_matmul(x, self->w_query);
@@ -48,21 +50,22 @@ static SelfAttention *self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_o
     return RG_READY(self);
 }
 
-/* ---- the model: embedding, attention, projection ------------------------------------------- */
+/* ---- the model: embedding, attention, projection ------------------------------- */
 
 typedef struct {
     rg_module base;
     rg_embedding_module *word, *place;
     SelfAttention *attention;
     rg_linear_module *project;
-    int64_t hidden; /* the token that stands for a hidden word */
+    /* The token that stands for a hidden word. */
+    int64_t hidden;
 } Guesser;
 
 static rg_tensor *embed(Guesser *self, rg_tensor *words) {
     return rg_add(rg_call(self->word, words), rg_call(self->place, rg_arange(rg_size(words, -1))));
 }
 
-/* words is (n, n): the i-th row has its i-th word hidden. Returns (n, tokens), a guess for each
+/* words: (n, n), the i-th row with its i-th word hidden. Returns (n, tokens), a guess for each
  * hidden word. */
 static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
     Guesser *self = (Guesser *)m;
@@ -73,39 +76,40 @@ static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
 
 static const rg_module_class guesser_class = { .name = "Guesser", .forward = guesser_forward };
 
-/* The embeddings begin small, so that attention begins even: where it looks at a single word, it
- * learns little. */
-static Guesser *guesser(int64_t tokens, int64_t hidden, int64_t longest, int64_t d, int64_t d_kq,
+/* The embeddings begin small, so that attention begins even: from attention to a single word the
+ * layer would learn little. */
+static Guesser *guesser(const rg_vocabulary *vocabulary, int64_t longest, int64_t d, int64_t d_kq,
                         int64_t d_v) {
-    Guesser *self = RG_MODULE(Guesser, &guesser_class, .hidden = hidden);
-    RG_CHILD(self, word, rg_nn_embedding(tokens, d));
+    Guesser *self = RG_MODULE(Guesser, &guesser_class, .hidden = vocabulary->unknown);
+    RG_CHILD(self, word, rg_nn_embedding(vocabulary->n, d));
     RG_CHILD(self, place, rg_nn_embedding(longest, d));
     RG_CHILD(self, attention, self_attention(d, d_kq, d_v));
-    RG_CHILD(self, project, rg_nn_linear(d_v, tokens));
+    RG_CHILD(self, project, rg_nn_linear(d_v, vocabulary->n));
     rg_nn_init_normal_(self->word->weight, 0, 0.1);
     rg_nn_init_normal_(self->place->weight, 0, 0.1);
     return RG_READY(self);
 }
 
+/* Returns n times the n words, the i-th time with the i-th word hidden. */
 static rg_tensor *hide_each(rg_tensor *words, int64_t hidden) {
     int64_t n = rg_numel(words);
     return rg_masked_fill(rg_expand(words, n, n), rg_bool(rg_eye(n, n)), hidden);
 }
 
-/* ---- the layer's gradients beside finite differences, before anything is trained ------------- */
+/* ---- the layer's gradients beside finite differences, before anything is trained - */
 
 static rg_tensor *layer_of_inputs(rg_tensor *const in[], void *layer) {
     return rg_call(layer, in[0]);
 }
 
+/* A mismatch is an error, which stops the program. */
 static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
     RG_SCOPE();
     SelfAttention *layer = self_attention(d, d_kq, d_v);
     rg_module_to(layer, RG_FLOAT64);
     rg_tensor *x = rg_requires_grad_(rg_double(rg_randn(4, d)), true);
     rg_tensor *in[] = { x, layer->w_query, layer->w_key, layer->w_value };
-    rg_gradcheck(layer_of_inputs, layer, 4, in, .atol = 1e-7,
-                 .rtol = 1e-5); /* a mismatch stops the program */
+    rg_gradcheck(layer_of_inputs, layer, 4, in, .atol = 1e-7, .rtol = 1e-5);
     rg_gradgradcheck(layer_of_inputs, layer, 4, in, .atol = 1e-6, .rtol = 1e-4);
     printf("SelfAttention(%lld, %lld, %lld): its gradients with respect to x, w_query, w_key and "
            "w_value agree with\n"
@@ -114,30 +118,94 @@ static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
     rg_module_free(layer);
 }
 
-/* ---- pictures ------------------------------------------------------------------------ */
+/* ---- sentences as numbers ------------------------------------------------------ */
 
-/* Row i tells how the place of word i, while that word is hidden, attends to the others. */
+typedef struct {
+    int n;
+    rg_tensor **words; /* (length) for each sentence */
+    rg_tensor **rows;  /* (length, length) for each, each word hidden once */
+    rg_tensor *targets;
+    int64_t longest;
+} lesson;
+
+static rg_vocabulary *words_of(int n, const char *const sentences[]) {
+    size_t room = 1;
+    for (int i = 0; i < n; i++)
+        room += strlen(sentences[i]) + 1;
+    char *all = calloc(room, 1);
+    if (!all)
+        refuse("no memory for the sentences");
+    for (int i = 0; i < n; i++)
+        strcat(strcat(all, sentences[i]), " ");
+    rg_vocabulary *vocabulary = rg_vocabulary_new(all, .unknown = "<hidden>");
+    free(all);
+    return vocabulary;
+}
+
+static lesson read_sentences(int n, const char *const sentences[],
+                             const rg_vocabulary *vocabulary) {
+    lesson l = { .n = n };
+    l.words = calloc((size_t)n, sizeof *l.words);
+    l.rows = calloc((size_t)n, sizeof *l.rows);
+    if (!l.words || !l.rows)
+        refuse("no memory for the sentences");
+    for (int i = 0; i < n; i++) {
+        l.words[i] = rg_encode(vocabulary, sentences[i]);
+        int64_t length = rg_numel(l.words[i]);
+        if (length < 2)
+            refuse("'%s' has %s: a sentence takes two words or more", sentences[i],
+                   length ? "one word" : "no words");
+        l.longest = length > l.longest ? length : l.longest;
+        l.rows[i] = hide_each(l.words[i], vocabulary->unknown);
+    }
+    l.targets = rg_cat((rg_list){ n, l.words }, 0);
+    return l;
+}
+
+/* ---- training, and what it comes to -------------------------------------------- */
+
+static void train(Guesser *model, const lesson *l, double lr, int64_t steps, double losses[]) {
+    rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr, .weight_decay = 0.1);
+    progress p = progress_begin(steps);
+    RG_FOR (int64_t step = 0; step < steps; step++) {
+        rg_tensor *guesses[l->n];
+        for (int i = 0; i < l->n; i++)
+            guesses[i] = rg_call(model, l->rows[i]);
+        rg_tensor *loss = rg_cross_entropy(rg_cat((rg_list){ l->n, guesses }, 0), l->targets);
+        rg_optim_zero_grad(optimizer);
+        rg_backward(loss);
+        rg_optim_step(optimizer);
+        losses[step] = rg_item(loss);
+        if (progress_due(&p, step + 1))
+            progress_show(&p, step + 1, losses[step]);
+    }
+    rg_optim_free(optimizer);
+}
+
+/* Row i of the picture is how the place of word i, while that is hidden, attends to the others. */
 static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words,
                            const char *folder, int number) {
     RG_SCOPE();
     RG_NO_GRAD();
     int n = (int)rg_numel(words);
-    rg_tensor *rows = hide_each(words, model->hidden),
-              *hidden = rg_unsqueeze(rg_eq(rows, model->hidden), 1);
+    rg_tensor *rows = hide_each(words, model->hidden);
+    rg_tensor *hidden = rg_unsqueeze(rg_eq(rows, model->hidden), 1);
     rg_tensor *weights = attention_weights(model->attention, embed(model, rows), hidden);
     const double *w = rg_data(rg_contiguous(rg_double(rg_T(rg_diagonal(weights, 0, 0, 1)))));
     const char *labels[n];
     for (int i = 0; i < n; i++)
         labels[i] = vocabulary->tokens[(int64_t)rg_at(words, i)];
     rg_tensor *guesses = rg_argmax_dim(rg_call(model, rows), -1, false);
+    heat_map map = {
+        .rows = n, .columns = n, .w = w, .row_labels = labels, .column_labels = labels
+    };
+    map.title = "\nTo guess the word at the left, the layer attends to:";
+    print_heat_map(&map);
+    printf("It guesses: %s\n", rg_decode(vocabulary, guesses));
     char name[32];
     snprintf(name, sizeof name, number ? "attention-%d.svg" : "attention.svg", number + 1);
-    print_heat_map(&(heat_map){ "\nTo guess the word at the left, the layer attends to:", n, n, w,
-                                labels, labels });
-    printf("It guesses: %s\n", rg_decode(vocabulary, guesses));
-    save_heat_map(
-        folder, name,
-        &(heat_map){ "Attention of each hidden word to the others", n, n, w, labels, labels });
+    map.title = "Attention of each hidden word to the others";
+    save_heat_map(folder, name, &map);
 }
 
 int main(int argc, char *argv[]) {
@@ -158,62 +226,27 @@ int main(int argc, char *argv[]) {
     int n_sentences = first < argc ? argc - first : 1;
     rg_on_error(stop_on_error);
     make_folder(out);
-
-    /* The sentences become numbers. */
-    size_t room = 1;
-    for (int i = 0; i < n_sentences; i++)
-        room += strlen(sentences[i]) + 1;
-    char *all = calloc(room, 1);
-    if (!all)
-        refuse("no memory for the sentences");
-    for (int i = 0; i < n_sentences; i++)
-        strcat(strcat(all, sentences[i]), " ");
-    rg_vocabulary *vocabulary = rg_vocabulary_new(all, .unknown = "<hidden>");
-    free(all);
-    rg_tensor *words[n_sentences], *rows[n_sentences], *targets;
-    int64_t longest = 0;
-    for (int i = 0; i < n_sentences; i++) {
-        words[i] = rg_encode(vocabulary, sentences[i]);
-        int64_t n = rg_numel(words[i]);
-        if (n < 2)
-            refuse("'%s' has %s: a sentence takes two words or more", sentences[i],
-                   n ? "one word" : "no words");
-        longest = n > longest ? n : longest;
-        rows[i] = hide_each(words[i], vocabulary->unknown);
-    }
-    targets = rg_cat((rg_list){ n_sentences, words }, 0);
+    rg_vocabulary *vocabulary = words_of(n_sentences, sentences);
+    lesson l = read_sentences(n_sentences, sentences, vocabulary);
 
     rg_manual_seed((uint64_t)seed);
     check_gradients(d, d_kq, d_v);
-    Guesser *model = guesser(vocabulary->n, vocabulary->unknown, longest, d, d_kq, d_v);
+    Guesser *model = guesser(vocabulary, l.longest, d, d_kq, d_v);
     printf("%s\n\n%lld parameters, %lld words of %lld different ones\n", rg_module_repr(model),
-           (long long)rg_num_parameters(model), (long long)rg_numel(targets),
+           (long long)rg_num_parameters(model), (long long)rg_numel(l.targets),
            (long long)vocabulary->n - 1);
-
     double *losses = malloc((size_t)steps * sizeof *losses);
     if (!losses)
         refuse("no memory for %lld losses", (long long)steps);
-    rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr, .weight_decay = 0.1);
-    progress p = progress_begin(steps);
-    RG_FOR (int64_t step = 0; step < steps; step++) {
-        rg_tensor *guesses[n_sentences];
-        for (int i = 0; i < n_sentences; i++)
-            guesses[i] = rg_call(model, rows[i]);
-        rg_tensor *loss = rg_cross_entropy(rg_cat((rg_list){ n_sentences, guesses }, 0), targets);
-        rg_optim_zero_grad(optimizer);
-        rg_backward(loss);
-        rg_optim_step(optimizer);
-        losses[step] = rg_item(loss);
-        if (progress_due(&p, step + 1))
-            progress_show(&p, step + 1, losses[step]);
-    }
+    train(model, &l, lr, steps, losses);
 
     print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
     for (int i = 0; i < n_sentences; i++)
-        show_attention(model, vocabulary, words[i], out, i);
+        show_attention(model, vocabulary, l.words[i], out, i);
     save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
     free(losses);
-    rg_optim_free(optimizer);
+    free(l.words);
+    free(l.rows);
     rg_module_free(model);
     rg_vocabulary_free(vocabulary);
 }

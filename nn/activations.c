@@ -11,7 +11,7 @@
 static double number_a(const rg_module *m) { return ((const rg_plain_module *)m)->a; }
 static double number_b(const rg_module *m) { return ((const rg_plain_module *)m)->b; }
 
-/* ---- rg_f(x) --------------------------------------------------------------------- */
+/* ---- rg_f(x) ------------------------------------------------------------------- */
 
 #define OF_X(f, Name)                                                                  \
     static rg_tensor *f##_module_forward(rg_module *m, rg_tensor *x) {                 \
@@ -33,7 +33,7 @@ OF_X(softsign, "Softsign")
 OF_X(hardswish, "Hardswish")
 OF_X(hardsigmoid, "Hardsigmoid")
 
-/* ---- rg_f(x, a) ------------------------------------------------------------------ */
+/* ---- rg_f(x, a) ---------------------------------------------------------------- */
 
 static rg_tensor *leaky_relu_module_forward(rg_module *m, rg_tensor *x) {
     return rg_leaky_relu(x, number_a(m));
@@ -75,7 +75,7 @@ rg_plain_module *rg_nn_celu(double alpha) {
     return RG_MODULE(rg_plain_module, &celu_module_class, .a = alpha);
 }
 
-/* ---- GELU, exact and by tanh ----------------------------------------------------- */
+/* ---- GELU, exact and by tanh --------------------------------------------------- */
 
 static rg_tensor *gelu_module_forward(rg_module *m, rg_tensor *x) {
     (void)m;
@@ -110,7 +110,7 @@ rg_plain_module *rg_nn_gelu_tanh(void) {
     return RG_MODULE(rg_plain_module, &gelu_tanh_module_class);
 }
 
-/* ---- Softplus -------------------------------------------------------------------- */
+/* ---- Softplus ------------------------------------------------------------------ */
 
 static rg_tensor *softplus_module_forward(rg_module *m, rg_tensor *x) {
     return rg_softplus(x, number_a(m), number_b(m));
@@ -129,7 +129,7 @@ rg_plain_module *rg_nn_softplus(double beta, double threshold) {
     return RG_MODULE(rg_plain_module, &softplus_module_class, .a = beta, .b = threshold);
 }
 
-/* ---- Hardtanh -------------------------------------------------------------------- */
+/* ---- Hardtanh ------------------------------------------------------------------ */
 
 static rg_tensor *hardtanh_module_forward(rg_module *m, rg_tensor *x) {
     return rg_hardtanh(x, number_a(m), number_b(m));
@@ -150,7 +150,7 @@ rg_plain_module *rg_nn_hardtanh(double min_val, double max_val) {
     return RG_MODULE(rg_plain_module, &hardtanh_module_class, .a = min_val, .b = max_val);
 }
 
-/* ---- Softmax and LogSoftmax ------------------------------------------------------- */
+/* ---- Softmax and LogSoftmax ---------------------------------------------------- */
 
 static rg_tensor *softmax_module_forward(rg_module *m, rg_tensor *x) {
     return rg_softmax(x, (int)number_a(m));

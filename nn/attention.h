@@ -8,7 +8,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* ---- SelfAttention: softmax(q k^T / sqrt(d_out_kq)) v with q = x w_query and so on --- */
+/* ---- SelfAttention: softmax(q k^T / sqrt(d_out_kq)) v with q = x w_query and so on - */
 typedef struct rg_self_attention {
     rg_module base;
     rg_tensor *w_query, *w_key, *w_value;

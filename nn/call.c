@@ -50,7 +50,7 @@ static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
     return fail_for_inputs(c, n);
 }
 
-/* ---- hooks ----------------------------------------------------------------------- */
+/* ---- hooks --------------------------------------------------------------------- */
 
 /* Calls the hooks that run before, or those after, forward. What a hook returns takes the place
  * of *hooked, which is the first input, or the result. A hook may add and remove hooks. */
@@ -110,7 +110,7 @@ bool rg_remove_forward_hook(rg_module *m, int id) {
     return true;
 }
 
-/* ---- the door -------------------------------------------------------------------- */
+/* ---- the door ------------------------------------------------------------------ */
 
 static bool may_call(rg_module *m, rg_list in) {
     if (!rgi_module_given(m, "call") || !rgi_given_list(in.n, in.v, m->cls->name))

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- filled ---------------------------------------------------------------------- */
+/* ---- filled -------------------------------------------------------------------- */
 
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b) {
     RG_NO_GRAD();
@@ -40,7 +40,7 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
     return rg_nn_init_constant_(t, 0);
 }
 
-/* ---- by fans --------------------------------------------------------------------- */
+/* ---- by fans ------------------------------------------------------------------- */
 
 /* In a weight of (out, in, ...), the fan in is how many elements an output sums, the fan out how
  * many an input reaches. */
@@ -128,7 +128,7 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
     return init_kaiming("kaiming_normal_", t, false, o);
 }
 
-/* ---- orthogonal ------------------------------------------------------------------ */
+/* ---- orthogonal ---------------------------------------------------------------- */
 
 /* Makes the rows of q orthonormal, as Gram and Schmidt do; each twice, against rounding. */
 static bool make_orthonormal(rg_tensor *q) {

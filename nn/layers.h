@@ -11,7 +11,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* ---- Linear: y = x weight^T + bias ------------------------------------------------ */
+/* ---- Linear: y = x weight^T + bias --------------------------------------------- */
 typedef struct rg_linear_module {
     rg_module base;
     rg_tensor *weight, *bias;
@@ -25,7 +25,7 @@ rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, r
     rg_nn_linear_with(in_features, out_features,     \
                       RG_KEYWORDS(rg_linear_options, (.bias = true), __VA_ARGS__))
 
-/* ---- Embedding: a table whose rows are looked up ---------------------------------- */
+/* ---- Embedding: a table whose rows are looked up ------------------------------- */
 typedef struct rg_embedding_module {
     rg_module base;
     rg_tensor *weight;
@@ -66,7 +66,7 @@ rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_
 #define rg_nn_group_norm(groups, channels, ...) \
     rg_nn_group_norm_with(groups, channels, RG_NORM_(__VA_ARGS__))
 
-/* ---- layers without parameters: rg_nn_x is a module that computes rg_x ------------ */
+/* ---- layers without parameters: rg_nn_x is a module that computes rg_x --------- */
 typedef struct rg_plain_module {
     rg_module base;
     /* These are the constructor's arguments, in order. */

@@ -4,7 +4,7 @@
  */
 #include "registry.h"
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields) {
     size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
@@ -62,7 +62,7 @@ void rg_module_free(void *module) {
     rgi_free(m, r->bytes, RG_MEM_OTHER);
 }
 
-/* ---- registering ----------------------------------------------------------------- */
+/* ---- registering --------------------------------------------------------------- */
 
 static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name) {
     static const char *const kinds[] = {

@@ -55,7 +55,7 @@ struct rg_module {
     struct rg_registry *registry; /* The library's own: registry.h. */
 };
 
-/* ---- making ----------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 /* Allocates a module of so many bytes and copies its fields. Returns NULL on failure. */
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
@@ -97,7 +97,7 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter);
     ((type *)rg_module_new(sizeof(type), cls, &(type){ .base = { 0 }, __VA_ARGS__ }))
 #endif
 
-/* ---- calling ---------------------------------------------------------------------- */
+/* ---- calling ------------------------------------------------------------------- */
 
 /* Runs forward and the hooks in a scope of their own, and returns the output. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
@@ -112,7 +112,7 @@ int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *cont
 /* Removes a hook of either kind. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
-/* ---- the whole tree --------------------------------------------------------------- */
+/* ---- the whole tree ------------------------------------------------------------ */
 
 /* Sets the mode of m and of all modules below it. */
 void rg_train(void *m, bool on);

@@ -10,7 +10,7 @@
 
 #define MHA_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "multihead_attention", __VA_ARGS__)
 
-/* ---- what its arguments must be -------------------------------------------------- */
+/* ---- what its arguments must be ------------------------------------------------ */
 
 /* Returns x as (length, batch, ..), the layout in which torch works and of which it speaks. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
@@ -113,7 +113,7 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
     return mha_check_keys_and_values(self, in[1], in[2]);
 }
 
-/* ---- masks ----------------------------------------------------------------------- */
+/* ---- masks --------------------------------------------------------------------- */
 
 /* Returns a bool mask, whose true is left out, as numbers to be added to the scores. */
 static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
@@ -177,7 +177,7 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
     return rg_add(mask, padding);
 }
 
-/* ---- forward --------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------- */
 
 /* Puts the query, key and value, projected to (length, batch, embedding), into x. */
 static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg_tensor *x[3]) {
@@ -282,7 +282,7 @@ static rg_tensor *mha_forward3(rg_module *m, rg_tensor *q, rg_tensor *k, rg_tens
 
 static rg_tensor *mha_forward(rg_module *m, rg_tensor *x) { return mha_forward3(m, x, x, x); }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 static const rg_module_class mha_class = {
     .name = "MultiheadAttention",

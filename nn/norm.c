@@ -32,7 +32,7 @@ static size_t norm_shape_repr(rg_dims shape, char *text, size_t room) {
     return at;
 }
 
-/* ---- LayerNorm: (x - mean) / sqrt(variance + eps) * weight + bias ----------------- */
+/* ---- LayerNorm: (x - mean) / sqrt(variance + eps) * weight + bias -------------- */
 
 static rg_tensor *layer_norm_module_forward(rg_module *m, rg_tensor *x) {
     rg_norm_module *self = (rg_norm_module *)m;
@@ -58,7 +58,7 @@ rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o) {
     return norm_new(&layer_norm_module_class, shape, shape, true, o);
 }
 
-/* ---- RMSNorm: x / sqrt(mean(x^2) + eps) * weight ---------------------------------- */
+/* ---- RMSNorm: x / sqrt(mean(x^2) + eps) * weight ------------------------------- */
 
 static rg_tensor *rms_norm_module_forward(rg_module *m, rg_tensor *x) {
     rg_norm_module *self = (rg_norm_module *)m;
@@ -83,7 +83,7 @@ rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o) {
     return norm_new(&rms_norm_module_class, shape, shape, false, o);
 }
 
-/* ---- GroupNorm: LayerNorm over each group of channels, weight and bias by channel -- */
+/* ---- GroupNorm: LayerNorm over each group of channels, weight and bias by channel - */
 
 static rg_tensor *group_norm_module_forward(rg_module *m, rg_tensor *x) {
     rg_norm_module *self = (rg_norm_module *)m;

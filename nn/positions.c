@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* ---- forward --------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------- */
 
 /* Turns the halves (a, b) of x to (a cos - b sin, b cos + a sin). */
 static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_t length) {
@@ -34,7 +34,7 @@ static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) {
     return rg_positions_forward((rg_positions *)m, x, 0);
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 static const rg_module_class learned_class = { .name = "LearnedPositions",
                                                .forward = positions_forward };

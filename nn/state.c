@@ -15,7 +15,7 @@ static rg_tensor *tensor_named(rg_named_list l, const char *name) {
     return NULL;
 }
 
-/* ---- complaints ------------------------------------------------------------------ */
+/* ---- complaints ---------------------------------------------------------------- */
 
 /* torch reports an unexpected key to the last module on the key's way down the tree. Returns the
  * length of that module's name, with which the key begins. */
@@ -78,7 +78,7 @@ static void complain_of_sizes(rg_text *complaint, rg_named_list own, rg_named_li
     }
 }
 
-/* ---- loading --------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------- */
 
 static bool dict_given(rg_named_list dict) {
     if (!rgi_given_list(dict.n, dict.v, "load_state_dict"))

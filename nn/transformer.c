@@ -5,7 +5,7 @@
 #include "transformer.h"
 #include "tensor/structs.h"
 
-/* ---- forward --------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------- */
 
 static rg_tensor *encoder_attend(rg_transformer_encoder_layer *self, rg_tensor *x,
                                  const rg_src_options *o) {
@@ -51,7 +51,7 @@ static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
     return rg_transformer_encoder_layer_forward((rg_transformer_encoder_layer *)m, x);
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer",
                                                      .forward = encoder_layer_forward };

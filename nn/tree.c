@@ -4,7 +4,7 @@
  */
 #include "registry.h"
 
-/* ---- lists ----------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------- */
 
 typedef struct walker {
     rg_walk_for wanted;
@@ -104,7 +104,7 @@ int64_t rg_num_parameters(void *m) {
     return n;
 }
 
-/* ---- what is done to all --------------------------------------------------------- */
+/* ---- what is done to all ------------------------------------------------------- */
 
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;

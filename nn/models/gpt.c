@@ -34,7 +34,7 @@ struct rg_gpt_transformer {
     rg_norm_module *ln_f;
 };
 
-/* ---- a block's forward ----------------------------------------------------------- */
+/* ---- a block's forward --------------------------------------------------------- */
 
 /* Writes x, which are t keys or values of (batch, heads, t, size of a head), to this position of
  * the cache of (batch, heads, block, size of a head). Returns all up to their end. */
@@ -99,7 +99,7 @@ static rg_tensor *gpt_block_forward(rg_module *m, rg_tensor *x) {
     return gpt_block_cached((gpt_block *)m, x, RG_NONE, 0);
 }
 
-/* ---- the model's forward --------------------------------------------------------- */
+/* ---- the model's forward ------------------------------------------------------- */
 
 rg_tensor *rgi_gpt_logits(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position,
                           bool last) {
@@ -143,7 +143,7 @@ static rg_tensor *gpt_forward_loss(rg_module *m, rg_tensor *idx, rg_tensor *targ
     return rg_gpt_forward((rg_gpt *)m, idx, targets).loss;
 }
 
-/* ---- making: children are drawn in nanoGPT's order ------------------------------- */
+/* ---- making: children are drawn in nanoGPT's order ----------------------------- */
 
 static const rg_module_class gpt_attention_class = { .name = "CausalSelfAttention",
                                                      .forward = gpt_attention_forward };

@@ -12,7 +12,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
-/* ---- memory for stb_ds ----------------------------------------------------------- */
+/* ---- memory for stb_ds --------------------------------------------------------- */
 
 /* A vocabulary's blocks hang in a list and are released together. */
 typedef struct rg_vocabulary_block {
@@ -58,7 +58,7 @@ typedef struct rg_vocabulary_entry {
     int64_t value;
 } vocabulary_entry;
 
-/* ---- tokens ---------------------------------------------------------------------- */
+/* ---- tokens -------------------------------------------------------------------- */
 
 /* Copies the UTF-8 character at p, and returns what comes after it. */
 static const char *copy_character(const char *p, char *token) {
@@ -94,7 +94,7 @@ static bool next_token(const rg_vocabulary *v, const char **text, char *token) {
     return *token;
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -150,7 +150,7 @@ void rg_vocabulary_free(rg_vocabulary *v) {
     rgi_free(v, sizeof *v, RG_MEM_OTHER);
 }
 
-/* ---- using ----------------------------------------------------------------------- */
+/* ---- using --------------------------------------------------------------------- */
 
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     if (!rgi_given(v, "vocabulary_index", "a vocabulary")

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- entries --------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------------- */
 
 /* One name of the state, and the place of what it names: a tensor or a number. */
 typedef struct optim_entry {
@@ -87,7 +87,7 @@ static bool list_entries(rg_optim *o, optim_entries *all) {
     return true;
 }
 
-/* ---- state_dict ------------------------------------------------------------------ */
+/* ---- state_dict ---------------------------------------------------------------- */
 
 /* Returns whether the state has the entry now. A parameter that made no step has no state. */
 static bool entry_is_there(const optim_entry *e) {
@@ -122,7 +122,7 @@ rg_named_list rg_optim_state_dict(rg_optim *o) {
     return (rg_named_list){ n, v };
 }
 
-/* ---- load_state_dict: everything is read and copied before anything changes ------- */
+/* ---- load_state_dict: everything is read and copied before anything changes ---- */
 
 static const char *const load_op = "load_state_dict";
 

@@ -5,7 +5,7 @@
 #include "optimizer_structs.h"
 #include "nn/python_text.h"
 
-/* ---- groups ---------------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------------- */
 
 #define OPTION_NAME(name) #name,
 const char *const rgi_option_names[RG_OPTION_COUNT] = { "lr", "betas.0", "betas.1",
@@ -73,7 +73,7 @@ rg_param_group *rg_optim_group(rg_optim *o, int i) {
     return &o->groups[i].options;
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 /* torch's names of the options whose value it checks. */
 static const char *const checked_options[RG_OPTION_COUNT] = {

@@ -11,7 +11,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_optim rg_optim;
 
-/* ---- options ------------------------------------------------------------------------
+/* ---- options ----------------------------------------------------------------------
  * They are what stands in torch's param_groups. An option that isn't given is the optimizer's
  * default; one that the optimizer doesn't have is an error. Flags are 0 or 1. The last five are
  * for schedules. (The list keeps its lines, which clang-format would nest.) */
@@ -33,7 +33,7 @@ typedef struct rg_param_group {
 } rg_param_group;
 #define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)
 
-/* ---- making: the comments list options and their defaults ----------------------------- */
+/* ---- making: the comments list options and their defaults ---------------------- */
 typedef enum rg_optim_kind {
     RG_SGD,
     RG_ADAM,
@@ -65,7 +65,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options
 /* Frees the optimizer; its replays stay valid. NULL is left alone. */
 void rg_optim_free(rg_optim *o);
 
-/* ---- using -------------------------------------------------------------------------- */
+/* ---- using --------------------------------------------------------------------- */
 
 /* Moves each parameter that has a gradient. A step that fails changes nothing. */
 bool rg_optim_step(rg_optim *o);

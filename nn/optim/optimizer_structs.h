@@ -8,7 +8,7 @@
 #include "schedule.h"
 #include "tensor/kernels/optim.h"
 
-/* ---- options by number -------------------------------------------------------------- */
+/* ---- options by number --------------------------------------------------------- */
 
 #define RG_OPTION_ENUM_(name) RG_OPTION_##name,
 enum {
@@ -39,7 +39,7 @@ static inline bool rgi_option_set(double option) {
     return memcmp(&option, &unset, sizeof option) != 0;
 }
 
-/* ---- an optimizer's row ------------------------------------------------------------- */
+/* ---- an optimizer's row -------------------------------------------------------- */
 
 enum { RG_OPTIM_STATES = 3 };
 
@@ -62,7 +62,7 @@ typedef struct rg_optim_row {
 } rg_optim_row;
 extern const rg_optim_row rgi_optim_rows[RG_LION + 1];
 
-/* ---- an optimizer ------------------------------------------------------------------- */
+/* ---- an optimizer -------------------------------------------------------------- */
 
 /* One parameter, and what is kept for it. */
 typedef struct rg_optim_slot {
@@ -86,7 +86,7 @@ struct rg_optim {
     int holders; /* Whoever made it is one; each recording that has a step of it is another. */
 };
 
-/* ---- a schedule --------------------------------------------------------------------- */
+/* ---- a schedule ---------------------------------------------------------------- */
 
 enum { RG_LAST_EPOCH, RG_BEST, RG_NUM_BAD_EPOCHS, RG_COOLDOWN_COUNTER, RG_SCHEDULE_STATES };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- what its options must be ---------------------------------------------------- */
+/* ---- what its options must be -------------------------------------------------- */
 
 /* A rule of a schedule: what torch says where it is broken. A complaint that ends in a blank is
  * followed by the number. */
@@ -86,7 +86,7 @@ static bool check_schedule(const rg_optim *o, rg_schedule_kind kind, const rg_sc
     return kind != RG_SEQUENTIAL_LR || check_sequential(o, q);
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------- */
 
 /* Sets the groups' rates to those at epoch t. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
@@ -181,7 +181,7 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
     return rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup));
 }
 
-/* ---- stepping -------------------------------------------------------------------- */
+/* ---- stepping ------------------------------------------------------------------ */
 
 static bool may_step(rg_schedule *s, const char *op) {
     return rgi_not_again(op) && rgi_given(s, op, "a schedule");
@@ -210,7 +210,7 @@ bool rg_schedule_step_to(rg_schedule *s, int64_t epoch) {
     return set_rates(s, (double)epoch, rate);
 }
 
-/* ---- ReduceLROnPlateau: times factor when a metric gets no better for long --------- */
+/* ---- ReduceLROnPlateau: times factor when a metric gets no better for long ----- */
 
 static bool plateau_is_better(const rg_schedule *s, double metric) {
     double sign = s->o.mode_max ? -1 : 1, best = s->state[RG_BEST];

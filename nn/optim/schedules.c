@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* ---- StepLR: times gamma after every step_size epochs ------------------------------ */
+/* ---- StepLR: times gamma after every step_size epochs -------------------------- */
 
 static double step_next(const rg_schedule *s, rg_param_group *g, double t) {
     bool falls = t > 0 && fmod(t, (double)s->o.step_size) == 0;
@@ -17,7 +17,7 @@ static double step_closed(const rg_schedule *s, rg_param_group *g, double t) {
     return g->initial_lr * pow(s->o.gamma, floor(t / (double)s->o.step_size));
 }
 
-/* ---- MultiStepLR: times gamma at each milestone ------------------------------------ */
+/* ---- MultiStepLR: times gamma at each milestone -------------------------------- */
 
 int rgi_milestones_at(const rg_schedule *s, double t) {
     int n = 0;
@@ -41,7 +41,7 @@ static double multi_step_closed(const rg_schedule *s, rg_param_group *g, double 
     return g->initial_lr * pow(s->o.gamma, rgi_milestones_until(s, t));
 }
 
-/* ---- ExponentialLR: times gamma after each epoch ----------------------------------- */
+/* ---- ExponentialLR: times gamma after each epoch ------------------------------- */
 
 static double exponential_next(const rg_schedule *s, rg_param_group *g, double t) {
     return t > 0 ? g->lr * s->o.gamma : g->lr;
@@ -51,7 +51,7 @@ static double exponential_closed(const rg_schedule *s, rg_param_group *g, double
     return g->initial_lr * pow(s->o.gamma, t);
 }
 
-/* ---- LinearLR: from start_factor to end_factor in total_iters epochs --------------- */
+/* ---- LinearLR: from start_factor to end_factor in total_iters epochs ----------- */
 
 /* Chained, LinearLR multiplies by 1 + slope / (the sum that the factor has come to). */
 static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
@@ -68,7 +68,7 @@ static double linear_closed(const rg_schedule *s, rg_param_group *g, double t) {
     return g->initial_lr * (s->o.start_factor + slope * fmin(n, t) / n);
 }
 
-/* ---- CosineAnnealingLR: half a cosine down to eta_min in T_max epochs -------------- */
+/* ---- CosineAnnealingLR: half a cosine down to eta_min in T_max epochs ---------- */
 
 static double cosine_next(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.T_max, low = s->o.eta_min;
@@ -84,13 +84,13 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
     return low + (g->initial_lr - low) * (1 + cos(M_PI * t / n)) / 2;
 }
 
-/* ---- LambdaLR: the first rate times the program's function of t -------------------- */
+/* ---- LambdaLR: the first rate times the program's function of t ---------------- */
 
 static double lambda_rate(const rg_schedule *s, rg_param_group *g, double t) {
     return g->initial_lr * s->o.lr_lambda((int64_t)t, s->o.context);
 }
 
-/* ---- OneCycleLR: up to max_lr, back, and far below -------------------------------- */
+/* ---- OneCycleLR: up to max_lr, back, and far below ----------------------------- */
 
 /* Returns the value that has come this part of the way from one value to another. */
 static double anneal(const rg_schedule *s, double from, double to, double part) {
@@ -119,7 +119,7 @@ static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     return anneal(s, lr[i], lr[i + 1], part);
 }
 
-/* ---- all -------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------------- */
 
 /* ReduceLROnPlateau and SequentialLR have no rate of their own: schedule.c steps them. */
 const rg_schedule_row rgi_schedule_rows[] = {

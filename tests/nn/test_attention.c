@@ -1,4 +1,5 @@
-/* SelfAttention, MultiheadAttention and positions beside PyTorch's, and what they refuse. */
+/* test_attention.c: SelfAttention, MultiheadAttention and positions compute what PyTorch's do, and
+ * refuse what PyTorch refuses. */
 #define TWIN_DATA "attention"
 #include "twin.h"
 
@@ -32,8 +33,9 @@ END_TEST
 typedef struct {
     const char *name;
     rg_multihead_attention_options how;
-    const char *attn, *padding; /* bool, float or causal; 2 or 3 dims */
-    /* fast: without weights; each: not averaged */
+    /* A mask is of bool, "b", or of floats, "f"; attn has 2 dims, 3 dims, or is causal. */
+    const char *attn, *padding;
+    /* `fast` asks for no weights, `each` for those of each head. */
     bool cross, train, fast, each, causal;
 } multihead_case;
 
@@ -90,7 +92,7 @@ static rg_tensor *padding_mask(const multihead_case *c, int64_t keys, rg_dtype d
     return rg_set_item_(rg_zeros_dims(RG_DIMS(2, keys), RG_BOOL), (bool)true, 1, -1);
 }
 
-/* Query, key and value as torch's script draws them; their number. */
+/* Draws query, key and value as torch's script does, and returns how many tensors they are. */
 static int sides(const multihead_case *c, rg_dtype dtype, rg_tensor *x[3]) {
     const int64_t length[] = { 3, 5, 5 },
                   dim[] = { 4, c->how.kdim ? c->how.kdim : 4, c->how.vdim ? c->how.vdim : 4 };
@@ -182,7 +184,8 @@ END_TEST
 static rg_tensor *call(rg_tensor *const in[], void *m) { return rg_call(m, in[0]); }
 
 static rg_tensor *with_everything(rg_tensor *const in[], void *m) {
-    rg_manual_seed(9); /* the same dropout each time */
+    /* Dropout must be the same in each call. */
+    rg_manual_seed(9);
     rg_attended a = rg_multihead_attention_forward(
         m, in[0], in[0], in[0], .attn_mask = rg_generate_square_subsequent_mask(3));
     return rg_cat(RG_LIST(rg_flatten(a.output, 0, -1), rg_flatten(a.weights, 0, -1)), 0);
@@ -219,7 +222,8 @@ START_TEST(test_bad_arguments) {
     REFUSED("For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and 3-D",
             q, one, q, .need_weights = true);
     REFUSED(
-        "For unbatched (2-D) `query`, expected `key_padding_mask` to be `None` or 1-D but found 2-D tensor instead",
+        "For unbatched (2-D) `query`, expected `key_padding_mask` to be `None` or 1-D but found "
+        "2-D tensor instead",
         one, one, one, .key_padding_mask = rg_zeros(1, 3));
     REFUSED("expected `attn_mask` to be `None`, 2-D or 3-D but found 4-D", q, q, q,
             .attn_mask = rg_zeros(1, 1, 3, 3));

@@ -1,6 +1,6 @@
 /*
- * test_bits.c: no bit depends on the number of threads: of 20 steps of the benchmark's
- * small GPT, and of what each other row of the benchmark computes, at 1 to 16.
+ * test_bits.c: no bit depends on the number of threads, from 1 to 16: neither in 20 steps of the
+ * benchmark's small GPT, nor in what each other row of the benchmark computes.
  */
 #include "tests/test.h"
 #include "regard.h"
@@ -26,7 +26,8 @@ static void one_step(void *at) {
         *(double *)at = rg_item(loss);
 }
 
-/* The weights after all steps, in one tensor; replayed: all but the first from a recording. */
+/* Returns the weights after all steps, in one tensor. A replayed training makes all steps but the
+ * first from a recording. */
 static rg_tensor *trained(int threads, bool replayed) {
     rg_gpt_options o = {
         .block_size = 64, .vocab_size = 65, .n_layer = 4, .n_head = 4, .n_embd = 128, .bias = true
@@ -34,12 +35,14 @@ static rg_tensor *trained(int threads, bool replayed) {
     int64_t batch = rg_emulated() ? 2 : 12;
     if (rg_slow())
         o.n_layer = 1;
-    if (rg_emulated())
-        o.block_size = 8, o.n_embd = 32;
+    if (rg_emulated()) {
+        o.block_size = 8;
+        o.n_embd = 32;
+    }
     ck_assert(rg_set_num_threads(threads));
     rg_manual_seed(3);
     model = rg_nn_gpt_with(o);
-    idx = rg_randint(0, o.vocab_size, batch, o.block_size),
+    idx = rg_randint(0, o.vocab_size, batch, o.block_size);
     targets = rg_randint(0, o.vocab_size, batch, o.block_size);
     optim = rg_optim_adamw(rg_parameters(model), .lr = 1e-3);
     rg_replay *replay = replayed ? rg_record(one_step, NULL) : NULL;
@@ -123,7 +126,7 @@ static const struct {
     { "sum of every other", sum_strided },
 };
 
-/* What f computes, and the gradients of what it computes it from. */
+/* Puts the gradients of f's inputs, and then what f computes, into the result. */
 static void compute(rg_tensor *(*f)(void), rg_list of, rg_tensor *result[]) {
     for (int i = 0; i < of.n; i++)
         rg_set_grad(of.v[i], RG_NONE);
@@ -133,7 +136,7 @@ static void compute(rg_tensor *(*f)(void), rg_list of, rg_tensor *result[]) {
         result[i] = rg_grad_of(of.v[i]);
 }
 
-/* The same at 1 to 16 threads. */
+/* Compares what f computes at 2 to 16 threads with what it computes at 1. */
 static void check_threads(const char *name, rg_tensor *(*f)(void), rg_list of) {
     RG_SCOPE();
     rg_tensor *first[4], *now[4];
@@ -175,7 +178,7 @@ START_TEST(test_attention) {
 }
 END_TEST
 
-/* AdamW over many elements, and a token of a GPT as wide as GPT-2, by its cache. */
+/* AdamW steps over many elements, and a GPT as wide as GPT-2 reads tokens by its cache. */
 START_TEST(test_optimizer_and_token) {
     int64_t n = rg_slow() ? 100000 : (3 << 20) + 5, width = rg_emulated() ? 24 : 768;
     rg_tensor *start = rg_randn(n), *slope = rg_randn(n), *stepped = NULL, *said = NULL,
@@ -193,9 +196,12 @@ START_TEST(test_optimizer_and_token) {
         rg_optim_free(o);
         for (int at = 0; at < 3; at++)
             ck_ok(logits = rg_gpt_cached(m, token, cache, at));
-        if (threads == 1)
-            stepped = p, said = logits;
-        check_same(stepped, p, "AdamW", threads), check_same(said, logits, "a token", threads);
+        if (threads == 1) {
+            stepped = p;
+            said = logits;
+        }
+        check_same(stepped, p, "AdamW", threads);
+        check_same(said, logits, "a token", threads);
     }
     rg_module_free(m);
 }

@@ -1,4 +1,5 @@
-/* GPT beside the same model in PyTorch; generation with and without a cache. */
+/* test_gpt.c: GPT computes what the same model does in PyTorch, and generates the same with and
+ * without a cache. */
 #define TWIN_DATA "gpt"
 #include "twin.h"
 
@@ -68,7 +69,7 @@ START_TEST(test_generation) {
 }
 END_TEST
 
-/* Token by token, in pieces, and at once. */
+/* The cache gives the same logits token by token and in pieces as the whole sequence does. */
 START_TEST(test_cache) {
     for (int wide = 0; wide < 2; wide++) {
         rg_dtype dtype = wide ? RG_FLOAT64 : RG_FLOAT32;
@@ -127,7 +128,8 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR, "Cannot forward");
     ck_fails(
         rg_gpt_generate(m, rg_zeros(1, 2), 3), RG_RUNTIME_ERROR,
-        "expected idx of (batch, length) and dtype torch.int64, but got torch.Size([1, 2]) and torch.float32");
+        "expected idx of (batch, length) and dtype torch.int64, but got torch.Size([1, 2]) and "
+        "torch.float32");
     ck_fails(rg_gpt_generate(m, tokens(), -3), RG_RUNTIME_ERROR,
              "generate: max_new_tokens -3 is negative");
     ck_fails(rg_gpt_generate(m, tokens(), 3, .top_k = -1), RG_RUNTIME_ERROR,

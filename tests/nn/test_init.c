@@ -1,10 +1,10 @@
-/* Initial weights beside PyTorch's: its bits where they are uniform, its numbers where they are
- * normal. */
+/* test_init.c: weights begin as PyTorch's: with the same bits where they are uniform, near its
+ * numbers where they are normal. */
 #define TWIN_DATA "init"
 #include "twin.h"
 
-/* name, distance that is allowed in float32 and in float64 (the normals': as random.c says; Q:
- * LAPACK rounds as well), call */
+/* A row has a name, the distances that are allowed in float32 and in float64, and a call. Normals
+ * are as near as random.c says; of an orthogonal matrix, LAPACK's has its own rounding. */
 #define INITS(F)                                                                 \
     F(uniform, 0, 0, rg_nn_init_uniform_(t, -0.5, 2))                            \
     F(normal, 3e-6, 1e-14, rg_nn_init_normal_(t, 1, 2))                          \
@@ -34,7 +34,7 @@ static const struct {
 } inits[] = { INITS(ROW) };
 enum { N_INITS = sizeof inits / sizeof *inits };
 
-/* On leaves that require grad, which stay leaves without history; and the generator stands where
+/* A leaf that requires grad stays a leaf without history, and the generator stands afterwards where
  * torch's does. */
 START_TEST(test_beside_torch) {
     const rg_dims shapes[] = { RG_DIMS(6, 4), RG_DIMS(2, 3), RG_DIMS(3, 2, 5) };
@@ -82,7 +82,7 @@ END_TEST
 START_TEST(test_orthogonal_at_size) {
     rg_tensor *q = rg_nn_init_orthogonal_(rg_empty_dims(RG_DIMS(96, 64), RG_FLOAT64), 1);
     ck_assert(rg_allclose(rg_matmul(rg_T(q), q), rg_to(rg_eye(64, 64), RG_FLOAT64), 0, 1e-13));
-    /* through strides */
+    /* A transposed matrix is filled through its strides. */
     q = rg_nn_init_orthogonal_(rg_T(rg_empty_dims(RG_DIMS(64, 64), RG_FLOAT64)), 1);
     ck_assert(rg_allclose(rg_matmul(rg_T(q), q), rg_to(rg_eye(64, 64), RG_FLOAT64), 0, 1e-13));
 }
@@ -119,7 +119,8 @@ START_TEST(test_what_they_refuse) {
         ck_fails(inits[i].fill(RG_NONE), RG_TYPE_ERROR, "got RG_NONE");
         ck_ok(inits[i].fill(rg_empty(3, 0)));
     }
-    ck_ok(rg_nn_init_kaiming_uniform_(rg_empty(0))); /* nothing to do comes before fans */
+    /* Where there is nothing to fill, fans aren't asked for. */
+    ck_ok(rg_nn_init_kaiming_uniform_(rg_empty(0)));
 }
 END_TEST
 

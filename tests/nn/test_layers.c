@@ -1,11 +1,11 @@
-/* Layers and losses beside PyTorch's: weights, values, gradients, keys, reprs; and what they
- * refuse. */
+/* test_layers.c: layers and losses have PyTorch's weights, values, gradients, keys and text, and
+ * refuse what PyTorch refuses. */
 #define TWIN_DATA "layers"
 #include "twin.h"
 
 #define DRAW(...) rg_from_dims((double[]){ __VA_ARGS__ }, RG_FLOAT64, RG_DIMS(3))
 
-/* name, constructor, inputs: those of layers.py */
+/* A row has a name, a constructor and inputs: those of layers.py. */
 #define LAYERS(F)                                                                                  \
     F(linear, rg_nn_linear(4, 3), "n(5,4)")                                                        \
     F(linear_no_bias, rg_nn_linear(4, 3, .bias = false), "n(2,3,4)")                               \
@@ -127,7 +127,8 @@ START_TEST(test_values_and_gradients) {
 }
 END_TEST
 
-/* What begins uniform, or as a number, has torch's bits; a normal is within 3e-6, as everywhere. */
+/* Weights that begin uniform, or as a number, have torch's bits; normal ones are within 3e-6, as
+ * everywhere. */
 START_TEST(test_constructors_draw_torchs_numbers) {
     rg_tensor *weights[16];
     rg_set_default_dtype(RG_FLOAT32);
@@ -150,7 +151,8 @@ static const struct layer *checked;
 static rg_tensor *call(rg_tensor *const in[], void *m) {
     rg_tensor *x[2];
     rg_list given = inputs_of(checked, RG_FLOAT64, x);
-    rg_manual_seed(3); /* the same dropout each time */
+    /* Dropout must be the same in each call. */
+    rg_manual_seed(3);
     if (*checked->inputs[0] != 'i')
         x[0] = in[0];
     return rg_call_list(m, given);
@@ -162,7 +164,7 @@ START_TEST(test_second_order) {
         RG_SCOPE();
         rg_tensor *x[8];
         checked = &layers[i];
-        /* whose gradient leaves out a row by intention */
+        /* This layer's gradient leaves out a row by intention. */
         if (strcmp(checked->name, "embedding_padded") == 0)
             continue;
         rg_manual_seed(1);
@@ -181,7 +183,7 @@ START_TEST(test_second_order) {
 }
 END_TEST
 
-/* Made, called, differentiated, looked at. */
+/* Makes the layer, calls it, differentiates it, loads and converts it. */
 static bool whole_life(void) {
     rg_tensor *x[2];
     rg_manual_seed(1);
@@ -234,7 +236,7 @@ START_TEST(test_bad_constructors) {
 }
 END_TEST
 
-/* Called on what it can't take, a module complains as torch does, or passes NULL on. */
+/* A module that is called on what it can't take complains as torch does, or passes NULL on. */
 START_TEST(test_bad_inputs) {
     rg_set_default_dtype(RG_FLOAT32);
     void *loss = rg_nn_mse_loss(), *list = rg_nn_module_list(), *linear = rg_nn_linear(3, 2),
@@ -267,7 +269,7 @@ START_TEST(test_bad_inputs) {
             ck_fails(rg_call_list(m, (rg_list){ n, absent }), RG_TYPE_ERROR,
                      "expected a tensor but got RG_NONE");
         rg_matmul(rg_ones(2), rg_ones(3));
-        /* the first failure stands */
+        /* The first failure stands. */
         ck_assert(!rg_call_list(m, (rg_list){ n, none }) && strstr(rg_error(), "matmul"));
         rg_error_clear();
         rg_module_free(m);

@@ -1,4 +1,4 @@
-/* The registry behind modules: names, states, copies, hooks, lifetimes. */
+/* test_module.c: the registry behind modules: names, states, copies, hooks, lifetimes. */
 #define TWIN_DATA "layers"
 #include "twin.h"
 #include "tensor/internal.h"
@@ -20,7 +20,8 @@ static rg_tensor *tree_forward(rg_module *m, rg_tensor *x) {
                           self->mask));
 }
 static void tree_repr(rg_module *m, char *text, size_t room) {
-    (void)m, snprintf(text, room, "much");
+    (void)m;
+    snprintf(text, room, "much");
 }
 static int destroyed;
 static void tree_destroy(rg_module *m) { destroyed += ((Tree *)m)->n; }
@@ -86,7 +87,8 @@ END_TEST
 
 enum { MOST = 32 };
 
-/* The state without the keys in drop, and with others that end it, or take the place of a key. */
+/* Returns the state without the dropped keys, and with added ones, which end it or take the place
+ * of a key of the same name. */
 static rg_named_list changed_state(void *m, const char *const *drop, int n, const rg_named *add) {
     static rg_named v[MOST];
     rg_named_list own = rg_state_dict(m), out = { 0, v };
@@ -129,7 +131,8 @@ START_TEST(test_load_state_dict_complains_as_torch) {
             { "mask", rg_scalar(1.0) });
     LOADING("all", DROP("mask", "fc.bias"), { "scale", rg_ones(2, 2) }, { "cache", rg_ones(4) },
             { "deep.1.w", one }, { "alpha", one });
-    ck_assert(rg_item(rg_sum(m->scale)) == 2); /* as it was */
+    /* A load that fails changes nothing. */
+    ck_assert(rg_item(rg_sum(m->scale)) == 2);
     rg_module_free(m);
 }
 END_TEST
@@ -140,7 +143,7 @@ START_TEST(test_states_are_copied) {
     ck_assert(!rg_equal(a->fc->weight, b->fc->weight));
     rg_module_to(b, RG_FLOAT64);
     ck_assert(rg_load_state_dict(b, rg_state_dict(a), true));
-    /* the values, not the dtype */
+    /* Values are copied, the dtype isn't. */
     ck_assert(rg_equal(rg_double(a->fc->weight), b->fc->weight)
               && rg_dtype_of(b->fc->weight) == RG_FLOAT64);
     ck_assert(b->tied->weight == b->fc->weight && rg_data(a->fc->bias) != rg_data(b->fc->bias));
@@ -168,13 +171,17 @@ END_TEST
 
 /* ---- modes, dtypes, gradients ---------------------------------------------------- */
 
-static void count(rg_module *m, void *context) { (*(int *)context)++, (void)m; }
+static void count(rg_module *m, void *context) {
+    (void)m;
+    ++*(int *)context;
+}
 
 START_TEST(test_modes_and_gradients) {
     Tree *m = new_tree();
     int calls = 0;
     rg_apply_to_modules(m, count, &calls);
-    ck_assert_int_eq(calls, 7); /* fc under both names */
+    /* fc counts under both its names. */
+    ck_assert_int_eq(calls, 7);
     rg_eval(m);
     ck_assert(!m->base.training && !m->deep->v[1]->training);
     rg_train(m, true);
@@ -192,14 +199,14 @@ START_TEST(test_modes_and_gradients) {
     ck_assert(rg_module_requires_grad_(m, false) && !rg_requires_grad(rg_call(m, rg_double(x))));
     ck_assert(rg_module_requires_grad_(m, true) && rg_requires_grad(m->scale)
               && !rg_requires_grad(m->mask));
-    ck_fails(
-        rg_module_to(m, RG_INT64), RG_TYPE_ERROR,
-        "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.int64");
+    ck_fails(rg_module_to(m, RG_INT64), RG_TYPE_ERROR,
+             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+             "dtype=torch.int64");
     rg_module_free(m);
 }
 END_TEST
 
-/* A parameter that is there twice is updated once: its gradient is the sum. */
+/* A parameter that stands in two places is one parameter, and its gradient is the sum. */
 START_TEST(test_tied_parameters) {
     rg_linear_module *a = rg_nn_linear(2, 2, .bias = false), *b = rg_nn_linear(2, 2, .bias = false);
     rg_sequential *both = rg_nn_sequential(a, b);
@@ -223,7 +230,8 @@ START_TEST(test_tied_parameters) {
     rg_module_to(exact, RG_FLOAT64);
     ck_fails(
         rg_tie(&b->weight, wide->weight), RG_VALUE_ERROR,
-        "tie: expected a parameter of shape [2, 2] and dtype torch.float32, but got [2, 3] and torch.float32");
+        "tie: expected a parameter of shape [2, 2] and dtype torch.float32, but got [2, 3] and "
+        "torch.float32");
     ck_fails(rg_tie(&b->weight, exact->weight), RG_VALUE_ERROR, "but got [2, 2] and torch.float64");
     ck_assert(b->weight == a->weight && rg_item(rg_sum(loose)) == 4);
     rg_module_free(wide);
@@ -236,13 +244,15 @@ END_TEST
 
 static char told[64];
 static rg_tensor *tell(rg_module *m, rg_list in, rg_tensor *y, void *context) {
-    (void)m, (void)in;
+    (void)m;
+    (void)in;
     strcat(told, y == RG_NONE ? "before " : "after ");
     strcat(told, context);
     return RG_NONE;
 }
 static rg_tensor *twice(rg_module *m, rg_list in, rg_tensor *y, void *context) {
-    (void)m, (void)context;
+    (void)m;
+    (void)context;
     return rg_mul(y == RG_NONE ? in.v[0] : y, 2);
 }
 static int own_id;
@@ -251,7 +261,11 @@ static rg_tensor *once(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     return tell(m, in, y, context);
 }
 static rg_tensor *failing(rg_module *m, rg_list in, rg_tensor *y, void *context) {
-    return (void)m, (void)in, (void)y, (void)context, NULL;
+    (void)m;
+    (void)in;
+    (void)y;
+    (void)context;
+    return NULL;
 }
 
 START_TEST(test_hooks) {
@@ -293,7 +307,8 @@ START_TEST(test_results_outlive_the_module) {
         destroyed = 0;
         rg_tensor *x = rg_requires_grad_(rg_ones(5, 2), true), *y = rg_call(m, x),
                   *mask = rg_lt(y, 0.5);
-        rg_module_free(m->deep); /* a child: it stays */
+        /* A child stays while its parent lives. */
+        rg_module_free(m->deep);
         rg_module_free(m);
         ck_assert(destroyed == 1);
         ck_ok(rg_backward(rg_sum(y)));
@@ -309,7 +324,8 @@ START_TEST(test_results_outlive_the_module) {
 }
 END_TEST
 
-/* While their memory isn't in use for something else: without the pool, at once. */
+/* A released module is noticed while its memory isn't in use for something else. Without the pool
+ * it is in use at once. */
 START_TEST(test_released_modules) {
     if (rgi_pool_bypassed())
         return;
@@ -416,7 +432,7 @@ START_TEST(test_what_cannot_be_registered) {
         ck_assert(!rg_module_to(NULL, RG_FLOAT64) && !rg_module_requires_grad_(NULL, true)
                   && !rg_register_child(NULL, "x", NULL, NULL));
         rg_tensor *y = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
-        /* nn.Parameter(y) is a leaf */
+        /* As nn.Parameter(y), the parameter is a leaf. */
         Some *fine = SOME(RG_PARAMETER(self, w, y); RG_PARAMETER(self, v, RG_NONE));
         ck_assert(fine && rg_is_leaf(fine->w) && fine->w != y && fine->v == RG_NONE
                   && rg_state_dict(fine).n == 1);

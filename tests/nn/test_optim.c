@@ -1,4 +1,4 @@
-/* Optimizers: PyTorch's trajectories, groups, clipping, state, errors. */
+/* test_optim.c: optimizers make PyTorch's steps, with groups, clipping, state and errors. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "nn/optim.h"
@@ -133,7 +133,7 @@ START_TEST(test_trajectories) {
 }
 END_TEST
 
-/* Each group by its own options; an optimizer's state goes into another one and on from there. */
+/* Makes an optimizer whose groups have options of their own. */
 static rg_optim *two_groups(params *p, double lr) {
     rg_optim *o = rg_optim_adam(RG_LIST(p->v[0]), .lr = lr, .amsgrad = true);
     ck_ok(rg_optim_add_group(o, RG_LIST(p->v[1], p->v[2]), .lr = 0.05, .weight_decay = 0.1,
@@ -168,7 +168,8 @@ START_TEST(test_groups) {
 }
 END_TEST
 
-/* A transposed parameter, a gradient that is a slice or expanded: as if both were contiguous. */
+/* A transposed parameter, with a gradient that is a slice or expanded, moves as a contiguous one
+ * does. */
 START_TEST(test_strides) {
     RG_SCOPE();
     rg_tensor *x = rg_randn(5, 7), *g = rg_randn(7, 10), *row = rg_randn(1, 5);
@@ -232,7 +233,8 @@ START_TEST(test_state_names) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT32);
     rg_optim *o = two_groups(&p, 0.02);
-    set_gradients(&p, 3); /* none for the last */
+    /* At step 3 the last parameter has no gradient. */
+    set_gradients(&p, 3);
     ck_ok(rg_optim_step(o));
     rg_named_list d = rg_optim_state_dict(o);
     const char *names[] = { "state.0.step",           "state.0.exp_avg",       "state.0.exp_avg_sq",
@@ -268,7 +270,8 @@ START_TEST(test_state_names) {
     changed[7].tensor = rg_scalar(2);
     ck_fails(
         rg_optim_load_state_dict(o, c), RG_VALUE_ERROR,
-        "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
+        "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
+        "group");
     changed[7].tensor = NULL;
     ck_assert(!rg_optim_load_state_dict(o, c));
     c.n = 13;
@@ -290,7 +293,7 @@ START_TEST(test_clipping) {
     rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true),
                         rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
     const double inf = INFINITY, norm_type[] = { 2, 1, inf, 3.5, -inf };
-    /* torch.nn.utils.clip_grad_norm_ of [[1, -2], [3, -4]], None and [0.5, 6] to 2 */
+    /* These are torch.nn.utils.clip_grad_norm_'s, of [[1, -2], [3, -4]], None and [0.5, 6] to 2. */
     const double total[] = { 8.139410018920898, 16.5, 6, 6.542354583740234, 0.5 };
     const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421,
                             1.8342018127441406, 6 };
@@ -309,8 +312,9 @@ START_TEST(test_clipping) {
     rg_set_grad(l.v[2], rg_literal_as(RG_FLOAT32, [0.5, nan]));
     ck_fails(
         rg_clip_grad_norm_(l, 1.0, .error_if_nonfinite = true), RG_RUNTIME_ERROR,
-        "The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error "
-        "and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`");
+        "The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot "
+        "be clipped. To disable this error and scale the gradients by the non-finite norm anyway, "
+        "set `error_if_nonfinite=False`");
     ck_assert_double_eq(rg_at(rg_grad_of(l.v[0]), 0, 0), 0.75);
     ck_ok(rg_clip_grad_norm_(l, 1.0));
     ck_assert(isnan(rg_at(rg_grad_of(l.v[0]), 0, 0)));
@@ -368,7 +372,7 @@ START_TEST(test_errors) {
     rg_optim *o = rg_optim_sgd(l, .lr = 0.5);
     INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
     ck_ok(rg_optim_add_group(o, none));
-    /* never have a gradient */
+    /* Neither of these parameters ever has a gradient. */
     ck_ok(rg_optim_add_group(o, RG_LIST(v, rg_zeros_dims(RG_DIMS(2), RG_INT64))));
     ck_ok(rg_optim_step(o));
     ck_assert_int_eq(rg_version(w), 0);
@@ -410,7 +414,7 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-/* All that asks for memory, failing at each request in turn; a failed step changes nothing. */
+/* Makes every call that asks for memory. A step that fails changes nothing. */
 static bool everything(void) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT64);

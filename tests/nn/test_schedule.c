@@ -1,5 +1,5 @@
-/* Schedules: PyTorch's learning rates, chained, in closed form, and on a plateau; and their errors.
- */
+/* test_schedule.c: schedules give PyTorch's learning rates: chained, in closed form, and on a
+ * plateau; and they refuse what PyTorch refuses. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "nn/optim.h"
@@ -22,11 +22,19 @@ static double inverse(int64_t t, void *context) {
     return 1 / (1 + (double)t);
 }
 
+/* The metric falls, then stands still but for a little, and falls again. */
 static double metric(int t) {
-    return (t < 20 ? 100 - t : t < 45 ? 80 + t * 7 % 5 / 4096.0 : 79 - t / 2.0) / 64;
+    if (t < 20)
+        return (100 - t) / 64.0;
+    if (t < 45)
+        return (80 + t * 7 % 5 / 4096.0) / 64;
+    return (79 - t / 2.0) / 64;
 }
 
-static bool plain(rg_schedule *s, int t) { return (void)t, rg_schedule_step(s); }
+static bool plain(rg_schedule *s, int t) {
+    (void)t;
+    return rg_schedule_step(s);
+}
 static bool closed(rg_schedule *s, int t) { return rg_schedule_step_to(s, t * 3 % 61); }
 static bool plateau(rg_schedule *s, int t) { return rg_schedule_step_metric(s, metric(t)); }
 
@@ -250,7 +258,8 @@ START_TEST(test_errors) {
     rg_optim_group(o, 0)->lr = 0.5;
     INVALID(rg_optim_warmup_cosine_lr(o, 10, 10, 0.1, 0),
             "expected fewer steps of warmup than in total, but got 10 of 10");
-    ck_assert(rg_optim_group(o, 0)->lr == 0.5); /* untouched */
+    /* A schedule that is refused leaves the rate alone. */
+    ck_assert(rg_optim_group(o, 0)->lr == 0.5);
     ck_assert_ptr_null(rg_optim_step_lr(NULL, .step_size = 3));
     ck_assert_ptr_null(rg_optim_warmup_cosine_lr(NULL, 1, 2, 0.1, 0));
     ck_fails(rg_schedule_step(plateau), RG_TYPE_ERROR,

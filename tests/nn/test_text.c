@@ -1,4 +1,4 @@
-/* Vocabularies and batches: as Python's dict, split and slices make them. */
+/* test_text.c: vocabularies and batches are as Python's dict, split and slices make them. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "nn/models/batches.h"
@@ -69,14 +69,14 @@ START_TEST(test_unknown_words) {
     ck_fails(rg_decode(v, rg_literal([-1])), RG_INDEX_ERROR, "index -1");
     rg_vocabulary_free(v);
 
-    /* known ones keep their numbers */
+    /* Known tokens keep their numbers. */
     v = rg_vocabulary_new("to be or not to be", .unknown = "<unk>");
     ck_assert_int_eq(v->n, 5);
     ck_assert(rg_equal(rg_encode(v, "to see or not"), rg_literal([3, 4, 2, 1])));
     ck_assert_str_eq(rg_decode(v, rg_literal([[3, 4], [2, 0]])), "to <unk> or be");
     rg_vocabulary_free(v);
 
-    /* the text has it already */
+    /* The text has the token for unknown ones already. */
     v = rg_vocabulary_new("a <unk> b", .unknown = "<unk>");
     ck_assert(v->n == 3 && rg_vocabulary_index(v, "c") == 0 && rg_vocabulary_index(v, "a") == 1);
     rg_vocabulary_free(v);
@@ -221,7 +221,7 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* Threads make and read vocabularies at once. */
+/* Makes vocabularies and reads a shared one while other threads do the same. */
 static const char *const sentence = "Life is short, eat dessert first";
 
 static void *reader(void *shared) {

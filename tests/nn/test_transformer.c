@@ -1,4 +1,4 @@
-/* TransformerEncoderLayer beside PyTorch's. */
+/* test_transformer.c: TransformerEncoderLayer computes what PyTorch's does. */
 #define TWIN_DATA "transformer"
 #include "twin.h"
 
@@ -13,7 +13,8 @@
 static const struct layer_case {
     const char *name;
     rg_transformer_options how;
-    bool masked, padded, added, causal, eval; /* added: a padding mask of floats */
+    /* `added` makes the padding mask one of floats. */
+    bool masked, padded, added, causal, eval;
 } layers[] = {
     CASE("post", HOW(), ),
     CASE("pre", HOW(.norm_first = true), ),
@@ -63,7 +64,8 @@ START_TEST(test_repr) {
         rg_module_repr(m),
         "TransformerEncoderLayer(\n"
         "  (self_attn): MultiheadAttention(\n"
-        "    (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)\n"
+        "    (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, "
+        "bias=True)\n"
         "  )\n"
         "  (linear1): Linear(in_features=4, out_features=6, bias=True)\n"
         "  (dropout): Dropout(p=0.1, inplace=False)\n"

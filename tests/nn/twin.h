@@ -53,7 +53,8 @@ __attribute__((unused)) static const char *twin_text(const char *name, const cha
                       rg_dtype_name(dtype), far_);                                        \
     } while (0)
 
-/* Outputs, and the gradients of sum(y * draw) for the leaves and then the module's parameters. */
+/* Compares the outputs, and the gradients of sum(y * random) by the leaves and then by the module's
+ * parameters. */
 __attribute__((unused)) static void twin_compare(const char *name, rg_dtype dtype, void *m, int n,
                                                  rg_tensor *const leaves[], int n_y,
                                                  rg_tensor *const y[]) {
@@ -75,7 +76,7 @@ __attribute__((unused)) static void twin_compare(const char *name, rg_dtype dtyp
     twin_near(name, ".g", dtype, n + own.n, g);
 }
 
-/* A leaf drawn in float64, of either dtype. */
+/* Returns a leaf of this dtype, drawn in float64. */
 static inline rg_tensor *twin_drawn(rg_dims shape, rg_dtype dtype) {
     return rg_requires_grad_(rg_to(rg_randn_dims(shape, RG_FLOAT64, rg_default_generator()), dtype),
                              true);
@@ -91,23 +92,22 @@ __attribute__((unused)) static void twin_keys(const char *name, void *m) {
     ck_assert_str_eq(keys, twin_text(name, ".keys"));
 }
 
-/* First and second order, with respect to the input and to each parameter, mixed derivatives among
- * them. */
+/* Checks first and second derivatives by the input and by each parameter, and mixed ones. */
 __attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_tensor *x) {
     RG_SCOPE();
     rg_named_list own = rg_named_parameters(m);
     for (int from = 0; from < own.n; from += 3) {
         rg_tensor *in[4] = { x };
         int n = 1;
-        while (n < 4 && from + n - 1 < own.n)
-            in[n] = own.v[from + n - 1].tensor, n++;
+        for (; n < 4 && from + n - 1 < own.n; n++)
+            in[n] = own.v[from + n - 1].tensor;
         ck_ok(rg_gradcheck(f, m, n, in, .atol = 1e-7, .rtol = 1e-6));
         ck_ok(rg_gradgradcheck(f, m, n, in, .atol = 1e-6, .rtol = 1e-5));
     }
 }
 
-/* The first request for memory fails, then the second, and so on, until none does: no crash, and
- * nothing is left. */
+/* Lets the first request for memory fail, then the second, and so on, until none does. No call may
+ * crash, and nothing may be left. */
 static void twin_out_of_memory(bool (*f)(void)) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,

@@ -15,7 +15,7 @@ K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }
 
-/* ---- SGD --------------------------------------------------------------------------- */
+/* ---- SGD ----------------------------------------------------------------------- */
 
 K_INLINE void K_NAME(sgd_plain)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1];
@@ -45,7 +45,7 @@ static void K_NAME(sgd)(char *const at[], int64_t n, const k_optimizer_numbers *
         K_NAME(sgd_plain)(at, n, z);
 }
 
-/* ---- Adam -------------------------------------------------------------------------- */
+/* ---- Adam ---------------------------------------------------------------------- */
 
 K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_numbers *z,
                                 const bool amsgrad) {
@@ -75,7 +75,7 @@ static void K_NAME(adam)(char *const at[], int64_t n, const k_optimizer_numbers 
         K_NAME(adam_with)(at, n, z, false);
 }
 
-/* ---- RMSprop ----------------------------------------------------------------------- */
+/* ---- RMSprop ------------------------------------------------------------------- */
 
 K_INLINE void K_NAME(rmsprop_with)(char *const at[], int64_t n, const k_optimizer_numbers *z,
                                    const bool has_buffer, const bool centered) {
@@ -113,7 +113,7 @@ static void K_NAME(rmsprop)(char *const at[], int64_t n, const k_optimizer_numbe
         K_NAME(rmsprop_with)(at, n, z, false, false);
 }
 
-/* ---- Adagrad ----------------------------------------------------------------------- */
+/* ---- Adagrad ------------------------------------------------------------------- */
 
 static void K_NAME(adagrad)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1], *restrict sum = (T *)at[2];
@@ -126,7 +126,7 @@ static void K_NAME(adagrad)(char *const at[], int64_t n, const k_optimizer_numbe
     }
 }
 
-/* ---- Lion -------------------------------------------------------------------------- */
+/* ---- Lion ---------------------------------------------------------------------- */
 
 /* Returns -1, 0 or 1, or NaN. */
 K_INLINE T K_NAME(optim_sign)(T x) {

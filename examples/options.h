@@ -1,0 +1,192 @@
+/*
+ * options.h: how an example stops, reads its options, and reads and writes files.
+ */
+#pragma once
+
+#include "regard.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- stopping -------------------------------------------------------------------- */
+
+/* The program's name, argv[0] without its folders. */
+static const char *program = "example";
+
+/* Stops with status 1, where the library failed, or 2, where there is too little memory. */
+static inline void stop_on_error(rg_code code, const char *message) {
+    fprintf(stderr, "%s: %s\n", program, message);
+    exit(code == RG_OUT_OF_MEMORY ? 2 : 1);
+}
+
+/* Stops with status 2, since the user asked for what can't be, and with one line, whatever newlines
+ * the user's own text brings into it. */
+static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...) {
+    char line[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *c = line; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+    fflush(stdout);
+    fprintf(stderr, "%s: %s\n", program, line);
+    exit(2);
+}
+
+/* ---- options: --steps 300 or --steps=300 --------------------------------------- */
+
+typedef struct {
+    const char *name;
+    /* The value is an int64_t, a double or a const char *. */
+    enum { WHOLE, NUMBER, TEXT } kind;
+    /* The value's place, which holds the default. */
+    void *value;
+    /* A number's limits. */
+    double least, most;
+    const char *help;
+} option;
+
+static inline void print_option(const option *o) {
+    printf("  --%-12s %s", o->name, o->help);
+    if (o->kind == WHOLE)
+        printf(" (%lld)", (long long)*(int64_t *)o->value);
+    if (o->kind == NUMBER)
+        printf(" (%g)", *(double *)o->value);
+    if (o->kind == TEXT && **(char **)o->value)
+        printf(" (%s)", *(char **)o->value);
+    printf("\n");
+}
+
+static inline void print_help(const char *usage, int n, const option options[]) {
+    printf("usage: %s [options] %s\n\n", program, usage);
+    for (int i = 0; i < n; i++)
+        print_option(&options[i]);
+    printf("  --%-12s this text\n", "help");
+}
+
+static inline void set_option(const option *o, const char *text) {
+    if (o->kind == TEXT) {
+        *(const char **)o->value = text;
+        return;
+    }
+    char *end;
+    double number;
+    if (o->kind == NUMBER) {
+        number = strtod(text, &end);
+        *(double *)o->value = number;
+    } else {
+        errno = 0;
+        int64_t whole = strtoll(text, &end, 10);
+        *(int64_t *)o->value = whole;
+        number = errno ? NAN : (double)whole;
+    }
+    if (end > text && !*end && number >= o->least && number <= o->most)
+        return;
+    bool high = number > o->most;
+    refuse("--%s takes a %s of at %s %g, not '%s'", o->name,
+           o->kind == WHOLE ? "whole number" : "number", high ? "most" : "least",
+           high ? o->most : o->least, text);
+}
+
+/* Returns the option whose name are the first `length` bytes, or NULL. */
+static inline const option *find_option(const char *name, size_t length, int n,
+                                        const option options[]) {
+    for (int i = 0; i < n; i++)
+        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* Returns where in argv the options end. */
+static inline int read_options(int argc, char *argv[], const char *usage, int n,
+                               const option options[]) {
+    const char *slash = strrchr(argv[0], '/');
+    program = slash ? slash + 1 : argv[0];
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return i + 1;
+        if (argv[i][1] != '-')
+            refuse("there is no option %s; --help lists them", argv[i]);
+        if (strcmp(argv[i], "--help") == 0) {
+            print_help(usage, n, options);
+            exit(0);
+        }
+        const char *name = argv[i] + 2, *equals = strchr(name, '=');
+        size_t length = equals ? (size_t)(equals - name) : strlen(name);
+        const option *found = find_option(name, length, n, options);
+        if (!found)
+            refuse("there is no option --%.*s; --help lists them", (int)length, name);
+        if (!equals && i + 1 == argc)
+            refuse("--%s takes a value", name);
+        if (!equals)
+            i++;
+        set_option(found, equals ? equals + 1 : argv[i]);
+    }
+    return i;
+}
+#define READ_OPTIONS(argc, argv, usage, options) \
+    read_options(argc, argv, usage, (int)(sizeof(options) / sizeof *(options)), options)
+
+/* ---- files --------------------------------------------------------------------- */
+
+/* Returns the file's text, which the caller frees. */
+static inline char *read_text(const char *path) {
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t n = 0, room = 0;
+    for (size_t got = 1; f && got; n += got) {
+        if (n == room) {
+            room = 2 * room + 4096;
+            text = realloc(text, room + 1);
+            if (!text)
+                refuse("no memory for '%s'", path);
+        }
+        got = fread(text + n, 1, room - n, f);
+    }
+    if (!f || ferror(f))
+        refuse("can't read '%s': %s", path, strerror(errno));
+    fclose(f);
+    text[n] = 0;
+    if (strlen(text) != n)
+        refuse("'%s' is no text: it holds a zero byte", path);
+    return text;
+}
+
+/* Makes the folder and those above it where they aren't there yet. */
+static inline void make_folder(const char *path) {
+    char part[4096];
+    for (size_t i = 1; i <= strlen(path) && i < sizeof part; i++) {
+        if (path[i] != '/' && path[i])
+            continue;
+        snprintf(part, i + 1, "%s", path);
+        if (mkdir(part, 0777) && errno != EEXIST)
+            refuse("can't make the folder '%s': %s", part, strerror(errno));
+    }
+    struct stat s;
+    if (stat(path, &s) || !S_ISDIR(s.st_mode))
+        refuse("'%s' is no folder", path);
+}
+
+static inline FILE *write_file(const char *folder, const char *name, char path[4096]) {
+    snprintf(path, 4096, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    if (!f)
+        refuse("can't write to '%s': %s", path, strerror(errno));
+    return f;
+}
+
+static inline void close_file(FILE *f, const char *path) {
+    bool failed = ferror(f);
+    failed |= fclose(f) != 0;
+    if (failed)
+        refuse("can't write to '%s'", path);
+    printf("wrote %s\n", path);
+}
