@@ -15,7 +15,7 @@ typedef struct rg_self_attention {
     int64_t d_out_kq;
 } rg_self_attention;
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
-/* Returns the softmax alone. */
+/* Returns the attention weights alone, which are the softmax. */
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 
 /* ---- MultiheadAttention -----------------------------------------------------------
@@ -45,13 +45,14 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
         RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
 typedef struct rg_multihead_options {
-    /* (N, S). Where a bool mask is true, the key is left out; a mask of floats is added. */
+    /* The mask is (N, S). Where a bool mask is true, the key is left out; one of floats is added.
+     */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
     bool need_weights RG_DEFAULT(true);
-    /* (L, S) or (N num_heads, L, S), bool or floats as above. */
+    /* The mask is (L, S) or (N num_heads, L, S), of bool or floats as above. */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     bool average_attn_weights RG_DEFAULT(true);
-    /* A hint that attn_mask is causal; attn_mask must be given all the same. */
+    /* This is a hint that attn_mask is causal; attn_mask must be given all the same. */
     bool is_causal RG_DEFAULT(false);
 } rg_multihead_options;
 /* The weights are RG_NONE if they weren't asked for. Both are NULL on failure. */

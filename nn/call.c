@@ -2,6 +2,7 @@
  * call.c: the one door through which every forward of every module goes, and the hooks there.
  */
 #include "registry.h"
+#include "tensor/internal.h"
 
 #include <stdio.h>
 

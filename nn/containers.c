@@ -2,7 +2,8 @@
  * containers.c: Sequential and ModuleList: children named 0, 1, ..
  */
 #include "containers.h"
-#include "tensor/internal.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
 
 #include <stdio.h>
 

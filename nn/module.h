@@ -51,8 +51,8 @@ struct rg_module {
     const rg_module_class *cls;
     bool training;
     bool failed;                  /* Something in the constructor was NULL. */
-    bool released;                /* rg_module_free was here. */
-    struct rg_registry *registry; /* The library's own: registry.h. */
+    bool released;                /* rg_module_free has freed it. */
+    struct rg_registry *registry; /* The library alone looks into it. */
 };
 
 /* ---- making -------------------------------------------------------------------- */
@@ -63,10 +63,10 @@ void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields
 void *rg_module_ready(void *m);
 /* Frees the whole tree. NULL, or the child of another module, is left alone. */
 void rg_module_free(void *m);
-/* Puts the value into the place and keeps it there. RG_NONE means that it is absent. */
+/* Puts the value into the place and keeps it there. RG_NONE stands for an absent one. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct rg_buffer_options {
-    bool persistent RG_DEFAULT(true); /* state_dict has it. */
+    bool persistent RG_DEFAULT(true); /* state_dict saves it. */
 } rg_buffer_options;
 /* Puts a tensor that isn't trained into the place and keeps it there. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
@@ -143,7 +143,7 @@ typedef struct rg_named_modules_list {
     int n;
     const rg_named_module *v;
 } rg_named_modules_list;
-/* List a shared parameter once. */
+/* Both list a shared parameter once. */
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);

@@ -122,7 +122,7 @@ static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
 }
 
-/* A sequence's sizes: queries (l, n, ..) and keys (s, n, ..), to which `more` positions came. */
+/* Queries are (l, n, ..) and keys (s, n, ..), to which `more` positions came. */
 typedef struct mha_sizes {
     long long l, n, s, heads, more;
 } mha_sizes;

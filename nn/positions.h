@@ -15,7 +15,7 @@ typedef struct rg_positions {
     rg_module base;
     rg_tensor *weight, *cos, *sin;
 } rg_positions;
-/* Positions that are trained; they are drawn as Embedding's weight is. */
+/* These positions are trained, and drawn as Embedding's weight is. */
 rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
 /* Sines stand in the even columns, cosines in the odd ones. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "module.h"
-#include "tensor/internal.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
 
 typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD } rg_entry_kind;
 
@@ -13,7 +14,8 @@ typedef struct rg_entry {
     rg_entry_kind kind;
     bool transient; /* state_dict leaves this buffer out. */
     char name[64];
-    void **place; /* The field. Its value is read anew each time, since a program may change it. */
+    void **place; /* It points to the field, which is read anew each time, for a program may change
+                     it. */
 } rg_entry;
 
 typedef struct rg_module_hook {
@@ -25,14 +27,14 @@ typedef struct rg_module_hook {
 
 /* The registry lies in one block of memory with the module's struct, behind it. */
 typedef struct rg_registry {
-    size_t bytes; /* The block's size. */
+    size_t bytes; /* The block has so many bytes. */
     int parents;
-    rg_module *parent; /* The first parent, while it lives. */
+    rg_module *parent; /* This is the first of them, while it lives. */
     rg_entry *entries;
     size_t n, room;
     rg_module_hook *hooks;
     size_t n_hooks, hook_room;
-    int last_hook; /* The id of the newest hook; no id is given twice. */
+    int last_hook; /* The newest hook has this id; none is given twice. */
 } rg_registry;
 
 #define RG_EACH_ENTRY(e, m)                                                \
@@ -43,7 +45,7 @@ typedef struct rg_registry {
 /* Returns true if m may be used; else the error stands. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
-/* What a walk over the tree collects. */
+/* A walk over the tree collects these. */
 typedef struct rg_walk_for {
     bool parameters, buffers, modules;
     /* Transient buffers are left out, and what is shared is listed under each of its names. */

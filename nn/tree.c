@@ -12,7 +12,7 @@ typedef struct walker {
     rg_named *found;
 } walker;
 
-/* The names from the top of the tree down to a module or tensor, innermost first. */
+/* A trail holds the names from the top of the tree down to a module or tensor, innermost first. */
 typedef struct trail {
     const struct trail *above;
     const char *name;

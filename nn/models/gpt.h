@@ -15,7 +15,7 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_gpt_options {
-    /* The longest sequence is block_size. */
+    /* A sequence has at most block_size tokens. */
     int64_t block_size RG_DEFAULT(1024), vocab_size RG_DEFAULT(50304);
     int64_t n_layer RG_DEFAULT(12), n_head RG_DEFAULT(12), n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
@@ -23,7 +23,7 @@ typedef struct rg_gpt_options {
 } rg_gpt_options;
 typedef struct rg_gpt {
     rg_module base;
-    struct rg_gpt_transformer *transformer; /* wte, wpe, drop, h, ln_f */
+    struct rg_gpt_transformer *transformer; /* It has wte, wpe, drop, h and ln_f. */
     rg_linear_module *lm_head;              /* wte shares this weight. */
     rg_gpt_options config;
 } rg_gpt;

@@ -14,19 +14,20 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
     int64_t n;       /* How many tokens there are. */
-    int64_t unknown; /* The index of the token for unknown ones, or -1. */
+    int64_t unknown; /* The token for unknown ones has this index; -1: there is none. */
     const char **tokens, *drop;
     bool characters;
-    /* Both are the library's own. */
+    /* The library alone uses these two. */
     struct rg_vocabulary_entry *index;
     struct rg_vocabulary_block *blocks;
 } rg_vocabulary;
 typedef struct rg_vocabulary_options {
-    /* Tokens are UTF-8 characters, white space among them; else words. */
+    /* If true, tokens are UTF-8 characters, white space among them; else words. */
     bool characters RG_DEFAULT(false);
     /* Words are text.replace(",", "").split(), where each of these bytes is replaced. */
     const char *drop RG_DEFAULT(",");
-    /* The last token, such as "<unk>", for what isn't known; NULL makes that an error. */
+    /* This token, such as "<unk>", comes last and stands for what isn't known. NULL makes an
+     * unknown token an error. */
     const char *unknown RG_DEFAULT(NULL);
 } rg_vocabulary_options;
 #define rg_vocabulary_new(text, ...) \

@@ -3,21 +3,23 @@
  * of its groups and schedules.
  */
 #include "optimizer_structs.h"
-#include "tensor/internal.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/walk.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 /* ---- entries ------------------------------------------------------------------- */
 
-/* One name of the state, and the place of what it names: a tensor or a number. */
+/* An entry is a name of the state, with the place of what it names: a tensor or a number. */
 typedef struct optim_entry {
     char name[56];
     rg_tensor **tensor;
     double *number;
-    rg_optim_slot *slot; /* The parameter that the entry is kept for, or NULL. */
+    rg_optim_slot *slot; /* The entry is kept for this parameter, if for any. */
     bool optional;       /* Only some variants have this state. */
-    rg_tensor *found;    /* What is loaded here. */
+    rg_tensor *found;    /* This value is loaded here. */
 } optim_entry;
 
 typedef struct optim_entries {

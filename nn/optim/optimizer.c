@@ -75,7 +75,7 @@ rg_param_group *rg_optim_group(rg_optim *o, int i) {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* torch's names of the options whose value it checks. */
+/* torch checks the values of these options, and calls them so. */
 static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "learning rate",
     [RG_OPTION_beta1] = "beta parameter at index 0",

@@ -20,7 +20,7 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* torch's names of the options, "lr", "betas.0", "betas.1" and so on. */
+/* torch calls the options so: "lr", "betas.0", "betas.1" and so on. */
 extern const char *const rgi_option_names[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -50,8 +50,8 @@ typedef struct rg_optim_row {
     /* An option that isn't 0 chooses a variant: the first of these sets bit 1 of it, the second
      * bit 2. 0 ends the list. */
     int variant_options[2];
-    /* The tensors that are kept for each parameter: always, where a state is of variant 0, else
-     * only in variants with its bit. */
+    /* These tensors are kept for each parameter: always, where a state is of variant 0, else only
+     * in variants with its bit. */
     struct {
         const char *name;
         int variant;
@@ -64,13 +64,13 @@ extern const rg_optim_row rgi_optim_rows[RG_LION + 1];
 
 /* ---- an optimizer -------------------------------------------------------------- */
 
-/* One parameter, and what is kept for it. */
+/* A slot is a parameter, with what is kept for it. */
 typedef struct rg_optim_slot {
     rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
-    double step;                               /* How many steps the parameter has made. */
+    double step;                               /* The parameter has made so many steps. */
     size_t group;
-    /* What the current step works on: parameter, gradient, and the states that take part. Their
-     * number is 0 where there is no gradient. */
+    /* The current step works on these: parameter, gradient, and the states that take part. There
+     * are none where there is no gradient. */
     rg_tensor *operand[RG_MAX_OPERANDS];
     int n_operands;
     int variant;
@@ -102,8 +102,8 @@ struct rg_schedule {
 typedef double rg_schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
 typedef struct rg_schedule_row {
     const char *name;
-    rg_schedule_rate *next;   /* From the rate before t, as torch chains it. */
-    rg_schedule_rate *closed; /* From the first rate; NULL if there is no closed form. */
+    rg_schedule_rate *next;   /* It starts from the rate before t, as torch does. */
+    rg_schedule_rate *closed; /* It starts from the first rate. NULL: there is none. */
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
 /* Counts the milestones at t. */

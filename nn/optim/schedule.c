@@ -9,8 +9,8 @@
 
 /* ---- what its options must be -------------------------------------------------- */
 
-/* A rule of a schedule: what torch says where it is broken. A complaint that ends in a blank is
- * followed by the number. */
+/* A rule holds for one kind of schedule; torch's complaint tells that it is broken. One that ends
+ * in a blank is followed by the number. */
 typedef struct schedule_rule {
     rg_schedule_kind kind;
     bool kept;
