@@ -89,10 +89,10 @@ static inline void set_option(const option *o, const char *text) {
     }
     if (end > text && !*end && number >= o->least && number <= o->most)
         return;
-    bool high = number > o->most;
-    refuse("--%s takes a %s of at %s %g, not '%s'", o->name,
-           o->kind == WHOLE ? "whole number" : "number", high ? "most" : "least",
-           high ? o->most : o->least, text);
+    const char *kind = o->kind == WHOLE ? "whole number" : "number";
+    if (number > o->most)
+        refuse("--%s takes a %s of at most %g, not '%s'", o->name, kind, o->most, text);
+    refuse("--%s takes a %s of at least %g, not '%s'", o->name, kind, o->least, text);
 }
 
 /* Returns the option whose name are the first `length` bytes, or NULL. */

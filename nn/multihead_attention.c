@@ -321,7 +321,8 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed, int64_t he
     MHA_FAIL_IF(embed % heads, "embed_dim must be divisible by num_heads");
     rg_multihead_attention *self = RG_MODULE(rg_multihead_attention, &mha_class, .embed_dim = embed,
                                              .num_heads = heads, .o = o);
-    int64_t k = o.kdim ? o.kdim : embed, v = o.vdim ? o.vdim : embed;
+    int64_t k = o.kdim ? o.kdim : embed;
+    int64_t v = o.vdim ? o.vdim : embed;
     int64_t three = embed < INT64_MAX / 3 ? 3 * embed : INT64_MAX;
     bool packed = k == embed && v == embed;
     RG_CHILD(self, out_proj, mha_out_proj(embed, o.bias));

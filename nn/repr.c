@@ -49,7 +49,9 @@ static size_t repr_child(rg_text *r, rg_module *m, size_t i, int indent) {
     rgi_text_add(r, "\n%*s(%s", indent, "", g->entries[i].name);
     if (last > i)
         rgi_text_add(r, "-%zu): %zu x ", last, last - i + 1);
-    rgi_text_add(r, last > i ? "%s" : "): %s", one.failed ? "" : one.v);
+    else
+        rgi_text_add(r, "): ");
+    rgi_text_add(r, "%s", one.failed ? "" : one.v);
     r->failed |= one.failed;
     rgi_text_free(&one);
     return last;

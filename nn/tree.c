@@ -18,10 +18,13 @@ typedef struct trail {
     const char *name;
 } trail;
 
+/* Adds the names, joined with dots; the top of the tree has none. */
 static void add_trail(rg_text *text, const trail *t) {
-    if (t && t->above)
+    if (t->above) {
         add_trail(text, t->above);
-    rgi_text_add(text, "%s%s", t && t->above ? "." : "", t ? t->name : "");
+        rgi_text_add(text, ".");
+    }
+    rgi_text_add(text, "%s", t->name);
 }
 
 /* Adds a tensor or module to what was found; false: out of memory. */
@@ -32,7 +35,7 @@ static bool found(walker *w, const trail *where, void *what) {
             return true;
     if (!rgi_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found))
         return false;
-    add_trail(&name, where);
+    add_trail(&name, where ? where : &(trail){ .name = "" });
     w->found[w->n] = (rg_named){ rgi_text_own(&name), what };
     return w->found[w->n++].name;
 }

@@ -151,8 +151,15 @@ static void check_threads(const char *name, rg_tensor *(*f)(void), rg_list of) {
     }
 }
 
+/* Returns a size for a processor that is emulated, for one that is slowed down, or as usual. */
+static int64_t sized(int64_t emulated, int64_t slow, int64_t usual) {
+    if (rg_emulated())
+        return emulated;
+    return rg_slow() ? slow : usual;
+}
+
 START_TEST(test_rows) {
-    int64_t n = rg_emulated() ? 64 : rg_slow() ? 512 : 4096, m = rg_emulated() ? 100 : 1024;
+    int64_t n = sized(64, 512, 4096), m = sized(100, 1024, 1024);
     x = rg_requires_grad_(rg_randn(n, m), true);
     other = rg_randn(n, m);
     g = rg_randn(n, m);
@@ -170,7 +177,7 @@ static rg_tensor *attend(void) {
 }
 
 START_TEST(test_attention) {
-    int64_t t = rg_emulated() ? 40 : rg_slow() ? 200 : 1024;
+    int64_t t = sized(40, 200, 1024);
     for (int i = 0; i < 3; i++)
         qkv[i] = rg_requires_grad_(rg_randn(1, 8, t, 64), true);
     g = rg_randn(1, 8, t, 64);
@@ -180,7 +187,7 @@ END_TEST
 
 /* AdamW steps over many elements, and a GPT as wide as GPT-2 reads tokens by its cache. */
 START_TEST(test_optimizer_and_token) {
-    int64_t n = rg_slow() ? 100000 : (3 << 20) + 5, width = rg_emulated() ? 24 : 768;
+    int64_t n = sized(100000, 100000, (3 << 20) + 5), width = sized(24, 768, 768);
     rg_tensor *start = rg_randn(n), *slope = rg_randn(n), *stepped = NULL, *said = NULL,
               *token = rg_randint(0, 100, 1, 1);
     rg_gpt *m = rg_nn_gpt(.block_size = 64, .vocab_size = rg_slow() ? 100 : 50257, .n_layer = 1,

@@ -154,8 +154,10 @@ START_TEST(test_groups) {
         ck_ok(rg_optim_step(both));
         ck_ok(rg_optim_step(first));
         ck_ok(rg_optim_step(others));
-        if (t == 10)
-            rg_optim_group(both, 1)->lr = rg_optim_group(others, 0)->lr = 0.2;
+        if (t == 10) {
+            rg_optim_group(both, 1)->lr = 0.2;
+            rg_optim_group(others, 0)->lr = 0.2;
+        }
     }
     for (int k = 0; k < N_PARAMS; k++)
         ck_assert(rg_equal(a.v[k], b.v[k]));

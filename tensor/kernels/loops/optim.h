@@ -81,7 +81,8 @@ K_INLINE void K_NAME(rmsprop_with)(char *const at[], int64_t n, const k_optimize
                                    const bool has_buffer, const bool centered) {
     T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1], *restrict square = (T *)at[2];
     T *restrict buffer = has_buffer ? (T *)at[3] : NULL;
-    T *restrict mean = centered ? (T *)at[has_buffer ? 4 : 3] : NULL;
+    const int mean_at = has_buffer ? 4 : 3;
+    T *restrict mean = centered ? (T *)at[mean_at] : NULL;
     const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
     const T kept = (T)z->rmsprop.square_kept, entering = (T)z->rmsprop.square_entering;
     const T momentum = (T)z->rmsprop.momentum, eps = (T)z->rmsprop.eps;
