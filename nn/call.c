@@ -28,7 +28,7 @@ static int most_inputs(const rg_module_class *c) {
     return c->forward ? 1 : 0;
 }
 
-static rg_tensor *fail_for_inputs(const rg_module_class *c, int n) {
+__attribute__((cold)) static rg_tensor *fail_for_inputs(const rg_module_class *c, int n) {
     int most = most_inputs(c);
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !most, c->name,
                   "Module [%s] is missing the required \"forward\" function", c->name);
@@ -68,7 +68,8 @@ static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **hooked)
 
 enum { MOST_HOOKED_INPUTS = 3 };
 
-static rg_tensor *forward_with_hooks(rg_module *m, rg_list in) {
+/* Hooks are rare: their code stays out of the way of the calls without any. */
+__attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in) {
     rg_tensor *x[MOST_HOOKED_INPUTS];
     memcpy(x, in.v, (size_t)in.n * sizeof *x);
     in.v = x;
@@ -123,7 +124,7 @@ static bool may_call(rg_module *m, rg_list in) {
 }
 
 /* Writes "h.0.attn (Attention)", which anomaly mode shows. */
-static void describe_module(rg_module *m, char *text, size_t room) {
+__attribute__((noinline, cold)) static void describe_module(rg_module *m, char *text, size_t room) {
     size_t at = module_path(m, text, room);
     snprintf(text + at, room - at, at ? " (%s)" : "%s", m->cls->name);
 }
