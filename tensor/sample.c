@@ -188,8 +188,7 @@ static bool draw_with_replacement(const multinomial_draw *d) {
         return false;
     for (int64_t first = 0; first < d->weights->numel; first += d->n)
         cumulate_shares((double *)shares->data + first, d->w + first, d->n, d->weights->dtype);
-    k_searchsorted(d->t, shares, u, false);
-    return true;
+    return k_searchsorted(d->t, shares, u, false);
 }
 
 /* Returns what is wrong with the request, or NULL. */

@@ -257,9 +257,8 @@ static bool searchsorted_forward(rg_call *c) {
     RG_SCOPE();
     rg_tensor *sorted = rgi_own(rgi_contiguous_copy(c->in[0], c->in[0]->dtype));
     rg_tensor *values = rgi_own(rgi_contiguous_copy(c->in[1], c->in[1]->dtype));
-    if (sorted && values)
-        k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
-    return sorted && values;
+    return sorted && values
+           && k_searchsorted(c->out[0], sorted, values, RG_ATTR(c, searchsorted)->right);
 }
 
 RG_OP(searchsorted, .doc = "how many of a sorted row are below each value", .n_in = 2,

@@ -272,15 +272,17 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
-/* top.c: brings the k of n with the least keys to the front, in order if sorted; of equals, those
- * that torch.topk shows. A key grows with a float, NaN above all, or falls with it if descending.
+/* ---- order (sort.c, top.c, unique.c, search.c) ---------------------------------------------- */
+
+/* An element's place, and a key that grows with the element, or falls with it in descending order.
  */
 typedef struct k_ranked {
     int64_t key, index;
 } k_ranked;
-void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
+
+/* Returns a float's key: the key of a NaN is above all others, and -0 has that of 0. (The bits are
+ * turned without a branch, which signs at random would mislead.) */
 static inline int64_t k_rank(double v, bool descending) {
-    /* -0 is 0; no branch, which a sign would mislead */
     union {
         double d;
         int64_t i;
@@ -289,13 +291,35 @@ static inline int64_t k_rank(double v, bool descending) {
     return key ^ -(int64_t)descending;
 }
 
-/* sort.c; false or -1: out of memory */
+/* Reads n elements, `step` bytes apart, as keys, and notes their places. */
+typedef void k_ranks(k_ranked *q, const char *x, int64_t step, int64_t n, bool descending);
+/* Returns the reader of a dtype; NULL: there is none, and the error stands. */
+k_ranks *k_ranks_of(rg_dtype dtype);
+
+/* Sorts n items stably by their keys. `aside` has room for as many; returns where the sorted ones
+ * are: q or aside. */
+k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n);
+/* Brings the k items with the least keys to the front, in order if `sorted`. Of equals those come
+ * that torch.topk shows. */
+void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
+
+/* Sort lines along dim, or take the first k of each, where values and indices have k elements.
+ * Return false if there was no memory. */
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);
-/* how many values; see there */
+
+/* Finds equal elements (dim -1) or equal slices along dim: `order` gets their places, sorted, and
+ * `group`, for each in that order, the number of its value. Returns how many values there are, or
+ * -1 if there was no memory. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
-void k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
+
+/* y: how many elements of a sorted row are below each value; if `right`, how many are not above it.
+ * Requires contiguous tensors of one dtype; rows of `sorted` go with rows of `values`, or there is
+ * one row for all. Returns false if the dtype has no order. */
+bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
+
+/* y: the indices of the elements that are not 0, row by row. */
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
 /* ---- range.c ----
