@@ -5,7 +5,8 @@
  */
 #include "elementwise.h"
 
-/* The attributes of functions that take numbers k0, k1 and k2 beside x. */
+/* An op that takes up to three numbers beside x keeps them in k; its formula calls them k0, k1,
+ * k2. */
 struct activation_attr {
     const char *node;
     double k[3];

@@ -39,7 +39,7 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-/* The saved inputs, from which the rules make p, and s, the gradient of the scores. */
+/* The rules make p, and s, the gradient of the scores, of the saved inputs. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
@@ -164,7 +164,7 @@ static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads)
     return part;
 }
 
-/* The headers of q, k and v, and pointers to them, as the kernel takes them. */
+/* The kernel takes pointers to the headers of q, k and v. */
 typedef struct {
     rg_tensor header[3];
     rg_tensor *v[3];

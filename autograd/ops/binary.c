@@ -49,7 +49,7 @@ rg_tensor *(rg_sub_)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. sub_alpha has -alpha -------- */
 
-/* alpha as a float and as an integer, and the dtype in which it was given. */
+/* alpha is kept as a float and as an integer, with the dtype in which it was given. */
 struct add_alpha_attr {
     const char *node;
     double alpha;

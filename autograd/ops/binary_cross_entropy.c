@@ -9,9 +9,10 @@
 
 static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
 
-/* Returns (x - t) / max((1 - x) x, c). torch's derivatives of that are not its own: by x
- * (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, by t -1 / max((1 - x) x, e), with e = 1e-12. So the
- * value is made of constants, and each derivative is added to it times a 0 that has a gradient. */
+/* Returns (x - t) / max((1 - x) x, c). torch differentiates this otherwise than the formula
+ * says: the derivative by x is (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, that by t is -1 /
+ * max((1 - x) x, e), with e = 1e-12. So the value is made of constants; each derivative is
+ * multiplied with x - x or t - t, which is 0 but has a gradient, and added. */
 static rg_tensor *bce_slope(rg_tensor *x, rg_tensor *t, double c) {
     const double e = 1e-12;
     rg_tensor *x0 = rg_detach(x);

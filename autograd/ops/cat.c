@@ -11,7 +11,8 @@ struct cat_attr {
     int64_t start[RG_MAX_INPUTS];
 };
 
-/* Returns whether torch skips x: as 1-d without elements, whatever the shape of the others. */
+/* Returns whether torch skips x, as it does 1-d tensors without elements, whatever the shape of
+ * the others. */
 static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] == 0; }
 
 /* Returns the first that isn't skipped, or else the last. */

@@ -11,7 +11,7 @@ static bool test_shape(rg_call *c) {
     return rgi_shape_same(c);
 }
 
-/* The op's row, with the kernel k_ident, and its function. */
+/* TEST makes an op's row, with the kernel k_ident, and its function. */
 #define TEST(ident, formula)                                                           \
     RG_OP(ident, .doc = formula, .n_in = 1, .shape = test_shape, .kernel = &k_##ident, \
           SAMPLES_1("", NULL));                                                        \
@@ -29,23 +29,27 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
 
 /* ---- questions about two ------------------------------------------------------- */
 
-/* Writes the answer over x as 0 or 1. torch's node says whether b is a number. */
-static rg_tensor *compare_in_place(const char *name, const char *const node[2], rg_tensor *x,
-                                   rg_tensor *b, rg_tensor *answer) {
-    return rgi_replace_(name, node[!elementwise_is_number(b)], x, answer);
+/* Writes the answer over x as 0 or 1. torch names the node by whether b is a number. */
+static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
+                                   const char *node_of_tensor,
+                                   rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,
+                                   rg_tensor *b) {
+    const char *node = elementwise_is_number(b) ? node_of_number : node_of_tensor;
+    RG_AS(name);
+    RG_SCOPE();
+    return rg_escape(rgi_replace_(name, node, x, compare(x, b)));
 }
 
-/* The op's row, with the kernel k_ident, and its functions. */
-#define COMPARISON(ident, Node, formula)                                                     \
-    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED,                           \
-          .shape = rgi_shape_broadcast_bool, .kernel = &k_##ident, SAMPLES_2("", "", NULL)); \
-    rg_tensor *(rg_##ident)(rg_tensor * a, rg_tensor * b) {                                  \
-        return RG_APPLY(ident, RG_NO_ATTR, a, b);                                            \
-    }                                                                                        \
-    rg_tensor *(rg_##ident##_)(rg_tensor * x, rg_tensor * b) {                               \
-        static const char *const node[2] = { Node "Backward0", Node "Backward1" };           \
-        return RG_COMPOSITE(#ident "_",                                                      \
-                            compare_in_place(#ident "_", node, x, b, (rg_##ident)(x, b)));   \
+/* COMPARISON makes an op's row, with the kernel k_ident, and its functions. */
+#define COMPARISON(ident, Node, formula)                                                         \
+    RG_OP(ident, .doc = formula, .n_in = 2, .typing = RG_PROMOTED,                               \
+          .shape = rgi_shape_broadcast_bool, .kernel = &k_##ident, SAMPLES_2("", "", NULL));     \
+    rg_tensor *(rg_##ident)(rg_tensor * a, rg_tensor * b) {                                      \
+        return RG_APPLY(ident, RG_NO_ATTR, a, b);                                                \
+    }                                                                                            \
+    rg_tensor *(rg_##ident##_)(rg_tensor * x, rg_tensor * b) {                                   \
+        return compare_in_place(#ident "_", Node "Backward0", Node "Backward1", (rg_##ident), x, \
+                                b);                                                              \
     }
 
 COMPARISON(eq, "Eq", "a == b")

@@ -6,7 +6,7 @@
 
 /* ---- parts that they share ----------------------------------------------------- */
 
-/* With reverse it runs from the end. */
+/* reverse says that the sum or product runs from the end. */
 struct cumsum_attr {
     int dim;
     bool reverse;

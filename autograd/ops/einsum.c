@@ -11,13 +11,13 @@
  * them the dims that an ellipsis covers. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
-/* The label of each dim. */
+/* Each of n dims has a label. */
 typedef struct {
     int n, label[RG_MAX_DIMS];
 } einsum_dims;
 
-/* A tensor, the labels of its dims, and the n labels as they were read, in which an ellipsis is
- * one. */
+/* An operand is a tensor with the labels of its dims, and with the n labels as they were read,
+ * where an ellipsis is one label. */
 typedef struct {
     rg_tensor *t;
     einsum_dims dims;
@@ -73,7 +73,8 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
 /* Labels the dims. In place of an ellipsis stand `covered` labels, the last of `all`. */
 static bool einsum_spread(einsum_operand *o, int covered, int all) {
     for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
-        int l = o->given[i], times = l == EINSUM_ELLIPSIS ? covered : 1;
+        int l = o->given[i];
+        int times = l == EINSUM_ELLIPSIS ? covered : 1;
         if (!rgi_check_dims("einsum", o->dims.n + times))
             return false;
         for (int k = 0; k < times; k++)
@@ -253,11 +254,13 @@ static int64_t einsum_size(const einsum_operand *o, int label) {
  * which have size 1. Where joined is set, each part becomes one dim. */
 static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_dims *const part[],
                                  bool joined) {
-    rg_dims order = { 0 }, shape = { .n = joined ? n : 0, .v = { 1, 1, 1 } };
+    rg_dims order = { 0 };
+    rg_dims shape = { .n = joined ? n : 0, .v = { 1, 1, 1 } };
     einsum_dims left = o->dims;
     for (int k = 0; k < n; k++)
         for (int i = 0; i < part[k]->n; i++) {
-            int label = part[k]->label[i], d = einsum_find(&left, label);
+            int label = part[k]->label[i];
+            int d = einsum_find(&left, label);
             if (joined)
                 shape.v[k] *= einsum_size(o, label);
             else
@@ -273,8 +276,9 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
     return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
-/* What two operands have in common: labels of both that are wanted (batch) or summed over (both),
- * and labels of one that are wanted (left, right). contracts says that there is a sum. */
+/* Labels play a role in the product of two operands: batch has those of both that are wanted,
+ * both those of both that are summed over, left and right the wanted ones of one alone. keep_a
+ * and keep_b say which labels each operand keeps before, contracts that there is a sum. */
 typedef struct {
     einsum_dims batch, left, right, both;
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts;

@@ -163,11 +163,13 @@ static bool scatter_shape(rg_call *c) {
     }
     RG_FAIL_IF(!a->number && index_ndim(source) != n, NULL,
                "Index tensor must have the same number of dimensions as src tensor");
+    RG_FAIL_IF(!fits && a->number, NULL,
+               "Expected index %s to be no larger than self %s apart from dimension %d",
+               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim);
     RG_FAIL_IF(!fits, NULL,
-               "Expected index %s to be no larger than self %s apart from dimension %d%s%s",
-               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim,
-               a->number ? "" : " and to be no larger size than src ",
-               a->number ? "" : RG_SHAPE_TEXT(source));
+               "Expected index %s to be no larger than self %s apart from dimension %d and to be "
+               "no larger size than src %s",
+               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim, RG_SHAPE_TEXT(source));
     return index_in_range(index, x, a->dim);
 }
 

@@ -85,7 +85,7 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
     return true;
 }
 
-/* The first index out of bounds, if `where` is set. */
+/* `where` is set once an index was out of bounds; the first of these is kept. */
 typedef struct {
     int dim;
     int64_t at, size;

@@ -100,8 +100,8 @@ static void norm_store(rg_tensor *to, const double *sums, size_t n) {
         rgi_store_f64(to->data + k * rgi_sizeof(to->dtype), to->dtype, sums[k]);
 }
 
-/* Makes the gradients that are wanted, of contiguous x, w and g; sums has room for the kernel's
- * sums of `weights` weights, and as many biases, by each worker. */
+/* Makes the gradients that are wanted. t holds x, w and g, contiguous; sums has room for the
+ * sums of `weights` weights and as many biases by each worker. */
 static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t[3], double *sums,
                           size_t weights) {
     const struct norm_attr *a = s->attr;

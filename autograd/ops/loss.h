@@ -46,14 +46,14 @@ struct nll_loss_attr {
     rg_reduction reduction;
 };
 
-/* The targets as the kernels take them, and by how much g counts: 1 / (the sum of the targets'
+/* The kernels take the targets so. g counts `scale` times, which is 1 / (the sum of the targets'
  * weights) for the mean, else 1. */
 typedef struct {
     k_nll_targets targets;
     double scale;
 } rg_nll;
 
-/* A forward's x, contiguous, and each target's loss. */
+/* A forward works on a contiguous x, and writes each target's loss into `each`. */
 typedef struct {
     rg_nll nll;
     rg_tensor *x, *each;
@@ -64,7 +64,7 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);
 
-/* What these make belongs to the caller's scope; false: failed. */
+/* These give what they make to the caller's scope, and return false if they failed. */
 bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight);
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c);
 void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c);

@@ -187,7 +187,7 @@ RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the la
                  PAD("(2,3)", RG_REPLICATE, -2, 3), PAD("(2,3,4)", RG_CIRCULAR, 4, -1, 2, 1),
                  PAD("(0,2,3)", RG_REFLECT, 1, 1)));
 
-/* torch's name of the node, by mode and by how many dims are padded. */
+/* torch names the node by the mode and by how many dims are padded. */
 static const char *const pad_nodes[4][4] = {
     [RG_CIRCULAR] = { NULL, "CopySlices", "CopySlices", "CopySlices" },
     [RG_REFLECT] = { NULL, "ReflectionPad1DBackward0", "ReflectionPad2DBackward0",

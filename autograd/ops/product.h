@@ -16,7 +16,7 @@ int64_t rgi_product_vectors(const rg_tensor *t, int dim);
 
 /* ---- what torch says (product_torch.c) ----------------------------------------- */
 
-/* The function with which torch would compute a product. */
+/* torch would compute a product with one of these functions. */
 typedef enum { MATMUL_DOT, MATMUL_MV, MATMUL_MM, MATMUL_BMM } matmul_kind;
 
 /* torch makes one product of two matrices where an operand has no batch: of the transposed ones

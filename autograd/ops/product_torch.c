@@ -106,7 +106,7 @@ static bool bmm_allows_sizes(const char *op, long long batch, long long k, long 
     return true;
 }
 
-/* y's batch has all the batches' dims; bool is refused below. */
+/* Bool is refused later, by rgi_matmul_allows. */
 static bool bmm_allows(const char *op, const rg_tensor *l, const rg_tensor *r, long long batches,
                        bool of_bool) {
     if (!bmm_allows_sizes(op, batches, product_columns(l), batches, product_rows(r)))
@@ -228,7 +228,7 @@ bool rgi_linear_allows_ranks(const rg_tensor *x, const rg_tensor *weight, const 
     return true;
 }
 
-/* torch computes it as matmul where there is no bias, or x doesn't fit, and as addmm else. */
+/* torch computes linear as matmul where there is no bias, or x doesn't fit, and as addmm else. */
 bool rgi_linear_allows(const rg_tensor *x, const rg_tensor *w, const rg_tensor *bias,
                        const rg_tensor *y) {
     if (rgi_is_none(bias) || x->size[x->ndim - 1] != w->size[1]) {

@@ -48,8 +48,9 @@ rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *
     rg_dims shape = { .n = ndim };
     if (a->keepdim || !rgi_check(g, "reduce") || g->ndim == 0)
         return g;
-    for (int d = 0, k = 0; d < ndim; d++)
-        shape.v[d] = a->dims >> d & 1 ? 1 : g->size[k++];
+    int next = 0;
+    for (int d = 0; d < ndim; d++)
+        shape.v[d] = a->dims >> d & 1 ? 1 : g->size[next++];
     return shape.n == g->ndim ? g : rg_reshape_dims(g, shape);
 }
 
@@ -79,7 +80,7 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
     return rg_expand_dims(rgi_reduce_restore(g, shape.n, s->attr), shape);
 }
 
-/* The samples of most reductions. */
+/* Most reductions have these samples. */
 #define REDUCE_SAMPLES                                                                           \
     RG_SAMPLES(REDUCED("(2,3)", RG_UNNAMED), REDUCED("(2,3,4)", 2), REDUCED("(2,3,4)", 5, true), \
                REDUCED("(5,9)", 1, true), REDUCED("()", RG_UNNAMED), REDUCED("(0,3)", 2),        \

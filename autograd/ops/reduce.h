@@ -6,14 +6,15 @@
 
 #include "autograd/op.h"
 
-/* The dims as a mask, and the one number that some have besides: an order, a correction. */
+/* The dims are a mask. p is the one number that some reductions have besides: an order, a
+ * correction. */
 struct reduce_attr {
     uint32_t dims;
     bool keepdim;
     double p;
 };
 
-/* The masks of all dims: where none was named, and where the list of them was empty. */
+/* These are masks of all dims: where none was named, and where the list of them was empty. */
 #define RG_UNNAMED   UINT32_MAX
 #define RG_EVERY_DIM INT32_MAX
 
@@ -28,7 +29,7 @@ static const rg_dims rg_no_dims = { 0 };
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 
-/* These go over everything, over one dim, and over several. */
+/* These three apply an op over everything, over one dim, and over several. */
 static inline rg_tensor *rgi_reduce_all(const rg_op *op, rg_tensor *x) {
     return rgi_reduce(op, x, &rg_no_dims, RG_UNNAMED, false, 0);
 }
@@ -45,7 +46,8 @@ static inline bool rgi_reduce_named(const void *attr) {
     return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED;
 }
 
-/* Shapes of the result: y's sizes alone; an op's first output; the same, of int64. */
+/* Each of these sets the shape of a result: of y its sizes alone; of an op's first output; of an
+ * output of int64. */
 void rgi_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a);
 bool rgi_reduce_shape(rg_call *c);
 bool rgi_reduce_shape_int64(rg_call *c);

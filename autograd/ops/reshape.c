@@ -42,7 +42,7 @@ bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     return true;
 }
 
-/* What can't be counted is refused: no walk over it would end. */
+/* A shape whose elements can't be counted is refused: no walk over it would end. */
 static bool expand_view(rg_call *c) {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
     rg_tensor *y = c->out[0];
@@ -80,7 +80,7 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
 
 /* ---- squeeze: x without dims of size 1; gx = g in x's shape -------------------- */
 
-/* Only the dims of the mask go. */
+/* Only dims in the mask are dropped. */
 struct squeeze_attr {
     const char *node;
     uint32_t dims;
@@ -146,7 +146,7 @@ static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
         return true;
     }
     while (dx >= 0) {
-        /* The longest run of x's dims that is one even walk. */
+        /* A run of x's dims is one even walk as long as the strides allow. */
         int64_t step = x->stride[dx];
         int64_t count = x->size[dx--];
         while (dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step))

@@ -19,7 +19,7 @@ static bool softmax_shape_as(rg_call *c, const char *name) {
     return rgi_shape_same(c);
 }
 
-static bool softmax_run(rg_call *c, k_softmax_kind kind) {
+static bool softmax_make(rg_call *c, k_softmax_kind kind) {
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->out[0]->dtype);
     if (!x)
         return false;
@@ -29,7 +29,7 @@ static bool softmax_run(rg_call *c, k_softmax_kind kind) {
 }
 
 /* A sum's gradient is expanded, so g may have to be copied. */
-static bool softmax_run_backward(const rg_step *s, rg_tensor *gx[], k_softmax_kind kind) {
+static bool softmax_make_gradient(const rg_step *s, rg_tensor *gx[], k_softmax_kind kind) {
     rg_tensor *y = rgi_saved_output(s);
     if (!y)
         return false;
@@ -57,7 +57,7 @@ static rg_tensor *softmax_apply(const char *name, const rg_op *op, rg_tensor *x,
 /* ---- softmax: y = e^x / sum(e^x); gx = y (g - sum(g y)) ------------------------ */
 
 static bool softmax_shape(rg_call *c) { return softmax_shape_as(c, "softmax"); }
-static bool softmax_forward(rg_call *c) { return softmax_run(c, K_SOFTMAX_PLAIN); }
+static bool softmax_forward(rg_call *c) { return softmax_make(c, K_SOFTMAX_PLAIN); }
 
 static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rgi_saved_output(s);
@@ -65,7 +65,7 @@ static rg_tensor *softmax_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool softmax_fused(const rg_step *s, rg_tensor *gx[]) {
-    return softmax_run_backward(s, gx, K_SOFTMAX_PLAIN);
+    return softmax_make_gradient(s, gx, K_SOFTMAX_PLAIN);
 }
 
 RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", RG_WITH(softmax),
@@ -78,10 +78,10 @@ rg_tensor *rg_softmax(rg_tensor *x, int dim) {
 
 /* ---- safe_softmax: softmax, but 0 for a row that is -inf throughout ------------ */
 
-static bool safe_softmax_forward(rg_call *c) { return softmax_run(c, K_SAFE_SOFTMAX); }
+static bool safe_softmax_forward(rg_call *c) { return softmax_make(c, K_SAFE_SOFTMAX); }
 
 static bool safe_softmax_fused(const rg_step *s, rg_tensor *gx[]) {
-    return softmax_run_backward(s, gx, K_SAFE_SOFTMAX);
+    return softmax_make_gradient(s, gx, K_SAFE_SOFTMAX);
 }
 
 RG_OP(safe_softmax, .doc = "softmax, with 0 for rows of -inf", .node = "SafeSoftmaxBackward0",
@@ -95,7 +95,7 @@ rg_tensor *rgi_safe_softmax(rg_tensor *x, int dim) {
 /* ---- log_softmax: y = x - ln sum(e^x); gx = g - e^y sum(g) --------------------- */
 
 static bool log_softmax_shape(rg_call *c) { return softmax_shape_as(c, "log_softmax"); }
-static bool log_softmax_forward(rg_call *c) { return softmax_run(c, K_LOG_SOFTMAX); }
+static bool log_softmax_forward(rg_call *c) { return softmax_make(c, K_LOG_SOFTMAX); }
 
 static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *p = rg_exp(rgi_saved_output(s));
@@ -103,7 +103,7 @@ static rg_tensor *log_softmax_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool log_softmax_fused(const rg_step *s, rg_tensor *gx[]) {
-    return softmax_run_backward(s, gx, K_LOG_SOFTMAX);
+    return softmax_make_gradient(s, gx, K_LOG_SOFTMAX);
 }
 
 RG_OP(log_softmax, .doc = "x - ln sum(e^x) along dim", .node = "LogSoftmaxBackward0",

@@ -15,8 +15,8 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* What the items say: the way, which is the steps and the dims that index tensors are for; the
- * header to which the steps lead; the index tensors. */
+/* A subscript is what the items say. The way is the steps, and the dims that index tensors are
+ * for; part is the header to which the steps lead. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -87,8 +87,8 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* The items as they are read: how many dims of x they name, and the index tensors as they stand,
- * with the dim that each is for. Masks aren't taken apart yet. */
+/* Items are read into this: they name so many dims of x, and each index tensor is for the dim in
+ * `at`. Masks aren't taken apart yet. */
 typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];

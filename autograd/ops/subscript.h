@@ -43,7 +43,7 @@ bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]);
 
 enum { RG_MOST_ITEMS = 32 };
 
-/* The text of the items for a new dim and for an ellipsis, by address. */
+/* An item for a new dim, or for an ellipsis, has this text, and is known by its address. */
 extern const char rgi_index_none[], rgi_index_ellipsis[];
 
 /* Makes one list of items of Python's text and what stands between. Returns how many there are, or

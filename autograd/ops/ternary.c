@@ -127,7 +127,7 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      glow  = g where x < low < high, else 0;
  *      ghigh = g where x > high or high < low, else 0 ---------------------------- */
 
-/* cpu is torch's kernel, which refuses bool; NULL: bool is allowed. */
+/* cpu is torch's kernel, which refuses bool, or NULL if bool is allowed. */
 struct clamp_attr {
     const char *node, *cpu;
 };
@@ -185,8 +185,8 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP }, { "(2,1,3) s(4,1) p()", CLAMP },
                  { "(3) (2,1) -", CLAMP }, { "() - ()", CLAMP }, { "(0,3) (3) (1)", CLAMP }));
 
-/* torch's names: of the node by the function that was called, of the kernel by the bounds that are
- * there; [1]: if one of them is a number. */
+/* torch names the node by the function that was called, and the kernel by the bounds that are
+ * there. The second name of each is for a bound that is a number. */
 enum clamp_bounds { CLAMP_BOTH, CLAMP_MIN, CLAMP_MAX };
 
 static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward1" },
@@ -311,7 +311,7 @@ rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) {
 
 /* ---- addcmul: x + k b c; gx = g, gb = k g c, gc = k g b ------------------------ */
 
-/* The value k, in the place of the first of the three numbers that a loop takes. */
+/* The value k is the first of the three numbers that a loop takes. */
 struct addc_attr {
     double k[3];
 };

@@ -8,8 +8,7 @@
  */
 #include "elementwise.h"
 
-/* Each of these declares the value that a gradient in a row names; NEEDS_ says what to keep for
- * it. */
+/* A gradient in a row names g, x or y: VALUE_ declares it, NEEDS_ says what to keep for it. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
 #define NEEDS_y RG_OUTPUT
@@ -23,7 +22,8 @@
         return gradient;                                             \
     }
 
-/* The row of the op, with the kernel k_ident, and the functions rg_ident and rg_ident_. */
+/* UNARY_OP makes the row of an op, with the kernel k_ident, and the functions rg_ident and
+ * rg_ident_. */
 #define UNARY_OP(ident, Node, formula, value, ...)                                              \
     RG_OP(ident, .doc = formula, .node = Node "Backward0", .n_in = 1, .inplace = true,          \
           .kernel = &k_##ident, .grad = { RG_RULE(NEEDS_##value, ident##_rule) }, __VA_ARGS__); \
