@@ -42,16 +42,20 @@ RG_PUBLIC_BEGIN
 
 #define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b, ##__VA_ARGS__)
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c, ##__VA_ARGS__)
-#define RG_IN_ORDER_2_(f, n, a, b, ...)           \
-    __extension__({                               \
-        rg_tensor *rg_a##n = (a), *rg_b##n = (b); \
-        f(rg_a##n, rg_b##n, ##__VA_ARGS__);       \
+#define RG_IN_ORDER_2_(f, n, a, b, ...)     \
+    __extension__({                         \
+        rg_tensor *rg_a##n = (a);           \
+        rg_tensor *rg_b##n = (b);           \
+        f(rg_a##n, rg_b##n, ##__VA_ARGS__); \
     })
-#define RG_IN_ORDER_3_(f, n, a, b, c, ...)                        \
-    __extension__({                                               \
-        rg_tensor *rg_a##n = (a), *rg_b##n = (b), *rg_c##n = (c); \
-        f(rg_a##n, rg_b##n, rg_c##n, ##__VA_ARGS__);              \
+#define RG_IN_ORDER_3_(f, n, a, b, c, ...)           \
+    __extension__({                                  \
+        rg_tensor *rg_a##n = (a);                    \
+        rg_tensor *rg_b##n = (b);                    \
+        rg_tensor *rg_c##n = (c);                    \
+        f(rg_a##n, rg_b##n, rg_c##n, ##__VA_ARGS__); \
     })
+
 #define rg_matmul(a, b)    RG_IN_ORDER_2(rg_matmul, __COUNTER__, a, b)
 #define rg_mm(a, b)        RG_IN_ORDER_2(rg_mm, __COUNTER__, a, b)
 #define rg_mv(a, b)        RG_IN_ORDER_2(rg_mv, __COUNTER__, a, b)
@@ -174,8 +178,10 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 /* clang-format on */
 #endif
 
-/* A loop of the preprocessor writes RG_ITEM for each argument: RG_16_TIMES scans its argument again
- * and again, and each scan expands one more RG_ITEMS_NEXT. */
+/* RG_ITEMS_ declares the array rg_i and writes RG_ITEM for each argument, which the preprocessor
+ * has no loop for. RG_ITEMS_OF writes the first item, and then the name RG_ITEMS_NEXT, which
+ * RG_NOTHING keeps from being expanded at once. RG_16_TIMES scans its argument again and again, and
+ * each scan expands one more of these to RG_ITEMS_OF with the arguments that are left. */
 #define RG_ITEM_COUNT(...) \
     RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count

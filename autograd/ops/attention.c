@@ -14,6 +14,7 @@
 struct attention_attr {
     k_attention how;
 };
+
 static bool attention_shape(rg_call *c) {
     rgi_copy_shape(c->out[0], c->in[0]);
     rgi_copy_shape(c->out[1], c->in[0]);

@@ -171,6 +171,7 @@ static rg_tensor *divided_rule(const rg_step *s, rg_tensor *g) {
 static bool div_floor_shape(rg_call *c) {
     return elementwise_broadcast_numbers(c, "div_floor_cpu");
 }
+
 static bool div_floor_forward(rg_call *c) { return divided_forward(c, &k_div_floor); }
 
 RG_OP(div_floor, .doc = "floor(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
@@ -186,6 +187,7 @@ rg_tensor *(rg_div_floor)(rg_tensor *a, rg_tensor *b) {
 static bool div_trunc_shape(rg_call *c) {
     return elementwise_broadcast_numbers(c, "div_trunc_cpu");
 }
+
 static bool div_trunc_forward(rg_call *c) { return divided_forward(c, &k_div_trunc); }
 
 RG_OP(div_trunc, .doc = "trunc(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
@@ -244,6 +246,7 @@ static struct operands_attr operands_of(const char *const nodes[], const rg_tens
 static bool remainder_shape(rg_call *c) {
     return elementwise_broadcast_numbers(c, "remainder_cpu");
 }
+
 static bool remainder_forward(rg_call *c) { return divided_forward(c, &k_remainder); }
 
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {

@@ -88,11 +88,13 @@ rg_tensor *rg_norm_p(rg_tensor *x, double p) { return norm_over(x, p, &rg_no_dim
 rg_tensor *rg_norm_dim(rg_tensor *x, double p, int dim, bool keep) {
     return norm_over(x, p, &RG_DIMS(dim), keep);
 }
+
 rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) {
     return norm_over(x, p, &dims, keep);
 }
 
 /* ---- normalize: x / max(norm_p(x), eps) along dim ------------------------------ */
+
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
 }

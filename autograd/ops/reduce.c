@@ -125,6 +125,7 @@ rg_tensor *rg_sum(rg_tensor *x) { return rgi_reduce_all(&rg_op_sum, x); }
 rg_tensor *rg_sum_dim(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_sum, x, dim, keepdim);
 }
+
 rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce_dims(&rg_op_sum, x, dims, keepdim);
 }
@@ -149,6 +150,7 @@ rg_tensor *rg_nansum(rg_tensor *x) { return rgi_reduce_all(&rg_op_nansum, x); }
 rg_tensor *rg_nansum_dim(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_nansum, x, dim, keepdim);
 }
+
 rg_tensor *rg_nansum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce_dims(&rg_op_nansum, x, dims, keepdim);
 }
@@ -187,6 +189,7 @@ rg_tensor *rg_mean(rg_tensor *x) { return mean_check(x) ? rgi_reduce_all(&rg_op_
 rg_tensor *rg_mean_dim(rg_tensor *x, int dim, bool keepdim) {
     return mean_check(x) ? rgi_reduce_dim(&rg_op_mean, x, dim, keepdim) : NULL;
 }
+
 rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return mean_check(x) ? rgi_reduce_dims(&rg_op_mean, x, dims, keepdim) : NULL;
 }
@@ -268,6 +271,7 @@ rg_tensor *rg_any(rg_tensor *x) { return rgi_reduce_all(&rg_op_any, x); }
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_any, x, dim, keepdim);
 }
+
 rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce(&rg_op_any, x, &dims, 0, keepdim, 0);
 }
@@ -276,6 +280,7 @@ rg_tensor *rg_all(rg_tensor *x) { return rgi_reduce_all(&rg_op_all, x); }
 rg_tensor *rg_all_dim(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_all, x, dim, keepdim);
 }
+
 rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce(&rg_op_all, x, &dims, 0, keepdim, 0);
 }
@@ -294,6 +299,7 @@ rg_tensor *rg_count_nonzero(rg_tensor *x) { return rgi_reduce_all(&rg_op_count_n
 rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim) {
     return rgi_reduce_dim(&rg_op_count_nonzero, x, dim, false);
 }
+
 rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims) {
     return rgi_reduce_dims(&rg_op_count_nonzero, x, dims, false);
 }
@@ -341,6 +347,7 @@ rg_tensor *rg_var(rg_tensor *x) { return rg_var_dims(x, rg_no_dims, 1, false); }
 rg_tensor *rg_var_dim(rg_tensor *x, int dim, double correction, bool keepdim) {
     return rg_var_dims(x, RG_DIMS(dim), correction, keepdim);
 }
+
 rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim) {
     return rgi_reduce(&rg_op_var, x, &dims, RG_UNNAMED, keepdim, correction);
 }
@@ -365,6 +372,7 @@ rg_tensor *rg_std(rg_tensor *x) { return rg_std_dims(x, rg_no_dims, 1, false); }
 rg_tensor *rg_std_dim(rg_tensor *x, int dim, double correction, bool keepdim) {
     return rg_std_dims(x, RG_DIMS(dim), correction, keepdim);
 }
+
 rg_tensor *rg_std_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim) {
     return rgi_reduce(&rg_op_std, x, &dims, RG_UNNAMED, keepdim, correction);
 }
