@@ -94,7 +94,9 @@ static bool matmul_shape(rg_call *c) {
     RG_FAIL_IF(a->ndim == 0 || b->ndim == 0, how->name,
                "both arguments to matmul need to be at least 1D, but they are %dD and %dD", a->ndim,
                b->ndim);
-    return product_shape(how->name, c->out[0], a, b) && rgi_matmul_allows(how, a, b, c->out[0]);
+    if (!product_shape(how->name, c->out[0], a, b))
+        return false;
+    return RG_LIKELY(rgi_product_fits(a, b)) || rgi_matmul_allows(how, a, b, c->out[0]);
 }
 
 static bool matmul_forward(rg_call *c) {
@@ -193,7 +195,9 @@ RG_OP(matmul, RG_WITH(matmul), .terms = { 1, 0, 1, RG_IN(0) | RG_IN(1), 0, NULL 
 rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "matmul") || !rgi_check(b, "matmul"))
         return NULL;
-    const struct matmul_attr how = rgi_matmul_as_torch(a, b);
+    struct matmul_attr how = { "matmul", "MmBackward0", MATMUL_MM, false };
+    if (RG_UNLIKELY(a->ndim != 2 || b->ndim != 2))
+        how = rgi_matmul_as_torch(a, b);
     return RG_APPLY(matmul, &how, a, b);
 }
 

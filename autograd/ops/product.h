@@ -14,6 +14,12 @@ rg_tensor rgi_product_raise(rg_tensor t, int at);
 /* Returns how many vectors t consists of, if they lie along `dim`. */
 int64_t rgi_product_vectors(const rg_tensor *t, int dim);
 
+/* Returns whether nothing is wrong with a b, where both have dims. */
+static inline bool rgi_product_fits(const rg_tensor *a, const rg_tensor *b) {
+    int64_t terms = b->size[b->ndim == 1 ? 0 : b->ndim - 2];
+    return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && a->dtype != RG_BOOL;
+}
+
 /* ---- what torch says (product_torch.c) ----------------------------------------- */
 
 /* torch would compute a product with one of these functions. */

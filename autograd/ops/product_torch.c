@@ -135,11 +135,6 @@ static bool matmul_allows_as(const struct matmul_attr *how, const rg_tensor *l, 
     return true;
 }
 
-static bool matmul_fits(const rg_tensor *a, const rg_tensor *b) {
-    int64_t terms = b->size[b->ndim == 1 ? 0 : b->ndim - 2];
-    return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && a->dtype != RG_BOOL;
-}
-
 /* torch multiplies bools only where there is nothing to multiply, and never in dot. */
 bool rgi_matmul_allows(const struct matmul_attr *how, const rg_tensor *a, const rg_tensor *b,
                        const rg_tensor *y) {
@@ -147,7 +142,7 @@ bool rgi_matmul_allows(const struct matmul_attr *how, const rg_tensor *a, const 
                                        [MATMUL_MV] = "addmv_impl_cpu",
                                        [MATMUL_MM] = "addmm_impl_cpu_",
                                        [MATMUL_BMM] = "bmm" };
-    if (RG_LIKELY(matmul_fits(a, b)))
+    if (RG_LIKELY(rgi_product_fits(a, b)))
         return true;
     rg_tensor row = a->ndim == 1 ? rgi_product_raise(*a, 0) : *a;
     rg_tensor column = b->ndim == 1 ? rgi_product_raise(*b, 1) : *b;
