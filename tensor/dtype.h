@@ -27,14 +27,16 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
  */
 /* A row is a line: */
 /* clang-format off */
-#define RG_WHOLE_DTYPES(X, with)                                                                 \
-    X(BOOL,    bool,   bool,    RG_BOOLEAN,  0, HUGE_VAL, "bool",    "Bool",   "bool",     with) \
+#define RG_BOOL_DTYPES(X, with)                                                                  \
+    X(BOOL,    bool,   bool,    RG_BOOLEAN,  0, HUGE_VAL, "bool",    "Bool",   "bool",     with)
+#define RG_INTEGER_DTYPES(X, with)                                                               \
     X(INT64,   int64,  int64_t, RG_INTEGER,  1, 0x1p63,   "int64",   "Long",   "long int", with)
 #define RG_FLOAT_DTYPES(X, with)                                                                 \
     X(FLOAT32, float,  float,   RG_FLOATING, 2, FLT_MAX,  "float32", "Float",  "float",    with) \
     X(FLOAT64, double, double,  RG_FLOATING, 3, DBL_MAX,  "float64", "Double", "double",   with)
 /* clang-format on */
-#define RG_DTYPES(X, with) RG_WHOLE_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
+#define RG_NUMBER_DTYPES(X, with) RG_INTEGER_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
+#define RG_DTYPES(X, with)        RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
 
 /* RG_BY_DTYPE(find) is an array by dtype of find_bool, find_int64 and so on; RG_BY_FLOAT(find) has
  * the floating ones alone. Where a function isn't there, the compiler names it. */

@@ -5,7 +5,7 @@
 #include "vocabulary.h"
 #include "autograd/ops.h"
 #include "tensor/scope.h"
-#include "tensor/walk.h"
+#include "tensor/copy.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
- * kernels.h: the loops. A kernel gets tensors whose shapes and dtypes are right
- * already and whose output is allocated; it can't fail unless it says so.
+ * kernels.h: the kernels, a section a file. A kernel gets tensors whose shapes are right already
+ * and whose output is allocated. Those that return bool can fail: for want of memory, or of a loop
+ * for the dtype, as is said there.
  */
 #pragma once
 
@@ -44,22 +45,26 @@ void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[],
  * to do. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
-/* run.c: is y so large (half of a usual last cache) that what is written to it in lines of 64
- * bytes should go past the caches; row: elements that are written by themselves. A loop of n
- * operands that does so, with its own context; what a thread ends with. */
-enum { K_PAST_LEAST = 16 << 20 };
-static inline bool k_goes_past(const rg_tensor *y, int64_t row) {
+/* Returns whether y is so large (half of a usual last cache) that it should be written past the
+ * caches, in lines of 64 bytes. Requires that `row` elements at a time are written by themselves,
+ * or all at once (0). */
+enum { K_STREAM_LEAST = 16 << 20 };
+static inline bool k_should_stream(const rg_tensor *y, int64_t row) {
     int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
-    return RG_UNLIKELY(y->numel >= K_PAST_LEAST / bytes) && y->flags & RG_CONTIGUOUS
+    return RG_UNLIKELY(y->numel >= K_STREAM_LEAST / bytes) && y->flags & RG_CONTIGUOUS
            && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
 }
-typedef struct k_past {
+/* The stream loop has the loop of n operands write past the caches; a k_stream is its context. */
+typedef struct k_stream {
     int n;
-    rg_loop *inner;
+    rg_loop *loop;
     const void *context;
-} k_past;
-rg_loop *k_past_loop(void);
-static inline void k_past_end(void) {
+} k_stream;
+rg_loop *k_stream_loop(void);
+#define k_goes_past k_should_stream
+#define k_past_end  k_stream_end
+/* Ends a thread's part that went past the caches: other threads may read it afterwards. */
+static inline void k_stream_end(void) {
 #ifdef __x86_64__
     __builtin_ia32_sfence();
 #endif
@@ -78,7 +83,7 @@ typedef struct k_turning {
 bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context);
 void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
-/* ---- unary.c and circle.c: of one element; round_up and round_down take a number ---- */
+/* ---- unary.c and circle.c: of one element. round_up and round_down take a number. ---- */
 extern const rg_kernel k_neg, k_abs, k_square, k_sign, k_floor, k_ceil, k_round, k_trunc, k_frac;
 extern const rg_kernel k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, k_sqrt, k_rsqrt;
 extern const rg_kernel k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh;
@@ -192,36 +197,43 @@ void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_te
 void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
                               rg_tensor *g, rg_tensor *g_lse, double scale);
 
-/* matmul.c: y = a b over batches; the last two dims are the matrices'. Any strides. */
-rg_tensor k_turned(const rg_tensor *t); /* t with its last two dims exchanged */
-/* y = alpha a b + beta c; turn: with a's or b's last two dims exchanged; c broadcasts, NULL: y.
- * false: out of memory */
+/* ---- matmul.c ---- */
+
+/* Returns t with its last two dims exchanged. */
+rg_tensor k_turned(const rg_tensor *t);
+/* y = alpha a b + beta c over batches, where the last two dims are the matrices' and strides may be
+ * any. turn_a and turn_b exchange a's and b's last two dims first; c broadcasts, and is y if NULL.
+ * Returns false if there is no memory. */
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
 
-/* A product of floats in place: y = a b, or y += a b, of m rows, n columns and k steps, so far
- * apart. b and y have y_col and b_col 1 and as many columns as make whole vectors. c, which
- * matmul.c adds, has y's columns. */
+/* A direct product of floats needs no packing: y = a b, or y += a b, of m rows, n columns and k
+ * steps, which lie so far apart. Requires that y_col and b_col are 1, and that b and y have as many
+ * columns as make whole vectors. c, which only matmul.c adds, has y's columns. */
 typedef struct {
     int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row;
 } k_product_sizes;
 typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
 k_product *k_direct_product(rg_dtype dtype);
-/* n rows of k floats as columns, times scale. */
+/* A turn writes n rows of k floats as columns, times scale. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
 k_turn *k_direct_turn(rg_dtype dtype);
 
-/* bfloat16.c: y = alpha a b + beta c of float32 by way of bfloat16, with so many bytes of room for
- * tiles of so many columns; 0: the product is to stay float32's */
+/* ---- bfloat16.c ----
+ * k_bfloat16_room returns the bytes of room that a product of float32 by way of bfloat16 needs, for
+ * tiles of so many columns, or 0 if the product is to stay float32's. The product is
+ * y = alpha a b + beta c. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                         const void *b, double alpha, double beta, void *room);
 
-/* attention.c: y and lse, the logarithms of sums of exponentials, 0 if there is nothing but zeros;
- * and with g the gradients gin[], each of which may be NULL, from y, lse, g and g_lse, or NULL;
- * in[]: q, k, v of (batch, heads, n, size); mask of q's dtype or NULL. lse and g_lse contiguous. */
+/* ---- attention.c ----
+ * in[] are q, k and v of (batch, heads, n, size), and the mask has q's dtype or is NULL. Without g,
+ * makes y and lse, the logarithms of the rows' sums of exponentials (0 where all are 0). With g,
+ * makes those of the gradients gin[] that aren't NULL, from y, lse, g and g_lse, which may be NULL.
+ * Requires that lse and g_lse are contiguous. Returns false if there is no memory. */
 typedef struct k_attention {
     double scale;
     bool causal;
@@ -230,16 +242,17 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask);
 
-/* random.c: mt19937's words, and what uniforms in [0, 1) become, in place */
+/* ---- random.c: mt19937's words, and what uniforms in [0, 1) become, in place ---- */
 enum { K_RANDOM_WORDS = 624 };
-/* The next block of words, from the last one. */
+/* Makes the next block of words from the last one. */
 void k_random_twist(uint32_t *words);
 void k_random_temper(const uint32_t *from, uint32_t *to, int n);
 void k_random_floats(const uint32_t *words, float *to, int n);
-/* y = y scale + shift, and y = y (high - low) + low, where high itself becomes low */
+/* y = y scale + shift */
 void k_random_scale(rg_dtype dtype, void *y, int n, double scale, double shift);
+/* y = y (high - low) + low, where high itself becomes low */
 void k_random_stretch(rg_dtype dtype, void *y, int n, double low, double high);
-/* Normals, in whole blocks of sixteen. */
+/* Makes normals, in whole blocks of sixteen. */
 void k_random_normals(rg_dtype dtype, void *y, int n);
 /* A normal distribution that is cut off below low and above high. Candidates are normals, which are
  * accepted if they are inside, or else uniforms, which are accepted with the density at them as the

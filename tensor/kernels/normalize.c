@@ -124,7 +124,7 @@ typedef struct {
                 }                                                                                  \
         }                                                                                          \
         if (o->past)                                                                               \
-            k_past_end();                                                                          \
+            k_stream_end();                                                                          \
     }                                                                                              \
     /* with h = (x - mean) rstd: gx = rstd (gw - mean(gw) - h mean(gw h)), gw = g weight;          \
      * weight's is sum(g h), bias's sum(g) */                                                      \
@@ -155,7 +155,7 @@ typedef struct {
                                                                              o->gbias              \
                                                                                  ? o->gbias + own  \
                                                                                  : NULL;           \
-        const bool past = o->gx && k_goes_past(o->gx, z->n);                                       \
+        const bool past = o->gx && k_should_stream(o->gx, z->n);                                       \
         (void)worker;                                                                              \
         for (int64_t r = begin, R; r < end;                                                        \
              r += R, x += R * z->n, g += R * z->n, gx += gx ? R * z->n : 0) {                      \
@@ -186,7 +186,7 @@ typedef struct {
             }                                                                                      \
         }                                                                                          \
         if (past)                                                                                  \
-            k_past_end();                                                                          \
+            k_stream_end();                                                                          \
     }
 #define K_FILE "normalize.c"
 #include "sets.h"
@@ -196,7 +196,7 @@ void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const r
     static rg_work *const loops[][K_SET_COUNT] = { K_SETS(norm_float), K_SETS(norm_double) };
     if (y->numel)
         k_rows(z->rows, z->n, loops[y->dtype == RG_FLOAT64][k_set],
-               &(norm_operands){ z, y, x, weight, bias, k_goes_past(y, z->n) });
+               &(norm_operands){ z, y, x, weight, bias, k_should_stream(y, z->n) });
 }
 
 /* Of sixteen parts at most, whatever the number of threads, and of eight rows at least: their sums

@@ -21,8 +21,7 @@ bool k_arange(rg_tensor *y, double start, double step) {
 }
 
 bool k_linspace(rg_tensor *y, double start, double end) {
-    static range_loop *const loops[K_DTYPES][K_SETS] = { K_ROWS_NUMBERS(linspace,
-                                                                        K_BY_NARROW_SET) };
+    static range_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_NUMBERS(linspace);
     range_loop *loop = K_LOOP_OF(loops, y->dtype, "linspace");
     if (loop)
         loop(y->data, y->numel, start, end);

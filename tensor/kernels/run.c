@@ -29,7 +29,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) {
              rgi_scalar_name(dtype));
 }
 
-rg_loop *k_past_loop(void) {
+rg_loop *k_stream_loop(void) {
     static rg_loop *const loops[K_SETS] = K_BY_SET(stream_loop);
     return loops[k_set];
 }
@@ -78,13 +78,13 @@ static void run_part(void *context, int64_t begin, int64_t end, int worker) {
     w.size[0] = end - begin;
     rgi_walk_run(&w, s->loop, s->context);
     if (s->stream)
-        k_past_end();
+        k_stream_end();
 }
 
 /* Returns whether the output goes past the caches: it is too large for them, its rows are long, and
  * it is no operand as well. */
 static bool run_streams(const rg_walk *w, const rg_tensor *out) {
-    if (!k_goes_past(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
+    if (!k_should_stream(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
         return false;
     for (int k = 1; k < w->n; k++)
         if (w->data[k] == w->data[0])
@@ -100,10 +100,10 @@ void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const v
     rg_walk w;
     rgi_walk_make(&w, n, t, true);
     run_spread spread = { &w, loop, context, 1, light && run_streams(&w, t[0]) };
-    const k_past past = { n, loop, context };
+    const k_stream stream = { n, loop, context };
     if (spread.stream) {
-        spread.loop = k_past_loop();
-        spread.context = &past;
+        spread.loop = k_stream_loop();
+        spread.context = &stream;
     }
     k_turning turning;
     if (k_turn_operands(&turning, &w, spread.loop, spread.context)) {

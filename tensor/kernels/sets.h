@@ -84,58 +84,76 @@ enum { K_PLAIN, K_SETS_END };
 #define K_BASE_SET                  plain
 #endif
 
-enum { K_SETS = K_SETS_END, K_DTYPES = RG_FLOAT64 + 1 };
+enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
 
 /* The set whose loops run (see run.c). All sets give the same bits, but for products, which add up
  * as many lanes as a vector has, with multiply-adds where the set has them. */
 extern int k_set;
 
-/* ---- tables: [dtype][set], NULL where the loop has no such type ----------------------------- */
+/* ---- tables, by dtype and set; a loop that a table names must have been compiled ------------ */
 
-#define K_BY_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
-/* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, ... by set. */
+/* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, ... by set; K_BY_NARROW_SET(f) is one of
+ * loops that are compiled with K_NARROW. */
 #define K_BY_SET(f) \
-    { K_EACH_SET(K_BY_SET_ROW, f) }
-
-#define K_TABLE_FLOATS(f) \
-    { K_ROWS_FLOATS(f, K_BY_SET) }
-#define K_TABLE_NUMBERS(f) \
-    { K_ROWS_NUMBERS(f, K_BY_SET) }
-#define K_TABLE_ALL(f) \
-    { K_ROWS_ALL(f, K_BY_SET) }
-#define K_TABLE_SIZES(f) \
-    { K_ROWS_SIZES(f, K_BY_SET) }
-
-/* K_NARROW_... makes a table of loops that are compiled with K_NARROW. */
+    { K_EACH_SET(K_SET_ROW, f) }
 #define K_BY_NARROW_SET(f) \
-    { K_EACH_NARROW_SET(K_BY_SET_ROW, f) }
-#define K_NARROW_FLOATS(f) \
-    { K_ROWS_FLOATS(f, K_BY_NARROW_SET) }
+    { K_EACH_NARROW_SET(K_SET_ROW, f) }
+#define K_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
 
-/* K_BASE_... make tables [dtype] of loops that are compiled for the first set alone (K_BASE_ONLY).
- */
-#define K_IN_BASE(f) RG_PASTE(f##_, K_BASE_SET)
-#define K_BASE_FLOATS(f) \
-    { K_ROWS_FLOATS(f, K_IN_BASE) }
-#define K_BASE_NUMBERS(f) \
-    { K_ROWS_NUMBERS(f, K_IN_BASE) }
+/* K_TABLE_... make tables [dtype][set], in which a dtype that is none of the named has NULL. */
+#define K_TABLE_FLOATS(f) \
+    { RG_FLOAT_DTYPES(K_TABLE_ROW, f) }
+#define K_TABLE_NUMBERS(f) \
+    { RG_NUMBER_DTYPES(K_TABLE_ROW, f) }
+#define K_TABLE_ALL(f) \
+    { RG_DTYPES(K_TABLE_ROW, f) }
+#define K_TABLE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
+    [RG_##NAME] = K_BY_SET(f##_##suffix),
+
+/* K_NARROW_... make tables [dtype][set] of loops that are compiled with K_NARROW. */
+#define K_NARROW_FLOATS(f) \
+    { RG_FLOAT_DTYPES(K_NARROW_ROW, f) }
+#define K_NARROW_NUMBERS(f) \
+    { RG_NUMBER_DTYPES(K_NARROW_ROW, f) }
+#define K_NARROW_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
+    [RG_##NAME] = K_BY_NARROW_SET(f##_##suffix),
+
+/* K_BASE_... make tables [dtype] of loops that are compiled with K_BASE_ONLY. */
 #define K_BASE_ALL(f) \
-    { K_ROWS_ALL(f, K_IN_BASE) }
-#define K_BASE_SIZES(f) \
-    { K_ROWS_SIZES(f, K_IN_BASE) }
-/* K_BASE_PAIRS makes a table [to][from] of loops that turn one type into another. */
+    { RG_DTYPES(K_BASE_ROW, f) }
+#define K_BASE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
+    [RG_##NAME] = K_IN_BASE(f##_##suffix),
+#define K_IN_BASE(f) RG_PASTE(f##_, K_BASE_SET)
+
+/* K_BASE_PAIRS makes a table [to][from] of loops that turn one type into another. (A row of dtypes
+ * can't go through the dtypes once more, so the types to which they turn are listed.) */
 #define K_BASE_PAIRS(f)                                                              \
     {                                                                                \
         [RG_BOOL] = K_BASE_ALL(f##_bool), [RG_INT64] = K_BASE_ALL(f##_int64),        \
         [RG_FLOAT32] = K_BASE_ALL(f##_float), [RG_FLOAT64] = K_BASE_ALL(f##_double), \
     }
+_Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtype");
 
-#define K_ROWS_FLOATS(f, of)  [RG_FLOAT32] = of(f##_float), [RG_FLOAT64] = of(f##_double)
-#define K_ROWS_NUMBERS(f, of) [RG_INT64] = of(f##_int64), K_ROWS_FLOATS(f, of)
-#define K_ROWS_ALL(f, of)     [RG_BOOL] = of(f##_bool), K_ROWS_NUMBERS(f, of)
-#define K_ROWS_SIZES(f, of)                                                                \
-    [RG_BOOL] = of(f##_uint8), [RG_INT64] = of(f##_uint64), [RG_FLOAT32] = of(f##_uint32), \
-    [RG_FLOAT64] = of(f##_uint64)
+/* K_..._SIZES make such tables of loops that take elements by their size. */
+#define K_TABLE_SIZES(f) \
+    { RG_DTYPES(K_TABLE_SIZES_ROW, f) }
+#define K_TABLE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
+    [RG_##NAME] = { K_EACH_SET(K_SIZE_SET_ROW, f, type) },
+#define K_SIZE_SET_ROW(set, suffix, f, type) [set] = K_OF_SIZE(f, type, suffix),
+#define K_BASE_SIZES(f) \
+    { RG_DTYPES(K_BASE_SIZES_ROW, f) }
+#define K_BASE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
+    [RG_##NAME] = K_OF_SIZE_(f, type, K_BASE_SET),
+/* K_OF_SIZE(f, type, suffix) is f for the type's size; another size than these doesn't compile. */
+#define K_OF_SIZE_(f, type, suffix) K_OF_SIZE(f, type, suffix)
+#define K_OF_SIZE(f, type, suffix)                  \
+    __builtin_choose_expr(                          \
+        sizeof(type) == 1, f##_uint8_##suffix,      \
+        __builtin_choose_expr(                      \
+            sizeof(type) == 4, f##_uint32_##suffix, \
+            __builtin_choose_expr(sizeof(type) == 8, f##_uint64_##suffix, (void)0)))
+
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 /* Returns a table's loop for a dtype in the set that runs. If the table has none, fails with
  * torch's sentence, in which `name` is the kernel, and returns NULL. */

@@ -52,7 +52,7 @@ static void softmax_pieces(void *context, int64_t begin, int64_t end, int worker
     (void)worker;
     w->loop(w->rows, (char *[]){ w->p[0] + at, w->p[1] + at, w->p[2] + at }, end - begin);
     if (w->rows->stream)
-        k_past_end();
+        k_stream_end();
 }
 
 /* Makes the blocks of rows side by side from begin to end. */
@@ -83,7 +83,7 @@ static softmax_rows softmax_rows_of(const rg_tensor *y, int dim, k_softmax_kind 
         z.n = y->size[dim];
     for (int d = dim + 1; d < y->ndim; d++)
         z.step *= y->size[d];
-    z.stream = z.last && k_goes_past(y, z.n);
+    z.stream = z.last && k_should_stream(y, z.n);
     return z;
 }
 

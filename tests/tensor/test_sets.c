@@ -567,7 +567,7 @@ static void check_past_the_caches(const int64_t M, const int64_t N) {
         k_set = c / ALL;
         for (int i = 0; i < 4; i++)
             y[i / 2][i % 2] = rg_empty(i / 2 ? PART : M, N);
-        ck_assert(k_goes_past(y[0][0], N) && !k_goes_past(y[1][0], N));
+        ck_assert(k_should_stream(y[0][0], N) && !k_should_stream(y[1][0], N));
         for (int64_t part = 0, first = 0; first <= M - PART;
              first += part ? (M - PART) / 4 : 0, part = 1) {
             rg_tensor xs = *x, gs = *g, **to = y[part];
@@ -603,6 +603,24 @@ START_TEST(test_past_the_caches) {
 }
 END_TEST
 
-RG_TESTS(sets, test_past_the_caches, test_reductions, test_cross_entropy, test_softmax,
-         test_smooth_functions, test_pow_and_atan2, test_circle, test_gelu_is_right, test_elements,
-         test_normalize)
+/* A kernel has no loop for some dtypes, and says so by name. */
+START_TEST(test_kernels_refuse_dtypes) {
+    RG_SCOPE();
+    const int64_t size = 3;
+    rg_tensor *x = rgi_own(rgi_new(RG_INT64, 1, &size));
+    rg_tensor *y = rgi_own(rgi_new(RG_INT64, 1, &size));
+    ck_assert(!k_run(k_exp, y, x));
+    ck_assert_str_eq(rg_error(), "\"exp\" not implemented for 'Long'");
+    rg_error_clear();
+    ck_assert(!k_run(k_relu_grad, y, x, x));
+    ck_assert_str_eq(rg_error(), "\"relu_grad\" not implemented for 'Long'");
+    rg_error_clear();
+    ck_assert(!k_arange(y, 0, 1));
+    ck_assert_str_eq(rg_error(), "\"arange\" not implemented for 'Long'");
+    rg_error_clear();
+}
+END_TEST
+
+RG_TESTS(sets, test_kernels_refuse_dtypes, test_past_the_caches, test_reductions,
+         test_cross_entropy, test_softmax, test_smooth_functions, test_pow_and_atan2, test_circle,
+         test_gelu_is_right, test_elements, test_normalize)

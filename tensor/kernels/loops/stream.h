@@ -7,7 +7,7 @@
 static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
                                   const void *context) {
     enum { BLOCK = 1024 };
-    const k_past *c = context;
+    const k_stream *c = context;
     char block[BLOCK] __attribute__((aligned(64)));
     char *q[RG_MAX_OPERANDS];
     const int64_t line = 64 / s[0];
@@ -17,7 +17,7 @@ static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
         step = RG_MIN(BLOCK / s[0], n / line * line);
         char *to = q[0];
         q[0] = block;
-        c->inner(q, s, step, c->context);
+        c->loop(q, s, step, c->context);
         for (int k = 1; k < c->n; k++)
             q[k] += step * s[k];
         /* What the next block reads is fetched while this one is written. */
@@ -29,5 +29,5 @@ static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
         q[0] = to + step * s[0];
     }
     if (n)
-        c->inner(q, s, n, c->context);
+        c->loop(q, s, n, c->context);
 }
