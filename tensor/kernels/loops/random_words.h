@@ -60,8 +60,10 @@ K_INLINE void K_IN_SET(random_pair_float)(float *u, float *v) {
     const float s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11076p-7f - r2 * 0x1.994e86p-13f));
     const float c = 1 - 0.5f * r2
                     + r2 * r2 * (0x1.55554ap-5f + r2 * (-0x1.6c0c8cp-10f + r2 * 0x1.9a023p-16f));
-    const int32_t cosine = k_bits_float(quadrant & 1 ? s : c);
-    const int32_t sine = k_bits_float(quadrant & 1 ? c : s);
+    /* In odd quadrants sine and cosine change places. */
+    const int32_t change = (k_bits_float(s) ^ k_bits_float(c)) & -(quadrant & 1);
+    const int32_t cosine = k_bits_float(c) ^ change;
+    const int32_t sine = k_bits_float(s) ^ change;
     const uint32_t cosine_sign = (uint32_t)(quadrant + 1) << 30 & 0x80000000u;
     const uint32_t sine_sign = (uint32_t)quadrant << 30 & 0x80000000u;
     *u = radius * k_from_bits_float(cosine ^ (int32_t)cosine_sign);
