@@ -197,70 +197,78 @@ void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_te
 void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
                               rg_tensor *g, rg_tensor *g_lse, double scale);
 
-/* ---- matmul.c ---- */
-
+/* ---- matmul.c ----
+ * Products of the last two dims, over batches, with any strides. */
 /* Returns t with its last two dims exchanged. */
 rg_tensor k_turned(const rg_tensor *t);
-/* y = alpha a b + beta c over batches, where the last two dims are the matrices' and strides may be
- * any. turn_a and turn_b exchange a's and b's last two dims first; c broadcasts, and is y if NULL.
- * Returns false if there is no memory. */
+/* y = alpha a b + beta c. turn_a and turn_b exchange the last two dims of a and b. c broadcasts,
+ * and NULL stands for y. Returns false where there is no memory, or no product for the dtype. */
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
 
-/* A direct product of floats needs no packing: y = a b, or y += a b, of m rows, n columns and k
- * steps, which lie so far apart. Requires that y_col and b_col are 1, and that b and y have as many
- * columns as make whole vectors. c, which only matmul.c adds, has y's columns. */
+/* The sizes of one product: m rows, n columns and k steps; how far apart the rows and columns of y,
+ * a and b lie, in elements, and the rows of c, whose columns lie as y's. */
 typedef struct {
     int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row;
 } k_product_sizes;
+/* y = a b, or y += a b, of floats, in place. Requires that y_col and b_col are 1, and that n
+ * columns are whole vectors. */
 typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
-k_product *k_direct_product(rg_dtype dtype);
-/* A turn writes n rows of k floats as columns, times scale. */
+/* Writes n rows of k floats as columns, times scale. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
+/* Both return NULL, and fail, where the dtype has none. */
+k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 
 /* ---- bfloat16.c ----
- * k_bfloat16_room returns the bytes of room that a product of float32 by way of bfloat16 needs, for
- * tiles of so many columns, or 0 if the product is to stay float32's. The product is
- * y = alpha a b + beta c. */
+ * Products of float32 by way of bfloat16. */
+/* Returns the bytes of room for tiles of so many columns, or 0 if the product is to stay float32's.
+ */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
+/* y = alpha a b + beta c */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                         const void *b, double alpha, double beta, void *room);
 
-/* ---- attention.c ----
- * in[] are q, k and v of (batch, heads, n, size), and the mask has q's dtype or is NULL. Without g,
- * makes y and lse, the logarithms of the rows' sums of exponentials (0 where all are 0). With g,
- * makes those of the gradients gin[] that aren't NULL, from y, lse, g and g_lse, which may be NULL.
- * Requires that lse and g_lse are contiguous. Returns false if there is no memory. */
+/* ---- attention.c ---- */
 typedef struct k_attention {
     double scale;
     bool causal;
 } k_attention;
+/* y = softmax(scale q k^T + mask) v, where in[] is q, k and v of (batch, heads, n, size), and lse
+ * the logarithm of each query's sum of exponentials, or 0 if there is nothing but zeros. If g is
+ * given, the gradients gin[] are computed from y, lse, g and g_lse instead. mask, which has q's
+ * dtype, each of gin[] and g_lse may be NULL. lse and g_lse must be contiguous. Returns false where
+ * there is no memory, or no loop for the dtype. */
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask);
 
-/* ---- random.c: mt19937's words, and what uniforms in [0, 1) become, in place ---- */
+/* ---- random.c ----
+ * mt19937's words, and what uniforms in [0, 1) become, in place. */
 enum { K_RANDOM_WORDS = 624 };
-/* Makes the next block of words from the last one. */
+/* Replaces a block of words by the next. */
 void k_random_twist(uint32_t *words);
+/* Makes n random words of n words of a block. */
 void k_random_temper(const uint32_t *from, uint32_t *to, int n);
+/* Makes n uniforms of n random words. */
 void k_random_floats(const uint32_t *words, float *to, int n);
-/* y = y scale + shift */
+/* y = y scale + shift, rounded once */
 void k_random_scale(rg_dtype dtype, void *y, int n, double scale, double shift);
-/* y = y (high - low) + low, where high itself becomes low */
+/* y = y (high - low) + low, rounded once; high itself becomes low. */
 void k_random_stretch(rg_dtype dtype, void *y, int n, double low, double high);
-/* Makes normals, in whole blocks of sixteen. */
+/* Turns uniforms into normals, in whole blocks of sixteen. */
 void k_random_normals(rg_dtype dtype, void *y, int n);
-/* A normal distribution that is cut off below low and above high. Candidates are normals, which are
+/* A normal distribution is cut off below low and above high. Its candidates are normals, which are
  * accepted if they are inside, or else uniforms, which are accepted with the density at them as the
- * probability, relative to its peak. k_random_truncate returns whether any are still pending. */
+ * probability, relative to its peak. */
 typedef struct k_truncation {
     bool normal;
     double mean, std, low, high, log_peak;
 } k_truncation;
+/* Puts candidates in the places of what is pending. Returns whether any is still pending, since it
+ * wasn't accepted. */
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
