@@ -13,7 +13,8 @@ static bool cross_entropy_forward(rg_call *c) {
     RG_SCOPE();
     if (!rgi_nll_forward_begin(&f, c))
         return false;
-    k_cross_entropy(&f.nll.targets, f.each, c->out[1], f.x);
+    if (!k_cross_entropy(&f.nll.targets, f.each, c->out[1], f.x))
+        return false;
     rgi_nll_forward_end(&f, c);
     return true;
 }
@@ -55,8 +56,7 @@ static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
     gin[0] = rgi_new(dtype, shape.n, shape.v);
     if (!gin[0])
         return false;
-    k_cross_entropy_backward(&z.targets, gin[0], lse, x, g, g_lse, z.scale);
-    return true;
+    return k_cross_entropy_backward(&z.targets, gin[0], lse, x, g, g_lse, z.scale);
 }
 
 RG_OP(cross_entropy, RG_NAMED(nll_loss), .doc = "-weight[t] log_softmax(x)[t]; log sum exp",

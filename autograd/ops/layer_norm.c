@@ -41,7 +41,7 @@ static bool norms_forward(rg_call *c) {
     }
     k_norm_rows z = norm_sizes(c->op, c->attr);
     if (ok)
-        k_normalize(&z, c->out[0], t[0], t[1], t[2]);
+        ok = k_normalize(&z, c->out[0], t[0], t[1], t[2]);
     for (int i = 0; i < 3; i++)
         rgi_release(t[i]);
     return ok;
@@ -115,8 +115,9 @@ static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t
             return false;
     }
     bool wants_bias = s->n_in > 2 && gin[2];
-    k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL, wants_bias ? sums + weights : NULL, t[2],
-                         t[0], t[1]);
+    if (!k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL, wants_bias ? sums + weights : NULL,
+                              t[2], t[0], t[1]))
+        return false;
     if (gin[1])
         norm_store(gin[1], sums, weights);
     if (wants_bias)

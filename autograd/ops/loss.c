@@ -95,10 +95,11 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
         if (!each)
             return false;
     }
-    k_loss(kind, false, each, c->in[0], c->in[1], loss_optional(c->n_in, c->in, 2),
-           loss_optional(c->n_in, c->in, 3), a->c, 1);
+    const bool made = k_loss(kind, false, each, c->in[0], c->in[1],
+                             loss_optional(c->n_in, c->in, 2), loss_optional(c->n_in, c->in, 3),
+                             a->c, 1);
     if (each == y)
-        return true;
+        return made;
     uint32_t every_dim = (1u << each->ndim) - 1;
     if (a->reduction == RG_MEAN)
         k_mean(y, each, every_dim);
@@ -142,9 +143,8 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
     gin[0] = rgi_new(in[0]->dtype, wide.ndim, wide.size);
     if (!gin[0])
         return false;
-    k_loss(kind, true, gin[0], in[0], in[1], loss_optional(s->n_in, in, 2), s->g[0], a->c,
-           loss_scale(a, gin[0]));
-    return true;
+    return k_loss(kind, true, gin[0], in[0], in[1], loss_optional(s->n_in, in, 2), s->g[0], a->c,
+                  loss_scale(a, gin[0]));
 }
 
 /* ---- distances ----------------------------------------------------------------- */

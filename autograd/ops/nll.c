@@ -157,7 +157,8 @@ static bool nll_loss_forward(rg_call *c) {
     RG_SCOPE();
     if (!rgi_nll_forward_begin(&f, c))
         return false;
-    k_nll(&f.nll.targets, f.each, f.x);
+    if (!k_nll(&f.nll.targets, f.each, f.x))
+        return false;
     rgi_nll_forward_end(&f, c);
     return true;
 }
@@ -175,8 +176,7 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     gin[0] = rgi_new(dtype, shape.n, shape.v);
     if (!gin[0])
         return false;
-    k_nll_backward(&z.targets, gin[0], g, z.scale);
-    return true;
+    return k_nll_backward(&z.targets, gin[0], g, z.scale);
 }
 
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,

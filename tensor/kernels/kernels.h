@@ -160,9 +160,11 @@ bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim,
                         k_softmax_kind kind);
 
-/* normalize.c: of contiguous tensors; weight, bias, and each gradient, may be NULL. gweight and
- * gbias are added to; each part of the rows adds to sums of its own, twice as many numbers apart as
- * there are weights, which join the first part's. */
+/* normalize.c: layer, group and rms norm of contiguous tensors. Weight, bias, and each of the
+ * gradients may be NULL. The gradients of weight and bias are added to gweight and gbias; each of
+ * k_norm_parts parts of the rows adds to sums of its own, which lie twice as many numbers apart as
+ * there are weights and at last join those of the first part. Both functions return whether there
+ * is a loop for the dtype. */
 typedef struct k_norm_rows {
     int64_t rows, n; /* x consists of rows of n elements, */
     /* row r of group r % groups, with a weight for each `per` of them */
@@ -170,31 +172,33 @@ typedef struct k_norm_rows {
     double eps;
     bool centred; /* take the mean away */
 } k_norm_rows;
-void k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight,
+bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight,
                  const rg_tensor *bias);
 int64_t k_norm_parts(const k_norm_rows *z);
-void k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
+bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
                           const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
-/* loss.c: each element's loss, `by` its pos_weight, or the loss's slope, `by` the gradient, times
- * scale; c: beta, delta, or the least denominator. Broadcast; weight and pos_weight may be NULL. */
+/* loss.c: each element's loss, where `by` is its pos_weight, or the loss's slope, times `by`, the
+ * gradient, and the scale. c is beta, delta or the least denominator. The operands broadcast;
+ * weight and `by` may be NULL. Returns whether there is a loop for the dtype. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
-void k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
+bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
-/* x (batch, classes, inner) and target (batch, inner) contiguous; weight, of the classes, may be
- * NULL; total: of the targets' weights */
+/* nll.c: losses of classes, of contiguous x (batch, classes, inner) and target (batch, inner). The
+ * classes' weight may be NULL. The total is that of the targets' weights; the other functions
+ * return whether there is a loop for the dtype. */
 typedef struct k_nll_targets {
     rg_tensor *target, *weight;
     int64_t classes, inner, ignore;
 } k_nll_targets;
 double k_nll_total(const k_nll_targets *z);
-void k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
-void k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
-/* The same of the log_softmax of x (batch, classes), which isn't made: lse, the logarithm of each
- * row's sum of exponentials, serves backward, in double, so that its difference from x is right
- * where x is large. g_lse: lse's gradient, or NULL. */
-void k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
-void k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
+bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
+bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
+/* Cross entropy is the same of the log_softmax of x (batch, classes), which isn't made. Backward is
+ * made from lse, the logarithm of each row's sum of exponentials, in double, so that its difference
+ * from x is right where x is large. g_lse, which may be NULL, is lse's gradient. */
+bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
+bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
                               rg_tensor *g, rg_tensor *g_lse, double scale);
 
 /* ---- matmul.c ----

@@ -5,9 +5,11 @@
 #pragma once
 
 #include "kernels.h"
-#include "loops.h"
+#include "smooth.h"
 
-#undef K_LOOPS
+/* As many lanes as a sum has, whatever the type and the set: so all sets give the same bits. */
+enum { K_LANES = 16 };
+
 #define K_LOOPS "loops/lanes.h"
 #define K_TYPES_FLOATS
 #include "sets.h"

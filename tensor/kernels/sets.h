@@ -180,6 +180,15 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 /* A function that is part of a loop, whatever its size. */
 #define K_INLINE static inline __attribute__((always_inline))
 
+/* Stands before a loop of which no step depends on another, for the result is an operand itself or
+ * lies apart from all of them. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed" /* A loop that calls libm doesn't vectorise. */
+#define K_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define K_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #endif
 
 /* ---- the loops ------------------------------------------------------------------------------ */

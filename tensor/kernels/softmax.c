@@ -68,8 +68,8 @@ static void softmax_sides(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void softmax_run(softmax_loop *loop, const softmax_rows *z, rg_tensor *y, const rg_tensor *a,
-                        const rg_tensor *b) {
+static void softmax_all_rows(softmax_loop *loop, const softmax_rows *z, rg_tensor *y,
+                             const rg_tensor *a, const rg_tensor *b) {
     softmax_work w = { z, loop, { y->data, a->data, b->data }, (int64_t)rgi_sizeof(y->dtype), 1 };
     if (!z->last)
         w.blocks = (z->step + SOFTMAX_SIDE - 1) / SOFTMAX_SIDE;
@@ -99,7 +99,7 @@ bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
     const softmax_rows z = softmax_rows_of(y, dim, kind);
     if (softmax_is_short(&z, y) && kind != K_SAFE_SOFTMAX)
         loop = softmax_short_loops[k_set];
-    softmax_run(loop, &z, y, x, x);
+    softmax_all_rows(loop, &z, y, x, x);
     return true;
 }
 
@@ -111,6 +111,6 @@ bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
     const softmax_rows z = softmax_rows_of(gx, dim, kind);
     if (softmax_is_short(&z, gx))
         loop = softmax_backward_short_loops[k_set];
-    softmax_run(loop, &z, gx, g, y);
+    softmax_all_rows(loop, &z, gx, g, y);
     return true;
 }

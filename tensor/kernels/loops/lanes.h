@@ -11,25 +11,24 @@ typedef T LANES __attribute__((vector_size(K_LANES * sizeof(T))));
 /* Returns the value at place i of what `row` describes. */
 typedef T VALUE(const void *row, int64_t i);
 
-/* Lanes that are folded: a vector, of which single lanes are read. */
-typedef union {
-    LANES all;
-    T lane[K_LANES];
-} K_NAME(folded);
-
 /* Returns the sum of the lanes. */
 K_INLINE T K_NAME(lanes_sum)(const LANES *lanes) {
-    K_NAME(folded) sum = { *lanes };
+    T lane[K_LANES];
+    memcpy(lane, lanes, sizeof lane);
     _Pragma("GCC unroll 4") for (int half = K_LANES / 2; half; half /= 2) {
         for (int l = 0; l < half; l++)
-            sum.lane[l] += sum.lane[l + half];
+            lane[l] += lane[l + half];
     }
-    return sum.lane[0];
+    return lane[0];
 }
 
-/* Returns the greatest of the lanes. */
+/* Returns the greatest of the lanes. The union keeps them in a register, in a loop before this,
+ * which a copy by memcpy would have written to memory in each step. */
 K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
-    K_NAME(folded) max = { *lanes };
+    union {
+        LANES all;
+        T lane[K_LANES];
+    } max = { *lanes };
     _Pragma("GCC unroll 4") for (int half = K_LANES / 2; half; half /= 2) {
         for (int l = 0; l < half; l++)
             max.lane[l] = RG_MAX(max.lane[l], max.lane[l + half]);
@@ -63,10 +62,38 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
     return K_NAME(lanes_sum)(&sum);
 }
 
+/* ---- what softmax and cross entropy read of a row -------------------------------------------- */
+
+/* Returns the greatest of a row: in the order of integers that rise as the numbers do, where NaN
+ * stands above all others and so reaches its whole row. */
+K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
+    K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
+    for (int64_t i = 0; i < n; i++)
+        greatest = RG_MAX(greatest, K_TYPED(k_order)(x[i]));
+    return K_TYPED(k_unorder)(greatest);
+}
+
+typedef struct {
+    const T *x;
+    T max;
+} K_NAME(powers);
+
+K_INLINE T K_NAME(power)(const void *row, int64_t i) {
+    const K_NAME(powers) *r = row;
+    return K_TYPED(k_exp_below)(r->x[i] - r->max);
+}
+
+/* Returns the sum of e^(x - max). */
+K_INLINE T K_NAME(sum_of_powers)(const T *x, int64_t n, T max) {
+    const K_NAME(powers) row = { x, max };
+    return K_NAME(sum_of)(n, K_NAME(power), &row);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
 /* to[i] = the value at i, for i < n. If stream, whole lines of 64 bytes go past the caches; `to`
  * has to begin with a line then. */
-K_INLINE void K_NAME(write_row)(T *restrict to, int64_t n, bool stream, VALUE *value,
-                                const void *row) {
+K_INLINE void K_NAME(write_row)(T *to, int64_t n, bool stream, VALUE *value, const void *row) {
     int64_t written = 0;
     for (; stream && written + K_LANES <= n; written += K_LANES) {
         T line[K_LANES];
@@ -77,7 +104,9 @@ K_INLINE void K_NAME(write_row)(T *restrict to, int64_t n, bool stream, VALUE *v
         for (int l = 0; l < K_LANES; l += 64 / (int)sizeof(T))
             K_IN_SET(k_stream_line)(to + written + l, line + l);
     }
-    K_INDEPENDENT for (int64_t i = written; i < n; i++) { to[i] = value(row, i); }
+    K_INDEPENDENT
+    for (int64_t i = written; i < n; i++)
+        to[i] = value(row, i);
 }
 
 #undef LANES

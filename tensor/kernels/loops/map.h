@@ -23,14 +23,6 @@
 #define R T
 #endif
 
-/* The result may be an operand itself, or lies apart from it, so no step depends on another. */
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed" /* what calls libm does not vectorise */
-#define K_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define K_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 typedef R K_NAME(map_1_function)(A a, const T *k);
 typedef R K_NAME(map_2_function)(A a, T b, const T *k);
 typedef R K_NAME(map_3_function)(A a, T b, T c, const T *k);

@@ -3,7 +3,6 @@
  */
 #undef A
 #undef R
-#undef K_INDEPENDENT
 #undef K_LOOP_HEAD
 #undef K_MAP_1
 #undef K_MAP_2

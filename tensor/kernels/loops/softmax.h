@@ -1,14 +1,9 @@
 /*
  * softmax.h: how softmax, its logarithm and their gradients are computed. A row that lies in one
- * piece is read in lanes; rows that lie side by side are made many at a time. The greatest of a row
- * is found in the order of integers that rise as the numbers do, where NaN stands above all others
- * and so reaches its whole row.
+ * piece is read in lanes; rows that lie side by side are made many at a time.
  */
-#define ORDERED K_NAME(softmax_ordered)
-#define ROW     K_NAME(softmax_row)
-#define LANES   K_NAME(lanes)
-
-typedef __typeof__(ORDER((T)0)) ORDERED;
+#define ROW   K_NAME(softmax_row)
+#define LANES K_NAME(lanes)
 
 /* A row's operands and what was found of them: elements are made of these. */
 typedef struct {
@@ -21,18 +16,6 @@ typedef struct {
 
 /* ---- forward: power_i = e^(x_i - max); y_i = power_i / sum_j power_j -----------------------
  * The logarithm of y_i is x_i - max - ln sum_j power_j. */
-
-K_INLINE T K_NAME(softmax_greatest)(const T *x, int64_t n) {
-    ORDERED greatest = ORDER(-(T)INFINITY);
-    for (int64_t i = 0; i < n; i++)
-        greatest = RG_MAX(greatest, ORDER(x[i]));
-    return UNORDER(greatest);
-}
-
-K_INLINE T K_NAME(softmax_power)(const void *row, int64_t i) {
-    const ROW *r = row;
-    return EXP_BELOW(r->x[i] - r->max);
-}
 
 K_INLINE T K_NAME(softmax_share)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -53,13 +36,13 @@ K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_
     for (int64_t j = 0; j < whole; j += K_LANES) {
         __builtin_prefetch(x + n + j);
         for (int l = 0; l < K_LANES; l++)
-            lane[l] = EXP_BELOW(x[j + l] - max);
+            lane[l] = K_TYPED(k_exp_below)(x[j + l] - max);
         memcpy(power + j, lane, sizeof lane);
         K_NAME(lanes_add)(&sum, lane);
     }
     if (left) {
         for (int l = 0; l < K_LANES; l++) {
-            lane[l] = l < left ? EXP_BELOW(x[whole + l] - max) : 0;
+            lane[l] = l < left ? K_TYPED(k_exp_below)(x[whole + l] - max) : 0;
             if (l < left)
                 power[whole + l] = lane[l];
         }
@@ -74,9 +57,9 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
     const bool stream = z->stream && n <= SOFTMAX_ROOM;
     T room[SOFTMAX_ROOM] __attribute__((aligned(64)));
     T *power = stream ? room : y;
-    ROW row = { .x = x, .power = power, .max = K_NAME(softmax_greatest)(x, n) };
+    ROW row = { .x = x, .power = power, .max = K_NAME(greatest)(x, n) };
     if (z->kind == K_LOG_SOFTMAX) {
-        row.log_total = LOG(K_NAME(sum_of)(n, K_NAME(softmax_power), &row));
+        row.log_total = K_TYPED(k_log)(K_NAME(sum_of_powers)(x, n, row.max));
         K_NAME(write_row)(y, n, stream, K_NAME(softmax_log_share), &row);
         return;
     }
@@ -115,7 +98,7 @@ K_INLINE void K_NAME(softmax_step_powers)(LANES *sum, T *power, const T *x, T ma
     T lane[K_LANES];
     for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
         _Pragma("GCC unroll 1") for (int l = 0; l < K_LANES; l++) {
-            lane[l] = EXP_BELOW(x[j + l] - max);
+            lane[l] = K_TYPED(k_exp_below)(x[j + l] - max);
         }
         memcpy(power + j, lane, sizeof lane);
         K_NAME(lanes_add)(sum, lane);
@@ -136,7 +119,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
     T room[2][SOFTMAX_ROOM + PAGE / sizeof(T)] __attribute__((aligned(PAGE)));
     T copy[SOFTMAX_STEP];
     T *power = NULL;
-    T max = K_NAME(softmax_greatest)(x, n);
+    T max = K_NAME(greatest)(x, n);
     ROW last = { .x = copy, .power = copy };
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         const T *next = r + 1 < rows ? x + n : x;
@@ -158,7 +141,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         const T total = K_NAME(lanes_sum)(&sum);
         last.max = max;
         last.inverse = 1 / (total == 0 ? 1 : total);
-        last.log_total = log ? LOG(total) : 0;
+        last.log_total = log ? K_TYPED(k_log)(total) : 0;
         max = K_NAME(lanes_max)(&most);
     }
     last.x = x - n;
@@ -176,15 +159,20 @@ K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T
     for (int64_t r = 0; r < rows; r++)
         total[r] = 0;
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
-            y[at + r] = EXP_BELOW(x[at + r] - max[r]);
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++) {
+            y[at + r] = K_TYPED(k_exp_below)(x[at + r] - max[r]);
             total[r] += y[at + r];
         }
     }
     /* A safe row of nothing but -infinity has only zeros. */
-    K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] = total[r] == 0 ? 1 : total[r]; }
+    K_INDEPENDENT
+    for (int64_t r = 0; r < rows; r++)
+        total[r] = total[r] == 0 ? 1 : total[r];
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { y[at + r] /= total[r]; }
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
+            y[at + r] /= total[r];
     }
 }
 
@@ -196,30 +184,32 @@ K_INLINE void K_NAME(softmax_side_log_shares)(const softmax_rows *z, int64_t row
     for (int64_t r = 0; r < rows; r++)
         total[r] = 0;
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
-            total[r] += EXP_BELOW(x[at + r] - max[r]);
-        }
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
+            total[r] += K_TYPED(k_exp_below)(x[at + r] - max[r]);
     }
-    K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] = LOG(total[r]); }
+    K_INDEPENDENT
+    for (int64_t r = 0; r < rows; r++)
+        total[r] = K_TYPED(k_log)(total[r]);
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
             y[at + r] = x[at + r] - max[r] - total[r];
-        }
     }
 }
 
 static void K_NAME(softmax_side)(const softmax_rows *z, int64_t rows, T *y, const T *x) {
-    ORDERED greatest[SOFTMAX_SIDE];
+    K_TYPED(k_ordered) greatest[SOFTMAX_SIDE];
     T max[SOFTMAX_SIDE];
     for (int64_t r = 0; r < rows; r++)
-        greatest[r] = ORDER(-(T)INFINITY);
+        greatest[r] = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t at = 0; at < z->n * z->step; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
-            greatest[r] = RG_MAX(greatest[r], ORDER(x[at + r]));
-        }
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
+            greatest[r] = RG_MAX(greatest[r], K_TYPED(k_order)(x[at + r]));
     }
     for (int64_t r = 0; r < rows; r++)
-        max[r] = UNORDER(greatest[r]);
+        max[r] = K_TYPED(k_unorder)(greatest[r]);
     if (z->kind == K_LOG_SOFTMAX) {
         K_NAME(softmax_side_log_shares)(z, rows, y, x, max);
         return;
@@ -263,7 +253,7 @@ K_INLINE T K_NAME(softmax_plain)(const void *row, int64_t i) {
 
 K_INLINE T K_NAME(softmax_log_slope)(const void *row, int64_t i) {
     const ROW *r = row;
-    return r->g[i] - EXP(r->y[i]) * r->total;
+    return r->g[i] - K_TYPED(k_exp)(r->y[i]) * r->total;
 }
 
 static void K_NAME(softmax_backward_one)(const softmax_rows *z, T *gx, const T *g, const T *y) {
@@ -284,12 +274,14 @@ static void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T
     for (int64_t r = 0; r < rows; r++)
         total[r] = 0;
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] += g[at + r] * y[at + r]; }
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
+            total[r] += g[at + r] * y[at + r];
     }
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
             gx[at + r] = y[at + r] * (g[at + r] - total[r]);
-        }
     }
 }
 
@@ -300,12 +292,14 @@ static void K_NAME(softmax_backward_side_log)(const softmax_rows *z, int64_t row
     for (int64_t r = 0; r < rows; r++)
         total[r] = 0;
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) { total[r] += g[at + r]; }
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
+            total[r] += g[at + r];
     }
     for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT for (int64_t r = 0; r < rows; r++) {
-            gx[at + r] = g[at + r] - EXP(y[at + r]) * total[r];
-        }
+        K_INDEPENDENT
+        for (int64_t r = 0; r < rows; r++)
+            gx[at + r] = g[at + r] - K_TYPED(k_exp)(y[at + r]) * total[r];
     }
 }
 
@@ -322,6 +316,5 @@ static void K_NAME(softmax_backward)(const softmax_rows *z, char *const p[], int
         K_NAME(softmax_backward_side)(z, rows, gx, g, y);
 }
 
-#undef ORDERED
 #undef ROW
 #undef LANES

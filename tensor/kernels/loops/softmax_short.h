@@ -65,14 +65,14 @@ static void K_IN_SET(softmax_short)(const softmax_rows *z, char *const p[], int6
         const __m512 below = v - softmax_maxima(&s, v);
         __m512 power;
         for (int l = 0; l < 16; l++)
-            power[l] = EXP_BELOW(below[l]);
+            power[l] = k_exp_below_float(below[l]);
         __m512 total = softmax_sums(&s, power);
         if (z->kind != K_LOG_SOFTMAX) {
             softmax_store(&s, y, left, power * (1 / total));
             continue;
         }
         for (int l = 0; l < 16; l++)
-            total[l] = LOG(total[l]);
+            total[l] = k_log_float(total[l]);
         softmax_store(&s, y, left, below - total);
     }
 }
@@ -89,7 +89,7 @@ static void K_IN_SET(softmax_backward_short)(const softmax_rows *z, char *const 
         __m512 share;
         if (z->kind == K_LOG_SOFTMAX) {
             for (int l = 0; l < 16; l++)
-                share[l] = EXP(y[l]);
+                share[l] = k_exp_float(y[l]);
             softmax_store(&s, gx + at, left, g - share * total);
         } else {
             softmax_store(&s, gx + at, left, y * (g - total));

@@ -1,0 +1,117 @@
+/*
+ * loss.h: what a prediction x costs where t was to be predicted, element by element, and the slope
+ * of that, which is multiplied with the gradient that comes in.
+ */
+#define ELEMENT K_NAME(loss_element)
+#define LOSS    K_NAME(loss_value)
+
+typedef struct {
+    T x, t;
+    T d, a; /* d = x - t, a = |d| */
+    T by;   /* a loss's pos_weight; for a slope the gradient times the scale */
+    T c;    /* beta, delta or the least denominator */
+} ELEMENT;
+
+typedef T LOSS(const ELEMENT *e);
+
+K_INLINE T K_NAME(loss_at_least)(T v, T least) { return v < least ? least : v; }
+
+K_INLINE T K_NAME(loss_within)(T v, T most) {
+    return v > most ? most : K_NAME(loss_at_least)(v, -most);
+}
+
+/* ---- the losses and their slopes ------------------------------------------------------------- */
+
+K_INLINE T K_NAME(loss_mse)(const ELEMENT *e) { return e->d * e->d; }
+
+K_INLINE T K_NAME(slope_mse)(const ELEMENT *e) { return e->by * (2 * e->d); }
+
+K_INLINE T K_NAME(loss_smooth_l1)(const ELEMENT *e) {
+    return e->a < e->c ? e->d * e->d / e->c / 2 : e->a - e->c / 2;
+}
+
+K_INLINE T K_NAME(slope_smooth_l1)(const ELEMENT *e) {
+    return e->by * (K_NAME(loss_within)(e->d, e->c) / e->c);
+}
+
+K_INLINE T K_NAME(loss_huber)(const ELEMENT *e) {
+    return e->a <= e->c ? e->d * e->d / 2 : e->c * (e->a - e->c / 2);
+}
+
+K_INLINE T K_NAME(slope_huber)(const ELEMENT *e) { return e->by * K_NAME(loss_within)(e->d, e->c); }
+
+/* -(t ln x + (1 - t) ln(1 - x)), where torch takes no logarithm for less than -100. */
+K_INLINE T K_NAME(loss_bce)(const ELEMENT *e) {
+    return (e->t - 1) * K_NAME(loss_at_least)(K_TYPED(k_log1p)(-e->x), -100)
+           - e->t * K_NAME(loss_at_least)(K_TYPED(k_log)(e->x), -100);
+}
+
+K_INLINE T K_NAME(slope_bce)(const ELEMENT *e) {
+    return e->by * (e->d / K_NAME(loss_at_least)((1 - e->x) * e->x, e->c));
+}
+
+/* The same of sigmoid(x): (1 - t) x + ((by - 1) t + 1) ln(1 + e^-x). */
+K_INLINE T K_NAME(loss_bce_logits)(const ELEMENT *e) {
+    const T softplus = K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(e->x)))
+                       + K_NAME(loss_at_least)(-e->x, 0);
+    return (1 - e->t) * e->x + ((e->by - 1) * e->t + 1) * softplus;
+}
+
+K_INLINE T K_NAME(slope_bce_logits)(const ELEMENT *e) {
+    return e->by * (1 / (1 + K_TYPED(k_exp)(-e->x)) - e->t);
+}
+
+/* ---- loops: p[0][i] = value(p[1][i], p[2][i]) p[3][i], and p[4] is `by` ---------------- */
+
+K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
+                                 const loss_context *k, LOSS *value) {
+    const T c = (T)k->c;
+    const T scale = (T)k->scale;
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const T x = *(const T *)(p[1] + i * s[1]);
+        const T t = *(const T *)(p[2] + i * s[2]);
+        const T weight = *(const T *)(p[3] + i * s[3]);
+        const T by = *(const T *)(p[4] + i * s[4]) * scale;
+        const T d = x - t;
+        const ELEMENT e = { x, t, d, d < 0 ? -d : d, by, c };
+        *(T *)(p[0] + i * s[0]) = value(&e) * weight;
+    }
+}
+
+/* Where elements lie side by side, and weights are one number each, the steps are constants. */
+K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
+                                const loss_context *k, LOSS *value) {
+    const int64_t size = sizeof(T);
+    if (s[0] == size && s[1] == size && s[2] == size && s[3] == 0 && s[4] == 0) {
+        const int64_t side_by_side[] = { size, size, size, 0, 0 };
+        K_NAME(loss_steps)(p, side_by_side, n, k, value);
+    } else {
+        K_NAME(loss_steps)(p, s, n, k, value);
+    }
+}
+
+static void K_NAME(loss)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const loss_context *k = context;
+    switch (k->kind) {
+    case K_MSE: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_mse)); break;
+    case K_SMOOTH_L1: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_smooth_l1)); break;
+    case K_HUBER: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_huber)); break;
+    case K_BCE: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_bce)); break;
+    case K_BCE_LOGITS: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_bce_logits)); break;
+    }
+}
+
+static void K_NAME(loss_slope)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const loss_context *k = context;
+    switch (k->kind) {
+    case K_MSE: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_mse)); break;
+    case K_SMOOTH_L1: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_smooth_l1)); break;
+    case K_HUBER: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_huber)); break;
+    case K_BCE: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_bce)); break;
+    case K_BCE_LOGITS: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_bce_logits)); break;
+    }
+}
+
+#undef ELEMENT
+#undef LOSS

@@ -1,0 +1,37 @@
+/*
+ * nll.h: the negative log likelihood of classes, -weight[t] x[t], and its gradient, of which each
+ * target has one element. Nothing here is worth a vector.
+ */
+static void K_NAME(nll)(const nll_work *o, int64_t begin, int64_t end) {
+    const k_nll_targets *z = o->z;
+    const int64_t inner = z->inner;
+    const int64_t *target = (const int64_t *)z->target->data;
+    T *y = (T *)o->y->data;
+    for (int64_t r = begin; r < end; r++) {
+        const T *slice = (const T *)o->x->data + r * z->classes * inner;
+        for (int64_t k = 0, i = r * inner; k < inner; k++, i++) {
+            y[i] = 0;
+            if (target[i] != z->ignore)
+                y[i] = (T)(-(double)slice[target[i] * inner + k] * nll_weight(z, i));
+        }
+    }
+}
+
+/* o->y is x's gradient. */
+static void K_NAME(nll_backward)(const nll_work *o, int64_t begin, int64_t end) {
+    const k_nll_targets *z = o->z;
+    const int64_t inner = z->inner;
+    const int64_t size = z->classes * inner;
+    const int64_t *target = (const int64_t *)z->target->data;
+    const T *g = (const T *)o->g->data;
+    for (int64_t r = begin; r < end; r++) {
+        T *slice = (T *)o->y->data + r * size;
+        memset(slice, 0, (size_t)size * sizeof *slice);
+        for (int64_t k = 0, i = r * inner; k < inner; k++, i++) {
+            if (target[i] == z->ignore)
+                continue;
+            const double own = (double)g[o->g->ndim ? i : 0];
+            slice[target[i] * inner + k] = (T)(-nll_weight(z, i) * own * o->scale);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+/*
+ * normalize.h: how rows are centred, divided by their deviation, scaled and shifted, and the
+ * gradients of that. Backward finds mean and deviation again, from a row that it reads anyway.
+ */
+#define ROW   K_NAME(norm_row)
+#define LANES K_NAME(lanes)
+#define VALUE K_NAME(value)
+
+/* A row's operands, and what was found of it: elements are made of these. */
+typedef struct {
+    const T *x, *g, *weight, *bias;
+    T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
+    T scale, shift; /* the weight and the bias of a channel */
+    T sum, dot;     /* mean_i gw_i, mean_i gw_i h_i */
+} ROW;
+
+/* ---- mean and deviation ------------------------------------------------------------------------
+ * Lane by lane, a chunk's mean and its squares around that join what was found before it. So do, at
+ * last, the lanes, and then what is left of the row. */
+
+K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->x[i];
+}
+
+K_INLINE T K_NAME(norm_square)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return (r->x[i] - r->mean) * (r->x[i] - r->mean);
+}
+
+/* Finds the mean of NORM_CHUNK vectors, and the sum of the squares around it. */
+K_INLINE void K_NAME(norm_chunk)(const T *x, LANES *mean, LANES *squares) {
+    LANES sum[4] = { { 0 } };
+    LANES square[4] = { { 0 } };
+    LANES v;
+    for (int k = 0; k < NORM_CHUNK; k++) {
+        memcpy(&v, x + k * K_LANES, sizeof v);
+        sum[k % 4] += v;
+    }
+    *mean = ((sum[0] + sum[1]) + (sum[2] + sum[3])) / NORM_CHUNK;
+    for (int k = 0; k < NORM_CHUNK; k++) {
+        memcpy(&v, x + k * K_LANES, sizeof v);
+        v -= *mean;
+        square[k % 4] += v * v;
+    }
+    *squares = (square[0] + square[1]) + (square[2] + square[3]);
+}
+
+/* Finds the mean of the first `whole` elements, which are whole chunks, and returns the sum of the
+ * squares around it. */
+K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
+    LANES means = { 0 };
+    LANES squares = { 0 };
+    for (int64_t j = 0; j < whole; j += NORM_CHUNK * K_LANES) {
+        const T before = (T)(j / K_LANES);
+        const T share = NORM_CHUNK / (before + NORM_CHUNK);
+        LANES chunk, around;
+        K_NAME(norm_chunk)(x + j, &chunk, &around);
+        squares += around;
+        if (j == 0) {
+            means = chunk;
+            continue;
+        }
+        const LANES apart = chunk - means;
+        means += apart * share;
+        squares += apart * apart * (before * share);
+    }
+    *mean = K_NAME(lanes_sum)(&means) / K_LANES;
+    means -= *mean;
+    squares += means * means * (T)(whole / K_LANES);
+    return K_NAME(lanes_sum)(&squares);
+}
+
+/* Finds a row's mean, 0 unless it is to be taken away, and 1 / sqrt(variance + eps). */
+static void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, T *mean, T *rstd) {
+    const int64_t chunk = NORM_CHUNK * K_LANES;
+    const int64_t whole = z->centred ? z->n / chunk * chunk : 0;
+    const int64_t rest = z->n - whole;
+    T m = 0;
+    T squares = 0;
+    if (whole)
+        squares = K_NAME(norm_chunks)(x, whole, &m);
+    if (rest) {
+        ROW left = { .x = x + whole };
+        if (z->centred)
+            left.mean = K_NAME(sum_of)(rest, K_NAME(norm_x), &left);
+        left.mean /= (T)rest;
+        squares += K_NAME(sum_of)(rest, K_NAME(norm_square), &left);
+        const T apart = left.mean - m;
+        if (whole)
+            squares += apart * apart * ((T)whole * (T)rest / (T)z->n);
+        m += apart * ((T)rest / (T)z->n);
+    }
+    *mean = m;
+    *rstd = 1 / sqrt(squares / (T)z->n + (T)z->eps);
+}
+
+/* ---- forward: y = h weight + bias, where h = (x - mean) rstd -------------------------------- */
+
+K_INLINE T K_NAME(norm_h)(const ROW *r, int64_t i) { return (r->x[i] - r->mean) * r->rstd; }
+
+K_INLINE T K_NAME(norm_scaled)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return K_NAME(norm_h)(r, i) * r->weight[i];
+}
+
+K_INLINE T K_NAME(norm_shifted)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return K_NAME(norm_h)(r, i) * r->weight[i] + r->bias[i];
+}
+
+K_INLINE T K_NAME(norm_in_channel)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return K_NAME(norm_h)(r, i) * r->scale + r->shift;
+}
+
+/* y = h weight + bias of one row, of which each weight serves z->per elements. */
+K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row) {
+    if (z->per == 1 && row.weight && row.bias) {
+        K_NAME(write_row)(y, z->n, stream, K_NAME(norm_shifted), &row);
+        return;
+    }
+    if (z->per == 1 && row.weight) {
+        K_NAME(write_row)(y, z->n, stream, K_NAME(norm_scaled), &row);
+        return;
+    }
+    const int64_t per = row.weight || row.bias ? z->per : z->n;
+    for (int64_t c = 0; c < z->n / per; c++) {
+        row.scale = row.weight ? row.weight[c] : 1;
+        row.shift = row.bias ? row.bias[c] : 0;
+        K_NAME(write_row)(y, per, false, K_NAME(norm_in_channel), &row);
+        row.x += per;
+        y += per;
+    }
+}
+
+static void K_NAME(norm)(const norm_work *o, int64_t begin, int64_t end) {
+    const k_norm_rows *z = o->z;
+    const int64_t channels = z->n / z->per;
+    const T *weight = (const T *)o->weight;
+    const T *bias = (const T *)o->bias;
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t first = r % z->groups * channels;
+        const T *x = (const T *)o->x + r * z->n;
+        T mean, rstd;
+        K_NAME(norm_moments)(z, x, &mean, &rstd);
+        const ROW row = {
+            .x = x,
+            .weight = weight ? weight + first : NULL,
+            .bias = bias ? bias + first : NULL,
+            .mean = mean,
+            .rstd = rstd,
+        };
+        K_NAME(norm_write)(z, o->stream, (T *)o->y + r * z->n, row);
+    }
+}
+
+/* ---- backward: gx = rstd (gw - mean(gw) - h mean(gw h)), where gw = g weight ------------------
+ * The weight's gradient is sum(g h), the bias's sum(g). */
+
+K_INLINE T K_NAME(norm_g)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i];
+}
+
+K_INLINE T K_NAME(norm_gh)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i] * K_NAME(norm_h)(r, i);
+}
+
+K_INLINE T K_NAME(norm_gx)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->rstd * (r->g[i] - r->sum - K_NAME(norm_h)(r, i) * r->dot);
+}
+
+K_INLINE T K_NAME(norm_gw)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i] * r->weight[i];
+}
+
+K_INLINE T K_NAME(norm_gwh)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->g[i] * r->weight[i] * K_NAME(norm_h)(r, i);
+}
+
+K_INLINE T K_NAME(norm_gx_weighted)(const void *row, int64_t i) {
+    const ROW *r = row;
+    return r->rstd * (r->g[i] * r->weight[i] - r->sum - K_NAME(norm_h)(r, i) * r->dot);
+}
+
+/* Writes gx of a row: from the values of gw, of gw h, and of gx, which is made of their means. */
+K_INLINE void K_NAME(norm_gradient_of)(const k_norm_rows *z, bool stream, T *gx, ROW row, VALUE *gw,
+                                       VALUE *gwh, VALUE *value) {
+    if (z->centred)
+        row.sum = K_NAME(sum_of)(z->n, gw, &row) / (T)z->n;
+    row.dot = K_NAME(sum_of)(z->n, gwh, &row) / (T)z->n;
+    K_NAME(write_row)(gx, z->n, stream, value, &row);
+}
+
+static void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, const T *g, const T *x,
+                                  const T *weight, T mean, T rstd) {
+    ROW row = { .x = x, .g = g, .weight = weight, .mean = mean, .rstd = rstd };
+    if (z->per == 1 && row.weight) {
+        K_NAME(norm_gradient_of)
+        (z, stream, gx, row, K_NAME(norm_gw), K_NAME(norm_gwh), K_NAME(norm_gx_weighted));
+        return;
+    }
+    if (row.weight) {
+        for (int64_t c = 0; c < z->n / z->per; c++) {
+            for (int64_t i = c * z->per; i < (c + 1) * z->per; i++)
+                gx[i] = row.g[i] * row.weight[c];
+        }
+        row.g = gx;
+        stream = false;
+    }
+    K_NAME(norm_gradient_of)(z, stream, gx, row, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
+}
+
+/* to[i] += the values at i of so many rows. Of NORM_ROWS of them, to[i] is written once. */
+K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
+                                       int64_t count, VALUE *value) {
+    if (count == NORM_ROWS) {
+        for (int64_t i = 0; i < n; i++) {
+            double sum = to[i];
+            _Pragma("GCC unroll 4") for (int k = 0; k < NORM_ROWS; k++) {
+                sum += (double)value(&rows[k], i);
+            }
+            to[i] = sum;
+        }
+        return;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const ROW row = rows[k];
+        for (int64_t i = 0; i < n; i++)
+            to[i] += (double)value(&row, i);
+    }
+}
+
+/* The gradients of the weights, and of the biases, that serve `per` elements of a row each. */
+K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
+                                        ROW row) {
+    for (int64_t c = 0; c < z->n / z->per; c++) {
+        if (gweight)
+            gweight[c] += (double)K_NAME(sum_of)(z->per, K_NAME(norm_gh), &row);
+        if (gbias)
+            gbias[c] += (double)K_NAME(sum_of)(z->per, K_NAME(norm_g), &row);
+        row.x += z->per;
+        row.g += z->per;
+    }
+}
+
+/* Makes gx of the rows from begin to end, and adds to the gradients of weights and biases; each of
+ * the three may be NULL. */
+static void K_NAME(norm_backward)(const norm_slopes *o, int64_t begin, int64_t end, double *gweight,
+                                  double *gbias) {
+    const k_norm_rows *z = o->z;
+    const T *weight = (const T *)o->weight;
+    const int64_t most = z->per == 1 && z->groups == 1 ? NORM_ROWS : 1;
+    ROW rows[NORM_ROWS];
+    for (int64_t r = begin, count; r < end; r += count) {
+        const int64_t first = r % z->groups * (z->n / z->per);
+        count = RG_MIN(end - r, most);
+        for (int64_t k = 0; k < count; k++) {
+            const int64_t at = (r + k) * z->n;
+            const T *x = (const T *)o->x + at;
+            const T *g = (const T *)o->g + at;
+            T mean, rstd;
+            K_NAME(norm_moments)(z, x, &mean, &rstd);
+            if (o->gx)
+                K_NAME(norm_gradient)
+            (z, o->stream, (T *)o->gx + at, g, x, weight ? weight + first : NULL, mean, rstd);
+            rows[k] = (ROW){ .x = x, .g = g, .mean = mean, .rstd = rstd };
+        }
+        if (z->per > 1) {
+            K_NAME(norm_add_channels)
+            (z, gweight ? gweight + first : NULL, gbias ? gbias + first : NULL, rows[0]);
+            continue;
+        }
+        if (gweight)
+            K_NAME(norm_add_columns)(gweight + first, z->n, rows, count, K_NAME(norm_gh));
+        if (gbias)
+            K_NAME(norm_add_columns)(gbias + first, z->n, rows, count, K_NAME(norm_g));
+    }
+}
+
+#undef ROW
+#undef LANES
+#undef VALUE

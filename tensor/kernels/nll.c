@@ -1,0 +1,90 @@
+/*
+ * nll.c: the negative log likelihood of classes, of logarithms or of what softmax makes of numbers:
+ * how the rows are cut for the threads, and which loop makes them. loops/nll.h and
+ * loops/cross_entropy.h compute.
+ */
+#include "lanes.h"
+
+/* y holds the losses, or x's gradient. */
+typedef struct {
+    const k_nll_targets *z;
+    rg_tensor *y, *lse, *x, *g, *g_lse;
+    double scale;
+} nll_work;
+typedef void nll_loop(const nll_work *o, int64_t begin, int64_t end);
+
+/* Returns the weight of target i: 0 if it is ignored. */
+static double nll_weight(const k_nll_targets *z, int64_t i) {
+    const int64_t class = ((const int64_t *)z->target->data)[i];
+    if (class == z->ignore)
+        return 0;
+    if (!z->weight)
+        return 1;
+    const int64_t step = z->weight->stride[0] * (int64_t)rgi_sizeof(z->weight->dtype);
+    return rgi_load_f64(z->weight->data + class * step, z->weight->dtype);
+}
+
+#define K_LOOPS "loops/nll.h"
+#define K_TYPES_FLOATS
+#define K_BASE_ONLY
+#include "sets.h"
+
+#define K_LOOPS "loops/cross_entropy.h"
+#define K_TYPES_FLOATS
+#include "sets.h"
+
+static nll_loop *const nll_loops[K_DTYPES] = K_BASE_FLOATS(nll);
+static nll_loop *const nll_backward_loops[K_DTYPES] = K_BASE_FLOATS(nll_backward);
+static nll_loop *const cross_entropy_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(cross_entropy);
+static nll_loop *const cross_entropy_backward_loops[K_DTYPES][K_SETS] =
+    K_TABLE_FLOATS(cross_entropy_backward);
+
+typedef struct {
+    nll_work rows;
+    nll_loop *loop;
+} nll_spread;
+
+static void nll_part(void *context, int64_t begin, int64_t end, int worker) {
+    const nll_spread *s = context;
+    (void)worker;
+    s->loop(&s->rows, begin, end);
+}
+
+/* Runs the loop over so many rows of n elements. Returns whether there is one. */
+static bool nll_run(nll_loop *loop, const nll_work *o, int64_t rows, int64_t n) {
+    if (loop)
+        k_rows(rows, n, nll_part, &(nll_spread){ *o, loop });
+    return loop;
+}
+
+double k_nll_total(const k_nll_targets *z) {
+    double total = 0;
+    for (int64_t i = 0; i < z->target->numel; i++)
+        total += nll_weight(z, i);
+    return total;
+}
+
+bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x) {
+    const nll_work o = { z, y, .x = x };
+    return nll_run(K_BASE_LOOP_OF(nll_loops, x->dtype, "nll"), &o,
+                   z->target->numel / RG_MAX(z->inner, 1), z->inner);
+}
+
+bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale) {
+    const nll_work o = { z, gx, .g = g, .scale = scale };
+    return nll_run(K_BASE_LOOP_OF(nll_backward_loops, gx->dtype, "nll_backward"), &o,
+                   z->target->numel / RG_MAX(z->inner, 1), z->classes * z->inner);
+}
+
+bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x) {
+    const nll_work o = { z, y, lse, x, .scale = 1 };
+    return nll_run(K_LOOP_OF(cross_entropy_loops, x->dtype, "cross_entropy"), &o, lse->numel,
+                   z->classes);
+}
+
+bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
+                              rg_tensor *g, rg_tensor *g_lse, double scale) {
+    const nll_work o = { z, gx, lse, x, g, g_lse, scale };
+    return nll_run(K_LOOP_OF(cross_entropy_backward_loops, x->dtype, "cross_entropy_backward"), &o,
+                   lse->numel, z->classes);
+}
