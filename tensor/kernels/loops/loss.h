@@ -16,8 +16,11 @@ typedef T LOSS(const ELEMENT *e);
 
 K_INLINE T K_NAME(loss_at_least)(T v, T least) { return v < least ? least : v; }
 
+K_INLINE T K_NAME(loss_at_most)(T v, T most) { return v > most ? most : v; }
+
+/* Returns v, or the nearer of -most and most, which is not negative. A NaN stays. */
 K_INLINE T K_NAME(loss_within)(T v, T most) {
-    return v > most ? most : K_NAME(loss_at_least)(v, -most);
+    return K_NAME(loss_at_least)(K_NAME(loss_at_most)(v, most), -most);
 }
 
 /* ---- the losses and their slopes ------------------------------------------------------------- */
