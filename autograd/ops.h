@@ -12,8 +12,8 @@
  *   in place              functions whose name ends in _
  *
  * Where arithmetic or a comparison takes a tensor, a number may stand: rg_div(x, 8.0),
- * rg_sub(1, p). A dim may be negative: -1 is the last. What an argument may be left out for is
- * RG_NONE. The macros that make this so are in ops_macros.h.
+ * rg_sub(1, p). A dim may be negative: -1 is the last. RG_NONE stands for an argument that is left
+ * out. The macros that make this so are in ops_macros.h.
  */
 #pragma once
 
@@ -21,7 +21,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* A line is a row of the manual, with its formula in a column of its own. */
+/* Each line is a row of the manual, with the formula in a column of its own. */
 /* clang-format off */
 
 /* ---- one tensor, element by element -------------------------------------------- */
@@ -50,16 +50,19 @@ rg_tensor *rg_asin(rg_tensor *x);                               /* y with sin y 
 rg_tensor *rg_acos(rg_tensor *x);                               /* y with cos y = x */
 rg_tensor *rg_atan(rg_tensor *x);                               /* y with tan y = x */
 rg_tensor *rg_sigmoid(rg_tensor *x);                            /* 1 / (1 + e^-x) */
-rg_tensor *rg_erf(rg_tensor *x);                                /* 2 / sqrt(pi) integral e^-t^2 */
+rg_tensor *rg_erf(rg_tensor *x);                                /* 2 / sqrt(pi) * integral e^-t^2 */
 rg_tensor *rg_erfc(rg_tensor *x);                               /* 1 - erf x */
 rg_tensor *rg_relu(rg_tensor *x);                               /* max(x, 0) */
 rg_tensor *rg_relu6(rg_tensor *x);                              /* min(max(x, 0), 6) */
 rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope);  /* x > 0 ? x : slope x */
 rg_tensor *rg_elu(rg_tensor *x, double alpha);                  /* x > 0 ? x : alpha (e^x - 1) */
-rg_tensor *rg_celu(rg_tensor *x, double alpha);                 /* elu with e^(x / alpha) */
-rg_tensor *rg_selu(rg_tensor *x);                               /* scale elu(x), both fixed */
+/* x > 0 ? x : alpha (e^(x / alpha) - 1) */
+rg_tensor *rg_celu(rg_tensor *x, double alpha);
+/* scale (x > 0 ? x : alpha (e^x - 1)), with scale = 1.0507.. and alpha = 1.6732.. */
+rg_tensor *rg_selu(rg_tensor *x);
 rg_tensor *rg_gelu(rg_tensor *x);                               /* x (1 + erf(x / sqrt 2)) / 2 */
-rg_tensor *rg_gelu_tanh(rg_tensor *x);                          /* gelu by tanh */
+/* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 */
+rg_tensor *rg_gelu_tanh(rg_tensor *x);
 rg_tensor *rg_silu(rg_tensor *x);                               /* x sigmoid(x) */
 rg_tensor *rg_mish(rg_tensor *x);                               /* x tanh(softplus(x)) */
 /* ln(1 + e^(beta x)) / beta, but x where beta x > threshold */
@@ -71,8 +74,8 @@ rg_tensor *rg_hardsigmoid(rg_tensor *x);                        /* relu6(x + 3) 
 rg_tensor *rg_logsigmoid(rg_tensor *x);                         /* ln sigmoid(x) */
 rg_tensor *rg_floor(rg_tensor *x);                              /* the integer below x */
 rg_tensor *rg_ceil(rg_tensor *x);                               /* the integer above x */
-rg_tensor *rg_round(rg_tensor *x);                              /* the nearest; halves to even */
-rg_tensor *rg_round_decimals(rg_tensor *x, int decimals);       /* x to 10^-decimals */
+rg_tensor *rg_round(rg_tensor *x);                              /* the nearest; a half to even */
+rg_tensor *rg_round_decimals(rg_tensor *x, int decimals);       /* x rounded to 10^-decimals */
 rg_tensor *rg_trunc(rg_tensor *x);                              /* x without its fraction */
 rg_tensor *rg_frac(rg_tensor *x);                               /* x - trunc(x) */
 rg_tensor *rg_isnan(rg_tensor *x);                              /* is x NaN? */
@@ -318,10 +321,10 @@ rg_tensor *rg_nonzero(rg_tensor *x);                            /* each row is a
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted);
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending); /* equals keep their order */
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* sort's indices */
-rg_tensor *rg_unique(rg_tensor *x);                             /* the distinct values in order */
+rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values in order */
 rg_unique_result rg_unique_full(rg_tensor *x);                  /* also where and how often */
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slices along dim */
-/* the place of each value in a sorted row; bucketize takes them the other way round */
+/* Each value has a place in a sorted row; bucketize takes its arguments the other way round. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: the largest + 1 */
@@ -336,9 +339,10 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
-/* (x - mean) / sqrt(var + eps) weight + bias, over the last dims; over groups of channels */
+/* (x - mean) / sqrt(var + eps) weight + bias, over the last dims */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
+/* (x - mean) / sqrt(var + eps) weight + bias, over groups of channels */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
 /* x / sqrt(mean(x^2) + eps) weight; an eps below 0 means the dtype's own. */
@@ -361,8 +365,8 @@ typedef struct rg_attention_options {
 } rg_attention_options;
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                                                 rg_attention_options o);
-/* Attention of a joint projection (batch, n, 3 * heads * size), which isn't cut apart: (batch, n,
- * heads * size). torch has no such function. */
+/* Attends with q, k and v side by side in one projection (batch, n, 3 * heads * size), which isn't
+ * cut apart. Returns (batch, n, heads * size). torch has no such function. */
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
@@ -370,8 +374,8 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct rg_loss_options {
-    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* the mean over all elements, the sum, or each */
-    rg_tensor *weight      RG_DEFAULT(RG_NONE); /* of each class (nll, cross_entropy) or element */
+    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* mean over all elements, sum, or each one */
+    rg_tensor *weight      RG_DEFAULT(RG_NONE); /* one for each class, or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */
     int64_t ignore_index   RG_DEFAULT(-100);    /* nll, cross_entropy */
     double label_smoothing RG_DEFAULT(0);       /* cross_entropy */
