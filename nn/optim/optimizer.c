@@ -23,10 +23,10 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     return true;
 }
 
-/* Checks parameter i, which is new if there were fewer before. */
-static bool check_param(const rg_optim *o, size_t i, const rg_tensor *param) {
+/* Checks what is to become parameter i. Slots before i are filled already. */
+static bool check_param(const rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
-    RG_FAIL_VALUE_IF(!rg_is_leaf((rg_tensor *)param) && !(param->flags & RG_RETAINS_GRAD), name,
+    RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !(param->flags & RG_RETAINS_GRAD), name,
                      "can't optimize a non-leaf Tensor");
     for (size_t j = 0; j < i; j++) {
         bool twice = o->slots[j].param == param;
