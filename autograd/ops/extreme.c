@@ -29,13 +29,11 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
 }
 
 static bool largest_forward(rg_call *c) {
-    k_reduce(K_MAX, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_reduce(K_MAX, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static bool smallest_forward(rg_call *c) {
-    k_reduce(K_MIN, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_reduce(K_MIN, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 /* gx = g / (how many x equal y) where x equals y, else 0 */
@@ -155,13 +153,11 @@ static bool max_dim_shape(rg_call *c) { return extreme_dim_shape(c, "max"); }
 static bool min_dim_shape(rg_call *c) { return extreme_dim_shape(c, "min"); }
 
 static bool max_dim_forward(rg_call *c) {
-    k_max_dim(c->out[0], c->out[1], c->in[0], extreme_dim(c->attr), false);
-    return true;
+    return k_max_dim(c->out[0], c->out[1], c->in[0], extreme_dim(c->attr), false);
 }
 
 static bool min_dim_forward(rg_call *c) {
-    k_max_dim(c->out[0], c->out[1], c->in[0], extreme_dim(c->attr), true);
-    return true;
+    return k_max_dim(c->out[0], c->out[1], c->in[0], extreme_dim(c->attr), true);
 }
 
 #define EXTREME_DIM_SAMPLES                                                          \
@@ -200,8 +196,7 @@ static bool argmax_run(rg_call *c, bool smallest) {
     if (!x)
         return false;
     rg_tensor line = rgi_reduce_named(c->attr) ? *x : rgi_flat(*x);
-    k_max_dim(values, c->out[0], &line, extreme_dim(c->attr), smallest);
-    return true;
+    return k_max_dim(values, c->out[0], &line, extreme_dim(c->attr), smallest);
 }
 
 static bool argmax_forward(rg_call *c) { return argmax_run(c, false); }

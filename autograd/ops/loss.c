@@ -101,12 +101,9 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
     if (each == y)
         return made;
     uint32_t every_dim = (1u << each->ndim) - 1;
-    if (a->reduction == RG_MEAN)
-        k_mean(y, each, every_dim);
-    else
-        k_sum(y, each, every_dim);
+    bool ok = a->reduction == RG_MEAN ? k_mean(y, each, every_dim) : k_sum(y, each, every_dim);
     rgi_release(each);
-    return true;
+    return ok;
 }
 
 /* Returns what g is multiplied with: 1 / n for the mean, else 1. */

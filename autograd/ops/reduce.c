@@ -89,8 +89,7 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 /* ---- sum: sum(x) over dims; gx = g, expanded ----------------------------------- */
 
 static bool sum_forward(rg_call *c) {
-    k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 /* Where few elements make one, g is written out, since what comes next walks that faster. */
@@ -133,8 +132,7 @@ rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 /* ---- nansum: sum(x) over dims, where NaN counts as 0; gx = g where x is a number, else 0 ---- */
 
 static bool nansum_forward(rg_call *c) {
-    k_reduce(K_NANSUM, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_reduce(K_NANSUM, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static rg_tensor *nansum_rule(const rg_step *s, rg_tensor *g) {
@@ -158,8 +156,7 @@ rg_tensor *rg_nansum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 /* ---- mean: sum(x) / n over dims; gx = g / n, expanded -------------------------- */
 
 static bool mean_forward(rg_call *c) {
-    k_mean(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_mean(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static rg_tensor *mean_rule(const rg_step *s, rg_tensor *g) {
@@ -198,8 +195,7 @@ rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
  *      of the others ------------------------------------------------------------- */
 
 static bool prod_forward(rg_call *c) {
-    k_reduce(K_PROD, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_reduce(K_PROD, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 static const char *prod_node(const void *attr) {
@@ -288,8 +284,7 @@ rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
 /* ---- count_nonzero: how many x over dims are not 0 ----------------------------- */
 
 static bool count_nonzero_forward(rg_call *c) {
-    k_reduce(K_COUNT, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-    return true;
+    return k_reduce(K_COUNT, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
 RG_OP(count_nonzero, .doc = "how many x over dims are not 0", .n_in = 1, RG_WITH(reduce),

@@ -117,34 +117,41 @@ bool k_has_zero(const rg_tensor *integers);
 /* ---- ternary.c: where takes a bool, and addcmul and addcdiv take a number ---- */
 extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
-/* reduce.c: over the dims of a mask; y has the shape of x without them, or with them at 1 */
+/* ---- reductions (reduce.c, moments.c) ---------------------------------------------------------
+ * Over the dims of a mask; y has the shape of x without them, or with them at 1. They return false
+ * if there was no memory, or if the dtype has no such loop. */
+
 typedef enum k_reduction {
-    /* wide: in double; count: of what is not 0 */
     K_SUM,
-    K_SUM_WIDE,
-    K_NANSUM,
-    K_COUNT,
+    K_SUM_WIDE, /* the sum of floats in float64 */
+    K_NANSUM,   /* NaN counts as 0 */
+    K_COUNT,    /* how many are not 0 */
     K_PROD,
     K_MAX,
     K_MIN,
-    K_NORM_0,
+    K_NORM_0, /* the norms of floats */
     K_NORM_1,
-    K_NORM_2,
+    K_NORM_2, /* sum(x^2), whose root is still to be taken */
     K_NORM_MAX,
-    K_NORM_MIN, /* of floats; 2: still to be rooted */
+    K_NORM_MIN,
 } k_reduction;
-void k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims);
-static inline void k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
-    k_reduce(K_SUM, y, x, dims);
+bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims);
+static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
+    return k_reduce(K_SUM, y, x, dims);
 }
-int64_t k_count(const rg_tensor *x); /* all that is not 0 */
-void k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* this and those below: false: out of memory */
+/* Returns how many elements of x are not 0. */
+int64_t k_count(const rg_tensor *x);
+bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
+/* y: whether any element is not 0; with `all`, whether none is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
+/* y = sum((x - mean)^2) / max(0, n - correction), or its root. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
+/* y = sum(|x|^p)^(1/p) */
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
+/* y = ln sum(e^x) */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-void k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
+/* The greatest (or smallest) along dim, and its place: the first of equals, or the first NaN. */
+bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* ---- cumulate.c ----
  * Along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, or

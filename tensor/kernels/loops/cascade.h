@@ -1,0 +1,50 @@
+/*
+ * cascade.h: the cascades of every fourth of n rows of WIDE numbers, a step apart, in registers of
+ * LANES numbers each. sum.h includes it, under the name CASCADE, which it takes back.
+ */
+static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
+                                              RESULT *total) {
+    enum { VECTORS = 4 * WIDE / LANES };
+    typedef RESULT vector __attribute__((vector_size(LANES * sizeof(RESULT))));
+    vector level[4][VECTORS], more;
+    RESULT part[4 * WIDE], lane[LANES];
+    const int power = sum_power(n / 4);
+    /* A loop is quicker here than `rep stos`, which compilers make of an initialiser. */
+    for (int v = 0; v < 4 * VECTORS; v++)
+        level[v % 4][v / 4] = (vector){ 0 };
+    for (int64_t i = 0; i < n / 4;) {
+        for (int64_t end = RG_MIN(n / 4, i + (1 << power)); i < end; i++) {
+            for (int v = 0; v < VECTORS; v++) {
+                for (int c = 0; c < LANES; c++)
+                    lane[c] = THIS(_at)(x + c * step);
+                memcpy(&more, lane, sizeof more);
+                level[0][v] += more;
+                x += LANES * step;
+            }
+        }
+        for (int j = 0; j < 3 && sum_is_full(i, j, power); j++) {
+            for (int v = 0; v < VECTORS; v++) {
+                level[j + 1][v] += level[j][v];
+                level[j][v] = (vector){ 0 };
+            }
+        }
+    }
+    for (int v = 0; v < VECTORS; v++)
+        level[0][v] = ((level[0][v] + level[1][v]) + level[2][v]) + level[3][v];
+    memcpy(part, level[0], sizeof part);
+    for (int c = 0; c < WIDE; c++)
+        total[c] = part[c];
+    for (int64_t k = 0; k < n % 4; k++) {
+        for (int c = 0; c < WIDE; c++) {
+            total[c] += THIS(_at)(x);
+            x += step;
+        }
+    }
+    for (int k = 1; k < 4; k++)
+        for (int c = 0; c < WIDE; c++)
+            total[c] += part[k * WIDE + c];
+}
+
+#undef CASCADE
+#undef WIDE
+#undef LANES

@@ -1,0 +1,57 @@
+/*
+ * fold.h: one kind of fold: numbers side by side join in torch's order; the rest, whose result
+ * hardly depends on the order, joins row by row.
+ *
+ * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, which
+ * changes nothing where it joins. Takes KIND, UNIT, VALUE and JOIN back.
+ */
+#include "rows.h"
+
+/* Returns `total`, joined by n0 elements `step` bytes apart. */
+K_INLINE RESULT THIS(_line)(RESULT total, const char *x, int64_t step, int64_t n0) {
+    enum { V = 32 / sizeof(RESULT), NEXT = sizeof(ELEMENT) };
+    RESULT part[4 * V];
+    const int64_t rows = step == NEXT ? n0 / (4 * V) : 0;
+    if (rows) {
+        for (int c = 0; c < 4 * V; c++)
+            part[c] = (RESULT)(UNIT);
+        THIS(_rows)(x, 4 * V * NEXT, NEXT, rows, 4 * V, part);
+        for (RESULT *p = part; p < part + V; p++) {
+            RESULT low = THIS(_join)(p[0], p[V]);
+            RESULT high = THIS(_join)(p[2 * V], p[3 * V]);
+            *p = THIS(_join)(low, high);
+        }
+        for (int c = 1; c < V; c++)
+            part[0] = THIS(_join)(part[0], part[c]);
+        total = THIS(_join)(total, part[0]);
+    }
+    for (int64_t i = rows * 4 * V; i < n0; i++)
+        total = THIS(_join)(total, THIS(_at)(x + i * step));
+    return total;
+}
+
+static void K_NAME(KIND)(char *y, const char *x, const reduce_block *b) {
+    enum { COLUMNS = REDUCE_BLOCK / sizeof(RESULT) };
+    if (b->y_step == 0 || b->step0 <= b->step1) {
+        for (int64_t j = 0; j < b->n1; j++) {
+            RESULT *to = (RESULT *)(y + j * b->y_step);
+            *to = THIS(_line)(*to, x + j * b->step1, b->step0, b->n0);
+        }
+        return;
+    }
+    RESULT part[COLUMNS];
+    for (int64_t j = 0; j < b->n1; j += COLUMNS) {
+        const int columns = (int)RG_MIN(b->n1 - j, COLUMNS);
+        for (int c = 0; c < columns; c++)
+            part[c] = *(RESULT *)(y + (j + c) * b->y_step);
+        THIS(_rows)(x + j * b->step1, b->step0, b->step1, b->n0, columns, part);
+        for (int c = 0; c < columns; c++)
+            *(RESULT *)(y + (j + c) * b->y_step) = part[c];
+    }
+}
+
+#undef THIS
+#undef KIND
+#undef UNIT
+#undef VALUE
+#undef JOIN

@@ -1,0 +1,82 @@
+/*
+ * loops/moments.h: what becomes of sums, an element each: means, roots, powers, logarithms; and
+ * sums of squares around means.
+ */
+
+/* Each of these changes n elements of y, by a number or by the elements of another tensor. */
+
+/* y = y / number */
+static void K_NAME(moments_divide)(void *y, int64_t n, double number, const void *other) {
+    T *v = y;
+    (void)other;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = v[i] / (T)number;
+}
+
+/* y = sqrt y */
+static void K_NAME(moments_root)(void *y, int64_t n, double number, const void *other) {
+    T *v = y;
+    (void)number;
+    (void)other;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = sqrt(v[i]);
+}
+
+/* y = y^number */
+static void K_NAME(moments_power)(void *y, int64_t n, double number, const void *other) {
+    T *v = y;
+    (void)other;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = pow(v[i], (T)number);
+}
+
+/* An infinity becomes 0. */
+static void K_NAME(moments_finite)(void *y, int64_t n, double number, const void *other) {
+    T *v = y;
+    (void)number;
+    (void)other;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = isinf(v[i]) ? 0 : v[i];
+}
+
+/* y = ln y + other */
+static void K_NAME(moments_log)(void *y, int64_t n, double number, const void *other) {
+    const T *more = other;
+    T *v = y;
+    (void)number;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = log(v[i]) + more[i];
+}
+
+/* lane[k] += the (x - mean)^2 of every eighth of n elements. Eight sums at once vectorise; they
+ * join later, in order. */
+static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lane[8]) {
+    for (int64_t i = 0; i < n; i += 8)
+        for (int k = 0; k < 8; k++)
+            lane[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
+}
+
+/* m2 += (x - mean)^2; p[] are x, m2 and mean, and s[1] is 0 where all squares have one sum. */
+static void K_NAME(spread)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const T *restrict x = (const T *)p[0];
+    double *restrict m2 = (double *)p[1];
+    const double *restrict mean = (const double *)p[2];
+    double lane[8] = { 0 };
+    int64_t i = 0;
+    (void)context;
+    if (s[0] == sizeof(T) && s[1] == sizeof(double)) {
+        for (; i < n; i++)
+            m2[i] += ((double)x[i] - mean[i]) * ((double)x[i] - mean[i]);
+        return;
+    }
+    if (s[0] == sizeof(T) && s[1] == 0) {
+        i = n / 8 * 8;
+        K_NAME(spread_beside)(x, i, *mean, lane);
+    }
+    for (; i < n; i++) {
+        double v = (double)*(const T *)(p[0] + i * s[0]) - *(const double *)(p[2] + i * s[2]);
+        *(double *)(p[1] + i * s[1]) += v * v;
+    }
+    for (int k = 0; k < 8 && s[1] == 0; k++)
+        *m2 += lane[k];
+}

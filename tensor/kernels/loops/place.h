@@ -1,0 +1,106 @@
+/*
+ * place.h: the extreme along one dim and its place: the first of equals, or the first NaN.
+ * reduce.h includes it where K_NAME(min) and K_NAME(max) fold a type's extremes.
+ */
+
+/* A place of a float is counted in 32 bits, as wide as the float, so that both fill vectors alike.
+ * (A dim of 2^32 floats or more that don't lie side by side is too much for it.) */
+#if K_IS_FLOAT && K_SIZE == 4
+#define PLACE uint32_t
+#else
+#define PLACE int64_t
+#endif
+
+K_INLINE bool K_NAME(place_is_nan)(T v) {
+#if K_IS_FLOAT
+    return v != v;
+#else
+    (void)v;
+    return false;
+#endif
+}
+
+/* Returns whether v takes the place of the best so far; nothing does once that is a NaN. */
+K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
+    const bool beyond = smallest ? v < best : v > best;
+    return (beyond | K_NAME(place_is_nan)(v)) & !K_NAME(place_is_nan)(best);
+}
+
+/* The elements of row i compete with the best of their columns. */
+K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const char *x,
+                                int64_t step, int64_t columns, PLACE i, bool smallest) {
+    for (int64_t k = 0; k < columns; k++) {
+        const T v = *(const T *)(x + k * step);
+        const T b = best[k];
+        const PLACE at = where[k];
+        const bool beats = K_NAME(place_beats)(v, b, smallest);
+        best[k] = beats ? v : b;
+        where[k] = beats ? i : at;
+    }
+}
+
+/* Returns the place of the extreme in a row: looks for the block with the extreme first, and then
+ * for the place within it. */
+static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *best) {
+    enum { BLOCK = 2048 };
+    reduce_loop *extreme = smallest ? K_NAME(min) : K_NAME(max);
+    int64_t at = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        T most = v[0];
+        const reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .step0 = sizeof(T), .n1 = 1 };
+        extreme((char *)&most, (const char *)(v + i), &b);
+        if (i == 0 || K_NAME(place_beats)(most, *best, smallest)) {
+            *best = most;
+            at = i;
+        }
+    }
+    const bool is_nan = K_NAME(place_is_nan)(*best);
+    while (is_nan ? !K_NAME(place_is_nan)(v[at]) : v[at] != *best)
+        at++;
+    return at;
+}
+
+/* Finds the extremes of up to PLACE_COLUMNS columns side by side, and their places. */
+static void K_NAME(place_columns)(T *best, PLACE *where, const char *x, const reduce_block *b,
+                                  int64_t columns, bool smallest) {
+    for (int64_t k = 0; k < columns; k++) {
+        best[k] = *(const T *)(x + k * b->step1);
+        where[k] = 0;
+    }
+    for (int64_t i = 1; i < b->n0; i++) {
+        x += b->step0;
+        if (b->step1 != sizeof(T))
+            K_NAME(place_row)(best, where, x, b->step1, columns, (PLACE)i, smallest);
+        else if (smallest)
+            K_NAME(place_row)(best, where, x, sizeof(T), columns, (PLACE)i, true);
+        else
+            K_NAME(place_row)(best, where, x, sizeof(T), columns, (PLACE)i, false);
+    }
+}
+
+static void K_NAME(place)(char *y, const char *x, const reduce_block *b) {
+    enum { COLUMNS = 1024, NEXT = sizeof(T) };
+    const place_context *c = b->context;
+    T *value = (T *)y;
+    int64_t *at = c->indices + (value - (T *)c->values);
+    const int64_t y_step = b->y_step / NEXT;
+    if (b->step0 == NEXT && b->n0 >= 64) {
+        for (int64_t j = 0; j < b->n1; j++) {
+            const T *row = (const T *)(x + j * b->step1);
+            at[j * y_step] = K_NAME(place_in_row)(row, b->n0, c->smallest, value + j * y_step);
+        }
+        return;
+    }
+    T best[COLUMNS];
+    PLACE where[COLUMNS];
+    for (int64_t j = 0; j < b->n1; j += COLUMNS) {
+        const int64_t columns = RG_MIN(b->n1 - j, COLUMNS);
+        K_NAME(place_columns)(best, where, x + j * b->step1, b, columns, c->smallest);
+        for (int64_t k = 0; k < columns; k++) {
+            value[(j + k) * y_step] = best[k];
+            at[(j + k) * y_step] = where[k];
+        }
+    }
+}
+
+#undef PLACE

@@ -1,0 +1,45 @@
+/*
+ * rows.h: the elements of some rows join their columns' results. sum.h and fold.h are made of it.
+ *
+ * Requires KIND (the first part of the functions' names), ELEMENT (the type in memory), RESULT,
+ * VALUE(v) (what an element v counts as) and JOIN(a, b) (the result so far, and a value more).
+ */
+#define THIS(f) K_NAME(RG_PASTE(KIND, f))
+
+K_INLINE RESULT THIS(_at)(const char *x) {
+    const ELEMENT v = *(const ELEMENT *)x;
+    return (RESULT)(VALUE(v));
+}
+
+K_INLINE RESULT THIS(_join)(RESULT a, RESULT b) { return (RESULT)(JOIN(a, b)); }
+
+/* Returns a, joined by the elements of four rows. */
+static inline RESULT THIS(_join_four)(RESULT a, const char *x, int64_t row) {
+    a = THIS(_join)(a, THIS(_at)(x));
+    a = THIS(_join)(a, THIS(_at)(x + row));
+    a = THIS(_join)(a, THIS(_at)(x + 2 * row));
+    return THIS(_join)(a, THIS(_at)(x + 3 * row));
+}
+
+/* x[r][c] joins total[c], row by row. Rows are `row` bytes apart, and columns `column` bytes. */
+static inline void THIS(_rows)(const char *x, int64_t row, int64_t column, int64_t rows,
+                               int columns, RESULT *restrict total) {
+    enum { NEXT = sizeof(ELEMENT) };
+    for (; rows >= 8 && column == NEXT; rows -= 8) {
+        for (int c = 0; c < columns; c++) {
+            RESULT first = THIS(_join_four)(total[c], x + c * NEXT, row);
+            total[c] = THIS(_join_four)(first, x + 4 * row + c * NEXT, row);
+        }
+        x += 8 * row;
+    }
+    for (; rows > 0 && column == NEXT; rows--) {
+        for (int c = 0; c < columns; c++)
+            total[c] = THIS(_join)(total[c], THIS(_at)(x + c * NEXT));
+        x += row;
+    }
+    for (; rows > 0; rows--) {
+        for (int c = 0; c < columns; c++)
+            total[c] = THIS(_join)(total[c], THIS(_at)(x + c * column));
+        x += row;
+    }
+}

@@ -1,0 +1,123 @@
+/*
+ * sum.h: one kind of sum, in torch's order on one thread, whose bits it gives: a cascade. 16 rows
+ * (or more, where there are over 2^20) make a subtotal, 16 of those one of the next level, up to
+ * four levels, so that the error hardly grows with the count. A row is 32 bytes times 4 where
+ * numbers lie side by side, else 4 of them.
+ *
+ * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains, and takes KIND and VALUE
+ * back.
+ */
+#define JOIN(a, b) ((a) + (b))
+#include "rows.h"
+
+/* Adds up rows by a cascade; each column has its own. */
+static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t rows, int columns,
+                           RESULT *restrict total) {
+    RESULT level[3][REDUCE_BLOCK / sizeof(RESULT)];
+    RESULT *const of[] = { total, level[0], level[1], level[2] };
+    const int power = sum_power(rows);
+    const int levels = rows >> power ? 4 : 1;
+    for (int j = 0; j < levels; j++)
+        memset(of[j], 0, (size_t)columns * sizeof(RESULT));
+    for (int64_t i = 0; i < rows;) {
+        const int64_t n = RG_MIN(rows - i, 1 << power);
+        THIS(_rows)(x + i * row, row, column, n, columns, total);
+        i += n;
+        for (int j = 0; j < 3 && sum_is_full(i, j, power); j++) {
+            for (int c = 0; c < columns; c++) {
+                of[j + 1][c] += of[j][c];
+                of[j][c] = 0;
+            }
+        }
+    }
+    for (int j = 1; j < levels; j++)
+        for (int c = 0; c < columns; c++)
+            total[c] += of[j][c];
+}
+
+/* Does the same with every fourth row in a cascade of its own, for fewer than 32 columns. */
+static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, int64_t rows,
+                                  int columns, RESULT *restrict total) {
+    RESULT part[4 * 32];
+    const int64_t quarter = rows / 4;
+    if (row == columns * column) {
+        THIS(_cascade)(x, 4 * row, column, quarter, 4 * columns, part);
+    } else {
+        for (int k = 0; k < 4; k++)
+            THIS(_cascade)(x + k * row, 4 * row, column, quarter, columns, part + k * columns);
+    }
+    for (int c = 0; c < columns; c++)
+        total[c] = part[c];
+    THIS(_rows)(x + 4 * quarter * row, row, column, rows - 4 * quarter, columns, total);
+    for (int k = 1; k < 4; k++)
+        for (int c = 0; c < columns; c++)
+            total[c] += part[k * columns + c];
+}
+
+/* The cascades in registers: _beside for rows of 32 bytes, _apart for single numbers. */
+#define CASCADE THIS(_beside)
+#define WIDE    (int)(32 / sizeof(RESULT))
+#define LANES   (int)(RG_MIN(K_VECTOR_BYTES, 32) / sizeof(RESULT))
+#include "cascade.h"
+
+#define CASCADE THIS(_apart)
+#define WIDE    1
+#define LANES   4
+#include "cascade.h"
+
+/* Returns the sum of n elements side by side. */
+static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
+    enum { V = 32 / sizeof(RESULT), NEXT = sizeof(ELEMENT) };
+    RESULT lane[V] = { 0 };
+    RESULT total = 0;
+    if (n >= 4 * V)
+        THIS(_beside)(x, NEXT, n / V, lane);
+    else
+        THIS(_rows)(x, V * NEXT, NEXT, n / V, V, lane);
+    for (int64_t i = n / V * V; i < n; i++)
+        total += THIS(_at)(x + i * (int64_t)NEXT);
+    for (int k = 0; k < V; k++)
+        total += lane[k];
+    return total;
+}
+
+/* Adds up a block whose columns are summed one after the other. */
+K_INLINE void THIS(_columns)(char *y, const char *x, const reduce_block *b, bool beside) {
+    for (int64_t j = 0; j < b->n1; j++) {
+        RESULT total;
+        if (beside)
+            total = THIS(_row)(x + j * b->step1, b->n0);
+        else
+            THIS(_apart)(x + j * b->step1, b->step0, b->n0, &total);
+        *(RESULT *)(y + j * b->y_step) += total;
+    }
+}
+
+static void K_NAME(KIND)(char *y, const char *x, const reduce_block *b) {
+    enum { V = 32 / sizeof(RESULT), COLUMNS = REDUCE_BLOCK / sizeof(RESULT) };
+    const int64_t next = sizeof(ELEMENT);
+    const bool beside = b->step0 == next && b->n0 >= V;
+    const bool columns_beside = b->step1 == next && b->n1 >= V;
+    if (beside || (!columns_beside && b->step0 < b->step1)) {
+        THIS(_columns)(y, x, b, beside);
+        return;
+    }
+    RESULT total[COLUMNS];
+    const int64_t group = columns_beside ? 4 * V : 4;
+    const int64_t whole = b->n1 / group * group;
+    for (int64_t j = 0; j < b->n1;) {
+        const int columns = (int)RG_MIN(COLUMNS, (j < whole ? whole : b->n1) - j);
+        if (j < whole)
+            THIS(_cascade)(x + j * b->step1, b->step0, b->step1, b->n0, columns, total);
+        else
+            THIS(_by_four)(x + j * b->step1, b->step0, b->step1, b->n0, columns, total);
+        for (int c = 0; c < columns; c++)
+            *(RESULT *)(y + (j + c) * b->y_step) += total[c];
+        j += columns;
+    }
+}
+
+#undef THIS
+#undef JOIN
+#undef KIND
+#undef VALUE

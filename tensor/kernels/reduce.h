@@ -1,0 +1,24 @@
+/*
+ * reduce.h: what the reductions' files share: reduce.c (sums, products, extremes), place.c (where
+ * an extreme is) and moments.c (what is made of sums).
+ */
+#pragma once
+
+#include "kernels.h"
+
+/* A block of two dims, which is folded over the first: y[j] becomes the fold of what it was and of
+ * x[i][j] for i < n0. Steps are in bytes; y_step may be 0. */
+typedef struct {
+    int64_t n0, step0, n1, step1, y_step;
+    const void *context;
+} reduce_block;
+typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
+
+/* So many bytes of sums are made at once. */
+enum { REDUCE_BLOCK = 8192 };
+
+/* Cuts x into blocks, and folds them into y by the loop. */
+void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
+                     const void *context);
+/* Returns y with x's dims, the reduced ones at 1, so that a walk over x can go along with it. */
+rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims);
