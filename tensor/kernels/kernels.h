@@ -61,8 +61,6 @@ typedef struct k_stream {
     const void *context;
 } k_stream;
 rg_loop *k_stream_loop(void);
-#define k_goes_past k_should_stream
-#define k_past_end  k_stream_end
 /* Ends a thread's part that went past the caches: other threads may read it afterwards. */
 static inline void k_stream_end(void) {
 #ifdef __x86_64__

@@ -50,7 +50,7 @@ static void norm_part(void *context, int64_t begin, int64_t end, int worker) {
     (void)worker;
     s->loop(&s->rows, begin, end);
     if (s->rows.stream)
-        k_past_end();
+        k_stream_end();
 }
 
 static const char *norm_data(const rg_tensor *t) { return t ? t->data : NULL; }
@@ -61,7 +61,7 @@ bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const r
     if (!loop || y->numel == 0)
         return loop;
     norm_spread spread = {
-        { z, y->data, x->data, norm_data(weight), norm_data(bias), k_goes_past(y, z->n) }, loop
+        { z, y->data, x->data, norm_data(weight), norm_data(bias), k_should_stream(y, z->n) }, loop
     };
     k_rows(z->rows, z->n, norm_part, &spread);
     return true;
@@ -88,7 +88,7 @@ static void norm_backward_part(void *context, int64_t begin, int64_t end, int wo
     (void)worker;
     s->loop(o, begin, end, norm_sums(o->gweight, o->z, part), norm_sums(o->gbias, o->z, part));
     if (o->stream)
-        k_past_end();
+        k_stream_end();
 }
 
 /* Returns how many rows make a part. The parts are the same whatever the number of threads, and so
@@ -119,7 +119,7 @@ bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, 
     const int64_t grain = norm_grain(z);
     norm_backward_spread spread = {
         { z, gx ? gx->data : NULL, gweight, gbias, g->data, x->data, norm_data(weight), grain,
-          gx && k_goes_past(gx, z->n) },
+          gx && k_should_stream(gx, z->n) },
         loop,
     };
     rgi_parallel(z->rows, grain, rgi_workers(z->rows, grain), norm_backward_part, &spread);

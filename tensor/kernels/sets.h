@@ -193,10 +193,6 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 /* ---- the loops ------------------------------------------------------------------------------ */
 
-#ifdef K_FILE
-#include "sets_by_bits.h"
-#endif
-
 #ifdef K_LOOPS
 #define K_IN_SET(f)       RG_PASTE(f##_, K_SET_SUFFIX)
 #define K_NAME(f)         K_TYPED_IN_SET(K_TYPED(f))
