@@ -2,6 +2,7 @@
 #pragma once
 #include "tensor/tensor.h"
 #include "autograd/autograd.h"
+#include "autograd/replay.h"
 #include "autograd/ops.h"
 #include "nn/nn.h"
 #include "nn/init.h"

@@ -4,7 +4,7 @@
  * node.c; writing over a tensor is inplace.c's business.
  */
 #include "apply.h"
-#include "node.h"
+#include "graph_observer.h"
 #include "watch.h"
 
 atomic_int rgi_watching;
@@ -59,8 +59,8 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
         rgi_store_f64(copy->data, dtype, *(double *)t->data);
     else
         rgi_copy_elements(copy, t);
-    if (rgi_noting() && !(t->flags & RG_WEAK))
-        rgi_note_copy(copy, t);
+    if (!(t->flags & RG_WEAK))
+        rgi_observe_copy(copy, t, rgi_applying);
     return copy;
 }
 
@@ -112,18 +112,18 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Runs the forward. The ops that it applies itself are done again with it, and not noted. */
+/* Runs the forward, which is one deed: nobody observes what it does inside. */
 static inline bool run_forward(rg_call *c) {
-    rgi_this.inside++;
+    rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);
-    rgi_this.inside--;
+    rgi_set_observer(observer);
     return ok;
 }
 
 /* Makes the outputs from the inputs. Where `over` isn't NULL, it serves as out[0] if it fits. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
     const rg_op *op = c->op;
-    if (alike && !rgi_this.recording && (!over || (op->inplace && over == c->in[0])))
+    if (alike && !rgi_this.observer && (!over || (op->inplace && over == c->in[0])))
         return compute_alike(c, over);
     for (int k = 0; k < c->n_out; k++) {
         c->out[k] = rgi_header_new();
@@ -154,7 +154,8 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
                                                                      rg_tensor *over, bool alike) {
     if (!compute(c, wants_grad ? NULL : over, alike))
         return false;
-    if (rgi_noting() && !rgi_note_call(c, attr_size, alike))
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->applied && !o->applied(o, c, attr_size, alike))
         return false;
     if (!wants_grad)
         return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, NULL);

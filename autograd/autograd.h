@@ -10,6 +10,7 @@
 #pragma once
 
 #include "../tensor/tensor.h"
+#include "replay.h"
 
 RG_PUBLIC_BEGIN
 

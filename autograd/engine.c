@@ -7,6 +7,7 @@
  * hooks.c's, and the table of leaves is leaf_table.c's business.
  */
 #include "engine.h"
+#include "graph_observer.h"
 #include "hooks.h"
 #include "leaf_table.h"
 #include "watch.h"
@@ -163,11 +164,13 @@ void rgi_node_list_free(rg_node_list *list) {
 
 /* ---- gradients on their way ------------------------------------------------------- */
 
-/* Returns whether t may be written to because nobody else can see it. While a step is recorded, it
- * must also be one that every run makes anew. */
+/* Returns whether t may be written to because nobody else can see it. An observer may have
+ * references of its own, and knows better. */
 static bool sole_owner(const rg_tensor *t) {
-    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history
-           && (RG_LIKELY(!rgi_this.recording) || t->flags & RG_HELD);
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->is_sole_owner)
+        return o->is_sole_owner(o, t);
+    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
 }
 
 /* *to += g, in place where nobody else can see *to; an empty place takes g itself. */
@@ -178,7 +181,7 @@ static bool accumulate_into(run *r, rg_tensor **to, rg_tensor *g) {
         return true;
     }
     if (!r->create_graph && sole_owner(*to) && rgi_same_shape(*to, g)) {
-        if (RG_UNLIKELY(rgi_this.recording))
+        if (RG_UNLIKELY(rgi_this.observer != NULL))
             return rg_add_(*to, g);
         k_run(k_add, *to, *to, g);
         return true;
@@ -280,20 +283,17 @@ static bool pass(run *r, const rg_step *s, int i, rg_tensor *g, rg_tensor **own)
 
 /* Puts a buffer that may be written to in place of *place: with its values, or with zeros. */
 static bool make_buffer(rg_tensor **place, const rg_meta *m) {
-    rgi_this.logging = rgi_noting();
-    rg_tensor *buffer = rgi_new(m->dtype, m->ndim, m->size);
-    rgi_this.logging = false;
+    rg_tensor *buffer = rgi_new_output(m->dtype, m->ndim, m->size);
     if (!buffer)
         return false;
     if (*place)
         rgi_copy_elements(buffer, *place);
     else
         rgi_fill_zero(buffer);
-    if (rgi_noting())
-        rgi_note_copy(buffer, *place);
+    bool ok = rgi_observe_copy(buffer, *place, "backward");
     rgi_release(*place);
     *place = buffer;
-    return true;
+    return ok;
 }
 
 /* Adds a slice's gradient into its input's one buffer, which it makes if need be. */
@@ -305,8 +305,9 @@ static bool pass_into(run *r, rg_step *s, int i, const rg_gradient *rule) {
     bool usable = *place && sole_owner(*place);
     if (!usable && !make_buffer(place, &e.node->meta[e.output]))
         return false;
-    if (rgi_noting())
-        return rgi_note_step(s, NULL, rule, *place);
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->step)
+        return o->step(o, s, NULL, rule, *place);
     return rule->into(s, rgi_step_g(s, 0), *place);
 }
 
@@ -344,6 +345,13 @@ static bool pass_all(run *r, rg_step *s, rg_tensor *fused[]) {
     return ok;
 }
 
+static bool make_fused(const rg_step *s, rg_tensor *fused[]) {
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->step)
+        return o->step(o, s, fused, NULL, NULL);
+    return s->op->fused(s, fused);
+}
+
 /* Returns the mask of the gradients that are there. */
 static uint32_t mask_of(rg_tensor *const gradients[]) {
     uint32_t mask = 0;
@@ -372,7 +380,7 @@ static bool step(run *r, rg_node *n) {
     if (timed)
         rgi_timing_begin(&timing);
     if (n->op->fused && !r->create_graph)
-        ok = rgi_noting() ? rgi_note_step(&s, fused, NULL, NULL) : n->op->fused(&s, fused);
+        ok = make_fused(&s, fused);
     uint32_t made = timed ? mask_of(fused) : 0;
     ok = ok && pass_all(r, &s, fused);
     if (timed && ok)
@@ -419,14 +427,17 @@ static void drop_gradients(const run *r, const rg_node *n, rg_tensor **g, bool o
  * may hold, too. It is a reference of the scope's, or the gathered gradient itself. */
 static rg_tensor *leaf_gradient(const run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
-    if (sum && !rgi_not_again("backward"))
+    if (sum && !rgi_may_do_once("backward"))
         return NULL;
     rg_tensor *own = s->grad;
     if (sum)
         own = rg_add(s->leaf->grad, s->grad);
     else if (!sole_owner(s->grad))
         own = rgi_copied(s->grad);
-    return own && rgi_noting() ? rgi_note_leaf(s->leaf, own) : own;
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && own && o->gradient)
+        own = o->gradient(o, s->leaf, own);
+    return own;
 }
 
 /* Makes first what leaves are to keep, so that committing can't fail. */

@@ -50,7 +50,7 @@ static bool hook_call(const rg_node *n, const rg_hook *h, rg_tensor **grad) {
 
 /* Hooks that are added meanwhile come after the last one, and wait for the next run. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
-    if (!rgi_not_again("a hook"))
+    if (!rgi_may_do_once("a hook"))
         return false;
     int last = -1;
     for (const rg_hook *h = n->hooks; h; h = h->next)

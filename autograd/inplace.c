@@ -4,7 +4,7 @@
  * apply.c's business.
  */
 #include "apply.h"
-#include "node.h"
+#include "graph_observer.h"
 
 /* ---- who may write ------------------------------------------------------------------ */
 
@@ -64,8 +64,7 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
     if (!copy)
         return NULL;
     rgi_copy_elements(copy, t);
-    if (rgi_noting())
-        rgi_note_copy(copy, t);
+    rgi_observe_copy(copy, t, "copy_");
     if (t->history)
         rgi_node_attach(copy, rgi_node_of(t), t->output);
     return rgi_own(copy);
@@ -101,8 +100,8 @@ static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
     if (!y)
         return false;
     rgi_copy_elements(t, y);
-    if (rgi_noting())
-        rgi_note_copy(t, y);
+    if (!rgi_observe_copy(t, y, name))
+        return false;
     if (y->history)
         take_history(t, y);
     return true;
@@ -113,7 +112,8 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rg_tensor *t = in[0], *apart[RG_MAX_RULES];
     if (!rgi_may_write(t, name, true))
         return NULL;
-    if (RG_UNLIKELY(rgi_is_constant(t)) && !rgi_not_again(name))
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->may_update && !o->may_update(o, t, name))
         return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();

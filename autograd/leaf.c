@@ -2,6 +2,7 @@
  * leaf.c: what the user says about gradients: which tensors are leaves, where the graph
  * ends, whether it grows, and what .grad holds. The nodes behind it are node.c's.
  */
+#include "graph_observer.h"
 #include "hooks.h"
 #include "node.h"
 
@@ -72,7 +73,7 @@ rg_tensor *rg_detach_(rg_tensor *t) {
 /* The leaf keeps its identity, and takes over data of its shape. Its old storage goes with the
  * alias that it is exchanged for. */
 bool rg_set_data(rg_tensor *t, rg_tensor *data) {
-    if (!rgi_not_again("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
+    if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
     rg_node *n = rgi_node_of(t);
     RG_FAIL_IF((n && n->op) || t->flags & RG_VIEW || !rgi_same_shape(t, data)
@@ -110,15 +111,16 @@ rg_tensor *rg_grad_of(rg_tensor *t) {
     if (!rgi_check(t, "grad_of"))
         return NULL;
     rg_tensor **place = grad_place(t);
-    if (rgi_noting() && place)
-        rgi_lend_anew(*place);
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->read_gradient && place)
+        o->read_gradient(o, *place);
     return place && *place ? rgi_lend(*place) : RG_NONE;
 }
 
 /* Returns a reference to a gradient that may become t's: to a copy where several of its elements
  * share a place, since later gradients are added in place. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
-    if (!rgi_not_again("set_grad"))
+    if (!rgi_may_do_once("set_grad"))
         return NULL;
     RG_FAIL_IF(!rgi_same_shape(grad, t), "set_grad",
                "assigned grad has data of a different size: %s, expected %s", RG_SHAPE_TEXT(grad),
@@ -145,8 +147,9 @@ bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
         if (!kept)
             return false;
     }
-    if (RG_UNLIKELY(rgi_this.recording))
-        rgi_note_leaf(rgi_node_of(t), NULL);
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->gradient)
+        o->gradient(o, rgi_node_of(t), NULL);
     rgi_release(*place);
     *place = kept;
     return true;

@@ -113,7 +113,6 @@ static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, 
     n->wanted = 0;
     n->bytes = bytes;
     n->grad = NULL;
-    n->cleared = 0;
     n->hooks = NULL;
     n->trace = NULL;
     atomic_store_explicit(&n->run, 0, memory_order_relaxed);

@@ -54,14 +54,12 @@ struct rg_node {
      * the node, so no gradient may be one of them; a rule, which may return what it is given, gets
      * an alias (rgi_saved). */
     rg_tensor **saved;
-    /* Each value had this version when it was saved. */
+    /* Each value had this version when it was saved. NULL: values may be written to since. */
     uint32_t *version;
     rg_meta *meta;
     void *attr;
     /* Only a leaf has a gradient of its own. */
     rg_tensor *grad;
-    /* In this recording the gradient was taken away; the complement says that it was made. */
-    uint64_t cleared;
     rg_hook *hooks;
     /* Anomaly mode keeps here where the forward call was made. */
     void *trace;
@@ -98,10 +96,3 @@ rg_dims rgi_meta_dims(const rg_meta *m);
 
 /* ---- the thread's grad mode ---------------------------------------------------------- */
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
-
-/* ---- replay.c, while rgi_this.recording --------------------------------------------- */
-bool rgi_note_call(const rg_call *c, size_t attr_size, bool alike);
-/* does it, too */
-bool rgi_note_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule, rg_tensor *buffer);
-/* what is to be its gradient now; g NULL: nothing */
-rg_tensor *rgi_note_leaf(rg_node *leaf, rg_tensor *g);

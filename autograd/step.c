@@ -35,7 +35,7 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
-    if (RG_UNLIKELY(!t || (!rgi_this.again && t->storage->version != n->version[slot])))
+    if (RG_UNLIKELY(!t || (n->version && t->storage->version != n->version[slot])))
         return saved_unusable(s, slot, from, t);
     if (RG_UNLIKELY(s->create_graph) && from && rgi_is_float(t->dtype))
         return rgi_join(t, from, output);

@@ -134,7 +134,7 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
         return NULL;
     RG_SCOPE();
     bool hooked = m->registry->n_hooks && in.n > 0 && in.n <= MOST_HOOKED_INPUTS;
-    if (hooked && !rgi_not_again("a forward hook"))
+    if (hooked && !rgi_may_do_once("a forward hook"))
         return NULL;
     const char *outside = rgi_inside;
     char path[128];

@@ -6,6 +6,7 @@
  *
  *     base, refs         macros; counts of references
  *     thread             what a thread owns
+ *     observer           somebody who looks on, if anybody does
  *     c_locale, error      numbers with a point; what a failed call leaves behind
  *     memory, text       the one door to malloc; strings that grow
  *     structs            the tensor, its storage, its history

@@ -103,7 +103,7 @@ void rg_generator_free(rg_generator *g) {
 }
 
 bool rg_generator_seed(rg_generator *g, uint64_t seed) {
-    if (!rgi_not_again("generator_seed") || !rgi_generator_lock(g, "generator_seed"))
+    if (!rgi_may_do_once("generator_seed") || !rgi_generator_lock(g, "generator_seed"))
         return false;
     mt_seed(g, seed);
     rgi_generator_unlock(g);
@@ -166,7 +166,7 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     generator_image image;
     if (!rgi_check(state, op) || !generator_read_image(state, &image, op))
         return false;
-    if (!rgi_not_again(op) || !rgi_generator_lock(g, op))
+    if (!rgi_may_do_once(op) || !rgi_generator_lock(g, op))
         return false;
     g->seed = image.seed;
     g->left = image.left;

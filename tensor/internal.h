@@ -10,6 +10,7 @@
 #include "error.h"
 #include "c_locale.h"
 #include "memory.h"
+#include "observer.h"
 #include "parallel.h"
 #include "refs.h"
 #include "scope.h"
@@ -24,40 +25,25 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* replay.c, while rgi_this.recording; false: the run fails */
-typedef bool rg_again(void *context);
-struct rg_replay {
-    uint64_t id;
-    struct rg_replay_entry *entries;
-    size_t n, room;
-    /* what entries work on; and what rgi_new made, in order */
-    rg_tensor **held;
-    size_t n_held, held_room;
-    /* anew: what is lent was never lent before */
-    bool failed, anew;
-};
-/* room for the context; NULL: the recording has failed */
-void *rgi_note(rg_again *run, void (*drop)(void *context), size_t bytes);
-void rgi_note_copy(rg_tensor *to, rg_tensor *from); /* NULL: zeros */
-void rgi_hold(rg_tensor *t);
-/* every run writes to all of t; false: but it was read before */
-bool rgi_made_again(rg_tensor *t, const char *op);
-/* refuses what a recording can't contain; true: there is none */
-bool rgi_not_again(const char *op);
-/* A recording's memory goes round: what nobody has any more is lent to what it makes later, as in
- * the step itself. No list of free blocks takes a storage of so many bytes. */
-#define RG_LENT ((size_t)1 << 48)
-bool rgi_lend_storage(rg_tensor *t, size_t bytes);
-/* the step reads it; NULL: there is none yet */
-void rgi_lend_anew(const rg_tensor *grad);
+/* The instruction set whose loops run; kernels/sets.h names the sets. */
+extern int k_set;
 
-/* Is what is done now to be noted? Not while nothing is recorded, nor inside what is noted as a
- * whole. */
-static inline bool rgi_noting(void) {
-    return RG_UNLIKELY(rgi_this.recording != NULL) && !rgi_this.inside;
-}
-/* Made by the step that is being recorded, and by nothing that a run does again. */
-static inline bool rgi_is_constant(const rg_tensor *t) {
-    return RG_UNLIKELY(rgi_this.recording != NULL)
-           && t->storage->constant == (uint32_t)rgi_this.recording->id;
-}
+/* RG_WIDE(name, (parameters), (arguments)) { a loop }: compiled twice; the copy with longer vectors
+ * and a multiply-add instruction is run where the processor has them. The bits are the same: fma
+ * rounds once in either. */
+#ifdef __x86_64__
+#define RG_WIDE(name, parameters, arguments)                                           \
+    static inline __attribute__((always_inline)) void name##_loop parameters;          \
+    __attribute__((target("avx2,fma"), noinline)) static void name##_avx2 parameters { \
+        name##_loop arguments;                                                         \
+    }                                                                                  \
+    static void name parameters {                                                      \
+        if (k_set)                                                                     \
+            name##_avx2 arguments;                                                     \
+        else                                                                           \
+            name##_loop arguments;                                                     \
+    }                                                                                  \
+    static inline __attribute__((always_inline)) void name##_loop parameters
+#else
+#define RG_WIDE(name, parameters, arguments) static void name parameters
+#endif

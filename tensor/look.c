@@ -11,7 +11,7 @@ int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : -1; }
 int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : -1; }
 int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : -1; }
 void *rg_data(rg_tensor *t) {
-    return rgi_not_again("data") && rgi_check(t, "data") ? t->data : NULL;
+    return rgi_may_do_once("data") && rgi_check(t, "data") ? t->data : NULL;
 }
 int64_t rg_version(rg_tensor *t) {
     return rgi_check(t, "version") ? (int64_t)t->storage->version : -1;
@@ -60,12 +60,12 @@ static bool has_one_element(const char *op, rg_tensor *t) {
 }
 
 double rg_item(rg_tensor *t) {
-    return rgi_not_again("item") && has_one_element("item", t) ? rgi_load_f64(t->data, t->dtype)
-                                                               : NAN;
+    return rgi_may_do_once("item") && has_one_element("item", t) ? rgi_load_f64(t->data, t->dtype)
+                                                                 : NAN;
 }
 
 int64_t rg_item_int(rg_tensor *t) {
-    if (!rgi_not_again("item") || !has_one_element("item", t))
+    if (!rgi_may_do_once("item") || !has_one_element("item", t))
         return -1;
     double v = rgi_load_f64(t->data, t->dtype);
     if (isnan(v))
@@ -99,12 +99,12 @@ static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
 }
 
 double rg_at_dims(rg_tensor *t, rg_dims index) {
-    const char *at = rgi_not_again("at") && rgi_check(t, "at") ? place_of_index(t, &index) : NULL;
+    const char *at = rgi_may_do_once("at") && rgi_check(t, "at") ? place_of_index(t, &index) : NULL;
     return at ? rgi_load_f64(at, t->dtype) : NAN;
 }
 
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {
-    if (!rgi_not_again("copy_out") || !rgi_check(t, "copy_out"))
+    if (!rgi_may_do_once("copy_out") || !rgi_check(t, "copy_out"))
         return false;
     size_t need;
     if (__builtin_mul_overflow((size_t)t->numel, rgi_sizeof(t->dtype), &need))

@@ -310,9 +310,6 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     size_t size;
     if (!block)
         return;
-    /* its recording's */
-    if (RG_UNLIKELY(bytes >= RG_LENT))
-        return (void)(((rg_storage *)block)->refs = 0);
     size_t c = class_of(bytes, cls, &size);
     /* stays readable, and is not used again */
     if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {

@@ -4,9 +4,11 @@
  */
 #include "random.h"
 
+#include "observer.h"
+
 #include <float.h>
 
-/* ---- recording -------------------------------------------------------------------- */
+/* ---- telling an observer ---------------------------------------------------------- */
 
 typedef struct {
     rg_tensor *t;
@@ -14,20 +16,20 @@ typedef struct {
     double p[4];
     rg_generator *g;
     const char *op;
-} noted_fill;
+} filling;
 
 static bool fill_again(void *context) {
-    noted_fill *c = context;
-    return c->fill(c->t, c->p, c->g, c->op);
+    const filling *f = context;
+    return f->fill(f->t, f->p, f->g, f->op);
 }
 
-/* Has each run of the recording draw anew. */
-static void note_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
-                      const char *op) {
-    noted_fill *c = rgi_note(fill_again, NULL, sizeof *c);
-    if (c && rgi_made_again(t, op))
-        *c = (noted_fill){ t, fill, { p[0], p[1], p[2], p[3] }, g, op };
-    rgi_hold(t);
+/* Tells an observer how t is filled: whoever does it again draws anew. */
+static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
+                         const char *op) {
+    if (RG_LIKELY(!rgi_this.observer))
+        return;
+    filling f = { t, fill, { p[0], p[1], p[2], p[3] }, g, op };
+    rgi_observe_deed(t, op, &(rg_deed){ .redo = fill_again, .context = &f, .bytes = sizeof f });
 }
 
 /* ---- in place -------------------------------------------------------------------- */
@@ -38,8 +40,7 @@ static rg_tensor *fill_in_place(rg_tensor *t, random_fill *fill, const double p[
         return NULL;
     if (!fill(t, p, g, op))
         return NULL;
-    if (rgi_noting())
-        note_fill(t, fill, p, g, op);
+    observe_fill(t, fill, p, g, op);
     rgi_count_write(t, op);
     return t;
 }
@@ -73,8 +74,7 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     if (!t)
         return NULL;
-    if (rgi_noting())
-        note_fill(t, fill, (double[4]){ 0, 1 }, g, op);
+    observe_fill(t, fill, (double[4]){ 0, 1 }, g, op);
     if (fill(t, (double[]){ 0, 1 }, g, op))
         return rgi_own(t);
     rgi_release(t);
@@ -134,7 +134,6 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     random_range range = { (uint64_t)high - (uint64_t)low, low };
     double p[4] = { 0 };
     memcpy(p, &range, sizeof range);
-    if (rgi_noting())
-        note_fill(t, rgi_fill_integers, p, g, op);
+    observe_fill(t, rgi_fill_integers, p, g, op);
     return rgi_fill_integers(t, p, g, op) ? rg_escape(t) : NULL;
 }

@@ -37,7 +37,7 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
 
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
     static const char op[] = "randperm";
-    if (!rgi_not_again(op))
+    if (!rgi_may_do_once(op))
         return NULL;
     RG_SCOPE();
     rg_tensor *t = rgi_own(rgi_new_dims(op, &RG_DIMS(n), RG_INT64));
@@ -64,7 +64,7 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
 /* A probability meets a uniform of its own dtype. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
-    if (!rgi_not_again(op) || !rgi_check(p, op))
+    if (!rgi_may_do_once(op) || !rgi_check(p, op))
         return NULL;
     RG_FAIL_DTYPE_IF(p->numel && !rgi_is_float(p->dtype), op, "bernoulli_tensor_cpu_p_", p->dtype);
     RG_SCOPE();
@@ -207,7 +207,7 @@ static const char *multinomial_refusal(int64_t rows, int64_t n, int64_t draws, b
 rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement,
                                rg_generator *g) {
     const char *op = "multinomial";
-    if (!rgi_not_again(op) || !rgi_check(weights, op))
+    if (!rgi_may_do_once(op) || !rgi_check(weights, op))
         return NULL;
     RG_FAIL_IF(weights->ndim < 1 || weights->ndim > 2, op, "prob_dist must be 1 or 2 dim");
     RG_FAIL_IF(!rgi_is_float(weights->dtype), op,

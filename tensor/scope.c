@@ -30,6 +30,7 @@ static inline void drop_to(rg_thread *me, size_t mark) {
         if (t && RG_COUNT_DOWN(&t->refs, 1))
             rgi_destroy(t);
     }
+    rgi_observe_release();
 }
 
 void rg_scope_end(size_t mark) {
@@ -148,6 +149,7 @@ void rg_drop(rg_tensor *t) {
     else
         rgi_fail(RG_RUNTIME_ERROR, "drop",
                  "the tensor is neither kept nor owned by a scope of this thread");
+    rgi_observe_release();
 }
 
 rg_tensor *rg_escape(rg_tensor *t) {

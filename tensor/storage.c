@@ -4,6 +4,7 @@
  * instruction: nobody else can see the count.
  */
 #include "internal.h"
+#include "observer.h"
 
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
                "it outlives a tensor");
@@ -30,27 +31,20 @@ static __attribute__((noinline)) void destroy_slowly(rg_tensor *t, rg_storage *s
         rgi_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, 0);
 }
 
-/* What lets go of its past, or its name, and then is as others; or is released to all but a
- * recording. */
+/* Lets go of the past and the name; then the tensor is like any other. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
     if (t->name)
         rgi_rename(&t->name, NULL);
     t->history = NULL;
-    if (!(t->flags & RG_HELD)) {
-        rgi_destroy(t);
-        return;
-    }
-    t->flags ^= RG_HELD;
-    t->state = RG_DEAD;
-    rgi_storage_release(t->storage);
+    rgi_destroy(t);
 }
 
 /* A released header rests before it is used again: a use after the end of its scope meets a dead
  * one. What isn't usual is called last, so that the usual has no registers to save. */
 __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
-    if (t->history || t->name || t->flags & RG_HELD) {
+    if (t->history || t->name) {
         destroy_known(t);
         return;
     }
@@ -73,53 +67,64 @@ __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     rgi_count_bytes(me, RG_MEM_HEADER, false, RG_HEADER_BYTES, (long)c * 64);
 }
 
-static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, bool lent) {
+/* Where there is an observer, it may give the storage. */
+static __attribute__((noinline)) bool allocate_slowly(rg_tensor *t, rg_observer *observer) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > INT64_MAX / 16, NULL, "Storage size calculation overflowed with sizes=%s",
                RG_SHAPE_TEXT(t));
     size_t bytes = (size_t)t->numel * rgi_sizeof(t->dtype);
-    if (RG_UNLIKELY(lent))
-        return rgi_lend_storage(t, bytes);
+    if (RG_UNLIKELY(observer != NULL) && observer->allocate)
+        return observer->allocate(observer, t, bytes);
     rg_storage *s = rgi_alloc_fast(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
         return false;
     rgi_storage_begin(t, s, bytes);
-    if (rgi_noting())
-        s->constant = (uint32_t)rgi_this.recording->id;
     return true;
 }
 
 bool rgi_allocate(rg_tensor *t) {
     rg_thread *me = &rgi_this;
-    if (me->recording || !rgi_lay_out(t, t->ndim, t->size))
-        return allocate_slowly(t, rgi_noting());
+    if (me->observer || !rgi_lay_out(t, t->ndim, t->size))
+        return allocate_slowly(t, me->observer);
     size_t bytes = (size_t)t->numel * rgi_sizeof(t->dtype),
            c = rgi_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->fail_at))
-        return allocate_slowly(t, false);
+        return allocate_slowly(t, NULL);
     t->flags |= RG_CONTIGUOUS;
     rgi_storage_begin(t, rgi_take(me, c), bytes);
     rgi_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, 0);
     return true;
 }
 
-static __attribute__((noinline)) rg_tensor *new_slowly(rg_dtype dtype, int ndim,
-                                                       const int64_t *size) {
-    rg_thread *me = &rgi_this;
-    rg_tensor *t;
-    if (RG_UNLIKELY(me->again)) {
-        if (me->again == me->again_end)
-            return rgi_fail(RG_RUNTIME_ERROR, NULL, "the recorded step has taken another way");
-        rgi_retain(t = *me->again++);
-        return t;
-    }
-    if (!(t = rgi_header_new()))
+static rg_tensor *header_of_size(rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_tensor *t = rgi_header_new();
+    if (!t)
         return NULL;
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
     for (int i = 0; i < ndim; i++)
         t->size[i] = size[i];
-    return allocate_slowly(t, me->logging) ? t : (rgi_release(t), NULL);
+    return t;
+}
+
+static __attribute__((noinline)) rg_tensor *new_slowly(rg_dtype dtype, int ndim,
+                                                       const int64_t *size) {
+    rg_observer *observer = rgi_this.observer;
+    if (RG_UNLIKELY(observer != NULL) && observer->make)
+        return observer->make(observer, dtype, ndim, size);
+    rg_tensor *t = header_of_size(dtype, ndim, size);
+    if (t && allocate_slowly(t, NULL))
+        return t;
+    rgi_release(t);
+    return NULL;
+}
+
+rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_tensor *t = header_of_size(dtype, ndim, size);
+    if (t && rgi_allocate(t))
+        return t;
+    rgi_release(t);
+    return NULL;
 }
 
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {
@@ -174,8 +179,7 @@ bool rgi_may_write(rg_tensor *t, const char *op, bool recorded) {
 }
 
 void rgi_wrote(rg_tensor *t, const char *op) {
-    if (RG_UNLIKELY(rgi_this.recording))
-        rgi_not_again(op);
+    rgi_may_do_once(op);
     rgi_count_write(t, op);
 }
 

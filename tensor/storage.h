@@ -18,6 +18,8 @@ bool rgi_allocate(rg_tensor *t);
 /* Return both, with elements that have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
+/* Returns the same as rgi_new for an op's output, to which the observer may give a storage. */
+rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns one of x's shape which has no gaps, and whose dims lie in the order of x's. */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns what a user asked for, after a look at the shape and the dtype. */
@@ -42,10 +44,10 @@ static inline void rgi_release(rg_tensor *t) {
 
 /* ---- writes --------------------------------------------------------------------- */
 
-/* counts a write to its storage; a recording refuses it */
-void rgi_wrote(rg_tensor *t, const char *op);
-/* the same of one that it has noted */
+/* Counts a write to t's storage that an observer knows of. */
 void rgi_count_write(rg_tensor *t, const char *op);
+/* Counts a write that can't be done again, and tells the observer. */
+void rgi_wrote(rg_tensor *t, const char *op);
 
 /* Returns whether op may write to t in place; else fails with torch's sentence. The guard is the
  * autograd layer's: a leaf that requires grad stays as it is, and a result of the graph is written
@@ -124,7 +126,7 @@ static inline rg_tensor *rgi_new_at_hand(rg_dtype dtype, int ndim, const int64_t
     rg_thread *me = &rgi_this;
     /* of its count and all behind the list makes no use */
     rg_tensor *t = (rg_tensor *)me->small[0].first;
-    if (RG_UNLIKELY(!t || me->fail_at || me->recording || me->again || !rgi_lay_out(t, ndim, size)))
+    if (RG_UNLIKELY(!t || me->fail_at || me->observer || !rgi_lay_out(t, ndim, size)))
         return NULL;
     size_t bytes = (size_t)t->numel * rgi_sizeof(dtype),
            c = rgi_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);

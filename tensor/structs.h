@@ -13,11 +13,9 @@ typedef struct rg_storage {
     atomic_int refs;
     uint32_t version;     /* writes since birth */
     uint32_t rebased;     /* of those, the ones that the graph recorded */
-    uint32_t constant;    /* of this recording: no run makes it anew */
     const char *mutation; /* the name of the last write */
-    size_t bytes;         /* of data; and RG_LENT */
+    size_t bytes;         /* of data */
     void *data;           /* behind this header */
-    rg_replay *lender;
 } rg_storage;
 
 /* tensor/ knows no more of a tensor's past than this: how to print it, and how to release it. */
@@ -38,8 +36,6 @@ enum rg_tensor_flags {
     RG_VIEW = 4, /* shares another tensor's storage, and its history */
     RG_RETAINS_GRAD = 8,
     RG_IS_PARAMETER = 16, /* a module's: prints as one */
-    /* by the recording that is being made, which its references don't count */
-    RG_HELD = 32,
 };
 
 struct rg_tensor {

@@ -294,19 +294,6 @@ void rg_memory_trim(void);
 void rg_memory_fail_at(int64_t n); /* a test hook: this thread's n-th request from
                                       now fails, once; 0: none */
 
-/* ---- replay ------------------------------------------------------------------
- * rg_record runs a training step once and records it; rg_replay_run does the same
- * again, with the same bits as the step itself, on the same tensors: write new inputs
- * into the old ones (rg_copy_), keep those that you want to read (the loss): what
- * nobody keeps is written over. Random draws are fresh. A step that looks at values
- * (rg_item), or does what can't be done again, is refused; what it prints, it prints
- * once. What the step uses (modules, an optimizer) must outlive the replay. */
-typedef struct rg_replay rg_replay;
-/* NULL: failed, or refused */
-rg_replay *rg_record(void (*step)(void *context), void *context);
-bool rg_replay_run(rg_replay *r);
-void rg_replay_free(rg_replay *r);
-
 /* ---- threads ----------------------------------------------------------------
  * No result changes with their number. At first: as many as there are cores, or
  * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */

@@ -37,13 +37,8 @@ enum {
 
 typedef struct rg_thread {
     bool ready;
-    /* replay.c: the recording, how deep in what is noted as a whole; in a run, what rgi_new gives
-     * next */
-    rg_replay *recording;
-    rg_tensor **again, **again_end;
-    int inside;
-    /* rgi_new's tensors are held, to be given again */
-    bool logging;
+    /* observer.h: somebody who looks on; usually NULL */
+    struct rg_observer *observer;
     /* scope.c: what scopes own, and where each open scope begins */
     rg_tensor **stack;
     size_t depth, room;

@@ -121,7 +121,7 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
         return y;
     k_nll_targets z = { rg_contiguous(t), rgi_is_none(o->weight) ? NULL : o->weight,
                         .ignore = o->ignore_index };
-    if (!z.target || !rgi_not_again("cross_entropy"))
+    if (!z.target || !rgi_may_do_once("cross_entropy"))
         return NULL;
     return rg_div(y, k_nll_total(&z));
 }

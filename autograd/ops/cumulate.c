@@ -107,7 +107,7 @@ static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
         return NULL;
     if (x->ndim == 0)
         return g;
-    if (!rgi_not_again("the gradient of cumprod"))
+    if (!rgi_may_do_once("the gradient of cumprod"))
         return NULL;
     if (k_count(x) == x->numel)
         return rg_div(cumulate(&rg_op_cumsum, rg_mul(g, y), a->dim, !a->reverse), x);

@@ -221,7 +221,7 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     if (x->ndim == 0)
         return g;
     g = rgi_reduce_restore(g, x->ndim, a);
-    if (!rgi_not_again("the gradient of prod"))
+    if (!rgi_may_do_once("the gradient of prod"))
         return NULL;
     int64_t zeros = x->numel - k_count(x);
     if (zeros == 0)

@@ -55,8 +55,7 @@ static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor 
     if (rgi_write_guard && !rgi_write_guard(x, name, false))
         return NULL;
     rgi_copy_elements(x, value);
-    if (rgi_noting() && rgi_made_again(x, name))
-        rgi_note_copy(x, value);
+    rgi_observe_copy(x, value, name);
     rgi_count_write(x, name);
     return x;
 }

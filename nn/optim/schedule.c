@@ -184,7 +184,7 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
 /* ---- stepping ------------------------------------------------------------------ */
 
 static bool may_step(rg_schedule *s, const char *op) {
-    return rgi_not_again(op) && rgi_given(s, op, "a schedule");
+    return rgi_may_do_once(op) && rgi_given(s, op, "a schedule");
 }
 
 bool rg_schedule_step(rg_schedule *s) {

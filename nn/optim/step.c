@@ -68,23 +68,20 @@ static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *sl
     return z;
 }
 
-/* A recording holds the optimizer whose step it has. */
+/* An observer that does steps again holds the optimizer. */
 static bool optimizer_step_again(void *context) { return rg_optim_step(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rg_optim_free(*(rg_optim **)context); }
 
-static void note_step(rg_optim *o) {
-    rg_optim **noted = rgi_note(optimizer_step_again, drop_optimizer, sizeof o);
-    if (!noted)
-        return;
-    *noted = o;
-    o->holders++;
+static void observe_step(rg_optim *o) {
+    rg_deed deed = { optimizer_step_again, drop_optimizer, &o, sizeof o };
+    if (rgi_observe_deed(NULL, "step", &deed))
+        o->holders++;
 }
 
 bool rg_optim_step(rg_optim *o) {
     if (!rgi_given(o, "step", "an optimizer"))
         return false;
-    if (rgi_noting())
-        note_step(o);
+    observe_step(o);
     RG_SCOPE();
     rg_optim_slot *end = o->slots + o->n_slots;
     for (rg_optim_slot *slot = o->slots; slot < end; slot++)

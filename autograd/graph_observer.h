@@ -1,0 +1,33 @@
+/*
+ * graph_observer.h: what somebody who looks on (tensor/observer.h) sees of the graph:
+ * ops that are applied, steps of a backward run, gradients of leaves. Every observer
+ * of a thread is one of these.
+ */
+#pragma once
+
+#include "node.h"
+#include "tensor/observer.h"
+
+typedef struct rg_graph_observer rg_graph_observer;
+struct rg_graph_observer {
+    rg_observer tensors;
+    /* The function `op` is about to change values that t has. */
+    bool (*may_update)(rg_graph_observer *o, const rg_tensor *t, const char *op);
+    /* An op was applied; `alike` says that its kernel could go without a walk. */
+    bool (*applied)(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike);
+    /* Does the step: by the op's fused derivative into gin[], or, where buffer isn't NULL, by
+     * adding that rule's gradient into the buffer. */
+    bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
+                 rg_tensor *buffer);
+    /* Returns whether nobody but the caller and the observer has t, so that it may be added to. */
+    bool (*is_sole_owner)(rg_graph_observer *o, const rg_tensor *t);
+    /* A leaf is about to get the gradient g, or to lose the one that it has where g is NULL.
+     * Returns the tensor that is to be its gradient instead of g. */
+    rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
+    /* Somebody asks for the gradient that a leaf has; grad is NULL where it has none. */
+    void (*read_gradient)(rg_graph_observer *o, const rg_tensor *grad);
+};
+
+static inline rg_graph_observer *rgi_graph_observer(void) {
+    return (rg_graph_observer *)rgi_this.observer;
+}

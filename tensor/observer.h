@@ -1,0 +1,67 @@
+/*
+ * observer.h: somebody who looks on while a thread works with tensors. Usually nobody
+ * does, and then each call here is one look at a pointer. The layer above, which
+ * records steps, is the one that comes; nothing here knows what for.
+ */
+#pragma once
+
+#include "thread.h"
+
+/* A deed is what redo(context) does again; false means that this failed. The observer copies the
+ * context, of so many bytes, and calls `drop`, if there is one, before it gives its copy back. */
+typedef bool rg_redo(void *context);
+typedef struct rg_deed {
+    rg_redo *redo;
+    void (*drop)(void *context);
+    const void *context;
+    size_t bytes;
+} rg_deed;
+
+/* A call that is NULL doesn't interest the observer. Where a call returns false, or NULL, the
+ * observer has refused, and its error stands. */
+typedef struct rg_observer rg_observer;
+struct rg_observer {
+    /* Makes the tensor that rgi_new is asked for. */
+    rg_tensor *(*make)(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size);
+    /* Gives an op's output t a storage of so many bytes. */
+    bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
+    /* A scope has ended, or a tensor was dropped, and others may have let go of tensors. */
+    void (*released)(rg_observer *o);
+    /* The function `op` is about to do what can't be done again, such as to look at a value. */
+    bool (*may_do_once)(rg_observer *o, const char *op);
+    /* All of `to` was written to with the values of `from`, or with zeros where that is NULL. */
+    bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
+    /* All of t, if it isn't NULL, was or will be written to by the deed. The observer returns true
+     * if it keeps the deed's context. */
+    bool (*did)(rg_observer *o, rg_tensor *t, const char *op, const rg_deed *deed);
+};
+
+/* Makes o, or nobody if it is NULL, the thread's observer, and returns who it was. */
+static inline rg_observer *rgi_set_observer(rg_observer *o) {
+    rg_observer *before = rgi_this.observer;
+    rgi_this.observer = o;
+    return before;
+}
+
+/* Returns whether the function `op` may do what can't be done again. */
+static inline bool rgi_may_do_once(const char *op) {
+    rg_observer *o = rgi_this.observer;
+    return RG_LIKELY(!o) || !o->may_do_once || o->may_do_once(o, op);
+}
+
+static inline void rgi_observe_release(void) {
+    rg_observer *o = rgi_this.observer;
+    if (RG_UNLIKELY(o != NULL) && o->released)
+        o->released(o);
+}
+
+static inline bool rgi_observe_copy(rg_tensor *to, rg_tensor *from, const char *op) {
+    rg_observer *o = rgi_this.observer;
+    return RG_LIKELY(!o) || !o->copied || o->copied(o, to, from, op);
+}
+
+/* Returns whether an observer keeps the deed's context. */
+static inline bool rgi_observe_deed(rg_tensor *t, const char *op, const rg_deed *deed) {
+    rg_observer *o = rgi_this.observer;
+    return RG_UNLIKELY(o != NULL) && o->did && o->did(o, t, op, deed);
+}
