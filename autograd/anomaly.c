@@ -1,7 +1,7 @@
 /*
  * anomaly.c: finding the op that made the first NaN or infinity out of finite
  * numbers. While anomaly mode is on, every application looks at its outputs and
- * remembers where it was called; every rule's gradient is looked at, too.
+ * remembers where it was called, and every step looks at the gradients that it made.
  */
 #define _GNU_SOURCE
 #include "engine.h"
@@ -12,8 +12,10 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { TRACE_DEPTH = 24 };
+/* Of a call's stack frames so many are remembered, and so many of the program's own are shown. */
+enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
+/* A trace says where a forward call was made: on the stack, and in which module. */
 typedef struct {
     int n;
     void *address[TRACE_DEPTH];
@@ -34,7 +36,8 @@ bool rg_is_anomaly_enabled(void) { return anomaly_on; }
 
 void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
 
-/* ---- looking for what is not finite ---------------------------------------------- */
+/* ---- looking for values that are not finite ---------------------------------------- */
+
 #define FIND_ODD(T)                                                                                \
     static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
         double *odd = (double *)context;                                                           \
@@ -44,7 +47,7 @@ void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
 FIND_ODD(float)
 FIND_ODD(double)
 
-/* The first element that isn't finite; 0 if there is none. */
+/* Returns the first element that isn't finite, or 0 if there is none. */
 static double odd_element(rg_tensor *t) {
     double odd = 0;
     if (!rgi_is_none(t) && rgi_is_float(t->dtype))
@@ -52,63 +55,85 @@ static double odd_element(rg_tensor *t) {
     return isfinite(odd) ? 0 : odd;
 }
 
-/* ---- saying where ---------------------------------------------------------------- */
-static void add_trace(rg_text *text, const trace *t) {
-    if (t && *t->module)
-        rgi_text_add(text, ", in module %s", t->module);
-    rgi_text_add(text, "; forward call: %s", t ? "" : "not recorded");
-    for (int i = 0, shown = 0; t && i < t->n && shown < 8; i++) {
-        Dl_info at;
-        if (!dladdr(t->address[i], &at))
-            continue;
-        /* the library's own calls */
-        if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0)
-            continue;
-        const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
-        if (at.dli_sname)
-            rgi_text_add(text, "%s%s", shown++ ? " < " : "", at.dli_sname);
-        else
-            rgi_text_add(text, "%s%s+0x%zx", shown++ ? " < " : "", file ? file + 1 : "?",
-                         (size_t)((char *)t->address[i] - (char *)at.dli_fbase));
-    }
+/* ---- saying where ------------------------------------------------------------------ */
+
+/* Adds the name of the function that an address lies in, or else its place in the file; returns
+ * false for the library's own functions. */
+static bool add_frame(rg_text *text, const char *before, char *address) {
+    Dl_info at;
+    if (!dladdr(address, &at))
+        return false;
+    if (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0)
+        return false;
+    const char *file = at.dli_fname ? strrchr(at.dli_fname, '/') : NULL;
+    if (at.dli_sname)
+        rgi_text_add(text, "%s%s", before, at.dli_sname);
+    else
+        rgi_text_add(text, "%s%s+0x%zx", before, file ? file + 1 : "?",
+                     (size_t)(address - (char *)at.dli_fbase));
+    return true;
 }
 
-/* where: who made it of what */
+static void add_trace(rg_text *text, const trace *t) {
+    if (!t) {
+        rgi_text_add(text, "; forward call: not recorded");
+        return;
+    }
+    if (*t->module)
+        rgi_text_add(text, ", in module %s", t->module);
+    rgi_text_add(text, "; forward call: ");
+    int shown = 0;
+    for (int i = 0; i < t->n && shown < TRACE_SHOWN; i++)
+        if (add_frame(text, shown ? " < " : "", t->address[i]))
+            shown++;
+}
+
+/* Fails with the odd value, its direction, and the text that says which op made it of what. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();
     add_trace(where, t);
     const char *text = rgi_text_own(where);
-    return text
-           && rgi_fail(RG_RUNTIME_ERROR, op->name, "the first %s arose %s in %s",
-                       isnan(odd) ? "nan"
-                       : odd < 0  ? "-inf"
-                                  : "inf",
-                       direction, text);
+    if (!text)
+        return false;
+    const char *value = odd < 0 ? "-inf" : "inf";
+    if (isnan(odd))
+        value = "nan";
+    return rgi_fail(RG_RUNTIME_ERROR, op->name, "the first %s arose %s in %s", value, direction,
+                    text);
 }
 
+/* ---- looking on -------------------------------------------------------------------- */
+
+/* Gives the node a copy of the trace; false: out of memory. */
+static bool remember_trace(rg_node *n, const trace *here) {
+    n->trace = rgi_alloc(sizeof *here, RG_MEM_OTHER);
+    if (n->trace)
+        memcpy(n->trace, here, sizeof *here);
+    return n->trace != NULL;
+}
+
+/* A view has its base's values, and maybe shows one of them very often, so it isn't looked at. */
 bool rgi_watch_forward(const rg_call *c, rg_node *n) {
-    rg_text where = { 0 };
-    double odd = 0;
     if (!anomaly_on)
         return true;
     trace here;
     here.n = backtrace(here.address, TRACE_DEPTH);
     snprintf(here.module, sizeof here.module, "%s", rgi_inside ? rgi_inside : "");
-    if (n && (n->trace = rgi_alloc(sizeof here, RG_MEM_OTHER)))
-        memcpy(n->trace, &here, sizeof here);
-    if (n && !n->trace)
+    if (n && !remember_trace(n, &here))
         return false;
-    /* the same numbers, and maybe far more often */
     if (c->op->view)
         return true;
+    double odd = 0;
     for (int k = 0; k < c->n_out && odd == 0 && !rgi_in_rule; k++)
         odd = odd_element(c->out[k]);
     if (odd == 0)
         return true;
+    /* An op that only passes on a value that came in has not made it. */
     for (int i = 0; i < c->n_in; i++)
         if (odd_element(c->in[i]) != 0)
-            return true; /* it only passes on what came in */
+            return true;
+    rg_text where = { 0 };
     rgi_text_add(&where, "%s of", c->op->name);
     for (int i = 0; i < c->n_in && where.n < 256; i++)
         rgi_text_add(&where, " %s", rgi_is_none(c->in[i]) ? "none" : RG_SHAPE_TEXT(c->in[i]));
@@ -116,13 +141,13 @@ bool rgi_watch_forward(const rg_call *c, rg_node *n) {
 }
 
 bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
-    rg_text where = { 0 };
     double odd = anomaly_on ? odd_element(g) : 0;
     if (odd == 0)
         return true;
     for (int k = 0; k < s->node->n_out; k++)
         if (s->g[k] && odd_element(s->g[k]) != 0)
             return true;
+    rg_text where = { 0 };
     rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
                  RG_SHAPE_TEXT(g));
     return report(s->op, odd, "backward", &where, s->node->trace);

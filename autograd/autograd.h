@@ -4,8 +4,10 @@
  *   recording     requires_grad_, detach, no_grad
  *   backward      gradients into leaves, or returned
  *   hooks         to see or change a gradient on its way
- *   checking      gradcheck, gradgradcheck, anomaly mode
+ *   checking      gradcheck, gradgradcheck, anomaly mode, profiling
  *   looking       graph drawing
+ *
+ * A step that runs often can be recorded and replayed: see replay.h.
  */
 #pragma once
 
@@ -15,18 +17,23 @@
 RG_PUBLIC_BEGIN
 
 /* ---- recording ----------------------------------------------------------------
- * Operations are recorded while grad mode is on and an input requires grad. */
+ * Operations are recorded while grad mode is on and an input requires grad.
+ * rg_detach returns a tensor on the same storage without history. rg_set_data is
+ * t.data = data: the leaf stays the same and takes over the storage and dtype of
+ * data. rg_grad_fn returns "MulBackward0" or the like, and "" for a leaf. A function
+ * that returns bool returns false, too, where it fails. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
-bool rg_requires_grad(rg_tensor *t); /* false on failure */
-bool rg_is_leaf(rg_tensor *t);       /* false on failure */
-rg_tensor *rg_detach(rg_tensor *t);  /* the same storage, no history */
+bool rg_requires_grad(rg_tensor *t);
+bool rg_is_leaf(rg_tensor *t);
+rg_tensor *rg_detach(rg_tensor *t);
 rg_tensor *rg_detach_(rg_tensor *t);
-/* t.data = data: the same leaf, other storage (and dtype) */
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
-const char *rg_grad_fn(rg_tensor *t); /* "MulBackward0"; "" for a leaf */
+const char *rg_grad_fn(rg_tensor *t);
 
+/* Grad mode belongs to the thread. rg_set_grad_enabled returns what it was before.
+ * RG_NO_GRAD(); and RG_ENABLE_GRAD(); set it up to the end of the C block. */
 bool rg_is_grad_enabled(void);
-bool rg_set_grad_enabled(bool on); /* returns what it was */
+bool rg_set_grad_enabled(bool on);
 typedef struct rg_grad_guard {
     bool before;
 } rg_grad_guard;
@@ -35,19 +42,20 @@ void rg_grad_guard_close(rg_grad_guard *guard);
 #define RG_GRAD_GUARD_(on)                        \
     rg_grad_guard RG_PASTE(rg_grad_, __COUNTER__) \
         __attribute__((cleanup(rg_grad_guard_close), unused)) = rg_grad_guard_open(on)
-#define RG_NO_GRAD()     RG_GRAD_GUARD_(false) /* to the end of the C block */
+#define RG_NO_GRAD()     RG_GRAD_GUARD_(false)
 #define RG_ENABLE_GRAD() RG_GRAD_GUARD_(true)
 
 /* ---- backward ------------------------------------------------------------------
- * rg_backward(loss) adds to .grad of every leaf it depends on, and frees what
- * the graph saved. A run that fails leaves every .grad as it was. */
+ * rg_backward(loss) adds to .grad of every leaf that it depends on, and frees the
+ * values that the graph saved. A run that fails leaves every .grad as it was.
+ * rg_grad(y, x) returns dy/dx instead. */
 typedef struct rg_backward_options {
-    /* of y; needed unless y has one element */
+    /* The gradient of y is needed unless y has one element. */
     rg_tensor *gradient RG_DEFAULT(RG_NONE);
     bool retain_graph RG_DEFAULT(false);
-    /* record the run itself; keeps the graph, too */
+    /* The run itself is recorded, and the graph is retained, too. */
     bool create_graph RG_DEFAULT(false);
-    /* rg_grad: RG_NONE for what y doesn't depend on */
+    /* rg_grad returns RG_NONE for an x that y doesn't depend on. */
     bool allow_unused RG_DEFAULT(false);
 } rg_backward_options;
 
@@ -55,28 +63,33 @@ bool rg_backward_with(rg_tensor *y, rg_backward_options options);
 rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options);
 #define RG_BACKWARD_(...)   RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
 #define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
-#define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__)) /* dy/dx, returned */
-/* Several outputs and inputs. gradients: NULL, or one for each y (RG_NONE: of
- * one element). options.gradient is not used. */
+#define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
+/* Both exist for several outputs and inputs. `gradients` is NULL or has one for each y,
+ * RG_NONE where y has one element; options.gradient is not used. */
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                       rg_backward_options options);
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options);
 
-rg_tensor *rg_grad_of(rg_tensor *t);             /* t.grad; RG_NONE if it has none */
-bool rg_set_grad(rg_tensor *t, rg_tensor *grad); /* RG_NONE: takes it away */
-bool rg_retain_grad(rg_tensor *t);               /* keep .grad though t is no leaf */
+/* rg_grad_of returns t.grad, or RG_NONE if there is none; rg_set_grad takes it away
+ * where it is given RG_NONE; rg_retain_grad keeps .grad though t is no leaf. */
+rg_tensor *rg_grad_of(rg_tensor *t);
+bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
+bool rg_retain_grad(rg_tensor *t);
 
 /* ---- hooks -----------------------------------------------------------------------
- * Called with the gradient of t; returns the one to go on with, RG_NONE: the same. */
+ * A hook is called with the gradient of t and returns the gradient to go on with, or
+ * RG_NONE for the same one. rg_register_hook returns the hook's id, or -1 where it
+ * fails. */
 typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
-int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context); /* an id; -1 */
+int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);
 
 /* ---- checking --------------------------------------------------------------------
- * Compares the gradients of a function with finite differences, in float64; false
- * where they differ, and rg_error() names the worst element and both values. A module's
- * parameters may be among the inputs: they are changed where they lie. */
+ * rg_gradcheck compares the gradients of a function with finite differences, in
+ * float64, and rg_gradgradcheck those of its gradients. Where they differ, both return
+ * false, and rg_error() names the worst element and both values. A module's parameters
+ * may be among the inputs: they are changed where they lie. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef struct rg_gradcheck_options {
     double eps RG_DEFAULT(1e-6);
@@ -94,27 +107,30 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
 #define rg_gradgradcheck(f, context, n, inputs, ...) \
     rg_gradgradcheck_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
 
-/* Anomaly mode: the first NaN or infinity that an op makes out of finite numbers,
- * forward or backward, fails there, and the error names the op, its shapes and
- * where the forward call was made (as functions, if linked with -rdynamic; else
- * as addresses for addr2line). */
-bool rg_set_detect_anomaly(bool on); /* returns what it was */
+/* In anomaly mode the first op that makes a NaN or an infinity out of finite numbers,
+ * forward or backward, fails, and the error names the op, its shapes and where the
+ * forward call was made (as functions, if linked with -rdynamic; else as addresses
+ * for addr2line). rg_set_detect_anomaly returns whether the mode was on before. */
+bool rg_set_detect_anomaly(bool on);
 bool rg_is_anomaly_enabled(void);
 
-/* What each op costs: calls, time, bytes, floating point operations. REGARD_PROFILE=1 in the
- * environment prints the table when the program ends; REGARD_PROFILE=FILE.json also writes each
- * call there, for chrome://tracing. */
-bool rg_set_profiling(bool on);     /* returns what it was */
-const char *rg_profile_table(void); /* so far; the scope's */
+/* The profiler counts each op's calls, time, bytes and floating point operations.
+ * REGARD_PROFILE=1 in the environment prints the table when the program ends;
+ * REGARD_PROFILE=FILE.json also writes each call there, for chrome://tracing.
+ * rg_set_profiling returns whether it was on before. rg_profile_table returns the table
+ * so far, a string of the scope's; rg_profile_cost returns a row of it, "matmul" or
+ * "matmul, backward", and the sum of all rows for NULL. */
+bool rg_set_profiling(bool on);
+const char *rg_profile_table(void);
 typedef struct rg_cost {
     int64_t calls;
     double ns, bytes, flops;
 } rg_cost;
-/* of a row of it: "matmul", "matmul, backward"; NULL: of all */
 rg_cost rg_profile_cost(const char *row);
 
 /* ---- looking ----------------------------------------------------------------------
- * The graph behind y in Graphviz's language, with the names of rg_set_name. */
+ * rg_graph_dot returns the graph behind y in Graphviz's language, with the names of
+ * rg_set_name; rg_graph_save writes it to a file. */
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
 

@@ -16,17 +16,22 @@ typedef struct {
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
 } check;
+
+/* How far the gradient of output element `out` with respect to element `at` of an input exceeds the
+ * tolerance. */
 typedef struct {
     int input;
     int64_t at, out;
     double analytic, numeric, excess;
 } mismatch;
 
-/* Where the element is that is number `at` when t is counted row by row. */
+/* Returns the index of the element that is number `at` when t is counted row by row. */
 static rg_dims position(const rg_tensor *t, int64_t at) {
     rg_dims index = { .n = t->ndim };
-    for (int d = t->ndim - 1; d >= 0; at /= t->size[d--])
+    for (int d = t->ndim - 1; d >= 0; d--) {
         index.v[d] = at % t->size[d];
+        at /= t->size[d];
+    }
     return index;
 }
 
@@ -38,7 +43,7 @@ static double *element(const rg_tensor *t, int64_t at) {
     return it;
 }
 
-/* f's value as a contiguous float64 tensor that the caller's scope owns. */
+/* Returns f's value as a contiguous float64 tensor that the caller's scope owns. */
 static rg_tensor *value_of(const check *c) {
     RG_SCOPE();
     rg_tensor *y = c->f(c->inputs, c->context);
@@ -50,28 +55,33 @@ static rg_tensor *value_of(const check *c) {
     return rg_escape(y);
 }
 
-/* Column (input, at) of the Jacobian, measured. */
+/* Returns a copy of t: f may return one of its inputs, which changes later. */
+static rg_tensor *copy_of(const rg_tensor *t) {
+    rg_tensor *copy = t ? rgi_own(rgi_new_like(t, RG_FLOAT64)) : NULL;
+    if (copy)
+        rgi_copy_elements(copy, t);
+    return copy;
+}
+
+/* Returns column (input, at) of the Jacobian as it is measured: (f(x + eps) - f(x - eps)) / 2 eps.
+ */
 static rg_tensor *numeric_column(const check *c, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at), before = *x, eps = c->options.eps;
     *x = before + eps;
-    rg_tensor *above = value_of(c),
-              *column = above ? rgi_own(rgi_new_like(above, RG_FLOAT64)) : NULL;
-    /* f may give one of its inputs, of which there is one copy */
-    if (column)
-        rgi_copy_elements(column, above);
+    rg_tensor *column = copy_of(value_of(c));
     *x = before - eps;
     const rg_tensor *below = column ? value_of(c) : NULL;
-    if (!below || below->numel != column->numel)
-        column = NULL;
-    double *slope = column ? (double *)column->data : NULL;
-    for (int64_t i = 0; column && i < column->numel; i++)
-        slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
     *x = before;
+    if (!below || below->numel != column->numel)
+        return NULL;
+    double *slope = (double *)column->data;
+    for (int64_t i = 0; i < column->numel; i++)
+        slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
     return rg_escape(column);
 }
 
-/* Rows of the Jacobian, computed: rows[i][out * numel + at] for each input i that has them. */
+/* Computes rows of the Jacobian: rows[i][out * numel + at] for each input i that has them. */
 static bool analytic_rows(const check *c, rg_tensor *y, double *rows[]) {
     int m = 0;
     rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
@@ -98,31 +108,42 @@ static bool analytic_rows(const check *c, rg_tensor *y, double *rows[]) {
     return true;
 }
 
-static bool compare(const check *c, rg_tensor *y, double *rows[]) {
+/* Returns by how much the values differ beyond the tolerance; 0: they agree. */
+static double excess_of(const check *c, double analytic, double numeric) {
+    if (analytic == numeric || (isnan(analytic) && isnan(numeric)))
+        return 0;
+    double tolerance = c->options.atol + c->options.rtol * fabs(numeric);
+    double excess = fabs(analytic - numeric) - tolerance;
+    if (isnan(excess))
+        return INFINITY;
+    return excess > 0 ? excess : 0;
+}
+
+/* Compares column (input, at) of the Jacobian, and keeps the worst of its elements. */
+static bool compare_column(const check *c, const rg_tensor *y, const double *rows, int input,
+                           int64_t at, mismatch *worst) {
+    RG_SCOPE();
+    const rg_tensor *column = numeric_column(c, input, at);
+    if (!column)
+        return false;
+    for (int64_t out = 0; out < y->numel; out++) {
+        double numeric = ((const double *)column->data)[out];
+        double analytic = y->history ? rows[out * c->inputs[input]->numel + at] : 0;
+        double excess = excess_of(c, analytic, numeric);
+        if (excess > worst->excess)
+            *worst = (mismatch){ input, at, out, analytic, numeric, excess };
+    }
+    return true;
+}
+
+static bool jacobian_check(const check *c, rg_tensor *y, double *rows[]) {
     mismatch worst = { .excess = 0 };
     if (y->history && !analytic_rows(c, y, rows))
         return false;
-    for (int i = 0; i < c->n; i++) {
-        const rg_tensor *x = c->inputs[i];
-        for (int64_t at = 0; rows[i] && at < x->numel; at++) {
-            RG_SCOPE();
-            rg_tensor *column = numeric_column(c, i, at);
-            if (!column)
+    for (int i = 0; i < c->n; i++)
+        for (int64_t at = 0; rows[i] && at < c->inputs[i]->numel; at++)
+            if (!compare_column(c, y, rows[i], i, at, &worst))
                 return false;
-            for (int64_t out = 0; out < y->numel; out++) {
-                double numeric = ((const double *)column->data)[out];
-                double analytic = y->history ? rows[i][out * x->numel + at] : 0;
-                double excess = fabs(analytic - numeric)
-                                - (c->options.atol + c->options.rtol * fabs(numeric));
-                if (excess <= 0 || analytic == numeric || (isnan(analytic) && isnan(numeric)))
-                    continue;
-                if (isnan(excess))
-                    excess = INFINITY;
-                if (excess > worst.excess)
-                    worst = (mismatch){ i, at, out, analytic, numeric, excess };
-            }
-        }
-    }
     if (worst.excess == 0)
         return true;
     rg_dims in = position(c->inputs[worst.input], worst.at), out = position(y, worst.out);
@@ -142,12 +163,9 @@ static bool takes_arguments(const char *op, rg_function *f, int n, int most,
            || rgi_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-static bool gradcheck_as(const char *op, rg_function *f, void *context, int n,
-                         rg_tensor *const inputs[], rg_gradcheck_options options) {
-    check c = { op, f, context, n, inputs, options };
+/* Requires of each input that it can be checked, and of one that it requires grad. */
+static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
     int checked = 0;
-    if (!takes_arguments(op, f, n, RG_MAX_INPUTS, inputs))
-        return false;
     for (int i = 0; i < n; i++) {
         if (!rgi_is_none(inputs[i]) && !rgi_check(inputs[i], op))
             return false;
@@ -169,6 +187,14 @@ static bool gradcheck_as(const char *op, rg_function *f, void *context, int n,
     RG_FAIL_VALUE_IF(!checked, op,
                      "expects at least one input tensor to require gradient, but none "
                      "of the them have requires_grad=True.");
+    return true;
+}
+
+static bool gradcheck_as(const char *op, rg_function *f, void *context, int n,
+                         rg_tensor *const inputs[], rg_gradcheck_options options) {
+    check c = { op, f, context, n, inputs, options };
+    if (!takes_arguments(op, f, n, RG_MAX_INPUTS, inputs) || !inputs_check(op, n, inputs))
+        return false;
     rg_tensor *y = f(inputs, context);
     if (!rgi_check(y, op))
         return false;
@@ -183,7 +209,7 @@ static bool gradcheck_as(const char *op, rg_function *f, void *context, int n,
             return false;
         rows[i] = (double *)room->data;
     }
-    return compare(&c, y, rows);
+    return jacobian_check(&c, y, rows);
 }
 
 bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -205,8 +231,8 @@ typedef struct {
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     const derivative *d = context;
     int m = 0;
-    rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS], *v = inputs[d->n],
-                                                         *y = d->f(inputs, d->context);
+    rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    rg_tensor *v = inputs[d->n], *y = d->f(inputs, d->context);
     for (int i = 0; i < d->n; i++)
         if (inputs[i]->history)
             wanted[m++] = inputs[i];
@@ -221,6 +247,18 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     return rg_cat((rg_list){ m, g }, 0);
 }
 
+/* Returns a tensor like y with values of either sign, never near 0, and not drawn from the user's
+ * stream. */
+static rg_tensor *cotangent(rg_tensor *y) {
+    rg_tensor *v = rg_zeros_dims(rg_shape(y), y->dtype);
+    for (int64_t i = 0; v && i < v->numel; i++) {
+        double turn = fmod(0.6180339887498949 * (double)(i + 1), 1);
+        rgi_store_f64(v->data + i * (int64_t)rgi_sizeof(v->dtype), v->dtype,
+                      turn < 0.5 ? turn - 1 : turn);
+    }
+    return v;
+}
+
 bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                            rg_gradcheck_options options) {
     RG_SCOPE();
@@ -233,15 +271,10 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
     rg_tensor *y = f(inputs, context);
     if (!rgi_check(y, "gradgradcheck"))
         return false;
+    /* A constant has no gradients, which gradcheck has seen. */
     if (!y->history)
-        return true; /* a constant: gradcheck has seen to it */
-    rg_tensor *v = rg_zeros_dims(rg_shape(y), y->dtype);
-    /* of either sign, never near 0, and not drawn from the user's stream */
-    for (int64_t i = 0; v && i < v->numel; i++) {
-        double turn = fmod(0.6180339887498949 * (double)(i + 1), 1);
-        rgi_store_f64(v->data + i * (int64_t)rgi_sizeof(v->dtype), v->dtype,
-                      turn < 0.5 ? turn - 1 : turn);
-    }
+        return true;
+    rg_tensor *v = cotangent(y);
     all[n] = v ? rg_requires_grad_(v, true) : NULL;
     derivative d = { f, context, n };
     return all[n] && gradcheck_as("gradgradcheck", derivative_of, &d, n + 1, all, options);

@@ -7,13 +7,14 @@
 
 #include <stdio.h>
 
-/* A name as Graphviz takes it in quotes. */
+/* Writes a name as Graphviz takes it in quotes, cut off where it is long. */
 static void quote(const char *name, char text[128]) {
     size_t n = 0;
     for (; *name && n < 125; name++) {
+        bool control = *name < ' ' && *name >= 0;
         if (*name == '"' || *name == '\\')
             text[n++] = '\\';
-        text[n++] = *name < ' ' && *name >= 0 ? ' ' : *name;
+        text[n++] = control ? ' ' : *name;
     }
     text[n] = 0;
 }
@@ -32,9 +33,30 @@ static void graph_node(rg_text *d, const rg_node *n, size_t number) {
             number, n->base.name ? name : "leaf", size);
 }
 
+/* The leaves that the drawing has shown already, each numbered by its place. */
+typedef struct {
+    const rg_node **v;
+    size_t n, room;
+} drawn_leaves;
+
+/* Draws an arrow from a leaf to node number i, and the leaf itself if it is new. */
+static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, size_t i) {
+    size_t k = 0;
+    while (k < leaves->n && leaves->v[k] != leaf)
+        k++;
+    if (k == leaves->n) {
+        if (!rgi_grow((void **)&leaves->v, &leaves->room, k + 1, sizeof *leaves->v)) {
+            d->failed = true;
+            return;
+        }
+        leaves->v[leaves->n++] = leaf;
+        graph_node(d, leaf, k);
+    }
+    rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
+}
+
 static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root) {
-    const rg_node **leaves = NULL;
-    size_t n_leaves = 0, room = 0;
+    drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");
     if (!root->op)
         graph_node(d, root, 0);
@@ -43,28 +65,16 @@ static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root)
         graph_node(d, n, i);
         for (int e = 0; e < n->n_in; e++) {
             const rg_node *from = n->edge[e].node;
-            size_t k = 0;
             if (!from)
                 continue;
-            if (from->op) {
+            if (from->op)
                 rgi_text_add(d, "    n%zu -> n%zu\n", from->slot, i);
-                continue;
-            }
-            while (k < n_leaves && leaves[k] != from)
-                k++;
-            if (k == n_leaves) {
-                if (!rgi_grow((void **)&leaves, &room, n_leaves + 1, sizeof *leaves))
-                    d->failed = true;
-                if (d->failed)
-                    break;
-                leaves[n_leaves++] = from;
-                graph_node(d, from, k);
-            }
-            rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
+            else
+                graph_leaf(d, &leaves, from, i);
         }
     }
     rgi_text_add(d, "}\n");
-    rgi_free((void *)leaves, room * sizeof *leaves, RG_MEM_OTHER);
+    rgi_free((void *)leaves.v, leaves.room * sizeof *leaves.v, RG_MEM_OTHER);
 }
 
 const char *rg_graph_dot(rg_tensor *y) {

@@ -1,7 +1,7 @@
 /*
- * profile.c: what each op costs: calls, time without that of the calls inside it,
+ * profile.c: the cost of each op: calls, time without that of the calls inside it,
  * bytes of the tensors that it reads and makes, floating point operations. A
- * gradient by its rule is what the calls of the rule cost.
+ * gradient that a rule makes costs as much as the calls of the rule.
  * REGARD_PROFILE=1 in the environment prints the table to standard error when the
  * program ends; REGARD_PROFILE=FILE.json also writes every call there, as
  * chrome://tracing reads it.
@@ -26,7 +26,7 @@ static int profile_n;
 static FILE *profile_trace;
 static double profile_start;
 static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
-/* time of calls inside this one */
+/* Calls inside the present one have taken so much time. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
 static double profile_now(void) {
@@ -79,7 +79,8 @@ void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double 
     pthread_mutex_unlock(&profile_lock);
 }
 
-/* ---- what an application works on ------------------------------------------------ */
+/* ---- the work of an application ---------------------------------------------------- */
+
 static double profile_bytes(int n, rg_tensor *const t[]) {
     double bytes = 0;
     for (int i = 0; i < n; i++)
@@ -88,15 +89,16 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Of an output y: one an element; a product adds up so many terms, from the dims of its input. */
+/* Returns the operations that make an output y: one an element, but in a product two for each of
+ * the terms that the dims of its input say. */
 static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *y, int ndim,
                             const int64_t *size) {
     if (!op->terms.times)
         return op->view ? 0 : (double)y->numel;
-    int64_t terms = size[RG_MAX(ndim - op->terms.from_last, 0)],
-            rows = y->ndim > 1 ? y->size[y->ndim - 2] : 1;
-    return 2 * (double)y->numel * (double)terms
-           * (op->terms.share && y->numel ? op->terms.share(attr, rows, terms) : 1);
+    int64_t terms = size[RG_MAX(ndim - op->terms.from_last, 0)];
+    int64_t rows = y->ndim > 1 ? y->size[y->ndim - 2] : 1;
+    double share = op->terms.share && y->numel ? op->terms.share(attr, rows, terms) : 1;
+    return 2 * (double)y->numel * (double)terms * share;
 }
 
 void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
@@ -107,30 +109,50 @@ void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
     rgi_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
 }
 
-/* Each gradient of a product is as much work as one product. */
+/* Returns the operations of a step that made `gradients` itself: each gradient of a product is as
+ * much work as one product. The shape of the input that says how many terms there are is known
+ * from its node, or from its saved value. */
+static double profile_step_flops(const rg_step *s, uint32_t gradients) {
+    const rg_terms *terms = &s->op->terms;
+    const rg_node *n = s->node;
+    const rg_tensor *g = s->g[0];
+    int count = __builtin_popcount(gradients) + terms->again;
+    if (n->n_in && n->edge[terms->input].node) {
+        const rg_edge *e = &n->edge[terms->input];
+        const rg_meta *of = &e->node->meta[e->output];
+        return profile_flops(s->op, s->attr, g, of->ndim, of->size) * count;
+    }
+    const rg_tensor *x = n->n_saved ? n->saved[terms->input] : NULL;
+    return x ? profile_flops(s->op, s->attr, g, x->ndim, x->size) * count : 0;
+}
+
+/* Returns the bytes of the gradients that a step made itself. */
+static double profile_made_bytes(const rg_node *n, uint32_t made) {
+    double bytes = 0;
+    for (int i = 0; i < RG_MAX_RULES; i++) {
+        if (!(made >> i & 1))
+            continue;
+        const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];
+        double size = (double)rgi_sizeof(m->dtype);
+        for (int d = 0; d < m->ndim; d++)
+            size *= (double)m->size[d];
+        bytes += size;
+    }
+    return bytes;
+}
+
 void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
     const rg_node *n = s->node;
-    const rg_edge *e = &n->edge[s->op->terms.input];
-    const rg_tensor *x = n->n_saved ? n->saved[s->op->terms.input] : NULL, *g = s->g[0];
-    const rg_meta *of = n->n_in && e->node ? &e->node->meta[e->output] : NULL;
     uint32_t gradients = made & (s->op->terms.times ? s->op->terms.gradients : ~0u);
-    double flops = 0,
-           bytes = made ? profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved) : 0;
-    if (gradients && g && (of || x))
-        flops = profile_flops(s->op, s->attr, g, of ? of->ndim : x->ndim, of ? of->size : x->size)
-                * (__builtin_popcount(gradients) + s->op->terms.again);
-    for (int i = 0; i < RG_MAX_RULES; i++)
-        if (made >> i & 1) {
-            const rg_meta *m = &n->edge[i].node->meta[n->edge[i].output];
-            double size = (double)rgi_sizeof(m->dtype);
-            for (int d = 0; d < m->ndim; d++)
-                size *= (double)m->size[d];
-            bytes += size;
-        }
+    double flops = gradients && s->g[0] ? profile_step_flops(s, gradients) : 0;
+    double bytes = profile_made_bytes(n, made);
+    if (made)
+        bytes += profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
     rgi_timing_end(t, s->op->name, true, bytes, flops);
 }
 
-/* ---- the table ------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
+
 static int profile_by_time(const void *a, const void *b) {
     double x = ((const profile_row *)a)->cost.ns, y = ((const profile_row *)b)->cost.ns;
     return (x < y) - (x > y);
@@ -154,8 +176,8 @@ rg_cost rg_profile_cost(const char *row) {
 }
 
 const char *rg_profile_table(void) {
-    rg_text text = { 0 };
-    /* a text that fails calls the handler, which may profile */
+    /* The text is made from a copy of the rows: where it fails, the user's error handler is called,
+     * which may profile. */
     profile_row rows[PROFILE_ROWS];
     double all = rg_profile_cost(NULL).ns;
     pthread_mutex_lock(&profile_lock);
@@ -163,6 +185,7 @@ const char *rg_profile_table(void) {
     memcpy(rows, profile_rows, sizeof rows);
     pthread_mutex_unlock(&profile_lock);
     qsort(rows, (size_t)n, sizeof *rows, profile_by_time);
+    rg_text text = { 0 };
     rgi_text_add(&text, "%-36s %10s %12s %6s %12s %10s %10s\n", "op", "calls", "ms", "%",
                  "us a call", "GB/s", "GFLOP/s");
     for (int i = 0; i < n; i++) {
@@ -180,10 +203,13 @@ __attribute__((constructor)) static void profile_open(void) {
     const char *want = getenv("REGARD_PROFILE");
     if (!want || !*want || strcmp(want, "0") == 0)
         return;
-    if (strcmp(want, "1") && !(profile_trace = fopen(want, "w")))
-        fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", want);
-    if (profile_trace)
-        fputs("[\n", profile_trace);
+    if (strcmp(want, "1")) {
+        profile_trace = fopen(want, "w");
+        if (profile_trace)
+            fputs("[\n", profile_trace);
+        else
+            fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", want);
+    }
     profile_start = profile_now();
     rg_set_profiling(true);
 }
@@ -194,6 +220,8 @@ __attribute__((destructor(200))) static void profile_close(void) {
     const char *table = rg_profile_table();
     if (table)
         fputs(table, stderr);
-    if (profile_trace)
-        fputs("\n]\n", profile_trace), fclose(profile_trace);
+    if (profile_trace) {
+        fputs("\n]\n", profile_trace);
+        fclose(profile_trace);
+    }
 }

@@ -1,4 +1,7 @@
-/* How calls behave as C: arguments from left to right, failed lists, guards on one line. */
+/*
+ * test_calls.c: how calls behave as C: arguments are evaluated from left to right,
+ * failed lists are empty, and guards may stand on one line.
+ */
 #include "tests/test.h"
 #include "regard.h"
 
@@ -28,7 +31,8 @@ START_TEST(test_arguments_are_evaluated_in_order) {
 }
 END_TEST
 
-/* The chunks of a product that failed are NULL, as the product is: one check at the end. */
+/* The chunks of a product that failed are NULL, as the product is, so one check at the end is
+ * enough. */
 START_TEST(test_a_failed_list_can_be_looked_into) {
     rg_error_clear();
     rg_list qkv = rg_chunk(rg_matmul(rg_ones(2, 3), rg_ones(2, 3)), 3, -1);

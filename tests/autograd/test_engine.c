@@ -1,4 +1,8 @@
-/* The engine: order, accumulation, hooks, higher orders, failures, long chains, threads. */
+/*
+ * test_engine.c: backward runs: their order, accumulation, hooks, higher orders,
+ * failures, long chains, in-place writes and threads. What single ops compute is
+ * tested in test_ops.c and test_golden.c.
+ */
 #include "tests/test.h"
 #include "regard.h"
 
@@ -37,7 +41,7 @@ START_TEST(test_accumulates_and_zeroes) {
 }
 END_TEST
 
-/* torch prints 0, and so it is not to be -0. */
+/* PyTorch prints 0 here, so the gradient must not be -0. */
 START_TEST(test_what_takes_no_part_has_no_sign) {
     rg_tensor *x = rg_requires_grad_(rg_literal([1., 3., 2.]), true);
     ck_assert_str_eq(rg_repr(rg_grad(rg_neg(rg_max(x)), x)), "tensor([ 0., -1.,  0.])");
@@ -48,7 +52,8 @@ END_TEST
 START_TEST(test_one_value_used_many_times) {
     rg_tensor *x = leaf(2), *y = x;
     for (int i = 0; i < 10; i++)
-        y = rg_add(y, y); /* 1024 x, through 2^10 paths */
+        y = rg_add(y, y);
+    /* y = 1024 x, and 2^10 paths lead from it to x. */
     ck_ok(rg_backward(y));
     ck_assert_double_eq(grad_at(x, 0), 1024);
 }
@@ -59,7 +64,8 @@ START_TEST(test_paths_of_different_lengths) {
     rg_tensor *x = leaf(2), *a = rg_mul(x, 3), *b = a;
     for (int i = 0; i < 50; i++)
         b = rg_add(b, a);
-    ck_ok(rg_backward(rg_mul(b, a))); /* 51 * 9 x^2 */
+    /* b a = 51 * 9 x^2 */
+    ck_ok(rg_backward(rg_mul(b, a)));
     ck_assert_double_eq(grad_at(x, 0), 2 * 51 * 9 * 2);
 }
 END_TEST
@@ -122,7 +128,7 @@ START_TEST(test_unused_inputs) {
 }
 END_TEST
 
-/* Its gradient is zero, and is there, as PyTorch's is. */
+/* The gradient of such a result is zero, and isn't absent; PyTorch agrees. */
 START_TEST(test_a_result_without_elements) {
     rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true),
               *y = rg_requires_grad_(rg_ones(2, 3), true);
@@ -139,7 +145,7 @@ START_TEST(test_a_graph_is_freed_as_it_goes) {
     ck_fails(rg_backward(y), RG_RUNTIME_ERROR,
              "Trying to backward through the graph a second time");
     ck_assert_double_eq(grad_at(x, 0), 8);
-    /* saves nothing: may run again, as torch's */
+    /* An addition saves nothing, so it may run again; PyTorch agrees. */
     rg_tensor *sum = rg_add(x, x);
     ck_ok(rg_backward(sum));
     ck_ok(rg_backward(sum));
@@ -218,7 +224,8 @@ START_TEST(test_a_failed_run_leaves_grads_alone) {
     ck_assert_double_eq(grad_at(w, 0), 6);
     ck_assert(rg_grad_of(x) == RG_NONE);
     rg_error_clear();
-    ck_ok(rg_backward(rg_mul(x, w))); /* and the library goes on */
+    /* The library goes on after a failure. */
+    ck_ok(rg_backward(rg_mul(x, w)));
     ck_assert_double_eq(grad_at(w, 0), 8);
 }
 END_TEST
@@ -228,7 +235,8 @@ static rg_tensor *nested(rg_tensor *g, void *y) { return rg_backward((rg_tensor 
 START_TEST(test_a_run_inside_a_run) {
     rg_tensor *x = leaf(2), *other = rg_mul(x, x), *h = rg_mul(x, 1), *y = rg_mul(h, h);
     rg_register_hook(h, nested, other);
-    ck_ok(rg_backward(y, .retain_graph = true)); /* another graph: fine */
+    /* A hook may differentiate another graph, but not the one that is being differentiated. */
+    ck_ok(rg_backward(y, .retain_graph = true));
     rg_tensor *z = rg_mul(h, 1), *again = rg_mul(z, 1);
     rg_register_hook(z, nested, again);
     ck_fails(rg_backward(again), RG_RUNTIME_ERROR, "is being differentiated already");
@@ -242,7 +250,7 @@ static rg_tensor *leaves(rg_tensor *grad, void *context) {
         int id;
     } *self = context;
     ck_ok(rg_remove_hook(self->t, self->id));
-    /* and is back, from the next run on */
+    /* The new hook is called from the next run on. */
     ck_assert_int_ge(rg_register_hook(self->t, leaves, context), 0);
     return RG_NONE;
 }
@@ -271,7 +279,8 @@ START_TEST(test_a_hook_drops_the_root) {
     {
         RG_SCOPE();
         rg_tensor *h = rg_exp(rg_mul(x, 2));
-        root = rg_keep(rg_log(rg_mul(h, h))); /* 4 x */
+        /* root = log(exp(2 x)^2) = 4 x */
+        root = rg_keep(rg_log(rg_mul(h, h)));
         rg_register_hook(h, drops, &root);
     }
     ck_ok(rg_backward(root));
@@ -280,7 +289,7 @@ START_TEST(test_a_hook_drops_the_root) {
 }
 END_TEST
 
-/* Retained gradients add up, and none is a tensor that is someone else's. */
+/* Retained gradients add up, and none is a tensor that belongs to somebody else. */
 START_TEST(test_gradients_are_copies) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, x), *v = rg_full(RG_DIMS(), 1.0);
     rg_retain_grad(h);
@@ -323,9 +332,10 @@ START_TEST(test_recorded_gradients_make_no_cycle) {
         ck_ok(rg_backward(rg_mul(h, h), .create_graph = true));
         ck_assert(rg_requires_grad(rg_grad_of(x)) && rg_requires_grad(rg_grad_of(h)));
         rg_tensor *y = leaf(2), *kept;
-        ck_ok(rg_backward(y, .gradient = y, .create_graph = true)); /* its own gradient */
+        /* A leaf may be its own gradient. */
+        ck_ok(rg_backward(y, .gradient = y, .create_graph = true));
         {
-            /* retained for one that is gone */
+            /* The gradient is retained for a tensor that is gone when it is computed. */
             RG_SCOPE();
             h = rg_mul(y, y);
             rg_retain_grad(h);
@@ -350,7 +360,7 @@ START_TEST(test_ending_a_scope_keeps_the_graph) {
 }
 END_TEST
 
-/* On the smallest usual stack, in linear time. */
+/* Differentiates x^n as a chain of products; this takes linear time and little of the C stack. */
 static double chain(int n) {
     RG_SCOPE();
     rg_tensor *x = leaf(1), *y = rg_keep(rg_mul(x, 1));
@@ -373,7 +383,8 @@ START_TEST(test_a_chain_of_a_million) {
     ck_assert_double_eq(chain(1000000), 1000000);
     ck_assert_int_eq(rg_live_tensors(), before);
     {
-        RG_SCOPE(); /* and one that nobody differentiates */
+        /* A chain that nobody differentiates is released as well. */
+        RG_SCOPE();
         rg_tensor *y = rg_keep(leaf(1));
         RG_FOR (int i = 0; i < 1000000; i++) {
             rg_tensor *next = rg_keep(rg_add(y, 1));
@@ -438,7 +449,8 @@ START_TEST(test_in_place_is_refused) {
              "result type Float can't be cast to the desired output type Long");
     {
         RG_NO_GRAD();
-        ck_ok(rg_add_(x, 1)); /* what an optimizer does */
+        /* An optimizer writes to leaves in this way. */
+        ck_ok(rg_add_(x, 1));
     }
     ck_assert_double_eq(rg_at(x, 0), 2);
 }

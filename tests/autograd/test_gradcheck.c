@@ -1,5 +1,7 @@
-/* gradcheck, gradgradcheck, anomaly mode, graph drawing: what they accept, and what they must
- * reject. */
+/*
+ * test_gradcheck.c: what gradcheck, gradgradcheck, anomaly mode and graph drawing
+ * accept, and what they must reject.
+ */
 #include "tests/test.h"
 #include "autograd/op.h"
 
@@ -13,8 +15,9 @@ static rg_tensor *input(int64_t n, int64_t m) {
     return rg_requires_grad_(x, true);
 }
 
-/* ---- an op of the test's own, whose derivative is wrong in one way at a time: y = x * x * w,
- * w broadcast over the rows ---- */
+/* ---- an op with planted mistakes --------------------------------------------------
+ * y = x * x * w, with w broadcast over the rows. Its derivative is wrong in one way at
+ * a time. */
 
 typedef enum { HONEST, FLIPPED, SCALED, WRONG_DIM, WRONG_SECOND, NOT_SUMMED } planted;
 static planted plant;
@@ -33,7 +36,7 @@ static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0), *gw = rg_mul(rg_mul(g, x), x);
     if (plant == WRONG_DIM)
         return rg_sum_dim(gw, 1, false);
-    /* the un-broadcast dropped: one row for all */
+    /* Here one row stands for the sum over all rows. */
     return plant == NOT_SUMMED ? rg_select(gw, 0, 0) : gw;
 }
 
@@ -75,7 +78,8 @@ START_TEST(test_the_report_names_the_worst_element) {
               *w = rg_requires_grad_(rg_detach(rg_clone(rg_select(input(3, 3), 0, 1))), true);
     plant = FLIPPED;
     ck_assert(!rg_gradcheck(square_times, NULL, 2, ((rg_tensor *[]){ x, w })));
-    const char *said = rg_error(); /* largest: x[2,2] = 1.7, w[2] = 0.8 */
+    /* The error is largest where x[2,2] = 1.7 and w[2] = 0.8. */
+    const char *said = rg_error();
     ck_assert_msg(strstr(said, "with respect to input 0: at output [2, 2] and input [2, 2]")
                       && strstr(said, "-2.72") && strstr(said, "2.72")
                       && strstr(said, "SquareTimesBackward0"),
@@ -112,7 +116,7 @@ START_TEST(test_what_gradcheck_asks_for) {
     ck_assert(rg_gradcheck(
         square_times, NULL, 2,
         ((rg_tensor *[]){ x, rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true) })));
-    /* the inputs are as they were */
+    /* The inputs are as they were before. */
     ck_assert(rg_equal(before, plain) && rg_grad_of(x) == RG_NONE);
 }
 END_TEST
@@ -129,7 +133,7 @@ START_TEST(test_anomaly_forward) {
                       && strstr(rg_error(), "forward call: "),
                   "%s", rg_error());
     rg_error_clear();
-    /* it came in: nothing new */
+    /* The infinity came in with an input, and no op has made it. */
     ck_ok(rg_mul(rg_full_dims(RG_DIMS(2), INFINITY, RG_FLOAT64), 2));
     ck_assert(rg_set_detect_anomaly(false));
     ck_ok(rg_mul(fine, fine));
@@ -140,7 +144,7 @@ START_TEST(test_anomaly_backward) {
     rg_tensor *x = rg_requires_grad_(rg_scalar_dtype(1e-200, RG_FLOAT64), true),
               *w = rg_scalar_dtype(1e200, RG_FLOAT64);
     rg_set_detect_anomaly(true);
-    /* finite, but its gradient is 1e390 */
+    /* y is finite, but its gradient would be 1e390. */
     rg_tensor *y = rg_mul(rg_mul(rg_mul(x, w), 1e-10), w);
     ck_ok(y);
     ck_assert(!rg_backward(y));
@@ -171,7 +175,8 @@ START_TEST(test_graph_dot) {
         "    n2 [label=\"AddBackward0\\n[2, 3]\"]\n    leaf0 -> n2\n"
         "    leaf1 [shape=box, style=filled, fillcolor=lightblue, label=\"a \\\"quoted\\\" name\\n[3]\"]\n    leaf1 -> n2\n"
         "}\n");
-    ck_ok(rg_backward(y)); /* drawing leaves the graph as it was */
+    /* Drawing has left the graph as it was. */
+    ck_ok(rg_backward(y));
     ck_fails(rg_graph_dot(rg_ones(2)), RG_RUNTIME_ERROR, "no graph behind it");
     ck_fails(rg_graph_save(y, "/nowhere/at/all.dot"), RG_IO_ERROR, "can't write to");
 }

@@ -1,6 +1,6 @@
 /*
- * test_profile.c: the profiler's table: calls are counted, forward and backward,
- * and what they cost is what the shapes say, exactly.
+ * test_profile.c: the profiler's table counts calls, forward and backward, and the
+ * costs that it counts are exactly those that the shapes say.
  */
 #include "autograd/autograd.h"
 #include "autograd/ops.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The columns of a row; false: it isn't there. */
+/* Reads the columns of a row; returns false if the row isn't there. */
 static bool row(const char *name, long *calls, double *ms, double *gflops) {
     const char *table = rg_profile_table(), *line = table ? strstr(table, name) : NULL;
     double percent, us, gb;
@@ -38,23 +38,24 @@ START_TEST(test_counts) {
     ck_assert(rg_set_profiling(false));
     rg_matmul(a, b);
     ck_assert(row("\nmatmul  ", &calls, &ms, &gflops));
-    ck_assert_int_eq(calls, 5); /* neither the first nor the last */
+    /* The first and the last call came while the profiler was off. */
+    ck_assert_int_eq(calls, 5);
     ck_assert_double_gt(ms, 0);
     double flops = gflops * ms * 1e6, want = 5 * 2.0 * 40 * 300 * 200;
-    /* printed with few digits */
+    /* The table is printed with few digits. */
     ck_assert_msg(flops > 0.9 * want && flops < 1.1 * want, "%g for %g", flops, want);
     check_cost("matmul", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
     ck_assert(row("matmul, backward", &calls, &ms, &gflops));
     ck_assert_int_eq(calls, 5);
-    /* one of the two is wanted */
+    /* One of the two gradients is wanted. */
     check_cost("matmul, backward", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
     ck_assert(!row("softmax", &calls, &ms, &gflops));
     ck_assert(row("sum, backward", &calls, &ms, &gflops));
 }
 END_TEST
 
-/* A bias is no product; nor is what a rule's own calls do counted twice, as of addmm, which has no
- * fused gradient. */
+/* A bias is no product. A rule's own calls aren't counted twice, as addmm shows, which has no fused
+ * derivative. */
 START_TEST(test_products) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 7), true),
               *w = rg_requires_grad_(rg_randn(3, 7), true);
@@ -64,7 +65,7 @@ START_TEST(test_products) {
     rg_backward(rg_linear(x, w, bias), .gradient = ones);
     check_cost("linear", 1, 2 * 10 * 7 * 3, 4 * (70 + 21 + 3 + 30));
     check_cost("linear, backward", 1, 2 * 2 * 10 * 7 * 3, 4 * (30 + 70 + 21 + 70 + 21));
-    /* the bias's gradient */
+    /* The bias's gradient is a sum over 3 rows of 10. */
     ck_assert_double_eq(rg_profile_cost("sum").bytes - sums, 4 * (30 + 3));
     rg_backward(rg_addmm(bias, rg_select(x, 0, 0), rg_T(w), 1, 1),
                 .gradient = rg_select(ones, 0, 0));
@@ -75,8 +76,8 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* 3 queries see 1, 2 and 3 keys, the other 3 of 6 all of 3: 15 of 18 pairs. Backward makes the
- * weights and their gradients, too. */
+/* Of 6 queries the first see 1, 2 and 3 keys, the others all 3: these are 15 of 18 pairs. Backward
+ * makes the weights and their gradients, too. */
 START_TEST(test_attention) {
     rg_tensor *q = rg_requires_grad_(rg_randn(2, 4, 6, 8), true),
               *k = rg_requires_grad_(rg_randn(2, 4, 3, 8), true);
@@ -102,7 +103,7 @@ static long calls_of(const char *name) {
     return row(name, &calls, &ms, &gflops) ? calls : 0;
 }
 
-/* A rule's own calls are counted as theirs. */
+/* Calls that a rule makes are counted in their own rows. */
 START_TEST(test_inside) {
     rg_tensor *x = rg_requires_grad_(rg_randn(200, 200), true);
     long muls = calls_of("\nmul  "), exps = calls_of("\nexp, backward");

@@ -1,5 +1,8 @@
-/* Several threads at once: the same parameters, results handed from one to another,
- * hooks, errors, statistics; and the gradients that one thread alone would give. */
+/*
+ * test_threads.c: several threads differentiate at once, through the same parameters,
+ * with results that are handed from one to another, hooks, errors and statistics. The
+ * gradients are those that one thread alone gives.
+ */
 #include "autograd/op.h"
 #include "tests/test.h"
 
@@ -42,7 +45,7 @@ static bool one_step(rg_generator *g, int i) {
                   && rg_memory_stats().now > 0);
     if (i % 17 == 0)
         rg_memory_trim();
-    /* with its graph; from here on it is another's */
+    /* The tensor goes with its graph, and belongs to another thread from here on. */
     pass_on(h, (size_t)i * 7 % PASSED);
     return ok;
 }

@@ -1,6 +1,6 @@
 /*
- * test_replay.c: a recorded step goes on as the step itself would, bit for bit; and
- * what can't be done again is refused.
+ * test_replay.c: a recorded step goes on as the step itself would, bit for bit, and a
+ * step that can't be done again is refused.
  */
 #include "nn/optim.h"
 #include "nn/models/gpt.h"
@@ -75,7 +75,7 @@ static void drop(model *m) {
     rg_drop(m->loss);
 }
 
-/* Other inputs halfway. */
+/* Changes the inputs halfway through the steps. */
 static void change(model *m, int i) {
     if (i != STEPS / 2)
         return;
@@ -111,7 +111,8 @@ static void same_bits(const char *kind) {
                   "%s: losses differ, at last %.17g and %.17g", kind, eager[STEPS - 1],
                   again[STEPS - 1]);
     ck_assert(rg_equal(weights, rg_parameters(m.module).v[0]));
-    ck_assert_int_le(rg_live_tensors(), live + 64); /* of the lists above, not of steps */
+    /* The lists above own a few tensors; steps leave none. */
+    ck_assert_int_le(rg_live_tensors(), live + 64);
     rg_replay_free(r);
     rg_drop(weights);
     drop(&m);
@@ -227,12 +228,13 @@ START_TEST(test_refusals) {
     ck_fails(rg_record(NULL, NULL), RG_RUNTIME_ERROR, "there is no step");
     ck_fails(rg_replay_run(NULL), RG_RUNTIME_ERROR, "there is no recorded step");
     rg_replay_free(NULL);
-    ck_assert_double_eq(rg_item(rg_sum(x)), 2); /* a value may be looked at again */
+    /* Outside a recording a value may be looked at. */
+    ck_assert_double_eq(rg_item(rg_sum(x)), 2);
     rg_drop(x);
 }
 END_TEST
 
-/* Draws inside the step are fresh, as the step itself would draw them. */
+/* Draws inside the step are fresh, and those that the step itself would draw. */
 static rg_tensor *drawn;
 static void draws(void *unused) {
     (void)unused;
@@ -267,8 +269,10 @@ START_TEST(test_grad_taken_away) {
     rg_replay *r = rg_record(step, &m);
     step(&other);
     for (int i = 0; i < 4; i++) {
-        if (i % 2)
-            rg_optim_zero_grad(m.optim), rg_optim_zero_grad(other.optim);
+        if (i % 2) {
+            rg_optim_zero_grad(m.optim);
+            rg_optim_zero_grad(other.optim);
+        }
         RG_FOR (int once = 0; once < 1; once++)
             step(&other);
         ck_assert(r && rg_replay_run(r));
@@ -317,15 +321,16 @@ START_TEST(test_without_memory) {
         m.loss = NULL;
         RG_FOR (int i = 0; i < 1; i++)
             rg_optim_zero_grad(m.optim);
-        ck_assert_int_le(rg_live_tensors(), live + 8); /* the optimizer's own state */
+        /* The optimizer owns its state. */
+        ck_assert_int_le(rg_live_tensors(), live + 8);
         drop(&m);
     }
     ck_assert(ok);
 }
 END_TEST
 
-/* Forward, backward and replay by products of bfloat16, from when they are asked for to when they
- * aren't any more. */
+/* Products go by way of bfloat16, forward, backward and in a replay, while that is asked for, and
+ * no longer. */
 static rg_tensor *factor[2], *product_y;
 
 static void multiplies(void *unused) {
@@ -357,12 +362,12 @@ START_TEST(test_precision_of_products) {
 }
 END_TEST
 
-/* ---- memory goes round, and nobody else's is written to -------------------------- */
+/* ---- memory that goes round ------------------------------------------------------- */
 
 enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
 
-/* A step that is made up from a seed: what it makes dies in any order, is kept, viewed, added to,
- * drawn. */
+/* A wild step is made up from a seed. Its tensors die in any order, or are kept, viewed, added to
+ * and drawn, and none of its writes may reach memory that others have. */
 typedef struct wild {
     uint64_t seed, at;
     rg_tensor *p[2], *x, *whole, *kept[KEPT];
@@ -438,10 +443,13 @@ static void wild_step(void *context) {
     wild *w = context;
     w->at = w->seed;
     int order = any(w, 6);
-    /* by the gradients of the step before */
-    if (order == 0)
-        rg_optim_step(w->optim), rg_optim_zero_grad(w->optim);
-    for (int i = 0; i < 2 && order == 1; i++) { /* its own are written over */
+    if (order == 0) {
+        /* The optimizer goes by the gradients of the step before. */
+        rg_optim_step(w->optim);
+        rg_optim_zero_grad(w->optim);
+    }
+    for (int i = 0; i < 2 && order == 1; i++) {
+        /* Memory of these two losses is free for the third. */
         RG_SCOPE();
         wild_loss(w);
     }
@@ -457,8 +465,11 @@ static void wild_step(void *context) {
         rg_optim_step(w->optim);
     if (order == 3 || order == 5)
         rg_optim_zero_grad(w->optim);
-    if (order == 3)
-        loss = rg_keep(wild_loss(w)), rg_drop(w->kept[0]), w->kept[0] = loss;
+    if (order == 3) {
+        loss = rg_keep(wild_loss(w));
+        rg_drop(w->kept[0]);
+        w->kept[0] = loss;
+    }
 }
 
 static wild wild_make(uint64_t seed) {
@@ -484,7 +495,7 @@ static void wild_drop(wild *w) {
     rg_drop(w->whole);
 }
 
-/* All that can be seen after a step. */
+/* Returns all that can be seen after a step, in one tensor. */
 static rg_tensor *wild_seen(wild *w) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -532,7 +543,8 @@ START_TEST(test_wild_steps) {
             rg_drop(now);
         }
         rg_tensor *before = wild_seen(&w), *after;
-        rg_replay_free(r); /* and what is kept stays as it is */
+        /* Tensors that are kept stay as they are when the recording goes. */
+        rg_replay_free(r);
         RG_FOR (int i = 0; i < 8; i++)
             rg_fill_(rg_empty(6, 6), NAN);
         after = wild_seen(&w);
@@ -547,7 +559,7 @@ START_TEST(test_wild_steps) {
 }
 END_TEST
 
-/* As much memory as the step itself takes, and of what dies on the way one place for all. */
+/* A recording takes as much memory as the step itself: results that die on the way share places. */
 static void chain(void *from) {
     rg_tensor *y = from;
     for (int i = 0; i < 40; i++) {
@@ -590,7 +602,7 @@ START_TEST(test_memory_goes_round) {
 }
 END_TEST
 
-/* What the step itself would refuse. */
+/* A recording refuses what the step itself would refuse, in the same words. */
 static void second_backward(void *w) {
     rg_tensor *y = rg_sum(rg_tanh(rg_mul(w, w)));
     rg_backward(y);
@@ -619,7 +631,7 @@ START_TEST(test_refused_as_by_the_step) {
 }
 END_TEST
 
-/* A root's gradient is made once: nothing may be added into it. */
+/* A root's gradient is made once, in the recording, so nothing may be added into it. */
 static void three_roots(void *w) {
     rg_set_grad(w, RG_NONE);
     rg_tensor *y = rg_sum_dim(rg_mul(w, w), 0, true),
@@ -639,7 +651,7 @@ START_TEST(test_three_roots) {
 }
 END_TEST
 
-/* A graph that was there before: the recording has it for itself, when its maker has dropped it. */
+/* A graph that was there before stays the recording's own when its maker has dropped it. */
 static rg_tensor *root;
 static void backs(void *unused) {
     (void)unused;
@@ -651,8 +663,10 @@ START_TEST(test_graph_from_outside) {
     rg_tensor *w = rg_requires_grad_(rg_randn(4, 4), true), *want[3];
     RG_FOR (int i = 0; i < 1; i++)
         root = rg_keep(rg_sum(rg_tanh(rg_matmul(rg_tanh(w), rg_mul(w, w)))));
-    for (int i = 0; i < 3; i++)
-        backs(NULL), want[i] = rg_clone(rg_grad_of(w));
+    for (int i = 0; i < 3; i++) {
+        backs(NULL);
+        want[i] = rg_clone(rg_grad_of(w));
+    }
     rg_set_grad(w, RG_NONE);
     rg_replay *r = rg_record(backs, NULL);
     rg_drop(root);

@@ -1,0 +1,236 @@
+/*
+ * gradients.c: gradients on their way: one step makes those of a node's inputs, by the
+ * op's fused derivative or by its rules, and passes them on to where they are gathered.
+ * Sums and un-broadcasting happen here and nowhere else. In which order the nodes are
+ * walked is engine.c's business, and what a rule sees is step.c's.
+ */
+#include "graph_observer.h"
+#include "run.h"
+#include "watch.h"
+
+__thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
+
+/* ---- gathering --------------------------------------------------------------------- */
+
+/* An observer may have references of its own, and knows better. */
+bool rgi_is_sole_owner(const rg_tensor *t) {
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->is_sole_owner)
+        return o->is_sole_owner(o, t);
+    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
+}
+
+bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
+    if (!*to) {
+        rgi_retain(g);
+        *to = g;
+        return true;
+    }
+    if (!r->create_graph && rgi_is_sole_owner(*to) && rgi_same_shape(*to, g)) {
+        if (RG_UNLIKELY(rgi_this.observer != NULL))
+            return rg_add_(*to, g);
+        k_run(k_add, *to, *to, g);
+        return true;
+    }
+    rg_tensor *sum = rg_add(*to, g);
+    if (!sum)
+        return false;
+    rgi_retain(sum);
+    rgi_release(*to);
+    *to = sum;
+    return true;
+}
+
+rg_tensor **rgi_run_place(rg_run *r, rg_edge e) {
+    if (e.node->op)
+        return &r->grad[e.node->slot + e.output];
+    rg_leaf_slot *s = rgi_leaf_add(&r->leaves, e.node);
+    return s ? &s->grad : NULL;
+}
+
+static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
+    if (g->ndim != meta->ndim || g->dtype != meta->dtype)
+        return false;
+    for (int d = 0; d < g->ndim; d++)
+        if (g->size[d] != meta->size[d])
+            return false;
+    return true;
+}
+
+/* Finds the dims of g to sum over so that meta's shape remains; false: there are none such. */
+static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
+    int more = g->ndim - meta->ndim;
+    if (more < 0)
+        return false;
+    sum->n = 0;
+    for (int d = 0; d < more; d++)
+        sum->v[sum->n++] = d;
+    for (int d = 0; d < meta->ndim; d++) {
+        if (g->size[d + more] == meta->size[d])
+            continue;
+        if (meta->size[d] != 1)
+            return false;
+        sum->v[sum->n++] = d + more;
+    }
+    return true;
+}
+
+rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta) {
+    if (!g || fits(g, meta))
+        return g;
+    rg_dims sum;
+    RG_FAIL_IF(!dims_to_sum(g, meta, &sum), NULL,
+               "returned an invalid gradient: got %s but expected shape compatible with %s",
+               RG_SHAPE_TEXT(g), RG_SHAPE_TEXT(meta));
+    bool reshapes = g->ndim != meta->ndim;
+    if (sum.n)
+        g = rg_sum_dims(g, sum, true);
+    if (g && reshapes)
+        g = rg_reshape_dims(g, rgi_meta_dims(meta));
+    if (g && g->dtype != meta->dtype)
+        g = rg_to(g, meta->dtype);
+    return g;
+}
+
+/* ---- a step ------------------------------------------------------------------------ */
+
+bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
+    if (!e->node)
+        return false;
+    if (!r->capturing)
+        return true;
+    if (e->node->op)
+        return r->marks[e->node->slot] & RG_LEADS;
+    return rgi_leaf_find(&r->leaves, e->node)->leaf != NULL;
+}
+
+/* Passes the gradient g of input i on to the input's node. Where own isn't NULL, a reference lies
+ * there, which is taken over if that saves an addition. */
+static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g, rg_tensor **own) {
+    if (RG_UNLIKELY(rgi_watching) && !rgi_watch_backward(s, g, i))
+        return false;
+    rg_edge e = s->node->edge[i];
+    const rg_meta *meta = &e.node->meta[e.output];
+    if (RG_UNLIKELY(!fits(g, meta))) {
+        g = rgi_sum_to(g, meta);
+        if (!g)
+            return false;
+    }
+    rg_tensor **place = rgi_run_place(r, e);
+    if (!place)
+        return false;
+    if (*place || !own || *own != g)
+        return rgi_accumulate_into(r, place, g);
+    *place = g;
+    *own = NULL;
+    return true;
+}
+
+/* Puts a buffer that may be written to in place of *place: with its values, or with zeros. */
+static bool make_buffer(rg_tensor **place, const rg_meta *m) {
+    rg_tensor *buffer = rgi_new_output(m->dtype, m->ndim, m->size);
+    if (!buffer)
+        return false;
+    if (*place)
+        rgi_copy_elements(buffer, *place);
+    else
+        rgi_fill_zero(buffer);
+    bool ok = rgi_observe_copy(buffer, *place, "backward");
+    rgi_release(*place);
+    *place = buffer;
+    return ok;
+}
+
+/* Adds a slice's gradient into its input's one buffer, which it makes if need be. */
+static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
+    rg_edge e = s->node->edge[i];
+    rg_tensor **place = rgi_run_place(r, e);
+    if (!place)
+        return false;
+    bool usable = *place && rgi_is_sole_owner(*place);
+    if (!usable && !make_buffer(place, &e.node->meta[e.output]))
+        return false;
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->step)
+        return o->step(o, s, NULL, rule, *place);
+    return rule->into(s, rgi_step_g(s, 0), *place);
+}
+
+/* Makes the gradient of input i by its rule, and passes it on; RG_NONE stands for zero. */
+static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
+    const rg_gradient *rule = rgi_gradient_of(s->op, i);
+    if (rule->into && !r->create_graph)
+        return pass_into(r, s, i, rule);
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rule->rule, s->op->name,
+                  "the derivative for input %d is not implemented", i);
+    s->input = i;
+    rg_tensor *first = rgi_step_g(s, 0);
+    bool inside = rgi_in_rule;
+    rgi_in_rule = true;
+    rg_tensor *g = first ? rule->rule(s, first) : NULL;
+    rgi_in_rule = inside;
+    if (!g)
+        return false;
+    return g == RG_NONE || pass(r, s, i, g, NULL);
+}
+
+/* Passes all gradients of a step on: those that `fused` holds, the others by their rules. */
+static bool pass_all(rg_run *r, rg_step *s, rg_tensor *fused[]) {
+    const rg_node *n = s->node;
+    bool ok = true;
+    for (int i = 0; i < n->n_in && ok; i++) {
+        bool wanted = i < RG_INPUTS ? rgi_wants(s, i) : rgi_run_needs(r, &n->edge[i]);
+        if (!wanted)
+            continue;
+        if (i < RG_MAX_RULES && fused[i])
+            ok = pass(r, s, i, fused[i], &fused[i]);
+        else
+            ok = pass_by_rule(r, s, i);
+    }
+    return ok;
+}
+
+static bool make_fused(const rg_step *s, rg_tensor *fused[]) {
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->step)
+        return o->step(o, s, fused, NULL, NULL);
+    return s->op->fused(s, fused);
+}
+
+/* Returns the mask of the gradients that are there. */
+static uint32_t mask_of(rg_tensor *const gradients[]) {
+    uint32_t mask = 0;
+    for (int i = 0; i < RG_MAX_RULES; i++)
+        if (gradients[i])
+            mask |= RG_IN(i);
+    return mask;
+}
+
+bool rgi_run_step(rg_run *r, rg_node *n) {
+    rg_tensor *fused[RG_MAX_RULES] = { NULL };
+    rg_step s = { .node = n,
+                  .op = n->op,
+                  .attr = n->attr,
+                  .n_in = n->n_in,
+                  .g = &r->grad[n->slot],
+                  .create_graph = r->create_graph,
+                  .wanted = n->wanted };
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, n->op->no_grad, n->op->name,
+                  "the derivative is not implemented: %s", n->op->no_grad);
+    for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
+        if (!rgi_run_needs(r, &n->edge[i]))
+            s.wanted &= ~RG_IN(i);
+    bool ok = true, timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
+    rg_timing timing;
+    if (timed)
+        rgi_timing_begin(&timing);
+    if (n->op->fused && !r->create_graph)
+        ok = make_fused(&s, fused);
+    uint32_t made = timed ? mask_of(fused) : 0;
+    ok = ok && pass_all(r, &s, fused);
+    if (timed && ok)
+        rgi_timing_of_step(&timing, &s, made);
+    for (int i = 0; i < RG_MAX_RULES; i++)
+        rgi_release(fused[i]);
+    return ok;
+}
