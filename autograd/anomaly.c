@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Of a call's stack frames so many are remembered, and so many of the program's own are shown. */
+/* A trace remembers so many stack frames, and an error shows so many of the program's own. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
 /* A trace says where a forward call was made: on the stack, and in which module. */

@@ -195,7 +195,7 @@ static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_te
     return ok;
 }
 
-/* The same with room for the inputs, which is found on the stack for all but cat and its kind. */
+/* Finds room for the inputs, on the stack for all ops but cat and its kind, and applies the op. */
 static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t attr_size, rg_tensor *over,
                                                    const rg_timing *timing) {
     int n = c->n_in;

@@ -64,8 +64,8 @@ rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options)
 #define RG_BACKWARD_(...)   RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
 #define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
 #define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
-/* Both exist for several outputs and inputs. `gradients` is NULL or has one for each y,
- * RG_NONE where y has one element; options.gradient is not used. */
+/* Several outputs and inputs have functions of their own. `gradients` is NULL or has one for each
+ * y, RG_NONE where y has one element; options.gradient is not used. */
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                       rg_backward_options options);
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,

@@ -49,7 +49,7 @@ static bool leaf_table_grow(rg_leaf_table *t) {
     return true;
 }
 
-/* Of a few slots the last is never taken, of more at most half are. */
+/* The last of a few slots is never taken, and at most half of more. */
 rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     size_t most = t->slots == t->few ? RG_FEW_LEAVES - 1 : t->room / 2;
     if (t->n >= most && !leaf_table_grow(t))

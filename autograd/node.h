@@ -13,7 +13,7 @@ typedef struct rg_edge {
     uint32_t output;
 } rg_edge;
 
-/* What the graph knows of an output without its value. */
+/* A meta is all that the graph knows of an output without its value. */
 typedef struct rg_meta {
     uint8_t ndim, dtype;
     int64_t size[RG_MAX_DIMS];
@@ -42,7 +42,7 @@ struct rg_node {
     uint64_t order;
     /* Saved are n_in + n_out values, or none. */
     uint16_t n_in, n_out, n_saved;
-    /* Its saved values are gone. */
+    /* The saved values are gone. */
     bool freed;
     /* A run that begins at this node holds a reference to it. */
     bool held;

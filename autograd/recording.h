@@ -50,7 +50,7 @@ struct rg_replay {
     size_t n_leaves, leaf_room;
     /* The recording lends these storages, and has a reference to each. */
     rg_pointers lent;
-    /* These held tensors are in lent memory, and somebody else may still have them. */
+    /* The living are held tensors in lent memory that somebody else may still have. */
     rg_pointers living;
     /* Tensors in these storages were made by the step, and no run makes them anew. */
     rg_pointers constants;

@@ -14,12 +14,13 @@
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
+/* A constant may lie where another one lay that is gone. */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = (rg_replay *)o;
     rgi_set_observer(NULL);
     rg_tensor *t = rgi_new(dtype, ndim, size);
     rgi_set_observer(o);
-    if (t && !rgi_pointers_add(&r->constants, t->storage))
+    if (t && !rgi_recording_is_constant(r, t) && !rgi_pointers_add(&r->constants, t->storage))
         r->failed = true;
     return t;
 }

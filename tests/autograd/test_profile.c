@@ -76,8 +76,8 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* Of 6 queries the first see 1, 2 and 3 keys, the others all 3: these are 15 of 18 pairs. Backward
- * makes the weights and their gradients, too. */
+/* The first of 6 queries see 1, 2 and 3 keys, the others all 3, which makes 15 of 18 pairs.
+ * Backward makes the weights and their gradients, too. */
 START_TEST(test_attention) {
     rg_tensor *q = rg_requires_grad_(rg_randn(2, 4, 6, 8), true),
               *k = rg_requires_grad_(rg_randn(2, 4, 3, 8), true);

@@ -264,6 +264,29 @@ START_TEST(test_fresh_draws) {
 }
 END_TEST
 
+/* A draw is made anew in each run, so it may be updated, even where its memory was a constant's. */
+static void updates_a_draw(void *unused) {
+    (void)unused;
+    RG_FOR (int i = 0; i < 1; i++)
+        rg_ones(3);
+    rg_drop(drawn);
+    drawn = rg_keep(rg_add_(rg_rand(3), 1));
+}
+
+START_TEST(test_updated_draws) {
+    rg_manual_seed(7);
+    rg_tensor *first = rg_add(rg_rand(3), 1), *second = rg_add(rg_rand(3), 1);
+    drawn = NULL;
+    rg_manual_seed(7);
+    rg_replay *r = rg_record(updates_a_draw, NULL);
+    ck_assert_msg(r != NULL, "%s", rg_error());
+    ck_assert(rg_equal(drawn, first));
+    ck_assert(rg_replay_run(r) && rg_equal(drawn, second));
+    rg_replay_free(r);
+    rg_drop(drawn);
+}
+END_TEST
+
 START_TEST(test_grad_taken_away) {
     model m = make("accumulating"), other = make("accumulating");
     rg_replay *r = rg_record(step, &m);
@@ -681,6 +704,6 @@ START_TEST(test_graph_from_outside) {
 END_TEST
 
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws,
-         test_grad_taken_away, test_outlives_its_optimizer, test_without_memory, test_wild_steps,
-         test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
+         test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer, test_without_memory,
+         test_wild_steps, test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
          test_graph_from_outside)
