@@ -180,8 +180,8 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
             rgi_overlaps_itself(inputs[i]), op,
             "The %dth input has a dimension with stride 0. "
             "gradcheck only supports inputs that are non-overlapping to be able to compute the "
-            "numerical gradients correctly. You should call .contiguous on the input before passing it "
-            "to gradcheck.",
+            "numerical gradients correctly. You should call .contiguous on the input before "
+            "passing it to gradcheck.",
             i);
     }
     RG_FAIL_VALUE_IF(!checked, op,

@@ -54,6 +54,16 @@ void rgi_timing_begin(rg_timing *t) {
     t->began = profile_now();
 }
 
+/* Writes a call to the file for chrome://tracing, in microseconds. */
+static void trace_call(const char *name, bool backward, double began, double took) {
+    RG_C_NUMBERS();
+    fprintf(profile_trace,
+            "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, "
+            "\"ts\": %.3f, \"dur\": %.3f}",
+            ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
+            (unsigned long)pthread_self() >> 12, (began - profile_start) / 1e3, took / 1e3);
+}
+
 void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double bytes,
                     double flops) {
     double took = profile_now() - t->began;
@@ -67,15 +77,8 @@ void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double 
         profile_rows[profile_n++] = (profile_row){ name, backward, { 0 } };
     if (i < PROFILE_ROWS)
         profile_add(&profile_rows[i].cost, &own);
-    if (profile_trace) {
-        RG_C_NUMBERS();
-        fprintf(
-            profile_trace,
-            "%s{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %lu, \"ts\": %.3f, "
-            "\"dur\": %.3f}",
-            ftell(profile_trace) > 2 ? ",\n" : "", name, backward ? "backward" : "forward",
-            (unsigned long)pthread_self() >> 12, (t->began - profile_start) / 1e3, took / 1e3);
-    }
+    if (profile_trace)
+        trace_call(name, backward, t->began, took);
     pthread_mutex_unlock(&profile_lock);
 }
 
