@@ -55,7 +55,7 @@ static rg_tensor *value_of(const check *c) {
     return rg_escape(y);
 }
 
-/* Returns a copy of t: f may return one of its inputs, which changes later. */
+/* Returns a copy of t: f may return one of its inputs, which changes when x is moved again. */
 static rg_tensor *copy_of(const rg_tensor *t) {
     rg_tensor *copy = t ? rgi_own(rgi_new_like(t, RG_FLOAT64)) : NULL;
     if (copy)
@@ -72,12 +72,13 @@ static rg_tensor *numeric_column(const check *c, int input, int64_t at) {
     rg_tensor *column = copy_of(value_of(c));
     *x = before - eps;
     const rg_tensor *below = column ? value_of(c) : NULL;
-    *x = before;
     if (!below || below->numel != column->numel)
-        return NULL;
-    double *slope = (double *)column->data;
-    for (int64_t i = 0; i < column->numel; i++)
+        column = NULL;
+    double *slope = column ? (double *)column->data : NULL;
+    for (int64_t i = 0; column && i < column->numel; i++)
         slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
+    /* `below` may be the input itself, so x gets its value back only now. */
+    *x = before;
     return rg_escape(column);
 }
 
