@@ -38,20 +38,22 @@ void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
 
 /* ---- looking for values that are not finite ---------------------------------------- */
 
-#define FIND_ODD(T)                                                                                \
-    static void find_odd_##T(char *const p[], const int64_t s[], int64_t n, const void *context) { \
-        double *odd = (double *)context;                                                           \
-        for (int64_t i = 0; i < n && isfinite(*odd); i++)                                          \
-            *odd = *(const T *)(p[0] + i * s[0]);                                                  \
+/* Loops that make *odd the first element that isn't finite. */
+#define FIND_ODD(NAME, suffix, T, ...)                                           \
+    static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
+                                  const void *context) {                         \
+        double *odd = (double *)context;                                         \
+        for (int64_t i = 0; i < n && isfinite(*odd); i++)                        \
+            *odd = *(const T *)(p[0] + i * s[0]);                                \
     }
-FIND_ODD(float)
-FIND_ODD(double)
+RG_FLOAT_DTYPES(FIND_ODD, )
 
 /* Returns the first element that isn't finite, or 0 if there is none. */
 static double odd_element(rg_tensor *t) {
+    static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
     double odd = 0;
     if (!rgi_is_none(t) && rgi_is_float(t->dtype))
-        rgi_each(1, &t, t->dtype == RG_FLOAT32 ? find_odd_float : find_odd_double, &odd);
+        rgi_each(1, &t, find_odd[t->dtype], &odd);
     return isfinite(odd) ? 0 : odd;
 }
 

@@ -120,29 +120,51 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Makes the outputs from the inputs. Where `over` isn't NULL, it serves as out[0] if it fits. */
-static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
-    const rg_op *op = c->op;
-    if (alike && !rgi_this.observer && (!over || (op->inplace && over == c->in[0])))
-        return compute_alike(c, over);
+/* Makes outputs of the dtypes and the shapes that the op says. Where `over` isn't NULL, it serves
+ * as out[0] if it fits. */
+static inline bool make_outputs(rg_call *c, rg_tensor *over) {
+    rg_tensor like[RG_MAX_OUTPUTS];
+    for (int k = 0; k < c->n_out; k++) {
+        like[k].dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
+        like[k].ndim = 0;
+        like[k].state = RG_ALIVE;
+        c->out[k] = &like[k];
+    }
+    bool ok = c->op->shape(c);
+    for (int k = 0; k < c->n_out; k++)
+        c->out[k] = NULL;
+    if (ok && over && c->op->inplace && like[0].dtype == over->dtype
+        && rgi_same_shape(&like[0], over)) {
+        rgi_retain(over);
+        c->out[0] = over;
+    }
+    for (int k = 0; ok && k < c->n_out; k++) {
+        if (!c->out[k])
+            c->out[k] = rgi_new_output((rg_dtype)like[k].dtype, like[k].ndim, like[k].size);
+        ok = c->out[k];
+    }
+    return ok;
+}
+
+static inline bool view_input(rg_call *c) {
     for (int k = 0; k < c->n_out; k++) {
         c->out[k] = rgi_header_new();
         if (!c->out[k])
             return false;
         c->out[k]->dtype = c->n_in ? c->in[0]->dtype : RG_FLOAT32;
     }
+    return c->op->view(c);
+}
+
+/* Makes the outputs from the inputs. Where `over` isn't NULL, it serves as out[0] if it fits. */
+static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike) {
+    const rg_op *op = c->op;
+    if (alike && !rgi_this.observer && (!over || (op->inplace && over == c->in[0])))
+        return compute_alike(c, over);
     if (op->view)
-        return op->view(c);
-    if (!op->shape(c))
+        return view_input(c);
+    if (!make_outputs(c, over))
         return false;
-    if (over && op->inplace && c->out[0]->dtype == over->dtype && rgi_same_shape(c->out[0], over)) {
-        rgi_release(c->out[0]);
-        rgi_retain(over);
-        c->out[0] = over;
-    }
-    for (int k = 0; k < c->n_out; k++)
-        if (c->out[k] != over && !rgi_allocate(c->out[k]))
-            return false;
     if (!op->kernel)
         return run_forward(c);
     return k_run_with(op->kernel, c->out[0], c->in, NULL);

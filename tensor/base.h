@@ -1,23 +1,23 @@
 /*
  * base.h: the few macros that every file of the library may use.
  *
- * The rooms of tensor/ stand on each other in this order; a room includes and
- * calls only rooms that stand below it:
+ * The rooms of tensor/ stand on each other in this order. A room includes and
+ * calls only rooms that come before it:
  *
  *     base, refs         macros; counts of references
  *     thread             what a thread owns
  *     observer           somebody who looks on, if anybody does
- *     c_locale, error      numbers with a point; what a failed call leaves behind
+ *     c_locale, error    numbers with a point; what a failed call leaves behind
  *     memory, text       the one door to malloc; strings that grow
  *     structs            the tensor, its storage, its history
  *     dtype, shape       what is true of an element type; what shapes do
  *     storage, scope     births and deaths; who owns a result
  *     parallel, walk     threads at work; walks over tensors that broadcast
  *     kernels/           loops over elements
- *     make, look, compare, random, digits, print, parse
+ *     make, look, compare, name, random, digits, print, parse
  *
- * One arrow points upwards: thread.c, which ends a thread, empties its scopes
- * and its free lists, and so calls scope and memory.
+ * One arrow points the other way: thread.c ends a thread, and so has scope.c and
+ * memory.c end what is theirs of it.
  */
 #pragma once
 

@@ -67,6 +67,15 @@ static inline rg_kind rgi_kind(rg_dtype d) {
 
 static inline bool rgi_is_float(rg_dtype d) { return rgi_kind(d) == RG_FLOATING; }
 
+/* Returns the distance from 1 to the next number of a floating dtype. */
+static inline double rgi_epsilon(rg_dtype d) {
+#define RG_DTYPE_EPSILON_(NAME, suffix, ...) [RG_##NAME] = RG_EPSILON_##suffix,
+#define RG_EPSILON_float                     FLT_EPSILON
+#define RG_EPSILON_double                    DBL_EPSILON
+    static const double epsilon[] = { RG_FLOAT_DTYPES(RG_DTYPE_EPSILON_, ) };
+    return epsilon[d];
+}
+
 /* Returns whether it is a dtype; else fails. */
 bool rgi_check_dtype(const char *op, int dtype);
 const char *rgi_scalar_name(rg_dtype d); /* Float, Double, Long, Bool */

@@ -2,26 +2,43 @@
  * error.c: what a failed call leaves behind: a code and one line, kept by the
  * thread until the next root failure or rg_error_clear().
  */
-#include "internal.h"
+#include "error.h"
+
+#include "c_locale.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Atomic(rg_error_handler *) on_error;
-__thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
-__thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
-__thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
+
+/* The handler may fail, too, which doesn't replace the root failure, or clear the error. What it
+ * calls has names of its own. */
+static void call_handler(rg_thread *me, rg_code code, const char *line) {
+    rg_error_handler *handler = on_error;
+    const char *as = rgi_named_as;
+    if (!handler)
+        return;
+    rgi_named_as = NULL;
+    handler(code, me->message);
+    rgi_named_as = as;
+    if (me->code == RG_OK)
+        return;
+    memcpy(me->message, line, sizeof me->message);
+    me->code = code;
+}
 
 void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
-    /* the arguments may quote the message before */
-    char line[sizeof me->message];
-    const char *as = rgi_named_as;
+    char line[sizeof me->message]; /* The arguments may quote the message before. */
+    if (!op)
+        op = rgi_applying;
+    if (rgi_named_as)
+        op = rgi_named_as;
     va_list args;
     va_start(args, format);
     {
         RG_C_NUMBERS();
-        op = as ? as : op ? op : rgi_applying;
         int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
         at = RG_MIN(at, (int)sizeof line - 1);
         vsnprintf(line + at, sizeof line - (size_t)at, format, args);
@@ -29,22 +46,13 @@ void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
     va_end(args);
     memcpy(me->message, line, sizeof line);
     me->code = code;
-    rg_error_handler *handler = on_error;
-    rgi_named_as = NULL; /* what it calls has names of its own */
-    if (handler)
-        handler(code, me->message);
-    rgi_named_as = as;
-    if (me->code == RG_OK)
-        return; /* it cleared the error */
-    /* a failure of its own doesn't replace the root one */
-    memcpy(me->message, line, sizeof line);
-    me->code = code;
+    call_handler(me, code, line);
 }
 
 bool rgi_given(const void *it, const char *op, const char *what) {
-    return it
-           || (rgi_this.code == RG_OK
-               && rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what));
+    if (!it && rgi_this.code == RG_OK)
+        rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what);
+    return it;
 }
 
 const char *rg_error(void) { return rgi_this.code == RG_OK ? "" : rgi_this.message; }

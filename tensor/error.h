@@ -4,15 +4,7 @@
  */
 #pragma once
 
-#include "base.h"
-#include "tensor.h"
-
-/* The op that is being applied, or NULL: a failure without a name of its own has this one. */
-extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
-/* The name that RG_AS gave, or NULL. */
-extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
-/* The module that is being called, or NULL. */
-extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
+#include "thread.h"
 
 /* Records "op: sentence" as the thread's error, and gives NULL. An op of NULL stands for the one
  * that is being applied, if there is one. A macro wraps the call, so that the compiler sees that

@@ -1,24 +1,29 @@
 /*
  * look.c: a tensor's shape, its dtype and its elements. Nothing here is recorded.
  */
-#include "internal.h"
+#include "dtype.h"
+#include "observer.h"
+#include "shape.h"
+#include "walk.h"
 
 #include <math.h>
 
-/* ---- looking --------------------------------------------------------------------- */
+/* ---- what a tensor is -------------------------------------------------------------- */
 
 int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : -1; }
+
 int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : -1; }
-int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : -1; }
-void *rg_data(rg_tensor *t) {
-    return rgi_may_do_once("data") && rgi_check(t, "data") ? t->data : NULL;
-}
+
+int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : RG_NO_DTYPE; }
+
 int64_t rg_version(rg_tensor *t) {
     return rgi_check(t, "version") ? (int64_t)t->storage->version : -1;
 }
+
 bool rg_is_contiguous(rg_tensor *t) {
     return rgi_check(t, "is_contiguous") && t->flags & RG_CONTIGUOUS;
 }
+
 bool rg_is_floating_point(rg_tensor *t) {
     return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
 }
@@ -27,14 +32,15 @@ static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, in
     int d;
     if (!rgi_check(t, op))
         return -1;
-    if (!t->ndim)
-        return rgi_fail(RG_INDEX_ERROR, op,
-                        "Dimension specified as %d but tensor has no dimensions", dim),
-               -1;
+    if (!t->ndim) {
+        rgi_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
+        return -1;
+    }
     return rgi_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
 }
 
 int64_t rg_size(rg_tensor *t, int dim) { return one_of_dims("size", t, t ? t->size : NULL, dim); }
+
 int64_t rg_stride(rg_tensor *t, int dim) {
     return one_of_dims("stride", t, t ? t->stride : NULL, dim);
 }
@@ -48,59 +54,70 @@ rg_dims rg_shape(rg_tensor *t) {
     return d;
 }
 
+/* ---- one element ------------------------------------------------------------------- */
+
 static bool is_one_element(const char *op, int64_t numel) {
-    return numel == 1
-           || rgi_fail(RG_RUNTIME_ERROR, op,
-                       "a Tensor with %lld elements cannot be converted to Scalar",
-                       (long long)numel);
+    RG_FAIL_IF(numel != 1, op, "a Tensor with %lld elements cannot be converted to Scalar",
+               (long long)numel);
+    return true;
 }
 
-static bool has_one_element(const char *op, rg_tensor *t) {
-    return rgi_check(t, op) && is_one_element(op, t->numel);
+/* Returns whether t has one element, and may be looked at. */
+static bool is_item(rg_tensor *t) {
+    return rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel);
 }
 
-double rg_item(rg_tensor *t) {
-    return rgi_may_do_once("item") && has_one_element("item", t) ? rgi_load_f64(t->data, t->dtype)
-                                                                 : NAN;
+double rg_item(rg_tensor *t) { return is_item(t) ? rgi_load_f64(t->data, t->dtype) : NAN; }
+
+static bool is_whole_number(double v) {
+    RG_FAIL_VALUE_IF(isnan(v), "item", "cannot convert float NaN to integer");
+    RG_FAIL_IF(isinf(v), "item", "cannot convert float infinity to integer");
+    return rgi_number_fits("item", v, RG_INT64);
 }
 
 int64_t rg_item_int(rg_tensor *t) {
-    if (!rgi_may_do_once("item") || !has_one_element("item", t))
+    if (!is_item(t))
         return -1;
-    double v = rgi_load_f64(t->data, t->dtype);
-    if (isnan(v))
-        return rgi_fail(RG_VALUE_ERROR, "item", "cannot convert float NaN to integer"), -1;
-    if (isinf(v))
-        return rgi_fail(RG_RUNTIME_ERROR, "item", "cannot convert float infinity to integer"), -1;
-    return !rgi_is_float(t->dtype) || rgi_number_fits("item", v, RG_INT64)
-               ? rgi_load_i64(t->data, t->dtype)
-               : -1;
+    if (rgi_is_float(t->dtype) && !is_whole_number(rgi_load_f64(t->data, t->dtype)))
+        return -1;
+    return rgi_load_i64(t->data, t->dtype);
 }
 
-/* Where t's one element with this index is. */
+/* Returns where t's one element with this index is. Dims behind the index must be of size 1. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
     RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "
                      "or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
     RG_FAIL_INDEX_IF(index->n > t->ndim, "at", "too many indices for tensor of dimension %d",
                      t->ndim);
-    int64_t offset = 0, rest = 1;
-    for (int d = 0; d < t->ndim; d++) {
-        int64_t i = d < index->n ? index->v[d] : 0, n = t->size[d];
-        if (d >= index->n && __builtin_mul_overflow(rest, n, &rest))
-            rest = INT64_MAX;
-        RG_FAIL_INDEX_IF(d < index->n && (i < -n || i >= n), "at",
+    int64_t offset = 0;
+    for (int d = 0; d < index->n; d++) {
+        int64_t i = index->v[d];
+        int64_t n = t->size[d];
+        RG_FAIL_INDEX_IF(i < -n || i >= n, "at",
                          "index %lld is out of bounds for dimension %d with "
                          "size %lld",
                          (long long)i, d, (long long)n);
         offset += (i < 0 ? i + n : i) * t->stride[d];
     }
+    int64_t rest = 1;
+    for (int d = RG_MAX(index->n, 0); d < t->ndim; d++)
+        if (__builtin_mul_overflow(rest, t->size[d], &rest))
+            rest = INT64_MAX;
     return is_one_element("at", rest) ? t->data + offset * (int64_t)rgi_sizeof(t->dtype) : NULL;
 }
 
 double rg_at_dims(rg_tensor *t, rg_dims index) {
-    const char *at = rgi_may_do_once("at") && rgi_check(t, "at") ? place_of_index(t, &index) : NULL;
+    if (!rgi_may_do_once("at") || !rgi_check(t, "at"))
+        return NAN;
+    const char *at = place_of_index(t, &index);
     return at ? rgi_load_f64(at, t->dtype) : NAN;
+}
+
+/* ---- all elements ------------------------------------------------------------------ */
+
+void *rg_data(rg_tensor *t) {
+    return rgi_may_do_once("data") && rgi_check(t, "data") ? t->data : NULL;
 }
 
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes) {

@@ -8,7 +8,7 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* A 0-d tensor's element, both ways, since float64 can't hold every int64. */
+/* The element of a 0-d tensor, both ways, since float64 can't hold every int64. */
 typedef struct making_number {
     rg_dtype dtype;
     double d;
@@ -19,14 +19,15 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
     if (!rgi_check(t, op))
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, t->ndim, op, "argument '%s' must be Number, not Tensor", argument);
-    *out = (making_number){ t->dtype, rgi_load_f64(t->data, t->dtype),
-                            rgi_load_i64(t->data, t->dtype) };
+    out->dtype = t->dtype;
+    out->d = rgi_load_f64(t->data, t->dtype);
+    out->i = rgi_load_i64(t->data, t->dtype);
     return true;
 }
 
-/* What a Python number becomes where no dtype is given. */
-static rg_dtype number_dtype(making_number v) {
-    return rgi_is_float(v.dtype) ? rg_default_dtype() : v.dtype;
+/* Returns what a Python number becomes where no dtype is given. */
+static rg_dtype number_dtype(const making_number *v) {
+    return rgi_is_float(v->dtype) ? rg_default_dtype() : v->dtype;
 }
 
 static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
@@ -46,15 +47,16 @@ rg_tensor *(rg_scalar)(rg_tensor *number) {
     making_number v;
     if (!number_of("scalar", "number", number, &v))
         return NULL;
-    rg_tensor *t = rgi_new(number->flags & RG_WEAK ? number_dtype(v) : v.dtype, 0, NULL);
+    rg_tensor *t = rgi_new(number->flags & RG_WEAK ? number_dtype(&v) : v.dtype, 0, NULL);
     if (t)
         rgi_fill_number(t, v.d, v.i);
     return rgi_own(t);
 }
 
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
-    if (!rgi_check_dtype("scalar", dtype)
-        || (dtype == RG_INT64 && !rgi_number_fits("scalar", number, dtype)))
+    if (!rgi_check_dtype("scalar", dtype))
+        return NULL;
+    if (rgi_kind(dtype) == RG_INTEGER && !rgi_number_fits("scalar", number, dtype))
         return NULL;
     rg_tensor *t = rgi_new(dtype, 0, NULL);
     if (t)
@@ -76,7 +78,7 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     return rgi_own(t);
 }
 
-/* Any number will do, but C has no bool that is neither 0 nor 1. */
+/* Leaves the elements as they are, but for bools: C has none that is neither 0 nor 1. */
 static rg_tensor *making_any(rg_tensor *t) {
     return t && t->dtype == RG_BOOL ? making_zeros(t) : rgi_own(t);
 }
@@ -84,6 +86,7 @@ static rg_tensor *making_any(rg_tensor *t) {
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) {
     return making_any(rgi_new_dims("empty", &shape, dtype));
 }
+
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype) {
     return making_full(rgi_new_dims("ones", &shape, dtype), 1, 1);
 }
@@ -94,13 +97,13 @@ rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     return making_zeros(rgi_new_dims("zeros", &shape, dtype));
 }
 
-/* A new tensor filled with a number; dtype -1: the number's. */
+/* Returns a new tensor filled with a number. RG_NO_DTYPE stands for the number's own dtype. */
 static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value, int dtype) {
     making_number v;
     if (!number_of(op, "fill_value", value, &v))
         return NULL;
-    if (dtype == -1)
-        dtype = (int)number_dtype(v);
+    if (dtype == RG_NO_DTYPE)
+        dtype = number_dtype(&v);
     if (!rgi_check_dtype(op, dtype))
         return NULL;
     if (rgi_is_float(v.dtype) && !rgi_number_fits(op, v.d, (rg_dtype)dtype))
@@ -109,10 +112,12 @@ static rg_tensor *full_of(const char *op, const rg_dims *shape, rg_tensor *value
 }
 
 rg_tensor *(rg_full_dims)(rg_dims shape, rg_tensor *value, rg_dtype dtype) {
-    return rgi_check_dtype("full", dtype) ? full_of("full", &shape, value, (int)dtype) : NULL;
+    return rgi_check_dtype("full", dtype) ? full_of("full", &shape, value, dtype) : NULL;
 }
 
-rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) { return full_of("full", &shape, value, -1); }
+rg_tensor *(rg_full)(rg_dims shape, rg_tensor *value) {
+    return full_of("full", &shape, value, RG_NO_DTYPE);
+}
 
 static rg_tensor *like(const char *op, rg_tensor *x) {
     return rgi_check(x, op) ? rgi_new_like(x, x->dtype) : NULL;
@@ -125,7 +130,8 @@ rg_tensor *rg_ones_like(rg_tensor *x) { return making_full(like("ones_like", x),
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     if (!rgi_check(x, "full_like"))
         return NULL;
-    rg_dims shape = rg_shape(x);
+    rg_dims shape = { .n = x->ndim };
+    memcpy(shape.v, x->size, sizeof shape.v);
     return full_of("full_like", &shape, value, x->dtype);
 }
 
@@ -141,31 +147,48 @@ rg_tensor *rg_eye(int64_t n, int64_t m) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
+/* Refuse a step that leads away from the end, and a range that is too long. */
+static bool arange_leads(bool leads) {
+    RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
+    return true;
+}
+static bool arange_ends(bool ends) {
+    RG_FAIL_IF(!ends, "arange", "invalid size, possible overflow?");
+    return true;
+}
+
+static rg_tensor *arange_floats(double start, double end, double step) {
+    double steps = ceil((end - start) / step);
+    if (!arange_leads(step > 0 ? end >= start : end <= start)
+        || !arange_ends(steps >= 0 && steps < 0x1p63))
+        return NULL;
+    int64_t n = (int64_t)steps;
+    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), rg_default_dtype()));
+    return t && k_arange(t, start, step) ? t : NULL;
+}
+
+static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step) {
+    int64_t length;
+    bool wraps = __builtin_sub_overflow(end, start, &length) || length == INT64_MIN;
+    if (!arange_leads(step > 0 ? end >= start : end <= start) || !arange_ends(!wraps))
+        return NULL;
+    int64_t n = length / step + (length % step != 0);
+    rg_tensor *t = rgi_new_dims("arange", &RG_DIMS(n), RG_INT64);
+    for (int64_t i = 0; t && i < n; i++)
+        ((int64_t *)t->data)[i] = start + step * i;
+    return rgi_own(t);
+}
+
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
     making_number a, b, s;
     if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
         || !number_of("arange", "step", step, &s))
         return NULL;
-    bool floating = rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype);
     RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
     RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
-    RG_FAIL_IF(floating ? (s.d > 0 ? b.d < a.d : b.d > a.d) : (s.i > 0 ? b.i < a.i : b.i > a.i),
-               "arange", "upper bound and lower bound inconsistent with step sign");
-    int64_t length = 0;
-    double count = ceil((b.d - a.d) / s.d);
-    bool wraps = __builtin_sub_overflow(b.i, a.i, &length) || length == INT64_MIN;
-    RG_FAIL_IF(floating ? !(count >= 0 && count < 0x1p63) : wraps, "arange",
-               "invalid size, possible overflow?");
-    int64_t n = floating ? (int64_t)count : length / s.i + (length % s.i != 0);
-    rg_dtype dtype = floating ? rg_default_dtype() : RG_INT64;
-    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));
-    if (!t)
-        return NULL;
-    if (floating)
-        return k_arange(t, a.d, s.d) ? t : NULL;
-    for (int64_t i = 0; i < n; i++)
-        ((int64_t *)t->data)[i] = a.i + s.i * i;
-    return t;
+    if (rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype))
+        return arange_floats(a.d, b.d, s.d);
+    return arange_integers(a.i, b.i, s.i);
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
@@ -173,16 +196,18 @@ rg_tensor *(rg_arange)(rg_tensor *end) {
     return (rg_arange_step)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one));
 }
 
-/* For a range that takes these arguments, `only` being the value of a single step. */
+/* Returns a tensor for so many steps, after a look at the arguments. A single step has the value
+ * `only`. */
 static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
                              rg_dtype dtype) {
     if (!rgi_check_dtype(op, dtype))
         return NULL;
     RG_FAIL_IF(steps < 0, op, "number of steps must be non-negative");
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && dtype == RG_BOOL, op,
-                  "\"%s_cpu\" not implemented for 'Bool'", op);
-    if (steps > 1 ? !rgi_number_fits(op, start, dtype) || !rgi_number_fits(op, end, dtype)
-                  : steps == 1 && !rgi_number_fits(op, only, dtype))
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, steps > 1 && rgi_kind(dtype) == RG_BOOLEAN, op,
+                  "\"%s_cpu\" not implemented for '%s'", op, rgi_scalar_name(dtype));
+    if (steps == 1 && !rgi_number_fits(op, only, dtype))
+        return NULL;
+    if (steps > 1 && (!rgi_number_fits(op, start, dtype) || !rgi_number_fits(op, end, dtype)))
         return NULL;
     return rgi_new_dims(op, &RG_DIMS(steps), dtype);
 }
@@ -196,7 +221,7 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) 
     return t;
 }
 
-/* The number as the dtype can hold it. */
+/* Returns the number as the dtype can hold it. */
 static double rounded_to(rg_dtype dtype, double v) {
     double room;
     rgi_store_f64(&room, dtype, v);
@@ -204,7 +229,7 @@ static double rounded_to(rg_dtype dtype, double v) {
 }
 
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {
-    double only = dtype == RG_INT64 ? pow(base, start) : 0;
+    double only = rgi_kind(dtype) == RG_INTEGER ? pow(base, start) : 0;
     rg_tensor *t = spaced_new("logspace", start, end, only, steps, dtype);
     if (!t)
         return NULL;
@@ -237,7 +262,7 @@ rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
     rg_tensor *t = making_room_for(data, dtype, &shape);
     if (!t)
         return NULL;
-    /* whatever the bytes, only 0 and 1 go in */
+    /* Whatever the bytes are, only 0 and 1 go in. */
     if (dtype == RG_BOOL)
         for (int64_t i = 0; i < t->numel; i++)
             t->data[i] = ((const char *)data)[i] != 0;

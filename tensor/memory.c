@@ -10,39 +10,36 @@
  * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
  */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "memory.h"
+
+#include "error.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
+/* In bytes, but for the last. */
 enum {
-    /* up to here a class holds 64 bytes more than the one before */
-    SMALL_MAX = 4096,
-    HUGE_MIN = 2 << 20,   /* from here a block is aligned to, and asks for, huge pages */
-    CHUNK_MIN = 64 << 10, /* chunks grow from here .. */
-    CHUNK_MAX = 4 << 20,  /* .. to here */
-    SLAB = 64,            /* headers that are made at once */
+    SMALL_MAX = 4096,     /* Up to here each class holds 64 bytes more than the one before. */
+    HUGE_MIN = 2 << 20,   /* From here a block is aligned to, and asks for, huge pages. */
+    CHUNK_MIN = 64 << 10, /* Chunks grow from here */
+    CHUNK_MAX = 4 << 20,  /* to here. */
+    HEADERS_AT_ONCE = 64,
 };
 
-/* fallback: of a thread for which there was no memory */
-static rg_thread nobody, fallback;
-__thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
-
-static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
-static rg_thread *threads; /* all that run */
-static rg_thread ended;    /* the counts of those that have ended */
-/* bytes of large blocks that a thread holds on to */
+/* A thread holds on to so many bytes of large blocks. */
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
-static rg_free_block *batches[RG_SMALL_CLASSES]; /* of free blocks that no thread holds */
-/* bytes now, but for each thread's drift */
-static atomic_long flushed;
-static pthread_key_t exit_key;
-static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static bool bypass;
 
-/* ---- threads ------------------------------------------------------------------ */
+static bool bypass;
+static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
+static rg_thread *threads;                       /* all that run */
+static rg_thread ended;                          /* the counts of those that have ended */
+static atomic_long flushed;                      /* the bytes in use, but for each thread's drift */
+static rg_free_block *batches[RG_SMALL_CLASSES]; /* free blocks that no thread holds */
+
+/* ---- counting -------------------------------------------------------------------- */
 
 static long count_of(const atomic_long *c) { return atomic_load_explicit(c, memory_order_relaxed); }
 
@@ -58,48 +55,20 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-static void hand_over(size_t c, rg_free_block *first);
-static void retire(rg_free_list *list, size_t c);
-static void cut_up_rest(void);
-
-static void thread_end(void *unused) {
-    (void)unused;
-    rg_thread *me = &rgi_this;
-    rgi_scope_end_root();
-    if (me->stack)
-        rgi_free(me->stack, me->room * sizeof *me->stack, RG_MEM_OTHER);
-    if (me->marks)
-        rgi_free(me->marks, me->marks_room * sizeof *me->marks, RG_MEM_OTHER);
-    me->stack = NULL;
-    me->marks = NULL;
-    me->room = me->marks_room = 0;
-    rg_memory_trim();
-
-    cut_up_rest();
-    for (int i = 0; i < RG_RESTING; i++)
-        if (me->resting[i])
-            rgi_put_back(me, me->resting[i], 0);
-    for (size_t c = 0; c < RG_SMALL_CLASSES; c++) {
-        retire(&me->small[c], c);
-        hand_over(c, me->small[c].spare);
+/* Another thread than a block's maker may free it, so the peak needs a common count. A thread adds
+ * its own to that one in large steps. */
+void rgi_drifted(rg_thread *me) {
+    long drift = count_of(&me->drift);
+    raise_peak(me, count_of(&flushed) + drift);
+    if (drift > RG_DRIFT_MAX || drift < -RG_DRIFT_MAX) {
+        atomic_fetch_add_explicit(&flushed, drift, memory_order_relaxed);
+        atomic_store_explicit(&me->drift, 0, memory_order_relaxed);
     }
-    atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
-
-    pthread_mutex_lock(&threads_lock);
-    fold_counts(&ended, me);
-    *me->link = me->next;
-    if (me->next)
-        me->next->link = me->link;
-    pthread_mutex_unlock(&threads_lock);
-    rgi_me = &nobody;
-    if (me != &fallback)
-        free(me);
+    long watermark = count_of(&me->peak) - count_of(&flushed);
+    atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
-__attribute__((destructor)) static void main_thread_end(void) {
-    if (rgi_this.ready)
-        thread_end(NULL);
-}
+/* ---- the system ------------------------------------------------------------------ */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RG_DEBUG)
 #define ALWAYS_BYPASSED true
@@ -111,43 +80,17 @@ __attribute__((destructor)) static void main_thread_end(void) {
 #define ALWAYS_BYPASSED false
 #endif
 
-static void first_thread(void) {
-    const char *pool = getenv("REGARD_POOL"), *preload = getenv("LD_PRELOAD");
-    bypass = ALWAYS_BYPASSED
-             || (pool ? strcmp(pool, "0") == 0
-                      : preload && strstr(preload, "vgpreload")); /* valgrind's own library */
-    pthread_key_create(&exit_key, thread_end);
-}
-
-rg_thread *rgi_thread_start(void) {
-    if (rgi_me->ready)
-        return rgi_me;
-    pthread_once(&exit_once, first_thread);
-    rg_thread *me = calloc(1, sizeof *me);
-    if (!me)
-        me = &fallback;
-    rgi_me = me;
-    me->ready = true;
-    me->chunk = CHUNK_MIN;
-    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass; c++)
-        me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
-    pthread_setspecific(exit_key, me);
-    pthread_mutex_lock(&threads_lock);
-    me->next = threads;
-    me->link = &threads;
-    if (threads)
-        threads->link = &me->next;
-    threads = me;
-    pthread_mutex_unlock(&threads_lock);
-    return me;
+static void choose_bypass(void) {
+    const char *pool = getenv("REGARD_POOL");
+    const char *preload = getenv("LD_PRELOAD");
+    bool valgrind = preload && strstr(preload, "vgpreload");
+    bypass = ALWAYS_BYPASSED || (pool ? strcmp(pool, "0") == 0 : valgrind);
 }
 
 bool rgi_pool_bypassed(void) {
     rgi_thread_start();
     return bypass;
 }
-
-/* ---- the system ------------------------------------------------------------------ */
 
 static void *system_alloc(size_t bytes) {
     void *p = NULL;
@@ -165,32 +108,19 @@ static void *system_alloc(size_t bytes) {
     return p;
 }
 
-/* Class 0 is the headers'; then they are 64 bytes apart up to SMALL_MAX, and four to each doubling.
- */
+/* Returns the class of a block, and how large its blocks are. Class 0 is the headers'; the others
+ * are 64 bytes apart up to SMALL_MAX, and then four to each doubling. */
 static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
         size_t c = bytes ? (bytes + 63) / 64 : 1;
         *rounded = c * 64;
         return cls == RG_MEM_HEADER ? 0 : c;
     }
-    int log = 63 - __builtin_clzl(bytes - 1); /* 2^log <= bytes-1 < 2^(log+1) */
+    int log = 63 - __builtin_clzl(bytes - 1); /* 2^log <= bytes - 1 < 2^(log + 1) */
     size_t quarter = (size_t)1 << (log - 2);
-    size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter; /* 1..4 */
+    size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter; /* 1 .. 4 */
     *rounded = ((size_t)1 << log) + steps * quarter;
     return RG_SMALL_CLASSES + (size_t)(log - 12) * 4 + steps - 1;
-}
-
-/* Blocks may be freed by another thread than their maker, so the peak needs a
- * common count; a thread adds its own to it in large steps. */
-void rgi_drifted(rg_thread *me) {
-    long drift = count_of(&me->drift);
-    raise_peak(me, count_of(&flushed) + drift);
-    if (drift > RG_DRIFT_MAX || drift < -RG_DRIFT_MAX) {
-        atomic_fetch_add_explicit(&flushed, drift, memory_order_relaxed);
-        atomic_store_explicit(&me->drift, 0, memory_order_relaxed);
-    }
-    long watermark = count_of(&me->peak) - count_of(&flushed);
-    atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
 /* ---- small blocks and headers -------------------------------------------------------
@@ -206,7 +136,7 @@ static void hand_over(size_t c, rg_free_block *first) {
     pthread_mutex_unlock(&threads_lock);
 }
 
-/* The list becomes the spare batch, and that one everybody's. */
+/* Makes the list the spare batch, and the spare batch everybody's. */
 static void retire(rg_free_list *list, size_t c) {
     hand_over(c, list->spare);
     list->spare = list->first;
@@ -229,9 +159,8 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     return first;
 }
 
-/* What is left of a chunk becomes free blocks. */
-static void cut_up_rest(void) {
-    rg_thread *me = &rgi_this;
+/* Makes free blocks of what is left of the chunk. */
+static void cut_up_rest(rg_thread *me) {
     while (me->fresh_bytes) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
         rgi_put_back(me, me->fresh, bytes / 64);
@@ -240,14 +169,13 @@ static void cut_up_rest(void) {
     }
 }
 
-/* bytes: a multiple of 64, far smaller than a chunk */
-static void *cut(size_t bytes) {
-    rg_thread *me = &rgi_this;
+/* Returns bytes from the chunk. Requires a multiple of 64 that is far smaller than a chunk. */
+static void *cut(rg_thread *me, size_t bytes) {
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
         if (!chunk)
             return system_alloc(bytes);
-        cut_up_rest();
+        cut_up_rest(me);
         me->fresh = chunk;
         me->fresh_bytes = me->chunk;
         if (me->chunk < CHUNK_MAX)
@@ -261,11 +189,13 @@ static void *cut(size_t bytes) {
 
 static void *small_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_list *list = &me->small[c];
-    if (!list->first && (list->first = take_batch(list, c)))
-        list->count = list->first->count;
     if (!list->first) {
-        int n = c ? 1 : SLAB;
-        char *slab = cut((size_t)n * size);
+        list->first = take_batch(list, c);
+        list->count = list->first ? list->first->count : 0;
+    }
+    if (!list->first) {
+        int n = c ? 1 : HEADERS_AT_ONCE;
+        char *slab = cut(me, (size_t)n * size);
         if (!slab)
             return NULL;
         while (n-- > 0)
@@ -274,59 +204,99 @@ static void *small_alloc(rg_thread *me, size_t c, size_t size) {
     return rgi_take(me, c);
 }
 
-/* ---- blocks ----------------------------------------------------------------------- */
+static void small_free(rg_thread *me, void *block, size_t c) {
+    if (me->small[c].count >= me->small[c].limit)
+        retire(&me->small[c], c);
+    rgi_put_back(me, block, c);
+}
+
+/* ---- large blocks ------------------------------------------------------------------ */
+
+static void *large_alloc(rg_thread *me, size_t c, size_t size) {
+    rg_free_block **list = &me->large[c - RG_SMALL_CLASSES];
+    rg_free_block *block = *list;
+    if (!block)
+        return system_alloc(size);
+    *list = block->next;
+    me->cached -= (int64_t)size;
+    return block;
+}
+
+static void large_free(rg_thread *me, void *block, size_t c, size_t size) {
+    rg_free_block **list = &me->large[c - RG_SMALL_CLASSES];
+    rg_free_block *b = block;
+    if (me->cached + (int64_t)size > CACHE_MAX) {
+        free(block);
+        return;
+    }
+    b->next = *list;
+    *list = b;
+    me->cached += (int64_t)size;
+}
+
+void rg_memory_trim(void) {
+    rg_thread *me = rgi_thread_get();
+    for (int c = 0; c < RG_LARGE_CLASSES; c++)
+        while (me->large[c]) {
+            rg_free_block *b = me->large[c];
+            me->large[c] = b->next;
+            free(b);
+        }
+    me->cached = 0;
+}
+
+/* ---- the door ---------------------------------------------------------------------- */
+
+/* Returns a block, and how large it is; NULL where there is none, or a test wants none. */
+static void *find_block(rg_thread *me, size_t bytes, rg_class cls, size_t *size) {
+    const size_t absurd = (size_t)1 << 39;
+    if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0))
+        return NULL;
+    if (bytes >= absurd)
+        return NULL;
+    size_t c = class_of(bytes, cls, size);
+    if (RG_UNLIKELY(bypass))
+        return system_alloc(bytes);
+    return c < RG_SMALL_CLASSES ? small_alloc(me, c, *size) : large_alloc(me, c, *size);
+}
 
 void *rgi_alloc(size_t bytes, rg_class cls) {
     rg_thread *me = rgi_thread_get();
-    void *p = NULL;
     size_t size = bytes;
-    if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0)) {
-        /* as if the system had refused */
-    } else if (bytes < (size_t)1 << 39) {
-        size_t c = class_of(bytes, cls, &size);
-        rg_free_block *large = c < RG_SMALL_CLASSES ? NULL : me->large[c - RG_SMALL_CLASSES];
-        if (RG_UNLIKELY(bypass)) {
-            p = system_alloc(bytes);
-        } else if (c < RG_SMALL_CLASSES) {
-            p = small_alloc(me, c, size);
-        } else if (large) {
-            p = large;
-            me->large[c - RG_SMALL_CLASSES] = large->next;
-            me->cached -= (int64_t)size;
-        } else {
-            p = system_alloc(size);
-        }
-    }
-    if (RG_UNLIKELY(!p))
+    void *block = find_block(me, bytes, cls, &size);
+    if (RG_UNLIKELY(!block))
         return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes",
                         bytes);
     rgi_count_bytes(me, cls, true, (long)size, 0);
-    return p;
+    return block;
+}
+
+/* Where the pool is bypassed, a released header is kept for ever: it stays readable, and is not
+ * used again. */
+static void bypassed_free(rg_thread *me, void *block, rg_class cls) {
+    rg_free_block *b = block;
+    if (cls != RG_MEM_HEADER) {
+        free(block);
+        return;
+    }
+    b->next = me->small[0].spare;
+    me->small[0].spare = b;
 }
 
 void rgi_free(void *block, size_t bytes, rg_class cls) {
     rg_thread *me = rgi_thread_get();
-    rg_free_block *b = block;
     size_t size;
     if (!block)
         return;
     size_t c = class_of(bytes, cls, &size);
-    /* stays readable, and is not used again */
-    if (RG_UNLIKELY(bypass && cls == RG_MEM_HEADER)) {
-        b->next = me->small[c].spare;
-        me->small[c].spare = b;
-    } else if (RG_UNLIKELY(bypass
-                           || (c >= RG_SMALL_CLASSES && me->cached + (int64_t)size > CACHE_MAX))) {
-        free(block);
-    } else if (c < RG_SMALL_CLASSES) {
-        if (me->small[c].count >= me->small[c].limit)
-            retire(&me->small[c], c);
-        rgi_put_back(me, block, c);
-    } else {
-        b->next = me->large[c - RG_SMALL_CLASSES];
-        me->large[c - RG_SMALL_CLASSES] = b;
-        me->cached += (int64_t)size;
-    }
+    if (RG_UNLIKELY(bypass))
+        bypassed_free(me, block, cls);
+    else if (c >= RG_SMALL_CLASSES)
+        large_free(me, block, c, size);
+    else if (cls != RG_MEM_HEADER)
+        small_free(me, block, c);
+    else if ((block = rgi_put_to_rest(me, block)))
+        small_free(me, block, c);
     rgi_count_bytes(me, cls, false, (long)size, 0);
 }
 
@@ -347,45 +317,67 @@ bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item) {
     return true;
 }
 
-void rg_memory_trim(void) {
-    rg_thread *me = rgi_thread_get();
-    for (int c = 0; c < RG_LARGE_CLASSES; c++)
-        while (me->large[c]) {
-            rg_free_block *b = me->large[c];
-            me->large[c] = b->next;
-            free(b);
-        }
-    me->cached = 0;
+/* ---- a thread's part ---------------------------------------------------------------- */
+
+void rgi_memory_begin_thread(rg_thread *me) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, choose_bypass);
+    me->chunk = CHUNK_MIN;
+    for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass; c++)
+        me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
+    pthread_mutex_lock(&threads_lock);
+    me->next = threads;
+    me->link = &threads;
+    if (threads)
+        threads->link = &me->next;
+    threads = me;
+    pthread_mutex_unlock(&threads_lock);
+}
+
+void rgi_memory_end_thread(rg_thread *me) {
+    rg_memory_trim();
+    cut_up_rest(me);
+    for (int i = 0; i < RG_RESTING; i++)
+        if (me->resting[i])
+            rgi_put_back(me, me->resting[i], 0);
+    for (size_t c = 0; c < RG_SMALL_CLASSES; c++) {
+        retire(&me->small[c], c);
+        hand_over(c, me->small[c].spare);
+    }
+    atomic_fetch_add_explicit(&flushed, count_of(&me->drift), memory_order_relaxed);
+
+    pthread_mutex_lock(&threads_lock);
+    fold_counts(&ended, me);
+    *me->link = me->next;
+    if (me->next)
+        me->next->link = me->link;
+    pthread_mutex_unlock(&threads_lock);
 }
 
 /* ---- statistics ------------------------------------------------------------------ */
 
-static rg_thread *sum_counts(rg_thread *sum) {
+static void sum_counts(rg_thread *sum) {
     rgi_thread_start();
     pthread_mutex_lock(&threads_lock);
     fold_counts(sum, &ended);
     for (rg_thread *t = threads; t; t = t->next)
         fold_counts(sum, t);
     pthread_mutex_unlock(&threads_lock);
-    return sum;
 }
 
 rg_memory rg_memory_stats(void) {
-    rg_thread *sum = sum_counts(&(rg_thread){ 0 });
+    rg_thread sum = { 0 };
+    sum_counts(&sum);
     rg_memory m = {
-        .headers = count_of(&sum->bytes[RG_MEM_HEADER]),
-        .storages = count_of(&sum->bytes[RG_MEM_STORAGE]),
-        .nodes = count_of(&sum->bytes[RG_MEM_NODE]),
-        .other = count_of(&sum->bytes[RG_MEM_OTHER]),
-        .system_calls = count_of(&sum->system_calls),
+        .headers = count_of(&sum.bytes[RG_MEM_HEADER]),
+        .storages = count_of(&sum.bytes[RG_MEM_STORAGE]),
+        .nodes = count_of(&sum.bytes[RG_MEM_NODE]),
+        .other = count_of(&sum.bytes[RG_MEM_OTHER]),
+        .system_calls = count_of(&sum.system_calls),
     };
     m.now = m.headers + m.storages + m.nodes + m.other;
-    m.peak = RG_MAX(m.now, count_of(&sum->peak));
+    m.peak = RG_MAX(m.now, count_of(&sum.peak));
     return m;
-}
-
-int64_t rg_live_tensors(void) {
-    return count_of(&sum_counts(&(rg_thread){ 0 })->bytes[RG_MEM_HEADER]) / RG_HEADER_BYTES;
 }
 
 void rg_memory_reset_peak(void) {

@@ -19,6 +19,10 @@ bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
 /* Returns whether every block is malloc's own; memory.c says when. */
 bool rgi_pool_bypassed(void);
 
+/* Begins and ends what a thread has of free lists and counts: for thread.c. */
+void rgi_memory_begin_thread(rg_thread *me);
+void rgi_memory_end_thread(rg_thread *me);
+
 /* ---- counting ------------------------------------------------------------------ */
 
 enum {
@@ -77,6 +81,15 @@ static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
     me->small[c].count++;
 }
 
+/* Lets a released header rest, so that a use after the end of its scope meets a dead one. Returns
+ * the header that has rested longest, or NULL. */
+static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
+    void **place = &me->resting[me->rests++ % RG_RESTING];
+    void *rested = *place;
+    *place = header;
+    return rested;
+}
+
 /* ---- the short way ---------------------------------------------------------------- */
 
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
@@ -92,10 +105,51 @@ static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
     rg_thread *me = &rgi_this;
     size_t c = rgi_small_class(bytes, cls);
-    if (RG_UNLIKELY(!rgi_has_room(me, c))) {
+    if (RG_UNLIKELY(cls == RG_MEM_HEADER || !rgi_has_room(me, c))) {
         rgi_free(block, bytes, cls);
         return;
     }
     rgi_put_back(me, block, c);
     rgi_count_bytes(me, cls, false, (long)((bytes + 63) / 64 * 64), 0);
+}
+
+/* ---- a header and a storage at once ------------------------------------------------ */
+
+/* Returns the header that rgi_take_both would take, or NULL where none is at hand or a test wants a
+ * request to fail. What lies in it behind an rg_free_block may be written to. */
+static inline void *rgi_header_at_hand(void) {
+    const rg_thread *me = &rgi_this;
+    return RG_UNLIKELY(me->fail_at) ? NULL : me->small[0].first;
+}
+
+/* Takes the header at hand, and a storage of so many bytes, which is returned. Where no such
+ * storage is at hand, returns NULL and takes nothing. */
+static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
+    rg_thread *me = &rgi_this;
+    size_t c = rgi_small_class(bytes, RG_MEM_STORAGE);
+    if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first))
+        return NULL;
+    rgi_take(me, 0);
+    void *storage = rgi_take(me, c);
+    rgi_count_to(&me->bytes[RG_MEM_HEADER], (long)header_bytes);
+    rgi_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, (long)header_bytes);
+    return storage;
+}
+
+/* Frees a header and, if there is one, a storage. */
+static inline void rgi_free_both(void *header, size_t header_bytes, void *storage, size_t bytes) {
+    rg_thread *me = &rgi_this;
+    size_t c = storage ? rgi_small_class(bytes, RG_MEM_STORAGE) : 0;
+    if (RG_UNLIKELY(!rgi_has_room(me, 0) || !rgi_has_room(me, c))) {
+        rgi_free(storage, bytes, RG_MEM_STORAGE);
+        rgi_free(header, header_bytes, RG_MEM_HEADER);
+        return;
+    }
+    header = rgi_put_to_rest(me, header);
+    if (RG_LIKELY(header))
+        rgi_put_back(me, header, 0);
+    if (storage)
+        rgi_put_back(me, storage, c);
+    rgi_count_to(&me->bytes[RG_MEM_STORAGE], -(long)c * 64);
+    rgi_count_bytes(me, RG_MEM_HEADER, false, (long)header_bytes, (long)c * 64);
 }

@@ -1,14 +1,19 @@
 /*
  * name.c: the names that tensors are given, for errors and drawings.
  */
-#include "internal.h"
+#include "structs.h"
+#include "text.h"
 
 rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
-    if (!rgi_check(t, "set_name"))
+    if (!rgi_check(t, "set_name") || !rgi_rename(&t->name, name))
         return NULL;
-    return rgi_rename(&t->name, name) && (!t->history || rgi_rename(&t->history->name, name))
-               ? t
-               : NULL;
+    if (t->history && !rgi_rename(&t->history->name, name))
+        return NULL;
+    return t;
 }
 
-const char *rg_name(rg_tensor *t) { return !rgi_check(t, "name") ? NULL : t->name ? t->name : ""; }
+const char *rg_name(rg_tensor *t) {
+    if (!rgi_check(t, "name"))
+        return NULL;
+    return t->name ? t->name : "";
+}

@@ -1,13 +1,19 @@
 /*
- * parallel.c: work spread over threads. No result changes with their number: what
- * is one part depends on how much there is and on nothing else, or, as in products
- * and rows, no bit depends on the parts. The threads are OpenMP's; built without it,
- * there is one. After a fork there is one in the child, since OpenMP's own don't
- * come along.
+ * parallel.c: work that is spread over threads. No result changes with their
+ * number: what is one part depends on how much there is and on nothing else, or,
+ * as in products and rows, no bit depends on the parts. The threads are OpenMP's;
+ * built without it, there is one. After a fork there is one in the child, since
+ * OpenMP's own don't come along.
  */
-#include "internal.h"
+#include "parallel.h"
 
-static atomic_int wanted; /* 0: as many as OpenMP would take */
+#include "error.h"
+
+#include <stdatomic.h>
+
+static atomic_int wanted_threads; /* 0 leaves the number to OpenMP. */
+
+/* ---- how many ---------------------------------------------------------------------- */
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -22,14 +28,14 @@ static void look_around(void) {
     const char *asked = getenv("REGARD_NUM_THREADS");
     long n = asked ? strtol(asked, NULL, 10) : 0;
     if (n > 0 && n <= INT32_MAX)
-        atomic_compare_exchange_strong(&wanted, &(int){ 0 }, (int)n);
+        atomic_compare_exchange_strong(&wanted_threads, &(int){ 0 }, (int)n);
     pthread_atfork(NULL, NULL, in_the_child);
 }
 
 int rg_get_num_threads(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_around);
-    int n = atomic_load_explicit(&wanted, memory_order_relaxed);
+    int n = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
     return n ? n : omp_get_max_threads();
 }
 
@@ -40,32 +46,75 @@ int rgi_workers(int64_t n, int64_t grain) {
 }
 #else
 int rg_get_num_threads(void) { return 1; }
-int rgi_workers(int64_t n, int64_t grain) { return (void)n, (void)grain, 1; }
+
+int rgi_workers(int64_t n, int64_t grain) {
+    (void)n;
+    (void)grain;
+    return 1;
+}
 #endif
 
 bool rg_set_num_threads(int n) {
     RG_FAIL_IF(n < 1, "set_num_threads", "set_num_threads expects a positive integer");
-    return atomic_store_explicit(&wanted, n, memory_order_relaxed), true;
+    atomic_store_explicit(&wanted_threads, n, memory_order_relaxed);
+    return true;
 }
 
-/* Every worker begins with a share of its own, the same of what is next as of what was before,
- * whose lines its caches hold; then it helps with the others'. */
+/* ---- the work ---------------------------------------------------------------------- */
+
+#ifdef _OPENMP
+/* Each worker begins with a share of its own, then it helps with the others'. Work that comes again
+ * finds its share on the worker that had it before, and its lines in that one's caches. */
+enum { PARALLEL_SHARES = 64 };
+
+typedef struct parallel_work {
+    int64_t n, grain, parts, shares;
+    rg_work *work;
+    void *context;
+    struct {
+        _Alignas(64) _Atomic int64_t next; /* the part that nobody has taken yet */
+    } share[PARALLEL_SHARES];
+} parallel_work;
+
+static int64_t share_begin(const parallel_work *p, int64_t share) {
+    return p->parts * share / p->shares;
+}
+
+/* Does what is left of a share. */
+static void do_share(parallel_work *p, int64_t share, int worker) {
+    const int64_t end = share_begin(p, share + 1);
+    for (;;) {
+        int64_t part = atomic_fetch_add_explicit(&p->share[share].next, 1, memory_order_relaxed);
+        if (part >= end)
+            return;
+        int64_t begin = part * p->grain;
+        p->work(p->context, begin, RG_MIN(p->n, begin + p->grain), worker);
+    }
+}
+
+static void do_in_parallel(parallel_work *p, int workers) {
+    p->parts = (p->n - 1) / p->grain + 1;
+    p->shares = RG_MIN(workers, PARALLEL_SHARES);
+    for (int64_t s = 0; s < p->shares; s++)
+        atomic_init(&p->share[s].next, share_begin(p, s));
+#pragma omp parallel num_threads(workers)
+    {
+        int me = omp_get_thread_num();
+        for (int64_t s = me; s < me + p->shares; s++)
+            do_share(p, s % p->shares, me);
+    }
+}
+#endif
+
 void rgi_parallel(int64_t n, int64_t grain, int workers, rg_work *work, void *context) {
 #ifdef _OPENMP
     if (workers > 1) {
-        enum { SHARES = 64 };
-        struct {
-            _Alignas(64) _Atomic int64_t next;
-        } share[SHARES];
-        int64_t parts = (n - 1) / grain + 1, shares = RG_MIN(workers, SHARES);
-        for (int64_t s = 0; s < shares; s++)
-            atomic_init(&share[s].next, parts * s / shares);
-#pragma omp parallel num_threads(workers)
-        for (int64_t me = omp_get_thread_num(), s = me; s < me + shares; s++)
-            for (int64_t of = s % shares, end = parts * (of + 1) / shares, part;
-                 (part = atomic_fetch_add_explicit(&share[of].next, 1, memory_order_relaxed))
-                 < end;)
-                work(context, part * grain, RG_MIN(n, part * grain + grain), (int)me);
+        parallel_work p;
+        p.n = n;
+        p.grain = grain;
+        p.work = work;
+        p.context = context;
+        do_in_parallel(&p, workers);
         return;
     }
 #endif

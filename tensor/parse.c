@@ -335,7 +335,7 @@ static bool parse_value(parser *s, int depth) {
 static bool parse_dtype_name(parser *s) {
     if (!parse_take(s, "torch.") && !parse_take(s, "tf."))
         parse_take(s, "np.");
-    for (s->dtype = RG_BOOL; s->dtype <= RG_FLOAT64; s->dtype++)
+    for (s->dtype = 0; s->dtype < RG_DTYPE_COUNT; s->dtype++)
         if (parse_take(s, rg_dtype_name((rg_dtype)s->dtype) + strlen("torch.")))
             return true;
     return parse_garbage(s, "the dtype float32, float64, int64 or bool");
@@ -418,7 +418,7 @@ static bool parse_sizes(parser *s) {
 
 /* Do the items fit the dtype? Notes the faults that depend on it. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
-    bool whole = !rgi_is_float(dtype), is_int = dtype == RG_INT64;
+    bool whole = !rgi_is_float(dtype), is_int = rgi_kind(dtype) == RG_INTEGER;
     if (is_int && s->wide_int)
         parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (is_int && s->wide_float)
@@ -447,7 +447,7 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     rg_tensor *t = rgi_new(dtype, s->shape.n, s->shape.v);
     for (size_t i = 0; t && i < s->n; i++) {
         char *to = t->data + i * rgi_sizeof(dtype);
-        if (dtype == RG_INT64)
+        if (rgi_kind(dtype) == RG_INTEGER)
             rgi_store_i64(to, dtype, s->items[i].i);
         else
             rgi_store_f64(to, dtype, s->items[i].f);

@@ -2,18 +2,24 @@
  * scope.c: results belong to a scope. The thread has one stack of references
  * and, for each open scope, the depth at which it began; ending a scope drops
  * the stack to that mark, and with it whatever scopes were left open inside.
+ * Memory that scopes own is a list beside the stack.
  */
-#include "internal.h"
+#include "scope.h"
+
+#include "observer.h"
 
 /* The root scope has no mark of its own: it begins at 0. */
-static size_t innermost(void) { return rgi_this.scopes ? rgi_this.marks[rgi_this.scopes - 1] : 0; }
+static size_t innermost_mark(const rg_thread *me) {
+    return me->scopes ? me->marks[me->scopes - 1] : 0;
+}
 
 size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
-        /* a mark is not a request of the user's: */
+        /* A scope can't report failure, and a mark is no request of the user's: no test fails it.
+         */
         int64_t fail_at = me->fail_at;
-        me->fail_at = 0; /* a scope can't report failure */
+        me->fail_at = 0;
         bool grown = rgi_grow((void **)&me->marks, &me->marks_room, me->scopes + 1,
                               sizeof *me->marks);
         me->fail_at = fail_at;
@@ -24,8 +30,8 @@ size_t rg_scope_begin(void) {
     return me->scopes++;
 }
 
-static inline void drop_to(rg_thread *me, size_t mark) {
-    while (me->depth > mark) {
+static inline void release_down_to(rg_thread *me, size_t depth) {
+    while (me->depth > depth) {
         rg_tensor *t = me->stack[--me->depth];
         if (t && RG_COUNT_DOWN(&t->refs, 1))
             rgi_destroy(t);
@@ -33,17 +39,56 @@ static inline void drop_to(rg_thread *me, size_t mark) {
     rgi_observe_release();
 }
 
+/* ---- memory ------------------------------------------------------------------------ */
+
+/* What stands before a block that scopes own, and takes a multiple of 64 bytes. */
+struct rg_scope_block {
+    _Alignas(64) struct rg_scope_block *next;
+    size_t level; /* the root scope's is 1, and that of each open scope one more */
+    size_t bytes; /* the size of all, with these fields */
+};
+
+void *rgi_scope_alloc(size_t bytes) {
+    rg_thread *me = rgi_thread_get();
+    struct rg_scope_block *block;
+    size_t all;
+    if (__builtin_add_overflow(bytes, sizeof *block, &all))
+        all = SIZE_MAX;
+    block = rgi_alloc(all, RG_MEM_OTHER);
+    if (!block)
+        return NULL;
+    *block = (struct rg_scope_block){ me->blocks, me->scopes + 1, all };
+    me->blocks = block;
+    return block + 1;
+}
+
+/* Frees what belongs to scopes inside the one of this level. */
+static __attribute__((noinline)) void free_blocks(rg_thread *me, size_t level) {
+    while (me->blocks && me->blocks->level > level) {
+        struct rg_scope_block *block = me->blocks;
+        me->blocks = block->next;
+        rgi_free(block, block->bytes, RG_MEM_OTHER);
+    }
+}
+
+char *rgi_text_own(rg_text *t) {
+    char *own = t->failed ? NULL : rgi_scope_alloc(t->n + 1);
+    if (own)
+        memcpy(own, t->v, t->n + 1);
+    rgi_text_free(t);
+    return own;
+}
+
+/* ---- ends -------------------------------------------------------------------------- */
+
 void rg_scope_end(size_t mark) {
     rg_thread *me = rgi_thread_get();
     if (mark >= me->scopes)
         return;
-    drop_to(me, me->marks[mark]);
+    release_down_to(me, me->marks[mark]);
+    if (RG_UNLIKELY(me->blocks))
+        free_blocks(me, mark + 1);
     me->scopes = mark;
-}
-
-void rgi_scope_end_root(void) {
-    rgi_this.scopes = 0;
-    drop_to(rgi_thread_get(), 0);
 }
 
 rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
@@ -53,13 +98,27 @@ void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
 bool rg_scope_restart(rg_scope_guard *guard) {
     rg_thread *me = &rgi_this;
     if (guard->mark < me->scopes) {
-        drop_to(me, me->marks[guard->mark]);
+        release_down_to(me, me->marks[guard->mark]);
+        if (RG_UNLIKELY(me->blocks))
+            free_blocks(me, guard->mark + 1);
         me->scopes = guard->mark + 1;
     }
     return false;
 }
 
-/* ---- ownership -------------------------------------------------------------------- */
+void rgi_scope_end_thread(rg_thread *me) {
+    me->scopes = 0;
+    release_down_to(me, 0);
+    free_blocks(me, 0);
+    rgi_free(me->stack, me->room * sizeof *me->stack, RG_MEM_OTHER);
+    rgi_free(me->marks, me->marks_room * sizeof *me->marks, RG_MEM_OTHER);
+    me->stack = NULL;
+    me->marks = NULL;
+    me->room = 0;
+    me->marks_room = 0;
+}
+
+/* ---- ownership ----------------------------------------------------------------------- */
 
 /* Several threads may lend one tensor: the hint is the last one's. */
 static void put_slot(rg_tensor *t, size_t at) {
@@ -84,52 +143,40 @@ rg_tensor *rgi_lend(rg_tensor *t) {
     return rgi_own(t);
 }
 
-char *rgi_own_string(size_t bytes) {
-    rg_tensor *t = rgi_own(rgi_new(RG_BOOL, 1, (int64_t[]){ (int64_t)bytes }));
-    return t ? t->data : NULL;
-}
-
-char *rgi_text_own(rg_text *t) {
-    char *own = t->failed ? NULL : rgi_own_string(t->n + 1);
-    if (own)
-        memcpy(own, t->v, t->n + 1);
-    rgi_text_free(t);
-    return own;
-}
-
-/* Where on the stack, from the mark up, is t? Its hint is usually right. */
-static bool find(const rg_tensor *t, size_t mark, size_t *at) {
-    rg_thread *me = rgi_thread_get();
+/* Returns where t is on the stack, from the depth `from` on, or -1. Its hint is usually right. */
+static int64_t find(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
-    if (hint >= mark && hint < me->depth && me->stack[hint] == t)
-        return *at = hint, true;
-    for (size_t i = me->depth; i-- > mark;)
+    if (hint >= from && hint < me->depth && me->stack[hint] == t)
+        return (int64_t)hint;
+    for (size_t i = me->depth; i-- > from;)
         if (me->stack[i] == t)
-            return *at = i, true;
-    return false;
+            return (int64_t)i;
+    return -1;
 }
 
 /* Holes at the top close, lest a loop that keeps or drops grow the stack. */
-static void take_from_stack(size_t at) {
-    rg_thread *me = rgi_thread_get();
+static void take_from_stack(rg_thread *me, int64_t at) {
+    size_t mark = innermost_mark(me);
     me->stack[at] = NULL;
-    for (size_t mark = innermost(); me->depth > mark && !me->stack[me->depth - 1];)
+    while (me->depth > mark && !me->stack[me->depth - 1])
         me->depth--;
 }
 
 rg_tensor *rg_keep(rg_tensor *t) {
+    rg_thread *me = rgi_thread_get();
     if (!rgi_check(t, "keep"))
         return NULL;
-    size_t at;
-    if (find(t, 0, &at))
-        take_from_stack(at);
+    int64_t at = find(me, t, 0);
+    if (at >= 0)
+        take_from_stack(me, at);
     else
         rgi_retain(t);
     atomic_fetch_add_explicit(&t->kept, 1, memory_order_relaxed);
     return t;
 }
 
-static bool was_kept(rg_tensor *t) {
+/* Takes one rg_keep back, if there was one. */
+static bool unkeep(rg_tensor *t) {
     unsigned kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
     while (kept)
         if (atomic_compare_exchange_weak_explicit(&t->kept, &kept, kept - 1, memory_order_relaxed,
@@ -139,16 +186,22 @@ static bool was_kept(rg_tensor *t) {
 }
 
 void rg_drop(rg_tensor *t) {
+    rg_thread *me = rgi_thread_get();
     if (!t || t == RG_NONE || !rgi_check(t, "drop"))
         return;
-    size_t at;
-    if (was_kept(t))
+    if (unkeep(t)) {
         rgi_release(t);
-    else if (find(t, 0, &at))
-        take_from_stack(at), rgi_release(t);
-    else
+        rgi_observe_release();
+        return;
+    }
+    int64_t at = find(me, t, 0);
+    if (at < 0) {
         rgi_fail(RG_RUNTIME_ERROR, "drop",
                  "the tensor is neither kept nor owned by a scope of this thread");
+        return;
+    }
+    take_from_stack(me, at);
+    rgi_release(t);
     rgi_observe_release();
 }
 
@@ -158,13 +211,18 @@ rg_tensor *rg_escape(rg_tensor *t) {
         return t;
     if (!rgi_check(t, "escape"))
         return NULL;
-    size_t mark = innermost(), at;
-    if (me->scopes == 0 || !find(t, mark, &at))
-        return t; /* it is outside already */
+    if (me->scopes == 0)
+        return t;
+    size_t mark = innermost_mark(me);
+    int64_t at = find(me, t, mark);
+    if (at < 0)
+        return t; /* It is outside already. */
+    /* The scope's first reference takes t's place; t takes that one's, and the scope begins behind.
+     */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
     if (first)
-        put_slot(first, at);
+        put_slot(first, (size_t)at);
     me->stack[mark] = t;
     put_slot(t, mark);
     me->marks[me->scopes - 1]++;

@@ -12,14 +12,14 @@ static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
 /* Adds a reference, gives that to the scope, and returns the tensor. */
 rg_tensor *rgi_lend(rg_tensor *t);
-/* Releases what the thread's scopes own. */
-void rgi_scope_end_root(void);
-
-/* Returns room for a string that the scope owns. */
-char *rgi_own_string(size_t bytes);
-/* Frees the text, and returns a copy that the scope owns. Returns NULL where there was no memory
- * for it. */
+/* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL. */
+void *rgi_scope_alloc(size_t bytes);
+#define rgi_own_string(bytes) ((char *)rgi_scope_alloc(bytes))
+/* Frees the text, and returns a copy that the scope owns; NULL where there was no memory for it. */
 char *rgi_text_own(rg_text *t);
+
+/* Releases and frees all that the thread's scopes own: for thread.c. */
+void rgi_scope_end_thread(rg_thread *me);
 
 static inline rg_tensor *rgi_own(rg_tensor *t) {
     rg_thread *me = &rgi_this;

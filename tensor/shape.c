@@ -1,23 +1,27 @@
 /*
- * shape.c: what shapes may do: negative dims, broadcasting, counting.
+ * shape.c: what shapes may do: negative dims, broadcasting, counting, strides,
+ * and their text.
  */
-#include "internal.h"
+#include "shape.h"
 
 #include <stdio.h>
 
+/* ---- dims ----------------------------------------------------------------------- */
+
 bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
     int n = ndim ? ndim : 1;
-    RG_FAIL_AS_IF(RG_INDEX_ERROR, dim < -n || dim >= n, op,
-                  "Dimension out of range (expected to be in range of "
-                  "[%d, %d], but got %lld)",
-                  -n, n - 1, (long long)dim);
+    RG_FAIL_INDEX_IF(dim < -n || dim >= n, op,
+                     "Dimension out of range (expected to be in range of "
+                     "[%d, %d], but got %lld)",
+                     -n, n - 1, (long long)dim);
     *out = (int)(dim < 0 ? dim + n : dim);
     return true;
 }
 
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again) {
     *mask = 0;
-    for (int i = 0, d; i < dims->n; i++) {
+    for (int i = 0; i < dims->n; i++) {
+        int d;
         if (!rgi_wrap_dim(op, dims->v[i], ndim, &d))
             return false;
         RG_FAIL_IF(*mask >> d & 1, op, again, d);
@@ -28,19 +32,24 @@ bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, cons
 }
 
 bool rgi_check_dims(const char *op, int n) {
-    if (n >= 0 && n <= RG_MAX_DIMS)
-        return true;
-    return rgi_fail(RG_RUNTIME_ERROR, op,
-                    "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
+    RG_FAIL_IF(n < 0 || n > RG_MAX_DIMS, op,
+               "a tensor has at most %d dimensions, but %d were asked for", RG_MAX_DIMS, n);
+    return true;
 }
+
+/* ---- sizes ---------------------------------------------------------------------- */
 
 bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out) {
     int n = RG_MAX(a->ndim, b->ndim);
-    if (rgi_same_shape(a, b))
-        return rgi_copy_shape(out, a), true;
+    if (rgi_same_shape(a, b)) {
+        rgi_copy_shape(out, a);
+        return true;
+    }
     for (int i = n - 1; i >= 0; i--) {
-        int ia = i - (n - a->ndim), ib = i - (n - b->ndim);
-        int64_t sa = ia < 0 ? 1 : a->size[ia], sb = ib < 0 ? 1 : b->size[ib];
+        int ia = i - (n - a->ndim);
+        int ib = i - (n - b->ndim);
+        int64_t sa = ia < 0 ? 1 : a->size[ia];
+        int64_t sb = ib < 0 ? 1 : b->size[ib];
         RG_FAIL_IF(sa != sb && sa != 1 && sb != 1, op,
                    "The size of tensor a (%lld) must match the size of tensor b "
                    "(%lld) at non-singleton dimension %d",
@@ -68,31 +77,37 @@ int64_t rgi_dims_numel(const char *op, const rg_dims *d) {
         return -1;
     for (int i = 0; i < d->n; i++) {
         empty |= d->v[i] == 0;
-        if (d->v[i] < 0)
-            return rgi_fail(RG_RUNTIME_ERROR, op,
-                            "Trying to create tensor with negative dimension %lld: %s",
-                            (long long)d->v[i], RG_DIMS_TEXT(d)),
-                   -1;
+        if (d->v[i] < 0) {
+            rgi_fail(RG_RUNTIME_ERROR, op,
+                     "Trying to create tensor with negative dimension %lld: %s", (long long)d->v[i],
+                     RG_DIMS_TEXT(d));
+            return -1;
+        }
     }
     for (int i = 0; i < d->n; i++)
-        if (d->v[i] && (__builtin_mul_overflow(n, d->v[i], &n) || n > INT64_MAX / 16))
-            return rgi_fail(RG_RUNTIME_ERROR, op,
-                            "Storage size calculation overflowed with sizes=%s", RG_DIMS_TEXT(d)),
-                   -1;
+        if (d->v[i] && (__builtin_mul_overflow(n, d->v[i], &n) || n > RG_NUMEL_MAX)) {
+            rgi_fail(RG_RUNTIME_ERROR, op, "Storage size calculation overflowed with sizes=%s",
+                     RG_DIMS_TEXT(d));
+            return -1;
+        }
     return empty ? 0 : n;
 }
 
 /* ---- strides -------------------------------------------------------------------- */
 
-/* What overflows is INT64_MAX: no memory is as large, and rgi_allocate refuses it. */
+/* Returns INT64_MAX for what overflows: no memory is as large, and whoever allocates refuses it. */
 static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* torch's: a dim of size 0 counts as 1 for those outside it. */
+/* As in torch, a dim of size 0 counts as 1 for those outside it. */
 void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
+    if (RG_LIKELY(rgi_lay_out(t, t->ndim, t->size))) {
+        t->flags |= RG_CONTIGUOUS;
+        return;
+    }
     for (int i = t->ndim - 1; i >= 0; i--) {
         t->stride[i] = stride;
         stride = saturating_product(stride, RG_MAX(t->size[i], 1));
@@ -102,7 +117,8 @@ void rgi_set_strides(rg_tensor *t) {
 
 void rgi_update_flags(rg_tensor *t) {
     int64_t numel = 1;
-    bool contiguous = true, empty = false;
+    bool contiguous = true;
+    bool empty = false;
     for (int i = t->ndim - 1; i >= 0; i--) {
         if (t->size[i] != 1 && t->stride[i] != numel)
             contiguous = false;
@@ -118,25 +134,38 @@ void rgi_update_flags(rg_tensor *t) {
         t->flags &= (uint8_t)~RG_CONTIGUOUS;
 }
 
-/* torch's: sorted by stride, by insertion; a stride of 0 says nothing, and of equals the larger is
- * outside. */
+typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
+
+/* Returns whether dim `outer` lies outside dim `inner` in memory, as torch decides it: by the
+ * strides, where a stride of 0 says nothing, and of equal strides the larger size is outside. */
+static shape_order order_of(const rg_tensor *t, int outer, int inner) {
+    int64_t step_in = t->stride[inner];
+    int64_t step_out = t->stride[outer];
+    if (step_in == 0 || step_out == 0)
+        return SHAPE_UNORDERED;
+    if (step_in != step_out)
+        return step_in < step_out ? SHAPE_IN_ORDER : SHAPE_TURNED;
+    return t->size[inner] <= t->size[outer] ? SHAPE_UNORDERED : SHAPE_TURNED;
+}
+
+/* Sorts the dims by insertion, from the last one on. */
 bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
-    int n = t->ndim, last = -1;
+    int n = t->ndim;
     for (int d = 0; d < n; d++)
         order[d] = d;
-    for (int d = n - 2; d >= 0; d--)
-        for (int at = d, inner = d + 1; inner < n; inner++) {
-            int a = order[inner], b = order[at];
-            if (t->stride[a] == 0 || t->stride[b] == 0)
-                continue;
-            if (t->stride[a] < t->stride[b])
+    for (int d = n - 2; d >= 0; d--) {
+        int at = d;
+        for (int inner = d + 1; inner < n; inner++) {
+            shape_order found = order_of(t, order[at], order[inner]);
+            if (found == SHAPE_IN_ORDER)
                 break;
-            if (t->stride[a] == t->stride[b] && t->size[a] <= t->size[b])
-                continue;
-            order[at] = a;
-            order[inner] = b;
-            at = inner;
+            if (found == SHAPE_TURNED) {
+                RG_SWAP(order[at], order[inner]);
+                at = inner;
+            }
         }
+    }
+    int last = -1;
     for (int d = 0; d < n; d++) {
         if (t->size[order[d]] == 1)
             continue;
@@ -147,22 +176,25 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
     return true;
 }
 
-/* Sorted by stride, each dim must step over everything that those inside it reach. */
+/* Sorted by stride, each dim must step over all that those inside it reach. */
 bool rgi_overlaps_itself(const rg_tensor *t) {
-    int64_t size[RG_MAX_DIMS], stride[RG_MAX_DIMS], reach = 0;
+    int64_t size[RG_MAX_DIMS];
+    int64_t stride[RG_MAX_DIMS];
     int n = 0;
     if (t->flags & RG_CONTIGUOUS)
         return false;
     for (int d = 0; d < t->ndim; d++) {
         if (t->size[d] <= 1)
             continue;
-        int64_t s = t->stride[d];
         int i = n++;
-        for (; i > 0 && stride[i - 1] > s; i--)
-            stride[i] = stride[i - 1], size[i] = size[i - 1];
-        stride[i] = s;
+        for (; i > 0 && stride[i - 1] > t->stride[d]; i--) {
+            stride[i] = stride[i - 1];
+            size[i] = size[i - 1];
+        }
+        stride[i] = t->stride[d];
         size[i] = t->size[d];
     }
+    int64_t reach = 0;
     for (int i = 0; i < n; i++) {
         if (stride[i] <= reach)
             return true;

@@ -41,10 +41,26 @@ static inline bool rgi_same_shape(const rg_tensor *a, const rg_tensor *b) {
 bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
 /* Returns whether `from` broadcasts to the shape of `to`. */
 bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
-/* Returns the number of elements, or -1: a size is negative, or the product too large. */
+/* A tensor has at most so many elements, lest their bytes overflow. */
+#define RG_NUMEL_MAX (INT64_MAX / 16)
+/* Returns the number of elements; -1 where a size is negative, or the product too large. */
 int64_t rgi_dims_numel(const char *op, const rg_dims *d);
 
 /* ---- strides -------------------------------------------------------------------- */
+
+/* Gives t these sizes, contiguous strides and the count. Returns false, and leaves t half done,
+ * where a size isn't small: it may be 0, or the product more than fits. */
+static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
+    int64_t numel = 1;
+    for (int d = ndim; d-- > 0; numel *= t->size[d]) {
+        if (RG_UNLIKELY((uint64_t)size[d] - 1 >= 127))
+            return false;
+        t->size[d] = size[d];
+        t->stride[d] = numel;
+    }
+    t->numel = numel;
+    return true;
+}
 
 /* Sets contiguous strides, the count and the flag from the size. */
 void rgi_set_strides(rg_tensor *t);

@@ -15,11 +15,11 @@
 static inline rg_tensor *rgi_header_new(void);
 /* Gives t contiguous strides, and storage for its size. */
 bool rgi_allocate(rg_tensor *t);
-/* Return both, with elements that have no value yet. */
+/* Return a contiguous tensor with one reference, whose elements have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns the same as rgi_new for an op's output, to which the observer may give a storage. */
-rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
+/* Returns such a tensor for an op's output, to which an observer may give the storage. */
+static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns one of x's shape which has no gaps, and whose dims lie in the order of x's. */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns what a user asked for, after a look at the shape and the dtype. */
@@ -59,18 +59,17 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op);
 
 /* ---- how births are made ---------------------------------------------------------- */
 
-enum { RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64 }; /* of one, as the pool counts */
-enum { RG_STORAGE_HEADER = 64 }; /* the data follow at a multiple of 64 */
-_Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "it fits");
+enum {
+    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* The pool counts so many. */
+    RG_STORAGE_HEADER = 64, /* A storage's data follow at a multiple of 64 bytes. */
+};
+_Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "a storage's header fits");
+_Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
+               "a tensor's state outlives it in the free list");
 
-/* t's own new storage. */
-static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) {
-    memset(s, 0, sizeof *s);
-    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
-    s->bytes = bytes;
-    s->data = (char *)s + RG_STORAGE_HEADER;
-    t->storage = s;
-    t->data = s->data;
+/* Returns the bytes of t's elements. */
+static inline size_t rgi_bytes_of(const rg_tensor *t) {
+    return (size_t)t->numel * rgi_sizeof((rg_dtype)t->dtype);
 }
 
 static inline rg_tensor *rgi_header_begin(rg_tensor *t) {
@@ -80,7 +79,22 @@ static inline rg_tensor *rgi_header_begin(rg_tensor *t) {
     return t;
 }
 
-/* What rgi_alias makes. */
+static inline rg_tensor *rgi_header_new(void) {
+    rg_tensor *t = rgi_alloc_fast(sizeof *t, RG_MEM_HEADER);
+    return t ? rgi_header_begin(t) : NULL;
+}
+
+/* Makes the block a storage with one reference, which is t's. */
+static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) {
+    memset(s, 0, sizeof *s);
+    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    s->bytes = bytes;
+    s->data = (char *)s + RG_STORAGE_HEADER;
+    t->storage = s;
+    t->data = s->data;
+}
+
+/* Makes an alias of t in the header a, which may lie anywhere. */
 static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     RG_COUNT_UP(&t->storage->refs, 1);
     a->storage = t->storage;
@@ -101,58 +115,42 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     memcpy(a->stride, t->stride, sizeof a->stride);
 }
 
-static inline rg_tensor *rgi_header_new(void) {
-    rg_tensor *t = rgi_alloc_fast(sizeof *t, RG_MEM_HEADER);
-    return t ? rgi_header_begin(t) : NULL;
-}
+/* These do the rest of rgi_new and rgi_new_output: a block isn't at hand, a size isn't small, or
+ * somebody observes. */
+rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size);
+rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
-/* t's size, and strides and count of what is contiguous, if each is small; else false: it may be
- * empty, or more than fits. */
-static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
-    int64_t numel = 1;
-    for (int d = ndim; d-- > 0; numel *= t->size[d]) {
-        if (RG_UNLIKELY((uint64_t)size[d] - 1 >= 127))
-            return false;
-        t->size[d] = size[d];
-        t->stride[d] = numel;
-    }
-    t->numel = numel;
-    return true;
-}
-
-/* What rgi_new makes, both blocks at once, of what is small and at hand; else NULL, without an
- * error. */
-static inline rg_tensor *rgi_new_at_hand(rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_thread *me = &rgi_this;
-    /* of its count and all behind the list makes no use */
-    rg_tensor *t = (rg_tensor *)me->small[0].first;
-    if (RG_UNLIKELY(!t || me->fail_at || me->observer || !rgi_lay_out(t, ndim, size)))
-        return NULL;
-    size_t bytes = (size_t)t->numel * rgi_sizeof(dtype),
-           c = rgi_small_class(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
-    rg_free_block *block = c < RG_SMALL_CLASSES ? me->small[c].first : NULL;
+/* Does what rgi_new does, inlined where both blocks are at hand and every size is small. */
+static inline rg_tensor *rgi_new_fast(rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_tensor *t = rgi_header_at_hand();
+    if (RG_UNLIKELY(!t || rgi_this.observer || !rgi_lay_out(t, ndim, size)))
+        return rgi_new_slowly(dtype, ndim, size);
     int64_t numel = t->numel;
-    if (RG_UNLIKELY(!block))
-        return NULL;
-    rgi_take(me, 0);
-    rgi_take(me, c);
+    size_t bytes = (size_t)numel * rgi_sizeof(dtype);
+    rg_storage *s = rgi_take_both(RG_HEADER_BYTES, RG_STORAGE_HEADER + bytes);
+    if (RG_UNLIKELY(!s))
+        return rgi_new_slowly(dtype, ndim, size);
     rgi_header_begin(t);
-    t->dtype = dtype;
+    t->dtype = (uint8_t)dtype;
     t->flags = RG_CONTIGUOUS;
     t->ndim = (uint8_t)ndim;
     t->numel = numel;
-    rgi_storage_begin(t, (rg_storage *)block, bytes);
-    rgi_count_to(&me->bytes[RG_MEM_HEADER], RG_HEADER_BYTES);
-    rgi_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, RG_HEADER_BYTES);
+    rgi_storage_begin(t, s, bytes);
     return t;
 }
 
-/* rgi_new_like(x, x->dtype), where x is contiguous. */
-static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
-    rg_tensor *t = rgi_new_at_hand(x->dtype, x->ndim, x->size);
-    return RG_LIKELY(t) ? t : rgi_new_like(x, x->dtype);
+static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size) {
+    if (RG_UNLIKELY(rgi_this.observer != NULL))
+        return rgi_new_observed(dtype, ndim, size);
+    return rgi_new_fast(dtype, ndim, size);
 }
 
+/* Returns a tensor of x's shape and dtype. Requires that x is contiguous. */
+static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
+    return rgi_new_fast((rg_dtype)x->dtype, x->ndim, x->size);
+}
+
+/* Takes a reference of the storage away, and ends it with the last one. */
 static inline void rgi_storage_release(rg_storage *s) {
     if (RG_COUNT_DOWN(&s->refs, 1))
         rgi_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);

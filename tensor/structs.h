@@ -9,13 +9,15 @@
 
 #include <string.h>
 
+/* A storage is a block that begins with these fields; the data, of so many bytes, follow them. The
+ * version counts the writes since birth, and `rebased` those of them that the graph recorded;
+ * `mutation` names the last one. */
 typedef struct rg_storage {
     atomic_int refs;
-    uint32_t version;     /* writes since birth */
-    uint32_t rebased;     /* of those, the ones that the graph recorded */
-    const char *mutation; /* the name of the last write */
-    size_t bytes;         /* of data */
-    void *data;           /* behind this header */
+    uint32_t version, rebased;
+    const char *mutation;
+    size_t bytes;
+    void *data;
 } rg_storage;
 
 /* tensor/ knows no more of a tensor's past than this: how to print it, and how to release it. */
@@ -24,35 +26,42 @@ typedef struct rg_history_class {
     const char *(*name)(const rg_history *h); /* Returns "AddBackward0"; for a leaf NULL. */
     void (*release)(rg_history *h);
 } rg_history_class;
+/* The name is the one that its tensor was given, or NULL. */
 struct rg_history {
     const rg_history_class *cls;
-    char *name; /* the name that its tensor was given */
+    char *name;
 };
 
+/* A tensor's state is one of these; nothing else in memory is likely to look like them. */
 enum { RG_ALIVE = 0x52454741, RG_DEAD = 0x44454144 };
+
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2, /* a wrapped number: weak in promotion */
-    RG_VIEW = 4, /* shares another tensor's storage, and its history */
+    RG_WEAK = 2, /* A wrapped number is weak in promotion. */
+    RG_VIEW = 4, /* A view shares another tensor's storage, and its history. */
     RG_RETAINS_GRAD = 8,
-    RG_IS_PARAMETER = 16, /* a module's: prints as one */
+    RG_IS_PARAMETER = 16, /* A module's parameter prints as one. */
 };
 
+/* Where a tensor has been released, the free list's link may lie over `storage`, but nothing is
+ * ever written over `state`, so that a use after the release is seen. `data` points to the first
+ * element, and strides count elements. `history` isn't NULL where a gradient is required: the
+ * tensor is its output number `output`. `kept` counts how often rg_keep took the tensor out of its
+ * scope, and `slot` is a hint: where the scope stack last put it. `rebased` is the storage's count
+ * of when this header got its history. */
 struct rg_tensor {
-    rg_storage *storage; /* first: a released header's free-list link may overwrite it, */
-    uint32_t state;      /* but never this: RG_ALIVE or RG_DEAD */
+    rg_storage *storage;
+    uint32_t state;
     atomic_int refs;
-    uint8_t dtype, ndim, flags;
-    uint8_t output;   /* which output of its history it is */
-    atomic_uint slot; /* where the scope stack last put it: a hint */
-    atomic_uint kept; /* how often rg_keep took it out */
-    uint32_t rebased; /* the storage's count when this header got its history */
+    uint8_t dtype, ndim, flags, output;
+    atomic_uint slot, kept;
+    uint32_t rebased;
     int64_t numel;
-    char *data;          /* of the first element */
-    rg_history *history; /* not NULL: requires grad */
+    char *data;
+    rg_history *history;
     char *name;
     int64_t size[RG_MAX_DIMS];
-    int64_t stride[RG_MAX_DIMS]; /* in elements */
+    int64_t stride[RG_MAX_DIMS];
 };
 
 static inline bool rgi_is_none(const rg_tensor *t) { return t == RG_NONE; }
@@ -65,7 +74,7 @@ static inline bool rgi_check(rg_tensor *t, const char *op) {
     return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rgi_check_slow(t, op);
 }
 
-/* A number that stands elsewhere, as a 0-d tensor. */
+/* RG_NUMBER is a 0-d tensor whose element stands elsewhere. */
 #define RG_NUMBER(type, place)            \
     ((rg_tensor){ .state = RG_ALIVE,      \
                   .dtype = type,          \

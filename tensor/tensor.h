@@ -6,18 +6,18 @@
  *   shapes        RG_DIMS and the variadic forms
  *   making        zeros, full, arange, literals, copies from memory
  *   looking       sizes, dtype, elements
- *   writing       set_item, copy_, fill_: in place
  *   random        torch's streams
  *   printing      torch's text, NumPy's, and back
  *   memory        what is alive and how much it takes
  *   threads       how many do the work
  *
- * Functions that differentiate are in autograd/ops.h. A name is PyTorch's with
- * rg_ before it; a trailing _ changes its first argument and returns it.
+ * Functions that differentiate, and those that write in place, are in
+ * autograd/ops.h. A name is PyTorch's with rg_ before it; a trailing _ says that
+ * the function changes its first argument and returns it.
  *
  * Every function that returns a tensor or a string gives it to the innermost
- * scope of the thread. Where it fails it returns NULL, and rg_error() says why;
- * a function that returns no pointer says below what it returns instead.
+ * scope of the thread. Where a call fails it returns NULL, and rg_error() says
+ * why; where it returns no pointer, the line above it says what it gives instead.
  */
 #pragma once
 
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What stands between these is what the library exports. */
+/* The library exports what stands between these two. */
 #ifdef __cplusplus
 #define RG_PUBLIC_BEGIN _Pragma("GCC visibility push(default)") extern "C" {
 #define RG_PUBLIC_END \
@@ -43,45 +43,52 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-/* The type is as small as it can be, and signed, so that no other type of C is the same but
- * int8_t. So the compiler can tell a dtype from a size, and refuses one among sizes. */
+/* The type is as small as can be, and signed, so that no type of C but int8_t is the same. By it
+ * the compiler tells a dtype from a size, and refuses one that stands among sizes. */
 typedef enum __attribute__((packed)) rg_dtype {
-    RG_NO_DTYPE = -1, /* what a function that returns an int gives where it fails */
+    RG_NO_DTYPE = -1, /* A function that returns a dtype as an int gives this where it fails. */
     RG_BOOL,
     RG_INT64,
     RG_FLOAT32,
     RG_FLOAT64
 } rg_dtype;
-#ifndef __cplusplus /* In C an enum's constants are plain ints: these have its type. */
+#ifndef __cplusplus /* An enum's constants are ints in C, and these have its type. */
 #define RG_BOOL    ((rg_dtype)RG_BOOL)
 #define RG_INT64   ((rg_dtype)RG_INT64)
 #define RG_FLOAT32 ((rg_dtype)RG_FLOAT32)
 #define RG_FLOAT64 ((rg_dtype)RG_FLOAT64)
 #endif
 
-/* What is absent (no bias, no mask). NULL always means: failed. */
+/* RG_NONE stands for what is absent: no bias, no mask. NULL always means that something failed. */
 extern rg_tensor rg_none_;
 #define RG_NONE (&rg_none_)
 
-/* ---- scopes ---------------------------------------------------------------
- * A scope owns what was returned since it began. RG_SCOPE(); lasts to the end
- * of the C block, however it is left; RG_FOR opens one for each iteration:
+/* ---- scopes ---------------------------------------------------------------------------
+ * A scope owns what was returned since it began. RG_SCOPE(); opens one that lasts to the
+ * end of the C block, however that is left. RG_FOR opens one for each iteration:
  *
  *     RG_FOR (int step = 0; step < 1000; step++) { ... }
  */
-size_t rg_scope_begin(void);        /* the mark to end it with */
-void rg_scope_end(size_t mark);     /* ends this scope and those inside it */
-rg_tensor *rg_keep(rg_tensor *t);   /* takes t out of its scope, until rg_drop */
-void rg_drop(rg_tensor *t);         /* releases what was kept, or what a scope owns, now */
-rg_tensor *rg_escape(rg_tensor *t); /* hands t to the scope outside: return rg_escape(y); */
 
+/* Begins a scope, and returns the mark to end it with. */
+size_t rg_scope_begin(void);
+/* Ends the scope, and those inside it. */
+void rg_scope_end(size_t mark);
+/* Takes t out of its scope, until rg_drop. */
+rg_tensor *rg_keep(rg_tensor *t);
+/* Releases at once what was kept, or what a scope owns. */
+void rg_drop(rg_tensor *t);
+/* Hands t to the scope outside: return rg_escape(y); */
+rg_tensor *rg_escape(rg_tensor *t);
+
+/* RG_SCOPE and RG_FOR are made of these. rg_scope_restart always returns false. */
 typedef struct rg_scope_guard {
     size_t mark;
     bool once;
 } rg_scope_guard;
 rg_scope_guard rg_scope_open(void);
 void rg_scope_close(rg_scope_guard *guard);
-bool rg_scope_restart(rg_scope_guard *guard); /* always false */
+bool rg_scope_restart(rg_scope_guard *guard);
 
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
@@ -95,9 +102,9 @@ bool rg_scope_restart(rg_scope_guard *guard); /* always false */
             } else
 #define RG_FOR(...) RG_FOR_(RG_PASTE(rg_for_, __COUNTER__), __VA_ARGS__)
 
-/* ---- errors ---------------------------------------------------------------
- * The thread keeps its last root failure. A NULL argument is not one: it gives
- * a NULL result and leaves the message alone, so a chain needs one check. */
+/* ---- errors ---------------------------------------------------------------------------
+ * The thread keeps its last root failure. A NULL argument is no new one: it gives a NULL
+ * result and leaves the message alone, so that a chain of calls needs one check. */
 typedef enum rg_code {
     RG_OK,
     RG_RUNTIME_ERROR,
@@ -110,19 +117,22 @@ typedef enum rg_code {
     RG_IO_ERROR
 } rg_code;
 
-const char *rg_error(void); /* "" if nothing failed */
+/* Returns the error's one line, or "" if nothing failed. */
+const char *rg_error(void);
 rg_code rg_error_code(void);
 void rg_error_clear(void);
+
+/* A handler is called with each failure; it returns, or ends the program. */
 typedef void rg_error_handler(rg_code code, const char *message);
-/* Called with each failure; it returns, or ends the program. Gives the one before; NULL: none. */
+/* Installs a handler, or none for NULL, and returns the one before. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
 
-/* ---- shapes ---------------------------------------------------------------
- * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where
- * a function takes its numbers one by one, as in rg_zeros(6, 3), the function
- * with _dims behind its name takes the list, and where it makes a tensor the
- * dtype: rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64). The compiler refuses
- * rg_zeros(2, 3, RG_FLOAT64), since a dtype is no size. */
+/* ---- shapes ---------------------------------------------------------------------------
+ * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where a function
+ * takes its numbers one by one, as in rg_zeros(6, 3), the function with _dims behind its
+ * name takes the list. Where it makes a tensor, that one takes the dtype, too:
+ * rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64). The compiler refuses rg_zeros(2, 3, RG_FLOAT64),
+ * since a dtype is no size. */
 typedef struct rg_dims {
     int n;
     int64_t v[RG_MAX_DIMS];
@@ -132,22 +142,24 @@ typedef struct rg_dims {
     "a dtype is no size: give it to the function with _dims, rg_zeros_dims(RG_DIMS(2, 3), dtype)"
 #ifndef __cplusplus
 #define RG_DIMS(...) ((rg_dims){ RG_COUNT_SIZES_(__VA_ARGS__), { __VA_ARGS__ } })
-#define RG_COUNT_SIZES_(...)                                        \
-    ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))    \
+#define RG_COUNT_SIZES_(...)                                     \
+    ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
      + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-/* The value is 0; the first of the arguments is a 0 of its own, lest there be none. */
-#define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                     \
-    (0                                                                                         \
-     * (int)sizeof(struct {                                                                    \
-           _Static_assert(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c)              \
-                            || RG_IS_DTYPE_(d) || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f)           \
-                            || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), RG_NO_SIZE_);              \
-           int unused;                                                                         \
-       }))
+/* The value is 0. A 0 of its own comes before the sizes, lest there be none. */
+#define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
+    (0 * (int)sizeof(struct {                                                                      \
+         _Static_assert(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c) || RG_IS_DTYPE_(d) \
+                          || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g)                 \
+                          || RG_IS_DTYPE_(h)),                                                     \
+                        RG_NO_SIZE_);                                                              \
+         int unused;                                                                               \
+     }))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype: 1, default: 0)
 #endif
 
-/* ---- making ---------------------------------------------------------------*/
+/* ---- making --------------------------------------------------------------------------- */
+
+/* The elements of an empty tensor have no value yet. */
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype);
@@ -155,79 +167,100 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-rg_tensor *rg_full(rg_dims shape, rg_tensor *value); /* dtype: the value's */
+/* The dtype is the value's. */
+rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
-rg_tensor *rg_arange(rg_tensor *end); /* 0, 1, .. below end */
+
+/* Return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
+rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
+/* Return so many steps from start to end: even ones, and base to the power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
+/* Returns n rows and m columns with ones on the diagonal. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
-/* a number as an ordinary 0-d tensor */
+/* Return a number as an ordinary 0-d tensor. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
-/* A literal is the notebook's own text: rg_literal([[1, 0], [0, 2.5]]). The
- * dtype is inferred as torch.tensor does, or given. */
-/* torch's or NumPy's text, too */
+/* A literal is the notebook's own text: rg_literal([[1, 0], [0, 2.5]]). Its dtype is inferred, as
+ * torch.tensor does, or given. rg_parse reads torch's and NumPy's text, too. */
 rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal(...)           rg_parse(#__VA_ARGS__)
 #define rg_literal_as(dtype, ...) rg_parse_dtype(#__VA_ARGS__, dtype)
 
-/* Copies from memory, row by row: float w[6]; rg_from(w, 2, 3). */
+/* Copies from memory, row by row: float w[6]; rg_from(w, 2, 3). An int becomes an int64. */
 rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape);
 rg_tensor *rg_from_float(const float *data, rg_dims shape);
 rg_tensor *rg_from_double(const double *data, rg_dims shape);
 rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
-rg_tensor *rg_from_int(const int *data, rg_dims shape); /* int64 in the tensor */
+rg_tensor *rg_from_int(const int *data, rg_dims shape);
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
 
+/* The dtype of what is made without one: RG_FLOAT32, until it is set to another floating one. */
 rg_dtype rg_default_dtype(void);
-bool rg_set_default_dtype(rg_dtype dtype); /* float32 or float64 */
+bool rg_set_default_dtype(rg_dtype dtype);
 
-/* ---- looking --------------------------------------------------------------*/
-int rg_ndim(rg_tensor *t);                /* -1 on failure */
-int64_t rg_size(rg_tensor *t, int dim);   /* -1 */
-int64_t rg_stride(rg_tensor *t, int dim); /* -1; in elements */
-int64_t rg_numel(rg_tensor *t);           /* -1 */
-rg_dims rg_shape(rg_tensor *t);           /* .n == -1 */
-int rg_dtype_of(rg_tensor *t);            /* an rg_dtype, or -1 */
-bool rg_is_contiguous(rg_tensor *t);      /* false */
-bool rg_is_floating_point(rg_tensor *t);  /* false */
-/* -1; how often its storage was written to */
+/* ---- looking -------------------------------------------------------------------------- */
+
+/* These return -1 where they fail. A stride counts elements; the version counts the writes to the
+ * tensor's memory. */
+int rg_ndim(rg_tensor *t);
+int64_t rg_size(rg_tensor *t, int dim);
+int64_t rg_stride(rg_tensor *t, int dim);
+int64_t rg_numel(rg_tensor *t);
+int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
-double rg_item(rg_tensor *t);                   /* NaN; the one element */
-int64_t rg_item_int(rg_tensor *t);              /* -1 */
-double rg_at_dims(rg_tensor *t, rg_dims index); /* NaN; one element of many */
-#define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
-void *rg_data(rg_tensor *t); /* first element; not a copy; strides apply */
-/* row by row; false if it does not fit */
-bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
-bool rg_equal(rg_tensor *a, rg_tensor *b); /* same shape and elements */
-bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
-const char *rg_dtype_name(rg_dtype dtype);              /* "torch.float32" */
-int rg_promote_types(rg_dtype a, rg_dtype b);           /* an rg_dtype, or -1 */
-int rg_result_type(rg_tensor *a, rg_tensor *b);         /* -1 */
-rg_tensor *rg_set_name(rg_tensor *t, const char *name); /* for errors and drawings */
-const char *rg_name(rg_tensor *t);                      /* "" if it has none */
+/* Returns a list whose n is -1 where it fails. */
+rg_dims rg_shape(rg_tensor *t);
+/* These return false where they fail. */
+bool rg_is_contiguous(rg_tensor *t);
+bool rg_is_floating_point(rg_tensor *t);
 
-/* ---- random numbers: torch's mt19937 ---------------------------------------
+/* Return the one element that there is: NaN, or -1, where the call fails. */
+double rg_item(rg_tensor *t);
+int64_t rg_item_int(rg_tensor *t);
+/* Returns one element of many, or NaN. */
+double rg_at_dims(rg_tensor *t, rg_dims index);
+#define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
+/* Returns the place of the first element itself, no copy: the others lie as the strides say. */
+void *rg_data(rg_tensor *t);
+/* Copies the elements row by row. Returns false where they don't fit. */
+bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
+
+/* Returns whether shapes and elements are the same. */
+bool rg_equal(rg_tensor *a, rg_tensor *b);
+/* Returns whether |a - b| <= atol + rtol |b| for all elements, as they broadcast. */
+bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
+
+/* Returns "torch.float32". */
+const char *rg_dtype_name(rg_dtype dtype);
+/* Return the dtype to which both are promoted, or -1. */
+int rg_promote_types(rg_dtype a, rg_dtype b);
+int rg_result_type(rg_tensor *a, rg_tensor *b);
+/* A name appears in errors and drawings; it is "" for a tensor without one. */
+rg_tensor *rg_set_name(rg_tensor *t, const char *name);
+const char *rg_name(rg_tensor *t);
+
+/* ---- random numbers: torch's mt19937 ---------------------------------------------------
  * After rg_manual_seed(123), rg_rand(6, 3) is torch.rand(6, 3). */
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
-rg_generator *rg_generator_new(uint64_t seed); /* release with rg_generator_free */
+/* Returns a generator to be released with rg_generator_free. */
+rg_generator *rg_generator_new(uint64_t seed);
 void rg_generator_free(rg_generator *g);
 bool rg_generator_seed(rg_generator *g, uint64_t seed);
-rg_tensor *rg_generator_state(rg_generator *g); /* torch.get_rng_state().view(torch.int64) */
+/* The state is that of torch.get_rng_state().view(torch.int64). */
+rg_tensor *rg_generator_state(rg_generator *g);
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
-/* uniform in [0, 1) */
+/* Uniform numbers lie in [0, 1); normal ones have the mean 0 and the standard deviation 1. */
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
-/* normal, mean 0, std 1 */
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 #define rg_rand(...) rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
 #define rg_randn(...) \
@@ -259,64 +292,71 @@ rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g);
 rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
 #define rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
 
-/* ---- printing ---------------------------------------------------------------
+/* ---- printing --------------------------------------------------------------------------
  * A string belongs to the innermost scope, as a tensor does. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
-    /* -1: where the numbers ask for it; 0, 1: never, always */
-    int sci_mode;
+    int sci_mode; /* 0 never, 1 always, -1 where the numbers ask for it */
 } rg_printoptions;
 
-/* rg_repr and a line feed to standard output */
+/* Writes rg_repr and a line feed to standard output. */
 void rg_print(rg_tensor *t);
-const char *rg_repr(rg_tensor *t);       /* torch's text */
-const char *rg_repr_shape(rg_tensor *t); /* torch.Size([6, 3]) */
-const char *rg_repr_numpy(rg_tensor *t); /* NumPy's text: [[1. 0.]\n [0. 2.]] */
-/* tf.Tensor([1. 0.], shape=(2,), dtype=float32) */
+/* Returns torch's text. */
+const char *rg_repr(rg_tensor *t);
+/* Returns torch.Size([6, 3]). */
+const char *rg_repr_shape(rg_tensor *t);
+/* Returns NumPy's text: [[1. 0.]\n [0. 2.]] */
+const char *rg_repr_numpy(rg_tensor *t);
+/* Returns tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
 const char *rg_repr_tf(rg_tensor *t);
-/* Python's format(): the number alone if 0-d */
+/* Returns what Python's format() does: of a 0-d tensor, the number alone. */
 const char *rg_str(rg_tensor *t);
 rg_printoptions rg_get_printoptions(void);
 void rg_set_printoptions(rg_printoptions options);
 
-/* ---- memory -----------------------------------------------------------------*/
+/* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* bytes handed out by the pool */
+    int64_t now, peak;                       /* bytes that the pool has handed out */
     int64_t headers, storages, nodes, other; /* bytes now, by class */
-    int64_t system_calls;                    /* requests that the pool passed on, ever */
+    int64_t system_calls;                    /* requests that the pool has ever passed on */
 } rg_memory;
 
-int64_t rg_live_tensors(void); /* headers alive, in all threads */
+/* Returns how many tensors are alive, in all threads. */
+int64_t rg_live_tensors(void);
 rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
-/* gives back the large blocks that the thread isn't using */
+/* Gives the system back the large blocks that the thread isn't using. */
 void rg_memory_trim(void);
-void rg_memory_fail_at(int64_t n); /* a test hook: this thread's n-th request from
-                                      now fails, once; 0: none */
+/* Makes this thread's n-th request from now fail, once, as a test wants it; 0 takes that back. */
+void rg_memory_fail_at(int64_t n);
 
-/* ---- threads ----------------------------------------------------------------
- * No result changes with their number. At first: as many as there are cores, or
+/* ---- threads --------------------------------------------------------------------------
+ * No result changes with their number. At first there are as many as there are cores, or
  * as REGARD_NUM_THREADS or OMP_NUM_THREADS in the environment says. */
-bool rg_set_num_threads(int n); /* false: not positive */
+
+/* Returns false where n isn't positive. */
+bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
-/* "highest", which it is at first, and "high": float32. "medium": products of float32 of at least
- * 16 rows, 16 columns and 32 steps, and their gradients', round what they multiply to bfloat16,
- * whose 8 bits are the nearest, and sum it in float32: an error of up to 2^-7 of the sum of |a b|.
- * What is below 2^-126 counts as 0, and above 3.396e38 as infinite. Only where the processor has
- * AVX512-BF16, else it stays float32. In a replay counts what is set when it runs. */
-bool rg_set_float32_matmul_precision(const char *precision); /* false: none of these */
+
+/* "highest", which is set at first, and "high" multiply in float32. With "medium", products of
+ * float32 of at least 16 rows, 16 columns and 32 steps, and their gradients', round what they
+ * multiply to bfloat16, whose 8 bits are the nearest, and sum it in float32: the error is up to
+ * 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and what is above 3.396e38 as
+ * infinite. That needs a processor with AVX512-BF16; on others it stays float32. A replay goes by
+ * what is set when it runs. */
+bool rg_set_float32_matmul_precision(const char *precision);
 const char *rg_get_float32_matmul_precision(void);
 
-/* ---- numbers where a tensor is expected ---------------------------------------
- * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a
- * number stays weak in type promotion, as Python's do in torch. Each argument
- * is evaluated once, from left to right. In C11 `true` is the int 1: Python's
- * True is (bool)1; and in C++ what failed is nullptr, since NULL is a number. */
+/* ---- numbers where a tensor is expected -----------------------------------------------
+ * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a number stays
+ * weak in type promotion, as Python's do in torch. Each argument is evaluated once, from left
+ * to right. In C11 `true` is the int 1: Python's True is (bool)1. In C++ what failed is
+ * nullptr, since NULL is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-/* NULL, or a context that is a tensor */
+/* An argument of this type is NULL, or a context that is a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #ifdef __cplusplus
@@ -325,10 +365,18 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define RG_DEFAULT(...) = __VA_ARGS__
 #else
 #define RG_AUTO __auto_type
-#define RG_WRAP(x) \
-    _Generic((x), rg_tensor *: rg_wrap_tensor, const void *: rg_wrap_void,    \
-                            void *: rg_wrap_void, _Bool: rg_wrap_bool, float: rg_wrap_float, \
-                            double: rg_wrap_float, long double: rg_wrap_float, default: rg_wrap_int)(x)
+/* clang-format off */
+#define RG_WRAP(x)                    \
+    _Generic((x),                     \
+        rg_tensor *: rg_wrap_tensor,  \
+        const void *: rg_wrap_void,   \
+        void *: rg_wrap_void,         \
+        _Bool: rg_wrap_bool,          \
+        float: rg_wrap_float,         \
+        double: rg_wrap_float,        \
+        long double: rg_wrap_float,   \
+        default: rg_wrap_int)(x)
+/* clang-format on */
 #define RG_DEFAULT(...)
 #endif
 
@@ -356,9 +404,9 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
         f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); \
     })
 
-/* Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The last
- * argument becomes a struct of the type, its absent fields with their defaults
- * (in C++ the struct's own). */
+/* RG_KEYWORDS stands for Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The
+ * last argument becomes a struct of the type, whose absent fields have their defaults (in C++ the
+ * struct's own). */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     type { __VA_ARGS__ }
@@ -371,7 +419,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define RG_QUIET_ \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
 #define RG_LOUD_ _Pragma("GCC diagnostic pop")
-#else /* GCC 11 takes no pragma in a macro's argument, and takes names for missing */
+#else /* GCC 11 takes no pragma in a macro's argument, and calls fields by name missing. */
 #define RG_QUIET_
 #define RG_LOUD_
 #pragma GCC diagnostic ignored "-Woverride-init"
@@ -396,13 +444,15 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define rg_scalar(number)                 RG_T1(rg_scalar, number)
 
 #ifndef __cplusplus
-#define rg_from(data, ...)             \
-    _Generic(*(data), float            \
-             : rg_from_float, double   \
-             : rg_from_double, int64_t \
-             : rg_from_int64, int      \
-             : rg_from_int, bool       \
-             : rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
+/* clang-format off */
+#define rg_from(data, ...)       \
+    _Generic(*(data),            \
+        float: rg_from_float,    \
+        double: rg_from_double,  \
+        int64_t: rg_from_int64,  \
+        int: rg_from_int,        \
+        bool: rg_from_bool)(data, RG_DIMS(__VA_ARGS__))
+/* clang-format on */
 #endif
 
 RG_PUBLIC_END
@@ -410,8 +460,7 @@ RG_PUBLIC_END
 #ifdef __cplusplus
 template <typename T> struct rg_is_dtype_ { static constexpr bool value = false; };
 template <> struct rg_is_dtype_<rg_dtype> { static constexpr bool value = true; };
-template <typename T> static inline int64_t rg_dim_of(T v)
-{
+template <typename T> static inline int64_t rg_dim_of(T v) {
     static_assert(!rg_is_dtype_<T>::value, RG_NO_SIZE_);
     return (int64_t)v;
 }
@@ -423,9 +472,8 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
-template <typename T>
-static inline rg_tensor *rg_wrap(T x) /* whole numbers have no half */
-{
+/* A whole number's type has no half. */
+template <typename T> static inline rg_tensor *rg_wrap(T x) {
     if constexpr ((T)0.5 == (T)0)
         return rg_wrap_int((int64_t)x);
     else

@@ -1,10 +1,13 @@
 /*
  * text.c: strings that grow, and copies of strings.
  */
-#include "internal.h"
+#include "text.h"
+
+#include "c_locale.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void rgi_text_add(rg_text *t, const char *format, ...) {
     va_list args, again;
@@ -22,11 +25,14 @@ void rgi_text_add(rg_text *t, const char *format, ...) {
 void rgi_text_free(rg_text *t) { rgi_free(t->v, t->room, RG_MEM_OTHER); }
 
 bool rgi_rename(char **place, const char *name) {
-    char *copy = name ? rgi_alloc(strlen(name) + 1, RG_MEM_OTHER) : NULL;
-    if (name && !copy)
-        return false;
-    if (copy)
-        strcpy(copy, name);
+    char *copy = NULL;
+    if (name) {
+        size_t bytes = strlen(name) + 1;
+        copy = rgi_alloc(bytes, RG_MEM_OTHER);
+        if (!copy)
+            return false;
+        memcpy(copy, name, bytes);
+    }
     if (*place)
         rgi_free(*place, strlen(*place) + 1, RG_MEM_OTHER);
     *place = copy;

@@ -13,14 +13,17 @@
 
 #include <stdatomic.h>
 
-/* What memory is for: it is counted by these. */
+/* Memory is counted by what it is for. */
 typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
 
+/* What lies in a block while it is free. Nobody writes over keeps_state, since the state of a
+ * released tensor stays there. Batches are lists of `count` blocks; the first one of each leads to
+ * the next batch. */
 typedef struct rg_free_block {
     struct rg_free_block *next;
-    uint64_t keeps_state;        /* A released tensor's state stays here: nobody writes to it. */
-    struct rg_free_block *batch; /* the first of the next batch */
-    uint32_t count;              /* the number of blocks in its batch */
+    uint64_t keeps_state;
+    struct rg_free_block *batch;
+    uint32_t count;
 } rg_free_block;
 
 /* `count` blocks follow `first`; with a limit of 0 the list is not in use. */
@@ -32,33 +35,40 @@ typedef struct rg_free_list {
 enum {
     RG_SMALL_CLASSES = 65,
     RG_LARGE_CLASSES = 4 * 28,
-    RG_RESTING = 16, /* see rgi_destroy: more of them wouldn't stay in L1 */
+    RG_RESTING = 16, /* More released headers that rest wouldn't stay in L1. */
 };
 
 typedef struct rg_thread {
     bool ready;
-    /* observer.h: somebody who looks on; usually NULL */
+    /* observer.h: usually NULL */
     struct rg_observer *observer;
-    /* scope.c: what scopes own, and where each open scope begins */
+
+    /* scope.c: the stack holds what scopes own, and a mark is the depth at which one began. Memory
+     * that scopes own is a list, the last block first. */
     rg_tensor **stack;
     size_t depth, room;
     size_t *marks;
     size_t scopes, marks_room;
-    /* memory.c */
-    rg_free_list small[RG_SMALL_CLASSES]; /* The first one is the tensor headers'. */
-    rg_tensor *resting[RG_RESTING];       /* the headers that were released last */
+    struct rg_scope_block *blocks;
+
+    /* memory.c: free lists, the first of which is the tensor headers'; the headers that were
+     * released last; and the chunk from which the next small block is cut, with the size of the
+     * chunk after it. `cached` is the bytes of the large blocks. */
+    rg_free_list small[RG_SMALL_CLASSES];
+    void *resting[RG_RESTING];
     uint32_t rests;
     rg_free_block *large[RG_LARGE_CLASSES];
-    int64_t cached;        /* bytes in the large ones */
-    char *fresh;           /* The next small block is cut from here; */
-    size_t fresh_bytes;    /* so much is left of it, */
-    size_t chunk;          /* and so much is asked for next. */
-    atomic_long watermark; /* the drift above which the peak rises */
-    int64_t fail_at;
-    /* Only this thread writes these; whoever asks for statistics reads them. */
+    int64_t cached;
+    char *fresh;
+    size_t fresh_bytes, chunk;
+    int64_t fail_at; /* So many requests from now one fails, if it isn't 0. */
+
+    /* Counts of memory.c: this thread alone writes them, and whoever asks for statistics reads
+     * them. Where the drift is above the watermark, the peak rises. */
     atomic_long bytes[RG_MEM_OTHER + 1];
-    atomic_long drift, peak, system_calls;
+    atomic_long drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
+
     /* error.c */
     rg_code code;
     char message[1024];
@@ -68,6 +78,12 @@ typedef struct rg_thread {
  * Until the thread's first call it points to a thread that is nobody's, whose lists are empty. */
 extern __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec")));
 #define rgi_this (*rgi_me)
+
+/* What a failure is named after, each or NULL: the op that is being applied, the function that said
+ * RG_AS (see error.h), the module that is being called. */
+extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
+extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
+extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
 
 /* Begins the thread, and arranges for its end. A second call changes nothing. */
 rg_thread *rgi_thread_start(void);

@@ -7,24 +7,26 @@
 #include "storage.h"
 
 #define RG_MAX_OPERANDS 5
+/* Dims are listed outermost first; steps, and the size of an element, are in bytes. */
 typedef struct rg_walk {
     int n, ndim;
     int64_t numel;
-    int64_t size[RG_MAX_DIMS];                  /* The outermost dim is the first. */
-    int64_t step[RG_MAX_DIMS][RG_MAX_OPERANDS]; /* bytes */
-    int64_t element[RG_MAX_OPERANDS];           /* bytes of one element */
+    int64_t size[RG_MAX_DIMS];
+    int64_t step[RG_MAX_DIMS][RG_MAX_OPERANDS];
+    int64_t element[RG_MAX_OPERANDS];
     char *data[RG_MAX_OPERANDS];
 } rg_walk;
 
-/* A loop takes n elements from p[k] on, where operand k steps by step[k] bytes. */
+/* A loop works on n elements, from p[k] on, and steps through operand k by step[k] bytes. */
 typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const void *context);
 
-/* Makes a walk in the order in which the output lies (by_stride), or else in that of its dims. */
+/* Plans a walk: in the order in which the output lies if by_stride, else in that of its dims. */
 void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
+/* Calls the loop for each row of the walk. */
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
-/* Makes a walk and runs it; what is contiguous throughout needs none. */
+/* Does both, with a short way for what is contiguous throughout. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
-/* Does as rgi_each does, with a loop to whose elements no order matters: from RG_LARGE of them on
- * they are spread over the threads (kernels/run.c). */
+/* Does the same with a loop for which the order of the elements doesn't matter: from RG_LARGE of
+ * them on, they are spread over the threads. */
 enum { RG_LARGE = 1 << 16 };
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

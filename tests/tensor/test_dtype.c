@@ -1,4 +1,4 @@
-/* Element types: names, and promotion as torch.result_type has it. */
+/* Element types have their names, and promote as torch.result_type does. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/internal.h"
@@ -44,7 +44,7 @@ START_TEST(test_result_type) {
 }
 END_TEST
 
-/* With three operands the order must not matter: dims before 0-d before wrapped. */
+/* The order of three operands must not matter: dims go before 0-d, and that before wrapped. */
 START_TEST(test_three_operands) {
     RG_SCOPE();
     rg_tensor *bools = operand(0), *ints = operand(1), *d0 = operand(7), *number = operand(10);

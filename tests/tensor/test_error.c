@@ -1,4 +1,4 @@
-/* What a failed call leaves behind. */
+/* A failed call leaves a code and a line behind. */
 #include "tests/test.h"
 #include "tensor/internal.h"
 
@@ -86,7 +86,7 @@ START_TEST(test_a_handler_that_fails) {
     ck_assert(!rg_zeros(-2));
     ck_assert_int_eq(handled, 2);
     ck_assert_int_eq(handled_code, RG_TYPE_ERROR);
-    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR); /* the root failure's */
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR); /* The root failure stays. */
     ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
     rg_on_error(NULL);
     handled = 0;

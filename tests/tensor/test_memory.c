@@ -1,10 +1,11 @@
-/* The pool: what it reuses, counts, refuses, and gives back when a thread ends. */
+/* The pool reuses blocks, counts them, refuses what is absurd, and gives back what an ended thread
+ * had. */
 #include "tests/test.h"
 #include "tensor/internal.h"
 
 #include <pthread.h>
 
-/* blocks of many sizes, named and kept ones, too */
+/* Makes blocks of many sizes, and named and kept tensors, too. */
 static void work(void) {
     RG_SCOPE();
     for (int64_t n = 1; n < 100000; n *= 3) {
@@ -32,7 +33,7 @@ START_TEST(test_nothing_is_asked_for_twice) {
 END_TEST
 
 START_TEST(test_statistics) {
-    rg_zeros(1); /* the stack of the scope is there now */
+    rg_zeros(1); /* The scope has its stack now. */
     rg_memory a = rg_memory_stats();
     int64_t live = rg_live_tensors();
     {
@@ -41,7 +42,7 @@ START_TEST(test_statistics) {
         rg_memory b = rg_memory_stats();
         ck_assert_int_eq(rg_live_tensors(), live + 1);
         ck_assert_int_eq(b.headers - a.headers, sizeof(rg_tensor));
-        /* 4000 and the storage's header */
+        /* The data take 4000 bytes, and the storage's header 64. */
         ck_assert_int_eq(b.storages - a.storages, 4096);
         ck_assert_int_eq(b.nodes - a.nodes, 0);
         rg_set_name(t, "x");
@@ -74,7 +75,7 @@ END_TEST
 START_TEST(test_blocks_are_aligned_and_apart) {
     char *block[400];
     size_t size[400];
-    for (int round = 0; round < 2; round++) { /* new ones, then reused ones */
+    for (int round = 0; round < 2; round++) { /* The second round reuses blocks. */
         for (int i = 0; i < 400; i++) {
             size[i] = i < 200 ? (size_t)i * 25 : (size_t)1 << (i - 200) / 10;
             block[i] = rgi_alloc(size[i], (rg_class)(1 + i % 3));
@@ -212,7 +213,7 @@ START_TEST(test_thread_exit) {
         return;
     int64_t rest = rg_memory_stats().system_calls - before.system_calls - calls;
     ck_assert_int_gt(calls, 3);
-    /* small blocks and headers were handed on: only large ones are new */
+    /* Small blocks and headers were handed on, so that only large ones are new. */
     ck_assert_int_le(rest, 4 * 3);
 }
 END_TEST
@@ -240,13 +241,13 @@ START_TEST(test_made_here_released_there) {
             calls = rg_memory_stats().system_calls;
     }
     rg_memory after = rg_memory_stats();
-    /* the main thread's own stack may have grown */
+    /* The main thread's own stack may have grown. */
     ck_assert_int_le(after.now, before.now + 65536);
     ck_assert_int_lt(after.peak,
                      before.now + 3000 * (512 + (int64_t)sizeof(rg_tensor)) + (1 << 20));
     if (rgi_pool_bypassed())
         return;
-    /* storages only: no slab of headers */
+    /* Storages were asked for, and no headers. */
     ck_assert_int_le(after.system_calls - calls, 27 * 3000 + 27 * 20);
 }
 END_TEST
@@ -294,7 +295,7 @@ END_TEST
 START_TEST(test_pool_can_be_bypassed) {
     const char *fork = getenv("CK_FORK");
     if (fork && strcmp(fork, "no") == 0)
-        return; /* the library has started already */
+        return; /* The library has started already. */
     setenv("REGARD_POOL", "0", 1);
     ck_assert(rgi_pool_bypassed());
     rg_zeros(5);

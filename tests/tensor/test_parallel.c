@@ -1,4 +1,4 @@
-/* Work spread over threads: every part is done once, whatever the number of threads, inside
+/* Work is spread over threads: every part is done once, whatever the number of threads, inside
  * other such work, and after a fork; and a kernel's bits are the same at 1, 2, 3 and 16. */
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
@@ -56,13 +56,13 @@ START_TEST(test_parts) {
             for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain)
                 check_parts(n, grain, false), check_parts(n, grain, true);
     }
-    rg_set_num_threads(100); /* more than there are shares */
+    rg_set_num_threads(100); /* There are fewer shares. */
     check_parts(1000, 1, false);
     ck_fails(rg_set_num_threads(0), RG_RUNTIME_ERROR, "set_num_threads expects a positive integer");
 }
 END_TEST
 
-/* OpenMP's threads don't come along: the child does the work alone. */
+/* OpenMP's threads don't come along in a fork: the child does the work alone. */
 START_TEST(test_fork) {
     rg_set_num_threads(3);
     check_parts(1000, 10, false);
@@ -80,7 +80,7 @@ END_TEST
 
 /* ---- bits ------------------------------------------------------------------------ */
 
-/* Random numbers, and the same in a transposed one. */
+/* Makes random numbers, and the same ones in a transposed tensor. */
 static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
     if (turned)
         RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
@@ -100,8 +100,8 @@ static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
 
 typedef bool compute(rg_tensor *y, rg_tensor *const in[]);
 
-/* The result of 1 to 16 threads has the bits of one thread's; where it takes long, of 1, 2, 3
- * and 16. */
+/* The result of 1 to 16 threads has the bits of one thread's. Where that takes long, 1, 2, 3 and
+ * 16 are tried. */
 static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[]) {
     size_t bytes = (size_t)y->numel * rgi_sizeof(y->dtype);
     bool large = rg_slow() || y->dtype != RG_FLOAT32 || y->numel > 10000000
@@ -148,7 +148,7 @@ static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
            true;
 }
 
-/* The last row, which some other part than the first has done, is what it is by itself. */
+/* Another part than the first has done the last row, which is what it is by itself. */
 static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
     rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
     for (int i = 0; i < n; i++) {
@@ -201,7 +201,7 @@ START_TEST(test_elements) {
 }
 END_TEST
 
-static int reduced; /* the dim */
+static int reduced; /* the dim that is summed */
 static bool sum(rg_tensor *y, rg_tensor *const in[]) {
     return k_reduce(K_SUM, y, in[0], 1u << reduced), true;
 }
@@ -212,8 +212,8 @@ static bool place(rg_tensor *y, rg_tensor *const in[]) {
     return k_max_dim(in[1], y, in[0], reduced, false), true;
 }
 
-/* Over each dim; a sum's order depends on how many columns there are, not on how many a part has.
- */
+/* Each dim is summed. A sum's order depends on how many columns there are, not on how many a part
+ * has. */
 START_TEST(test_reductions) {
     static const int64_t shapes[][3] = {
         { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 }
@@ -233,7 +233,7 @@ START_TEST(test_reductions) {
 }
 END_TEST
 
-/* alpha a b + beta y over batches, b transposed or not. */
+/* y = alpha a b + beta y over batches, where b may be transposed. */
 static bool product(rg_tensor *y, rg_tensor *const in[]) {
     rgi_fill_number(y, 1, 1);
     return k_matmul_with(y, NULL, in[0], false, in[1], false, 2, 1);
@@ -245,7 +245,7 @@ static bool biased_product(rg_tensor *y, rg_tensor *const in[]) {
                          in[1], false, 1, 1);
 }
 
-/* Products of every size that is cut into tiles. */
+/* The products are of every size that is cut into tiles. */
 START_TEST(test_products) {
     static const int64_t sizes[][4] = {
         /* batches, m, k, n */
@@ -273,7 +273,7 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* The products of the benchmark's layers of weights, (rows, in, out): x w^T + bias, g w, g^T x. */
+/* These are the products of the benchmark's layers, (rows, in, out): x w^T + bias, g w, g^T x. */
 START_TEST(test_layers) {
     static const int64_t layers[][3] = {
         { 6, 3, 2 },         { 6, 3, 4 },          { 768, 128, 65 },   { 768, 128, 128 },

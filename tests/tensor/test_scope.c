@@ -1,6 +1,8 @@
-/* Scopes: who owns a result, and what happens to one that outlives its scope. */
+/* A scope owns results; one that outlives its scope is named when it is used. */
 #include "tests/test.h"
 #include "tensor/internal.h"
+
+#include <pthread.h>
 
 static rg_tensor *three(void) { return rgi_own(rgi_new(RG_FLOAT32, 1, (int64_t[]){ 3 })); }
 
@@ -91,7 +93,7 @@ START_TEST(test_nesting) {
 }
 END_TEST
 
-/* Ending a scope ends those inside it; ending one of those later does nothing. */
+/* The end of a scope ends those inside it; to end one of those later does nothing. */
 START_TEST(test_out_of_order) {
     int64_t before = rg_live_tensors();
     size_t a = rg_scope_begin();
@@ -151,13 +153,13 @@ START_TEST(test_escape_what_is_outside) {
         rg_drop(kept);
     }
     ck_assert_int_eq(rg_live_tensors(), before);
-    rg_tensor *root = three(); /* the root has nothing outside */
+    rg_tensor *root = three(); /* Nothing is outside the root. */
     ck_assert_ptr_eq(rg_escape(root), root);
     rg_drop(root);
 }
 END_TEST
 
-/* Whoever escapes twice moves it once: the outer scope still ends it. */
+/* A second escape moves nothing: the outer scope still ends the tensor. */
 START_TEST(test_escape_twice) {
     int64_t before = rg_live_tensors();
     {
@@ -194,7 +196,7 @@ START_TEST(test_drop_errors) {
     rg_drop(NULL);
     rg_drop(RG_NONE);
     ck_assert_str_eq(rg_error(), "");
-    rg_tensor *t = rgi_new(RG_FLOAT32, 0, NULL); /* nobody's but ours */
+    rg_tensor *t = rgi_new(RG_FLOAT32, 0, NULL); /* No scope owns it. */
     rg_drop(t);
     ck_assert_str_eq(rg_error(),
                      "drop: the tensor is neither kept nor owned by a scope of this thread");
@@ -284,7 +286,7 @@ START_TEST(test_stack_does_not_grow) {
 }
 END_TEST
 
-/* With headers that aren't reused, however much is made in between. */
+/* Where headers aren't reused, the misuse is named however much is made in between. */
 START_TEST(test_misuse_is_named_with_certainty) {
     if (!rgi_pool_bypassed())
         return;
@@ -303,14 +305,17 @@ START_TEST(test_misuse_is_named_with_certainty) {
 }
 END_TEST
 
+static int64_t other(void) { return rg_memory_stats().other; }
+
 START_TEST(test_strings) {
-    int64_t before = rg_live_tensors();
+    rg_scope_end(rg_scope_begin()); /* The marks of scopes have memory now. */
+    int64_t before = other();
     {
         RG_SCOPE();
-        strcpy(rgi_own_string(6), "hello");
-        ck_assert_int_eq(rg_live_tensors(), before + 1);
+        strcpy(rgi_scope_alloc(6), "hello");
+        ck_assert_int_gt(other(), before);
     }
-    ck_assert_int_eq(rg_live_tensors(), before);
+    ck_assert_int_eq(other(), before);
 }
 END_TEST
 
@@ -329,9 +334,54 @@ START_TEST(test_use_after_scope_is_named_though_others_are_made) {
 }
 END_TEST
 
+/* Memory lives as long as the scope in which it was asked for, whatever scopes were left open
+ * inside. */
+START_TEST(test_memory_of_scopes) {
+    rg_scope_end(rg_scope_begin());
+    int64_t before = other();
+    size_t outer = rg_scope_begin();
+    char *hello = rgi_scope_alloc(100);
+    ck_assert_uint_eq((uintptr_t)hello % 64, 0);
+    strcpy(hello, "hello");
+    int64_t with_one = other();
+    size_t inner = rg_scope_begin();
+    rgi_scope_alloc(1000);
+    rg_scope_begin();
+    ck_assert_uint_eq((uintptr_t)rgi_scope_alloc(100000) % 64, 0);
+    rg_scope_end(inner);
+    ck_assert_int_eq(other(), with_one);
+    RG_FOR (int i = 0; i < 10; i++) {
+        rgi_scope_alloc(500);
+        ck_assert_int_le(other(), with_one + 1000);
+    }
+    ck_assert_int_eq(other(), with_one);
+    ck_assert_str_eq(hello, "hello");
+    ck_fails(rgi_scope_alloc(SIZE_MAX), RG_OUT_OF_MEMORY, "out of memory");
+    rg_scope_end(outer);
+    ck_assert_int_eq(other(), before);
+}
+END_TEST
+
+static void *leave_memory(void *unused) {
+    rgi_scope_alloc(100);
+    rg_scope_begin();
+    rgi_scope_alloc(100000);
+    return unused;
+}
+
+START_TEST(test_memory_of_a_thread) {
+    pthread_t thread;
+    int64_t before = other();
+    pthread_create(&thread, NULL, leave_memory, NULL);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(other(), before);
+}
+END_TEST
+
 RG_TESTS(scope, test_use_after_scope_is_named_though_others_are_made, test_scope_ends, test_escape,
          test_for_releases_each_iteration, test_keep_and_drop, test_use_after_scope_is_named,
          test_nesting, test_out_of_order, test_escape_many_levels, test_escape_what_is_outside,
          test_escape_twice, test_keep_twice, test_drop_errors, test_lending,
          test_return_from_a_loop, test_deep_stacks, test_stack_does_not_grow,
-         test_misuse_is_named_with_certainty, test_strings)
+         test_misuse_is_named_with_certainty, test_strings, test_memory_of_scopes,
+         test_memory_of_a_thread)

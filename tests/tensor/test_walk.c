@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* A view of one 4096-element buffer: any sizes and strides. */
+/* Returns a view of a buffer of 4096 elements, with any sizes and strides. */
 static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset) {
     rg_tensor *t = rgi_alias(base);
     t->ndim = (uint8_t)size.n;
@@ -37,7 +37,8 @@ static void record(char *const p[], const int64_t step[], int64_t n, const void 
             v->at[v->count][k] = p[k] + i * step[k] - (char *)v->t[k]->storage->data;
 }
 
-/* Where element i (counted row by row) of to's shape lies in t, in bytes from its storage. */
+/* Returns where element i of to's shape, counted row by row, lies in t, in bytes from its storage.
+ */
 static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i) {
     int64_t offset = t->data - (char *)t->storage->data;
     for (int d = to->ndim - 1; d >= 0; i /= to->size[d--]) {
@@ -117,7 +118,7 @@ START_TEST(test_neighbouring_dims_merge) {
 }
 END_TEST
 
-/* An element of the golden table: the bits of a float64, or an int64. */
+/* The golden table holds the bits of a float64, or an int64. */
 static void put(rg_tensor *t, int64_t i, uint64_t bits) {
     double d;
     int64_t integer;
@@ -247,12 +248,13 @@ START_TEST(test_sizes_saturate) {
 }
 END_TEST
 
-/* ---- large operands in any layout: order and tiles leave no element out, and mix up none ---- */
+/* ---- large operands in any layout ------------------------------------------------
+ * Order and tiles leave no element out, and mix up none. */
 static uint32_t drawn = 1;
 static int draw(int n) { return (int)((drawn = drawn * 1664525 + 1013904223) >> 8) % n; }
 
-/* Of this shape, its dims in any order in memory; some dims may be broadcast, or its elements lie
- * apart. */
+/* Returns a tensor of this shape, with its dims in any order in memory; some dims may be broadcast,
+ * or its elements lie apart. */
 static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
     int order[4] = { 0, 1, 2, 3 }, n = like->ndim;
     for (int i = n - 1; i > 0; i--) {
@@ -292,7 +294,7 @@ START_TEST(test_large_layouts) {
         rg_dtype dtype = (rg_dtype)draw(4);
         rg_tensor *y = laid_out(like, dtype, true), *x = laid_out(like, (rg_dtype)draw(4), false);
         rgi_copy_elements(y, x);
-        /* an assertion each would take longer than all else */
+        /* An assertion for each would take longer than all else. */
         int wrong = 0;
         for (int64_t i = 0; i < y->numel; i++)
             wrong += at(y, y, i) != (dtype == RG_BOOL ? at(x, y, i) != 0 : at(x, y, i));

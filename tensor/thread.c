@@ -1,0 +1,53 @@
+/*
+ * thread.c: how a thread begins, at its first call, and how it ends. What its
+ * scopes and its free lists hold is theirs to begin and end: see scope.h and
+ * memory.h.
+ */
+#include "memory.h"
+#include "scope.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* `fallback` is for a thread for which there was no memory. */
+static rg_thread nobody, fallback;
+
+__thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
+__thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
+__thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
+__thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
+
+static pthread_key_t exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void thread_end(void *unused) {
+    rg_thread *me = &rgi_this;
+    (void)unused;
+    rgi_scope_end_thread(me);
+    rgi_memory_end_thread(me);
+    rgi_me = &nobody;
+    if (me != &fallback)
+        free(me);
+}
+
+/* The main thread's exit runs no destructor of a key. */
+__attribute__((destructor)) static void main_thread_end(void) {
+    if (rgi_this.ready)
+        thread_end(NULL);
+}
+
+static void make_exit_key(void) { pthread_key_create(&exit_key, thread_end); }
+
+rg_thread *rgi_thread_start(void) {
+    if (rgi_me->ready)
+        return rgi_me;
+    pthread_once(&exit_once, make_exit_key);
+    rg_thread *me = calloc(1, sizeof *me);
+    if (!me)
+        me = &fallback;
+    rgi_me = me;
+    me->ready = true;
+    pthread_setspecific(exit_key, me);
+    rgi_memory_begin_thread(me);
+    return me;
+}

@@ -1,0 +1,165 @@
+/* What is seen of a tensor, and how two compare, is torch's, and so are the complaints. */
+#include "tests/test.h"
+#include "tensor/internal.h"
+
+#include <math.h>
+
+/* Returns a view of a matrix. */
+static rg_tensor *transposed(rg_tensor *m) {
+    rg_tensor *t = rgi_alias(m);
+    t->size[0] = m->size[1];
+    t->size[1] = m->size[0];
+    t->stride[0] = m->stride[1];
+    t->stride[1] = m->stride[0];
+    rgi_update_flags(t);
+    return rgi_own(t);
+}
+
+START_TEST(test_looking) {
+    rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4, 5, 6 }), 2, 3), *t = transposed(m);
+    ck_assert(rg_ndim(t) == 2 && rg_numel(t) == 6 && rg_size(t, 0) == 3 && rg_size(t, -1) == 2);
+    ck_assert(rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3 && !rg_is_contiguous(t)
+              && rg_is_contiguous(m));
+    ck_assert(!rg_is_floating_point(t) && rg_is_floating_point(rg_zeros(1)));
+    ck_assert(rg_at(t, 2, 1) == 6 && rg_at(t, -3, -1) == 4);
+    ck_assert_int_eq(rg_version(t), 0);
+    rgi_wrote(m, "test");
+    ck_assert_int_eq(rg_version(t), 1);
+    int64_t out[6];
+    ck_assert(rg_copy_out(t, out, sizeof out));
+    ck_assert(out[0] == 1 && out[1] == 4 && out[2] == 2 && out[5] == 6);
+    ck_assert(rg_copy_out(rg_zeros(0), NULL, 0));
+    ck_fails(rg_copy_out(t, out, 47), RG_VALUE_ERROR,
+             "copy_out: 48 bytes are needed, but there is room for 47");
+    ck_fails(rg_copy_out(t, NULL, 48), RG_VALUE_ERROR,
+             "copy_out: 48 bytes are needed, but there is room for 0");
+    ck_assert_ptr_null(t->name);
+    ck_assert_str_eq(rg_name(t), "");
+    ck_assert_ptr_eq(rg_set_name(t, "weights"), t);
+    ck_assert_ptr_eq(rg_set_name(t, "w"), t);
+    ck_assert_str_eq(rg_name(t), "w");
+    rg_set_name(t, NULL);
+    ck_assert_str_eq(rg_name(t), "");
+    ck_assert(rg_item_int(rg_scalar(INT64_MAX)) == INT64_MAX && rg_item_int(rg_scalar(-2.9)) == -2);
+    ck_assert(rg_item(rg_ones(1, 1)) == 1);
+}
+END_TEST
+
+START_TEST(test_looking_errors) {
+    rg_tensor *m = rg_zeros(2, 3), *s = rg_scalar(1.5);
+    ck_fails(!isnan(rg_item(m)), RG_RUNTIME_ERROR,
+             "item: a Tensor with 6 elements cannot be converted to Scalar");
+    ck_fails(rg_item_int(rg_zeros(0)) != -1, RG_RUNTIME_ERROR,
+             "item: a Tensor with 0 elements cannot be converted to Scalar");
+    ck_fails(rg_item_int(rg_scalar(NAN)) != -1, RG_VALUE_ERROR,
+             "cannot convert float NaN to integer");
+    ck_fails(rg_item_int(rg_scalar(INFINITY)) != -1, RG_RUNTIME_ERROR,
+             "cannot convert float infinity to integer");
+    ck_fails(rg_item_int(rg_scalar(1e30)) != -1, RG_RUNTIME_ERROR,
+             "value cannot be converted to type int64_t without overflow");
+    ck_fails(!isnan(rg_at(m, 0, 3)), RG_INDEX_ERROR,
+             "at: index 3 is out of bounds for dimension 1 with size 3");
+    ck_fails(!isnan(rg_at(m, -3, 0)), RG_INDEX_ERROR,
+             "at: index -3 is out of bounds for dimension 0 with size 2");
+    ck_fails(!isnan(rg_at(m, INT64_MIN, 0)), RG_INDEX_ERROR, "out of bounds");
+    ck_fails(!isnan(rg_at(m, 0, 0, 0)), RG_INDEX_ERROR,
+             "at: too many indices for tensor of dimension 2");
+    ck_fails(!isnan(rg_at(m, 0)), RG_RUNTIME_ERROR,
+             "at: a Tensor with 3 elements cannot be converted to Scalar");
+    ck_fails(!isnan(rg_at_dims(m, (rg_dims){ .n = -4 })), RG_RUNTIME_ERROR,
+             "a Tensor with 6 elements");
+    ck_fails(!isnan(rg_at(s, 0)), RG_INDEX_ERROR,
+             "at: invalid index of a 0-dim tensor. Use `tensor.item()` in Python");
+    ck_fails(rg_size(m, 2) != -1, RG_INDEX_ERROR,
+             "size: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    ck_fails(rg_stride(m, -3) != -1, RG_INDEX_ERROR,
+             "stride: Dimension out of range (expected to be in range of [-2, 1], but got -3)");
+    ck_fails(rg_size(s, 0) != -1, RG_INDEX_ERROR,
+             "size: Dimension specified as 0 but tensor has no dimensions");
+    rg_tensor *bad[] = { NULL, RG_NONE, rg_zeros(1) };
+    rg_drop(bad[2]);
+    for (int i = 0; i < 3; i++) {
+        const char *text = (const char *[]){ "got NULL", "got RG_NONE",
+                                             "tensor released with its scope" }[i];
+        rg_code code = i == 2 ? RG_RELEASED : RG_TYPE_ERROR;
+        ck_fails(rg_ndim(bad[i]) != -1, code, text);
+        ck_fails(rg_size(bad[i], 0) != -1, code, text);
+        ck_fails(rg_stride(bad[i], 0) != -1, code, text);
+        ck_fails(rg_numel(bad[i]) != -1, code, text);
+        ck_fails(rg_shape(bad[i]).n != -1, code, text);
+        ck_fails(rg_dtype_of(bad[i]) != -1, code, text);
+        ck_fails(rg_is_contiguous(bad[i]), code, text);
+        ck_fails(rg_is_floating_point(bad[i]), code, text);
+        ck_fails(rg_version(bad[i]) != -1, code, text);
+        ck_fails(!isnan(rg_item(bad[i])), code, text);
+        ck_fails(rg_item_int(bad[i]) != -1, code, text);
+        ck_fails(!isnan(rg_at(bad[i], 0)), code, text);
+        ck_fails(rg_data(bad[i]), code, text);
+        ck_fails(rg_copy_out(bad[i], &bad, 100), code, text);
+        ck_fails(rg_equal(m, bad[i]), code, text);
+        ck_fails(rg_allclose(bad[i], m, 1, 1), code, text);
+        ck_fails(rg_result_type(m, bad[i]) != -1, code, text);
+        ck_fails(rg_set_name(bad[i], "x"), code, text);
+        ck_fails(rg_name(bad[i]), code, text);
+        ck_fails(rg_keep(bad[i]), code, text);
+        ck_fails(rg_arange(bad[i]), code, text);
+        ck_fails(rg_scalar(bad[i]), code, text);
+        ck_fails(rg_empty_like(bad[i]), code, text);
+        ck_fails(rg_full(RG_DIMS(1), bad[i]), code, text);
+    }
+}
+END_TEST
+
+static rg_tensor *floats(double a, double b) {
+    return rg_from(((float[]){ (float)a, (float)b }), 2);
+}
+static rg_tensor *doubles(double a, double b) { return rg_from(((double[]){ a, b }), 2); }
+
+START_TEST(test_equal) {
+    rg_tensor *m = rg_from(((int[]){ 1, 2, 3, 4 }), 2, 2);
+    ck_assert(rg_equal(m, m) && !rg_equal(m, transposed(m))
+              && rg_equal(m, transposed(transposed(m))));
+    ck_assert(rg_equal(rg_zeros(0), rg_zeros(0)) && !rg_equal(rg_zeros(0), rg_zeros(0, 1)));
+    ck_assert(!rg_equal(rg_ones(1), rg_ones(2)) && !rg_equal(rg_ones(1), rg_scalar(1)));
+    ck_assert(rg_equal(rg_ones(2), rg_full(RG_DIMS(2), (bool)true))
+              && !rg_equal(floats(.1, 0), doubles(.1, 0)));
+    ck_assert(!rg_equal(floats(NAN, 1), floats(NAN, 1)) && rg_equal(floats(0., 1), floats(-0., 1)));
+    ck_assert(!rg_equal(floats(1, 2), floats(1, 3))
+              && !rg_equal(rg_full(RG_DIMS(1), (bool)true), rg_full(RG_DIMS(1), (bool)false)));
+    ck_assert(!rg_equal(rg_scalar(((int64_t)1 << 53) + 1), rg_scalar((int64_t)1 << 53)));
+    ck_assert_str_eq(rg_error(), "");
+}
+END_TEST
+
+START_TEST(test_allclose) {
+    ck_assert(rg_allclose(doubles(1, 2), doubles(1 + 1e-6, 2), 1e-5, 0)
+              && !rg_allclose(doubles(1, 2), doubles(1 + 1e-4, 2), 1e-5, 0));
+    ck_assert(rg_allclose(doubles(1, 1), doubles(2, 2), .5, 0)
+              && !rg_allclose(doubles(2, 2), doubles(1, 1), .5, 0));
+    ck_assert(!rg_allclose(floats(NAN, 1), floats(NAN, 1), 1, 1));
+    ck_assert(rg_allclose(floats(INFINITY, 1), floats(INFINITY, 1), 0, 0));
+    ck_assert(!rg_allclose(floats(INFINITY, 1), floats(1, 1), 0, INFINITY)
+              && !rg_allclose(floats(1, 1), floats(1, INFINITY), 1, 1));
+    ck_assert(!rg_allclose(floats(INFINITY, 1), floats(-INFINITY, 1), 1, INFINITY));
+    ck_assert(rg_allclose(floats(1, 5), floats(2, 6), 0, INFINITY));
+    ck_assert(rg_allclose(rg_arange(3), rg_arange_step(1, 4, 1), 0, 1)
+              && !rg_allclose(rg_arange(3), rg_arange_step(1, 4, 1), 0, 0));
+    ck_assert(rg_allclose(rg_full(RG_DIMS(1), (bool)true), rg_full(RG_DIMS(1), (bool)false), 0, 1));
+    ck_assert(!rg_allclose(rg_scalar(((int64_t)1 << 53) + 1), rg_scalar((int64_t)1 << 53), 0, 0));
+    ck_assert(rg_allclose(rg_ones(1), rg_ones(2, 3), 0, 0)
+              && rg_allclose(rg_zeros(0), rg_zeros(1), 0, 0));
+    ck_assert(!rg_allclose(rg_ones(2, 1), floats(1, 2), 0, 0));
+    ck_assert_str_eq(rg_error(), "");
+    ck_fails(
+        rg_allclose(rg_ones(3), rg_ones(2), 0, 0), RG_RUNTIME_ERROR,
+        "allclose: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0");
+    ck_fails(rg_allclose(floats(1, 1), doubles(1, 1), 0, 0), RG_RUNTIME_ERROR,
+             "allclose: Float did not match Double");
+    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), -1, 0), RG_RUNTIME_ERROR,
+             "rtol must be greater than or equal to zero, but got -1");
+    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), 0, NAN), RG_RUNTIME_ERROR,
+             "atol must be greater than or equal to zero, but got nan");
+}
+END_TEST
+
+RG_TESTS(look, test_looking, test_looking_errors, test_equal, test_allclose)
