@@ -5,12 +5,16 @@
  */
 #define _GNU_SOURCE
 #include "engine.h"
+#include "tensor/memory.h"
+#include "tensor/text.h"
+#include "tensor/thread.h"
 #include "watch.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A trace remembers so many stack frames, and an error shows so many of the program's own. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };

@@ -4,6 +4,9 @@
  * node.c; writing over a tensor is inplace.c's business.
  */
 #include "apply.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/thread.h"
 #include "graph_observer.h"
 #include "watch.h"
 

@@ -4,6 +4,7 @@
  * engine.c's.
  */
 #include "run.h"
+#include "tensor/memory.h"
 
 void rgi_run_init(rg_run *r) {
     memset(r, 0, offsetof(rg_run, leaves));

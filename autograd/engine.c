@@ -5,10 +5,14 @@
  * then committed at once, so that a run that fails leaves every .grad as it was.
  */
 #include "graph_observer.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/thread.h"
 #include "hooks.h"
 #include "run.h"
 
 #include <pthread.h>
+#include <string.h>
 
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -5,6 +5,8 @@
  * walked is engine.c's business, and what a rule sees is step.c's.
  */
 #include "graph_observer.h"
+#include "tensor/observer.h"
+#include "tensor/thread.h"
 #include "run.h"
 #include "watch.h"
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "node.h"
+#include "tensor/thread.h"
 #include "tensor/observer.h"
 
 typedef struct rg_graph_observer rg_graph_observer;

@@ -4,6 +4,8 @@
  * values went.
  */
 #include "engine.h"
+#include "tensor/memory.h"
+#include "tensor/text.h"
 
 #include <stdio.h>
 

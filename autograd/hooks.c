@@ -3,6 +3,8 @@
  * change it, and the hooks that keep gradients of tensors that are no leaves.
  */
 #include "hooks.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "engine.h"
 
 /* ---- running ----------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * apply.c's business.
  */
 #include "apply.h"
+#include "tensor/observer.h"
 #include "graph_observer.h"
 
 /* ---- who may write ------------------------------------------------------------------ */

@@ -3,6 +3,8 @@
  * ends, whether it grows, and what .grad holds. The nodes behind it are node.c's.
  */
 #include "graph_observer.h"
+#include "tensor/observer.h"
+#include "tensor/text.h"
 #include "hooks.h"
 #include "node.h"
 

@@ -3,6 +3,7 @@
  * its own. When its gradients are committed is the engine's business.
  */
 #include "leaf_table.h"
+#include "tensor/memory.h"
 
 void rgi_leaf_table_begin(rg_leaf_table *t) {
     t->slots = t->few;

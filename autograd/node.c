@@ -3,6 +3,8 @@
  * is apply.c's business, and walking back over the nodes engine.c's.
  */
 #include "node.h"
+#include "tensor/memory.h"
+#include "tensor/text.h"
 #include "watch.h"
 
 /* The order of the thread's newest node, and its nodes that nobody has any more. */

@@ -11,8 +11,14 @@
 
 #include "autograd.h"
 #include "ops.h"
-#include "tensor/internal.h"
+#include "tensor/base.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
 #include "tensor/kernels/kernels.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+#include "tensor/walk.h"
 
 #define RG_MAX_OUTPUTS 3
 #define RG_MAX_RULES   6

@@ -7,12 +7,15 @@
  * chrome://tracing reads it.
  */
 #include "engine.h"
+#include "tensor/c_locale.h"
+#include "tensor/text.h"
 #include "watch.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <string.h>
 
 typedef struct {
     const char *name;

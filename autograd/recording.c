@@ -9,6 +9,9 @@
  * time, and let go of their memory.
  */
 #include "recording.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/text.h"
 
 /* ---- lists of pointers ------------------------------------------------------------- */
 

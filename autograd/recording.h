@@ -5,6 +5,7 @@
 #pragma once
 
 #include "graph_observer.h"
+#include "tensor/observer.h"
 #include "replay.h"
 
 typedef struct rg_pointers {

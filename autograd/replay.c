@@ -11,6 +11,9 @@
  * a run the giver hands out the same ones again.
  */
 #include "recording.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/thread.h"
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 

@@ -2,9 +2,14 @@
  * call.c: the one door through which every forward of every module goes, and the hooks there.
  */
 #include "registry.h"
-#include "tensor/internal.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/structs.h"
+#include "tensor/thread.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
 static size_t module_path(rg_module *m, char *text, size_t room) {

@@ -2,10 +2,12 @@
  * init.c: how weights begin: what torch.nn.init draws, in torch's order.
  */
 #include "init.h"
+#include "tensor/error.h"
 #include "autograd/autograd.h"
 #include "tensor/structs.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- filled -------------------------------------------------------------------- */
 

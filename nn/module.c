@@ -3,6 +3,11 @@
  * call.c, walks over the whole tree are in tree.c.
  */
 #include "registry.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/text.h"
 
 /* ---- making -------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * multihead_attention.c: MultiheadAttention, as torch has it, with torch's sentences.
  */
 #include "attention.h"
+#include "tensor/error.h"
 #include "init.h"
 #include "linear.h"
 #include "tensor/shape.h"

@@ -2,6 +2,7 @@
  * norm.c: LayerNorm, RMSNorm and GroupNorm: a weight that begins as ones, a bias as zeros.
  */
 #include "layers.h"
+#include "tensor/error.h"
 #include "python_text.h"
 #include "tensor/shape.h"
 

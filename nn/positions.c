@@ -2,6 +2,7 @@
  * positions.c: where in the sequence a row stands: learned, sinusoidal and rotary positions.
  */
 #include "positions.h"
+#include "tensor/error.h"
 #include "tensor/structs.h"
 
 #include <math.h>

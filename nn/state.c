@@ -2,6 +2,10 @@
  * state.c: a module's values by name, as state_dict has them, and how they are loaded.
  */
 #include "registry.h"
+#include "tensor/error.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/text.h"
 
 rg_named_list rg_state_dict(void *m) {
     return rgi_walk("state_dict", m,

@@ -3,6 +3,7 @@
  * what it adds to, normalised before or after.
  */
 #include "transformer.h"
+#include "tensor/error.h"
 #include "tensor/structs.h"
 
 /* ---- forward ------------------------------------------------------------------- */

@@ -3,6 +3,10 @@
  * what is done to each of them. Walks go in the order of registration; names are joined with dots.
  */
 #include "registry.h"
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/text.h"
 
 /* ---- lists --------------------------------------------------------------------- */
 
@@ -68,7 +72,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     walker w = { .wanted = wanted };
     bool ok = rgi_module_given(m, op) && wander(&w, m, NULL);
-    rg_named *own = ok ? (rg_named *)rgi_own_string(w.n * sizeof *own + 1) : NULL;
+    rg_named *own = ok ? rgi_scope_alloc(w.n * sizeof *own + 1) : NULL;
     if (own && w.n)
         memcpy(own, w.found, w.n * sizeof *own);
     rgi_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
@@ -91,7 +95,7 @@ rg_named_modules_list rg_named_modules(void *m) {
 rg_list rg_parameters(void *m) {
     RG_AS("parameters");
     rg_named_list l = rg_named_parameters(m);
-    rg_tensor **v = l.n < 0 ? NULL : (rg_tensor **)rgi_own_string((size_t)l.n * sizeof *v + 1);
+    rg_tensor **v = l.n < 0 ? NULL : rgi_scope_alloc((size_t)l.n * sizeof *v + 1);
     for (int i = 0; i < l.n && v; i++)
         v[i] = l.v[i].tensor;
     return (rg_list){ v ? l.n : -1, v };

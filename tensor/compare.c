@@ -2,6 +2,10 @@
  * compare.c: whether two tensors are equal, or close.
  */
 #include "dtype.h"
+#include "error.h"
+#include "kernels/copy.h"
+#include "shape.h"
+#include "storage.h"
 #include "observer.h"
 #include "walk.h"
 

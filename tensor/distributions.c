@@ -4,9 +4,13 @@
  * Which functions a user calls for it is in random.c.
  */
 #include "random.h"
+#include "scope.h"
+#include "shape.h"
+#include "storage.h"
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- draws ---------------------------------------------------------------------------
  * Each draws n numbers of a dtype, at most a chunk; p holds the distribution's parameters. */

@@ -3,6 +3,7 @@
  * is in dtype.h.
  */
 #include "dtype.h"
+#include "error.h"
 
 static const struct dtype_names {
     const char *torch, *scalar, *cpp, *type;

@@ -3,6 +3,7 @@
  * them, its seed and its state. What distributions make of the words is in distributions.c.
  */
 #include "random.h"
+#include "observer.h"
 
 #include "error.h"
 #include "memory.h"

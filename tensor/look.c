@@ -2,11 +2,14 @@
  * look.c: a tensor's shape, its dtype and its elements. Nothing here is recorded.
  */
 #include "dtype.h"
+#include "error.h"
+#include "kernels/copy.h"
 #include "observer.h"
 #include "shape.h"
 #include "walk.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- what a tensor is -------------------------------------------------------------- */
 

@@ -3,8 +3,11 @@
  * a tensor is a number.
  */
 #include "kernels/kernels.h"
+#include "scope.h"
+#include "storage.h"
 
 #include <tgmath.h>
+#include <string.h>
 
 /* ---- numbers ---------------------------------------------------------------------- */
 

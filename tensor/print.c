@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "digits.h"
+#include "memory.h"
 #include "dtype.h"
 #include "error.h"
 #include "scope.h"
@@ -16,6 +17,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static rg_printoptions print_options = { 4, 1000, 3, 80, -1 };
 

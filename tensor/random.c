@@ -3,10 +3,14 @@
  * themselves are in distributions.c; sample.c has permutations and draws by probability.
  */
 #include "random.h"
+#include "scope.h"
+#include "storage.h"
+#include "thread.h"
 
 #include "observer.h"
 
 #include <float.h>
+#include <string.h>
 
 /* ---- telling an observer ---------------------------------------------------------- */
 

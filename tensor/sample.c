@@ -3,6 +3,9 @@
  * The uniforms and exponentials that they compare with are filled by distributions.c.
  */
 #include "random.h"
+#include "observer.h"
+#include "scope.h"
+#include "storage.h"
 
 #include <math.h>
 
@@ -148,7 +151,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *w, const 
 static bool draw_distinct(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *exponentials = rgi_own(rgi_new_dense_like(d->weights, d->weights->dtype));
-    k_ranked *rank = (k_ranked *)(void *)rgi_own_string((size_t)d->n * sizeof *rank);
+    k_ranked *rank = rgi_scope_alloc((size_t)d->n * sizeof *rank);
     if (!rank || !exponentials || !rgi_fill_exponential(exponentials, (double[]){ 1 }, d->g, d->op))
         return false;
     rg_tensor *wide = rgi_own(rgi_contiguous_copy(exponentials, RG_FLOAT64));

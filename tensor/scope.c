@@ -5,6 +5,10 @@
  * Memory that scopes own is a list beside the stack.
  */
 #include "scope.h"
+#include "error.h"
+#include "memory.h"
+#include "refs.h"
+#include "thread.h"
 
 #include "observer.h"
 

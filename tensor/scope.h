@@ -14,7 +14,6 @@ rg_tensor *rgi_own_slowly(rg_tensor *t);
 rg_tensor *rgi_lend(rg_tensor *t);
 /* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL. */
 void *rgi_scope_alloc(size_t bytes);
-#define rgi_own_string(bytes) ((char *)rgi_scope_alloc(bytes))
 /* Frees the text, and returns a copy that the scope owns; NULL where there was no memory for it. */
 char *rgi_text_own(rg_text *t);
 

@@ -3,6 +3,7 @@
  * and their text.
  */
 #include "shape.h"
+#include "error.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,11 @@
  * count of writes to it. A birth is a plain store, and a sole owner's release
  * needs no locked instruction: nobody else can see the count.
  */
-#include "internal.h"
+#include "error.h"
+#include "refs.h"
+#include "storage.h"
+#include "text.h"
+#include "thread.h"
 #include "observer.h"
 
 /* ---- births ------------------------------------------------------------------------ */

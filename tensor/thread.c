@@ -4,6 +4,7 @@
  * memory.h.
  */
 #include "memory.h"
+#include "thread.h"
 #include "scope.h"
 
 #include <pthread.h>

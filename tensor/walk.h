@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "storage.h"
+#include "structs.h"
 
 #define RG_MAX_OPERANDS 5
 /* Dims are listed outermost first; steps, and the size of an element, are in bytes. */
@@ -26,7 +26,3 @@ void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* Does both, with a short way for what is contiguous throughout. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
-/* Does the same with a loop for which the order of the elements doesn't matter: from RG_LARGE of
- * them on, they are spread over the threads. */
-enum { RG_LARGE = 1 << 16 };
-void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

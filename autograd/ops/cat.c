@@ -90,9 +90,7 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
     return true;
 }
 
-static rg_tensor **list_room(int n) {
-    return (rg_tensor **)(void *)rgi_own_string((size_t)n * sizeof(rg_tensor *));
-}
+static rg_tensor **list_room(int n) { return rgi_scope_alloc((size_t)n * sizeof(rg_tensor *)); }
 
 /* Joins more tensors than an op takes: every so many by themselves, then the results. */
 static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner,

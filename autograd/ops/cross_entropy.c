@@ -3,6 +3,7 @@
  * classes.
  */
 #include "loss.h"
+#include "tensor/observer.h"
 
 /* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for classes in the
  *      last dim: nll_loss of log_softmax in one pass. Beside x only lse is kept, in double.

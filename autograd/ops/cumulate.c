@@ -3,6 +3,7 @@
  * product is.
  */
 #include "reduce.h"
+#include "tensor/observer.h"
 
 /* ---- parts that they share ----------------------------------------------------- */
 

@@ -411,7 +411,7 @@ rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {
     RG_AS("einsum");
     RG_SCOPE();
     size_t bytes = ((size_t)n + 1) * sizeof(einsum_operand);
-    einsum_operand *o = (einsum_operand *)(void *)rgi_own_string(bytes);
+    einsum_operand *o = rgi_scope_alloc(bytes);
     if (!o)
         return NULL;
     memset(o, 0, bytes);

@@ -2,8 +2,10 @@
  * layer_norm.c: layer, group and rms norm: rows with mean 0 and variance 1, or with mean square 1.
  */
 #include "autograd/op.h"
+#include "tensor/memory.h"
 
 #include <float.h>
+#include <string.h>
 
 /* ---- parts that the three share ---------------------------------------------------
  * Row by row, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias. With

@@ -2,6 +2,7 @@
  * reduce.c: sums, means, products, variances and norms over dims, and questions to all elements.
  */
 #include "reduce.h"
+#include "tensor/observer.h"
 
 #include <math.h>
 

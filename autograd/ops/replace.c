@@ -3,6 +3,7 @@
  * end with.
  */
 #include "elementwise.h"
+#include "tensor/observer.h"
 
 /* ---- replace: source, in the shape and dtype of x; gx = 0, gsource = g --------- */
 

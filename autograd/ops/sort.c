@@ -126,7 +126,7 @@ static bool unique_make(rg_call *c) {
     unique_inverse_shape(inverse, x, dim, n);
     if (!rgi_allocate(inverse))
         return false;
-    int64_t *order = (int64_t *)(void *)rgi_own_string(2 * (size_t)n * sizeof *order);
+    int64_t *order = rgi_scope_alloc(2 * (size_t)n * sizeof *order);
     if (!order)
         return false;
     int64_t *group = order + n;

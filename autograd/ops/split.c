@@ -26,7 +26,7 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
     LIST_FAIL_IF(RG_RUNTIME_ERROR, n > LIST_MOST, op, "%lld parts, but a list has at most %d",
                  (long long)n, LIST_MOST);
-    rg_tensor **part = (rg_tensor **)(void *)rgi_own_string((size_t)n * sizeof *part);
+    rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);
     if (!part)
         return list_failed;
     for (int64_t i = 0; i < n; i++) {

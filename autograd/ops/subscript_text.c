@@ -3,9 +3,11 @@
  * text, "1:3, None, -1".
  */
 #include "subscript.h"
+#include "tensor/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- items --------------------------------------------------------------------- */
 

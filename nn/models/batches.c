@@ -2,6 +2,7 @@
  * batches.c: parts and windows of a long encoded text.
  */
 #include "batches.h"
+#include "tensor/error.h"
 #include "autograd/ops.h"
 #include "tensor/structs.h"
 

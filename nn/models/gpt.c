@@ -3,11 +3,13 @@
  * in gpt_generate.c.
  */
 #include "gpt_model.h"
+#include "tensor/error.h"
 #include "nn/containers.h"
 #include "nn/init.h"
 #include "tensor/scope.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct {
     rg_module base;
@@ -183,7 +185,7 @@ static rg_module *gpt_block_new(const rg_gpt_options *o) {
 
 static rg_module_list *gpt_blocks_new(const rg_gpt_options *o) {
     size_t n = (size_t)o->n_layer;
-    rg_module **blocks = (rg_module **)(void *)rgi_own_string(n * sizeof *blocks + 1);
+    rg_module **blocks = rgi_scope_alloc(n * sizeof *blocks + 1);
     if (!blocks)
         return NULL;
     for (size_t i = 0; i < n; i++)

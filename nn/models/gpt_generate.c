@@ -3,6 +3,7 @@
  * stay in a cache.
  */
 #include "gpt_model.h"
+#include "tensor/error.h"
 #include "tensor/structs.h"
 
 #include <math.h>

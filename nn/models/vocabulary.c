@@ -3,6 +3,11 @@
  * is stb_ds's.
  */
 #include "vocabulary.h"
+#include "tensor/error.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/memory.h"
+#include "tensor/storage.h"
+#include "tensor/text.h"
 #include "autograd/ops.h"
 #include "tensor/scope.h"
 #include "tensor/copy.h"
@@ -51,6 +56,7 @@ static const char *vocabulary_copy(const char *s) {
 #define extern static
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb_ds.h>
+#include <string.h>
 #undef extern
 
 typedef struct rg_vocabulary_entry {
@@ -124,7 +130,7 @@ rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o)
     RG_SCOPE();
     if (!rgi_given(text, "vocabulary_new", "a text"))
         return NULL;
-    char *token = rgi_own_string(strlen(text) + 1);
+    char *token = rgi_scope_alloc(strlen(text) + 1);
     rg_vocabulary *v = token ? rgi_alloc(sizeof *v, RG_MEM_OTHER) : NULL;
     if (!v)
         return NULL;
@@ -172,7 +178,7 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
     RG_SCOPE();
     if (!rgi_given(v, "encode", "a vocabulary") || !rgi_given(text, "encode", "a text"))
         return NULL;
-    char *token = rgi_own_string(strlen(text) + 1);
+    char *token = rgi_scope_alloc(strlen(text) + 1);
     rg_tensor *t = token ? rg_empty_dims(RG_DIMS((int64_t)strlen(text)), RG_INT64) : NULL;
     if (!t)
         return NULL;

@@ -2,6 +2,7 @@
  * clip.c: gradients that are too large, made smaller.
  */
 #include "clip.h"
+#include "tensor/error.h"
 #include "nn/python_text.h"
 #include "tensor/scope.h"
 
@@ -19,7 +20,7 @@ static bool params_given(rg_list params, const char *op) {
 /* Returns the norm of all gradients as if they were one; that of none is 0. */
 static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
     size_t bytes = (size_t)params.n * sizeof(rg_tensor *) + 1;
-    rg_tensor **norms = (rg_tensor **)(void *)rgi_own_string(bytes);
+    rg_tensor **norms = rgi_scope_alloc(bytes);
     if (!norms)
         return NULL;
     int n = 0;

@@ -3,12 +3,15 @@
  * of its groups and schedules.
  */
 #include "optimizer_structs.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/storage.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/walk.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- entries ------------------------------------------------------------------- */
 
@@ -76,7 +79,7 @@ static bool list_entries(rg_optim *o, optim_entries *all) {
     for (rg_schedule *s = o->schedules; s; s = s->next)
         most += RG_SCHEDULE_STATES;
     all->n = 0;
-    all->v = (optim_entry *)(void *)rgi_own_string(most * sizeof *all->v);
+    all->v = rgi_scope_alloc(most * sizeof *all->v);
     if (!all->v)
         return false;
     for (size_t i = 0; i < o->n_slots; i++)
@@ -109,7 +112,7 @@ rg_named_list rg_optim_state_dict(rg_optim *o) {
     optim_entries all;
     if (!rgi_given(o, "state_dict", "an optimizer") || !list_entries(o, &all))
         return failed;
-    rg_named *v = (rg_named *)(void *)rgi_own_string((size_t)all.n * sizeof *v);
+    rg_named *v = rgi_scope_alloc((size_t)all.n * sizeof *v);
     if (!v)
         return failed;
     int n = 0;

@@ -3,6 +3,8 @@
  * the optimizers that there are in optimizers.c.
  */
 #include "optimizer_structs.h"
+#include "tensor/memory.h"
+#include "tensor/storage.h"
 #include "nn/python_text.h"
 
 /* ---- groups -------------------------------------------------------------------- */

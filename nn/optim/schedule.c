@@ -2,10 +2,13 @@
  * schedule.c: how a schedule is made, and how it steps. The rates themselves are in schedules.c.
  */
 #include "optimizer_structs.h"
-#include "tensor/internal.h"
+#include "tensor/c_locale.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- what its options must be -------------------------------------------------- */
 

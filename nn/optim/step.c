@@ -2,7 +2,10 @@
  * step.c: one step of an optimizer. All that can fail comes before anything changes.
  */
 #include "optimizer_structs.h"
-#include "tensor/internal.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/observer.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 /* Returns the variant that the group's options choose. */
 static int variant_of(const rg_optim *o, size_t group) {

@@ -4,6 +4,7 @@
  * each query's sum of exponentials. How a tile is computed is in loops/attention.h.
  */
 #include "kernels.h"
+#include "tensor/memory.h"
 #include "smooth.h"
 
 /* A tile has so many scores side by side in vectors, and so many one after the other. Where the

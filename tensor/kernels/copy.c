@@ -1,7 +1,10 @@
 /*
  * copy.c: copying from tensor to tensor, with conversion, and filling.
  */
+#include "copy.h"
+
 #include "kernels.h"
+#include "tensor/storage.h"
 
 #define K_LOOPS "loops/convert.h"
 #define K_TYPES_PAIRS

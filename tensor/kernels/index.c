@@ -2,6 +2,7 @@
  * index.c: moving elements between places: slices, and what indices name.
  */
 #include "kernels.h"
+#include "tensor/shape.h"
 
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start) {
     rg_tensor part = *y;

@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include "copy.h"
 #include "sets.h"
+#include "tensor/parallel.h"
 
 enum { K_SET_COUNT = 3 }; /* how many sets the tables of the old form have */
 
@@ -35,6 +37,10 @@ bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
 /* Runs a loop, to whose elements no order matters, on t[0] .. t[n - 1]: from RG_LARGE elements on
  * it is spread over the threads, and a light one's output may go past the caches. */
 void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context);
+
+/* Runs a loop that isn't light. */
+void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
+enum { RG_LARGE = 1 << 16 };
 
 /* Calls the loop for the lines of t[0] .. along dim. step[k] becomes the bytes from one element to
  * the next, from the end if reverse. */

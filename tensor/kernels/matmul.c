@@ -4,6 +4,8 @@
  * at once (loops/matmul_tiny.h).
  */
 #include "exchange.h"
+#include "tensor/memory.h"
+#include "tensor/shape.h"
 #include "kernels.h"
 
 typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, const void *a,

@@ -2,6 +2,7 @@
  * optim.c: one step of an optimizer for one parameter, spread over the threads where it is large.
  */
 #include "optim.h"
+#include "kernels.h"
 
 #include <tgmath.h>
 

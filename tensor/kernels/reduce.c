@@ -4,8 +4,11 @@
  * made of sums is in moments.c.
  */
 #include "reduce.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <tgmath.h>
+#include <string.h>
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 

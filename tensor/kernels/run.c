@@ -3,6 +3,7 @@
  * all, whole or in parts on the threads, past the caches or through them.
  */
 #include "kernels.h"
+#include "tensor/shape.h"
 
 #define K_LOOPS "loops/stream.h"
 #define K_TYPES_NONE

@@ -58,7 +58,9 @@
 #ifndef RG_KERNELS_SETS_H
 #define RG_KERNELS_SETS_H
 
-#include "tensor/internal.h"
+#include "tensor/base.h"
+#include "tensor/dtype.h"
+#include "tensor/walk.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -2,6 +2,7 @@
  * sort.c: order along one dim: all elements sorted, or the first k of them (see top.c).
  */
 #include "merge_sort.h"
+#include "tensor/storage.h"
 
 #define K_LOOPS "loops/rank.h"
 #define K_TYPES_ALL

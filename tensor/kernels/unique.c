@@ -2,6 +2,9 @@
  * unique.c: which elements of a tensor, or which of its slices along a dim, are equal.
  */
 #include "merge_sort.h"
+#include "tensor/memory.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 /* The elements (rows of one number) or the slices, one row after the other. */
 typedef struct {

@@ -8,7 +8,7 @@
  * The program mutates texts of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
  * of libFuzzer.
  */
-#include "tensor/internal.h"
+#include "tensor/shape.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_module.c: the registry behind modules: names, states, copies, hooks, lifetimes. */
 #define TWIN_DATA "layers"
 #include "twin.h"
-#include "tensor/internal.h"
+#include "tensor/memory.h"
 
 /* ---- the twin of layers.py's Tree ------------------------------------------------ */
 

@@ -6,7 +6,10 @@
 
 #include "tests/golden.h"
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/dtype.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <stdio.h>
 

@@ -5,6 +5,7 @@
  * number of threads.
  */
 #include "tests/test.h"
+#include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
  * of rounded numbers that are written out. Where the processor can't, the products are float32's.
  */
 #include "tests/test.h"
+#include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>

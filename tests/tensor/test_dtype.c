@@ -1,7 +1,7 @@
 /* Element types have their names, and promote as torch.result_type does. */
 #include "tests/golden.h"
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/dtype.h"
 
 #include <math.h>
 

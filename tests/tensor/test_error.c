@@ -1,6 +1,6 @@
 /* A failed call leaves a code and a line behind. */
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/error.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* What is seen of a tensor, and how two compare, is torch's, and so are the complaints. */
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <math.h>
 

@@ -1,7 +1,10 @@
 /* Tensors that are made have torch's values and dtypes, and the complaints are torch's. */
 #include "tests/golden.h"
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/dtype.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <float.h>
 #include <limits.h>

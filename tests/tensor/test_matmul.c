@@ -4,6 +4,9 @@
  * difference.
  */
 #include "tests/test.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>

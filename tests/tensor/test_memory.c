@@ -1,7 +1,8 @@
 /* The pool reuses blocks, counts them, refuses what is absurd, and gives back what an ended thread
  * had. */
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,7 @@
 /* Work is spread over threads: every part is done once, whatever the number of threads, inside
  * other such work, and after a fork; and a kernel's bits are the same at 1, 2, 3 and 16. */
 #include "tests/test.h"
+#include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
 
 #include <stdio.h>

@@ -1,5 +1,10 @@
 /* test_parse.c: reading text infers and refuses as torch.tensor does, and reads what is printed. */
 #include "print_cases.h"
+#include "tensor/dtype.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <limits.h>
 #include <math.h>

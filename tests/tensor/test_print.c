@@ -1,5 +1,6 @@
 /* test_print.c: printing gives PyTorch's, Python's and NumPy's text to the character. */
 #include "print_cases.h"
+#include "tensor/base.h"
 
 #include <limits.h>
 #include <locale.h>

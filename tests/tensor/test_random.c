@@ -2,7 +2,12 @@
  */
 #include "tests/golden.h"
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <math.h>
 #include <pthread.h>

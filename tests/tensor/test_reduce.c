@@ -1,5 +1,8 @@
 /* Sums have torch's bits, whatever the layout; sorting keeps equals in their order. */
 #include "tests/golden.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 

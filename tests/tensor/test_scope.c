@@ -1,6 +1,9 @@
 /* A scope owns results; one that outlives its scope is named when it is used. */
 #include "tests/test.h"
-#include "tensor/internal.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+#include "tensor/thread.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,9 @@
 /* Kernels give the same bits with every instruction set that this processor has, and those bits are
  * right. */
 #include "tests/test.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>

@@ -1,6 +1,9 @@
 /* The walk visits what a naive loop over the indices visits, in its order; and
  * elements convert as torch's do. */
 #include "tests/golden.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"
 

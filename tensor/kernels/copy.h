@@ -1,0 +1,16 @@
+/*
+ * copy.h: copies of elements, with conversion, and values that fill a tensor.
+ */
+#pragma once
+
+#include "tensor/walk.h"
+
+/* Returns the loop that converts p[1] to p[0]. */
+rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
+/* Copies what broadcasts to the shape of `to`, with conversion. */
+void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
+void rgi_fill_zero(rg_tensor *t);
+/* Fills with the value or, where t isn't floating, with the integer. */
+void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
+/* Returns a new reference to a contiguous tensor of this dtype: t itself if it is one already. */
+rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);
