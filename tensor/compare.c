@@ -15,32 +15,18 @@ typedef struct compare_limits {
     double rtol, atol;
 } compare_limits;
 
-#define COMPARE_EQUAL(T, a, b, limits) ((void)(limits), (a) == (b))
-#define COMPARE_CLOSE(T, a, b, limits) \
-    ((a) == (b)                        \
-     || (isfinite((a) - (b))           \
-         && fabs((a) - (b)) <= (T)(limits)->atol + fabs((T)(limits)->rtol * (b))))
-
-/* Loops that make *(bool *)p[0] false where p[1] and p[2] differ. */
-#define COMPARE(NAME, suffix, T, kind, rank, limit, torch, scalar, cpp, same)   \
-    static void compare_##suffix(char *const p[], const int64_t s[], int64_t n, \
-                                 const void *limits) {                          \
-        bool all = true;                                                        \
-        for (int64_t i = 0; i < n; i++) {                                       \
-            T a = *(const T *)(p[1] + i * s[1]);                                \
-            T b = *(const T *)(p[2] + i * s[2]);                                \
-            all &= same(T, a, b, (const compare_limits *)limits);               \
-        }                                                                       \
-        if (!all)                                                               \
-            *(bool *)p[0] = false;                                              \
-    }
-RG_WHOLE_DTYPES(COMPARE, COMPARE_EQUAL)
-RG_FLOAT_DTYPES(COMPARE, COMPARE_CLOSE)
+#define K_LOOPS "loops/close.h"
+#define K_TYPES_ALL
+#define K_BASE_ONLY
+#include "kernels/sets.h"
 
 /* Compares both, converted to the dtype, over the shape that they broadcast to. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
-    static rg_loop *const compare[] = RG_BY_DTYPE(compare);
+    static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);
+    rg_loop *loop = K_BASE_LOOP_OF(loops, dtype, op);
+    if (!loop)
+        return false;
     if (!rgi_may_do_once(op))
         return false;
     bool all = true;
@@ -51,7 +37,7 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
     rg_tensor *x = rgi_contiguous_copy(a, dtype);
     rg_tensor *y = rgi_contiguous_copy(b, dtype);
     if (x && y)
-        rgi_each(3, (rg_tensor *[]){ &answer, x, y }, compare[dtype], &limits);
+        rgi_each(3, (rg_tensor *[]){ &answer, x, y }, loop, &limits);
     rgi_release(x);
     rgi_release(y);
     return x && y && all;

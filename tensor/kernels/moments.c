@@ -3,6 +3,10 @@
  * The sums themselves are in reduce.c.
  */
 #include "reduce.h"
+#include "copy.h"
+#include "tensor/memory.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
 
 #include <tgmath.h>
 

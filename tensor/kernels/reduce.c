@@ -198,11 +198,8 @@ static const reduction reductions[] = {
                      0,
                      { [RG_FLOAT32] = K_BY_SET(wide_sum_float),
                        [RG_FLOAT64] = K_BY_SET(sum_double) } },
-    [K_NANSUM] = { 0,
-                   0,
-                   { [RG_BOOL] = K_BY_SET(sum_bool),
-                     [RG_INT64] = K_BY_SET(sum_int64),
-                     K_ROWS_FLOATS(nansum, K_BY_SET) } },
+    [K_NANSUM] = { 0, 0, { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
+                               RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } },
     [K_COUNT] = { 0, 0, K_TABLE_ALL(count) },
     [K_PROD] = { 1, 1, K_TABLE_ALL(prod) },
     [K_MAX] = { -INFINITY, INT64_MIN, K_TABLE_ALL(max) },

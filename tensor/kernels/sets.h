@@ -121,6 +121,10 @@ extern int k_set;
     [RG_##NAME] = K_BY_NARROW_SET(f##_##suffix),
 
 /* K_BASE_... make tables [dtype] of loops that are compiled with K_BASE_ONLY. */
+#define K_BASE_FLOATS(f) \
+    { RG_FLOAT_DTYPES(K_BASE_ROW, f) }
+#define K_BASE_NUMBERS(f) \
+    { RG_NUMBER_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_ALL(f) \
     { RG_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \

@@ -1,0 +1,23 @@
+/*
+ * loops/close.h: whether elements of one type are equal or, of floats, close. tensor/compare.c
+ * asks.
+ */
+
+/* Makes *(bool *)p[0] false where an element of p[1] isn't close to that of p[2]. */
+static void K_NAME(close)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const compare_limits *limits = context;
+    bool all = true;
+    (void)limits;
+    for (int64_t i = 0; i < n; i++) {
+        const T a = *(const T *)(p[1] + i * s[1]);
+        const T b = *(const T *)(p[2] + i * s[2]);
+#if K_IS_FLOAT
+        const T limit = (T)limits->atol + fabs((T)limits->rtol * b);
+        all &= a == b || (isfinite(a - b) && fabs(a - b) <= limit);
+#else
+        all &= a == b;
+#endif
+    }
+    if (!all)
+        *(bool *)p[0] = false;
+}
