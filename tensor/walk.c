@@ -30,7 +30,7 @@ void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride) {
     w->numel = out->numel;
     for (int k = 0; k < n; k++)
         w->data[k] = t[k]->data, w->element[k] = (int64_t)rgi_sizeof(t[k]->dtype);
-    /* of nothing, sizes and strides may be anything */
+    /* An empty tensor's sizes and strides may be anything. */
     for (int d = 0; d < out->ndim && w->numel; d++) {
         if (out->size[d] == 1)
             continue;
@@ -82,7 +82,7 @@ void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) 
     int k = 0;
     for (; k < n && t[k]->flags & RG_CONTIGUOUS; k++) {
         p[k] = t[k]->data;
-        /* it has all of t[0]'s dims */
+        /* With so many elements, the operand has all of t[0]'s dims. */
         if (t[k]->numel == t[0]->numel)
             step[k] = (int64_t)rgi_sizeof(t[k]->dtype);
         else if (t[k]->numel == 1)

@@ -9,8 +9,6 @@
 #include "sets.h"
 #include "tensor/parallel.h"
 
-enum { K_SET_COUNT = 3 }; /* how many sets the tables of the old form have */
-
 /* ---- element by element ----
  * A kernel makes y from in[0] .. in[n - 1], by a loop for the dtype of the last one. A light
  * kernel, run over many elements, waits for memory. */

@@ -20,8 +20,9 @@ static void K_NAME(convert)(char *const p[], const int64_t s[], int64_t n, const
     if (s[0] == sizeof(T) && s[1] == sizeof(S) && __builtin_types_compatible_p(T, S)) {
         memmove(to, from, (size_t)n * sizeof(T));
     } else if (s[0] == sizeof(T) && s[1] == sizeof(S)) {
-        for (int64_t i = 0; i < n; i++)
+        _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) {
             ((T *)to)[i] = K_NAME(convert_one)(((const S *)from)[i]);
+        }
     } else if (s[0] == sizeof(T) && s[1] == 0) {
         const S first = *(const S *)from;
         for (int64_t i = 0; i < n; i++)

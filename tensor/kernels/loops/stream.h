@@ -20,7 +20,7 @@ static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
         c->loop(q, s, step, c->context);
         for (int k = 1; k < c->n; k++)
             q[k] += step * s[k];
-        /* What the next block reads is fetched while this one is written. */
+        /* The next block's operands are fetched while this block is written. */
         for (int64_t at = 0; at < step * s[0]; at += 64) {
             for (int k = 1; k < c->n; k++)
                 __builtin_prefetch(q[k] + at * (s[k] == s[0]));
