@@ -20,7 +20,7 @@ typedef struct {
 } norm_work;
 typedef void norm_loop(const norm_work *o, int64_t begin, int64_t end);
 
-/* The same of the gradients. Each `grain` of the rows add to sums of their own. */
+/* The operands of the gradients. Each `grain` of the rows add to sums of their own. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;

@@ -19,7 +19,7 @@ enum {
     SOFTMAX_SIDE = 256,  /* rows side by side that are made at once */
     SOFTMAX_ROOM = 4096, /* elements of the longest row whose powers are kept apart */
     SOFTMAX_STEP = 64,   /* elements of each of three rows that are done in turn */
-    PAGE = 4096,
+    SOFTMAX_PAGE = 4096, /* bytes after which addresses look alike to loads and stores */
 };
 
 #define K_LOOPS "loops/softmax.h"

@@ -37,7 +37,7 @@ START_TEST(test_sums_have_torchs_bits) {
         rg_dtype dtype = golden_dtype(golden_word(&words));
         rg_dims shape = golden_dims(golden_word(&words));
         rg_dims order = golden_dims(golden_word(&words));
-        int64_t step = golden_integer(&words); /* the step of the last dim */
+        int64_t last_step = golden_integer(&words);
         uint32_t dims = (uint32_t)golden_integer(&words);
         uint64_t bits = golden_bits(&words);
         rg_tensor *all = filled(dtype, shape);
@@ -47,8 +47,8 @@ START_TEST(test_sums_have_torchs_bits) {
             x.stride[d] = all->stride[order.v[d]];
         }
         int last = shape.n - 1;
-        x.size[last] = (x.size[last] + step - 1) / step;
-        x.stride[last] *= step;
+        x.size[last] = (x.size[last] + last_step - 1) / last_step;
+        x.stride[last] *= last_step;
         rgi_update_flags(&x);
         for (int d = 0; d < shape.n; d++)
             y.size[d] = dims >> d & 1 ? 1 : x.size[d];
@@ -63,7 +63,7 @@ START_TEST(test_sums_have_torchs_bits) {
 }
 END_TEST
 
-/* A NaN is found wherever it stands, by every path; without one, the first of the largest. */
+/* A NaN is found wherever it stands, by every path. Without one the first of the largest is. */
 START_TEST(test_extremes_see_every_place) {
     enum { N = 150, M = 9 };
     for (int64_t at = 0; at < N; at++)
@@ -101,7 +101,8 @@ START_TEST(test_sorting_is_stable) {
             rg_tensor *x = rg_zeros_dims(RG_DIMS(n), dtype), *v = rg_zeros_dims(RG_DIMS(n), dtype),
                       *at = rg_zeros_dims(RG_DIMS(n), RG_INT64);
             for (int64_t i = 0; i < n; i++) {
-                double e = floor(next(&s) * 4); /* few distinct values, and NaN */
+                /* There are few distinct values, and NaN. */
+                double e = floor(next(&s) * 4);
                 rgi_store_f64(x->data + (size_t)i * rgi_sizeof(dtype), dtype,
                               e == 3 && rgi_is_float(dtype) ? NAN : e);
             }

@@ -12,7 +12,7 @@ static double value(const rg_tensor *t, int64_t i) {
     return rgi_load_f64(t->data + i * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-/* rows of n around 0, a few of them with infinities and NaN */
+/* Returns rows of n numbers around 0, a few of them with infinities and NaN. */
 static rg_tensor *rows_of(rg_dtype dtype, int64_t rows, int64_t n) {
     static const double odd[] = { INFINITY, NAN, 90, -INFINITY, -110 };
     rg_tensor *t = rgi_own(rgi_new(dtype, 2, (int64_t[]){ rows, n }));
@@ -29,7 +29,7 @@ static bool same(double a, double b, double tolerance) {
     return a == b || (a != a && b != b) || fabs(a - b) <= tolerance;
 }
 
-/* y has the bits of `plain`, the result for any processor. */
+/* Checks that y has the bits of `plain`, the result for any processor. */
 static void check_bits(const rg_tensor *y, const rg_tensor *plain, const char *what) {
     for (int64_t i = 0; i < y->numel; i++)
         ck_each(same(value(y, i), value(plain, i), 0)
@@ -90,7 +90,7 @@ START_TEST(test_softmax) {
     const int best = k_set;
     for (int c = 0; c < RG_COUNT(lengths) * 3 * 2 * 2 * 9; c++) {
         RG_SCOPE();
-        /* rows that lie side by side, in more than a block */
+        /* Turned rows lie side by side, and there are more of them than a block has. */
         bool turned = c / RG_COUNT(lengths) / 54;
         int64_t n = lengths[c % RG_COUNT(lengths)],
                 rows = (c / RG_COUNT(lengths) % 9 + 1) * (turned ? 37 : 1);
@@ -98,28 +98,35 @@ START_TEST(test_softmax) {
         rg_dtype dtype = c / RG_COUNT(lengths) / 27 % 2 ? RG_FLOAT64 : RG_FLOAT32;
         rg_tensor *x = rows_of(dtype, rows, n), *g = rows_of(dtype, rows + 1, n),
                   *plain[2] = { NULL, NULL };
-        g->data += n * (int64_t)rgi_sizeof(dtype), g->size[0] = rows, rgi_update_flags(g);
+        g->data += n * (int64_t)rgi_sizeof(dtype);
+        g->size[0] = rows;
+        rgi_update_flags(g);
         for (k_set = 0; k_set <= best; k_set++) {
             rg_tensor *xs = turned ? turned_over(x) : x, *gs = turned ? turned_over(g) : g;
             rg_tensor *y = rgi_own(rgi_new(dtype, 2, xs->size)),
                       *gx = rgi_own(rgi_new(dtype, 2, xs->size));
             k_softmax(y, xs, !turned, kind);
             k_softmax_backward(gx, gs, y, !turned, kind);
-            if (turned)
-                y = turned_over(y), gx = turned_over(gx);
+            if (turned) {
+                y = turned_over(y);
+                gx = turned_over(gx);
+            }
             check_softmax(y, x, kind);
             check_softmax_gradient(gx, g, y, kind);
-            if (k_set)
-                check_bits(y, plain[0], "softmax"), check_bits(gx, plain[1], "its gradient");
-            else
-                plain[0] = y, plain[1] = gx;
+            if (k_set) {
+                check_bits(y, plain[0], "softmax");
+                check_bits(gx, plain[1], "its gradient");
+            } else {
+                plain[0] = y;
+                plain[1] = gx;
+            }
         }
         k_set = best;
     }
 }
 END_TEST
 
-/* The distance to the next number of a type. */
+/* Returns the distance from v to the next number of a type. */
 static double unit_at(double v, rg_dtype dtype) {
     double a = fabs(v);
     return dtype == RG_FLOAT64 ? nextafter(a, INFINITY) - a
@@ -129,8 +136,8 @@ static double rounded(double v, rg_dtype dtype) {
     return dtype == RG_FLOAT64 ? v : (double)(float)v;
 }
 
-/* Through all of float's range, within 2 units in the last place; of doubles, which libm rounds,
- * too, 4. */
+/* The values are within 2 units in the last place through all of float's range. Those of doubles
+ * are within 4, since libm rounds, too. */
 START_TEST(test_smooth_functions) {
     static const struct {
         const char *name;
@@ -182,7 +189,7 @@ START_TEST(test_smooth_functions) {
 }
 END_TEST
 
-/* Of any two floats, and of what is odd. */
+/* The values are right for any two floats, and for odd ones. */
 START_TEST(test_pow_and_atan2) {
     static const float odd[] = { 0,     -0.f, 1, -1, INFINITY, -INFINITY, NAN,     0.5f,
                                  -0.5f, 2,    3, -3, -2.5f,    1e-40f,    -1e-40f, 3e38f };
@@ -226,10 +233,10 @@ START_TEST(test_pow_and_atan2) {
 }
 END_TEST
 
-/* Beside each multiple of pi / 4, where little is left of x or two polynomials meet, within 1.6
- * units; up to 2^17, and a little more. What is far away, here every fifth element, has its
- * neighbours taken one by one: with the same bits; and it is found where only every other element
- * is read, too. */
+/* Beside each multiple of pi / 4 up to 2^17, and a little more, little is left of x or two
+ * polynomials meet; there the values are within 1.6 units. A number that is far away, here every
+ * fifth element, has its neighbours taken one by one, which get the same bits; and it is found
+ * where only every other element is read, too. */
 START_TEST(test_circle) {
     static const struct {
         const char *name;
@@ -316,7 +323,7 @@ START_TEST(test_gelu_is_right) {
 }
 END_TEST
 
-/* Of every length around the vectors', in one piece and with gaps. */
+/* Elements are right at every length around the vectors', in one piece and with gaps. */
 START_TEST(test_elements) {
     static const rg_kernel *const kernels[] = {
         &k_neg,
@@ -371,7 +378,7 @@ START_TEST(test_elements) {
                 rg_tensor *in[3], *plain = NULL;
                 for (int i = 0; i < 3; i++) {
                     in[i] = rows_of(dtype, 8 + i, n);
-                    /* other rows for each operand */
+                    /* Each operand has other rows. */
                     in[i]->data += i * n * (int64_t)rgi_sizeof(dtype);
                     if (gaps)
                         *in[i] = k_turned(in[i]), in[i]->size[1] = 8, rgi_update_flags(in[i]);
@@ -397,7 +404,7 @@ START_TEST(test_normalize) {
         for (int affine = 0; affine < 2; affine++) {
             RG_SCOPE();
             rg_dtype dtype = n % 2 ? RG_FLOAT32 : RG_FLOAT64;
-            enum { ROWS = 9 }; /* of finite numbers */
+            enum { ROWS = 9 };
             rg_tensor *x = rows_of(dtype, 1, ROWS * n), *g = rows_of(dtype, 1, ROWS * n),
                       *w = affine ? rows_of(dtype, 1, n) : NULL;
             rg_tensor *plain[2] = { NULL, NULL };
@@ -411,11 +418,14 @@ START_TEST(test_normalize) {
                 memset(sum, 0, sizeof sums[0]);
                 k_normalize_backward(&z, gx, sum[0], sum[1], g, x, w);
                 if (k_set) {
-                    check_bits(y, plain[0], "layer_norm"), check_bits(gx, plain[1], "its gradient");
+                    check_bits(y, plain[0], "layer_norm");
+                    check_bits(gx, plain[1], "its gradient");
                     for (int64_t i = 0; i < n; i++)
                         ck_assert(sums[0][0][i] == sums[1][0][i] && sums[0][1][i] == sums[1][1][i]);
-                } else
-                    plain[0] = y, plain[1] = gx;
+                } else {
+                    plain[0] = y;
+                    plain[1] = gx;
+                }
             }
             k_set = best;
             for (int64_t r = 0; r < ROWS && !affine; r++) {
@@ -433,7 +443,7 @@ START_TEST(test_normalize) {
 }
 END_TEST
 
-/* Of logits small and huge, with the gradient of the second output, some targets ignored. */
+/* Logits are small or huge, some targets are ignored, and the second output has a gradient. */
 START_TEST(test_cross_entropy) {
     static const double sizes[] = { 1, 100, 1e6 };
     const int best = k_set;
@@ -466,11 +476,15 @@ START_TEST(test_cross_entropy) {
                 rg_tensor *gx = rgi_own(rgi_new(dtype, 2, x->size));
                 k_cross_entropy(&z, y, lse, x);
                 k_cross_entropy_backward(&z, gx, lse, x, g, g_lse, 2);
-                if (k_set)
-                    check_bits(y, plain[0], "cross_entropy"), check_bits(lse, plain[1], "lse"),
-                        check_bits(gx, plain[2], "its gradient");
-                else
-                    plain[0] = y, plain[1] = lse, plain[2] = gx;
+                if (k_set) {
+                    check_bits(y, plain[0], "cross_entropy");
+                    check_bits(lse, plain[1], "lse");
+                    check_bits(gx, plain[2], "its gradient");
+                } else {
+                    plain[0] = y;
+                    plain[1] = lse;
+                    plain[2] = gx;
+                }
             }
             k_set = best;
             for (int64_t r = 0; r < ROWS; r++) {
@@ -497,8 +511,8 @@ START_TEST(test_cross_entropy) {
 }
 END_TEST
 
-/* Over rows and columns that lie side by side, turned or every other, of every length around the
- * vectors'. */
+/* Rows and columns that lie side by side, turned, or with every other number left out are reduced,
+ * at every length around the vectors'. */
 START_TEST(test_reductions) {
     const int best = k_set;
     for (int64_t n = 1; n < 9000; n += n < 70 ? rg_slow() ? 7 : 1 : n < 700 ? 61 : 4099)
@@ -521,8 +535,11 @@ START_TEST(test_reductions) {
                               (double)(i * i % 13 - 3) * (i % 5 != 0));
             if (layout == 1)
                 *x = k_turned(x);
-            if (layout == 2)
-                x->size[1] = (n + 1) / 2, x->stride[1] *= 2, rgi_update_flags(x);
+            if (layout == 2) {
+                x->size[1] = (n + 1) / 2;
+                x->stride[1] *= 2;
+                rgi_update_flags(x);
+            }
             rg_dtype out = how == K_COUNT || (dtype == RG_BOOL && how <= K_PROD) ? RG_INT64
                            : how == K_SUM_WIDE                                   ? RG_FLOAT64
                                                                                  : dtype;
@@ -535,10 +552,13 @@ START_TEST(test_reductions) {
                     k_max_dim(y, at, x, over - 1, how > K_NORM_MIN + 1);
                 else
                     k_reduce((k_reduction)how, y, x, (uint32_t)over);
-                if (k_set)
-                    check_bits(y, plain[0], "a reduction"), check_bits(at, plain[1], "its place");
-                else
-                    plain[0] = y, plain[1] = at;
+                if (k_set) {
+                    check_bits(y, plain[0], "a reduction");
+                    check_bits(at, plain[1], "its place");
+                } else {
+                    plain[0] = y;
+                    plain[1] = at;
+                }
             }
             k_set = best;
         }
@@ -553,15 +573,18 @@ static bool same_floats(const void *a_, const void *b_, int64_t n) {
     return true;
 }
 
-/* What is so large that it goes past the caches has the bits of its rows by themselves, which
- * don't. */
+/* Checks that a result so large that it goes past the caches has the bits of its rows by
+ * themselves, which don't go past. */
 static void check_past_the_caches(const int64_t M, const int64_t N) {
     enum { PART = 7, SUM = K_SAFE_SOFTMAX + 1, COPY, NORM, ALL };
     const int best = k_set;
     rg_tensor *x = rg_randn(M, N), *g = rg_randn(M, N), *w = rg_randn(N), *y[2][2];
     float *rows = (float *)x->data;
-    rows[N + 5] = NAN, rows[2 * N + 7] = INFINITY, rows[4 * N] = -INFINITY,
-             rows[5 * N + 70] = 1e30f, rows[6 * N] = -1e30f;
+    rows[N + 5] = NAN;
+    rows[2 * N + 7] = INFINITY;
+    rows[4 * N] = -INFINITY;
+    rows[5 * N + 70] = 1e30f;
+    rows[6 * N] = -1e30f;
     for (int64_t i = 3 * N; i < 4 * N; i++)
         rows[i] = -INFINITY;
     for (int c = 0; c < ALL * (best + 1); c++) {
@@ -571,23 +594,32 @@ static void check_past_the_caches(const int64_t M, const int64_t N) {
         for (int i = 0; i < 4; i++)
             y[i / 2][i % 2] = rg_empty(i / 2 ? PART : M, N);
         ck_assert(k_should_stream(y[0][0], N) && !k_should_stream(y[1][0], N));
+        /* All rows come first, and then parts of them, from five places on. */
         for (int64_t part = 0, first = 0; first <= M - PART;
              first += part ? (M - PART) / 4 : 0, part = 1) {
             rg_tensor xs = *x, gs = *g, **to = y[part];
             k_norm_rows z = { part ? PART : M, N, 1, 1, 1e-5, true };
-            if (part)
-                xs.data += first * N * 4, gs.data += first * N * 4,
-                    xs.size[0] = gs.size[0] = PART, rgi_update_flags(&xs), rgi_update_flags(&gs);
-            if (op < SUM)
-                k_softmax(to[0], &xs, 1, (k_softmax_kind)op),
-                    k_softmax_backward(to[1], &gs, to[0], 1, (k_softmax_kind)op);
-            else if (op == SUM)
-                k_run(k_add, to[0], &xs, &gs), k_run(k_relu_grad, to[1], &gs, &xs);
-            else if (op == COPY)
-                rgi_copy_elements(to[0], &xs), k_run(k_mul, to[1], &xs, w);
-            else
-                k_normalize(&z, to[0], &xs, w, w),
-                    k_normalize_backward(&z, to[1], NULL, NULL, &gs, &xs, w);
+            if (part) {
+                xs.data += first * N * 4;
+                gs.data += first * N * 4;
+                xs.size[0] = PART;
+                gs.size[0] = PART;
+                rgi_update_flags(&xs);
+                rgi_update_flags(&gs);
+            }
+            if (op < SUM) {
+                k_softmax(to[0], &xs, 1, (k_softmax_kind)op);
+                k_softmax_backward(to[1], &gs, to[0], 1, (k_softmax_kind)op);
+            } else if (op == SUM) {
+                k_run(k_add, to[0], &xs, &gs);
+                k_run(k_relu_grad, to[1], &gs, &xs);
+            } else if (op == COPY) {
+                rgi_copy_elements(to[0], &xs);
+                k_run(k_mul, to[1], &xs, w);
+            } else {
+                k_normalize(&z, to[0], &xs, w, w);
+                k_normalize_backward(&z, to[1], NULL, NULL, &gs, &xs, w);
+            }
             for (int i = 0; i < 2 && part; i++)
                 ck_each(same_floats(y[0][i]->data + first * N * 4, to[i]->data, PART * N),
                         "op %d, output %d, set %d, row %lld", op, i, k_set, (long long)first);
@@ -598,10 +630,11 @@ static void check_past_the_caches(const int64_t M, const int64_t N) {
 
 START_TEST(test_past_the_caches) {
     RG_SCOPE();
-    check_past_the_caches(4096, 1056); /* in steps of 64, and not */
+    /* Rows are no whole steps of 64 elements, or are, or are whole pages, too; and the last are
+     * longer than the room that softmax has beside them. */
+    check_past_the_caches(4096, 1056);
     check_past_the_caches(4096, 1088);
-    check_past_the_caches(4096, 1024); /* whole pages */
-    /* more than there is room for beside them */
+    check_past_the_caches(4096, 1024);
     check_past_the_caches(1024, 4352);
 }
 END_TEST

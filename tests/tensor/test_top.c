@@ -1,4 +1,4 @@
-/* The first k of n: of equal values those that torch shows. */
+/* The first k of n are torch's: of equal values those that it shows. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"

@@ -53,7 +53,7 @@ K_INLINE T K_NAME(slope_bce)(const ELEMENT *e) {
     return e->by * (e->d / K_NAME(loss_at_least)((1 - e->x) * e->x, e->c));
 }
 
-/* The same of sigmoid(x): (1 - t) x + ((by - 1) t + 1) ln(1 + e^-x). */
+/* The loss of sigmoid(x) is (1 - t) x + ((by - 1) t + 1) ln(1 + e^-x). */
 K_INLINE T K_NAME(loss_bce_logits)(const ELEMENT *e) {
     const T softplus = K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(e->x)))
                        + K_NAME(loss_at_least)(-e->x, 0);

@@ -51,7 +51,7 @@ K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_
     return K_NAME(lanes_sum)(&sum);
 }
 
-/* One row by itself. A large one is made in a room of its own, and then goes past the caches. */
+/* Makes one row. A large row is made in a room of its own, and then goes past the caches. */
 static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *restrict x) {
     const int64_t n = z->n;
     const bool stream = z->stream && n <= SOFTMAX_ROOM;
@@ -76,6 +76,7 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
  * makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as
  * long as rows one by one. */
 
+/* Copies what is to be written of the last row, before this row's powers take its place. */
 K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {
     LANES more;
     for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
@@ -115,20 +116,23 @@ K_INLINE void K_NAME(softmax_write)(T *y, int64_t n, bool log, const ROW *row) {
 static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, const T *x) {
     const int64_t n = z->n;
     const bool log = z->kind == K_LOG_SOFTMAX;
-    const bool whole_pages = n * (int64_t)sizeof(T) % PAGE == 0;
-    T room[2][SOFTMAX_ROOM + PAGE / sizeof(T)] __attribute__((aligned(PAGE)));
+    const bool whole_pages = n * (int64_t)sizeof(T) % SOFTMAX_PAGE == 0;
+    T room[2][SOFTMAX_ROOM + SOFTMAX_PAGE / sizeof(T)] __attribute__((aligned(SOFTMAX_PAGE)));
     T copy[SOFTMAX_STEP];
     T *power = NULL;
     T max = K_NAME(greatest)(x, n);
     ROW last = { .x = copy, .power = copy };
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         const T *next = r + 1 < rows ? x + n : x;
-        const T *done = r == 0 ? x : log ? x - n : power;
+        const T *done = x;
         LANES sum = { 0 };
         LANES most = sum - (T)INFINITY;
-        /* A load waits for a store before it whose address ends in the same 12 bits: so the powers
-         * lie half a page from x; and where the last row's were, if rows are whole pages. */
-        power = room[whole_pages ? 0 : r & 1] + ((uintptr_t)x + PAGE / 2) % PAGE / sizeof(T);
+        if (r > 0)
+            done = log ? x - n : power;
+        /* A load waits for a store before it whose address ends in the same 12 bits. So the powers
+         * lie half a page from x, and where the last row's were if rows are whole pages. */
+        power = room[whole_pages ? 0 : r & 1]
+                + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)
             max = 0; /* The powers and their sum are 0. */
         for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {
@@ -221,6 +225,7 @@ static void K_NAME(softmax_side)(const softmax_rows *z, int64_t rows, T *y, cons
     K_NAME(softmax_side_shares)(z, rows, y, x, max);
 }
 
+/* Makes so many rows, the first of which are at p[0] and p[1]. */
 static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *y = (T *)p[0];
     const T *x = (const T *)p[1];
@@ -303,6 +308,7 @@ static void K_NAME(softmax_backward_side_log)(const softmax_rows *z, int64_t row
     }
 }
 
+/* Makes the gradients of so many rows: p[0] from g at p[1] and y at p[2]. */
 static void K_NAME(softmax_backward)(const softmax_rows *z, char *const p[], int64_t rows) {
     T *gx = (T *)p[0];
     const T *g = (const T *)p[1];

@@ -1,7 +1,7 @@
 /*
- * softmax_short.h: the same as softmax.h for rows of up to sixteen floats in one piece, in the
- * registers of AVX-512. A register holds one row, two or four: 16, 8 or 4 lanes for each. Other
- * sets have no instructions to spread rows so, and take them one by one.
+ * softmax_short.h: how softmax of rows of up to sixteen floats, which lie in one piece, is computed
+ * in the registers of AVX-512. A register holds one row, two or four: 16, 8 or 4 lanes for each.
+ * Other sets have no instructions to spread rows so, and take them one by one.
  */
 #ifdef K_SET_IS_AVX512
 /* A row has n elements in so many lanes of its own; a register has so many rows; `spread` are the
