@@ -208,7 +208,7 @@ test-examples: $(EXAMPLES)
 test-readme: $(STATIC) $(BUILD)/examples/train_self_attention
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/readme $(BUILD)
 
-# What must not compile does not, in C and in C++.
+# Lines that must not compile are refused, in C and in C++.
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
 
