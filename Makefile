@@ -70,7 +70,7 @@ GOALS   := all help test asan tsan fuzz valgrind notebooks bench docs demo deps 
 all: $(STATIC) $(SHARED)
 
 # Goals that are asked for together run one after another, so that what they print keeps apart.
-# What they are made of is still compiled side by side, but after `clean` where that comes first.
+# Their programs are still compiled side by side, but after `clean` where that comes first.
 asked := $(filter $(GOALS),$(MAKECMDGOALS))
 $(foreach g,$(asked),$(eval $(g): | $(before))$(eval before := $(g)))
 CLEAN := $(filter clean,$(firstword $(asked)))
