@@ -129,10 +129,10 @@ bool (*rgi_write_guard)(rg_tensor *t, const char *op, bool recorded);
 
 bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
     return !rgi_overlaps_itself(t)
-           || rgi_fail(
-               RG_RUNTIME_ERROR, op,
-               "unsupported operation: more than one element of the written-to tensor refers "
-               "to a single memory location. Please clone() the tensor before performing the operation.");
+           || rgi_fail(RG_RUNTIME_ERROR, op,
+                       "unsupported operation: more than one element of the written-to tensor "
+                       "refers to a single memory location. Please clone() the tensor before "
+                       "performing the operation.");
 }
 
 bool rgi_may_write(rg_tensor *t, const char *op, bool recorded) {

@@ -160,7 +160,7 @@ static inline bool sum_is_full(int64_t i, int level, int power) {
     return !(i & (((int64_t)1 << (level + 1) * power) - 1));
 }
 
-/* ---- extremes and their places ---------------------------------------------------------------- */
+/* ---- extremes and their places ------------------------------------------------------------ */
 
 /* Where the places go, beside the values. */
 typedef struct {
@@ -183,7 +183,7 @@ bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
     return true;
 }
 
-/* ---- the kinds --------------------------------------------------------------------------------- */
+/* ---- the kinds ------------------------------------------------------------------------- */
 
 /* What a kind starts from, of floats and of integers, and its loops. */
 typedef struct {

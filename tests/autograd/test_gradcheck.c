@@ -171,9 +171,12 @@ START_TEST(test_graph_dot) {
         "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n"
         "    n0 [label=\"SumBackward0\\n[]\"]\n    n1 -> n0\n"
         "    n1 [label=\"MulBackward0\\n[2, 3]\"]\n    n2 -> n1\n"
-        "    leaf0 [shape=box, style=filled, fillcolor=lightblue, label=\"x\\n[2, 3]\"]\n    leaf0 -> n1\n"
+        "    leaf0 [shape=box, style=filled, fillcolor=lightblue, label=\"x\\n[2, 3]\"]\n"
+        "    leaf0 -> n1\n"
         "    n2 [label=\"AddBackward0\\n[2, 3]\"]\n    leaf0 -> n2\n"
-        "    leaf1 [shape=box, style=filled, fillcolor=lightblue, label=\"a \\\"quoted\\\" name\\n[3]\"]\n    leaf1 -> n2\n"
+        "    leaf1 [shape=box, style=filled, fillcolor=lightblue, "
+        "label=\"a \\\"quoted\\\" name\\n[3]\"]\n"
+        "    leaf1 -> n2\n"
         "}\n");
     /* Drawing has left the graph as it was. */
     ck_ok(rg_backward(y));

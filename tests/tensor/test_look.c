@@ -154,7 +154,8 @@ START_TEST(test_allclose) {
     ck_assert_str_eq(rg_error(), "");
     ck_fails(
         rg_allclose(rg_ones(3), rg_ones(2), 0, 0), RG_RUNTIME_ERROR,
-        "allclose: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0");
+        "allclose: The size of tensor a (3) must match the size of tensor b (2) at non-singleton "
+        "dimension 0");
     ck_fails(rg_allclose(floats(1, 1), doubles(1, 1), 0, 0), RG_RUNTIME_ERROR,
              "allclose: Float did not match Double");
     ck_fails(rg_allclose(floats(1, 1), floats(1, 1), -1, 0), RG_RUNTIME_ERROR,
