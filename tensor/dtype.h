@@ -38,10 +38,8 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_NUMBER_DTYPES(X, with) RG_INTEGER_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
 #define RG_DTYPES(X, with)        RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
 
-/* RG_BY_DTYPE(find) is an array by dtype of find_bool, find_int64 and so on; RG_BY_FLOAT(find) has
- * the floating ones alone. Where a function isn't there, the compiler names it. */
-#define RG_BY_DTYPE(name) \
-    { RG_DTYPES(RG_DTYPE_ENTRY_, name) }
+/* RG_BY_FLOAT(find) is an array by dtype of find_float, find_double and so on. Where a function
+ * isn't there, the compiler names it. */
 #define RG_BY_FLOAT(name) \
     { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) }
 #define RG_DTYPE_ENTRY_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, name) \
@@ -78,8 +76,10 @@ static inline double rgi_epsilon(rg_dtype d) {
 
 /* Returns whether it is a dtype; else fails. */
 bool rgi_check_dtype(const char *op, int dtype);
-const char *rgi_scalar_name(rg_dtype d); /* Float, Double, Long, Bool */
-const char *rgi_c_name(rg_dtype d);      /* float, double, long int, bool */
+/* Returns Float, Double, Long or Bool. */
+const char *rgi_scalar_name(rg_dtype d);
+/* Returns float, double, long int or bool. */
+const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype of a result of these tensors, as torch.result_type does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns whether the dtype can hold the number; else fails. */
@@ -92,8 +92,8 @@ bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
 /* ---- one element, in and out ------------------------------------------------------ */
 
-/* The element that a double becomes: NaN, and what is out of range, give an integer's least value,
- * as x86's conversion does, and torch. */
+/* RG_OF_DOUBLE is the element that a double becomes: NaN, and what is out of range, give an
+ * integer's least value, as x86's conversion does, and torch. */
 #define RG_OF_DOUBLE(v, type, kind, limit) \
     ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
 

@@ -4,7 +4,6 @@
 #include "autograd/op.h"
 #include "tensor/memory.h"
 
-#include <float.h>
 #include <string.h>
 
 /* ---- parts that the three share ---------------------------------------------------
@@ -246,8 +245,8 @@ RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
 
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
-    if (eps < 0 && x)
-        a.eps = x->dtype == RG_FLOAT32 ? FLT_EPSILON : DBL_EPSILON;
+    if (eps < 0 && x && rgi_is_float(x->dtype))
+        a.eps = rgi_epsilon(x->dtype);
     if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a)
         || !norm_dtypes("rms_norm", "rms_norm", x, RG_NONE, RG_NONE))
         return NULL;

@@ -108,7 +108,7 @@ static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
         for (int64_t i = 0; i < gin[0]->numel; i++)
             to[i] = v;
     } else {
-        rgi_fill_number(gin[0], *(const double *)g->data, 0);
+        rgi_fill_number(gin[0], rgi_load_f64(g->data, g->dtype), 0);
     }
     return true;
 }
