@@ -110,9 +110,9 @@ static bool moments_norm_of_powers(rg_tensor *y, const rg_tensor *x, uint32_t di
     rg_tensor *powers = rgi_new_like(x, x->dtype);
     if (!powers)
         return false;
-    const float narrow = (float)p;
-    const bool is_narrow = x->dtype == RG_FLOAT32;
-    rg_tensor order = RG_NUMBER(x->dtype, is_narrow ? (const void *)&narrow : (const void *)&p);
+    double room;
+    rgi_store_f64(&room, x->dtype, p);
+    rg_tensor order = RG_NUMBER(x->dtype, &room);
     k_run(k_abs, powers, (rg_tensor *)x);
     k_run(k_pow, powers, powers, &order);
     bool ok = k_reduce(K_SUM, y, powers, dims) && moments_each(power_loops, y, 1 / p, NULL);
