@@ -45,7 +45,7 @@ static inline void release_down_to(rg_thread *me, size_t depth) {
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* What stands before a block that scopes own, and takes a multiple of 64 bytes. */
+/* This stands before a block that scopes own, and takes a multiple of 64 bytes. */
 struct rg_scope_block {
     _Alignas(64) struct rg_scope_block *next;
     size_t level; /* the root scope's is 1, and that of each open scope one more */

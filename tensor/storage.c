@@ -140,11 +140,6 @@ bool rgi_may_write(rg_tensor *t, const char *op, bool recorded) {
            && (!rgi_write_guard || rgi_write_guard(t, op, recorded));
 }
 
-void rgi_wrote(rg_tensor *t, const char *op) {
-    rgi_may_do_once(op);
-    rgi_count_write(t, op);
-}
-
 void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;

@@ -44,10 +44,8 @@ static inline void rgi_release(rg_tensor *t) {
 
 /* ---- writes --------------------------------------------------------------------- */
 
-/* Counts a write to t's storage that an observer knows of. */
+/* Counts a write to t's storage. An observer is told by whoever writes. */
 void rgi_count_write(rg_tensor *t, const char *op);
-/* Counts a write that can't be done again, and tells the observer. */
-void rgi_wrote(rg_tensor *t, const char *op);
 
 /* Returns whether op may write to t in place; else fails with torch's sentence. The guard is the
  * autograd layer's: a leaf that requires grad stays as it is, and a result of the graph is written

@@ -16,7 +16,7 @@
 /* Memory is counted by what it is for. */
 typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
 
-/* What lies in a block while it is free. Nobody writes over keeps_state, since the state of a
+/* A free block holds these. Nobody writes over keeps_state, since the state of a
  * released tensor stays there. Batches are lists of `count` blocks; the first one of each leads to
  * the next batch. */
 typedef struct rg_free_block {
@@ -40,7 +40,7 @@ enum {
 
 typedef struct rg_thread {
     bool ready;
-    /* observer.h: usually NULL */
+    /* observer.h: nobody observes most threads, and then it is NULL. */
     struct rg_observer *observer;
 
     /* scope.c: the stack holds what scopes own, and a mark is the depth at which one began. Memory
@@ -79,8 +79,8 @@ typedef struct rg_thread {
 extern __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec")));
 #define rgi_this (*rgi_me)
 
-/* What a failure is named after, each or NULL: the op that is being applied, the function that said
- * RG_AS (see error.h), the module that is being called. */
+/* A failure is named after one of these, each of which may be NULL: the op that is being applied,
+ * the function that said RG_AS (see error.h), the module that is being called. */
 extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));

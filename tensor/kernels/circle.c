@@ -7,7 +7,8 @@
 
 #include "smooth.h"
 
-#define CIRCLE_MOST 0x1p17f /* from here on pi / 2 in three parts would be too coarse */
+/* From here on pi / 2 in three parts would be too coarse. */
+#define CIRCLE_MOST 0x1p17f
 /* So many elements are looked through at once, and stay in the first cache. */
 enum { CIRCLE_BLOCK = 1024 };
 

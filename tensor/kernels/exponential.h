@@ -38,7 +38,8 @@ K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T least = k_exp_least * TIMES * unit;
     const T most = (k_exp_most + halved) * TIMES * unit;
     T t = x > most ? most : x;
-    t = t < least ? least : t; /* where the first factor is 0 */
+    /* Below the least number the first factor is 0. */
+    t = t < least ? least : t;
     const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
     T r;
     UINT power;

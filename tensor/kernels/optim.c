@@ -25,7 +25,7 @@ k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype) {
 typedef struct optimizer_part {
     k_optimizer_loop *loop;
     int n;
-    int64_t bytes; /* of an element */
+    int64_t element_bytes;
     const k_optimizer_numbers *numbers;
 } optimizer_part;
 
@@ -34,7 +34,7 @@ static void optimizer_run(char *const p[], const int64_t step[], int64_t n, cons
     const optimizer_part *part = context;
     bool dense = true;
     for (int k = 0; k < part->n; k++)
-        dense &= step[k] == part->bytes;
+        dense &= step[k] == part->element_bytes;
     if (dense) {
         part->loop(p, n, part->numbers);
         return;

@@ -185,7 +185,7 @@ bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
 
 /* ---- the kinds ------------------------------------------------------------------------- */
 
-/* What a kind starts from, of floats and of integers, and its loops. */
+/* A kind of reduction starts from its unit, of floats or of integers, and has a table of loops. */
 typedef struct {
     double unit;
     int64_t integer;
@@ -198,8 +198,10 @@ static const reduction reductions[] = {
                      0,
                      { [RG_FLOAT32] = K_BY_SET(wide_sum_float),
                        [RG_FLOAT64] = K_BY_SET(sum_double) } },
-    [K_NANSUM] = { 0, 0, { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
-                               RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } },
+    [K_NANSUM] = { 0,
+                   0,
+                   { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
+                         RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } },
     [K_COUNT] = { 0, 0, K_TABLE_ALL(count) },
     [K_PROD] = { 1, 1, K_TABLE_ALL(prod) },
     [K_MAX] = { -INFINITY, INT64_MIN, K_TABLE_ALL(max) },

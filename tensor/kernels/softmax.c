@@ -36,8 +36,8 @@ static softmax_loop *const softmax_backward_loops[K_DTYPES][K_SETS] =
 static softmax_loop *const softmax_short_loops[K_SETS] = K_BY_SET(softmax_short);
 static softmax_loop *const softmax_backward_short_loops[K_SETS] = K_BY_SET(softmax_backward_short);
 
-/* What the threads share: up to three operands, the output first, and where rows lie side by side
- * how many blocks of SOFTMAX_SIDE rows are beside each other. */
+/* The threads share up to three operands, of which the first is the output. Where rows lie side by
+ * side, so many blocks of SOFTMAX_SIDE rows are beside each other. */
 typedef struct {
     const softmax_rows *rows;
     softmax_loop *loop;

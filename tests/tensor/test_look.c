@@ -25,7 +25,7 @@ START_TEST(test_looking) {
     ck_assert(!rg_is_floating_point(t) && rg_is_floating_point(rg_zeros(1)));
     ck_assert(rg_at(t, 2, 1) == 6 && rg_at(t, -3, -1) == 4);
     ck_assert_int_eq(rg_version(t), 0);
-    rgi_wrote(m, "test");
+    rgi_count_write(m, "test");
     ck_assert_int_eq(rg_version(t), 1);
     int64_t out[6];
     ck_assert(rg_copy_out(t, out, sizeof out));

@@ -118,7 +118,7 @@
 
 #undef RESULT
 
-/* The sum of floats in double. */
+/* float32 has a sum in double, too. */
 #if K_IS_FLOAT && K_SIZE == 4
 #define RESULT   double
 #define KIND     wide_sum

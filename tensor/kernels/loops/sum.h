@@ -54,7 +54,7 @@ static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, in
             total[c] += part[k * columns + c];
 }
 
-/* The cascades in registers: _beside for rows of 32 bytes, _apart for single numbers. */
+/* Cascades in registers are made twice: _beside takes rows of 32 bytes, _apart single numbers. */
 #define CASCADE THIS(_beside)
 #define WIDE    (int)(32 / sizeof(RESULT))
 #define LANES   (int)(RG_MIN(K_VECTOR_BYTES, 32) / sizeof(RESULT))
