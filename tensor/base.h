@@ -1,8 +1,8 @@
 /*
  * base.h: the few macros that every file of the library may use.
  *
- * The rooms of tensor/ stand on each other in this order. A room includes and
- * calls only rooms that come before it:
+ * The modules of tensor/, called rooms here, stand on each other in this order. A
+ * room includes and calls only rooms that come before it:
  *
  *     base, refs         macros; counts of references
  *     thread             what a thread owns
@@ -16,8 +16,8 @@
  *     kernels/           loops over elements
  *     make, look, compare, name, random, digits, print, parse
  *
- * One arrow points the other way: thread.c ends a thread, and so has scope.c and
- * memory.c end what is theirs of it.
+ * One arrow points the other way: thread.c, which ends a thread, calls scope.c and
+ * memory.c to release what they hold for it.
  */
 #pragma once
 

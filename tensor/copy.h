@@ -7,10 +7,11 @@
 
 /* Returns the loop that copies p[0] from p[1], with conversion. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
-/* Copies, where `from` broadcasts and is converted. */
+/* Copies the elements of `from`, which broadcasts to the shape of `to` and is converted to its
+ * dtype. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
-/* Fills a tensor of floats with the value, and another with the integer. */
+/* Fills a floating tensor with the value, and any other with the integer. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
 /* Returns a new reference to a contiguous tensor of the dtype: t itself if it is one already. */
 rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);

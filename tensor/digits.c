@@ -96,8 +96,9 @@ int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     return n;
 }
 
-/* Writes 1.25e+01, with at least `fraction` digits after the point (-1: none, and no point) and
- * `wide` in the exponent, and returns the length. */
+/* Writes 1.25e+01, with at least `fraction` digits after the point and at least `wide` in the
+ * exponent, and returns the length. With a `fraction` of -1, a single digit has no point behind
+ * it. */
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide) {
     int n = 0;
     if (negative)

@@ -6,10 +6,10 @@
 #include <float.h>
 #include <stdbool.h>
 
-/* No precision is larger, and no number longer than a word has room for. */
+/* No precision is larger than the first of these; no number's text is longer than the second. */
 enum { RG_PRECISION_MAX = 1000, RG_WORD_ROOM = RG_PRECISION_MAX + DBL_MAX_10_EXP + 16 };
 
-/* d[0].d[1]d[2].. 10^exponent, of n digits */
+/* The number is d[0].d[1]d[2].. 10^exponent, where d holds n digits as characters. */
 typedef struct rg_digits {
     char d[24];
     int n, exponent;

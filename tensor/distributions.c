@@ -25,7 +25,7 @@ static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
         rgi_draw_floats(g, to, n);
 }
 
-/* u (p1 - p0) + p0, rounded once; p1 itself becomes p0. */
+/* Draws u (p1 - p0) + p0 for uniform u, rounded once; p1 itself becomes p0. */
 static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     if (p[0] != 0 || p[1] != 1)
@@ -60,7 +60,7 @@ static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, 
     }
 }
 
-/* -log(1 - u) / p0 */
+/* Draws -log(1 - u) / p0 for uniform u. */
 static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     double scale = -1 / p[0];
@@ -70,7 +70,7 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
         y[i] = scale * log1p(-y[i]);
 }
 
-/* u < p0 */
+/* Draws whether u < p0 for uniform u. */
 static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     bool *y = to;
     double u[RANDOM_CHUNK];
@@ -80,7 +80,7 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
         y[i] = u[i] < p[0];
 }
 
-/* y = base + word % range. From a range of 2^28 on, a pair of words is taken for one. */
+/* Draws base + word % range. From a range of 2^28 on, a pair of words is taken as one number. */
 static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     random_range r;
     int64_t *y = to;
@@ -106,7 +106,7 @@ typedef struct random_source {
     rg_generator *g;
     random_draw *draw;
     const double *p;
-    /* draw gives numbers of the dtype `drawn`, which store converts to the tensor's. */
+    /* draw gives numbers of the dtype `drawn`, which store converts to the tensor's, `held`. */
     rg_dtype drawn, held;
     rg_loop *store;
 } random_source;
@@ -127,8 +127,8 @@ static void random_line(char *const p[], const int64_t step[], int64_t n, const 
 }
 
 /* Fills n elements in one piece, by blocks of sixteen. As torch does, it draws the words for the
- * elements beyond the last whole block for nothing, and then draws the last sixteen elements again.
- */
+ * elements beyond the last whole block and throws them away, and then draws the last sixteen
+ * elements again. */
 static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     int64_t rest = n % 16;
@@ -140,8 +140,9 @@ static void random_blocks(char *const p[], const int64_t step[], int64_t n, cons
     }
 }
 
-/* Gives t's elements as they lie in memory, which is the order in which torch visits them: a
- * transposed tensor's column by column. Returns whether that is their own order. */
+/* Makes `sorted` a view of t whose elements come as they lie in memory, which is the order in which
+ * torch visits them: a transposed tensor's come column by column. Returns whether t itself has that
+ * order. */
 static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
     bool same = rgi_memory_order(t, order);
@@ -177,7 +178,7 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 
 /* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
 
-/* Can uniforms be drawn in the dtype? Fills refuse those for which there is no draw. */
+/* Returns whether uniforms can be drawn in the dtype. Fills refuse the other dtypes. */
 static bool is_drawable(rg_dtype dtype) { return dtype == RG_FLOAT32 || dtype == RG_FLOAT64; }
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
@@ -233,7 +234,7 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
 
 /* ---- truncated normals: draw all, keep what is accepted, draw all again ---------- */
 
-/* torch sets no limit to the rounds, and may go on for ever. */
+/* After so many rounds a fill fails; torch sets no limit, and may go on for ever. */
 enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }

@@ -18,7 +18,8 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
  *     NAME     the dtype is RG_NAME
  *     suffix   ends the names of loops over such elements: k_exp_float
  *     type     an element's type in C
- *     kind     decides in promotion; of one kind, the higher rank does
+ *     kind     decides between tensors with dims, 0-d tensors and numbers in promotion
+ *     rank     decides between two dtypes in promotion: the higher one wins
  *     limit    bounds the numbers that can be written in this dtype
  *     torch    is its name in Python
  *     scalar   is its name in most of torch's sentences
@@ -74,7 +75,7 @@ static inline double rgi_epsilon(rg_dtype d) {
     return epsilon[d];
 }
 
-/* Returns whether it is a dtype; else fails. */
+/* Returns true if `dtype` is one of the dtypes; otherwise fails and returns false. */
 bool rgi_check_dtype(const char *op, int dtype);
 /* Returns Float, Double, Long or Bool. */
 const char *rgi_scalar_name(rg_dtype d);
@@ -82,10 +83,11 @@ const char *rgi_scalar_name(rg_dtype d);
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype of a result of these tensors, as torch.result_type does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
-/* Returns whether the dtype can hold the number; else fails. */
+/* Returns true if the dtype can hold the number; otherwise fails and returns false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* Where the condition holds, the caller fails: this kernel isn't there for this dtype. */
+/* Where the condition holds, the caller fails with the sentence that the kernel isn't there for
+ * this dtype. */
 #define RG_FAIL_DTYPE_IF(condition, op, kernel, dtype)                                          \
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, condition, op, "\"%s\" not implemented for '%s'", kernel, \
                   rgi_scalar_name(dtype))
@@ -93,7 +95,7 @@ bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 /* ---- one element, in and out ------------------------------------------------------ */
 
 /* RG_OF_DOUBLE is the element that a double becomes: NaN, and what is out of range, give an
- * integer's least value, as x86's conversion does, and torch. */
+ * integer's least value, as x86's conversion and torch do. */
 #define RG_OF_DOUBLE(v, type, kind, limit) \
     ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
 

@@ -13,7 +13,7 @@
 static _Atomic(rg_error_handler *) on_error;
 
 /* The handler may fail, too, which doesn't replace the root failure, or clear the error. What it
- * calls has names of its own. */
+ * calls fails under names of its own, not under that of RG_AS. */
 static void call_handler(rg_thread *me, rg_code code, const char *line) {
     rg_error_handler *handler = on_error;
     const char *as = rgi_named_as;

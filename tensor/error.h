@@ -28,7 +28,8 @@ void rgi_fail_(rg_code code, const char *op, const char *format, ...)
     } while (0)
 
 /* A function that is made of others says RG_AS("relu6"): from there to the end of the block, every
- * failure has its name. Where such functions call each other, the outermost one's name counts. */
+ * failure carries that name. Where such functions call each other, the outermost one's name
+ * counts. */
 #define RG_AS(name)                           \
     const char *RG_PASTE(rg_as_, __COUNTER__) \
         __attribute__((cleanup(rgi_as_end), unused)) = rgi_as(name)
@@ -40,7 +41,7 @@ static inline const char *rgi_as(const char *name) {
 }
 static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 
-/* Returns whether an argument that is no tensor was given; `what` says what it is: "a module". NULL
- * fails, silently where an error stands already. */
+/* Returns whether `it`, an argument that is no tensor, isn't NULL. NULL fails with the sentence
+ * that `what` was expected ("a module"), unless an error stands already. */
 bool rgi_given(const void *it, const char *op, const char *what);
 #define rgi_given_list(n, v, op) rgi_given((n) < 0 || ((n) && !(v)) ? NULL : "", op, "a list")

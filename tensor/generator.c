@@ -113,8 +113,8 @@ bool rg_generator_seed(rg_generator *g, uint64_t seed) {
 
 /* ---- a generator's state ----------------------------------------------------------- */
 
-/* A state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to torch and
- * back. */
+/* This is a state as torch.get_rng_state().view(torch.int64) holds it, so that it may travel to
+ * torch and back. */
 typedef struct generator_image {
     uint64_t seed;
     int32_t left;
@@ -126,7 +126,7 @@ typedef struct generator_image {
     double normal;
     double normal_rho;
     int64_t has_normal;
-    /* torch's CPU has no use for a normal of float, and keeps 0. */
+    /* torch's generator for the CPU never uses its normal of float32, and keeps 0 there. */
     int64_t float_normal;
 } generator_image;
 

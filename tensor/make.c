@@ -11,7 +11,8 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* The element of a 0-d tensor, both ways, since float64 can't hold every int64. */
+/* This is the element of a 0-d tensor, as a double and as an integer, since float64 can't hold
+ * every int64. */
 typedef struct making_number {
     rg_dtype dtype;
     double d;
@@ -28,7 +29,7 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
     return true;
 }
 
-/* Returns what a Python number becomes where no dtype is given. */
+/* Returns the dtype that a Python number gets where none is given. */
 static rg_dtype number_dtype(const making_number *v) {
     return rgi_is_float(v->dtype) ? rg_default_dtype() : v->dtype;
 }
@@ -81,7 +82,7 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     return rgi_own(t);
 }
 
-/* Leaves the elements as they are, but for bools: C has none that is neither 0 nor 1. */
+/* Leaves the elements as they are, but clears bools, since a bool of C must be 0 or 1. */
 static rg_tensor *making_any(rg_tensor *t) {
     return t && t->dtype == RG_BOOL ? making_zeros(t) : rgi_own(t);
 }

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* In bytes, but for the last. */
+/* These are in bytes, but for the last. */
 enum {
     SMALL_MAX = 4096,     /* Up to here each class holds 64 bytes more than the one before. */
     HUGE_MIN = 2 << 20,   /* From here a block is aligned to, and asks for, huge pages. */
@@ -108,8 +108,8 @@ static void *system_alloc(size_t bytes) {
     return p;
 }
 
-/* Returns the class of a block, and how large its blocks are. Class 0 is the headers'; the others
- * are 64 bytes apart up to SMALL_MAX, and then four to each doubling. */
+/* Returns the class of a block; *rounded becomes the size of the class's blocks. Class 0 is the
+ * headers'; the others are 64 bytes apart up to SMALL_MAX, and then four to each doubling. */
 static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     if (bytes <= SMALL_MAX) {
         size_t c = bytes ? (bytes + 63) / 64 : 1;
@@ -247,7 +247,8 @@ void rg_memory_trim(void) {
 
 /* ---- the door ---------------------------------------------------------------------- */
 
-/* Returns a block, and how large it is; NULL where there is none, or a test wants none. */
+/* Returns a block, of which *size becomes the size, or NULL where there is no memory, or where a
+ * test wants the request to fail. */
 static void *find_block(rg_thread *me, size_t bytes, rg_class cls, size_t *size) {
     const size_t absurd = (size_t)1 << 39;
     if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0))

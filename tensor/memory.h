@@ -8,9 +8,10 @@
 
 /* Returns a block, or NULL with RG_OUT_OF_MEMORY as the error. */
 void *rgi_alloc(size_t bytes, rg_class cls);
-/* Gives a block back; NULL is no block. */
+/* Gives a block back; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
-/* Both again, for what is asked for all the time: the usual case is inlined. */
+/* These two do the same for blocks that are asked for all the time: the usual case is inlined. To
+ * free NULL isn't allowed here. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 /* Grows a block of RG_MEM_OTHER by doubling until it holds `want` items. Returns false where there
@@ -27,11 +28,12 @@ void rgi_memory_end_thread(rg_thread *me);
 
 enum {
     RG_DRIFT_MAX = 256 << 10,  /* bytes that a thread's count may be away from the common one */
-    RG_SMALL_BATCH = 16 << 14, /* a list of small blocks holds on to so many times 64 bytes */
+    RG_SMALL_BATCH = 16 << 14, /* a small list's blocks have at most so many times 64 bytes */
     RG_HEADER_BATCH = 512,     /* headers that threads hand to each other at once */
 };
 
-/* Only its thread writes to the count, so that no locked instruction is needed. */
+/* Adds n to a count to which only its own thread writes, so that no locked instruction is
+ * needed. */
 static inline void rgi_count_to(atomic_long *count, long n) {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
                           memory_order_relaxed);
@@ -40,8 +42,8 @@ static inline void rgi_count_to(atomic_long *count, long n) {
 /* Brings the thread's count and the common one together, when the former has left its bounds. */
 void rgi_drifted(rg_thread *me);
 
-/* Counts bytes of a class that came, if `more`, or went. `others` are bytes of other classes, which
- * the caller has counted in their class already. */
+/* Counts bytes of a class that were taken, if `more`, or given back. `others` are bytes of other
+ * classes, which the caller has counted in their class already. */
 static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
                                                                   bool more, long bytes,
                                                                   long others) {
@@ -56,7 +58,8 @@ static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me,
 
 /* ---- the lists of small blocks, uncounted --------------------------------------- */
 
-/* Returns which list a block belongs to. Of no bytes, or of many, it is none: past the last. */
+/* Returns the number of the list to which a block belongs. For no bytes, or for many, it is past
+ * the last list. */
 static inline size_t rgi_small_class(size_t bytes, rg_class cls) {
     return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1;
 }
@@ -81,8 +84,8 @@ static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
     me->small[c].count++;
 }
 
-/* Lets a released header rest, so that a use after the end of its scope meets a dead one. Returns
- * the header that has rested longest, or NULL. */
+/* Lets a released header rest, so that a use after the end of its scope meets a header that is
+ * marked as dead. Returns the header that has rested longest, or NULL. */
 static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     void **place = &me->resting[me->rests++ % RG_RESTING];
     void *rested = *place;

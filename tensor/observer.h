@@ -1,14 +1,15 @@
 /*
- * observer.h: somebody who looks on while a thread works with tensors. Usually nobody
- * does, and then each call here is one look at a pointer. The layer above, which
- * records steps, is the one that comes; nothing here knows what for.
+ * observer.h: how a layer above is told what a thread does with tensors, so that it can
+ * record the steps. Usually a thread has no observer, and then each call here is one look
+ * at a pointer.
  */
 #pragma once
 
 #include "thread.h"
 
-/* A deed is what redo(context) does again; false means that this failed. The observer copies the
- * context, of so many bytes, and calls `drop`, if there is one, before it gives its copy back. */
+/* A deed is work that redo(context) does again; redo returns false where it fails. An observer that
+ * keeps the deed copies the context, which has so many bytes, and calls `drop` with its copy,
+ * unless that function is NULL, before it frees the copy. */
 typedef bool rg_redo(void *context);
 typedef struct rg_deed {
     rg_redo *redo;
@@ -17,13 +18,13 @@ typedef struct rg_deed {
     size_t bytes;
 } rg_deed;
 
-/* A call that is NULL doesn't interest the observer. Where a call returns false, or NULL, the
- * observer has refused, and its error stands. */
+/* A function that is NULL isn't called. Where one returns false, or NULL, the observer has refused,
+ * and its error stands; `did` is the exception. */
 typedef struct rg_observer rg_observer;
 struct rg_observer {
     /* Makes the tensor that rgi_new is asked for. */
     rg_tensor *(*make)(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size);
-    /* Gives an op's output t a storage of so many bytes. */
+    /* Gives t, which is an op's output, a storage of so many bytes. */
     bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
     /* A scope has ended, or a tensor was dropped, and others may have let go of tensors. */
     void (*released)(rg_observer *o);

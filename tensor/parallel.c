@@ -1,7 +1,7 @@
 /*
  * parallel.c: work that is spread over threads. No result changes with their
- * number: what is one part depends on how much there is and on nothing else, or,
- * as in products and rows, no bit depends on the parts. The threads are OpenMP's;
+ * number: either the parts depend only on how much work there is, or, as in
+ * products and rows, no bit depends on the parts. The threads are OpenMP's;
  * built without it, there is one. After a fork there is one in the child, since
  * OpenMP's own don't come along.
  */

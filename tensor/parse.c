@@ -85,7 +85,7 @@ static bool parse_garbage(parser *s, const char *expected) {
 
 static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Skips space. Was there any? */
+/* Skips space. Returns whether there was any. */
 static bool parse_space(parser *s) {
     const char *from = s->at;
     while (parse_is_space(*s->at))
@@ -93,7 +93,7 @@ static bool parse_space(parser *s) {
     return s->at > from;
 }
 
-/* Skips the word. Was it there? */
+/* Skips the word. Returns whether it was there. */
 static bool parse_take(parser *s, const char *word) {
     size_t n = strlen(word);
     if (strncmp(s->at, word, n) != 0)
@@ -104,12 +104,12 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* A number is read without its sign. */
+/* A number is read without its sign: f is its value, and u the same for an integer. */
 typedef struct number {
     double f;
     uint64_t u;
     int kind;
-    /* The integer is too large for u. */
+    /* `wide` says that the integer is too large for u. */
     bool wide;
 } number;
 
@@ -181,7 +181,7 @@ static bool parse_digits(parser *s, number *v) {
     return true;
 }
 
-/* Skips signs. Do they make a minus? */
+/* Skips signs. Returns whether they make a minus. */
 static bool parse_signs(parser *s) {
     bool negative = false;
     for (; *s->at == '-' || *s->at == '+'; s->at++)
@@ -341,7 +341,7 @@ static bool parse_dtype_name(parser *s) {
     return parse_garbage(s, "the dtype float32, float64, int64 or bool");
 }
 
-/* Reads (2, 3). */
+/* Reads a shape, such as (2, 3). */
 static bool parse_shape(parser *s) {
     s->named.n = 0;
     if (!parse_take(s, "("))
@@ -416,7 +416,7 @@ static bool parse_sizes(parser *s) {
                           RG_DIMS_TEXT(&s->named), s->n);
 }
 
-/* Do the items fit the dtype? Notes the faults that depend on it. */
+/* Returns whether the items fit the dtype, and notes the faults that depend on it. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rgi_is_float(dtype), is_int = rgi_kind(dtype) == RG_INTEGER;
     if (is_int && s->wide_int)

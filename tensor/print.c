@@ -37,7 +37,7 @@ void rg_set_printoptions(rg_printoptions o) {
 
 typedef struct printer {
     const rg_tensor *t;
-    /* The layout is NumPy's, else torch's. */
+    /* If `numpy` is set, the layout is NumPy's, else torch's. */
     bool numpy;
     /* If a tensor is cut, only `edge` items are shown at both ends of each dim. */
     bool cut;
@@ -47,6 +47,7 @@ typedef struct printer {
     const char *format;
     /* The absolute numbers that are finite and not 0 lie between these. */
     double least, most;
+    /* Some number isn't whole; words have exponents; some number isn't finite, or is -infinity. */
     bool fraction, scientific, nonfinite, minus_inf;
     /* All words get this width. */
     int width;
@@ -70,7 +71,7 @@ static void print_put(printer *p, const char *s, int64_t times) {
     }
 }
 
-/* Is something left out in the middle of dim? */
+/* Returns whether something is left out in the middle of dim. */
 static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
@@ -163,7 +164,7 @@ static void print_measure(printer *p, const char *at) {
     p->exponent = RG_MAX(p->exponent, in_exponent);
 }
 
-/* Do floats of these sizes need exponents? */
+/* Returns whether floats of these sizes need exponents. */
 static bool print_needs_exponents(const printer *p) {
     if (!p->most)
         return false;
@@ -250,7 +251,7 @@ static void print_next_torch(printer *p, int64_t k, int dim) {
         print_put(p, ", ", 1);
 }
 
-/* Writes the k-th item of a row; at NULL stands for those left out. */
+/* Writes the k-th item of a row, or dots for those left out if `at` is NULL. */
 static void print_item(printer *p, const char *at, int64_t k, int dim) {
     if (p->numpy)
         print_next_numpy(p, k, at ? p->width : 3, dim);
@@ -264,7 +265,7 @@ static void print_item(printer *p, const char *at, int64_t k, int dim) {
 
 static void print_block(printer *p, int dim, const char *at);
 
-/* Writes the k-th block of a dim before the last; at NULL stands for those left out. */
+/* Writes the k-th block of a dim before the last, or dots for those left out if `at` is NULL. */
 static void print_inner(printer *p, const char *at, int64_t k, int dim) {
     if (k)
         print_break(p, p->t->ndim - 1 - dim, p->indent + dim);
@@ -322,8 +323,8 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 
 /* ---- torch's text ---------------------------------------------------------------- */
 
-/* Writes ", key value end" behind the text, or below it where the line, which torch counts one
- * longer than it is, gets too long. */
+/* Writes ", key value end" behind the text, or below it where the line, which torch at first counts
+ * two longer than it is, gets too long. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);

@@ -27,7 +27,7 @@ static bool fill_again(void *context) {
     return f->fill(f->t, f->p, f->g, f->op);
 }
 
-/* Tells an observer how t is filled: whoever does it again draws anew. */
+/* Tells an observer how t is filled: who fills it again draws anew. */
 static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                          const char *op) {
     if (RG_LIKELY(!rgi_this.observer))
@@ -74,7 +74,7 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
 /* ---- new tensors ----------------------------------------------------------------- */
 
 /* Fills a new tensor with the standard case of a distribution: from 0 to 1, or of mean 0 and
- * standard deviation 1. t may be NULL, which has failed already. */
+ * standard deviation 1. t may be NULL, where making it has failed already. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     if (!t)
         return NULL;
@@ -103,8 +103,8 @@ rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, 
 
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
 
-/* Where the dtype's rounding carries v, which is inside, to the wrong side of limit, returns the
- * next number that the dtype has, going up (sign 1) or down; else limit itself. */
+/* Returns limit, unless the dtype rounds v, the integer next to it inside the range, to its wrong
+ * side: then returns the next number that the dtype has, going up (sign 1) or down. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double room;
     rgi_store_i64(&room, dtype, v);

@@ -18,9 +18,10 @@
 struct rg_generator {
     pthread_mutex_t lock;
     uint64_t seed;
-    /* Counts as torch does: 1 when the block is used up, and 0 before the first seed. */
+    /* `left` counts as torch does: it is 1 when the block is used up, and 0 before the first
+     * seed. */
     int left;
-    /* The index of the block's next word. */
+    /* `next` is the index of the block's next word. */
     int next;
     /* The second of a pair of normals waits here for the next call. */
     bool has_normal;

@@ -64,7 +64,7 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
     return true;
 }
 
-/* A probability meets a uniform of its own dtype. */
+/* Each probability is compared with a uniform number of its own dtype. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rgi_may_do_once(op) || !rgi_check(p, op))
@@ -127,7 +127,7 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     return true;
 }
 
-/* Puts into y a row's categories with the largest weight / exponential, in that order. */
+/* Puts into y a row's categories with the largest weight / exponential, the largest first. */
 static void draw_distinct_row(const multinomial_draw *d, const double *w, const double *exponential,
                               k_ranked *rank, int64_t *y, int64_t draws) {
     int64_t best = 0;

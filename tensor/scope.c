@@ -158,7 +158,8 @@ static int64_t find(const rg_thread *me, const rg_tensor *t, size_t from) {
     return -1;
 }
 
-/* Holes at the top close, lest a loop that keeps or drops grow the stack. */
+/* Takes a reference off the stack. Holes at the top close, lest a loop that keeps or drops tensors
+ * make the stack grow. */
 static void take_from_stack(rg_thread *me, int64_t at) {
     size_t mark = innermost_mark(me);
     me->stack[at] = NULL;
@@ -179,7 +180,7 @@ rg_tensor *rg_keep(rg_tensor *t) {
     return t;
 }
 
-/* Takes one rg_keep back, if there was one. */
+/* Takes one rg_keep back. Returns whether there was one. */
 static bool unkeep(rg_tensor *t) {
     unsigned kept = atomic_load_explicit(&t->kept, memory_order_relaxed);
     while (kept)

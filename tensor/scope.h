@@ -7,10 +7,10 @@
 #include "storage.h"
 #include "text.h"
 
-/* Gives a reference to the innermost scope, and returns the tensor; NULL stays NULL. */
+/* Gives the caller's reference to the innermost scope, and returns the tensor; NULL stays NULL. */
 static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
-/* Adds a reference, gives that to the scope, and returns the tensor. */
+/* Adds a reference, gives it to the innermost scope, and returns the tensor. */
 rg_tensor *rgi_lend(rg_tensor *t);
 /* Returns memory that the innermost scope owns, aligned to 64 bytes, or NULL. */
 void *rgi_scope_alloc(size_t bytes);

@@ -102,7 +102,7 @@ static int64_t saturating_product(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* As in torch, a dim of size 0 counts as 1 for those outside it. */
+/* As in torch, a dim of size 0 counts as one of size 1 for the strides of the dims outside it. */
 void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     if (RG_LIKELY(rgi_lay_out(t, t->ndim, t->size))) {
@@ -137,8 +137,9 @@ void rgi_update_flags(rg_tensor *t) {
 
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
-/* Returns whether dim `outer` lies outside dim `inner` in memory, as torch decides it: by the
- * strides, where a stride of 0 says nothing, and of equal strides the larger size is outside. */
+/* Returns whether dim `outer` lies outside dim `inner` in memory (in order), inside it (turned), or
+ * may lie anywhere, as torch decides it: by the strides, where a stride of 0 says nothing, and of
+ * equal strides the larger size is outside. */
 static shape_order order_of(const rg_tensor *t, int outer, int inner) {
     int64_t step_in = t->stride[inner];
     int64_t step_out = t->stride[outer];
@@ -177,7 +178,8 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
     return true;
 }
 
-/* Sorted by stride, each dim must step over all that those inside it reach. */
+/* Elements lie apart if, with the dims sorted by stride, each stride is larger than what the dims
+ * inside it reach together. */
 bool rgi_overlaps_itself(const rg_tensor *t) {
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];

@@ -8,11 +8,13 @@
 
 /* ---- dims ----------------------------------------------------------------------- */
 
-/* Puts a dim, which may be negative, among 0 .. ndim - 1. A 0-d tensor has dim 0. */
+/* Writes to *out which of 0 .. ndim - 1 a dim is, which may be negative. A 0-d tensor has dim 0.
+ * Returns false, and fails, where the dim is out of range. */
 bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
-/* Wraps each dim, and makes their mask. `again` says that a dim came twice. */
+/* Wraps each dim, and makes their mask. `again` is the sentence, a format for the dim, with which a
+ * dim that comes twice fails. */
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
-/* Fails where n is more than RG_MAX_DIMS. */
+/* Fails where n is negative, or more than RG_MAX_DIMS. */
 bool rgi_check_dims(const char *op, int n);
 
 /* ---- sizes ---------------------------------------------------------------------- */
@@ -48,8 +50,9 @@ int64_t rgi_dims_numel(const char *op, const rg_dims *d);
 
 /* ---- strides -------------------------------------------------------------------- */
 
-/* Gives t these sizes, contiguous strides and the count. Returns false, and leaves t half done,
- * where a size isn't small: it may be 0, or the product more than fits. */
+/* Gives t these sizes, contiguous strides and the number of elements. Returns false, and leaves t
+ * half done, where a size isn't from 1 to 127: another may be 0, or have a product that
+ * overflows. */
 static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
     int64_t numel = 1;
     for (int d = ndim; d-- > 0; numel *= t->size[d]) {
@@ -62,13 +65,14 @@ static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
     return true;
 }
 
-/* Sets contiguous strides, the count and the flag from the size. */
+/* Sets contiguous strides, numel and RG_CONTIGUOUS from the sizes. */
 void rgi_set_strides(rg_tensor *t);
-/* Sets the count and the flag from size and strides. */
+/* Sets numel and RG_CONTIGUOUS from the sizes and the strides. */
 void rgi_update_flags(rg_tensor *t);
-/* Finds the order of the dims in memory, outermost first. Returns whether it is theirs already. */
+/* Finds the order of the dims in memory, outermost first. Returns whether the dims are in that
+ * order already. */
 bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);
-/* Returns whether two elements may have one place. */
+/* Returns whether two elements may lie at one place in memory. */
 bool rgi_overlaps_itself(const rg_tensor *t);
 
 /* Returns t as one row. Requires that it is contiguous. */
@@ -81,8 +85,8 @@ static inline rg_tensor rgi_flat(rg_tensor t) {
 
 /* ---- text ----------------------------------------------------------------------- */
 
-/* Returns [6, 3], written into the buffer. */
+/* Writes a shape into the buffer, such as [6, 3], and returns the buffer. */
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
-/* The text of a tensor's shape, or of dims, which lasts to the end of the block. */
+/* These give the text of a tensor's shape, or of dims, which lasts to the end of the block. */
 #define RG_SHAPE_TEXT(t) rgi_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })
 #define RG_DIMS_TEXT(d)  rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })

@@ -12,7 +12,7 @@
 
 /* ---- births ------------------------------------------------------------------------ */
 
-/* Where there is an observer, it may give the storage. */
+/* An observer, unless it is NULL, may be the one that gives t its storage. */
 static bool allocate(rg_tensor *t, rg_observer *observer) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > RG_NUMEL_MAX, NULL, "Storage size calculation overflowed with sizes=%s",
@@ -96,8 +96,7 @@ rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-/* Ends a tensor that has a past or a name, of which it lets go; or one that is released to all but
- * a recording. */
+/* Ends a tensor that has a history or a name, which are released first. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
@@ -107,7 +106,8 @@ static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     rgi_destroy(t);
 }
 
-/* What is rare is called last, so that the usual case has no registers to save. */
+/* The rare case is a call at the function's end, so that the usual case has no registers to
+ * save. */
 __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->name) {
         destroy_known(t);

@@ -18,11 +18,13 @@ bool rgi_allocate(rg_tensor *t);
 /* Return a contiguous tensor with one reference, whose elements have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns such a tensor for an op's output, to which an observer may give the storage. */
+/* Returns such a tensor for an op's output; an observer may be the one that gives it the
+ * storage. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns one of x's shape which has no gaps, and whose dims lie in the order of x's. */
+/* Returns a tensor of x's shape that has no gaps, and whose dims lie in memory in the order of
+ * x's. */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns what a user asked for, after a look at the shape and the dtype. */
+/* Returns a new tensor as a user asked for it; fails if the shape or the dtype isn't valid. */
 rg_tensor *rgi_new_dims(const char *op, const rg_dims *shape, int dtype);
 /* Returns a new tensor on t's storage, without history. */
 rg_tensor *rgi_alias(rg_tensor *t);
@@ -58,7 +60,7 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op);
 /* ---- how births are made ---------------------------------------------------------- */
 
 enum {
-    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* The pool counts so many. */
+    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* The pool counts so many a header. */
     RG_STORAGE_HEADER = 64, /* A storage's data follow at a multiple of 64 bytes. */
 };
 _Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "a storage's header fits");
@@ -113,8 +115,8 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     memcpy(a->stride, t->stride, sizeof a->stride);
 }
 
-/* These do the rest of rgi_new and rgi_new_output: a block isn't at hand, a size isn't small, or
- * somebody observes. */
+/* These serve rgi_new and rgi_new_output where a block isn't at hand, a size isn't small, or there
+ * is an observer. */
 rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
@@ -148,7 +150,7 @@ static inline rg_tensor *rgi_new_beside(const rg_tensor *x) {
     return rgi_new_fast((rg_dtype)x->dtype, x->ndim, x->size);
 }
 
-/* Takes a reference of the storage away, and ends it with the last one. */
+/* Takes a reference to the storage away, and frees the storage with the last one. */
 static inline void rgi_storage_release(rg_storage *s) {
     if (RG_COUNT_DOWN(&s->refs, 1))
         rgi_free_fast(s, RG_STORAGE_HEADER + s->bytes, RG_MEM_STORAGE);

@@ -1,5 +1,5 @@
 /*
- * structs.c: what is absent, and what is said of a pointer to no living tensor.
+ * structs.c: RG_NONE, and the error for a pointer that leads to no living tensor.
  */
 #include "structs.h"
 

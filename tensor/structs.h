@@ -46,9 +46,9 @@ enum rg_tensor_flags {
 /* Where a tensor has been released, the free list's link may lie over `storage`, but nothing is
  * ever written over `state`, so that a use after the release is seen. `data` points to the first
  * element, and strides count elements. `history` isn't NULL where a gradient is required: the
- * tensor is its output number `output`. `kept` counts how often rg_keep took the tensor out of its
- * scope, and `slot` is a hint: where the scope stack last put it. `rebased` is the storage's count
- * of when this header got its history. */
+ * tensor is output number `output` of that history. `kept` counts how often rg_keep took the tensor
+ * out of its scope, and `slot` is a hint: where the scope stack last put it. `rebased` is what the
+ * storage's `rebased` was when this header got its history. */
 struct rg_tensor {
     rg_storage *storage;
     uint32_t state;

@@ -145,7 +145,8 @@ typedef struct rg_dims {
 #define RG_COUNT_SIZES_(...)                                     \
     ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
      + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-/* The value is 0. A 0 of its own comes before the sizes, lest there be none. */
+/* The value is 0: the macro only checks the sizes. A 0 of its own comes before them, lest there be
+ * none. */
 #define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
     (0 * (int)sizeof(struct {                                                                      \
          _Static_assert(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c) || RG_IS_DTYPE_(d) \
@@ -167,7 +168,7 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-/* The dtype is the value's. */
+/* The result has the value's dtype. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
@@ -177,7 +178,7 @@ rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
 /* Return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* Return so many steps from start to end: even ones, and base to the power of each. */
+/* Return so many evenly spaced numbers from start to end, and base to the power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 /* Returns n rows and m columns with ones on the diagonal. */
@@ -227,7 +228,8 @@ int64_t rg_item_int(rg_tensor *t);
 /* Returns one element of many, or NaN. */
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
-/* Returns the place of the first element itself, no copy: the others lie as the strides say. */
+/* Returns a pointer to the first element itself, not to a copy; the strides say where the others
+ * lie. */
 void *rg_data(rg_tensor *t);
 /* Copies the elements row by row. Returns false where they don't fit. */
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
@@ -301,7 +303,7 @@ typedef struct rg_printoptions {
 
 /* Writes rg_repr and a line feed to standard output. */
 void rg_print(rg_tensor *t);
-/* Returns torch's text. */
+/* Returns the text that torch prints. */
 const char *rg_repr(rg_tensor *t);
 /* Returns torch.Size([6, 3]). */
 const char *rg_repr_shape(rg_tensor *t);
@@ -309,7 +311,7 @@ const char *rg_repr_shape(rg_tensor *t);
 const char *rg_repr_numpy(rg_tensor *t);
 /* Returns tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
 const char *rg_repr_tf(rg_tensor *t);
-/* Returns what Python's format() does: of a 0-d tensor, the number alone. */
+/* Returns what Python's format() does: for a 0-d tensor, the number alone. */
 const char *rg_str(rg_tensor *t);
 rg_printoptions rg_get_printoptions(void);
 void rg_set_printoptions(rg_printoptions options);
@@ -356,7 +358,7 @@ rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-/* An argument of this type is NULL, or a context that is a tensor. */
+/* An argument of the type void * is NULL, or a context that is a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #ifdef __cplusplus
@@ -405,8 +407,8 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
     })
 
 /* RG_KEYWORDS stands for Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The
- * last argument becomes a struct of the type, whose absent fields have their defaults (in C++ the
- * struct's own). */
+ * last argument becomes a struct of the type, whose absent fields have their defaults (in C++ those
+ * that the struct itself gives). */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     type { __VA_ARGS__ }
@@ -472,7 +474,7 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
-/* A whole number's type has no half. */
+/* A type of whole numbers has no 0.5. */
 template <typename T> static inline rg_tensor *rg_wrap(T x) {
     if constexpr ((T)0.5 == (T)0)
         return rg_wrap_int((int64_t)x);

@@ -10,7 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* `fallback` is for a thread for which there was no memory. */
+/* `nobody` stands in for threads that haven't begun, and `fallback` is for a thread for which there
+ * was no memory. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;

@@ -26,7 +26,8 @@ typedef struct rg_free_block {
     uint32_t count;
 } rg_free_block;
 
-/* `count` blocks follow `first`; with a limit of 0 the list is not in use. */
+/* The list has `count` blocks from `first` on, and one batch more in `spare`, or NULL there. It is
+ * full with `limit` blocks; with a limit of 0 it is not in use. */
 typedef struct rg_free_list {
     rg_free_block *first, *spare;
     uint32_t count, limit;
@@ -35,7 +36,7 @@ typedef struct rg_free_list {
 enum {
     RG_SMALL_CLASSES = 65,
     RG_LARGE_CLASSES = 4 * 28,
-    RG_RESTING = 16, /* More released headers that rest wouldn't stay in L1. */
+    RG_RESTING = 16, /* So many released headers rest; more wouldn't stay in L1. */
 };
 
 typedef struct rg_thread {
@@ -53,7 +54,8 @@ typedef struct rg_thread {
 
     /* memory.c: free lists, the first of which is the tensor headers'; the headers that were
      * released last; and the chunk from which the next small block is cut, with the size of the
-     * chunk after it. `cached` is the bytes of the large blocks. */
+     * chunk after it. `rests` counts the headers that were put to rest, and `cached` is the bytes
+     * of the large blocks. */
     rg_free_list small[RG_SMALL_CLASSES];
     void *resting[RG_RESTING];
     uint32_t rests;
@@ -61,15 +63,17 @@ typedef struct rg_thread {
     int64_t cached;
     char *fresh;
     size_t fresh_bytes, chunk;
-    int64_t fail_at; /* So many requests from now one fails, if it isn't 0. */
+    int64_t fail_at; /* The request that is this many from now fails; 0 lets all pass. */
 
     /* Counts of memory.c: this thread alone writes them, and whoever asks for statistics reads
-     * them. Where the drift is above the watermark, the peak rises. */
+     * them. The drift is the bytes that the common count doesn't know of yet; where it is above the
+     * watermark, the peak rises. Threads are a list by `next`, and `link` is the pointer that leads
+     * to this one. */
     atomic_long bytes[RG_MEM_OTHER + 1];
     atomic_long drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    /* error.c */
+    /* error.c: the thread's last failure. */
     rg_code code;
     char message[1024];
 } rg_thread;

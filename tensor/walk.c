@@ -12,7 +12,7 @@ static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     if (d > 0)
         while (k < w->n && w->step[d - 1][k] == size * step[k])
             k++;
-    /* outer step == inner size * inner step */
+    /* Dims merge if outer step == inner size * inner step for all operands. */
     if (d > 0 && k == w->n)
         w->size[--d] *= size;
     else
@@ -82,7 +82,7 @@ void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context) 
     int k = 0;
     for (; k < n && t[k]->flags & RG_CONTIGUOUS; k++) {
         p[k] = t[k]->data;
-        /* With so many elements, the operand has all of t[0]'s dims. */
+        /* An operand with as many elements as t[0] has all of its dims. */
         if (t[k]->numel == t[0]->numel)
             step[k] = (int64_t)rgi_sizeof(t[k]->dtype);
         else if (t[k]->numel == 1)

@@ -11,8 +11,8 @@
  * diagonal cuts a tile, scores are left out in blocks. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* The matrix of one batch and head; row and col are the distances of its rows and columns in
- * elements. */
+/* This is the matrix of one batch and head; row and col are the distances of its rows and columns
+ * in elements. */
 typedef struct {
     const char *data;
     int64_t row, col, size;

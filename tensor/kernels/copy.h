@@ -10,7 +10,7 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 /* Copies what broadcasts to the shape of `to`, with conversion. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
-/* Fills with the value or, where t isn't floating, with the integer. */
+/* Fills t with the value or, if t isn't floating, with the integer. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
 /* Returns a new reference to a contiguous tensor of this dtype: t itself if it is one already. */
 rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);

@@ -8,7 +8,7 @@
 /* So many lines are done at once where they lie side by side. */
 enum { CUMULATE_COLUMNS = 1024 };
 
-/* n elements along the dim; step[k]: the bytes from one to the next, of y, x and z. */
+/* A line has n elements along the dim; step[] has the bytes from one to the next in y, x and z. */
 typedef struct {
     int64_t n, step[3];
 } cumulate_along;

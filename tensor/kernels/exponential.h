@@ -9,8 +9,9 @@
  *     HALF             T's exponents have the bias 2 HALF - 1
  *     TIMES            how many times as far as float's the exponential's limits are
  *     TIMES_EXPM1      how many times as far expm1's upper limit is
- *     LN2_HIGH         ln 2 and log10 2, in so few bits that their product with an exponent is
- * exact LOG10_2_HIGH LOG1P_LEAST      where x - x^2 / 2 is ln(1 + x) to the last bit
+ *     LN2_HIGH         ln 2, in so few bits that its product with an exponent is exact
+ *     LOG10_2_HIGH     log10 2 in the same way
+ *     LOG1P_LEAST      up to where x - x^2 / 2 is ln(1 + x) to the last bit
  */
 
 #define LN2     0.693147180559945309417L
@@ -72,7 +73,8 @@ K_INLINE T K_TYPED(k_cosh)(T x) {
 }
 
 /* Returns a logarithm of x = 2^n (1 + r) with sqrt(1/2) <= 1 + r < sqrt(2), if x is a finite number
- * above 0. The logarithms of 2, and of e, are two parts each: `high` and the rest of `of_two`. */
+ * above 0. `of_two` and `of_e` are the logarithms of 2 and of e, each of which is added in two
+ * parts; `high` is the first part of `of_two`. */
 K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
                                 const long double of_e) {
     const T least = K_TYPED(k_from_bits)((INT)1 << POINT);

@@ -12,7 +12,7 @@
 #include <math.h>
 
 enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
-/* The coefficients of each power of u, by piece. */
+/* Each row has the coefficients of one power of u, by piece. */
 typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
 static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
 

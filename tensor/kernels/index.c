@@ -20,7 +20,8 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     const int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
     for (int64_t i = 0, n = y->numel / columns; i < n; i++) {
-        /* The elements above the diagonal begin here. */
+        /* The elements above the diagonal begin here or, if those below are cleared, the diagonal
+         * itself. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
         char *row = y->data + i * columns * bytes;
         if (above)
@@ -76,7 +77,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return k_index(how, &part, &base, index, step);
 }
 
-/* Whole slices of contiguous tensors, along the first dim. */
+/* Moves whole slices of contiguous tensors, along the first dim. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;

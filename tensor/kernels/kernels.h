@@ -1,5 +1,5 @@
 /*
- * kernels.h: the kernels, a section a file. A kernel gets tensors whose shapes are right already
+ * kernels.h: the kernels, by their files. A kernel gets tensors whose shapes are right already
  * and whose output is allocated. Those that return bool can fail: for want of memory, or of a loop
  * for the dtype, as is said there.
  */
@@ -32,21 +32,21 @@ bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
 
 /* ---- run.c ---- */
 
-/* Runs a loop, to whose elements no order matters, on t[0] .. t[n - 1]: from RG_LARGE elements on
- * it is spread over the threads, and a light one's output may go past the caches. */
+/* Runs a loop, whose elements may be done in any order, on t[0] .. t[n - 1]: from RG_LARGE elements
+ * on it is spread over the threads, and a light one's output may go past the caches. */
 void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context);
 
 /* Runs a loop that isn't light. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 
-/* Calls the loop for the lines of t[0] .. along dim. step[k] becomes the bytes from one element to
- * the next, from the end if reverse. */
+/* Calls the loop for the lines of t[0] .. along dim, or rather for their first elements (their last
+ * if reverse). step[k] becomes the bytes from one element of a line to the next. */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
-/* Does rows of n elements, from `begin` up to `end` at a time, on the threads where there is much
- * to do. */
+/* Has `work` do rows of n elements, from `begin` up to `end` at a time, on the threads where there
+ * is much to do. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
 /* Returns whether y is so large (half of a usual last cache) that it should be written past the
@@ -74,7 +74,7 @@ static inline void k_stream_end(void) {
 
 /* ---- turn.c ----
  * Where operands of a walk lie the other way, k_turn_operands changes the walk, which is then run
- * with k_turned_loop, whose context is the k_turning; else returns false. */
+ * with k_turned_loop, whose context is the k_turning, and returns true; else it returns false. */
 enum { K_TURN_SIDE = 64 };
 typedef struct k_turning {
     const rg_walk *walk;
@@ -120,8 +120,8 @@ bool k_has_zero(const rg_tensor *integers);
 extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
 /* ---- reductions (reduce.c, moments.c) ---------------------------------------------------------
- * Over the dims of a mask; y has the shape of x without them, or with them at 1. They return false
- * if there was no memory, or if the dtype has no such loop. */
+ * A reduction goes over the dims in a mask; y has the shape of x without them, or with them at 1.
+ * Reductions return false if there was no memory, or if the dtype has no such loop. */
 
 typedef enum k_reduction {
     K_SUM,
@@ -144,7 +144,7 @@ static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
 /* Returns how many elements of x are not 0. */
 int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* y: whether any element is not 0; with `all`, whether none is 0. */
+/* y = whether any element is not 0; with `all`, whether none is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 /* y = sum((x - mean)^2) / max(0, n - correction), or its root. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
@@ -152,12 +152,13 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* y = ln sum(e^x) */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* The greatest (or smallest) along dim, and its place: the first of equals, or the first NaN. */
+/* Finds the greatest (or smallest) along dim, and its place: the first of equals, or the first
+ * NaN. */
 bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* ---- cumulate.c ----
- * Along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, or
- * y_k = z_k + x_k y_(k-1). Returns whether there is a loop for x's dtype. */
+ * k_cumulate goes along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, or
+ * y_k = z_k + x_k y_(k-1). It returns whether there is a loop for x's dtype. */
 typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
 bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
@@ -170,16 +171,16 @@ bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
                         k_softmax_kind kind);
 
 /* normalize.c: layer, group and rms norm of contiguous tensors. Weight, bias, and each of the
- * gradients may be NULL. The gradients of weight and bias are added to gweight and gbias; each of
- * k_norm_parts parts of the rows adds to sums of its own, which lie twice as many numbers apart as
- * there are weights and at last join those of the first part. Both functions return whether there
- * is a loop for the dtype. */
+ * gradients may be NULL. The gradients of weight and bias are added to gweight and gbias. There the
+ * rows are k_norm_parts parts, each of which adds to sums of its own; from one part's sums to the
+ * next part's there are twice as many numbers as weights. At last all join the first part's sums.
+ * Both functions return whether there is a loop for the dtype. */
 typedef struct k_norm_rows {
-    int64_t rows, n; /* x consists of rows of n elements, */
-    /* row r of group r % groups, with a weight for each `per` of them */
+    int64_t rows, n; /* x consists of rows of n elements. */
+    /* Row r belongs to group r % groups, and each of the group's weights serves `per` elements. */
     int64_t groups, per;
     double eps;
-    bool centred; /* take the mean away */
+    bool centred; /* The mean is taken away. */
 } k_norm_rows;
 bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *weight,
                  const rg_tensor *bias);
@@ -187,9 +188,10 @@ int64_t k_norm_parts(const k_norm_rows *z);
 bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
                           const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
-/* loss.c: each element's loss, where `by` is its pos_weight, or the loss's slope, times `by`, the
- * gradient, and the scale. c is beta, delta or the least denominator. The operands broadcast;
- * weight and `by` may be NULL. Returns whether there is a loop for the dtype. */
+/* loss.c: y is each element's loss, where `by` is its pos_weight; or, if slope, the loss's slope
+ * times the gradient, which is `by`, and the scale. Both are times the weight. c is beta, delta or
+ * the least denominator. The operands broadcast; weight and `by` may be NULL. Returns whether there
+ * is a loop for the dtype. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
@@ -203,9 +205,9 @@ typedef struct k_nll_targets {
 double k_nll_total(const k_nll_targets *z);
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
 bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
-/* Cross entropy is the same of the log_softmax of x (batch, classes), which isn't made. Backward is
- * made from lse, the logarithm of each row's sum of exponentials, in double, so that its difference
- * from x is right where x is large. g_lse, which may be NULL, is lse's gradient. */
+/* Cross entropy is that loss of the log_softmax of x (batch, classes), which isn't stored. Backward
+ * is made from lse, the logarithm of each row's sum of exponentials, in double, so that its
+ * difference from x is right where x is large. g_lse, which may be NULL, is lse's gradient. */
 bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
 bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
                               rg_tensor *g, rg_tensor *g_lse, double scale);
@@ -220,8 +222,8 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
 
-/* The sizes of one product: m rows, n columns and k steps; how far apart the rows and columns of y,
- * a and b lie, in elements, and the rows of c, whose columns lie as y's. */
+/* These are the sizes of one product, m rows, n columns and k steps, and how far apart the rows and
+ * columns of y, a and b lie, in elements, and the rows of c, whose columns lie as y's. */
 typedef struct {
     int64_t m, n, k, y_row, y_col, a_row, a_col, b_row, b_col, c_row;
 } k_product_sizes;
@@ -288,9 +290,10 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
 /* ---- index.c ----
  * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
  * first three return whether there is a loop for the dtype. */
-/* row = t[index]; t[index] = row; t[index] += row */
+/* These are row = t[index], t[index] = row and t[index] += row. */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;
-/* An element is at base + index * step; all have row's shape. */
+/* Each element of row meets the one that lies index * step elements behind its base; base and index
+ * have row's shape. */
 bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
              int64_t step);
 /* Indices along dim name single elements, as in gather and scatter. */
@@ -301,21 +304,21 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
                     const rg_tensor *index);
 /* Returns whether each index is in [low, high); if not, *bad is the first that isn't. */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
-/* Clears the last two dims of a contiguous tensor above or below a diagonal. */
+/* Clears the matrices in the last two dims of a contiguous tensor above or below a diagonal. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
 /* ---- order (sort.c, top.c, unique.c, search.c) ---------------------------------------------- */
 
-/* An element's place, and a key that grows with the element, or falls with it in descending order.
- */
+/* A ranked item is an element's place, and a key that grows with the element, or falls as it grows
+ * in descending order. */
 typedef struct k_ranked {
     int64_t key, index;
 } k_ranked;
 
 /* Returns a float's key: the key of a NaN is above all others, and -0 has that of 0. (The bits are
- * turned without a branch, which signs at random would mislead.) */
+ * turned without a branch, which random signs would make slow.) */
 static inline int64_t k_rank(double v, bool descending) {
     union {
         double d;
@@ -327,14 +330,14 @@ static inline int64_t k_rank(double v, bool descending) {
 
 /* Reads n elements, `step` bytes apart, as keys, and notes their places. */
 typedef void k_ranks(k_ranked *q, const char *x, int64_t step, int64_t n, bool descending);
-/* Returns the reader of a dtype; NULL: there is none, and the error stands. */
+/* Returns the reader of a dtype; where there is none, fails and returns NULL. */
 k_ranks *k_ranks_of(rg_dtype dtype);
 
 /* Sorts n items stably by their keys. `aside` has room for as many; returns where the sorted ones
  * are: q or aside. */
 k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n);
-/* Brings the k items with the least keys to the front, in order if `sorted`. Of equals those come
- * that torch.topk shows. */
+/* Brings the k items with the least keys to the front, in order if `sorted`. Among equals, those
+ * that torch.topk shows come first. */
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 
 /* Sort lines along dim, or take the first k of each, where values and indices have k elements.
@@ -348,16 +351,16 @@ bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
  * -1 if there was no memory. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 
-/* y: how many elements of a sorted row are below each value; if `right`, how many are not above it.
- * Requires contiguous tensors of one dtype; rows of `sorted` go with rows of `values`, or there is
- * one row for all. Returns false if the dtype has no order. */
+/* y = how many elements of a sorted row are below each value; if `right`, how many are not above
+ * it. Requires contiguous tensors of one dtype; rows of `sorted` go with rows of `values`, or there
+ * is one row for all. Returns false if the dtype has no order. */
 bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 
-/* y: the indices of the elements that are not 0, row by row. */
+/* y = the indices of the elements that are not 0, row by row. */
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
 /* ---- range.c ----
- * y[i] = start + step i, and so many numbers from start to end, of which there are at least two.
- * They return whether there is a loop for the dtype. */
+ * k_arange makes y[i] = start + step i; k_linspace makes evenly spaced numbers from start to end,
+ * of which there must be at least two. Both return whether there is a loop for the dtype. */
 bool k_arange(rg_tensor *y, double start, double step);
 bool k_linspace(rg_tensor *y, double start, double end);

@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "smooth.h"
 
-/* As many lanes as a sum has, whatever the type and the set: so all sets give the same bits. */
+/* A sum has so many lanes, whatever the type and the set, so that all sets give the same bits. */
 enum { K_LANES = 16 };
 
 #define K_LOOPS "loops/lanes.h"

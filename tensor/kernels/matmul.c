@@ -35,9 +35,9 @@ static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* Lines of memory are fetched ahead while tiles are computed: `each` at a time of the `left` ones.
- * They lie in groups of `count` lines that are `apart` bytes apart; from the end of a group to the
- * next it is `further` bytes. */
+/* Lines of memory are fetched ahead while tiles are computed: `lines` for each panel, of which
+ * `each` are fetched at a time, and `left` are still to come. They lie in groups of `count` lines
+ * that are `apart` bytes apart; from the end of a group to the next it is `further` bytes. */
 typedef struct {
     const char *from;
     int64_t lines, left, each;
@@ -80,7 +80,7 @@ rg_tensor k_turned(const rg_tensor *t) {
 
 /* ---- the parts of a product --------------------------------------------------------------- */
 
-/* A plan is for batches of products, each of whose y is cut into tiles. */
+/* A plan is for batches of products; the y of each is cut into tiles. */
 typedef struct {
     k_product_sizes z;
     const rg_tensor *y, *a, *b;
@@ -140,8 +140,8 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
 }
 
 /* Cuts y into tiles: two for each of the threads that have enough to do, by halving the longer
- * edge. A few rows wait for all of b to be read, which counts as eight more rows. No bit depends on
- * the tiles. */
+ * edge. A product of few rows waits for all of b to be read, which counts as eight more rows. No
+ * bit depends on the tiles. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;
@@ -202,7 +202,7 @@ static void matmul_join_batches(matmul_plan *p) {
     }
 }
 
-/* A vector on the right is done as one on the left: y^T = b^T a^T. */
+/* Makes of a vector on the right one on the left: y^T = b^T a^T. */
 static void matmul_exchange_factors(matmul_plan *p) {
     const k_product_sizes z = p->z;
     p->z = (k_product_sizes){ .m = 1,
@@ -218,7 +218,8 @@ static void matmul_exchange_factors(matmul_plan *p) {
     RG_SWAP(p->a_dims, p->b_dims);
 }
 
-/* Is the product quicker in place than by tiles? It is with few rows, above all as dot products. */
+/* Returns whether the product is quicker in place than by tiles, as it is with few rows, above all
+ * as dot products. */
 static bool matmul_stays_in_place(const k_product_sizes *z) {
     const double steps = (double)z->m * (double)z->n * (double)z->k;
     int64_t few = z->k * z->n > MATMUL_STAYS ? 3 : 2;

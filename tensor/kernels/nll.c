@@ -5,7 +5,8 @@
  */
 #include "lanes.h"
 
-/* y holds the losses, or x's gradient. */
+/* y holds the losses, or x's gradient; the other tensors are k_nll's or k_cross_entropy's, or
+ * NULL. */
 typedef struct {
     const k_nll_targets *z;
     rg_tensor *y, *lse, *x, *g, *g_lse;

@@ -10,8 +10,8 @@ enum {
     NORM_PARTS = 16, /* parts of the rows, at most, that have sums of their own */
 };
 
-/* Rows whose first elements are at y and x. Row r's weights and biases, which may be NULL, begin
- * at r % groups * (n / per), and each serves `per` elements. */
+/* The first rows are at y and x. Weights and biases may be NULL. Those of row r begin at
+ * r % groups * (n / per), and each serves `per` elements. */
 typedef struct {
     const k_norm_rows *z;
     char *y;
@@ -20,7 +20,7 @@ typedef struct {
 } norm_work;
 typedef void norm_loop(const norm_work *o, int64_t begin, int64_t end);
 
-/* The operands of the gradients. Each `grain` of the rows add to sums of their own. */
+/* These are the operands of the gradients. Every `grain` rows add to sums of their own. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;
@@ -102,7 +102,7 @@ static int64_t norm_grain(const k_norm_rows *z) {
 
 int64_t k_norm_parts(const k_norm_rows *z) { return RG_MAX(z->rows - 1, 0) / norm_grain(z) + 1; }
 
-/* The sums of all parts join those of the first. */
+/* Adds the sums of all parts to those of the first. */
 static void norm_join(const k_norm_rows *z, double *sums) {
     for (int64_t part = 1; sums && part < k_norm_parts(z); part++) {
         const double *more = norm_sums(sums, z, part);

@@ -12,11 +12,11 @@
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
-/* From so many elements on the kept dims are walked as x lies in memory. */
+/* If x has so many elements or more, the kept dims are walked as x lies in memory. */
 enum { REDUCE_LARGE = 1 << 15 };
 
-/* A block is cut for threads into parts of `columns` columns or rows. How many are side by side in
- * a part decides of no sum's order. */
+/* A block is cut for threads into parts of `columns` columns or rows. No sum's order depends on how
+ * many are side by side in a part. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *b;
@@ -35,15 +35,15 @@ static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
     s->loop(s->y + first * b.y_step, s->x + first * b.step1, &b);
 }
 
-/* A dim of x, with the bytes from one index to the next in x and in y, where that is 0 if it is
- * reduced. */
+/* This is a dim of x, with the bytes from one index to the next in x and in y, where that is 0 if
+ * it is reduced. */
 typedef struct {
     int64_t size, x, y;
 } reduce_dim;
 
-/* Returns more than 0 if dim a comes after dim b, less if b stays in front, and 0 if that is
- * decided by others. Reduced dims come first, as x lies in memory; then the kept ones, as y lies
- * or, where there is much to read, as x. In this order the sums of few numbers are added in torch's
+/* Returns more than 0 if dim a comes after dim b, less if it stays in front of b, and 0 if other
+ * dims decide. Reduced dims come first, as x lies in memory; then the kept ones, as y lies or,
+ * where there is much to read, as x. In this order the sums of few numbers are added in torch's
  * order, too. */
 static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     const bool reduced = !b->y;
@@ -57,7 +57,7 @@ static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
 }
 
 /* Puts the dims of x of more than one element into order, behind one of size 1. Returns how many
- * they are. */
+ * they are with that one. */
 static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const rg_tensor *x,
                         uint32_t dims) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
@@ -162,7 +162,7 @@ static inline bool sum_is_full(int64_t i, int level, int power) {
 
 /* ---- extremes and their places ------------------------------------------------------------ */
 
-/* Where the places go, beside the values. */
+/* The places go to `indices`, where each stands as its value does in `values`. */
 typedef struct {
     char *values;
     int64_t *indices;

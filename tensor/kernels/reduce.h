@@ -1,13 +1,13 @@
 /*
- * reduce.h: what the reductions' files share: reduce.c (sums, products, extremes), place.c (where
- * an extreme is) and moments.c (what is made of sums).
+ * reduce.h: what the reductions' files share: reduce.c (sums, products, extremes and their places)
+ * and moments.c (what is made of sums).
  */
 #pragma once
 
 #include "kernels.h"
 
-/* A block of two dims, which is folded over the first: y[j] becomes the fold of what it was and of
- * x[i][j] for i < n0. Steps are in bytes; y_step may be 0. */
+/* A block has two dims, and is folded over the first: for j < n1, y[j] becomes the fold of what it
+ * was and of x[i][j] for i < n0. Steps are in bytes; y_step may be 0. */
 typedef struct {
     int64_t n0, step0, n1, step1, y_step;
     const void *context;

@@ -58,7 +58,7 @@ void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
         rgi_parallel(rows, part, workers, work, context);
 }
 
-/* A walk that is done in parts of so many rows of its outermost dim. */
+/* A walk is done in parts of so many rows of its outermost dim. */
 typedef struct {
     const rg_walk *whole;
     rg_loop *loop;
@@ -83,7 +83,7 @@ static void run_part(void *context, int64_t begin, int64_t end, int worker) {
 }
 
 /* Returns whether the output goes past the caches: it is too large for them, its rows are long, and
- * it is no operand as well. */
+ * it isn't an operand at the same time. */
 static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     if (!k_should_stream(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
         return false;

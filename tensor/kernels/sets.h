@@ -41,8 +41,9 @@
  *     K_IS_BOOL          1 for bool, else 0
  *     K_FROM_FLOAT       1 if S is float or double, else 0
  *     K_VECTOR_BYTES     the width of the set's vectors: 16, 32 or 64
- *     K_SET_IS_AVX512    1 in that set alone (and K_SET_IS_AVX2): for loops written in its
- * intrinsics K_INLINE           how a function begins that must be inlined into a loop
+ *     K_SET_IS_AVX512    1 in that set alone, for loops that are written in its intrinsics
+ *     K_SET_IS_AVX2      1 in that set alone
+ *     K_INLINE           how a function begins that must be inlined into a loop
  *
  * and the set's operations, which every set has (see sets/sse2.h):
  *
@@ -88,8 +89,8 @@ enum { K_PLAIN, K_SETS_END };
 
 enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
 
-/* The set whose loops run (see run.c). All sets give the same bits, but for products, which add up
- * as many lanes as a vector has, with multiply-adds where the set has them. */
+/* k_set is the set whose loops run (see run.c). All sets give the same bits, but for products,
+ * which add up as many lanes as a vector has, with multiply-adds where the set has them. */
 extern int k_set;
 
 /* ---- tables, by dtype and set; a loop that a table names must have been compiled ------------ */
@@ -183,11 +184,11 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
 /* Fails with "name" not implemented for 'Long', or as the dtype is called. */
 void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
-/* A function that is part of a loop, whatever its size. */
+/* K_INLINE begins a function that is inlined into a loop, whatever its size. */
 #define K_INLINE static inline __attribute__((always_inline))
 
-/* Stands before a loop of which no step depends on another, for the result is an operand itself or
- * lies apart from all of them. */
+/* K_INDEPENDENT stands before a loop of which no step depends on another, for the result is an
+ * operand itself or lies apart from all of them. */
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed" /* A loop that calls libm doesn't vectorise. */
 #define K_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")

@@ -37,8 +37,8 @@ static inline double k_from_bits_double(int64_t i) {
     return x;
 }
 
-/* k_order gives something that rises as x does, and k_unorder gives x back: of floats an integer,
- * since the greatest of integers is found in lanes. */
+/* k_order gives something that rises as x does, and k_unorder gives x back. For a float it is an
+ * integer, since the greatest of integers is found in lanes. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -60,8 +60,8 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* These limits are no constants, since compilers would carry a constant through the exponential of
- * what it limits. Doubles' limits are eight times these. */
+/* These limits are variables that nobody changes, since compilers would carry a constant through
+ * the exponential of what it limits. Doubles' limits are eight times these. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;
 
 /* a b + c: floats do it in one step; doubles in two, since not every processor has the one, and
@@ -172,9 +172,8 @@ K_INLINE double k_tanh_double(double x) {
     return copysign(u / (u + 2), x);
 }
 
-/* Below 1, sinh is x + x z p(z) of floats, and with u = e^x - 1 it is u - u^2 / (2 u + 2) of
- * doubles.
- */
+/* Below 1, sinh is x + x z p(z) with z = x^2 for floats, and u - u^2 / (2 u + 2) with u = e^x - 1
+ * for doubles. */
 K_INLINE float k_sinh_float(float x) {
     const float a = fabsf(x);
     const float half = k_exp_whole_float(a, false, true);
@@ -192,7 +191,7 @@ K_INLINE double k_sinh_double(double x) {
 
 /* ---- the error function ---------------------------------------------------------------------- */
 
-/* Below 1 it is a polynomial, beyond it 1 less the exponential of one. */
+/* Below 1, erf is a polynomial; beyond, it is 1 less the exponential of a polynomial. */
 K_INLINE float k_erf_float(float x) {
     const float a = fabsf(x);
     const float z = x * x;
@@ -248,7 +247,8 @@ K_INLINE double k_pow_double(double a, double b) { return pow(a, b); }
 
 /* ---- arcs ------------------------------------------------------------------------------------ */
 
-/* asin is x + x z p(z) up to 1/2, and beyond asin a = pi / 2 - 2 asin(sqrt((1 - a) / 2)). */
+/* With z = x^2, asin is x + x z p(z) up to 1/2, and beyond it
+ * asin a = pi / 2 - 2 asin(sqrt((1 - a) / 2)). */
 K_INLINE float k_arc_float(float x, const bool cosine) {
     const float quarter = 1.57079637f; /* pi / 2 = quarter + rest */
     const float rest = -4.37113883e-08f;
@@ -272,7 +272,7 @@ K_INLINE float k_acos_float(float x) { return k_arc_float(x, true); }
 K_INLINE double k_asin_double(double x) { return asin(x); }
 K_INLINE double k_acos_double(double x) { return acos(x); }
 
-/* With t the lesser over the greater of both, the arc is t + t z p(z). */
+/* With t the lesser of |x| and |y| over the greater, and z = t^2, the arc is t + t z p(z). */
 K_INLINE float k_atan2_float(float y, float x) {
     const float a = fabsf(y);
     const float b = fabsf(x);

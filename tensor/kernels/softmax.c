@@ -4,7 +4,7 @@
  */
 #include "lanes.h"
 
-/* Rows of n elements along the dim, `step` apart. */
+/* Rows have n elements along the dim, which are `step` elements apart. */
 typedef struct {
     int64_t n, step;
     k_softmax_kind kind;

@@ -60,8 +60,9 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 /* ---- lines --------------------------------------------------------------------------- */
 
-/* How lines of n elements are sorted: the first k are wanted, in order if `sorted`. step[] has the
- * bytes between neighbours in values, indices and x; `bytes` those of one element. */
+/* Lines of n elements are sorted so: the first k are wanted, in order if `sorted`; `top` says that
+ * only these are looked for. step[] has the bytes between neighbours in values, indices and x;
+ * `bytes` those of one element. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;

@@ -58,7 +58,7 @@ static void top_insertion_sort(k_ranked *q, int64_t n) {
     }
 }
 
-/* Returns the median of three. */
+/* Returns the one of three items whose key is the median. */
 static k_ranked *top_median(k_ranked *a, k_ranked *b, k_ranked *c) {
     if (a->key < b->key) {
         if (b->key < c->key)

@@ -6,14 +6,14 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* The elements (rows of one number) or the slices, one row after the other. */
+/* The rows, one after the other, are the elements (of one number each) or the slices. */
 typedef struct {
     const char *data;
     int64_t numbers;
     rg_dtype dtype;
 } unique_rows;
 
-/* Compares one number; see unique_compare. */
+/* Compares one number of two rows, as unique_compare does the rows. */
 static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, bool equals) {
     if (rgi_is_float(dtype)) {
         double v = rgi_load_f64(p, dtype);
@@ -27,9 +27,9 @@ static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, b
     return (v > w) - (v < w);
 }
 
-/* Returns which of two rows is less (-1, 1), or 0: the first number that differs decides. A NaN
- * differs from everything if we ask for equals, but decides nothing about the order, as torch has
- * it. */
+/* Returns -1 if row a is less than row b, 1 if it is greater, and else 0: the first number that
+ * differs decides. A NaN differs from everything if we ask for equals, but decides nothing about
+ * the order, as torch has it. */
 static int unique_compare(const unique_rows *s, int64_t a, int64_t b, bool equals) {
     const int64_t bytes = (int64_t)rgi_sizeof(s->dtype);
     const char *p = s->data + a * s->numbers * bytes;

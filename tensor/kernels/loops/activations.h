@@ -31,8 +31,8 @@ K_INLINE T K_NAME(sigmoid_grad)(T g, T y) { return g * (1 - y) * y; }
 K_INLINE T K_NAME(leaky_relu)(T x, const T *k) { return x > 0 ? x : x * k[0]; }
 K_INLINE T K_NAME(leaky_relu_grad)(T g, T x, const T *k) { return x > 0 ? g : g * k[0]; }
 
-/* elu and its kind: k[0] is the factor above 0, k[1] that below, and k[2] is inside the exponent.
- */
+/* For elu and its kind, k[0] is the factor above 0, k[1] that below, and k[2] that of the
+ * exponent. */
 K_INLINE T K_NAME(elu)(T x, const T *k) {
     return x < 0 ? k[1] * K_TYPED(k_expm1)(x * k[2]) : x * k[0];
 }

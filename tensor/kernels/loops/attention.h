@@ -11,7 +11,7 @@
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
-/* Returns the elements of the vectors that hold n. */
+/* Returns how many elements there are in the whole vectors that hold n. */
 K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* ---- rows in and out ----------------------------------------------------------------------- */
@@ -61,9 +61,10 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* A tile of queries walks over the keys. So far, scores holds weights but for a common factor,
- * since they are relative to the largest score; o is the sum of v by these weights, and total that
- * of the weights. */
+/* A tile of queries walks over the keys. So far, scores holds the weights but for a factor that
+ * each query's have in common, since they are relative to its largest score, `most`; o is the sum
+ * of v by these weights, and total that of the weights. `shift` is what was taken from the scores,
+ * and `fade` what older weights are multiplied by. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
@@ -71,7 +72,7 @@ typedef struct {
      * wide_v wide. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *o, *v_room;
-    /* A vector that crossed two lines of memory would be slow to read again. */
+    /* These are aligned, since a vector across two lines of memory would be slow to read again. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
     T shift[SIDE] __attribute__((aligned(64)));
@@ -247,7 +248,7 @@ typedef struct {
 
 #define HEAD K_NAME(attention_head)
 
-/* Begins a head: its room, and its matrices. */
+/* Begins a head: divides its room, and finds its matrices. */
 static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     const attention_plan *plan = h->plan;
     const int64_t queries = plan->queries;
@@ -276,7 +277,8 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     memset(h->gq, 0, (size_t)(queries * h->wide) * sizeof(T));
 }
 
-/* lost = sum(g y) - g_lse, of each query. gv has room for a row of y, for it isn't begun yet. */
+/* lost = sum(g y) - g_lse, of each query. gv, which isn't begun yet, serves as room for a row of
+ * y. */
 static void K_NAME(attention_lost)(HEAD *h) {
     const attention_plan *plan = h->plan;
     const T *g_lse = plan->g_lse ? (const T *)plan->g_lse->data + h->head * plan->queries : NULL;

@@ -14,7 +14,7 @@ enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_ROWS = 8 };
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
 
-/* A pair of steps for each line of a panel. */
+/* This holds a pair of steps for each line of a panel. */
 typedef k_lanes bf_pairs;
 
 /* Returns n elements, `step` apart, as a vector that is filled up with zeros. */
@@ -78,7 +78,7 @@ BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Where a tile is written, and what is added to it: y = alpha a b + beta c. */
+/* A place says where a tile is written, and what is added to it: y = alpha a b + beta c. */
 typedef struct {
     float *y;
     const float *c;

@@ -1,6 +1,6 @@
 /*
- * cascade.h: the cascades of every fourth of n rows of WIDE numbers, a step apart, in registers of
- * LANES numbers each. sum.h includes it, under the name CASCADE, which it takes back.
+ * loops/cascade.h: the cascades of every fourth of n rows of WIDE numbers, a step apart, in
+ * registers of LANES numbers each. sum.h includes it, under the name CASCADE, which it takes back.
  */
 static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
                                               RESULT *total) {

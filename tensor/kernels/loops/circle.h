@@ -6,8 +6,9 @@
 #if K_SIZE == 4
 
 /* Returns sin(x + quarter pi / 2), by Cody and Waite: x = n pi / 2 + r with |r| <= pi / 4, and n
- * counts quarters, too. After an odd number of quarters it is cos(r), and from two on negative.
- * (The parts of pi / 2 are all less than what they stand for, so that -0 stays.) */
+ * counts quarters, too. After an odd number of quarters the sine is cos(r) instead of sin(r), and
+ * after two or three it is negative. (The parts of pi / 2 are all less than what they stand for, so
+ * that -0 stays.) */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
     const float magic = 12582912.f; /* 3 * 2^22: adding it rounds to integers */
     const float shifted = fmaf(x, 0.636619772f, magic);

@@ -1,5 +1,5 @@
 /*
- * cross_entropy.h: the negative log likelihood of the log_softmax of rows, which is not made.
+ * loops/cross_entropy.h: the negative log likelihood of the log_softmax of rows, which is not made.
  */
 
 /* y = weight[t] (lse - x[t]), where lse = max + ln sum_i e^(x_i - max) */

@@ -2,8 +2,8 @@
  * loops/cumulate.h: running sums, products and recurrences of one type, along lines.
  */
 
-/* The type in which what there is so far is held, and the type of the result: integers wrap around,
- * and floats are summed in double. */
+/* SO_FAR is the type in which the running value is held, and RESULT that of the result: integers
+ * wrap around, and floats are summed in double. */
 #if K_IS_FLOAT
 #define SO_FAR double
 #define RESULT T
@@ -12,8 +12,8 @@
 #define RESULT uint64_t
 #endif
 
-/* Returns what there is so far with the next element of x, and of z, which only a recurrence reads.
- */
+/* A step returns the running value joined by the next element of x, and of z, which only a
+ * recurrence reads. */
 typedef SO_FAR K_NAME(cumulate_step)(SO_FAR so_far, SO_FAR x, const T *z);
 
 K_INLINE SO_FAR K_NAME(cumulate_sum)(SO_FAR so_far, SO_FAR x, const T *z) {
@@ -30,7 +30,7 @@ K_INLINE SO_FAR K_NAME(cumulate_recurrence)(SO_FAR so_far, SO_FAR x, const T *z)
     return (SO_FAR)*z + x * so_far;
 }
 
-/* One line after the other. */
+/* Does one line. */
 K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
                                     SO_FAR so_far, K_NAME(cumulate_step) * step) {
     for (int64_t i = 0; i < c->n; i++) {
@@ -42,7 +42,7 @@ K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const
     }
 }
 
-/* Many lines at once, whose neighbours lie s[0], s[1] and s[2] bytes apart. */
+/* Does many lines at once, whose neighbours lie s[0], s[1] and s[2] bytes apart. */
 K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, const int64_t s[],
                                        int64_t columns, const cumulate_along *c, SO_FAR start,
                                        K_NAME(cumulate_step) * step) {
@@ -61,8 +61,7 @@ K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, co
     }
 }
 
-/* The dim's lines by themselves or, where the neighbours of other lines lie closer, side by side.
- */
+/* Does the dim's lines one by one or, where neighbours in other lines lie closer, side by side. */
 K_INLINE void K_NAME(cumulate_lines)(char *const p[], const int64_t s[], int64_t lines,
                                      const cumulate_along *c, SO_FAR start,
                                      K_NAME(cumulate_step) * step) {

@@ -1,6 +1,6 @@
 /*
- * fold.h: one kind of fold: numbers side by side join in torch's order; the rest, whose result
- * hardly depends on the order, joins row by row.
+ * loops/fold.h: one kind of fold: numbers side by side join in torch's order; the rest, whose
+ * result hardly depends on the order, joins row by row.
  *
  * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, which
  * changes nothing where it joins. Takes KIND, UNIT, VALUE and JOIN back.

@@ -9,7 +9,7 @@
 /* Four vectors are taken step by step, so that none waits for another. */
 #define LANES K_VECTOR_BYTES
 
-/* y = a s(x), of LANES elements. */
+/* y = a s(x) for LANES elements. */
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
     const float magic = 6291456.f;   /* 3 * 2^21: adding it rounds to halves */
@@ -49,8 +49,8 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
         y[l] = a[l] * p[l];
 }
 
-/* Returns m elements of an operand from the i-th on, as they lie or in `room`. One number, as a
- * sum's gradient is, is spread out once. */
+/* Returns m elements of an operand from the i-th on, as they lie or in `room`. A single number,
+ * such as a sum's gradient, is spread out once. */
 static inline const float *K_NAME(share_operand)(const char *p, int64_t step, int64_t i, int m,
                                                  float *room) {
     if (step == sizeof(float) && m == LANES)
@@ -60,7 +60,7 @@ static inline const float *K_NAME(share_operand)(const char *p, int64_t step, in
     return room;
 }
 
-/* The loop of a kernel whose last operand is p[last]. */
+/* This is the loop of a kernel whose last operand is p[last]. */
 K_INLINE void K_NAME(share_loop)(char *const p[], const int64_t s[], int64_t n, const int last,
                                  const share_pieces c) {
     const bool steep = last == 2;

@@ -4,11 +4,11 @@
  * count, and p[2] through the indices; an index is worth `step` bytes.
  */
 
-/* Acts on an element of the row and the element `at` an index. */
+/* An action takes an element of the row and the element at an index, and reads or changes them. */
 typedef void K_NAME(index_action)(T *row, T *at);
 
-/* One index for the whole row, whose elements lie side by side in both places,
- * which are apart. */
+/* Acts on a whole row at one index, where elements lie side by side in both places, which are
+ * apart. */
 K_INLINE void K_NAME(index_rows)(T *restrict row, T *restrict at, int64_t n,
                                  K_NAME(index_action) * act) {
     for (int64_t i = 0; i < n; i++)

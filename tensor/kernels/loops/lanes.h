@@ -1,7 +1,8 @@
 /*
- * lanes.h: rows of T in K_LANES lanes. A sum has a running sum for each lane, which are folded by
- * halves at its end: so it vectorises, loses less than one running sum would, and has the same bits
- * in every set. What is summed or written is a function of an element's place, inlined here.
+ * loops/lanes.h: rows of T in K_LANES lanes. A sum has a running sum for each lane, which are
+ * folded by halves at its end: so it vectorises, loses less than one running sum would, and has the
+ * same bits in every set. What is summed or written is a function of an element's place, inlined
+ * here.
  */
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)

@@ -1,6 +1,6 @@
 /*
- * loss.h: what a prediction x costs where t was to be predicted, element by element, and the slope
- * of that, which is multiplied with the gradient that comes in.
+ * loops/loss.h: what a prediction x costs where t was to be predicted, element by element, and the
+ * slope of that, which is multiplied with the gradient that comes in.
  */
 #define ELEMENT K_NAME(loss_element)
 #define LOSS    K_NAME(loss_value)
@@ -18,7 +18,8 @@ K_INLINE T K_NAME(loss_at_least)(T v, T least) { return v < least ? least : v; }
 
 K_INLINE T K_NAME(loss_at_most)(T v, T most) { return v > most ? most : v; }
 
-/* Returns v, or the nearer of -most and most, which is not negative. A NaN stays. */
+/* Returns v, or the nearer of -most and most if v is beyond them. Requires that most is not
+ * negative. A NaN stays. */
 K_INLINE T K_NAME(loss_within)(T v, T most) {
     return K_NAME(loss_at_least)(K_NAME(loss_at_most)(v, most), -most);
 }
@@ -82,7 +83,8 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
     }
 }
 
-/* Where elements lie side by side, and weights are one number each, the steps are constants. */
+/* Where elements lie side by side, and the weight and `by` are one number each, the steps are
+ * constants. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);

@@ -43,7 +43,7 @@ K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
 /* ---- packing ------------------------------------------------------------------------- */
 
 #ifdef K_SET_IS_AVX512
-/* Turns a square of sixteen by sixteen floats. */
+/* Writes a square of sixteen rows of sixteen floats as columns, times scale. */
 K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBER *from,
                                          int64_t row, NUMBER scale) {
     k_lanes v[16];
@@ -199,8 +199,8 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 
 /* ---- panels, blocks, the product --------------------------------------------------------- */
 
-/* Computes n <= PANEL columns, of which b has whole vectors. From the rows of a of one tile to
- * those of the next are `second` elements, to those after them `third`, and so on in turn. */
+/* Computes n <= PANEL columns, of which b has whole vectors. From one tile's rows of a to the next
+ * tile's there are `second` elements, from those to the next `third`, and so on in turn. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_ahead *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -301,7 +301,7 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
 }
 
 /* y = alpha a b + beta c. room holds a panel of PANEL columns of b, and MATMUL_MC rows of a, of
- * MATMUL_KC steps; NULL: the product is done in place. */
+ * MATMUL_KC steps; if it is NULL, the product is done in place. */
 static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const void *add,
                                    const void *left, const void *right, double alpha_given,
                                    double beta_given, void *room) {

@@ -1,5 +1,5 @@
 /*
- * loops/matmul_tiny.h: y = a b of a thousand steps in all, up to eight of them along k: for 32
+ * loops/matmul_tiny.h: y = a b of up to a thousand steps in all, and up to eight along k: for 32
  * bytes of columns at a time, all rows of b are held in registers, and each row of y is one vector.
  * Sets without such vectors, and integers, compute it in place, as loops/matmul_thin.h does.
  */
@@ -76,7 +76,8 @@ K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
 /* ---- rows of b that lies turned, each in a register -------------------------------------- */
 
 #ifdef K_SET_IS_AVX512
-/* Can matmul_turned_rows read b? Its columns must follow each other, and fit two long vectors. */
+/* Returns whether matmul_turned_rows can read b: its columns must follow each other, and fit two
+ * long vectors. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) {
     return z->b_row == 1 && z->b_col == z->k
            && RG_MIN(z->n, LANES) * z->k <= 2 * (int64_t)(64 / sizeof(T));
@@ -127,7 +128,7 @@ K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z
     }
 }
 #else
-/* Can matmul_turned_rows read b? */
+/* Returns whether matmul_turned_rows can read b. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) { return z->k <= MATMUL_TINY_K; }
 
 /* Gathers the rows of n columns element by element. */

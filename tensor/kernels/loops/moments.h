@@ -30,7 +30,7 @@ static void K_NAME(moments_power)(void *y, int64_t n, double number, const void 
         v[i] = pow(v[i], (T)number);
 }
 
-/* An infinity becomes 0. */
+/* y = y, but 0 where y is infinite */
 static void K_NAME(moments_finite)(void *y, int64_t n, double number, const void *other) {
     T *v = y;
     (void)number;
@@ -48,8 +48,8 @@ static void K_NAME(moments_log)(void *y, int64_t n, double number, const void *o
         v[i] = log(v[i]) + more[i];
 }
 
-/* lane[k] += the (x - mean)^2 of every eighth of n elements. Eight sums at once vectorise; they
- * join later, in order. */
+/* lane[k] += (x - mean)^2 for every eighth of n elements, from the k-th on. Eight sums at once
+ * vectorise; they join later, in order. */
 static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lane[8]) {
     for (int64_t i = 0; i < n; i += 8)
         for (int k = 0; k < 8; k++)

@@ -1,6 +1,6 @@
 /*
- * nll.h: the negative log likelihood of classes, -weight[t] x[t], and its gradient, of which each
- * target has one element. Nothing here is worth a vector.
+ * loops/nll.h: the negative log likelihood of classes, -weight[t] x[t], and its gradient, in which
+ * each target makes one element other than 0. Nothing here is worth a vector.
  */
 static void K_NAME(nll)(const nll_work *o, int64_t begin, int64_t end) {
     const k_nll_targets *z = o->z;
@@ -17,7 +17,7 @@ static void K_NAME(nll)(const nll_work *o, int64_t begin, int64_t end) {
     }
 }
 
-/* o->y is x's gradient. */
+/* Makes x's gradient, which is o->y. */
 static void K_NAME(nll_backward)(const nll_work *o, int64_t begin, int64_t end) {
     const k_nll_targets *z = o->z;
     const int64_t inner = z->inner;

@@ -1,12 +1,12 @@
 /*
- * normalize.h: how rows are centred, divided by their deviation, scaled and shifted, and the
+ * loops/normalize.h: how rows are centred, divided by their deviation, scaled and shifted, and the
  * gradients of that. Backward finds mean and deviation again, from a row that it reads anyway.
  */
 #define ROW   K_NAME(norm_row)
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
-/* A row's operands, and what was found of it: elements are made of these. */
+/* These are a row's operands, and what was found of it, of which elements are made. */
 typedef struct {
     const T *x, *g, *weight, *bias;
     T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
@@ -71,7 +71,7 @@ K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
     return K_NAME(lanes_sum)(&squares);
 }
 
-/* Finds a row's mean, 0 unless it is to be taken away, and 1 / sqrt(variance + eps). */
+/* Finds a row's mean, which is 0 unless it is to be taken away, and 1 / sqrt(variance + eps). */
 static void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, T *mean, T *rstd) {
     const int64_t chunk = NORM_CHUNK * K_LANES;
     const int64_t whole = z->centred ? z->n / chunk * chunk : 0;
@@ -188,7 +188,8 @@ K_INLINE T K_NAME(norm_gx_weighted)(const void *row, int64_t i) {
     return r->rstd * (r->g[i] * r->weight[i] - r->sum - K_NAME(norm_h)(r, i) * r->dot);
 }
 
-/* Writes gx of a row: from the values of gw, of gw h, and of gx, which is made of their means. */
+/* Writes gx of a row. gw and gwh give the values whose means gx is made of, and `value` gives gx
+ * itself. */
 K_INLINE void K_NAME(norm_gradient_of)(const k_norm_rows *z, bool stream, T *gx, ROW row, VALUE *gw,
                                        VALUE *gwh, VALUE *value) {
     if (z->centred)
@@ -216,7 +217,8 @@ static void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, cons
     K_NAME(norm_gradient_of)(z, stream, gx, row, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
-/* to[i] += the values at i of so many rows. Of NORM_ROWS of them, to[i] is written once. */
+/* to[i] += the values at i of so many rows. If there are NORM_ROWS of them, to[i] is written
+ * once. */
 K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
                                        int64_t count, VALUE *value) {
     if (count == NORM_ROWS) {
@@ -236,7 +238,8 @@ K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW
     }
 }
 
-/* The gradients of the weights, and of the biases, that serve `per` elements of a row each. */
+/* Adds to the gradients of the weights, and of the biases, that serve `per` elements of a row
+ * each. */
 K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
                                         ROW row) {
     for (int64_t c = 0; c < z->n / z->per; c++) {

@@ -1,5 +1,5 @@
 /*
- * place.h: the extreme along one dim and its place: the first of equals, or the first NaN.
+ * loops/place.h: the extreme along one dim and its place: the first of equals, or the first NaN.
  * reduce.h includes it where K_NAME(min) and K_NAME(max) fold a type's extremes.
  */
 
@@ -26,7 +26,7 @@ K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     return (beyond | K_NAME(place_is_nan)(v)) & !K_NAME(place_is_nan)(best);
 }
 
-/* The elements of row i compete with the best of their columns. */
+/* Has the elements of row i compete with the best of their columns. */
 K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const char *x,
                                 int64_t step, int64_t columns, PLACE i, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {
@@ -39,8 +39,8 @@ K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const c
     }
 }
 
-/* Returns the place of the extreme in a row: looks for the block with the extreme first, and then
- * for the place within it. */
+/* Returns the place of the extreme in a row. First the block with the extreme is looked for, and
+ * then the place within it. */
 static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *best) {
     enum { BLOCK = 2048 };
     reduce_loop *extreme = smallest ? K_NAME(min) : K_NAME(max);
@@ -60,7 +60,7 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
     return at;
 }
 
-/* Finds the extremes of up to PLACE_COLUMNS columns side by side, and their places. */
+/* Finds the extremes of so many columns, and their places. */
 static void K_NAME(place_columns)(T *best, PLACE *where, const char *x, const reduce_block *b,
                                   int64_t columns, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {

@@ -10,9 +10,9 @@
 #endif
 
 #if K_IS_FLOAT
-/* y[i] = start + step i, as torch's vector loop rounds it: in float64, with one
- * rounding a multiply-add, and within two vectors of 32 bytes from the first
- * lane's element. */
+/* y[i] = start + step i, as torch's vector loop rounds it: in float64, with one rounding for each
+ * multiply-add. As long as two vectors of 32 bytes are left, lanes are counted from the element in
+ * their vector's first lane. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;
@@ -27,9 +27,8 @@ static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
 }
 #endif
 
-/* n numbers from start to end. The second half is counted from the end, so that
- * both ends are exact.
- */
+/* Writes n numbers from start to end. The second half is counted from the end, so that both ends
+ * are exact. */
 static void K_NAME(linspace)(void *to, int64_t n, double start, double end) {
     T *y = to;
     const int64_t half = n / 2;

@@ -1,17 +1,17 @@
 /*
- * softmax.h: how softmax, its logarithm and their gradients are computed. A row that lies in one
- * piece is read in lanes; rows that lie side by side are made many at a time.
+ * loops/softmax.h: how softmax, its logarithm and their gradients are computed. A row that lies in
+ * one piece is read in lanes; rows that lie side by side are made many at a time.
  */
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 
-/* A row's operands and what was found of them: elements are made of these. */
+/* These are a row's operands and what was found of them, of which elements are made. */
 typedef struct {
     const T *x, *power, *y, *g;
     T max;       /* max_i x_i */
     T inverse;   /* 1 / sum_i power_i */
     T log_total; /* ln sum_i power_i */
-    T total;     /* sum_i g_i y_i, or of the logarithm sum_i g_i */
+    T total;     /* sum_i g_i y_i, or for the logarithm sum_i g_i */
 } ROW;
 
 /* ---- forward: power_i = e^(x_i - max); y_i = power_i / sum_j power_j -----------------------
@@ -51,7 +51,8 @@ K_INLINE T K_NAME(softmax_powers)(T *restrict power, const T *restrict x, int64_
     return K_NAME(lanes_sum)(&sum);
 }
 
-/* Makes one row. A large row is made in a room of its own, and then goes past the caches. */
+/* Makes one row. Where the output goes past the caches, the powers are made in a room of their own,
+ * unless the row is too long for it; else they are made in y. */
 static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *restrict x) {
     const int64_t n = z->n;
     const bool stream = z->stream && n <= SOFTMAX_ROOM;
@@ -73,8 +74,8 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
 /* ---- three rows at once, which go past the caches -------------------------------------------
  * In the next row the greatest is found, in this row the powers are summed up, and the last row is
  * written: none of the three waits for another, nor for memory. A NaN is not the greatest here, but
- * makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as
- * long as rows one by one. */
+ * makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as long as
+ * rows one by one. */
 
 /* Copies what is to be written of the last row, before this row's powers take its place. */
 K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {

@@ -1,11 +1,11 @@
 /*
- * softmax_short.h: how softmax of rows of up to sixteen floats, which lie in one piece, is computed
- * in the registers of AVX-512. A register holds one row, two or four: 16, 8 or 4 lanes for each.
- * Other sets have no instructions to spread rows so, and take them one by one.
+ * loops/softmax_short.h: how softmax of rows of up to sixteen floats, which lie in one piece, is
+ * computed in the registers of AVX-512. A register holds one row, two or four: 16, 8 or 4 lanes for
+ * each. Other sets have no instructions to spread rows so, and take them one by one.
  */
 #ifdef K_SET_IS_AVX512
-/* A row has n elements in so many lanes of its own; a register has so many rows; `spread` are the
- * lanes that hold an element. */
+/* A row has n elements in `lanes` lanes of its own; a register holds `rows` rows; `spread` is the
+ * mask of the lanes that hold an element. */
 typedef struct {
     int n, lanes, rows;
     __mmask16 spread;
@@ -20,7 +20,8 @@ static inline softmax_shape softmax_shape_of(int n) {
     return (softmax_shape){ n, 4, 4, (__mmask16)(row * 0x1111) };
 }
 
-/* Returns the elements that lie in memory of as many rows as are left for a register. */
+/* Returns the mask of the elements to load or store for a register, with `left` rows still to
+ * do. */
 static inline __mmask16 softmax_in_memory(const softmax_shape *s, int64_t left) {
     return (__mmask16)((1u << RG_MIN(left, s->rows) * s->n) - 1);
 }

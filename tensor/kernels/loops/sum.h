@@ -1,7 +1,7 @@
 /*
- * sum.h: one kind of sum, in torch's order on one thread, whose bits it gives: a cascade. 16 rows
- * (or more, where there are over 2^20) make a subtotal, 16 of those one of the next level, up to
- * four levels, so that the error hardly grows with the count. A row is 32 bytes times 4 where
+ * loops/sum.h: one kind of sum, in torch's order on one thread, whose bits it gives: a cascade. 16
+ * rows (or more, where there are over 2^20) make a subtotal, 16 of those one of the next level, up
+ * to four levels, so that the error hardly grows with the count. A row is 32 bytes times 4 where
  * numbers lie side by side, else 4 of them.
  *
  * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains, and takes KIND and VALUE

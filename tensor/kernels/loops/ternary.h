@@ -29,7 +29,7 @@ K_MAP_3_WITH(addcmul)
 K_INLINE T K_NAME(addcdiv)(T a, T b, T c, const T *k) { return a + k[0] * b / c; }
 K_MAP_3_WITH(addcdiv)
 
-/* The way goes from the nearer end, so that weight 1 gives b exactly. */
+/* The result is computed from the nearer end, so that weight 1 gives b exactly. */
 K_INLINE T K_NAME(lerp)(T a, T b, T weight) {
     return fabs(weight) < (T)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
 }

@@ -82,10 +82,10 @@ K_MAP_1(trunc)
 
 K_INLINE T K_NAME(frac)(T x) { return x - K_TYPED(k_trunc)(x); }
 
-/* k[0] is 10^decimals, of more than no decimals. */
+/* Rounds to decimals, of which there are more than 0; k[0] is 10^decimals. */
 K_INLINE T K_NAME(round_up)(T x, const T *k) { return K_TYPED(k_rint)(x * k[0]) / k[0]; }
 
-/* k[0] is 10^-decimals, of less than no decimals. */
+/* Rounds to tens, hundreds and so on, where decimals is below 0; k[0] is 10^-decimals. */
 K_INLINE T K_NAME(round_down)(T x, const T *k) { return K_TYPED(k_rint)(x / k[0]) * k[0]; }
 
 K_INLINE T K_NAME(sqrt)(T x) { return sqrt(x); }

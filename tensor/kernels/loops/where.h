@@ -4,8 +4,8 @@
 #define A bool
 #include "map.h"
 
-/* b or c. A mask of ones or zeros chooses, and no branch, which a random condition would make slow.
- */
+/* Returns b or c. A mask of ones or zeros chooses, not a branch, which a random condition would
+ * make slow. */
 K_INLINE T K_NAME(where)(bool condition, T b, T c) {
     const T mask = -(T)condition;
     return (b & mask) | (c & ~mask);

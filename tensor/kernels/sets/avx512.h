@@ -47,7 +47,7 @@ K_INLINE void k_multiply_add_double_avx512(void *sum, const void *a, const void 
     _mm512_storeu_pd(sum,
                      _mm512_fmadd_pd(_mm512_loadu_pd(a), _mm512_loadu_pd(b), _mm512_loadu_pd(sum)));
 }
-/* Does the same with 32 bytes. */
+/* sum += a b of 32 bytes, rounded in the same way. */
 K_INLINE void k_multiply_add_narrow_float_avx512(void *sum, const void *a, const void *b) {
     _mm256_storeu_ps(sum,
                      _mm256_fmadd_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b), _mm256_loadu_ps(sum)));

@@ -50,7 +50,7 @@ K_INLINE void k_multiply_add_double_sse2(void *sum, const void *a, const void *b
     typedef k_vector_double_sse2 vector;
     *(vector *)sum += *(const vector *)a * *(const vector *)b;
 }
-/* Does the same with 32 bytes. */
+/* sum += a b of 32 bytes, rounded in the same way. */
 K_INLINE void k_multiply_add_narrow_float_sse2(void *sum, const void *a, const void *b) {
     typedef k_narrow_float_sse2 vector;
     *(vector *)sum += *(const vector *)a * *(const vector *)b;
