@@ -10,7 +10,7 @@
 #include "tensor/text.h"
 #include "autograd/ops.h"
 #include "tensor/scope.h"
-#include "tensor/copy.h"
+#include "tensor/kernels/copy.h"
 
 #include <assert.h>
 #include <pthread.h>

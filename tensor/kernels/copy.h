@@ -7,7 +7,8 @@
 
 /* Returns the loop that converts p[1] to p[0]. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
-/* Copies what broadcasts to the shape of `to`, with conversion. */
+/* Copies the elements of `from`, which broadcasts to the shape of `to` and is converted to its
+ * dtype. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
 /* Fills t with the value or, if t isn't floating, with the integer. */
