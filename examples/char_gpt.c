@@ -51,7 +51,8 @@ static const char *read_command_line(int argc, char *argv[]) {
 
 /* ---- training ------------------------------------------------------------------ */
 
-/* The text as numbers: nine tenths to learn from, the rest to be tested on. */
+/* A corpus is a text as numbers. Its first nine tenths are learned from, and the rest tests what
+ * was learned. */
 typedef struct {
     rg_vocabulary *vocabulary;
     rg_tensor *all, *learn, *test;

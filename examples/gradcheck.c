@@ -1,6 +1,6 @@
 /*
  * gradcheck.c: the gradients of the self-attention layer three ways: derived by hand,
- * by the library, and measured. Then two mistakes, which have to be noticed.
+ * by the library, and measured. Two mistakes follow, which have to be noticed.
  */
 #include "show.h"
 
@@ -17,14 +17,14 @@ static rg_tensor *self_attention(rg_tensor *const in[], void *context) {
     return rg_matmul(rg_softmax(rg_div(rg_matmul(q, rg_T(k)), root_d), -1), v);
 }
 
-/* Computes the same with a mistake: what detach returns has no history, so the path through the
- * keys is lost. */
+/* Computes self_attention with a mistake: what detach returns has no history, so the path through
+ * the keys is lost. */
 static rg_tensor *without_keys(rg_tensor *const in[], void *context) {
     rg_tensor *mistaken[] = { in[X], in[W_QUERY], rg_detach(in[W_KEY]), in[W_VALUE] };
     return self_attention(mistaken, context);
 }
 
-/* sum(y * g), whose derivative by y is g */
+/* Returns sum(y * g), whose derivative by y is g. */
 static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) {
     return rg_sum(rg_mul(self_attention(in, NULL), g));
 }
@@ -56,7 +56,7 @@ static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *
     grad[X] = rg_add(rg_add(by_q, by_k), rg_matmul(gv, rg_T(in[W_VALUE])));
 }
 
-/* (f(p + eps) - f(p - eps)) / (2 eps), for one element of one input at a time */
+/* Computes (f(p + eps) - f(p - eps)) / (2 eps) for one element of one input at a time. */
 static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *grad[]) {
     RG_NO_GRAD();
     for (int i = 0; i < INPUTS; i++) {
@@ -120,7 +120,7 @@ static bool check_by_library(rg_tensor *const in[]) {
                  && rg_gradgradcheck(self_attention, NULL, INPUTS, in);
     printf("\nrg_gradcheck and rg_gradgradcheck, which do this for every output and for second "
            "derivatives: accepted\n");
-    /* The next error is the point, so it doesn't stop the program. */
+    /* The next error is wanted, so it doesn't stop the program. */
     rg_on_error(NULL);
     bool noticed = !rg_gradcheck(without_keys, NULL, INPUTS, in);
     printf("rg_gradcheck of the layer with its keys detached: %s\n",

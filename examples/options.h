@@ -15,7 +15,7 @@
 
 /* ---- stopping -------------------------------------------------------------------- */
 
-/* The program's name, argv[0] without its folders. */
+/* The program's messages begin with this name: argv[0] without its folders. */
 static const char *program = "example";
 
 /* Stops with status 1, where the library failed, or 2, where there is too little memory. */
@@ -24,8 +24,8 @@ static inline void stop_on_error(rg_code code, const char *message) {
     exit(code == RG_OUT_OF_MEMORY ? 2 : 1);
 }
 
-/* Stops with status 2, since the user asked for what can't be, and with one line, whatever newlines
- * the user's own text brings into it. */
+/* Stops with status 2 and one line, since the user asked for what can't be done. Newlines that the
+ * user's own text brings into the line become blanks. */
 static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...) {
     char line[1000];
     va_list args;
@@ -46,9 +46,9 @@ typedef struct {
     const char *name;
     /* The value is an int64_t, a double or a const char *. */
     enum { WHOLE, NUMBER, TEXT } kind;
-    /* The value's place, which holds the default. */
+    /* The value goes to this place, which holds the default. */
     void *value;
-    /* A number's limits. */
+    /* A number must lie between these two. */
     double least, most;
     const char *help;
 } option;
@@ -95,7 +95,7 @@ static inline void set_option(const option *o, const char *text) {
     refuse("--%s takes a %s of at least %g, not '%s'", o->name, kind, o->least, text);
 }
 
-/* Returns the option whose name are the first `length` bytes, or NULL. */
+/* Returns the option whose name is the first `length` bytes of `name`, or NULL. */
 static inline const option *find_option(const char *name, size_t length, int n,
                                         const option options[]) {
     for (int i = 0; i < n; i++)
@@ -104,7 +104,7 @@ static inline const option *find_option(const char *name, size_t length, int n,
     return NULL;
 }
 
-/* Returns where in argv the options end. */
+/* Returns the index in argv of what follows the options. */
 static inline int read_options(int argc, char *argv[], const char *usage, int n,
                                const option options[]) {
     const char *slash = strrchr(argv[0], '/');

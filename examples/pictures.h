@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-/* Weights between 0 and 1, row by row. */
+/* A heat-map shows the weights w, which are between 0 and 1, row by row. */
 typedef struct {
     const char *title;
     int rows, columns;
@@ -48,7 +48,7 @@ static inline int text_width(const char *text) {
 
 enum { CURVE_HIGH = 10, CURVE_WIDE = 64 };
 
-/* Prints the eighths of a cell that are filled. */
+/* Prints a cell of which so many eighths are filled. */
 static inline void print_cell(double filled) {
     static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄",
                                            "▅", "▆", "▇", "█" };
@@ -141,7 +141,7 @@ static inline void svg_begin(FILE *f, int width, int height, const char *title) 
     svg_text(f, 16, 26, "font-size=\"16\"", title);
 }
 
-/* The curve's place in its picture. */
+/* The curve has this place in its picture. */
 enum { PLOT_LEFT = 60, PLOT_TOP = 48, PLOT_WIDE = 560, PLOT_HIGH = 280 };
 
 static inline void svg_axes(FILE *f, int64_t n, double top) {

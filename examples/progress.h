@@ -14,6 +14,7 @@
 
 typedef struct {
     int64_t steps;
+    /* The training began, and the line was last shown, at these times in seconds. */
     double begin, shown;
     bool terminal;
 } progress;

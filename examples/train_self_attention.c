@@ -15,8 +15,8 @@ typedef struct {
     int64_t d_out_kq;
 } SelfAttention;
 
-/* x: (.., n, d_in). Where `hidden`, (.., 1, n), is true, nobody looks; RG_NONE lets everybody look
- * everywhere. */
+/* x is (.., n, d_in). No word attends to those where `hidden`, which is (.., 1, n), is true; if it
+ * is RG_NONE, all words attend to all. */
 static rg_tensor *attention_weights(SelfAttention *self, rg_tensor *x, rg_tensor *hidden) {
     rg_tensor *queries = rg_matmul(x, self->w_query);
     rg_tensor *keys = rg_matmul(x, self->w_key);
@@ -57,7 +57,7 @@ typedef struct {
     rg_embedding_module *word, *place;
     SelfAttention *attention;
     rg_linear_module *project;
-    /* The token that stands for a hidden word. */
+    /* This token stands for a hidden word. */
     int64_t hidden;
 } Guesser;
 
@@ -65,8 +65,8 @@ static rg_tensor *embed(Guesser *self, rg_tensor *words) {
     return rg_add(rg_call(self->word, words), rg_call(self->place, rg_arange(rg_size(words, -1))));
 }
 
-/* words: (n, n), the i-th row with its i-th word hidden. Returns (n, tokens), a guess for each
- * hidden word. */
+/* `words` is (n, n), and the i-th word of the i-th row is hidden. Returns (n, tokens), a guess for
+ * each hidden word. */
 static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
     Guesser *self = (Guesser *)m;
     rg_tensor *hidden = rg_unsqueeze(rg_eq(words, self->hidden), 1);
@@ -122,8 +122,8 @@ static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
 
 typedef struct {
     int n;
-    rg_tensor **words; /* (length) for each sentence */
-    rg_tensor **rows;  /* (length, length) for each, each word hidden once */
+    rg_tensor **words; /* Each sentence has a tensor of its words, (length). */
+    rg_tensor **rows;  /* Each has one of (length, length) that hides each word once. */
     rg_tensor *targets;
     int64_t longest;
 } lesson;
@@ -182,7 +182,8 @@ static void train(Guesser *model, const lesson *l, double lr, int64_t steps, dou
     rg_optim_free(optimizer);
 }
 
-/* Row i of the picture is how the place of word i, while that is hidden, attends to the others. */
+/* Row i of the picture shows how the place of word i attends to the others while word i is hidden.
+ */
 static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words,
                            const char *folder, int number) {
     RG_SCOPE();

@@ -26,12 +26,15 @@ typedef struct rg_multihead_attention_options {
     bool bias RG_DEFAULT(true), add_bias_kv RG_DEFAULT(false), add_zero_attn RG_DEFAULT(false);
     /* 0 stands for embed_dim. */
     int64_t kdim RG_DEFAULT(0), vdim RG_DEFAULT(0);
-    /* Inputs are (N, L, E) in place of (L, N, E). */
+    /* If true, inputs are (batch, length, embedding), else (length, batch, embedding). */
     bool batch_first RG_DEFAULT(false);
 } rg_multihead_attention_options;
 typedef struct rg_multihead_attention {
     rg_module base;
+    /* in_proj_weight projects the query, the key and the value if kdim and vdim are embed_dim; else
+     * each has a weight of its own. The weights that aren't used are RG_NONE. */
     rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight;
+    /* add_bias_kv puts bias_k behind the keys, and bias_v behind the values. */
     rg_tensor *in_proj_bias, *bias_k, *bias_v;
     rg_linear_module *out_proj;
     int64_t embed_dim, num_heads;
@@ -45,11 +48,12 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
         RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
 typedef struct rg_multihead_options {
-    /* The mask is (N, S). Where a bool mask is true, the key is left out; one of floats is added.
-     */
+    /* The mask is (batch, keys). Where a mask of bool is true, the key is left out; a mask of
+     * floats is added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
     bool need_weights RG_DEFAULT(true);
-    /* The mask is (L, S) or (N num_heads, L, S), of bool or floats as above. */
+    /* The mask is (queries, keys) or (batch num_heads, queries, keys), of bool or floats as above.
+     */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     bool average_attn_weights RG_DEFAULT(true);
     /* This is a hint that attn_mask is causal; attn_mask must be given all the same. */

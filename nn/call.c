@@ -73,7 +73,7 @@ static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **hooked)
 
 enum { MOST_HOOKED_INPUTS = 3 };
 
-/* Hooks are rare: their code stays out of the way of the calls without any. */
+/* Hooks are rare: their code stays out of the way of calls that have none. */
 __attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in) {
     rg_tensor *x[MOST_HOOKED_INPUTS];
     memcpy(x, in.v, (size_t)in.n * sizeof *x);

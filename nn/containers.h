@@ -3,7 +3,7 @@
  *
  *     rg_sequential *mlp = rg_nn_sequential(rg_nn_linear(4, 8), rg_nn_relu(), rg_nn_linear(8, 2));
  *
- * The children belong to the container, which stands in v; a failed one frees them.
+ * The n children stand in v and belong to the container. If it can't be made, they are freed.
  */
 #pragma once
 

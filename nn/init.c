@@ -60,7 +60,7 @@ static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
     return true;
 }
 
-/* Draws with a mean of 0 and this standard deviation. */
+/* Draws uniform or normal numbers with a mean of 0 and this standard deviation. */
 static rg_tensor *init_spread(rg_tensor *t, bool uniform, double std) {
     double bound = sqrt(3) * std;
     return uniform ? rg_nn_init_uniform_(t, -bound, bound) : rg_nn_init_normal_(t, 0, std);
@@ -132,7 +132,8 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
 
 /* ---- orthogonal ---------------------------------------------------------------- */
 
-/* Makes the rows of q orthonormal, as Gram and Schmidt do; each twice, against rounding. */
+/* Makes the rows of q orthonormal, as Gram and Schmidt do. Each row is done twice, against
+ * rounding. */
 static bool make_orthonormal(rg_tensor *q) {
     RG_FOR (int64_t i = 0; i < rg_size(q, 0); i++) {
         rg_tensor *row = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);

@@ -1,6 +1,6 @@
 /*
- * layers.h: layers: Linear, Embedding, the norms, and those without parameters. Attention and
- * positions are in attention.h and positions.h, losses in losses.h.
+ * layers.h: Linear, Embedding, the norms, and layers without parameters. Attention and positions
+ * are in attention.h and positions.h, losses in losses.h.
  *
  *     rg_linear_module *layer = rg_nn_linear(4, 2, .bias = false);
  *     rg_tensor *y = rg_call(layer, x);
@@ -29,6 +29,7 @@ rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, r
 typedef struct rg_embedding_module {
     rg_module base;
     rg_tensor *weight;
+    /* padding_idx is INT64_MIN if no row is for padding. */
     int64_t num_embeddings, embedding_dim, padding_idx;
 } rg_embedding_module;
 rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
@@ -39,8 +40,8 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
         RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
 
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
- * The first two normalise over the last n elements, or, as _dims, over the last dims of a
- * shape; GroupNorm normalises over groups of channels. */
+ * The first two normalise over the last dim, which has n elements, or, as _dims, over the last
+ * dims, which have this shape. GroupNorm normalises over groups of channels. */
 typedef struct rg_norm_options {
     /* -1 stands for 1e-5, and in RMSNorm for the dtype's own epsilon. */
     double eps RG_DEFAULT(-1);
@@ -51,6 +52,7 @@ typedef struct rg_norm_options {
 typedef struct rg_norm_module {
     rg_module base;
     rg_tensor *weight, *bias;
+    /* GroupNorm keeps (groups, channels) here. */
     rg_dims shape;
     rg_norm_options o;
 } rg_norm_module;

@@ -15,6 +15,7 @@ typedef struct rg_loss_module {
     rg_module base;
     rg_tensor *weight, *pos_weight;
     rg_loss_options o;
+    /* f computes the loss. */
     rg_tensor *(*f)(rg_tensor *x, rg_tensor *target, rg_loss_options o);
 } rg_loss_module;
 rg_loss_module *rg_nn_mse_loss_with(rg_loss_options o);

@@ -33,7 +33,8 @@ void *rg_module_ready(void *module) {
     return NULL;
 }
 
-/* The mark lies where the memory's list of free blocks writes nothing. */
+/* A freed module keeps its mark, since the pool's list of free blocks writes elsewhere in the
+ * block. */
 bool rgi_module_given(const rg_module *m, const char *op) {
     if (!rgi_given(m, op, "a module"))
         return false;
@@ -85,8 +86,8 @@ static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name) {
     return true;
 }
 
-/* Returns the new entry, or NULL and marks m as failed. A tensor is taken from its scope; the
- * value goes to the place only if all is well. */
+/* Returns the new entry, or marks m as failed and returns NULL. A tensor is taken from its scope.
+ * The value goes to the place only if all is well. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
     static const char *const ops[] = {
@@ -118,7 +119,8 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
     return e;
 }
 
-/* As nn.Parameter does, detaches the value from its history, and lets it require grad. */
+/* Detaches the value from its history and lets it require grad, as nn.Parameter does, and gives it
+ * the name if it has none. */
 static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     RG_AS("register_parameter");
     if (!rg_is_leaf(value))

@@ -57,13 +57,13 @@ struct rg_module {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* Allocates a module of so many bytes and copies its fields. Returns NULL on failure. */
+/* Allocates a module of so many bytes, and copies the fields into it. Returns NULL on failure. */
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
 /* Returns m, or, if a registration failed, frees it and returns NULL. */
 void *rg_module_ready(void *m);
 /* Frees the whole tree. NULL, or the child of another module, is left alone. */
 void rg_module_free(void *m);
-/* Puts the value into the place and keeps it there. RG_NONE stands for an absent one. */
+/* Puts the value into the place and keeps it there. RG_NONE stands for an absent parameter. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct rg_buffer_options {
     bool persistent RG_DEFAULT(true); /* state_dict saves it. */
@@ -76,8 +76,8 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
 /* Lets a registered place share another place's parameter. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 
-/* A value isn't evaluated where self is NULL or has failed. A child is evaluated wherever self
- * isn't NULL, and freed if self has failed. */
+/* Where self is NULL or has failed, RG_PARAMETER and RG_BUFFER don't evaluate the value. RG_CHILD
+ * evaluates the child wherever self isn't NULL, and frees it if self has failed. */
 #define RG_UNFAILED_(self) ((self) && !(self)->base.failed)
 #define RG_PARAMETER(self, field, value) \
     ((void)(RG_UNFAILED_(self)           \
@@ -114,7 +114,7 @@ bool rg_remove_forward_hook(rg_module *m, int id);
 
 /* ---- the whole tree ------------------------------------------------------------ */
 
-/* Sets the mode of m and of all modules below it. */
+/* Sets the mode of m and of all modules below it: training if `on`, else evaluation. */
 void rg_train(void *m, bool on);
 #define rg_eval(m) rg_train(m, false)
 bool rg_module_requires_grad_(void *m, bool on);
@@ -143,7 +143,7 @@ typedef struct rg_named_modules_list {
     int n;
     const rg_named_module *v;
 } rg_named_modules_list;
-/* Both list a shared parameter once. */
+/* These three list what is shared once. */
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);
@@ -151,7 +151,9 @@ rg_named_list rg_named_buffers(void *m);
 rg_named_modules_list rg_named_modules(void *m);
 /* Lists parameters and persistent buffers, shared ones under each of their names. */
 rg_named_list rg_state_dict(void *m);
-/* Copies all values, or none and fails with torch's list of complaints. */
+/* Copies the values to those of the module that have the same names. If a shape differs or, with
+ * `strict`, a name is missing or unknown, copies none, and fails with torch's list of complaints.
+ */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
 /* Returns torch's text, which the scope owns. */
 const char *rg_module_repr(void *m);

@@ -1,5 +1,5 @@
 /*
- * multihead_attention.c: MultiheadAttention, as torch has it, with torch's sentences.
+ * multihead_attention.c: MultiheadAttention, as torch has it, with the sentences of torch's errors.
  */
 #include "attention.h"
 #include "tensor/error.h"
@@ -74,8 +74,8 @@ static bool mha_check_key_padding_mask(rg_tensor *query, rg_tensor *mask) {
     return mha_check_mask_dtype(mask, "key_padding_mask");
 }
 
-/* Keys and values must have the same length and batch; where one weight projects all three, the
- * same width, too. */
+/* Keys and values must have the same length and batch, and where one weight projects query, key and
+ * value, the same width, too. */
 static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k, rg_tensor *v) {
     bool packed = self->in_proj_weight != RG_NONE, alike = true;
     int dims = packed ? k->ndim : k->ndim - 1;
@@ -116,14 +116,16 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
 
 /* ---- masks --------------------------------------------------------------------- */
 
-/* Returns a bool mask, whose true is left out, as numbers to be added to the scores. */
+/* Returns numbers that may be added to the scores: a mask of bool becomes -inf where it is true,
+ * which leaves the key out. */
 static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
     if (mask == RG_NONE || mask->dtype != RG_BOOL)
         return mask;
     return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
 }
 
-/* Queries are (l, n, ..) and keys (s, n, ..), to which `more` positions came. */
+/* Queries are (l, n, ..) and keys (s, n, ..), where n is the batch. Behind the keys come `more`
+ * positions: the bias, and zeros. */
 typedef struct mha_sizes {
     long long l, n, s, heads, more;
 } mha_sizes;

@@ -5,7 +5,7 @@
 
 #include "../tensor/tensor.h"
 
-/* Returns Python's text of a float, "1e-05"; where there is no memory for it, "". */
+/* Returns Python's text of a float, such as "1e-05", or "" where there is no memory for it. */
 static inline const char *rgi_python_float(double x) {
     const char *text = rg_str(rg_scalar_dtype(x, RG_FLOAT64));
     return text ? text : "";

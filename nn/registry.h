@@ -14,27 +14,27 @@ typedef struct rg_entry {
     rg_entry_kind kind;
     bool transient; /* state_dict leaves this buffer out. */
     char name[64];
-    void **place; /* It points to the field, which is read anew each time, for a program may change
-                     it. */
+    /* The place is the module's field. It is read anew each time, for a program may change it. */
+    void **place;
 } rg_entry;
 
 typedef struct rg_module_hook {
     int id;
-    bool before;
+    bool before;               /* The hook runs before forward, not after it. */
     rg_forward_hook *function; /* NULL marks a hook that was removed. */
     void *context;
 } rg_module_hook;
 
 /* The registry lies in one block of memory with the module's struct, behind it. */
 typedef struct rg_registry {
-    size_t bytes; /* The block has so many bytes. */
-    int parents;
-    rg_module *parent; /* This is the first of them, while it lives. */
+    size_t bytes;      /* The block has so many bytes. */
+    int parents;       /* So many modules have this one as their child. */
+    rg_module *parent; /* The first parent stands here while it lives. */
     rg_entry *entries;
     size_t n, room;
     rg_module_hook *hooks;
     size_t n_hooks, hook_room;
-    int last_hook; /* The newest hook has this id; none is given twice. */
+    int last_hook; /* The newest hook has this id; no id is given twice. */
 } rg_registry;
 
 #define RG_EACH_ENTRY(e, m)                                                \
@@ -48,7 +48,8 @@ bool rgi_module_given(const rg_module *m, const char *op);
 /* A walk over the tree collects these. */
 typedef struct rg_walk_for {
     bool parameters, buffers, modules;
-    /* Transient buffers are left out, and what is shared is listed under each of its names. */
+    /* If true, as state_dict wants it, transient buffers are left out, and what is shared is listed
+     * under each of its names. */
     bool saved;
 } rg_walk_for;
 /* Lists what is asked for in torch's order. The scope owns the list; .n == -1 means failure. */

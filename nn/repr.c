@@ -27,7 +27,8 @@ static void repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
         r->failed = true;
 }
 
-/* Returns the index of the last of the entries from i on whose text is that of entry i. */
+/* Returns the index of the last entry of the run that begins at i, in which all have the text
+ * `one`. */
 static size_t last_alike(const rg_registry *g, size_t i, const rg_text *one, int indent) {
     size_t last = i;
     for (bool alike = true; alike && last + 1 < g->n; last += alike) {

@@ -1,6 +1,6 @@
 /*
- * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each beside
- * what it adds to, normalised before or after.
+ * transformer.c: TransformerEncoderLayer: attention and a feedforward network, each of which is
+ * added to its input, with a norm before or after.
  */
 #include "transformer.h"
 #include "tensor/error.h"

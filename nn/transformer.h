@@ -16,7 +16,7 @@ typedef struct rg_transformer_options {
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
     double layer_norm_eps RG_DEFAULT(1e-5);
     bool batch_first RG_DEFAULT(false);
-    /* The layer computes x + f(norm(x)) in place of norm(x + f(x)). */
+    /* If true, the layer computes x + f(norm(x)) in place of norm(x + f(x)). */
     bool norm_first RG_DEFAULT(false);
     bool bias RG_DEFAULT(true);
 } rg_transformer_options;
@@ -51,7 +51,7 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
         RG_KEYWORDS(rg_src_options, (.src_mask = RG_NONE, .src_key_padding_mask = RG_NONE), \
                     __VA_ARGS__))
 
-/* A transformer's block has these names, too. */
+/* The layer has these names, too. */
 typedef rg_transformer_encoder_layer rg_transformer_block;
 #define rg_nn_transformer_block      rg_nn_transformer_encoder_layer
 #define rg_transformer_block_forward rg_transformer_encoder_layer_forward

@@ -21,9 +21,9 @@
 
 typedef struct golden_file {
     char path[512];
-    char *text; /* the whole file, which is cut up in place */
-    char *at;   /* the line that comes next */
-    int line;   /* the number of the last line that was read */
+    char *text; /* This is the whole file, which is cut up in place. */
+    char *at;   /* The next line begins here. */
+    int line;   /* The last line that was read has this number. */
 } golden_file;
 
 /* Returns tests/golden/data, or the folder that the environment names as REGARD_GOLDEN. */
@@ -48,7 +48,7 @@ char *golden_field(golden_file *f, char kind);
 /* Returns the lines of text that come next, joined by newlines; "" if there are none. */
 char *golden_text(golden_file *f);
 
-/* Each takes one word from the front of a line; golden_word returns "" at its end. */
+/* Each of these takes one word from the front of a line; golden_word returns "" at its end. */
 char *golden_word(char **at);
 double golden_number(char **at);
 int64_t golden_integer(char **at);

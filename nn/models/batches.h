@@ -7,7 +7,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* Both are NULL on failure. */
+/* Both tensors are NULL on failure. */
 typedef struct rg_pair {
     rg_tensor *first, *second;
 } rg_pair;

@@ -11,6 +11,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The fields have nanoGPT's names. c_attn makes queries, keys and values; c_fc widens, and c_proj
+ * leads back to embd; wte and wpe embed tokens and positions; h holds the blocks, and ln_f is the
+ * last norm. */
 typedef struct {
     rg_module base;
     rg_linear_module *c_attn, *c_proj;
@@ -46,12 +49,13 @@ static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position,
     return rg_narrow(cache, 2, 0, position + t);
 }
 
-/* Attends from all, the projected (batch, t, 3 embd), which begins at this position. The cache of
- * (2, batch, heads, block, size of a head) holds keys and values; or it is RG_NONE. */
+/* Attends with `all`, which is (batch, t, 3 embd): the queries, keys and values of the t tokens
+ * from this position on. The cache of (2, batch, heads, block, size of a head) holds keys and
+ * values; or it is RG_NONE. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position) {
     int64_t t = all->size[1];
-    /* (3, batch, heads, t, size of a head) */
+    /* `all` becomes (3, batch, heads, t, size of a head). */
     all = rg_permute(rg_unflatten(all, 2, RG_DIMS(3, self->n_head, -1)), 2, 0, 3, 1, 4);
     rg_tensor *q = rg_select(all, 0, 0), *k = rg_select(all, 0, 1), *v = rg_select(all, 0, 2);
     if (cache != RG_NONE) {
@@ -66,7 +70,7 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
     return rg_flatten(rg_transpose(y, 1, 2), 2, 3);
 }
 
-/* x: (batch, t, embd) */
+/* x is (batch, t, embd). */
 static rg_tensor *gpt_attend(gpt_attention *self, rg_tensor *x, rg_tensor *cache,
                              int64_t position) {
     rg_tensor *all = rg_call(self->c_attn, x);

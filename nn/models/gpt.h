@@ -34,7 +34,7 @@ rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
                                 .n_head = 12, .n_embd = 768, .bias = true),             \
                                __VA_ARGS__))
 
-/* Both are NULL on failure. */
+/* Both tensors are NULL on failure. The loss is RG_NONE if no targets were given. */
 typedef struct rg_logits_loss {
     rg_tensor *logits, *loss;
 } rg_logits_loss;
@@ -42,7 +42,8 @@ typedef struct rg_logits_loss {
  * of -1 doesn't count. Without them (RG_NONE) returns the last logits, and RG_NONE as the loss. */
 rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
 
-/* Returns room for the keys and values of what was read, so that it need not be read again. */
+/* Returns a cache: room for the keys and values of what was read, so that it need not be read
+ * again. */
 rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
 /* Returns the logits after idx, which begins at this position; the cache must hold all positions
  * before it, and holds idx afterwards. No gradient flows. */

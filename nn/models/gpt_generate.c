@@ -38,9 +38,9 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
     return true;
 }
 
-/* Returns the logits (batch, 1, vocabulary) of the token at t; the cache holds those before `read`.
- * Once more than block_size tokens stand before t, the window moves: the position of each of them
- * is another one, and the cache counts no longer. */
+/* Returns the logits (batch, 1, vocabulary) of the token at t; the cache holds the tokens before
+ * `read`. Once more than block_size tokens stand before t, the window moves: each token's position
+ * changes, and the cache is of no more use. */
 static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache, int64_t read,
                                   int64_t t) {
     int64_t block = self->config.block_size;

@@ -25,8 +25,8 @@ typedef struct rg_vocabulary_block {
     size_t bytes;
 } vocabulary_block;
 
-/* stb_ds doesn't look at what it is given for memory, so a request that fails leaves by longjmp.
- * The lock guards these two, and the seed that all of stb_ds's tables share. */
+/* stb_ds doesn't check whether it was given memory, so a request that fails leaves by longjmp. The
+ * lock guards the two variables below it, and the seed that all of stb_ds's tables share. */
 static pthread_mutex_t vocabulary_lock = PTHREAD_MUTEX_INITIALIZER;
 static vocabulary_block **vocabulary_blocks;
 static jmp_buf vocabulary_out_of_memory;
@@ -48,7 +48,7 @@ static const char *vocabulary_copy(const char *s) {
     return memcpy(vocabulary_memory(NULL, strlen(s) + 1), s, strlen(s) + 1);
 }
 
-/* stb_ds's functions become static, so that a program's own stb_ds stays another. */
+/* stb_ds's functions become static, so that they don't meet those of a program's own stb_ds. */
 #define STBDS_REALLOC(context, block, bytes) vocabulary_memory(block, bytes)
 #define STBDS_FREE(context, block)           ((void)0)
 #define STBDS_NO_SHORT_NAMES
@@ -94,7 +94,7 @@ static const char *copy_word(const char *p, const char *drop, char *token) {
     return p;
 }
 
-/* Copies the next token of *text; false: there is none. */
+/* Copies the next token of *text and goes past it. Returns false if there is none. */
 static bool next_token(const rg_vocabulary *v, const char **text, char *token) {
     *text = v->characters ? copy_character(*text, token) : copy_word(*text, v->drop, token);
     return *token;
@@ -191,7 +191,7 @@ rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {
     return rg_escape(rg_clone(rg_narrow(t, 0, 0, n)));
 }
 
-/* Adds the tokens' text; false: an index is none of theirs. */
+/* Adds the text of the tokens with these indices. Returns false if an index has no token. */
 static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *index, int64_t n) {
     for (int64_t i = 0; i < n && !text->failed; i++) {
         RG_FAIL_INDEX_IF(index[i] < 0 || index[i] >= v->n, "decode",

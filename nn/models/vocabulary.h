@@ -13,8 +13,8 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
-    int64_t n;       /* How many tokens there are. */
-    int64_t unknown; /* The token for unknown ones has this index; -1: there is none. */
+    int64_t n;       /* There are so many tokens. */
+    int64_t unknown; /* The token for unknown ones has this index, or it is -1. */
     const char **tokens, *drop;
     bool characters;
     /* The library alone uses these two. */
@@ -24,7 +24,8 @@ typedef struct rg_vocabulary {
 typedef struct rg_vocabulary_options {
     /* If true, tokens are UTF-8 characters, white space among them; else words. */
     bool characters RG_DEFAULT(false);
-    /* Words are text.replace(",", "").split(), where each of these bytes is replaced. */
+    /* Words are text.replace(",", "").split(), but each of these bytes is taken out, not the comma
+     * alone. */
     const char *drop RG_DEFAULT(",");
     /* This token, such as "<unk>", comes last and stands for what isn't known. NULL makes an
      * unknown token an error. */

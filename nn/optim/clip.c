@@ -17,7 +17,7 @@ static bool params_given(rg_list params, const char *op) {
     return true;
 }
 
-/* Returns the norm of all gradients as if they were one; that of none is 0. */
+/* Returns the norm of all gradients as if they were one tensor, or 0 if there are none. */
 static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
     size_t bytes = (size_t)params.n * sizeof(rg_tensor *) + 1;
     rg_tensor **norms = rgi_scope_alloc(bytes);

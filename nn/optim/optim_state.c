@@ -20,9 +20,9 @@ typedef struct optim_entry {
     char name[56];
     rg_tensor **tensor;
     double *number;
-    rg_optim_slot *slot; /* The entry is kept for this parameter, if for any. */
+    rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
     bool optional;       /* Only some variants have this state. */
-    rg_tensor *found;    /* This value is loaded here. */
+    rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
 typedef struct optim_entries {
@@ -181,7 +181,8 @@ static bool slot_is_loaded(const optim_entries *all, const rg_optim_slot *slot) 
     return false;
 }
 
-/* A parameter's state may be absent as a whole; a number must be found if there is one now. */
+/* A parameter's state may be absent as a whole. A number of a group or schedule must be found if
+ * the optimizer has it now. */
 static bool check_found(const optim_entries *all) {
     for (const optim_entry *e = all->v; e < all->v + all->n; e++) {
         if (e->found)

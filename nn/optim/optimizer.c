@@ -13,7 +13,8 @@
 const char *const rgi_option_names[RG_OPTION_COUNT] = { "lr", "betas.0", "betas.1",
                                                         RG_OPTIONS_(OPTION_NAME) };
 
-/* Takes the options that aren't given from the defaults; refuses those that aren't there. */
+/* Takes the options that aren't given from the defaults; refuses those that the optimizer doesn't
+ * have. */
 static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);
@@ -77,7 +78,7 @@ rg_param_group *rg_optim_group(rg_optim *o, int i) {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* torch checks the values of these options, and calls them so. */
+/* torch checks the values of these options, and its complaints give them these names. */
 static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "learning rate",
     [RG_OPTION_beta1] = "beta parameter at index 0",
@@ -128,7 +129,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
         rg_optim_free(o);
         return NULL;
     }
-    /* Later groups take what they aren't given from the first. */
+    /* Later groups take from the first what they aren't given. */
     o->defaults = *o->groups;
     return o;
 }

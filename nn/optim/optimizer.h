@@ -12,7 +12,7 @@ RG_PUBLIC_BEGIN
 typedef struct rg_optim rg_optim;
 
 /* ---- options ----------------------------------------------------------------------
- * They are what stands in torch's param_groups. An option that isn't given is the optimizer's
+ * These are the entries of torch's param_groups. An option that isn't given is the optimizer's
  * default; one that the optimizer doesn't have is an error. Flags are 0 or 1. The last five are
  * for schedules. (The list keeps its lines, which clang-format would nest.) */
 /* clang-format off */
@@ -62,7 +62,7 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
 #define rg_optim_add_group(o, params, ...) \
     rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
-/* Frees the optimizer; its replays stay valid. NULL is left alone. */
+/* Frees the optimizer; recordings of its steps stay valid. NULL is left alone. */
 void rg_optim_free(rg_optim *o);
 
 /* ---- using --------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ bool rg_optim_step(rg_optim *o);
 bool rg_optim_zero_grad(rg_optim *o);
 /* Returns group i, to read and to change, or NULL if there is none. */
 rg_param_group *rg_optim_group(rg_optim *o, int i);
-/* Returns -1 on failure. */
+/* Returns how many groups there are, or -1 on failure. */
 int rg_optim_n_groups(rg_optim *o);
 
 /* Lists the optimizer's own tensors, "state.0.exp_avg", and as 0-d tensors its numbers,

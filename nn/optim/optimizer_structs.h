@@ -20,7 +20,7 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* torch calls the options so: "lr", "betas.0", "betas.1" and so on. */
+/* These are torch's names of the options: "lr", "betas.0", "betas.1" and so on. */
 extern const char *const rgi_option_names[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -47,11 +47,11 @@ typedef struct rg_optim_row {
     const char *name;
     k_optimizer kernel;
     rg_param_group defaults; /* The options that the optimizer has are set. */
-    /* An option that isn't 0 chooses a variant: the first of these sets bit 1 of it, the second
-     * bit 2. 0 ends the list. */
+    /* Options that aren't 0 choose a variant: the first of these adds 1 to its number, the second
+     * adds 2. 0 ends the list. */
     int variant_options[2];
-    /* These tensors are kept for each parameter: always, where a state is of variant 0, else only
-     * in variants with its bit. */
+    /* These tensors are kept for each parameter: always if a state's variant is 0, else only in the
+     * variants whose number has its bit. */
     struct {
         const char *name;
         int variant;
@@ -68,7 +68,7 @@ extern const rg_optim_row rgi_optim_rows[RG_LION + 1];
 typedef struct rg_optim_slot {
     rg_tensor *param, *state[RG_OPTIM_STATES]; /* A state is NULL until a step needs it. */
     double step;                               /* The parameter has made so many steps. */
-    size_t group;
+    size_t group;                              /* The parameter is in this group. */
     /* The current step works on these: parameter, gradient, and the states that take part. There
      * are none where there is no gradient. */
     rg_tensor *operand[RG_MAX_OPERANDS];
@@ -88,6 +88,7 @@ struct rg_optim {
 
 /* ---- a schedule ---------------------------------------------------------------- */
 
+/* These numbers are a schedule's state, which state_dict saves. */
 enum { RG_LAST_EPOCH, RG_BEST, RG_NUM_BAD_EPOCHS, RG_COOLDOWN_COUNTER, RG_SCHEDULE_STATES };
 
 struct rg_schedule {
@@ -102,8 +103,8 @@ struct rg_schedule {
 typedef double rg_schedule_rate(const rg_schedule *s, rg_param_group *g, double t);
 typedef struct rg_schedule_row {
     const char *name;
-    rg_schedule_rate *next;   /* It starts from the rate before t, as torch does. */
-    rg_schedule_rate *closed; /* It starts from the first rate. NULL: there is none. */
+    rg_schedule_rate *next;   /* This one starts from the rate before t, as torch does. */
+    rg_schedule_rate *closed; /* This one starts from the first rate; NULL: there is none. */
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
 /* Counts the milestones at t. */

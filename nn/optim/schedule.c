@@ -12,8 +12,8 @@
 
 /* ---- what its options must be -------------------------------------------------- */
 
-/* A rule holds for one kind of schedule; torch's complaint tells that it is broken. One that ends
- * in a blank is followed by the number. */
+/* A rule holds for one kind of schedule. Where it isn't kept, torch's complaint says so; a
+ * complaint that ends in a blank is followed by the number. */
 typedef struct schedule_rule {
     rg_schedule_kind kind;
     bool kept;
@@ -123,7 +123,7 @@ static void begin_one_cycle(rg_schedule *s) {
     }
 }
 
-/* Takes back what its schedules did when they were made. */
+/* Takes back what the schedules of a SequentialLR did to the rates when they were made. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;

@@ -79,7 +79,8 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     rg_optim_schedule(o, RG_REDUCE_LR_ON_PLATEAU, RG_SCHEDULE_(__VA_ARGS__))
 #define rg_optim_sequential_lr(o, ...) \
     rg_optim_schedule(o, RG_SEQUENTIAL_LR, RG_SCHEDULE_(__VA_ARGS__))
-/* LinearLR over the first `warmup` steps, and CosineAnnealingLR over the rest of `total`. */
+/* This schedule is LinearLR over the first `warmup` steps, and CosineAnnealingLR over the rest of
+ * `total`. */
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
                                        double start_factor, double eta_min);
 

@@ -53,7 +53,8 @@ static double exponential_closed(const rg_schedule *s, rg_param_group *g, double
 
 /* ---- LinearLR: from start_factor to end_factor in total_iters epochs ----------- */
 
-/* Chained, LinearLR multiplies by 1 + slope / (the sum that the factor has come to). */
+/* The factor grows by slope / n in an epoch, so the rate is multiplied by 1 + slope / (n * factor),
+ * with the factor that was reached at t - 1. */
 static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
     double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
     if (t == 0)
@@ -99,8 +100,8 @@ static double anneal(const rg_schedule *s, double from, double to, double part) 
     return to + (from - to) / 2 * (cos(M_PI * part) + 1);
 }
 
-/* The cycle has two phases, or three: values[i] and values[i + 1] are those at the ends of phase i.
- */
+/* The cycle has two phases, or three. Phase i goes from end[i] to end[i + 1], and so do the rate
+ * and the momentum in their arrays. Sets the group's momentum, too. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.total_steps, up = s->o.pct_start * n - 1;
     double down = s->o.three_phase ? 2 * s->o.pct_start * n - 2 : n - 1;

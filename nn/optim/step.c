@@ -16,7 +16,7 @@ static int variant_of(const rg_optim *o, size_t group) {
     return first + 2 * second;
 }
 
-/* Returns the state, made if this is its first step, or NULL. */
+/* Returns the parameter's k-th state, which its first step makes, or NULL on failure. */
 static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     if (slot->state[k])
         return slot->state[k];
@@ -98,7 +98,7 @@ bool rg_optim_step(rg_optim *o) {
         /* SGD's steps without a momentum don't count: the first one with it begins the buffer. */
         if (o->row->saves_step || slot->variant)
             slot->step++;
-        /* Neighbours mostly have the same numbers. */
+        /* Neighbours mostly have the same numbers, so these are seldom computed anew. */
         if (!last || last->group != slot->group || last->step != slot->step)
             z = numbers_of(o, slot);
         last = slot;

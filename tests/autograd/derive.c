@@ -46,7 +46,8 @@ static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
     }
 }
 
-/* One input of a sample's text: "i5(2,3)" has the kind 'i', the limit 5 and the shape (2, 3). */
+/* A sample's text describes each input so: "i5(2,3)" has the kind 'i', the limit 5 and the shape
+ * (2, 3). */
 typedef struct {
     char kind;
     int64_t limit;
@@ -126,8 +127,8 @@ typedef struct {
     layout layout;
 } application;
 
-/* Returns x with its elements elsewhere: a part of a larger tensor whose dims stand in the other
- * order, or an expanded tensor, made of x's first part along a dim. */
+/* Returns x in another layout: strided, as a part of a larger tensor whose dims stand in the other
+ * order; or expanded from its first part along a dim, which changes its numbers. */
 static rg_tensor *laid_out(rg_tensor *x, layout how) {
     if (how == AS_IS || x == RG_NONE)
         return x;
@@ -153,7 +154,7 @@ static rg_tensor *laid_out(rg_tensor *x, layout how) {
 static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[]) {
     rg_tensor *in[RG_MAX_INPUTS];
     for (int i = 0; i < a->n; i++) {
-        /* An expanded index could be another one, so indices are strided only. */
+        /* An expanded index would hold other numbers, so indices are strided only. */
         bool index = inputs[i]->dtype != RG_BOOL && !rgi_is_float(inputs[i]->dtype);
         in[i] = laid_out(inputs[i], index && a->layout == EXPANDED ? AS_IS : a->layout);
         if (!in[i])

@@ -7,7 +7,7 @@
 #include "autograd/op.h"
 
 extern long derive_checks;
-extern bool derive_quiet; /* Faults are expected and not printed. */
+extern bool derive_quiet; /* If true, faults are expected, and not printed. */
 
 /* Makes inputs from a sample's text, which op.h describes; those of floating point require grad.
  * The same text gives the same numbers. Returns how many there are, or -1 if the text is malformed.

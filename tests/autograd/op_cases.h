@@ -17,7 +17,9 @@
 enum { OP_ARGUMENTS = 16, OP_LIST = 32, OP_OUTPUTS = 32 };
 
 typedef struct op_argument {
-    char kind; /* the letter of its line */
+    /* The line of the argument begins with this letter, which tells in which of the other fields
+     * the argument is. */
+    char kind;
     rg_tensor *t;
     int64_t i;
     double x;
@@ -33,7 +35,7 @@ typedef struct op_expected_tensor {
     char dtype[4], node[64];
     rg_dims shape;
     size_t step;    /* Only every step-th value is given. */
-    double largest; /* the largest of all values, where step > 1 */
+    double largest; /* Where step > 1, no value is larger than this. */
     char *values;
 } op_expected_tensor;
 
@@ -52,12 +54,13 @@ typedef struct op_case {
     rg_tensor *leaf[OP_LIST];
     op_expected_tensor out[OP_OUTPUTS], first[OP_LIST], second[OP_LIST];
     op_error error, backward_error;
-    double largest; /* the largest finite number among the arguments, but at most 100 */
+    double largest; /* No argument's finite number is larger in magnitude, or this is 100. */
 } op_case;
 
 /* ---- tensors --------------------------------------------------------------------- */
 
-/* Makes the k-th little numbers, which numbers() in ops_cases.py makes too, row by row. */
+/* The k-th sequence of small numbers comes of this state, row by row, as numbers() in ops_cases.py
+ * makes it, too. */
 typedef struct ruled_numbers {
     uint32_t state;
 } ruled_numbers;
@@ -84,7 +87,8 @@ static rg_tensor *op_cotangent(unsigned k, rg_tensor *like) {
 
 /* Returns zeros with these strides, narrowed, transposed and expanded from a whole. */
 static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
-    /* The dims of the whole come by falling stride, and then those of one place. */
+    /* `order` lists the dims by falling stride, and then those that are expanded or have one
+     * element. */
     int order[RG_MAX_DIMS], n = 0;
     for (int d = 0; d < shape.n; d++)
         if (stride.v[d] && shape.v[d] != 1) {

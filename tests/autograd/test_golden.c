@@ -17,7 +17,7 @@
 /* ---- calls ------------------------------------------------------------------------- */
 
 typedef struct op_result {
-    int n; /* the number of tensors, or -1 if the call failed */
+    int n; /* There are so many tensors; -1 means that the call failed. */
     rg_tensor *t[OP_OUTPUTS];
     bool list; /* The tensors came in a list, which has memory of its own. */
 } op_result;
@@ -195,7 +195,7 @@ static bool same_shape(rg_dims a, rg_dims b) {
     return a.n == b.n && memcmp(a.v, b.v, (size_t)a.n * sizeof a.v[0]) == 0;
 }
 
-/* Returns whether the elements of t lie among those of x. */
+/* Returns whether t begins among the elements of x, as a view of x does. */
 static bool lies_in(rg_tensor *t, rg_tensor *x) {
     static const size_t bytes[] = { 1, 8, 4, 8 };
     int64_t last = 0;
@@ -244,7 +244,7 @@ static void check_gradient(const char *what, int k, rg_tensor *t, const op_expec
         same_values(what, k, t, e->none ? &zeros : e);
 }
 
-/* Copies a text in which blanks and line feeds become one blank. */
+/* Copies a text. Blanks and line feeds that follow each other become one blank. */
 static void squeeze(char *to, size_t room, const char *from) {
     size_t n = 0;
     for (; *from && n + 1 < room; from++)
@@ -451,7 +451,7 @@ static void check_case(op_case *c, const op_call *f) {
     }
 }
 
-static char directory[512]; /* the folder of the cases */
+static char directory[512]; /* The cases lie in this folder. */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;
@@ -581,7 +581,8 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
 static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
-    /* A call whose request fails may have another way. */
+    /* A call may succeed in another way though its request fails, so the loop ends only after three
+     * successes. */
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
                 storages = rg_memory_stats().storages;

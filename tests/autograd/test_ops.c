@@ -91,9 +91,9 @@ static const char *const fault_names[FAULTS] = { "a flipped sign", "a factor of 
                                                  "a wrong fused derivative" };
 
 static const rg_op *honest;
-static int falsified; /* the number of the input whose rule lies */
+static int falsified; /* The rule of the input with this number lies. */
 static planted lie;
-static double largest; /* the largest number that the honest rule gave */
+static double largest; /* The honest rule gave no larger number than this. */
 
 /* Says that the lie was not noticed, and returns 1. */
 static int complain(void) {

@@ -45,8 +45,8 @@ static rg_tensor *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
 static int64_t at;
-static double flops;     /* the operations that the run can't do without */
-static int64_t elements; /* the size of each array that a pass over memory reads or writes */
+static double flops;     /* The run can't do without so many operations. */
+static int64_t elements; /* Each array of a pass over memory has so many elements. */
 
 static rg_tensor *keep(rg_tensor *t, bool grad) { return rg_requires_grad_(rg_keep(t), grad); }
 
@@ -88,8 +88,9 @@ static int repeats_of(double took) {
     return took > 2e8 ? 7 : REPEATS;
 }
 
-static double least;         /* the least time of the last measurement */
-static int64_t system_calls; /* how many blocks it asked of the system */
+/* The last measurement's least time of a run was this, in nanoseconds. */
+static double least;
+static int64_t system_calls; /* The last measurement asked the system for so many blocks. */
 
 /* Returns the median time of one run. One timing is of so many runs that it takes 5 ms. */
 static double median(void (*run)(void)) {
@@ -340,9 +341,9 @@ static double check_attention(void) {
 /* Returns the floating point operations of the products of a step, forward and backward. For each
  * token, a layer's weights take 12 width^2 multiply-adds (qkv 3, c_proj 1, c_fc and its c_proj 4
  * each), and the last product width * vocabulary; backward takes twice as many again, for both
- * gradients. In attention, length (length + 1) / 2 queries see a key. Each such pair takes two
- * products of width multiply-adds forward, and five backward, where the scores are made once more.
- */
+ * gradients. In attention there are length (length + 1) / 2 pairs of a query and a key that it
+ * sees. Each pair takes two products of width multiply-adds forward, and five backward, where the
+ * scores are made once more. */
 static double gpt_flops(int64_t layers, int64_t width, int64_t vocabulary, int64_t batch,
                         int64_t length) {
     double weights = (double)(12 * layers * width * width + width * vocabulary);
@@ -385,7 +386,7 @@ static void small_gpt_replayed(void) {
 }
 static void gpt2(void) { gpt_step(12, 12, 768, 50257, 4, 64); }
 
-/* The floor's product is of bfloat16, too. */
+/* The product that gives the floor's rate is computed in bfloat16, too. */
 static void medium(void) { rg_set_float32_matmul_precision("medium"); }
 static void small_gpt_medium(void) {
     small_gpt();
@@ -499,7 +500,7 @@ static double check_adamw(void) {
 
 typedef struct {
     const char *sweep;
-    int64_t at; /* what grows: one of those that follow, or the number of nodes */
+    int64_t at; /* This number grows: one of those that follow, or that of the nodes. */
     int64_t layers, width, batch, length;
 } growth;
 /* A node and its tensor are about 900 bytes, so each of the last three sweeps stays in one cache,
@@ -572,10 +573,8 @@ static growth_cost gpt_theory(const growth *g) {
     };
 }
 
-/* A chain of tanh over 4x4, and the sum of its end. Each tanh reads x and makes y, then reads g and
- * y and makes gx, with one operation for an element. */
-/* A chain of tanh over 4x4, and the sum of its end: each reads x and makes y, then reads g and y
- * and makes gx; one operation for an element. */
+/* The chain is so many tanh over 4x4, and the sum of its end. Each tanh reads x and makes y, then
+ * reads g and y and makes gx, with one operation for an element each way. */
 static int64_t chain;
 static rg_tensor *make_chain(void) {
     rg_tensor *y = a;

@@ -23,8 +23,8 @@ __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
-/* Only AddressSanitizer's build uses no header again; in others a released tensor may be another by
- * now. */
+/* Only AddressSanitizer's build never uses a header again; in others a released tensor may be
+ * another one by now, so none is passed. */
 #ifdef __SANITIZE_ADDRESS__
 #define RELEASED released
 #define HOOKED   hooked
@@ -45,7 +45,7 @@ static rg_vocabulary *vocabulary;
 static char bytes[256];
 static const char *calling = "";
 static int depth;
-static bool nested; /* a function was called by a hook, or by one that calls others */
+static bool nested; /* A function was called by a hook, or by one that calls others. */
 static long results, refusals;
 
 /* Returns a number in [0, n). */
@@ -229,7 +229,7 @@ static rg_tensor *does_grad_many(void) {
     return m > 0 ? found[any((uint64_t)m)] : RG_NONE;
 }
 
-static rg_tensor *hooked; /* the last tensor with a hook, which may be gone */
+static rg_tensor *hooked; /* This tensor got the last hook; it may be gone. */
 
 /* This hook does what hooks should not. */
 static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
@@ -407,7 +407,8 @@ static rg_tensor *made_schedule(rg_schedule_kind kind) {
 
 static rg_module *const *children(void) {
     static rg_module *v[2];
-    /* A module that is made here and not asked for would leak. */
+    /* A container takes over its children, so no module of the pool stands here; a new one would
+     * leak where the list isn't used. */
     for (int i = 0; i < 2; i++)
         v[i] = NULL;
     return any(4) ? v : NULL;
@@ -510,7 +511,8 @@ static void too_slow(int signal) {
     abort();
 }
 
-/* Returns whether it is "op: sentence" or "op(): sentence", in one line but for a list of keys. */
+/* Returns whether the message is "op: sentence" or "op(): sentence", in one line but for a list of
+ * keys. */
 static bool well_formed(const char *message) {
     const char *line = strchr(message, '\n');
     size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static long fuzz_read; /* the number of texts that were read */
+static long fuzz_read; /* So many texts were read. */
 
 static void fuzz_require(bool truth, const char *what, const char *text) {
     if (truth)

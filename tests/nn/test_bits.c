@@ -151,7 +151,7 @@ static void check_threads(const char *name, rg_tensor *(*f)(void), rg_list of) {
     }
 }
 
-/* Returns a size for a processor that is emulated, for one that is slowed down, or as usual. */
+/* Returns the size that suits this run: under valgrind, slowed down by a sanitizer, or usual. */
 static int64_t sized(int64_t emulated, int64_t slow, int64_t usual) {
     if (rg_emulated())
         return emulated;

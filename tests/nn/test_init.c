@@ -4,7 +4,8 @@
 #include "twin.h"
 
 /* A row has a name, the distances that are allowed in float32 and in float64, and a call. Normals
- * are as near as random.c says; of an orthogonal matrix, LAPACK's has its own rounding. */
+ * are as near as random.c says; orthogonal matrices differ by the rounding of LAPACK, which torch
+ * uses. */
 #define INITS(F)                                                                 \
     F(uniform, 0, 0, rg_nn_init_uniform_(t, -0.5, 2))                            \
     F(normal, 3e-6, 1e-14, rg_nn_init_normal_(t, 1, 2))                          \

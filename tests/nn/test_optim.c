@@ -78,7 +78,7 @@ static int follow(const char *name, rg_dtype dtype, rg_optim *o, params *p) {
     return bad;
 }
 
-/* Each name is one of optim.py's, and p stands for the parameters. */
+/* Each name is that of a case of optim.py; `make` makes the optimizer of the parameters p. */
 #define TRAJECTORY(name, make)                                \
     for (int single = 0; single < 2; single++) {              \
         RG_SCOPE();                                           \
@@ -295,7 +295,8 @@ START_TEST(test_clipping) {
     rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true),
                         rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
     const double inf = INFINITY, norm_type[] = { 2, 1, inf, 3.5, -inf };
-    /* These are torch.nn.utils.clip_grad_norm_'s, of [[1, -2], [3, -4]], None and [0.5, 6] to 2. */
+    /* torch.nn.utils.clip_grad_norm_ gives these, for gradients of [[1, -2], [3, -4]], None and
+     * [0.5, 6] and a norm of at most 2. */
     const double total[] = { 8.139410018920898, 16.5, 6, 6.542354583740234, 0.5 };
     const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421,
                             1.8342018127441406, 6 };

@@ -392,7 +392,9 @@ enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
 /* A wild step is made up from a seed. Its tensors die in any order, or are kept, viewed, added to
  * and drawn, and none of its writes may reach memory that others have. */
 typedef struct wild {
+    /* `at` is where the sequence of random numbers has come to. */
     uint64_t seed, at;
+    /* p are the parameters, x is the input, `whole` holds whole numbers, and `kept` results. */
     rg_tensor *p[2], *x, *whole, *kept[KEPT];
     rg_optim *optim;
 } wild;

@@ -61,7 +61,7 @@ static int follow(const char *name, rg_optim *o, rg_schedule *s, bool (*step)(rg
     return bad;
 }
 
-/* Each name is one of optim.py's. */
+/* Each name is that of a schedule in optim.py. */
 START_TEST(test_rates) {
     int bad = 0;
     rg_optim *o;

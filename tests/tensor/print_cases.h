@@ -16,15 +16,15 @@
 static const rg_printoptions print_standard = { 4, 1000, 3, 80, -1 };
 
 typedef struct print_case {
-    const char *kind; /* repr, str, numpy or tf */
+    const char *kind; /* The kind is repr, str, numpy or tf. */
     rg_tensor *t;
     rg_dtype default_dtype;
     rg_printoptions options;
     int line;
-    const char *text; /* what is printed */
+    const char *text; /* This is what is printed. */
 } print_case;
 
-/* A history that knows only its name, or is a leaf's. */
+/* This history knows only its name, or is a leaf's. */
 typedef struct named_history {
     rg_history base;
     char name[128];

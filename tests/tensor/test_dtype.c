@@ -1,4 +1,4 @@
-/* Element types have their names, and promote as torch.result_type does. */
+/* test_dtype.c: element types have their names, and promote as torch.result_type does. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/dtype.h"

@@ -1,4 +1,4 @@
-/* A failed call leaves a code and a line behind. */
+/* test_error.c: a failed call leaves a code and a line behind. */
 #include "tests/test.h"
 #include "tensor/error.h"
 

@@ -1,4 +1,5 @@
-/* What is seen of a tensor, and how two compare, is torch's, and so are the complaints. */
+/* test_look.c: what is seen of a tensor, and how two compare, is torch's, and so are the
+ * complaints. */
 #include "tests/test.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"

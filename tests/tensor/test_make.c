@@ -1,4 +1,5 @@
-/* Tensors that are made have torch's values and dtypes, and the complaints are torch's. */
+/* test_make.c: tensors that are made have torch's values and dtypes, and the complaints are
+ * torch's. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/dtype.h"

@@ -1,5 +1,5 @@
-/* The pool reuses blocks, counts them, refuses what is absurd, and gives back what an ended thread
- * had. */
+/* test_memory.c: the pool reuses blocks, counts them, refuses what is absurd, and gives back what
+ * an ended thread had. */
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -163,7 +163,7 @@ static rg_tensor *make_all(rg_tensor *x) {
     return rg_error_code() == RG_OK ? rg_escape(t) : NULL;
 }
 
-/* The first request fails, then the second, and so on: each time a clean failure. */
+/* The first request fails, then the second, and so on, and each time the call fails cleanly. */
 START_TEST(test_each_request_fails) {
     rg_tensor *x = rg_ones(3, 4);
     work();
@@ -226,8 +226,8 @@ static void *make_for_others(void *size) {
     return NULL;
 }
 
-/* One thread makes, another releases: the free headers find their way back, and the peak is the
- * truth. */
+/* One thread makes tensors, and another releases them: the free headers find their way back, and
+ * the peak is true. */
 START_TEST(test_made_here_released_there) {
     int64_t size = 100, calls = 0;
     rg_memory_reset_peak();

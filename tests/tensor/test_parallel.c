@@ -1,5 +1,6 @@
-/* Work is spread over threads: every part is done once, whatever the number of threads, inside
- * other such work, and after a fork; and a kernel's bits are the same at 1, 2, 3 and 16. */
+/* test_parallel.c: work is spread over threads: every part is done once, whatever the number of
+ * threads, inside other such work, and after a fork; and a kernel's bits are the same at 1 to 16
+ * threads. */
 #include "tests/test.h"
 #include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"
@@ -81,7 +82,7 @@ END_TEST
 
 /* ---- bits ------------------------------------------------------------------------ */
 
-/* Makes random numbers, and the same ones in a transposed tensor. */
+/* Returns random numbers of this shape, which lie in memory as the transposed ones if `turned`. */
 static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
     if (turned)
         RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
@@ -149,7 +150,7 @@ static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
            true;
 }
 
-/* Another part than the first has done the last row, which is what it is by itself. */
+/* The last row, which another part than the first computes, is what it is by itself. */
 static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
     rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
     for (int i = 0; i < n; i++) {
@@ -202,7 +203,7 @@ START_TEST(test_elements) {
 }
 END_TEST
 
-static int reduced; /* the dim that is summed */
+static int reduced; /* This dim is reduced. */
 static bool sum(rg_tensor *y, rg_tensor *const in[]) {
     return k_reduce(K_SUM, y, in[0], 1u << reduced), true;
 }
@@ -249,7 +250,7 @@ static bool biased_product(rg_tensor *y, rg_tensor *const in[]) {
 /* The products are of every size that is cut into tiles. */
 START_TEST(test_products) {
     static const int64_t sizes[][4] = {
-        /* batches, m, k, n */
+        /* A row has the number of batches, m, k and n. */
         { 48, 64, 32, 64 },   { 48, 64, 64, 32 },   { 5, 6, 3, 3 },       { 3000, 6, 7, 5 },
         { 1, 768, 128, 512 }, { 1, 768, 512, 128 }, { 1, 128, 768, 512 }, { 1, 256, 768, 768 },
         { 1, 768, 256, 768 }, { 1, 1, 768, 768 },   { 1, 1, 768, 3072 },  { 1, 1, 128, 50257 },

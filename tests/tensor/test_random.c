@@ -12,20 +12,20 @@
 #include <math.h>
 #include <pthread.h>
 
-/* A call of random.txt. */
+/* A golden is one call in random.txt. */
 typedef struct golden {
     const char *kind;
     int line;
     rg_dtype dtype;
     rg_dims size, stride;
-    double a[4];  /* the arguments */
-    int64_t n[2]; /* the arguments as integers, for randint and randperm */
-    int picks;    /* how many elements are given: two first and three last, or all of up to four */
+    double a[4];  /* These are the arguments. */
+    int64_t n[2]; /* These are the arguments as integers, for randint and randperm. */
+    int picks;    /* So many elements are given: two first and three last, or all of up to four. */
     double pick[5];
     bool exact;     /* The bits must be torch's; otherwise the last digits may differ. */
-    uint64_t bits;  /* the hash of the elements */
-    double sum[2];  /* the sums of |v| and of (i % 7 + 1) v */
-    uint64_t state; /* the hash of the generator's state after the call */
+    uint64_t bits;  /* This is the hash of the elements. */
+    double sum[2];  /* These are the sums of |v| and of (i % 7 + 1) v. */
+    uint64_t state; /* The generator's state after the call has this hash. */
 } golden;
 
 static golden read_call(golden_file *f, const char *kind, char *words) {

@@ -1,4 +1,5 @@
-/* Sums have torch's bits, whatever the layout; sorting keeps equals in their order. */
+/* test_reduce.c: sums have torch's bits, whatever the layout; sorting keeps equals in their order.
+ */
 #include "tests/golden.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"

@@ -1,4 +1,4 @@
-/* A scope owns results; one that outlives its scope is named when it is used. */
+/* test_scope.c: a scope owns results; the use of one after its scope is an error that names it. */
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -96,7 +96,7 @@ START_TEST(test_nesting) {
 }
 END_TEST
 
-/* The end of a scope ends those inside it; to end one of those later does nothing. */
+/* The end of a scope ends those inside it; ending one of those later does nothing. */
 START_TEST(test_out_of_order) {
     int64_t before = rg_live_tensors();
     size_t a = rg_scope_begin();
@@ -322,7 +322,7 @@ START_TEST(test_strings) {
 }
 END_TEST
 
-/* The next header made isn't the one just released: a number that is wrapped, say. */
+/* The headers that are made next aren't the ones just released, so the misuse is still named. */
 START_TEST(test_use_after_scope_is_named_though_others_are_made) {
     rg_tensor *t;
     rg_error_clear();

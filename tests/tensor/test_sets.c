@@ -1,5 +1,5 @@
-/* Kernels give the same bits with every instruction set that this processor has, and those bits are
- * right. */
+/* test_sets.c: kernels give the same bits with every instruction set that this processor has, and
+ * those bits are right. */
 #include "tests/test.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -233,10 +233,10 @@ START_TEST(test_pow_and_atan2) {
 }
 END_TEST
 
-/* Beside each multiple of pi / 4 up to 2^17, and a little more, little is left of x or two
- * polynomials meet; there the values are within 1.6 units. A number that is far away, here every
- * fifth element, has its neighbours taken one by one, which get the same bits; and it is found
- * where only every other element is read, too. */
+/* The values are within 1.6 units in the last place at and around each multiple of pi / 4 up to a
+ * little more than 2^17, where little is left of x, or two polynomials meet. Where a vector holds a
+ * NaN or a number that is too large, here each fifth element, its elements are computed one by one,
+ * and those beside it must keep their bits. So must they where only every other element is read. */
 START_TEST(test_circle) {
     static const struct {
         const char *name;

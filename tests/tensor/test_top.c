@@ -1,4 +1,5 @@
-/* The first k of n are torch's: of equal values those that it shows. */
+/* test_top.c: topk shows the first k of n as torch does: of equal values the ones that torch shows.
+ */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"

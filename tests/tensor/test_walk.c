@@ -1,4 +1,4 @@
-/* The walk visits what a naive loop over the indices visits, in its order; and
+/* test_walk.c: the walk visits what a naive loop over the indices visits, in its order; and
  * elements convert as torch's do. */
 #include "tests/golden.h"
 #include "tensor/scope.h"

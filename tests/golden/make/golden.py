@@ -25,7 +25,7 @@ def folder():
 
 
 class Golden:
-    """A file of golden data, which is written when the `with` block that made it ends."""
+    """This is a file of golden data, which is written when the `with` block that made it ends."""
 
     def __init__(self, name):
         import torch

@@ -899,8 +899,8 @@ SPECIAL = [
     -1e4,
 ]
 HUGE = [1e300, -1e300, 5e-324, 1e-310, 709.5, -745.0, 1e18]
-# torch's answer depends on the place in a vector here, as its loops for vectors and for single
-# elements differ.
+# For these numbers torch's answer depends on their place in the tensor, as its loops for vectors
+# and for single elements differ.
 UNSETTLED = {
     **dict.fromkeys(["elu", "selu", "celu", "hardswish", "hardtanh", "relu6"], [nan]),
     "gelu": [nan, inf],

@@ -93,7 +93,7 @@ class Expressions:
         return t.requires_grad_()
 
     def value(self, x, items):
-        """Returns what goes there, or broadcasts to it, or nearly so."""
+        """Returns a value whose shape is that of x[items], broadcasts to it, or almost does."""
         try:
             shape = list(x[tuple(items) if len(items) != 1 else items[0]].shape)
         except (RuntimeError, IndexError, ValueError):

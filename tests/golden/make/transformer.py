@@ -87,7 +87,7 @@ def masks(q, k, heads, attn, padding):
 
 
 def multihead(name, how, attn="", padding="", **call):
-    """Attends to itself where kdim isn't given, and else to a key and a value."""
+    """Attends to a key and a value of their own if `cross` is given, and else to itself."""
     train = how.pop("train", False)
     cross = how.pop("cross", False)
     torch.manual_seed(1)
