@@ -42,7 +42,7 @@ void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
 
 /* ---- looking for values that are not finite ---------------------------------------- */
 
-/* Loops that make *odd the first element that isn't finite. */
+/* Each of these loops makes *odd the first element that isn't finite. */
 #define FIND_ODD(NAME, suffix, T, ...)                                           \
     static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context) {                         \
@@ -63,8 +63,8 @@ static double odd_element(rg_tensor *t) {
 
 /* ---- saying where ------------------------------------------------------------------ */
 
-/* Adds the name of the function that an address lies in, or else its place in the file; returns
- * false for the library's own functions. */
+/* Adds the name of the function that an address lies in, or else its place in the file. Returns
+ * false, and adds nothing, if the address is unknown or in a public function of the library. */
 static bool add_frame(rg_text *text, const char *before, char *address) {
     Dl_info at;
     if (!dladdr(address, &at))
@@ -94,7 +94,8 @@ static void add_trace(rg_text *text, const trace *t) {
             shown++;
 }
 
-/* Fails with the odd value, its direction, and the text that says which op made it of what. */
+/* Fails with the odd value, the direction (forward or backward), and the text that says which op
+ * made it of what. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();
@@ -111,7 +112,7 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
 
 /* ---- looking on -------------------------------------------------------------------- */
 
-/* Gives the node a copy of the trace; false: out of memory. */
+/* Gives the node a copy of the trace. Returns false if memory ran out. */
 static bool remember_trace(rg_node *n, const trace *here) {
     n->trace = rgi_alloc(sizeof *here, RG_MEM_OTHER);
     if (n->trace)

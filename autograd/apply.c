@@ -31,8 +31,8 @@ static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
 
-/* Finds the dtype that the inputs are converted to. There may be none, if no input is typed: then
- * it returns false. Requires room for n in typed[]. */
+/* Finds the dtype that the inputs are converted to. Returns false if there is none, since no input
+ * is typed. Requires room for n in typed[]. */
 static bool common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[],
                          rg_dtype *dtype) {
     int m = 0;
@@ -92,8 +92,9 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 
 /* ---- computing --------------------------------------------------------------------- */
 
-/* Returns whether the op has a kernel for inputs that are alike: contiguous, and of in[0]'s dtype
- * and shape, or one number for all of it. */
+/* Inputs are alike if each is contiguous and of in[0]'s dtype, and has in[0]'s shape or is one
+ * number. by_kernel returns whether the op has a kernel for such inputs, is_alike whether input i
+ * is one. */
 static inline bool by_kernel(const rg_op *op) {
     return op->kernel && (op->shape == rgi_shape_broadcast || op->shape == rgi_shape_same);
 }
@@ -192,8 +193,8 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 
 /* ---- applying ---------------------------------------------------------------------- */
 
-/* Applies an op to inputs that want a closer look: numbers, what is absent, what must be converted.
- * With in[] go converted[] and typed[], each with room for n. */
+/* Applies an op to inputs that want a closer look: some may be numbers, or absent, or must be
+ * converted. Requires room for 3 n tensors in in[]: the inputs, then converted[] and typed[]. */
 static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
                             const rg_timing *timing) {
     int n = c->n_in;

@@ -28,7 +28,7 @@ static bool make_room(rg_run *r) {
     return true;
 }
 
-/* Makes n this run's own, unless another run has it. */
+/* Makes n this run's own; fails if another run has it. */
 static bool claim(rg_run *r, rg_node *n) {
     uintptr_t id = (uintptr_t)r, nobody = 0;
     if (RG_ALONE && atomic_load_explicit(&n->run, memory_order_relaxed) == nobody) {
@@ -95,7 +95,7 @@ bool rgi_run_collect(rg_run *r) {
     return ok;
 }
 
-/* The oldest goes first, since with a root may go all that it leads to. */
+/* The oldest node is let go of first, since all that a root leads to may be released with it. */
 void rgi_run_let_go(rg_run *r) {
     for (size_t i = r->n; i-- > 0;) {
         rg_node *n = r->node[i];

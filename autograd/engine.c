@@ -16,8 +16,9 @@
 
 static pthread_mutex_t commit_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A caller asks for the gradients of n tensors y, times `gradients` (NULL, or RG_NONE for one
- * element), and, where `results` isn't NULL, for those of m tensors x only. */
+/* A caller asks for the gradients of n tensors y by the leaves or, where `results` isn't NULL, by m
+ * tensors x only. `gradients` has the gradient of each y; it may be NULL, and RG_NONE stands for 1
+ * if y has one element. */
 typedef struct {
     const char *op;
     int n, m;
@@ -28,8 +29,9 @@ typedef struct {
 
 /* ---- the walk ---------------------------------------------------------------------- */
 
-/* Runs the hooks of a node whose gradients are complete, and its step, if that leads anywhere: an
- * input that is asked for may be where the walk ends. */
+/* Runs the hooks of a node whose gradients are complete, and then its step, unless no gradient
+ * reached the node or none of its inputs needs one: the walk may end at a tensor that is asked
+ * for. */
 static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     for (int k = 0; n->hooks && k < n->n_out; k++)
         if (!rgi_run_hooks(n, k, &g[k]))
@@ -49,7 +51,8 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     return ok;
 }
 
-/* Gives back the gradients of a node that has been walked, but those that are asked for. */
+/* Releases the gradients of a node that has been walked, but for those that are asked for if the
+ * walk went well (`ok`). */
 static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, bool ok) {
     for (int k = 0; k < n->n_out; k++) {
         if (r->capturing && ok && r->marks[n->slot + k] & RG_ASKED)
@@ -59,8 +62,8 @@ static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, boo
     }
 }
 
-/* Makes the gradient that a leaf is to keep from the one that was gathered for it, and which others
- * may hold, too. It is a reference of the scope's, or the gathered gradient itself. */
+/* Returns the gradient that a leaf is to keep: the gathered one itself, or a tensor of the scope's
+ * if others may hold the gathered one or if a sum is recorded. */
 static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
     if (sum && !rgi_may_do_once("backward"))
@@ -76,7 +79,8 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     return own;
 }
 
-/* Makes first what leaves are to keep, so that committing can't fail. */
+/* Makes what the leaves are to keep before any of it is committed, so that committing can't
+ * fail. */
 static bool leaves_prepare(rg_run *r) {
     for (size_t i = 0; i < rgi_leaf_slots(&r->leaves); i++) {
         rg_leaf_slot *s = &r->leaves.slots[i];
@@ -140,7 +144,7 @@ static bool root_gradient(rg_run *r, rg_tensor *y, rg_tensor *gradient) {
     return place && rgi_accumulate_into(r, place, gradient);
 }
 
-/* Marks the nodes that are asked for, or lead to what is. */
+/* Marks the nodes whose outputs are asked for, and those that lead to a node or a leaf that is. */
 static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     r->marks = rgi_alloc(r->n_grads * sizeof *r->marks, RG_MEM_OTHER);
     if (!r->marks)
@@ -163,7 +167,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     return true;
 }
 
-/* The sentence is said of the i-th tensor, if it doesn't require grad. */
+/* Fails with the sentence, which may name i, if t doesn't require grad. */
 static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
 }

@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+/* A check calls f(inputs, context) with n inputs; `op` is the function that the user called. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -17,8 +18,8 @@ typedef struct {
     rg_gradcheck_options options;
 } check;
 
-/* How far the gradient of output element `out` with respect to element `at` of an input exceeds the
- * tolerance. */
+/* A mismatch says by how much the two gradients of output element `out` with respect to element
+ * `at` of an input differ beyond the tolerance. */
 typedef struct {
     int input;
     int64_t at, out;
@@ -109,7 +110,7 @@ static bool analytic_rows(const check *c, rg_tensor *y, double *rows[]) {
     return true;
 }
 
-/* Returns by how much the values differ beyond the tolerance; 0: they agree. */
+/* Returns by how much the values differ beyond the tolerance, 0 if they agree. */
 static double excess_of(const check *c, double analytic, double numeric) {
     if (analytic == numeric || (isnan(analytic) && isnan(numeric)))
         return 0;
@@ -164,7 +165,7 @@ static bool takes_arguments(const char *op, rg_function *f, int n, int most,
            || rgi_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-/* Requires of each input that it can be checked, and of one that it requires grad. */
+/* Fails unless every input that requires grad can be checked, and there is one. */
 static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
     int checked = 0;
     for (int i = 0; i < n; i++) {
@@ -272,7 +273,7 @@ bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *cons
     rg_tensor *y = f(inputs, context);
     if (!rgi_check(y, "gradgradcheck"))
         return false;
-    /* A constant has no gradients, which gradcheck has seen. */
+    /* A result that doesn't require grad has no gradients to be checked. */
     if (!y->history)
         return true;
     rg_tensor *v = cotangent(y);

@@ -14,7 +14,7 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
 /* ---- gathering --------------------------------------------------------------------- */
 
-/* An observer may have references of its own, and knows better. */
+/* An observer may have references of its own, so it is asked if there is one. */
 bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->is_sole_owner)
@@ -59,7 +59,8 @@ static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
     return true;
 }
 
-/* Finds the dims of g to sum over so that meta's shape remains; false: there are none such. */
+/* Finds the dims of g to sum over so that meta's shape remains. Returns false if g can't be summed
+ * to that shape. */
 static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     int more = g->ndim - meta->ndim;
     if (more < 0)
@@ -106,8 +107,9 @@ bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
     return rgi_leaf_find(&r->leaves, e->node)->leaf != NULL;
 }
 
-/* Passes the gradient g of input i on to the input's node. Where own isn't NULL, a reference lies
- * there, which is taken over if that saves an addition. */
+/* Passes the gradient g of input i on to the input's node. Where `own` isn't NULL, *own is a
+ * reference to the gradient, which is taken over (*own becomes NULL) if g is still that tensor and
+ * the input has no gradient yet. */
 static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g, rg_tensor **own) {
     if (RG_UNLIKELY(rgi_watching) && !rgi_watch_backward(s, g, i))
         return false;
@@ -128,7 +130,8 @@ static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g, rg_tensor **o
     return true;
 }
 
-/* Puts a buffer that may be written to in place of *place: with its values, or with zeros. */
+/* Replaces *place by a buffer that may be written to, with the values of *place, or zeros if that
+ * is NULL. */
 static bool make_buffer(rg_tensor **place, const rg_meta *m) {
     rg_tensor *buffer = rgi_new_output(m->dtype, m->ndim, m->size);
     if (!buffer)
@@ -143,7 +146,7 @@ static bool make_buffer(rg_tensor **place, const rg_meta *m) {
     return ok;
 }
 
-/* Adds a slice's gradient into its input's one buffer, which it makes if need be. */
+/* Adds the gradient of input i into the input's one buffer, which it makes if need be. */
 static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
     rg_edge e = s->node->edge[i];
     rg_tensor **place = rgi_run_place(r, e);

@@ -14,10 +14,10 @@ struct rg_graph_observer {
     rg_observer tensors;
     /* The function `op` is about to change values that t has. */
     bool (*may_update)(rg_graph_observer *o, const rg_tensor *t, const char *op);
-    /* An op was applied; `alike` says that its kernel could go without a walk. */
+    /* An op was applied; `alike` says that its inputs suit rgi_run_alike. */
     bool (*applied)(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike);
-    /* Does the step: by the op's fused derivative into gin[], or, where buffer isn't NULL, by
-     * adding that rule's gradient into the buffer. */
+    /* Does the step: by the op's fused derivative, which fills gin[], or, where `buffer` isn't
+     * NULL, by that rule's `into`, which adds to the buffer. */
     bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
                  rg_tensor *buffer);
     /* Returns whether nobody but the caller and the observer has t, so that it may be added to. */

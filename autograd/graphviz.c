@@ -35,7 +35,7 @@ static void graph_node(rg_text *d, const rg_node *n, size_t number) {
             number, n->base.name ? name : "leaf", size);
 }
 
-/* The leaves that the drawing has shown already, each numbered by its place. */
+/* These leaves are in the drawing already, each numbered by its place in v. */
 typedef struct {
     const rg_node **v;
     size_t n, room;

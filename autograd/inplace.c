@@ -9,7 +9,7 @@
 
 /* ---- who may write ------------------------------------------------------------------ */
 
-/* A leaf that requires grad stays as it is, and a result of the graph is written to only by what is
+/* Refuses a write to a leaf that requires grad, and one to a result of the graph that isn't
  * recorded. */
 static bool guard_write(rg_tensor *t, const char *op, bool recorded) {
     rg_node *n = rgi_node_of(t);
@@ -37,8 +37,8 @@ __attribute__((constructor)) static void install_write_guard(void) {
 
 /* ---- what a write would spoil ------------------------------------------------------- */
 
-/* Returns whether writing to t spoils inputs that the op still has to read. It doesn't if they are
- * one and the same, element by element, or have no storage in common. */
+/* Returns whether writing to t spoils inputs that the op still has to read. An input isn't spoiled
+ * if it is t element by element, or has no storage in common with t. */
 static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     for (int i = 1; i < n; i++) {
         const rg_tensor *x = in[i];
@@ -73,7 +73,7 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 
 /* ---- writing ------------------------------------------------------------------------ */
 
-/* Makes t's history that of y. Views of t are out of date from now on. */
+/* Gives t the history of y. Views of t are out of date from now on. */
 static void take_history(rg_tensor *t, rg_tensor *y) {
     rg_history *before = t->history;
     rgi_node_attach(t, rgi_node_of(y), y->output);
@@ -83,7 +83,7 @@ static void take_history(rg_tensor *t, rg_tensor *y) {
         before->cls->release(before);
 }
 
-/* Makes y's values, and its place in the graph, t's. */
+/* Gives t the values of y, and its place in the graph. */
 static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
     bool to_bool = t->dtype == RG_BOOL && y->dtype != RG_BOOL;
     bool to_integer = rgi_is_float(y->dtype) && !rgi_is_float(t->dtype);

@@ -72,8 +72,8 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return rgi_forget_history(t);
 }
 
-/* The leaf keeps its identity, and takes over data of its shape. Its old storage goes with the
- * alias that it is exchanged for. */
+/* The leaf keeps its identity, and takes over data of its shape. Its old storage is exchanged for
+ * the alias's, and released with the alias. */
 bool rg_set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;

@@ -19,8 +19,8 @@ void rgi_leaf_table_end(rg_leaf_table *t) {
         rgi_free(t->slots, t->room * sizeof *t->slots, RG_MEM_OTHER);
 }
 
-/* Goes on from the place that the address says (a few lie from the first place on) to the leaf or
- * to an empty slot, of which there is always one. */
+/* Returns the leaf's slot, or else the first empty one, which there always is. The search begins at
+ * the first slot where the leaves are few, and else where the leaf's address says. */
 static rg_leaf_slot *leaf_probe(rg_leaf_slot *slots, size_t room, bool few, const rg_node *leaf) {
     size_t at = few ? 0 : ((uintptr_t)leaf >> 6) * 0x9E3779B97F4A7C15u >> 20;
     for (;; at++) {
@@ -50,7 +50,8 @@ static bool leaf_table_grow(rg_leaf_table *t) {
     return true;
 }
 
-/* The last of a few slots is never taken, and at most half of more. */
+/* The last slot of `few` is never taken, and of a larger table at most half are, so that every
+ * search ends. */
 rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     size_t most = t->slots == t->few ? RG_FEW_LEAVES - 1 : t->room / 2;
     if (t->n >= most && !leaf_table_grow(t))

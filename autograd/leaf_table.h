@@ -11,8 +11,9 @@ typedef struct rg_leaf_slot {
     rg_tensor *grad;
 } rg_leaf_slot;
 
-/* A few leaves lie in `few`, one after the other, and behind the last an empty slot. More lie in a
- * block of their own, whose room is a power of two, in places that their addresses say. */
+/* The table has n leaves. A few lie one after the other in `few`, with an empty slot behind the
+ * last. More lie in a hash table, which is a block of `room` slots, a power of two: a leaf's
+ * address says at which slot the search for it begins. */
 enum { RG_FEW_LEAVES = 16 };
 typedef struct rg_leaf_table {
     rg_leaf_slot *slots;
@@ -21,11 +22,11 @@ typedef struct rg_leaf_table {
 } rg_leaf_table;
 
 void rgi_leaf_table_begin(rg_leaf_table *t);
-/* Gives the table's memory and its references to gradients back. */
+/* Frees the table's memory, and releases the gradients in it. */
 void rgi_leaf_table_end(rg_leaf_table *t);
 /* Returns the leaf's slot, or an empty one where it has none. */
 rg_leaf_slot *rgi_leaf_find(const rg_leaf_table *t, const rg_node *leaf);
-/* Returns the leaf's slot, which it makes if need be; NULL: out of memory. */
+/* Returns the leaf's slot, which it makes if need be, or NULL if memory ran out. */
 rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf);
 /* Returns the number of slots to go through, of which some may be empty. */
 static inline size_t rgi_leaf_slots(const rg_leaf_table *t) {

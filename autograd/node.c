@@ -7,7 +7,8 @@
 #include "tensor/text.h"
 #include "watch.h"
 
-/* The order of the thread's newest node, and its nodes that nobody has any more. */
+/* `clock` is the order of the thread's newest node. `pending` lists nodes that nobody has any more
+ * and that are yet to be destroyed; `draining` says that this is under way. */
 static __thread struct {
     uint64_t clock;
     rg_node *pending;
@@ -36,8 +37,8 @@ static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
     rgi_release(grad);
 }
 
-/* A header lets go. With the last one goes the gradient that only a header can ask for: the graph
- * of that gradient may lead back here, and would never be released. */
+/* Releases a header's reference. With the last header goes the gradient, since only a header can
+ * ask for it: the gradient's graph may lead back here, and then neither would ever be released. */
 static void node_history_release(rg_history *h) {
     rg_node *n = (rg_node *)h;
     if (RG_UNLIKELY(n->grad || n->hooks)
@@ -86,9 +87,9 @@ rg_dims rgi_meta_dims(const rg_meta *m) {
 
 /* ---- making ------------------------------------------------------------------------ */
 
-/* Returns a node in one block, with room for n_saved saved values and with n_values headers for
- * them, from *headers on. The last output has ndim dims: its meta takes no more room than these
- * need. Fields that every caller sets are left as they are. */
+/* Returns a node in one block, with n_saved pointers to saved values, and n_values headers for
+ * those that are there, of which *headers becomes the first. The last output has ndim dims: its
+ * meta takes no more room than these need. Fields that every caller sets are left as they are. */
 static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, int n_in, int n_out,
                                                                int ndim, size_t attr_size,
                                                                int n_saved, int n_values,
@@ -179,8 +180,9 @@ static inline void join_inputs(rg_node *n, const rg_call *c) {
     n->order = order + 1;
 }
 
-/* Saves t's value alone, in the node's own block: its history would lead back to the node. RG_NONE
- * has no storage, and nothing of it is saved. In a rule a number has its dtype's full precision. */
+/* Saves t's value without its history, which may lead back to the node, in the node's own block.
+ * RG_NONE has no storage, and nothing of it is saved. RG_WEAK is cleared, so that to a rule a
+ * number is a tensor of its dtype. */
 static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
     if (!t->storage)
         return;
@@ -267,7 +269,8 @@ static void node_destroy(rg_node *n) {
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 
-/* A long history is released in a loop: nodes that a release would release join a list. */
+/* A long history is released in a loop, not by recursion: nodes that are let go of meanwhile join a
+ * list. */
 static __attribute__((noinline)) void node_gone(rg_node *n) {
     n->pending = graph_thread.pending;
     graph_thread.pending = n;

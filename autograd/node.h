@@ -33,20 +33,20 @@ typedef struct rg_hook {
  * saved values, their versions, and the headers of these values. */
 struct rg_node {
     rg_history base;
-    /* References are counted in the low half, those that tensor headers hold also in the high half.
-     */
+    /* The low half counts all references, the high half those that tensor headers hold. */
     _Atomic int64_t refs;
     /* A leaf has no op. */
     const rg_op *op;
     /* Each node's order is greater than that of every node that it leads to. */
     uint64_t order;
-    /* Saved are n_in + n_out values, or none. */
+    /* n_saved is n_in + n_out, or 0 where no gradient needs a value. */
     uint16_t n_in, n_out, n_saved;
     /* The saved values are gone. */
     bool freed;
     /* A run that begins at this node holds a reference to it. */
     bool held;
-    /* `wanted` has RG_IN(i) for each of the first RG_INPUTS inputs that has a node. */
+    /* `wanted` has RG_IN(i) for each of the first RG_INPUTS inputs that has a node. `bytes` is the
+     * size of the whole block. */
     uint32_t attr_size, wanted;
     size_t bytes;
     rg_edge *edge;
@@ -54,7 +54,8 @@ struct rg_node {
      * the node, so no gradient may be one of them; a rule, which may return what it is given, gets
      * an alias (rgi_saved). */
     rg_tensor **saved;
-    /* Each value had this version when it was saved. NULL: values may be written to since. */
+    /* Each value had this version when it was saved. There are no versions (NULL) in a recorded
+     * step, whose values may be written to between runs. */
     uint32_t *version;
     rg_meta *meta;
     void *attr;
@@ -63,10 +64,11 @@ struct rg_node {
     rg_hook *hooks;
     /* Anomaly mode keeps here where the forward call was made. */
     void *trace;
-    /* The run that visits the node, and the node's place there. */
+    /* `run` is the address of the run that visits the node, else 0, and `slot` the node's place
+     * there. */
     _Atomic uintptr_t run;
     size_t slot;
-    /* The next in the list of nodes to release. */
+    /* Nodes that wait to be destroyed form a list, in which this is the next. */
     rg_node *pending;
 };
 

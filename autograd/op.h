@@ -52,7 +52,7 @@ typedef struct rg_step {
     uint32_t wanted;
 } rg_step;
 
-/* Masks of the values that a gradient needs; only those are kept alive. The value of input i is
+/* Masks say which values a gradient needs; only those are kept alive. The value of input i is
  * RG_IN(i), for which there are RG_INPUTS places; that of output i is RG_OUT(i). */
 #define RG_IN(i)  (1u << (i))
 #define RG_INPUTS 24
@@ -80,7 +80,7 @@ typedef struct rg_gradient {
  * integer or bool and the op is RG_FLOATED. */
 typedef enum rg_typing { RG_AS_GIVEN, RG_PROMOTED, RG_FLOATED } rg_typing;
 
-/* Inputs to test an op with: shapes, each after a letter for its values:
+/* A sample has inputs to test an op with: shapes, each after a letter that says what values it has:
  *     (2,3)    float, normal             p(2,3)  positive        u(3)  in (0.05, 0.95)
  *     s(3)     in (-0.95, 0.95)          d(4)    distinct, at least 0.1 apart
  *     z(3)     away from 0 and from every half-integer
@@ -90,10 +90,11 @@ typedef struct rg_sample {
     const void *attr;
 } rg_sample;
 
-/* The work of a product, as the profiler counts it: an element is the sum of `times` as many terms
- * as in[input] has in the dim `from_last` of its dims. Each gradient in the RG_IN mask `gradients`
- * is as much work, and they need `again` products once more. Where only a part of the terms
- * counts, `share` returns it. */
+/* The terms say how much work a product is, for the profiler. The op makes `times` products; 0 says
+ * that it isn't one. An element of a product is the sum of as many terms as in[input] has in the
+ * dim that is number `from_last` from the end, where 1 is the last. Each gradient in the RG_IN mask
+ * `gradients` is one product, and for all of them `again` products are made once more. Where only a
+ * part of the terms counts, `share` returns it. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, again;
@@ -122,9 +123,10 @@ struct rg_op {
     bool some_strides;
     /* Computes the outputs; false means that it failed and the error stands. */
     bool (*forward)(rg_call *c);
-    /* The loops that compute out[0], for an op without attributes, in place of forward. */
+    /* These loops compute out[0], in place of forward, for an op without attributes. */
     const rg_kernel *kernel;
-    /* One for each input; where an op takes any number of inputs, the first serves all. */
+    /* There is one gradient for each input; where an op takes any number of inputs, the first
+     * serves all. */
     rg_gradient grad[RG_MAX_RULES];
     /* Makes the gradients of every input that is wanted (rgi_wants) at once and without recording,
      * and puts a new reference to each (rgi_new) into gin[], which is all NULL on entry. Gradients
@@ -190,8 +192,8 @@ rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
                      rg_tensor *const in[]);
 bool rgi_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n,
                        rg_tensor *const in[], rg_tensor *out[]);
-/* Applies an op on one tensor that gives values and indices, unless `ok` says that something was
- * wrong already. */
+/* Applies an op that makes values and indices of one tensor, unless `ok` is false, which says that
+ * something was wrong already. */
 static inline rg_values_indices rgi_apply_two(bool ok, const rg_op *op, const void *attr,
                                               size_t attr_size, rg_tensor *x) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
@@ -199,7 +201,7 @@ static inline rg_values_indices rgi_apply_two(bool ok, const rg_op *op, const vo
         rgi_apply_outputs(op, attr, attr_size, 1, &x, out);
     return (rg_values_indices){ out[0], out[1] };
 }
-/* Applies an op with the result written over in[0], which is returned. The name is "add_" or the
+/* Applies an op, writes the result over in[0], and returns in[0]. The name is "add_" or the
  * like. */
 rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size,
                              int n, rg_tensor *const in[]);
@@ -237,13 +239,13 @@ static inline bool rgi_run_alike(const rg_call *c) {
     })
 
 /* ---- shapes and views that many ops share (op.c) ---------------------------------- */
-/* Makes each output as in[0] is. */
+/* Gives each output the shape of in[0]. */
 bool rgi_shape_same(rg_call *c);
-/* Makes out[0] as all inputs broadcast; the second makes it bool, too. */
+/* These give out[0] the shape that the inputs broadcast to; the second makes it bool, too. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
-/* Makes out[0] as in[0] is, on the same storage. A view then changes size, stride and data, and
- * ends with rgi_view_end, which counts and flags. */
+/* Gives out[0] the storage, shape and strides of in[0]. A view then changes size, stride and data,
+ * and ends with rgi_view_end, which counts the elements and sets the flags. */
 bool rgi_view_begin(rg_call *c);
 bool rgi_view_end(rg_call *c);
 /* Returns whether x expands to the shape, in which -1 leaves a dim as it is. */
@@ -284,8 +286,8 @@ rg_tensor *rgi_saved_output(const rg_step *s);
 rg_tensor *rgi_saved_output_at(const rg_step *s, int output);
 /* Returns the gradient of an output, zeros where none reached it. */
 rg_tensor *rgi_step_g(const rg_step *s, int output);
-/* An input that requires grad is known without its value. The last returns zeros like the input
- * whose gradient the rule is asked for. */
+/* These need no saved value, only an input that requires grad. The last returns zeros like the
+ * input whose gradient the rule is asked for. */
 rg_dims rgi_input_dims(const rg_step *s, int input);
 int rgi_input_ndim(const rg_step *s, int input);
 rg_dtype rgi_input_dtype(const rg_step *s, int input);
@@ -299,8 +301,8 @@ rg_rule rgi_rule_same;
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }
-/* The first is rg_to with another op's name for the node, the second copies as torch does into
- * .grad. */
+/* rgi_to_as is rg_to with that name for the node; rgi_copied returns a copy, which has torch's name
+ * for a copy into .grad. */
 rg_tensor *rgi_to_as(const char *node, rg_tensor *x, rg_dtype dtype);
 rg_tensor *rgi_copied(rg_tensor *x);
 /* Writes a value over x, whatever the dtypes; the values that x held get no gradient. */

@@ -1,6 +1,6 @@
 /*
- * ops.h: the manual of functions: each in one line, with its formula. Those that differentiate are
- * here, and those that only look at values, as comparisons do.
+ * ops.h: the manual of functions: each in one line, with its formula. Functions that have a
+ * derivative are here, and functions of values that have none, such as comparisons.
  *
  *   element by element    one tensor, two that broadcast, three
  *   reductions            sums and means, extremes, norms, questions; along a dim
@@ -72,15 +72,15 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max);   /* min(max(x, mi
 rg_tensor *rg_hardswish(rg_tensor *x);                          /* x relu6(x + 3) / 6 */
 rg_tensor *rg_hardsigmoid(rg_tensor *x);                        /* relu6(x + 3) / 6 */
 rg_tensor *rg_logsigmoid(rg_tensor *x);                         /* ln sigmoid(x) */
-rg_tensor *rg_floor(rg_tensor *x);                              /* the integer below x */
-rg_tensor *rg_ceil(rg_tensor *x);                               /* the integer above x */
+rg_tensor *rg_floor(rg_tensor *x);                              /* the largest integer <= x */
+rg_tensor *rg_ceil(rg_tensor *x);                               /* the smallest integer >= x */
 rg_tensor *rg_round(rg_tensor *x);                              /* the nearest; a half to even */
 rg_tensor *rg_round_decimals(rg_tensor *x, int decimals);       /* x rounded to 10^-decimals */
 rg_tensor *rg_trunc(rg_tensor *x);                              /* x without its fraction */
 rg_tensor *rg_frac(rg_tensor *x);                               /* x - trunc(x) */
 rg_tensor *rg_isnan(rg_tensor *x);                              /* is x NaN? */
 rg_tensor *rg_isinf(rg_tensor *x);                              /* is x infinite? */
-rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither? */
+rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither NaN nor infinite? */
 rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
 /* ---- two, which broadcast ------------------------------------------------------ */
@@ -100,8 +100,8 @@ rg_tensor *rg_pow(rg_tensor *a, rg_tensor *b);                  /* a^b */
 rg_tensor *rg_atan2(rg_tensor *a, rg_tensor *b);                /* the angle of the point (b, a) */
 rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if either is */
 rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if either is */
-rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger, before NaN */
-rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller, before NaN */
+rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; NaN if both are */
+rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller; NaN if both are */
 rg_tensor *rg_eq(rg_tensor *a, rg_tensor *b);                   /* a == b */
 rg_tensor *rg_ne(rg_tensor *a, rg_tensor *b);                   /* a != b */
 rg_tensor *rg_lt(rg_tensor *a, rg_tensor *b);                   /* a < b */
@@ -126,10 +126,10 @@ rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
 
 /* ---- reductions -------------------------------------------------------------------
  * Each goes over everything, over one dim, or over several: RG_DIMS(0, 2). An empty list of dims
- * means all of them, but for any and all none, as in torch. With keepdim the dims stay with size
- * 1. */
+ * means all of them, but none of them in rg_any_dims and rg_all_dims, as in torch. With keepdim the
+ * dims stay with size 1. */
 
-/* Both are NULL if the function failed. */
+/* Both fields are NULL if the function failed. */
 typedef struct rg_values_indices {
     rg_tensor *values, *indices;
 } rg_values_indices;
@@ -196,7 +196,7 @@ rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
 /* the sum over the last dim of both */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
-/* over a's last n dims, b's first n */
+/* the sum over a's last n dims and b's first n */
 rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n);
 rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b);
 /* beta c + alpha a b, of matrices, and of batches of them */
@@ -206,8 +206,8 @@ rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, dou
 rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 
 /* ---- lists of tensors -------------------------------------------------------------
- * A function takes RG_LIST(a, b, c). It returns n tensors in v, which the scope owns; n is -1 if it
- * failed, and the first 64 of v are NULL then. */
+ * A list that a function takes is RG_LIST(a, b, c). A list that a function returns has n tensors in
+ * v, and the scope owns it. Where the function failed, n is -1 and the first 64 of v are NULL. */
 
 typedef struct rg_list {
     int n;
@@ -218,7 +218,7 @@ typedef struct rg_list {
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
 
 /* ---- shapes: views ----------------------------------------------------------------
- * A size of -1 is what is left over, or in expand the one that is there. */
+ * A size of -1 stands for what the other sizes leave over, or in expand for the size that x has. */
 
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape);           /* rg_view(x, 2, -1) */
 rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other);
@@ -282,7 +282,7 @@ typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
 } rg_index_kind;
 
-/* A number is in start. */
+/* A number, or a bool as 0 or 1, is in start. */
 typedef struct rg_item_index {
     rg_index_kind kind;
     const char *text;
@@ -300,20 +300,20 @@ rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step);
 
 /* ---- indexing ------------------------------------------------------------------ */
 
-/* All are NULL if the function failed. */
+/* All fields are NULL if the function failed. */
 typedef struct rg_unique_result {
     rg_tensor *values, *inverse, *counts;
 } rg_unique_result;
 
-/* y[i][j] = x[index[i][j]][j] */
+/* along dim 0: y[i][j] = x[index[i][j]][j] */
 rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index);
-/* y[index[i][j]][j] = source[i][j], else x; the source may be a number. */
+/* along dim 0: y[index[i][j]][j] = source[i][j], and x elsewhere; the source may be a number */
 rg_tensor *rg_scatter(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
-/* y[index[i][j]][j] = x[..][j] + source[i][j] */
+/* along dim 0: y = x, then y[index[i][j]][j] += source[i][j] */
 rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
-/* y[i] = x[index[i]] along dim */
+/* along dim 0: y[i] = x[index[i]] */
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index);
-/* x, with alpha times slices of the source added */
+/* along dim 0: y = x, then y[index[i]] += alpha source[i] */
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim); /* gather that broadcasts */
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
@@ -324,12 +324,14 @@ rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* sort's indice
 rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values in order */
 rg_unique_result rg_unique_full(rg_tensor *x);                  /* also where and how often */
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slices along dim */
-/* Each value has a place in a sorted row; bucketize takes its arguments the other way round. */
+/* These return for each value the place where it would go in a sorted row: behind values that are
+ * equal to it if `right`, else before them. bucketize takes the values first. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: the largest + 1 */
 
-/* Rows of a table: rg_embedding(index, weight, .padding_idx = 0), whose row has no gradient. */
+/* rg_embedding(index, weight, .padding_idx = 0) returns rows of a table, the weight. The row at
+ * padding_idx gets no gradient. */
 typedef struct rg_embedding_options {
     int64_t padding_idx RG_DEFAULT(INT64_MIN);
 } rg_embedding_options;
@@ -354,8 +356,9 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
 /* softmax(scale q k^T + mask) v: rg_scaled_dot_product_attention(q, k, v, .is_causal = true). Where
- * a bool mask is true an element takes part; floats are added. A scale of 0 means 1 / sqrt(the size
- * of the last dim). */
+ * a bool mask is true an element takes part; a mask of floats is added. A scale of 0 means 1 /
+ * sqrt(the size of the last dim). With enable_gqa, k and v may have fewer heads than q; each of
+ * theirs then serves several of q's. */
 typedef struct rg_attention_options {
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     double dropout_p     RG_DEFAULT(0);
@@ -372,9 +375,12 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 /* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
  * Each is called by its name without _with, and its options by theirs. */
 
+/* RG_MEAN and RG_SUM are over all elements, though the mean of nll_loss, and of cross_entropy with
+ * classes, is over the sum of the targets' weights. RG_EACH leaves each element's loss as it is.
+ * RG_BATCHMEAN, which kl_div alone knows, is the sum divided by the size of x's first dim. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct rg_loss_options {
-    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* mean over all elements, sum, or each one */
+    rg_reduction reduction RG_DEFAULT(RG_MEAN); /* how elements' losses become one */
     rg_tensor *weight      RG_DEFAULT(RG_NONE); /* one for each class, or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */
     int64_t ignore_index   RG_DEFAULT(-100);    /* nll, cross_entropy */

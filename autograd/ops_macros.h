@@ -37,8 +37,9 @@ RG_PUBLIC_BEGIN
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
 
 /* ---- arguments from left to right -------------------------------------------------
- * C leaves the order open; rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. The
- * number n makes the names unique. */
+ * C leaves it open in which order arguments are evaluated. These macros fix it, so that
+ * rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) draws as Python would. The number n makes the names
+ * unique. */
 
 #define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b, ##__VA_ARGS__)
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c, ##__VA_ARGS__)

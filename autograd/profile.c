@@ -29,7 +29,7 @@ static int profile_n;
 static FILE *profile_trace;
 static double profile_start;
 static pthread_mutex_t profile_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Calls inside the present one have taken so much time. */
+/* The calls inside the present one have taken so many nanoseconds. */
 static __thread double profile_inside __attribute__((tls_model("initial-exec")));
 
 static double profile_now(void) {
@@ -95,8 +95,9 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Returns the operations that make an output y: one an element, but in a product two for each of
- * the terms that the dims of its input say. */
+/* Returns how many operations make an output y: one for each element, or, in a product, two for
+ * each term of each element. `ndim` and `size` are the shape of the input that says how many terms
+ * there are. */
 static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *y, int ndim,
                             const int64_t *size) {
     if (!op->terms.times)

@@ -22,7 +22,8 @@ bool rgi_pointers_add(rg_pointers *list, void *it) {
     return true;
 }
 
-/* Returns the pointer's place, or the list's length. The newest are looked at first. */
+/* Returns the pointer's place, or the list's length if it isn't there. The newest are looked at
+ * first. */
 static size_t pointers_find(const rg_pointers *list, const void *it) {
     for (size_t i = list->n; i-- > 0;)
         if (list->v[i] == it)
@@ -89,7 +90,8 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
         r->failed = true;
 }
 
-/* Makes t as if released, which it is to everybody else. Its header stays, for the entries. */
+/* Makes t look released, as everybody else has released it. Its header stays, since entries work on
+ * it. */
 static void retire(rg_tensor *t) {
     rgi_forget_history(t);
     if (t->name)
@@ -98,8 +100,8 @@ static void retire(rg_tensor *t) {
     rgi_storage_release(t->storage);
 }
 
-/* When a tensor lets go of its past, others may go with it, so the list is gone through once more.
- */
+/* A tensor that is retired lets go of its history, which may have held others, so the list is gone
+ * through once more. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **living = (rg_tensor **)r->living.v;
     bool more = true;
@@ -120,7 +122,7 @@ void rgi_recording_reap(rg_replay *r) {
 }
 
 /* Returns the smallest storage that nobody uses and that holds so many bytes, but not more than
- * twice as many; NULL: there is none. */
+ * twice as many, or NULL if there is none. */
 static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     rg_storage *best = NULL;
     for (size_t i = r->lent.n; i-- > 0;) {
@@ -132,8 +134,8 @@ static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     return best;
 }
 
-/* Gives t a new storage, which is among those to lend from now on. A constant that lay there before
- * is gone. */
+/* Gives t a new storage, which is among those to lend from now on. A constant that lay at the same
+ * address before is gone. */
 static bool lend_new(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *s = rgi_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
@@ -160,9 +162,9 @@ bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
     return true;
 }
 
-/* A gradient that the step reads and hasn't made is, in a run, the one that the run before left. So
- * memory that is lent from now on, and may be left, must be such that no earlier entry writes to
- * it. */
+/* Where the step reads a gradient that it hasn't made, a run reads the one that the run before it
+ * left. That gradient may lie in memory that is lent from now on, so no earlier entry may write to
+ * such memory. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_lent(r, grad->storage))
         r->anew = true;

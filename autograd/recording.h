@@ -8,12 +8,14 @@
 #include "tensor/observer.h"
 #include "replay.h"
 
+/* A list of pointers has n of them in v, and room for `room`. */
 typedef struct rg_pointers {
     void **v;
     size_t n, room;
 } rg_pointers;
 
-/* A run calls redo(context). */
+/* A run calls redo(context). When the recording is freed, it calls drop(context), unless drop is
+ * NULL, and frees the context's `bytes`. */
 typedef struct rg_replay_entry {
     rg_redo *redo;
     void (*drop)(void *context);
@@ -21,13 +23,14 @@ typedef struct rg_replay_entry {
     size_t bytes;
 } rg_replay_entry;
 
-/* The step has made a leaf's gradient, or has taken it away. */
+/* The step has made a leaf's gradient (`made`), or has taken it away. */
 typedef struct rg_replay_leaf {
     rg_node *leaf;
     bool made;
 } rg_replay_leaf;
 
-/* Somebody who observes one step of a backward run: see replay.c. */
+/* A step observer looks on while one step of a backward run makes tensors: see replay.c. `next` is
+ * the place in the list of held tensors from which the giver takes the next one. */
 typedef struct rg_step_observer {
     rg_graph_observer observer;
     rg_replay *replay;
@@ -39,7 +42,7 @@ struct rg_replay {
     rg_step_observer collector, giver;
     /* The step went wrong, or was refused. */
     bool failed;
-    /* Memory that is lent from now on must be such that was never lent before. */
+    /* Memory that is lent from now on must never have been lent before. */
     bool anew;
     rg_replay_entry *entries;
     size_t n, room;
@@ -61,9 +64,9 @@ bool rgi_pointers_add(rg_pointers *list, void *it);
 bool rgi_pointers_have(const rg_pointers *list, const void *it);
 void rgi_pointers_free(rg_pointers *list);
 
-/* Fails, and the recording with it, since `op` can't be part of a recorded step. */
+/* Fails, and makes the recording fail, since `op` can't be part of a recorded step. */
 bool rgi_recording_refuse(rg_replay *r, const char *op);
-/* Adds an entry, and returns room for its context; NULL: the recording has failed. */
+/* Adds an entry, and returns room for its context, or NULL if the recording has failed. */
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);
 
 /* Holds a tensor that an entry works on. NULL and RG_NONE are no tensors. */
@@ -71,7 +74,7 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t);
 /* Gives t a storage that is lent to it. Requires that an entry writes to t in every run before any
  * other reads it, and to nothing else. */
 bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes);
-/* Notes that the step reads this gradient of a leaf; NULL: the leaf had none. */
+/* Notes that the step reads this gradient of a leaf, which is NULL if the leaf had none. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
 /* Looks for tensors that only the recording has any more, and takes their memory back. */
 void rgi_recording_reap(rg_replay *r);

@@ -17,7 +17,8 @@
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* A constant may lie where another one lay that is gone. */
+/* A tensor that is made with its values is a constant: no run makes it anew. Its storage is listed
+ * already if another constant lay there that is gone. */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = (rg_replay *)o;
     rgi_set_observer(NULL);
@@ -133,7 +134,8 @@ static bool recorder_applied(rg_graph_observer *o, const rg_call *c, size_t attr
 
 /* A run does the step by the op's fused derivative, or adds a gradient into its buffer. `of` is the
  * node itself, `node` a copy of it with saved values of the recording's own, which may be written
- * to between runs. */
+ * to between runs. `first` is the place in the list of held tensors of the first that the step
+ * makes. */
 typedef struct {
     rg_node *of, node;
     rg_step step;

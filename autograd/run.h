@@ -7,16 +7,18 @@
 #include "engine.h"
 #include "leaf_table.h"
 
-/* Where only some inputs are asked for, a mark on a node's first output says that the node leads to
- * one of them, and a mark on any output that it is asked for itself. */
+/* These marks are for a run that is asked for the gradients of some tensors only. RG_LEADS, on a
+ * node's first output, says that the node has one of these tensors among its outputs or leads to
+ * one; RG_ASKED says that an output itself is one. */
 enum { RG_LEADS = 1, RG_ASKED = 2 };
 
 /* A small run finds all that it needs on the C stack. */
 enum { RG_FEW_NODES = 24 };
 
-/* The nodes are those that the roots lead to, newest first, without leaves. There is a gradient,
- * and a mark, for each output of each node. `op` is the function that was called. Where the run is
- * capturing, it returns gradients and commits none. */
+/* `node` lists the n nodes that the roots lead to, newest first, without leaves. `grad` and, if the
+ * run is capturing, `marks` have a place for each output of each node; those of a node begin at its
+ * slot. `op` is the function that was called. Where the run is capturing, it returns gradients and
+ * commits none. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing;
@@ -36,13 +38,13 @@ void rgi_run_init(rg_run *r);
 bool rgi_run_visit(rg_run *r, rg_node *n);
 /* Takes all nodes into the run that those in it lead to, and sorts them. */
 bool rgi_run_collect(rg_run *r);
-/* Gives the nodes free. */
+/* Releases the run's nodes, and its list of them. */
 void rgi_run_let_go(rg_run *r);
 
 /* ---- gradients.c -------------------------------------------------------------------- */
-/* Returns where the gradient of an edge's target is gathered; NULL: out of memory. */
+/* Returns where the gradient of an edge's target is gathered, or NULL if memory ran out. */
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
-/* *to += g, in place where nobody else can see *to; an empty place takes g itself. */
+/* Adds g to *to, in place where nobody else can see *to; an empty place takes g itself. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
 /* Returns whether t may be written to because nobody else can see it. */
 bool rgi_is_sole_owner(const rg_tensor *t);

@@ -113,7 +113,7 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns the part of all keys that rows see on average: for the profiler. A causal row sees the
+/* Returns which part of all keys a row sees on average, for the profiler. A causal row sees the
  * keys up to its own. The attributes of joint_attention begin as attention's do. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
@@ -195,7 +195,8 @@ static bool joint_attention_forward(rg_call *c) {
     return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in.v, NULL);
 }
 
-/* q, k and v are the first dim of x turned; their gradients are turned back. */
+/* x is permuted so that its first dim has q, k and v; their gradients are stacked and permuted
+ * back. */
 static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
     rg_tensor *x = rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1));

@@ -1,5 +1,5 @@
 /*
- * binary_cross_entropy.c: what a probability, or the number whose sigmoid is one, costs beside a
+ * binary_cross_entropy.c: the losses of a probability, and of a number whose sigmoid is one, for a
  * target in [0, 1].
  */
 #include "loss.h"

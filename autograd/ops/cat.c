@@ -5,7 +5,7 @@
 
 /* ---- cat: tensors one after the other along dim; each one's gradient is its slice of g ---- */
 
-/* start says where each input begins. Only as many are kept as there are inputs. */
+/* start[i] says where input i begins along dim. Only as many are kept as there are inputs. */
 struct cat_attr {
     int dim;
     int64_t start[RG_MAX_INPUTS];
@@ -15,7 +15,7 @@ struct cat_attr {
  * the others. */
 static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] == 0; }
 
-/* Returns the first that isn't skipped, or else the last. */
+/* Returns the first tensor that isn't skipped, or else the last. */
 static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
     while (n-- > 1 && cat_skips(*v))
         v++;
@@ -92,7 +92,8 @@ static bool list_check(const char *op, rg_list tensors, rg_code code, const char
 
 static rg_tensor **list_room(int n) { return rgi_scope_alloc((size_t)n * sizeof(rg_tensor *)); }
 
-/* Joins more tensors than an op takes: every so many by themselves, then the results. */
+/* Joins more tensors than an op takes: `inner` joins RG_MAX_INPUTS at a time, then `outer` the
+ * results. */
 static rg_tensor *cat_in_groups(rg_list tensors, int dim, list_function *inner,
                                 list_function *outer) {
     int groups = (tensors.n + RG_MAX_INPUTS - 1) / RG_MAX_INPUTS;
@@ -189,7 +190,8 @@ rg_tensor *rg_stack(rg_list tensors, int dim) {
 
 /* ---- hstack, vstack: cat of tensors with at least 1 or 2 dims ------------------ */
 
-/* Joins them along dim 1 for hstack, or 0 if they are vectors, and along 0 for vstack. */
+/* Gives each tensor at least ndim dims, and joins them: hstack along dim 1, or 0 for vectors, and
+ * vstack along dim 0. */
 static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim) {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty))
         return NULL;

@@ -1,5 +1,5 @@
 /*
- * cross_entropy.c: what logits cost beside the right classes, or beside probabilities of the
+ * cross_entropy.c: the loss of logits, for targets that are classes or probabilities of the
  * classes.
  */
 #include "loss.h"
@@ -108,8 +108,8 @@ static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
     return RG_APPLY(over, RG_NO_ATTR, y, rg_scalar(rows));
 }
 
-/* Returns the loss of each target if the right class were each with the same probability, reduced.
- */
+/* Returns for each target that isn't ignored the sum of the losses that each class would have,
+ * reduced. */
 static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_loss_options *o) {
     int dim = p->ndim > 1;
     rg_tensor *ignored = rg_eq(t, o->ignore_index);
@@ -127,7 +127,7 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
     return rg_div(y, k_nll_total(&z));
 }
 
-/* Returns (1 - s) nll_loss(log_softmax(x)) + s / classes (the loss of a uniform target). */
+/* Returns (1 - s) nll_loss(log_softmax(x)) + s / classes (the sum of all classes' losses). */
 static rg_tensor *cross_entropy_smoothed(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     int dim = x->ndim > 1;
     double s = o->label_smoothing;

@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-/* Labels are numbered as torch orders those of an output that isn't given: A to Z, a to z; behind
- * them the dims that an ellipsis covers. */
+/* Labels are numbered as torch orders those of an output that isn't given: A to Z, then a to z. The
+ * dims that an ellipsis covers have the numbers behind these. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
 /* Each of n dims has a label. */
@@ -276,15 +276,16 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
     return rg_reshape_dims(rg_permute_dims(o->t, order), shape);
 }
 
-/* Labels play a role in the product of two operands: batch has those of both that are wanted,
- * both those of both that are summed over, left and right the wanted ones of one alone. keep_a
- * and keep_b say which labels each operand keeps before, contracts that there is a sum. */
+/* Each label plays a role in the product of operands a and b. If both have it, it is in `batch`
+ * where it is wanted, and in `both` where it is summed over. If one alone has it and it is wanted,
+ * it is in `left` (a's) or `right` (b's). keep_a and keep_b say which labels each operand keeps
+ * before the product, and `contracts` that some label isn't wanted. */
 typedef struct {
     einsum_dims batch, left, right, both;
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts;
 } einsum_roles;
 
-/* Returns the list that a label belongs to, NULL for one that is summed over before. */
+/* Returns the list that a label belongs to, NULL for one that is summed over before the product. */
 static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool wanted) {
     if (in_a && in_b)
         return wanted ? &r->batch : &r->both;
@@ -293,7 +294,7 @@ static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool want
     return in_a ? &r->left : &r->right;
 }
 
-/* A dim of size 1 counts as none. */
+/* Sorts the labels into the lists of *r. A dim of size 1 counts as none. */
 static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
                                const bool wanted[], einsum_roles *r) {
     int kept = 0;
@@ -317,7 +318,8 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
 }
 
 /* Makes a the product of a and b, summed over labels that are not wanted: those that the output and
- * the operands to come don't have. last is the labels of what is to come out, or NULL. */
+ * the operands to come don't have. `last` has the output's labels if this is the last product, else
+ * it is NULL. */
 static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
                         const einsum_dims *last) {
     einsum_roles r;
@@ -356,7 +358,7 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
 }
 
 /* Returns what is left, with its dims in the output's order, and summed over those that the output
- * hasn't. The last reshape, of what was moved, is how torch's ends. */
+ * hasn't. torch, too, reshapes what was moved. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };
@@ -380,7 +382,8 @@ static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out,
     return y && over.n ? rg_sum_dims(y, over, false) : y;
 }
 
-/* Returns the n operands' sum of products. Behind them stands what comes out. */
+/* Returns the n operands' sum of products. Behind the operands stands the output, with its
+ * labels. */
 static rg_tensor *einsum_run(einsum_operand *o, int n) {
     const einsum_dims *out = &o[n].dims;
     int64_t seen[EINSUM_LABELS];

@@ -1,7 +1,7 @@
 /*
- * elementwise.h: parts of a paragraph that ops on one element at a time share: samples, shapes
- * that refuse some dtypes, and a gradient that is made in one pass. The ops themselves are in
- * unary.c, activation.c, binary.c, compare.c and ternary.c.
+ * elementwise.h: parts of a paragraph that ops on one element at a time share: samples, shapes that
+ * refuse some dtypes, and a gradient that is made in one pass. The ops themselves are in unary.c,
+ * activation.c, binary.c, maximum.c, compare.c, ternary.c and replace.c.
  */
 #pragma once
 

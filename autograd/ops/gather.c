@@ -20,7 +20,7 @@ static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) 
     return true;
 }
 
-/* number says that the source was one, scaled that alpha isn't 1. */
+/* `number` says that the source was given as a number, `scaled` that index_add's alpha isn't 1. */
 struct index_along_attr {
     const char *node;
     int dim;
@@ -30,7 +30,8 @@ struct index_along_attr {
 #define ALONG(inputs, dim_) \
     { inputs, RG_A(index_along, .dim = dim_) } /* a sample */
 
-/* Moves elements between row and t's at the indices: one for each index, or a slice. */
+/* Moves elements between `row` and the places in t that the indices name: one element for each
+ * index, or one slice. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
     if (!index)
@@ -100,7 +101,7 @@ rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
 
 /* ---- take_along_dim: gather, of both as they broadcast ------------------------- */
 
-/* torch takes indices here as the remainder by the size. */
+/* Where an index is out of bounds, torch takes the remainders of all by the size. */
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
     const char *op = "take_along_dim";
     int d;
@@ -340,7 +341,8 @@ static bool index_add_shape(rg_call *c) {
                "dimension. Got self.shape = %s source.shape = %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rgi_copy_shape(c->out[0], x);
-    /* torch scatters along an outer dim, and says so. */
+    /* Along the first or the last dim torch computes this by scatter, and fails with scatter's
+     * sentence. */
     if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_along)->scaled)
         return index_in_range(index, x, dim);
     RG_FAIL_INDEX_IF(!k_index_within(index, 0, index_size(x, dim), &bad), NULL,

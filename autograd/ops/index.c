@@ -85,12 +85,15 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
     return true;
 }
 
-/* `where` is set once an index was out of bounds; the first of these is kept. */
+/* The first index that is out of bounds is kept here. `where` is its place among the offsets, NULL
+ * while there is none. */
 typedef struct {
     int dim;
     int64_t at, size;
     const char *where;
 } index_bad;
+/* The loop over index tensor number `dim` takes the size and the stride of the dim that it is
+ * for. */
 typedef struct {
     int dim;
     int64_t size, stride;
@@ -131,8 +134,8 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
     return k_index_slices(how, row, &p.t, p.at, offsets);
 }
 
-/* ---- index: y = t[.., i1, .., i2, ..]; the gradient is added at the indices, of which one may
- *      come again, in order: the op unindex, whose own derivative is index ------- */
+/* ---- index: y = t[.., i1, .., i2, ..]; the gradient is added at the indices, in order, since
+ *      one may come again: by the op unindex, whose own derivative is index ------ */
 
 static bool index_shape(rg_call *c) {
     rg_index_layout p;

@@ -11,7 +11,8 @@
  * gw = g weight, gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), gbias = sum(g).
  * rms_norm takes no mean away. */
 
-/* x is `batch` rows for each of `groups`; a row is `channels` weights, each for `per` elements. */
+/* x consists of `batch` times `groups` rows. A row has `channels` weights, each of which serves
+ * `per` elements. */
 struct norm_attr {
     int64_t batch, groups, channels, per;
     double eps;

@@ -1,7 +1,7 @@
 /*
- * loss.c: what a prediction costs by its distance from the target: squared, absolute, or between;
- * and by the divergence of distributions. (Losses over classes are in binary_cross_entropy.c, nll.c
- * and cross_entropy.c.)
+ * loss.c: losses by the distance of a prediction from its target, be it squared, absolute or
+ * between the two, and by the divergence of distributions. (Losses over classes are in
+ * binary_cross_entropy.c, nll.c and cross_entropy.c.)
  */
 #include "loss.h"
 
@@ -106,7 +106,7 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
     return ok;
 }
 
-/* Returns what g is multiplied with: 1 / n for the mean, else 1. */
+/* Returns the factor of g: 1 / n for the mean, else 1. */
 static double loss_scale(const struct loss_attr *a, const rg_tensor *each) {
     return a->reduction == RG_MEAN ? 1 / (double)each->numel : 1;
 }

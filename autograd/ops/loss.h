@@ -14,7 +14,7 @@
 bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o);
 
 /* Fails with torch's sentence if the argument `what`, which torch doesn't differentiate by, wants a
- * gradient. `function` is torch's name of the one that refuses. */
+ * gradient. `function` is the function of torch's that the sentence names. */
 bool rgi_loss_constant(const char *name, const char *function, const char *what,
                        const rg_tensor *t);
 
@@ -22,10 +22,10 @@ bool rgi_loss_constant(const char *name, const char *function, const char *what,
 rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how);
 
 /* ---- losses that the kernel k_loss computes ---------------------------------------
- * Inputs are x, t, and for some a weight and a pos_weight, which may be RG_NONE. The kernel is
- * given each loss as its slope by x, from which gx = g weight slope, over n for the mean. */
+ * Inputs are x, t, and for some a weight and a pos_weight, which may be RG_NONE. The kernel makes
+ * each element's loss, or the loss's slope by x; gx = g weight slope, over n for the mean. */
 
-/* c is beta, delta, or the least denominator of the slope. */
+/* c is smooth_l1_loss's beta, huber_loss's delta, or binary_cross_entropy's least denominator. */
 struct loss_attr {
     rg_reduction reduction;
     double c;
@@ -40,14 +40,15 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
 /* ---- losses over classes (nll.c, cross_entropy.c) ------------------------------ */
 
+/* x has so many classes, with `inner` elements for each; a target of `ignore` doesn't count. */
 struct nll_loss_attr {
     const char *node;
     int64_t classes, inner, ignore;
     rg_reduction reduction;
 };
 
-/* The kernels take the targets so. g counts `scale` times, which is 1 / (the sum of the targets'
- * weights) for the mean, else 1. */
+/* An rg_nll holds the targets as the kernels take them. g counts `scale` times, which is 1 / (the
+ * sum of the targets' weights) for the mean, else 1. */
 typedef struct {
     k_nll_targets targets;
     double scale;
@@ -64,7 +65,7 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);
 
-/* These give what they make to the caller's scope, and return false if they failed. */
+/* The first two give what they make to the caller's scope, and return false if they failed. */
 bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight);
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c);
 void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c);

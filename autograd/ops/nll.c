@@ -1,5 +1,5 @@
 /*
- * nll.c: what log-probabilities cost by the one of the right class. (That of logits is in
+ * nll.c: the loss of log-probabilities, by the one of the right class. (The loss of logits is in
  * cross_entropy.c, which shares the parts declared in loss.h.)
  */
 #include "loss.h"

@@ -62,8 +62,8 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* A mirror needs elements, but for the batch; and torch asks for one dim that doesn't become
- * empty. */
+/* Where padding repeats x's elements (reflect, replicate), no dim but the batch may be empty, and
+ * torch fails if all padded dims become empty. */
 static bool pad_shape(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];
@@ -90,8 +90,8 @@ static bool pad_shape(rg_call *c) {
     return rgi_dims_numel(NULL, &size) >= 0;
 }
 
-/* Returns the place in a dim of n elements that is shown i places behind its beginning; only `kept`
- * of them from `crop` on come again if the mode is circular. */
+/* Returns which of a dim's n elements stands at place i, which may lie before the first or behind
+ * the last. If the mode is circular, only the `kept` elements from `crop` on come again. */
 static int64_t pad_index(rg_pad_mode mode, int64_t i, int64_t n, int64_t crop, int64_t kept) {
     if (mode == RG_REPLICATE)
         return RG_MAX(RG_MIN(i, n - 1), 0);
@@ -134,7 +134,7 @@ static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_
     return true;
 }
 
-/* Mirrored and circular padding goes along one dim after the other. */
+/* All modes but the constant one pad along one dim after the other. */
 static bool pad_forward(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];

@@ -22,8 +22,8 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* Returns a b, wrapped to 60 bits: a stride between at most one element may be anything whose bytes
- * can be counted. */
+/* Returns a b, wrapped to 60 bits. Only the stride of a dim with at most one element can be so
+ * large, and that may be any whose bytes can be counted. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }

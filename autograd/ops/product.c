@@ -119,7 +119,8 @@ static bool matmul_forward(rg_call *c) {
     return k_matmul(&y, a, b);
 }
 
-/* A column b becomes a matrix, and g one of the product's shape; a row's gradient loses its dim. */
+/* If b is a column, b and g become matrices. If a is a row, its gradient is made as a matrix, and
+ * loses dim -2 again. */
 static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rgi_saved(s, 1);
     if (!b)
@@ -133,8 +134,8 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
     return rg_squeeze_dim(rg_matmul(rg_unsqueeze(g, -2), rg_mT(b)), -2);
 }
 
-/* A row a becomes a matrix, and g one of the product's shape; a column's gradient loses its dim.
- * Where one b serves all batches, the sum over them is part of the product. */
+/* If a is a row, a and g become matrices. If b is a column, its gradient is made as a matrix, and
+ * loses dim -1 again. Where one b serves all batches, the sum over them is part of the product. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
     int ndim = rgi_input_ndim(s, 1);

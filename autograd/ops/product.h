@@ -25,8 +25,8 @@ static inline bool rgi_product_fits(const rg_tensor *a, const rg_tensor *b) {
 /* torch would compute a product with one of these functions. */
 typedef enum { MATMUL_DOT, MATMUL_MV, MATMUL_MM, MATMUL_BMM } matmul_kind;
 
-/* torch makes one product of two matrices where an operand has no batch: of the transposed ones
- * (swapped) if that is the left one. */
+/* Where one operand has no batch, torch makes one product of two matrices. If that is the left one,
+ * it is the product of both transposed, and `swapped` says so. */
 struct matmul_attr {
     const char *name, *node;
     matmul_kind kind;

@@ -116,7 +116,7 @@ static bool bmm_allows(const char *op, const rg_tensor *l, const rg_tensor *r, l
     return true;
 }
 
-/* Returns the product of y's batch dims, where a and b are those of the product. */
+/* Returns the product of the sizes of y's batch dims, where y has the shape of a b. */
 static long long matmul_batches(const rg_tensor *a, const rg_tensor *b, const rg_tensor *y) {
     long long batches = 1;
     for (int d = 0; d < RG_MAX(a->ndim, b->ndim) - 2; d++)

@@ -1,5 +1,6 @@
 /*
- * reduce.c: sums, means, products, variances and norms over dims, and questions to all elements.
+ * reduce.c: sums, means, products and variances over dims, the logarithm of a sum of exponentials,
+ * and questions to all elements. (Norms are in norm.c.)
  */
 #include "reduce.h"
 #include "tensor/observer.h"
@@ -55,7 +56,7 @@ rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *
     return shape.n == g->ndim ? g : rg_reshape_dims(g, shape);
 }
 
-/* Returns how many elements make one. */
+/* Returns how many elements of a tensor with that shape are reduced to one. */
 static double reduce_count(const rg_dims *shape, const struct reduce_attr *a) {
     double n = 1;
     for (int d = 0; d < shape->n; d++)
@@ -75,7 +76,7 @@ rg_tensor *rgi_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr
     return rg_div(same, RG_APPLY(sum, RG_REDUCE_ATTR(a->dims, .keepdim = true), same));
 }
 
-/* Returns g where it came from: gx = g, expanded. */
+/* Returns g expanded to x's shape: gx = g for each element that was reduced to g's. */
 static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rgi_input_dims(s, 0);
     return rg_expand_dims(rgi_reduce_restore(g, shape.n, s->attr), shape);
@@ -93,7 +94,8 @@ static bool sum_forward(rg_call *c) {
     return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
-/* Where few elements make one, g is written out, since what comes next walks that faster. */
+/* Where everything is summed and that is not much, g is written out for each element, since what
+ * comes next walks that faster. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_dims shape = rgi_input_dims(s, 0);
     const rg_tensor *g = s->g[0];

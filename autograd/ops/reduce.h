@@ -1,20 +1,21 @@
 /*
- * reduce.h: what ops that go over dims share. Sums, means and norms are in reduce.c, the largest
- * and smallest in extreme.c, running sums in cumulate.c.
+ * reduce.h: what ops that go over dims share. Sums, means and products are in reduce.c, norms in
+ * norm.c, the largest and smallest in extreme.c, running sums in cumulate.c.
  */
 #pragma once
 
 #include "autograd/op.h"
 
-/* The dims are a mask. p is the one number that some reductions have besides: an order, a
- * correction. */
+/* The dims are a mask. p is the one number that some reductions have besides: the order of a norm,
+ * or the correction of a variance. */
 struct reduce_attr {
     uint32_t dims;
     bool keepdim;
     double p;
 };
 
-/* These are masks of all dims: where none was named, and where the list of them was empty. */
+/* Both masks stand for all dims: RG_UNNAMED where the call names none, RG_EVERY_DIM where it has an
+ * empty list of dims. */
 #define RG_UNNAMED   UINT32_MAX
 #define RG_EVERY_DIM INT32_MAX
 
@@ -46,17 +47,18 @@ static inline bool rgi_reduce_named(const void *attr) {
     return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED;
 }
 
-/* Each of these sets the shape of a result: of y its sizes alone; of an op's first output; of an
- * output of int64. */
+/* The first sets y's sizes to those of x reduced. The others do so for an op's first output; the
+ * last makes that int64, too. */
 void rgi_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a);
 bool rgi_reduce_shape(rg_call *c);
 bool rgi_reduce_shape_int64(rg_call *c);
 
-/* Returns a result of a reduction with its dims again, as those of size 1. One number stays as it
- * is. */
+/* Returns g, which has the shape of a reduction's result, with the reduced dims put back at size 1.
+ * If g is one number, it stays as it is. */
 rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a);
 
-/* Returns 1 / (how many) where x equals y, a reduction of it, else 0. NaNs are equal if nan_too. */
+/* Returns 1 / n where x equals y, else 0; y is a reduction of x, and n how many of x equal it. If
+ * nan_too, one NaN equals another. */
 rg_tensor *rgi_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr *a, bool nan_too);
 
 /* Returns the products of the elements before each one along dim, or after it if reverse. */

@@ -146,7 +146,7 @@ static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
         return true;
     }
     while (dx >= 0) {
-        /* A run of x's dims is one even walk as long as the strides allow. */
+        /* Neighbouring dims of x are taken together for as long as one step leads through them. */
         int64_t step = x->stride[dx];
         int64_t count = x->size[dx--];
         while (dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step))
@@ -270,7 +270,7 @@ rg_tensor *rg_flatten(rg_tensor *x, int start_dim, int end_dim) {
     rg_dims shape = { .n = x->ndim - (end - start) };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = x->size[d <= start ? d : d + end - start];
-    /* An overflow stands beside a dim of size 0. */
+    /* The product can only overflow where another dim has size 0. */
     for (int d = start + 1; d <= end; d++)
         if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start]))
             shape.v[start] = 0;

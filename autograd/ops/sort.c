@@ -6,6 +6,7 @@
 
 /* ---- sort: x in order along dim, and where it was; g goes where the value came from ---- */
 
+/* `sorted` and `k` are for topk alone, whose k elements are the largest if `descending`. */
 struct sort_attr {
     int dim;
     bool descending, sorted;
@@ -84,12 +85,13 @@ rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool s
  *      each occurs. These ops make their outputs themselves: how large they are is what is
  *      found --------------------------------------------------------------------- */
 
-/* -1 stands for elements, else slices along dim are compared. */
+/* A dim of -1 says that elements are compared; else slices along dim are. */
 struct unique_attr {
     int dim;
 };
 
-/* Gives the numbers of the elements' values x's shape, or those of n slices one dim. */
+/* Sets the dtype and shape of the inverse: x's shape where elements are compared, or one dim for n
+ * slices. */
 static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim, int64_t n) {
     inverse->dtype = RG_INT64;
     if (dim < 0) {
@@ -100,7 +102,8 @@ static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim
     inverse->size[0] = n;
 }
 
-/* Allocates the values and their counts, for so many groups. */
+/* Allocates the values and their counts, of which there are `groups`. Fails if that is negative, as
+ * it is where k_unique failed. */
 static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
                             int64_t groups) {
     if (groups < 0)

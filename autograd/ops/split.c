@@ -5,11 +5,12 @@
 
 /* ---- lists --------------------------------------------------------------------- */
 
-/* A failed list has NULLs, so that who takes a part of it unasked gets what a failed tensor is. */
+/* A failed list has NULLs, so that a caller who takes a part of it without a check gets NULL, as
+ * from any function that failed. */
 static rg_tensor *const no_parts[64];
 static const rg_list list_failed = { -1, no_parts };
 
-/* So many headers are most of a gigabyte. */
+/* No list has more parts than this, whose headers take most of a gigabyte. */
 enum { LIST_MOST = 1 << 22 };
 
 /* Fails, and returns a failed list from the function around it. */

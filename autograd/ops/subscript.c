@@ -15,15 +15,15 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* A subscript is what the items say. The way is the steps, and the dims that index tensors are
- * for; part is the header to which the steps lead. */
+/* A subscript is what the items say. `way` holds the steps, and the dims that index tensors are
+ * for; `part` is the header to which the steps lead. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
     int n_index;
     rg_tensor *index[RG_MAX_DIMS];
     bool nothing; /* x[False] = value writes nothing. */
-    bool masked;  /* One mask is all there is of index tensors. */
+    bool masked;  /* The only index tensor is a mask. */
 } subscript;
 
 /* Takes a step. There is room for it: each of at most RG_MAX_DIMS dims may go, and give way to a
@@ -61,8 +61,8 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
     return subscript_step(s, p);
 }
 
-/* Makes a new dim with an index for it: [0] if on, else none. There is room in index[] and at[], as
- * it has a dim of its own. */
+/* Makes a new dim with an index tensor for it: [0] if on, else an empty one. There is room in
+ * index[] and at[], since each index tensor has a dim of its own. */
 static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[]) {
     if (!subscript_new_dim(s, dim, &at[s->n_index]))
         return false;
@@ -70,8 +70,8 @@ static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[
     return index[s->n_index++];
 }
 
-/* Makes index tensors of a mask, which counts for as many dims as it has; its shape must be theirs.
- */
+/* Makes index tensors out of a mask, which is for as many dims as it has. Fails with torch's
+ * sentence unless its shape is theirs. */
 static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     for (int d = 0; d < mask->ndim; d++)
         RG_FAIL_INDEX_IF(
@@ -87,8 +87,8 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* Items are read into this: they name so many dims of x, and each index tensor is for the dim in
- * `at`. Masks aren't taken apart yet. */
+/* The items of a subscript are read into this. They name `named` dims of x, and index tensor i is
+ * for the dim at[i]. Masks aren't taken apart yet. */
 typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];
@@ -97,7 +97,7 @@ typedef struct {
     int at[RG_MAX_DIMS];
 } subscript_items;
 
-/* Counts the dims of x that the items name. Fails with torch's sentence if there are fewer. */
+/* Counts the dims of x that the items name. Fails with torch's sentence if x has fewer. */
 static bool subscript_count(rg_tensor *x, subscript_items *i) {
     const rg_item_index *first = &i->item[0];
     i->named = 0;
@@ -134,8 +134,9 @@ static rg_item_index subscript_plain(rg_item_index item) {
     return rg_index_number(rgi_load_i64(t->data, RG_INT64));
 }
 
-/* Takes the step of item k; *dim is the one that it is about, and becomes the next. whole says that
- * x[True] = value: a new dim, and all of x or nothing. */
+/* Takes the step of item k. *dim is the dim that the item is about, and becomes that of the next
+ * item. An ellipsis stands for `hidden` dims. `only` says that x[item] is read, with one item.
+ * `whole` says that x[True] or x[False] is written to: all of x, under a new dim, or nothing. */
 static bool subscript_item(subscript *s, subscript_items *i, int k, int64_t *dim, int64_t hidden,
                            bool only, bool whole) {
     rg_item_index item = subscript_plain(i->item[k]);
@@ -203,7 +204,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items] ------------------------------------------------------------------ */
 
-/* Returns x at the end of the steps, and there at the n index tensors. */
+/* Returns the part of x to which the steps lead, at the n index tensors if there are any. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
     for (int i = 0; i < way->n_steps && x; i++)
@@ -292,8 +293,8 @@ static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool ind
     return rg_expand_dims(value, rg_shape(there));
 }
 
-/* Returns the value as it is written: a copy if it is x's own, expanded, converted. torch converts
- * nothing for index tensors but numbers. */
+/* Returns the value as it is written: copied if it lies in x's storage, expanded, and converted.
+ * Where there are index tensors, torch converts only numbers, or one element for a mask. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
     bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0

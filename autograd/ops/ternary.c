@@ -205,7 +205,7 @@ static enum clamp_bounds clamp_bounds(const rg_tensor *low, const rg_tensor *hig
 static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low,
                              rg_tensor *high, enum clamp_bounds called) {
     rg_tensor *in[] = { x, low, high };
-    /* An absent bound is looked at as the other one. */
+    /* The other bound stands in for an absent one. */
     rg_tensor *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
     RG_AS(name);
     RG_FAIL_IF(low == RG_NONE && high == RG_NONE, "clamp",
