@@ -63,10 +63,6 @@
 #include "tensor/dtype.h"
 #include "tensor/walk.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
 /* The sets have names, and the first is what every processor of the architecture has. K_EACH_SET
  * makes a row of each. (NEON's place is beside the plain set: every 64-bit ARM has it.) */
 #ifdef __x86_64__
@@ -201,6 +197,12 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 /* ---- the loops ------------------------------------------------------------------------------ */
 
 #ifdef K_LOOPS
+
+/* Only who compiles loops pays for reading this header. */
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #define K_IN_SET(f)       RG_PASTE(f##_, K_SET_SUFFIX)
 #define K_NAME(f)         K_TYPED_IN_SET(K_TYPED(f))
 #define K_TYPED_IN_SET(f) RG_PASTE(f, RG_PASTE(_, K_SET_SUFFIX))
