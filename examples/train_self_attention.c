@@ -145,8 +145,9 @@ static rg_vocabulary *words_of(int n, const char *const sentences[]) {
 static lesson read_sentences(int n, const char *const sentences[],
                              const rg_vocabulary *vocabulary) {
     lesson l = { .n = n };
-    l.words = calloc((size_t)n, sizeof *l.words);
-    l.rows = calloc((size_t)n, sizeof *l.rows);
+    const size_t count = n > 0 ? (size_t)n : 0;
+    l.words = calloc(count, sizeof *l.words);
+    l.rows = calloc(count, sizeof *l.rows);
     if (!l.words || !l.rows)
         refuse("no memory for the sentences");
     for (int i = 0; i < n; i++) {

@@ -23,7 +23,9 @@ K_INLINE bool K_NAME(place_is_nan)(T v) {
 /* Returns whether v takes the place of the best so far; nothing does once that is a NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
-    return (beyond | K_NAME(place_is_nan)(v)) & !K_NAME(place_is_nan)(best);
+    const bool is_nan = K_NAME(place_is_nan)(v);
+    const bool best_is_nan = K_NAME(place_is_nan)(best);
+    return (beyond | is_nan) & !best_is_nan;
 }
 
 /* Has the elements of row i compete with the best of their columns. */

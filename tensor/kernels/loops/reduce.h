@@ -44,8 +44,8 @@
 
 #define RESULT ELEMENT
 #if K_IS_FLOAT
-#define GREATER(a, b) (((b) > (a)) | ((b) != (b)) ? (b) : (a))
-#define LESS(a, b)    (((b) < (a)) | ((b) != (b)) ? (b) : (a))
+#define GREATER(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
+#define LESS(a, b)    ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 #define LEAST         (-INFINITY)
 #define MOST          INFINITY
 #else
