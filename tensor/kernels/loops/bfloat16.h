@@ -86,26 +86,37 @@ typedef struct {
     float alpha, beta;
 } bf_place;
 
-/* Computes m rows, up to BF_ROWS, and n columns, up to those of the panels of b. */
+/* Writes a vector of sums to row i of the tile, from column j of its n on. */
+BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m512 sum) {
+    const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
+    __m512 v = sum * to->alpha;
+    if (to->beta != 0)
+        v += _mm512_maskz_loadu_ps(here, to->c + i * to->c_row + j) * to->beta;
+    _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
+}
+
+/* Computes m rows, up to BF_ROWS, and n columns, up to those of the panels of b. The loops over
+ * rows are unrolled by name, for GCC keeps the sums in memory otherwise. */
 BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, int64_t m,
                        int64_t n, int64_t pairs, const int panels) {
-    __m512 sum[BF_ROWS][2] = { { { 0 } } };
+    __m512 sum[BF_ROWS][2];
+#pragma GCC unroll 8
+    for (int i = 0; i < BF_ROWS; i++)
+        for (int p = 0; p < panels; p++)
+            sum[i][p] = _mm512_setzero_ps();
     for (int64_t l = 0; l < pairs; l++) {
+#pragma GCC unroll 8
         for (int i = 0; i < BF_ROWS; i++)
             for (int p = 0; p < panels; p++)
                 sum[i][p] = _mm512_dpbf16_ps(sum[i][p], (__m512bh)_mm512_set1_epi32(a[i]),
                                              (__m512bh)b[p * pairs + l]);
         a += BF_LANES;
     }
+#pragma GCC unroll 8
     for (int i = 0; i < BF_ROWS; i++)
-        for (int p = 0; p < panels && i < m; p++) {
-            const int64_t j = p * BF_LANES;
-            const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
-            __m512 v = sum[i][p] * to->alpha;
-            if (to->beta != 0)
-                v += _mm512_maskz_loadu_ps(here, to->c + i * to->c_row + j) * to->beta;
-            _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
-        }
+        for (int p = 0; p < panels; p++)
+            if (i < m)
+                bf_write(to, i, p * BF_LANES, n, sum[i][p]);
 }
 
 /* Computes a panel's rows of y: m of them and n columns, of which b has packed panels. */
