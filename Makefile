@@ -27,8 +27,8 @@ LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
-PUBLIC   := regard.h tensor/tensor.h autograd/autograd.h autograd/replay.h autograd/ops.h \
-            autograd/ops_macros.h \
+PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h autograd/autograd.h autograd/replay.h \
+            autograd/ops.h autograd/ops_macros.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
             $(addprefix nn/,attention.h positions.h transformer.h) \
             $(addprefix nn/optim/,optimizer.h clip.h schedule.h) \

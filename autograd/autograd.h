@@ -49,7 +49,8 @@ void rg_grad_guard_close(rg_grad_guard *guard);
  * rg_backward(loss) adds to .grad of every leaf that it depends on, and frees the
  * values that the graph saved. A run that fails leaves every .grad as it was.
  * rg_grad(y, x) returns dy/dx instead. */
-typedef struct rg_backward_options {
+typedef struct RG_OPTIONS rg_backward_options {
+    RG_BY_NAME;
     /* The gradient of y is needed unless y has one element. */
     rg_tensor *gradient RG_DEFAULT(RG_NONE);
     bool retain_graph RG_DEFAULT(false);
@@ -91,7 +92,8 @@ bool rg_remove_hook(rg_tensor *t, int id);
  * false, and rg_error() names the worst element and both values. A module's parameters
  * may be among the inputs: they are changed where they lie. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
-typedef struct rg_gradcheck_options {
+typedef struct RG_OPTIONS rg_gradcheck_options {
+    RG_BY_NAME;
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);

@@ -332,7 +332,8 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: t
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns rows of a table, the weight. The row at
  * padding_idx gets no gradient. */
-typedef struct rg_embedding_options {
+typedef struct RG_OPTIONS rg_embedding_options {
+    RG_BY_NAME;
     int64_t padding_idx RG_DEFAULT(INT64_MIN);
 } rg_embedding_options;
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o);
@@ -359,7 +360,8 @@ rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *
  * a bool mask is true an element takes part; a mask of floats is added. A scale of 0 means 1 /
  * sqrt(the size of the last dim). With enable_gqa, k and v may have fewer heads than q; each of
  * theirs then serves several of q's. */
-typedef struct rg_attention_options {
+typedef struct RG_OPTIONS rg_attention_options {
+    RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     double dropout_p     RG_DEFAULT(0);
     bool is_causal       RG_DEFAULT(false);
@@ -379,7 +381,8 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
  * classes, is over the sum of the targets' weights. RG_EACH leaves each element's loss as it is.
  * RG_BATCHMEAN, which kl_div alone knows, is the sum divided by the size of x's first dim. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
-typedef struct rg_loss_options {
+typedef struct RG_OPTIONS rg_loss_options {
+    RG_BY_NAME;
     rg_reduction reduction RG_DEFAULT(RG_MEAN); /* how elements' losses become one */
     rg_tensor *weight      RG_DEFAULT(RG_NONE); /* one for each class, or element */
     rg_tensor *pos_weight  RG_DEFAULT(RG_NONE); /* binary_cross_entropy_with_logits */

@@ -21,11 +21,15 @@ rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 /* ---- MultiheadAttention -----------------------------------------------------------
  * rg_call(m, query, key, value) returns the output alone; so does rg_call(m, x), where x is the
  * query, the key and the value. */
-typedef struct rg_multihead_attention_options {
+typedef struct RG_OPTIONS rg_multihead_attention_options {
+    RG_BY_NAME;
     double dropout RG_DEFAULT(0);
-    bool bias RG_DEFAULT(true), add_bias_kv RG_DEFAULT(false), add_zero_attn RG_DEFAULT(false);
+    bool bias RG_DEFAULT(true);
+    bool add_bias_kv RG_DEFAULT(false);
+    bool add_zero_attn RG_DEFAULT(false);
     /* 0 stands for embed_dim. */
-    int64_t kdim RG_DEFAULT(0), vdim RG_DEFAULT(0);
+    int64_t kdim RG_DEFAULT(0);
+    int64_t vdim RG_DEFAULT(0);
     /* If true, inputs are (batch, length, embedding), else (length, batch, embedding). */
     bool batch_first RG_DEFAULT(false);
 } rg_multihead_attention_options;
@@ -47,7 +51,8 @@ rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_
         embed_dim, num_heads,                                \
         RG_KEYWORDS(rg_multihead_attention_options, (.bias = true), __VA_ARGS__))
 
-typedef struct rg_multihead_options {
+typedef struct RG_OPTIONS rg_multihead_options {
+    RG_BY_NAME;
     /* The mask is (batch, keys). Where a mask of bool is true, the key is left out; a mask of
      * floats is added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);

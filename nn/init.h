@@ -20,7 +20,8 @@ rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
 /* Makes rows or columns, whichever are fewer, orthogonal and of length gain. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
-typedef struct rg_kaiming_options {
+typedef struct RG_OPTIONS rg_kaiming_options {
+    RG_BY_NAME;
     double a RG_DEFAULT(0);                /* leaky_relu has this slope. */
     const char *mode RG_DEFAULT("fan_in"); /* The other mode is "fan_out". */
     const char *nonlinearity RG_DEFAULT("leaky_relu");

@@ -17,7 +17,8 @@ typedef struct rg_linear_module {
     rg_tensor *weight, *bias;
     int64_t in_features, out_features;
 } rg_linear_module;
-typedef struct rg_linear_options {
+typedef struct RG_OPTIONS rg_linear_options {
+    RG_BY_NAME;
     bool bias RG_DEFAULT(true);
 } rg_linear_options;
 rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, rg_linear_options o);
@@ -42,7 +43,8 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
  * The first two normalise over the last dim, which has n elements, or, as _dims, over the last
  * dims, which have this shape. GroupNorm normalises over groups of channels. */
-typedef struct rg_norm_options {
+typedef struct RG_OPTIONS rg_norm_options {
+    RG_BY_NAME;
     /* -1 stands for 1e-5, and in RMSNorm for the dtype's own epsilon. */
     double eps RG_DEFAULT(-1);
     /* GroupNorm's affine has this name, too. */

@@ -65,7 +65,8 @@ void *rg_module_ready(void *m);
 void rg_module_free(void *m);
 /* Puts the value into the place and keeps it there. RG_NONE stands for an absent parameter. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
-typedef struct rg_buffer_options {
+typedef struct RG_OPTIONS rg_buffer_options {
+    RG_BY_NAME;
     bool persistent RG_DEFAULT(true); /* state_dict saves it. */
 } rg_buffer_options;
 /* Puts a tensor that isn't trained into the place and keeps it there. */

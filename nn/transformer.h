@@ -9,7 +9,8 @@
 
 RG_PUBLIC_BEGIN
 
-typedef struct rg_transformer_options {
+typedef struct RG_OPTIONS rg_transformer_options {
+    RG_BY_NAME;
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
     /* This may be rg_relu, rg_gelu, or another function. */
@@ -38,7 +39,8 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-typedef struct rg_src_options {
+typedef struct RG_OPTIONS rg_src_options {
+    RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
     bool is_causal RG_DEFAULT(false);

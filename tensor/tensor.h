@@ -21,6 +21,8 @@
  */
 #pragma once
 
+#include "keywords.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,8 +92,6 @@ rg_scope_guard rg_scope_open(void);
 void rg_scope_close(rg_scope_guard *guard);
 bool rg_scope_restart(rg_scope_guard *guard);
 
-#define RG_PASTE_(a, b) a##b
-#define RG_PASTE(a, b)  RG_PASTE_(a, b)
 #define RG_GUARD_(name) \
     rg_scope_guard name __attribute__((cleanup(rg_scope_close), unused)) = rg_scope_open()
 #define RG_SCOPE() RG_GUARD_(RG_PASTE(rg_scope_, __COUNTER__))
@@ -362,9 +362,8 @@ static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #ifdef __cplusplus
-#define RG_AUTO         auto
-#define RG_WRAP(x)      rg_wrap(x)
-#define RG_DEFAULT(...) = __VA_ARGS__
+#define RG_AUTO    auto
+#define RG_WRAP(x) rg_wrap(x)
 #else
 #define RG_AUTO __auto_type
 /* clang-format off */
@@ -379,7 +378,6 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
         long double: rg_wrap_float,   \
         default: rg_wrap_int)(x)
 /* clang-format on */
-#define RG_DEFAULT(...)
 #endif
 
 #define RG_T1(f, a)    RG_T1_(f, RG_PASTE(rg_a, __COUNTER__), a)
@@ -405,37 +403,6 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
         RG_AUTO z = (c);                       \
         f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); \
     })
-
-/* RG_KEYWORDS stands for Python's keyword arguments: f(x, .eps = 1e-6, .reduction = RG_SUM). The
- * last argument becomes a struct of the type, whose absent fields have their defaults (in C++ those
- * that the struct itself gives). */
-#ifdef __cplusplus
-#define RG_KEYWORDS(type, defaults, ...) \
-    type { __VA_ARGS__ }
-#else
-#ifdef __clang__
-#define RG_QUIET_ \
-    _Pragma("GCC diagnostic push") _Pragma("clang diagnostic ignored \"-Winitializer-overrides\"")
-#define RG_LOUD_ _Pragma("GCC diagnostic pop")
-#elif __GNUC__ >= 12
-#define RG_QUIET_ \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
-#define RG_LOUD_ _Pragma("GCC diagnostic pop")
-#else /* GCC 11 takes no pragma in a macro's argument, and calls fields by name missing. */
-#define RG_QUIET_
-#define RG_LOUD_
-#pragma GCC diagnostic ignored "-Woverride-init"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#endif
-#define RG_KEYWORDS(type, defaults, ...) \
-    RG_KEYWORDS_(RG_PASTE(rg_k, __COUNTER__), type, defaults, __VA_ARGS__)
-#define RG_KEYWORDS_(name, type, defaults, ...)                    \
-    __extension__({                                                \
-        RG_QUIET_ type name = { RG_STRIP_ defaults, __VA_ARGS__ }; \
-        RG_LOUD_ name;                                             \
-    })
-#define RG_STRIP_(...) __VA_ARGS__
-#endif
 
 #define rg_full(shape, value)             RG_FULL_(shape, value)
 #define RG_FULL_(shape, value)            (rg_full)(shape, RG_WRAP(value))

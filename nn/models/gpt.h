@@ -14,10 +14,14 @@
 
 RG_PUBLIC_BEGIN
 
-typedef struct rg_gpt_options {
+typedef struct RG_OPTIONS rg_gpt_options {
+    RG_BY_NAME;
     /* A sequence has at most block_size tokens. */
-    int64_t block_size RG_DEFAULT(1024), vocab_size RG_DEFAULT(50304);
-    int64_t n_layer RG_DEFAULT(12), n_head RG_DEFAULT(12), n_embd RG_DEFAULT(768);
+    int64_t block_size RG_DEFAULT(1024);
+    int64_t vocab_size RG_DEFAULT(50304);
+    int64_t n_layer RG_DEFAULT(12);
+    int64_t n_head RG_DEFAULT(12);
+    int64_t n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
     bool bias RG_DEFAULT(true);
 } rg_gpt_options;
@@ -49,7 +53,8 @@ rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
  * before it, and holds idx afterwards. No gradient flows. */
 rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
 
-typedef struct rg_generate_options {
+typedef struct RG_OPTIONS rg_generate_options {
+    RG_BY_NAME;
     double temperature RG_DEFAULT(1);
     int64_t top_k RG_DEFAULT(0);           /* 0 stands for all tokens. */
     rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default one. */

@@ -21,7 +21,8 @@ typedef struct rg_vocabulary {
     struct rg_vocabulary_entry *index;
     struct rg_vocabulary_block *blocks;
 } rg_vocabulary;
-typedef struct rg_vocabulary_options {
+typedef struct RG_OPTIONS rg_vocabulary_options {
+    RG_BY_NAME;
     /* If true, tokens are UTF-8 characters, white space among them; else words. */
     bool characters RG_DEFAULT(false);
     /* Words are text.replace(",", "").split(), but each of these bytes is taken out, not the comma

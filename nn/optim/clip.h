@@ -8,7 +8,8 @@
 
 RG_PUBLIC_BEGIN
 
-typedef struct rg_clip_options {
+typedef struct RG_OPTIONS rg_clip_options {
+    RG_BY_NAME;
     double norm_type RG_DEFAULT(2);
     bool error_if_nonfinite RG_DEFAULT(false);
 } rg_clip_options;

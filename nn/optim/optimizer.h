@@ -22,13 +22,15 @@ typedef struct rg_optim rg_optim;
     X(nesterov) X(amsgrad) X(centered) X(maximize)                     \
     X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
 #define RG_UNSET               __builtin_nan("0x7267")
-#define RG_OPTION_(name)       double name RG_DEFAULT(RG_UNSET);
+#define RG_OPTION_(name)       double name RG_DEFAULT_NAMED_(name, RG_UNSET);
 #define RG_OPTION_UNSET_(name) , .name = RG_UNSET
 #define RG_NO_OPTIONS_ \
     .lr = RG_UNSET, .betas = { RG_UNSET, RG_UNSET } RG_OPTIONS_(RG_OPTION_UNSET_)
 /* clang-format on */
-typedef struct rg_param_group {
-    double lr RG_DEFAULT(RG_UNSET), betas[2] RG_DEFAULT({ RG_UNSET, RG_UNSET });
+typedef struct RG_OPTIONS rg_param_group {
+    RG_BY_NAME;
+    double lr RG_DEFAULT(RG_UNSET);
+    double betas[2] RG_DEFAULT({ RG_UNSET, RG_UNSET });
     RG_OPTIONS_(RG_OPTION_)
 } rg_param_group;
 #define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)

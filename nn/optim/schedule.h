@@ -14,36 +14,47 @@ typedef struct rg_schedule rg_schedule;
 typedef double rg_lr_lambda(int64_t epoch, void *context);
 
 /* A comment names the schedules that read the options below it. */
-typedef struct rg_schedule_options {
+typedef struct RG_OPTIONS rg_schedule_options {
+    RG_BY_NAME;
     /* StepLR */
-    int64_t step_size;
+    int64_t step_size RG_DEFAULT(0);
     /* LinearLR */
     int64_t total_iters RG_DEFAULT(5);
-    double start_factor RG_DEFAULT(1.0 / 3), end_factor RG_DEFAULT(1);
+    double start_factor RG_DEFAULT(1.0 / 3);
+    double end_factor RG_DEFAULT(1);
     /* CosineAnnealingLR */
-    int64_t T_max;
-    double eta_min;
+    int64_t T_max RG_DEFAULT(0);
+    double eta_min RG_DEFAULT(0);
     /* StepLR, MultiStepLR, ExponentialLR */
     double gamma RG_DEFAULT(0.1);
     /* MultiStepLR, SequentialLR: there may be up to 8 of them. */
-    rg_dims milestones;
+    rg_dims milestones RG_DEFAULT({});
     /* LambdaLR */
-    rg_lr_lambda *lr_lambda;
-    void *context;
+    rg_lr_lambda *lr_lambda RG_DEFAULT(NULL);
+    void *context RG_DEFAULT(NULL);
     /* OneCycleLR: .anneal_linear stands for anneal_strategy="linear". */
-    double max_lr;
-    int64_t total_steps;
+    double max_lr RG_DEFAULT(0);
+    int64_t total_steps RG_DEFAULT(0);
     double pct_start RG_DEFAULT(0.3);
-    bool anneal_linear, cycle_momentum RG_DEFAULT(true), three_phase;
-    double base_momentum RG_DEFAULT(0.85), max_momentum RG_DEFAULT(0.95);
-    double div_factor RG_DEFAULT(25), final_div_factor RG_DEFAULT(1e4);
+    bool anneal_linear RG_DEFAULT(false);
+    bool cycle_momentum RG_DEFAULT(true);
+    bool three_phase RG_DEFAULT(false);
+    double base_momentum RG_DEFAULT(0.85);
+    double max_momentum RG_DEFAULT(0.95);
+    double div_factor RG_DEFAULT(25);
+    double final_div_factor RG_DEFAULT(1e4);
     /* ReduceLROnPlateau: .mode_max stands for mode="max", .threshold_abs for
      * threshold_mode="abs". */
-    bool mode_max, threshold_abs;
-    double factor RG_DEFAULT(0.1), threshold RG_DEFAULT(1e-4), min_lr, eps RG_DEFAULT(1e-8);
-    int64_t patience RG_DEFAULT(10), cooldown;
+    bool mode_max RG_DEFAULT(false);
+    bool threshold_abs RG_DEFAULT(false);
+    double factor RG_DEFAULT(0.1);
+    double threshold RG_DEFAULT(1e-4);
+    double min_lr RG_DEFAULT(0);
+    double eps RG_DEFAULT(1e-8);
+    int64_t patience RG_DEFAULT(10);
+    int64_t cooldown RG_DEFAULT(0);
     /* SequentialLR: there is one schedule more than there are milestones. */
-    rg_schedule *schedules[RG_MAX_DIMS + 1];
+    rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {
     RG_STEP_LR,

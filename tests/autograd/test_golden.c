@@ -81,8 +81,11 @@ static const rg_item_index *op_items(const op_argument *a) {
 }
 
 #define ITEMS(k) op_count_items(a + k), op_items(a + k)
-#define LOSS_OPTIONS \
-    (rg_loss_options) { (rg_reduction) I(2), T(3), T(4), L(5), X(6), X(7), X(8), I(9) }
+#define LOSS_OPTIONS                                                                               \
+    (rg_loss_options) {                                                                            \
+        .reduction = (rg_reduction)I(2), .weight = T(3), .pos_weight = T(4), .ignore_index = L(5), \
+        .label_smoothing = X(6), .beta = X(7), .delta = X(8), .log_target = I(9)                   \
+    }
 
 #define ONE(name)                 TENSOR(name, T(0))
 #define TWO(name)                 TENSOR(name, T(0), T(1))

@@ -174,11 +174,15 @@ static rg_generator *any_generator(void) {
 #define G(k)     any_generator()
 #define LOSS_OPTIONS                                                                          \
     (rg_loss_options) {                                                                       \
-        (rg_reduction) any(5), tensor(), tensor(), odd_integer(), odd_number(), odd_number(), \
-            odd_number(), any(2)                                                              \
+        .reduction = (rg_reduction)any(5), .weight = tensor(), .pos_weight = tensor(),        \
+        .ignore_index = odd_integer(), .label_smoothing = odd_number(), .beta = odd_number(), \
+        .delta = odd_number(), .log_target = any(2)                                           \
     }
-#define OPTIONS \
-    (rg_backward_options) { any(3) ? RG_NONE : tensor(), any(2), any(3) == 0, any(2) }
+#define OPTIONS                                                          \
+    (rg_backward_options) {                                              \
+        .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \
+        .create_graph = any(3) == 0, .allow_unused = any(2)              \
+    }
 
 static int n_items;
 static const rg_item_index *items(void) {
@@ -270,8 +274,9 @@ static rg_tensor *does_gradcheck(void) {
     for (int i = 0; i < LISTED; i++)
         x[i] = tensor();
     int n = any(20) ? 1 : (int)odd_integer() % LISTED;
-    rg_gradcheck_options o = { any(8) ? 1e-6 : odd_number(), any(8) ? 1e-5 : odd_number(),
-                               any(8) ? 1e-3 : odd_number() };
+    rg_gradcheck_options o = { .eps = any(8) ? 1e-6 : odd_number(),
+                               .atol = any(8) ? 1e-5 : odd_number(),
+                               .rtol = any(8) ? 1e-3 : odd_number() };
     /* odd_function reads the first input. */
     if (n < 1 || !x[0])
         x[0] = rg_ones(2);
@@ -365,15 +370,17 @@ static rg_tensor *does_parsed_back(void) {
 
 #define M(k) (any(6) ? modules[any(MODULES)] : NULL)
 #define NORM_OPTIONS \
-    (rg_norm_options) { odd_number(), any(2), any(2) }
+    (rg_norm_options) { .eps = odd_number(), .elementwise_affine = any(2), .bias = any(2) }
 static const char *any_mode(void) {
     if (any(3))
         return "fan_in";
     return any(2) ? "fan_out" : text();
 }
 
-#define KAIMING \
-    (rg_kaiming_options) { odd_number(), any_mode(), any(3) ? "relu" : text() }
+#define KAIMING                                                                         \
+    (rg_kaiming_options) {                                                              \
+        .a = odd_number(), .mode = any_mode(), .nonlinearity = any(3) ? "relu" : text() \
+    }
 #define PARAM_GROUP          RG_PARAM_GROUP_(.lr = odd_number())
 #define MADE(name, ...)      CALL(name, made(rg_##name(__VA_ARGS__)))
 #define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)

@@ -378,9 +378,9 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(SOME(rg_register_parameter(&self->base, "a.b", &self->w, t)), RG_VALUE_ERROR,
                  "parameter name can't contain \".\"");
         ck_fails(SOME(rg_register_buffer(&self->base, "", &self->w, rg_ones(1),
-                                         (rg_buffer_options){ true })),
+                                         (rg_buffer_options){ .persistent = true })),
                  RG_VALUE_ERROR, "buffer name can't be empty string \"\"");
-        ck_fails(SOME(RG_PARAMETER(self, w, rg_literal([1, 2]))), RG_RUNTIME_ERROR,
+        ck_fails(SOME(RG_PARAMETER(self, w, rg_literal([ 1, 2 ]))), RG_RUNTIME_ERROR,
                  "floating point");
         ck_fails(
             SOME(RG_CHILD(self, child, rg_nn_linear(-1, 2)); RG_PARAMETER(self, w, rg_ones(-3))),
@@ -396,10 +396,10 @@ START_TEST(test_what_cannot_be_registered) {
         ck_fails(SOME(rg_register_parameter(&self->base, "q", NULL, rg_ones(1))), RG_TYPE_ERROR,
                  "register_parameter: expected a place but got NULL");
         ck_fails(SOME(rg_register_buffer(&self->base, NULL, &self->w, rg_ones(1),
-                                         (rg_buffer_options){ true })),
+                                         (rg_buffer_options){ .persistent = true })),
                  RG_TYPE_ERROR, "expected a name");
         ck_fails(SOME(rg_register_buffer(&self->base, "q", NULL, rg_ones(1),
-                                         (rg_buffer_options){ true })),
+                                         (rg_buffer_options){ .persistent = true })),
                  RG_TYPE_ERROR, "expected a place");
         ck_fails(SOME(rg_register_child(&self->base, NULL, &self->child, &rg_nn_relu()->base)),
                  RG_TYPE_ERROR, "expected a name");
