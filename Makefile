@@ -55,7 +55,7 @@ HELPERS        := $(call compiled,$(sort $(wildcard tests/*.c)))
 helpers         = $(HELPERS) \
                   $(call compiled,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
 
-# The headers are compiled as C++ too, against the shared library, where there is a compiler.
+# Where there is a C++ compiler, the headers are compiled with it, too, for the shared library.
 CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
@@ -127,6 +127,7 @@ valgrind: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" OPENMP= \
 	    run-valgrind
 
+# QUICK=1 leaves these tests out, which take long under valgrind.
 LONG           = ops engine golden sets parallel attention gpt layers init transformer \
                  trajectory optim
 UNDER_VALGRIND = $(if $(QUICK),$(filter-out $(LONG:%=\%/test_%),$(TESTS)),$(TESTS))
@@ -200,7 +201,7 @@ test-notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
 	done
 	@echo "notebooks: $(words $(NOTEBOOKS)) as the originals"
 
-# The other examples run quickly, and refuse what they cannot use.
+# The other examples are run for a short while, and with arguments that they must refuse.
 test-examples: $(EXAMPLES)
 	@tests/examples $(BUILD)
 
@@ -208,7 +209,7 @@ test-examples: $(EXAMPLES)
 test-readme: $(STATIC) $(BUILD)/examples/train_self_attention
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" tests/readme $(BUILD)
 
-# Lines that must not compile are refused, in C and in C++.
+# The compilers of C and C++ refuse the lines that must not compile.
 test-refused:
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
 

@@ -1,4 +1,5 @@
-/* regard.h: everything: #include <regard/regard.h>, or with -I. "regard.h". */
+/* regard.h: includes all that is public. Programs write #include <regard/regard.h>, and those in
+ * the source tree, which are compiled with -I., "regard.h". */
 #pragma once
 #include "tensor/tensor.h"
 #include "autograd/autograd.h"

@@ -6,7 +6,7 @@
  *
  *     base, refs         macros; counts of references
  *     thread             what a thread owns
- *     observer           somebody who looks on, if anybody does
+ *     observer           an optional guest who sees tensors made and written
  *     c_locale, error    numbers with a point; what a failed call leaves behind
  *     memory, text       the one door to malloc; strings that grow
  *     structs            the tensor, its storage, its history
@@ -16,8 +16,8 @@
  *     kernels/           loops over elements
  *     make, look, compare, name, random, digits, print, parse
  *
- * One arrow points the other way: thread.c, which ends a thread, calls scope.c and
- * memory.c to release what they hold for it.
+ * One arrow points the other way: thread.c, which begins and ends a thread, calls
+ * memory.c and scope.c for what they hold for it.
  */
 #pragma once
 

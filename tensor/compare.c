@@ -20,7 +20,7 @@ typedef struct compare_limits {
 #define K_BASE_ONLY
 #include "kernels/sets.h"
 
-/* Compares both, converted to the dtype, over the shape that they broadcast to. */
+/* Returns whether a and b, converted to the dtype, are close in all elements, as they broadcast. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);
@@ -30,7 +30,7 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
     if (!rgi_may_do_once(op))
         return false;
     bool all = true;
-    rg_tensor answer = RG_NUMBER(RG_BOOL, &all); /* All its strides are 0. */
+    rg_tensor answer = RG_NUMBER(RG_BOOL, &all); /* Its strides stay 0. */
     if (!rgi_broadcast_shapes(op, a, b, &answer))
         return false;
     rgi_update_flags(&answer);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes v as Python's '{:.4f}' and '{:.4e}' do. Returns the length. */
+/* Writes v as Python's '{:.4f}' and '{:.4e}' do, where 4 is the precision. */
 int rgi_print_number(char *to, const char *format, int precision, double v) {
     if (isnan(v))
         return sprintf(to, "nan");
@@ -41,8 +41,7 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of the text of "%.*e". Returns false if that would carry all the way.
- */
+/* Adds one to the last digit of the text of "%.*e". Returns false if all its digits are nines. */
 static bool digits_raise(char *text) {
     char *c = strchr(text, 'e') - 1;
     for (; c > text && (*c == '9' || *c == '.'); c--)
@@ -60,7 +59,8 @@ static bool digits_read_back(const char *text, double v, bool single) {
 
 /* Where several texts with the fewest digits read back as v, this returns the closest. At a power
  * of two the gap above v is twice the one below, so the digits next above may read back where the
- * closest ones don't. */
+ * closest ones don't. Where fewer than always_exact digits would do, the others are zeros, which
+ * digits_read leaves out. */
 rg_digits rgi_digits_shortest(double v, bool single) {
     const bool subnormal = v < (single ? FLT_MIN : DBL_MIN);
     const int always_exact = single ? FLT_DIG : DBL_DIG;
@@ -78,7 +78,7 @@ rg_digits rgi_digits_shortest(double v, bool single) {
     return digits_read(text);
 }
 
-/* Writes 12.5, 0.01 or 3. and returns the length. */
+/* Writes a number such as 12.5, 0.01 or 3. and returns the length. */
 int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     int n = 0;
     if (negative)
@@ -96,9 +96,9 @@ int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     return n;
 }
 
-/* Writes 1.25e+01, with at least `fraction` digits after the point and at least `wide` in the
- * exponent, and returns the length. With a `fraction` of -1, a single digit has no point behind
- * it. */
+/* Writes a number such as 1.25e+01, with at least `fraction` digits after the point and at least
+ * `wide` in the exponent, and returns the length. With a `fraction` of -1, a single digit has no
+ * point behind it. */
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide) {
     int n = 0;
     if (negative)

@@ -9,18 +9,19 @@
 /* No precision is larger than the first of these; no number's text is longer than the second. */
 enum { RG_PRECISION_MAX = 1000, RG_WORD_ROOM = RG_PRECISION_MAX + DBL_MAX_10_EXP + 16 };
 
-/* The number is d[0].d[1]d[2].. 10^exponent, where d holds n digits as characters. */
+/* The number is d[0].d[1]d[2].. times 10^exponent, where d holds n digits as characters. */
 typedef struct rg_digits {
     char d[24];
     int n, exponent;
 } rg_digits;
 
-/* Both take v >= 0. The first returns the fewest digits that read back as v, which is a float where
- * it is single; the second returns v rounded to n digits, without zeros at the end. */
+/* Both take v >= 0. The first returns the fewest digits that read back as v, as a float if `single`
+ * is set; the second returns v rounded to n digits, without zeros at the end. */
 rg_digits rgi_digits_shortest(double v, bool single);
 rg_digits rgi_digits_rounded(double v, int n);
 
-/* Each writes a number, and returns the length of its text. */
+/* Each writes a number, and returns the length of its text. The format is one of printf's for a
+ * precision and a double. */
 int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);

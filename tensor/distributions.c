@@ -1,7 +1,7 @@
 /*
- * distributions.c: what the generator's words become, and tensors that are filled with it: torch's
- * conditions on a distribution's parameters, its numbers, and the order in which it draws them.
- * Which functions a user calls for it is in random.c.
+ * distributions.c: how the generator's words become numbers of a distribution, and how tensors are
+ * filled with them. The conditions on the parameters, the numbers, and the order in which they are
+ * drawn are torch's. The functions that a user calls are in random.c.
  */
 #include "random.h"
 #include "scope.h"
@@ -40,8 +40,8 @@ static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n,
         k_random_scale(dtype, to, n, p[1], p[0]);
 }
 
-/* Draws normals one by one, as float64 whatever the tensor's dtype; the second of each pair waits
- * in the generator. */
+/* Draws normals in pairs, as float64 whatever the tensor's dtype; the second of a pair waits in the
+ * generator until it is asked for. */
 static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     (void)dtype;
@@ -106,7 +106,8 @@ typedef struct random_source {
     rg_generator *g;
     random_draw *draw;
     const double *p;
-    /* draw gives numbers of the dtype `drawn`, which store converts to the tensor's, `held`. */
+    /* `draw` gives numbers of the dtype `drawn`, and `store` converts them to the tensor's, which
+     * is `held`. */
     rg_dtype drawn, held;
     rg_loop *store;
 } random_source;
@@ -155,7 +156,7 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     return same;
 }
 
-/* Fills t with what draw gives, which has the dtype `drawn`. */
+/* Fills t with what `draw` gives, which has the dtype `drawn`. */
 static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
                       rg_dtype drawn, const double *p) {
     if (!rgi_generator_lock(g, op))
@@ -178,7 +179,7 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 
 /* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
 
-/* Returns whether uniforms can be drawn in the dtype. Fills refuse the other dtypes. */
+/* Returns whether uniforms and normals can be drawn in the dtype; else their fills refuse it. */
 static bool is_drawable(rg_dtype dtype) { return dtype == RG_FLOAT32 || dtype == RG_FLOAT64; }
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
@@ -239,8 +240,9 @@ enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
-/* Candidates are normals where enough of the distribution is inside, else uniforms, which are
- * accepted with the density at them as the probability, relative to its peak. */
+/* Where enough of the distribution lies inside the bounds, candidates are normals. Else they are
+ * uniforms, each of which is accepted with a probability that is the density there, divided by the
+ * highest density inside. */
 static k_truncation trunc_rule(const double p[]) {
     k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     double mode = RG_MIN(r.high, r.mean);
@@ -250,8 +252,7 @@ static k_truncation trunc_rule(const double p[]) {
     return r;
 }
 
-/* Draws candidates for all elements, and the uniforms that decide about them if the rule needs any.
- */
+/* Draws candidates for all elements and, if the rule needs them, uniforms that decide on each. */
 static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *uniforms,
                        const double p[], rg_generator *g, const char *op) {
     if (r->normal)
@@ -260,8 +261,9 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
-/* p holds mean, std, low and high. The elements are drawn flat and in memory order, as t is filled;
- * from the second round on torch draws into a tensor that lies as t would without its gaps. */
+/* p holds mean, std, low and high. Numbers are drawn into contiguous tensors, whose dims are t's in
+ * memory order. Whether normals come in blocks depends on how the tensor lies into which torch
+ * draws them: in the first round that is t, and later one that lies as t would without its gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = trunc_rule(p);

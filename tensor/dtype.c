@@ -49,9 +49,9 @@ int rg_promote_types(rg_dtype a, rg_dtype b) {
     return rank_of(a) > rank_of(b) ? a : b;
 }
 
-/* torch's rule: tensors with dims decide; a 0-d tensor, and after it a wrapped number, has a say
- * only by being of a higher kind than those before it. A wrapped float among integers gives the
- * default dtype. */
+/* As in torch, tensors with dims decide first. 0-d tensors, and after them wrapped numbers, change
+ * the result only if they are of a higher kind than all before them. A wrapped float among integers
+ * gives the default dtype. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
     enum { WITH_DIMS, ZERO_D, WRAPPED, GROUPS };
     int best[GROUPS] = { -1, -1, -1 };

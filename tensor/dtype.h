@@ -26,7 +26,7 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
  *     cpp      is its name in those sentences that show C++'s
  *     with     is what the table was asked with
  */
-/* A row is a line: */
+/* clang-format would break these rows into several lines each. */
 /* clang-format off */
 #define RG_BOOL_DTYPES(X, with)                                                                  \
     X(BOOL,    bool,   bool,    RG_BOOLEAN,  0, HUGE_VAL, "bool",    "Bool",   "bool",     with)
@@ -86,16 +86,16 @@ rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns true if the dtype can hold the number; otherwise fails and returns false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* Where the condition holds, the caller fails with the sentence that the kernel isn't there for
- * this dtype. */
+/* Where the condition holds, this fails with torch's sentence for a dtype that the kernel lacks,
+ * and returns NULL, or false, from its caller. */
 #define RG_FAIL_DTYPE_IF(condition, op, kernel, dtype)                                          \
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, condition, op, "\"%s\" not implemented for '%s'", kernel, \
                   rgi_scalar_name(dtype))
 
 /* ---- one element, in and out ------------------------------------------------------ */
 
-/* RG_OF_DOUBLE is the element that a double becomes: NaN, and what is out of range, give an
- * integer's least value, as x86's conversion and torch do. */
+/* RG_OF_DOUBLE is the element that a double becomes. As in torch and on x86, NaN and numbers out of
+ * range become an integer type's least value. */
 #define RG_OF_DOUBLE(v, type, kind, limit) \
     ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
 

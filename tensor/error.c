@@ -12,8 +12,8 @@
 
 static _Atomic(rg_error_handler *) on_error;
 
-/* The handler may fail, too, which doesn't replace the root failure, or clear the error. What it
- * calls fails under names of its own, not under that of RG_AS. */
+/* What fails inside the handler doesn't replace the root failure, but the handler may clear the
+ * error. What it calls fails under its own names, not under that of RG_AS. */
 static void call_handler(rg_thread *me, rg_code code, const char *line) {
     rg_error_handler *handler = on_error;
     const char *as = rgi_named_as;
@@ -30,7 +30,7 @@ static void call_handler(rg_thread *me, rg_code code, const char *line) {
 
 void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
-    char line[sizeof me->message]; /* The arguments may quote the message before. */
+    char line[sizeof me->message]; /* The arguments may quote me->message. */
     if (!op)
         op = rgi_applying;
     if (rgi_named_as)

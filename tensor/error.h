@@ -6,7 +6,7 @@
 
 #include "thread.h"
 
-/* Records "op: sentence" as the thread's error, and gives NULL. An op of NULL stands for the one
+/* Records "op: sentence" as the thread's error, and returns NULL. An op of NULL stands for the one
  * that is being applied, if there is one. A macro wraps the call, so that the compiler sees that
  * the value is NULL. */
 #define rgi_fail(...)           \
@@ -17,7 +17,8 @@
 void rgi_fail_(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* Where the condition holds, the caller fails: with torch's RuntimeError, or with another code. */
+/* Where the condition holds, these fail and return NULL, or false, from their caller: RG_FAIL_IF
+ * with torch's RuntimeError, the others with other codes. */
 #define RG_FAIL_IF(condition, ...)       RG_FAIL_AS_IF(RG_RUNTIME_ERROR, condition, __VA_ARGS__)
 #define RG_FAIL_INDEX_IF(condition, ...) RG_FAIL_AS_IF(RG_INDEX_ERROR, condition, __VA_ARGS__)
 #define RG_FAIL_VALUE_IF(condition, ...) RG_FAIL_AS_IF(RG_VALUE_ERROR, condition, __VA_ARGS__)
@@ -44,4 +45,6 @@ static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 /* Returns whether `it`, an argument that is no tensor, isn't NULL. NULL fails with the sentence
  * that `what` was expected ("a module"), unless an error stands already. */
 bool rgi_given(const void *it, const char *op, const char *what);
+/* Returns whether v can be a list of n items. A negative n fails, and so does a v of NULL, unless n
+ * is 0. */
 #define rgi_given_list(n, v, op) rgi_given((n) < 0 || ((n) && !(v)) ? NULL : "", op, "a list")

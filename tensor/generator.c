@@ -8,7 +8,7 @@
 #include "error.h"
 #include "memory.h"
 
-/* The default generator is seeded at its first use. */
+/* The default generator is seeded at its first use, with torch's default seed. */
 static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER,
                                           .seed = 67280421310721 };
 

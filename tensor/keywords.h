@@ -49,7 +49,7 @@ typedef struct rg_options_go_by_name {
 #define RG_QUIET_ \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
 #define RG_LOUD_ _Pragma("GCC diagnostic pop")
-#else /* GCC 11 takes no pragma in a macro's argument, and calls fields by name missing. */
+#else /* GCC 11 takes no pragma in a macro's argument, and warns of fields that aren't named. */
 #define RG_QUIET_
 #define RG_LOUD_
 #pragma GCC diagnostic ignored "-Woverride-init"

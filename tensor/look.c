@@ -31,6 +31,7 @@ bool rg_is_floating_point(rg_tensor *t) {
     return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
 }
 
+/* Returns the list's number for a dim of t, or -1. */
 static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
     if (!rgi_check(t, op))
@@ -86,7 +87,8 @@ int64_t rg_item_int(rg_tensor *t) {
     return rgi_load_i64(t->data, t->dtype);
 }
 
-/* Returns where t's one element with this index is. Dims behind the index must be of size 1. */
+/* Returns the address of the element with this index. Dims that the index doesn't reach must be of
+ * size 1. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
     RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "

@@ -29,7 +29,7 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
     return true;
 }
 
-/* Returns the dtype that a Python number gets where none is given. */
+/* Returns the dtype that a number gets where none is given. */
 static rg_dtype number_dtype(const making_number *v) {
     return rgi_is_float(v->dtype) ? rg_default_dtype() : v->dtype;
 }
@@ -151,7 +151,7 @@ rg_tensor *rg_eye(int64_t n, int64_t m) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* Refuse a step that leads away from the end, and a range that is too long. */
+/* These refuse a step that leads away from the end, and a range that is too long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;
@@ -200,7 +200,7 @@ rg_tensor *(rg_arange)(rg_tensor *end) {
     return (rg_arange_step)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one));
 }
 
-/* Returns a tensor for so many steps, after a look at the arguments. A single step has the value
+/* Returns a tensor for so many numbers, or fails if an argument isn't valid. A single number is
  * `only`. */
 static rg_tensor *spaced_new(const char *op, double start, double end, double only, int64_t steps,
                              rg_dtype dtype) {
@@ -225,7 +225,7 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) 
     return t;
 }
 
-/* Returns the number as the dtype can hold it. */
+/* Returns the number, rounded to what the dtype can hold. */
 static double rounded_to(rg_dtype dtype, double v) {
     double room;
     rgi_store_f64(&room, dtype, v);
@@ -246,7 +246,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
     double width = rgi_is_float(dtype) ? rounded_to(dtype, end - start) : end - start;
     double step = steps > 1 ? width / ((double)steps - 1) : 0;
     for (int64_t i = 0; i < steps; i++) {
-        /* The second half is counted from the end. */
+        /* As in torch, the second half is counted from the end. */
         bool early = i < steps / 2 || steps == 1;
         double exponent = early ? start + step * (double)i : end - step * (double)(steps - 1 - i);
         rgi_store_f64(t->data + (size_t)i * rgi_sizeof(dtype), dtype, pow(base, exponent));
@@ -256,6 +256,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 
 /* ---- from memory ----------------------------------------------------------------- */
 
+/* Returns a new tensor to copy the data into; fails if there is no data for its elements. */
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
     rg_tensor *t = rgi_new_dims("from", shape, dtype);
     if (!t || data || !t->numel)

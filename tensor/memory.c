@@ -1,10 +1,10 @@
 /*
  * memory.c: the one door to malloc. Blocks come from free lists of the thread,
- * one a size class, so that a training loop asks the system for nothing once
- * it is warm. Small blocks are cut from large chunks, whose pages cost little,
- * and never go back; a thread that has too many hands them on. Tensor headers
- * have a list of their own: a released one stays readable, and so can be named
- * when it is used again.
+ * one for each size class, so that a training loop asks the system for nothing
+ * once it is warm. Small blocks are cut from large chunks, on huge pages where
+ * they can be, and never go back to the system; a thread that has too many of
+ * them hands them on to others. Tensor headers have a list of their own: a
+ * released one stays readable, so that its use is noticed.
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build
  * (RG_DEBUG) every block is malloc's and free's own, and no header is reused.
@@ -24,20 +24,23 @@
 enum {
     SMALL_MAX = 4096,     /* Up to here each class holds 64 bytes more than the one before. */
     HUGE_MIN = 2 << 20,   /* From here a block is aligned to, and asks for, huge pages. */
-    CHUNK_MIN = 64 << 10, /* Chunks grow from here */
-    CHUNK_MAX = 4 << 20,  /* to here. */
-    HEADERS_AT_ONCE = 64,
+    CHUNK_MIN = 64 << 10, /* A thread's first chunk is so large. */
+    CHUNK_MAX = 4 << 20,  /* Each chunk is twice the one before, until it is so large. */
+    HEADERS_AT_ONCE = 64, /* So many headers are cut from a chunk together. */
 };
 
-/* A thread holds on to so many bytes of large blocks. */
+/* A thread keeps at most so many bytes of large free blocks. */
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
+/* `bypass` says that every block is malloc's own. `threads` lists the threads that run, and `ended`
+ * sums the counts of those that have ended; `batches` are free blocks that no thread holds. The
+ * lock is for these three. `flushed` is the bytes in use, but for each thread's drift. */
 static bool bypass;
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
-static rg_thread *threads;                       /* all that run */
-static rg_thread ended;                          /* the counts of those that have ended */
-static atomic_long flushed;                      /* the bytes in use, but for each thread's drift */
-static rg_free_block *batches[RG_SMALL_CLASSES]; /* free blocks that no thread holds */
+static rg_thread *threads;
+static rg_thread ended;
+static atomic_long flushed;
+static rg_free_block *batches[RG_SMALL_CLASSES];
 
 /* ---- counting -------------------------------------------------------------------- */
 
@@ -55,8 +58,8 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-/* Another thread than a block's maker may free it, so the peak needs a common count. A thread adds
- * its own to that one in large steps. */
+/* A block may be freed by another thread than its maker, so the peak needs a common count, to which
+ * a thread adds its own in large steps. */
 void rgi_drifted(rg_thread *me) {
     long drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
@@ -146,6 +149,7 @@ static void retire(rg_free_list *list, size_t c) {
     list->count = 0;
 }
 
+/* Returns the spare batch, or else one of everybody's, or NULL where there is none. */
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
@@ -247,8 +251,8 @@ void rg_memory_trim(void) {
 
 /* ---- the door ---------------------------------------------------------------------- */
 
-/* Returns a block, of which *size becomes the size, or NULL where there is no memory, or where a
- * test wants the request to fail. */
+/* Returns a block, and sets *size to the block's size. Returns NULL where there is no memory, or
+ * where a test wants the request to fail. */
 static void *find_block(rg_thread *me, size_t bytes, rg_class cls, size_t *size) {
     const size_t absurd = (size_t)1 << 39;
     if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0))
@@ -272,8 +276,8 @@ void *rgi_alloc(size_t bytes, rg_class cls) {
     return block;
 }
 
-/* Where the pool is bypassed, a released header is kept for ever: it stays readable, and is not
- * used again. */
+/* Where the pool is bypassed, a released header is kept for ever, in place of a spare batch: it
+ * stays readable, isn't used again, and no tool takes it for a leak. */
 static void bypassed_free(rg_thread *me, void *block, rg_class cls) {
     rg_free_block *b = block;
     if (cls != RG_MEM_HEADER) {

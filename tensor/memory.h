@@ -14,22 +14,23 @@ void rgi_free(void *block, size_t bytes, rg_class cls);
  * free NULL isn't allowed here. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
-/* Grows a block of RG_MEM_OTHER by doubling until it holds `want` items. Returns false where there
- * is no memory; the block stays as it was. */
+/* Sees to it that a block of RG_MEM_OTHER has room for `want` items, each of `item` bytes. Where it
+ * hasn't, the block moves to one of twice the capacity or more. Returns false where there is no
+ * memory, and leaves the block as it was. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
 /* Returns whether every block is malloc's own; memory.c says when. */
 bool rgi_pool_bypassed(void);
 
-/* Begins and ends what a thread has of free lists and counts: for thread.c. */
+/* Begin and end a thread's free lists and counts. Only thread.c calls them. */
 void rgi_memory_begin_thread(rg_thread *me);
 void rgi_memory_end_thread(rg_thread *me);
 
 /* ---- counting ------------------------------------------------------------------ */
 
 enum {
-    RG_DRIFT_MAX = 256 << 10,  /* bytes that a thread's count may be away from the common one */
-    RG_SMALL_BATCH = 16 << 14, /* a small list's blocks have at most so many times 64 bytes */
-    RG_HEADER_BATCH = 512,     /* headers that threads hand to each other at once */
+    RG_DRIFT_MAX = 256 << 10,  /* A thread's bytes may be so far away from the common count. */
+    RG_SMALL_BATCH = 16 << 14, /* A list of small blocks holds at most so many times 64 bytes. */
+    RG_HEADER_BATCH = 512,     /* The list of headers holds at most so many. */
 };
 
 /* Adds n to a count to which only its own thread writes, so that no locked instruction is
@@ -39,7 +40,8 @@ static inline void rgi_count_to(atomic_long *count, long n) {
                           memory_order_relaxed);
 }
 
-/* Brings the thread's count and the common one together, when the former has left its bounds. */
+/* Raises the thread's peak, if it has to, and adds the drift to the common count where it has left
+ * its bounds. */
 void rgi_drifted(rg_thread *me);
 
 /* Counts bytes of a class that were taken, if `more`, or given back. `others` are bytes of other

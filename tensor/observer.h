@@ -8,8 +8,8 @@
 #include "thread.h"
 
 /* A deed is work that redo(context) does again; redo returns false where it fails. An observer that
- * keeps the deed copies the context, which has so many bytes, and calls `drop` with its copy,
- * unless that function is NULL, before it frees the copy. */
+ * keeps the deed copies the context, which has `bytes` bytes. Before it frees the copy, it calls
+ * `drop` with it, unless that function is NULL. */
 typedef bool rg_redo(void *context);
 typedef struct rg_deed {
     rg_redo *redo;
@@ -28,7 +28,7 @@ struct rg_observer {
     bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
     /* A scope has ended, or a tensor was dropped, and others may have let go of tensors. */
     void (*released)(rg_observer *o);
-    /* The function `op` is about to do what can't be done again, such as to look at a value. */
+    /* The function `op` asks whether it may do what can't be done again: look at a value, say. */
     bool (*may_do_once)(rg_observer *o, const char *op);
     /* All of `to` was written to with the values of `from`, or with zeros where that is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
@@ -56,6 +56,7 @@ static inline void rgi_observe_release(void) {
         o->released(o);
 }
 
+/* Tells the observer of a copy. Returns false where it refuses. */
 static inline bool rgi_observe_copy(rg_tensor *to, rg_tensor *from, const char *op) {
     rg_observer *o = rgi_this.observer;
     return RG_LIKELY(!o) || !o->copied || o->copied(o, to, from, op);

@@ -1,9 +1,9 @@
 /*
  * parallel.c: work that is spread over threads. No result changes with their
  * number: either the parts depend only on how much work there is, or, as in
- * products and rows, no bit depends on the parts. The threads are OpenMP's;
- * built without it, there is one. After a fork there is one in the child, since
- * OpenMP's own don't come along.
+ * products and rows, no bit depends on the parts. The threads are OpenMP's; a
+ * library built without it has one. After a fork the child has one, since
+ * OpenMP's threads stay behind.
  */
 #include "parallel.h"
 
@@ -63,8 +63,9 @@ bool rg_set_num_threads(int n) {
 /* ---- the work ---------------------------------------------------------------------- */
 
 #ifdef _OPENMP
-/* Each worker begins with a share of its own, then it helps with the others'. Work that comes again
- * finds its share on the worker that had it before, and its lines in that one's caches. */
+/* Each worker begins with a share of the parts that is its own, and then helps with the others'.
+ * Work that comes again falls to the same workers, whose caches may still hold its data. `next` is
+ * the first part of a share that nobody has taken yet. */
 enum { PARALLEL_SHARES = 64 };
 
 typedef struct parallel_work {
@@ -72,7 +73,7 @@ typedef struct parallel_work {
     rg_work *work;
     void *context;
     struct {
-        _Alignas(64) _Atomic int64_t next; /* the part that nobody has taken yet */
+        _Alignas(64) _Atomic int64_t next;
     } share[PARALLEL_SHARES];
 } parallel_work;
 

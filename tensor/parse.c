@@ -25,19 +25,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* An element is kept as a float and as an integer, for its dtype is known at the end. */
+/* An element is kept as a float and as an integer, since its dtype is known only at the end. */
 typedef struct parsed {
     double f;
     int64_t i;
 } parsed;
 
 typedef struct parser {
+    /* The text from here on is still to be read. */
     const char *at;
-    /* shape.n and each size are -1 until they are known: n by the first number or empty list. */
+    /* shape.n and each size are -1 until they are known; the first number, or the first empty list,
+     * tells n. */
     rg_dims shape;
     parsed *items;
     size_t n, room;
-    /* kind is the highest dtype seen: bool, int64 or float64, which an empty list has, too. */
+    /* kind is the highest dtype seen: bool, int64 or float64. An empty list counts as float64. */
     int kind;
     /* The text names this dtype and this shape; where it names none, dtype or named.n is -1. */
     int dtype;
@@ -68,8 +70,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* Notes that the text is no tensor at all, which is said in place of any fault in its shape.
- * Returns false. */
+/* Notes that the text is no tensor at all: this comes before any fault in its shape. Returns
+ * false. */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,
@@ -104,7 +106,7 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* A number is read without its sign: f is its value, and u the same for an integer. */
+/* A number is read without its sign. f is its value, and u the exact value of an integer. */
 typedef struct number {
     double f;
     uint64_t u;
@@ -400,7 +402,7 @@ static bool parse_text(parser *s) {
 
 /* ---- the tensor ------------------------------------------------------------------ */
 
-/* The shape that the text names, if it names one, must hold the elements that it has. */
+/* Takes the shape that the text names, if any; fails if that isn't for as many elements. */
 static bool parse_sizes(parser *s) {
     if (s->named.n < 0)
         return true;
@@ -433,7 +435,7 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     return s->code == RG_OK;
 }
 
-/* Returns the dtype that the text names, or else its numbers have. */
+/* Returns the dtype that the text names, or else the one that its numbers have. */
 static rg_dtype parse_dtype_found(const parser *s) {
     if (s->dtype >= 0)
         return (rg_dtype)s->dtype;
@@ -455,7 +457,7 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     return t;
 }
 
-/* Reads the text into a tensor of dtype, or if that is -1 of the text's own. */
+/* Reads the text into a tensor of this dtype, or, if that is -1, of the text's own. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     if (!rgi_given(text, "parse", "a text"))
         return NULL;

@@ -45,9 +45,10 @@ typedef struct printer {
     int linewidth, precision, indent;
     /* torch's floats are written with this format. */
     const char *format;
-    /* The absolute numbers that are finite and not 0 lie between these. */
+    /* The absolute values of the numbers that are finite and not 0 lie between these. */
     double least, most;
-    /* Some number isn't whole; words have exponents; some number isn't finite, or is -infinity. */
+    /* These say that some number isn't whole, that words have exponents, that some number isn't
+     * finite, and that some number is -infinity. */
     bool fraction, scientific, nonfinite, minus_inf;
     /* All words get this width. */
     int width;
@@ -60,6 +61,7 @@ typedef struct printer {
     char word[RG_WORD_ROOM];
 } printer;
 
+/* Adds s to the text, so many times. */
 static void print_put(printer *p, const char *s, int64_t times) {
     rg_text *t = &p->text;
     for (size_t n = strlen(s); times > 0; times--) {
@@ -109,8 +111,8 @@ static void print_scan(printer *p, const char *at) {
 }
 
 /* ---- one element as a word --------------------------------------------------------
- * NumPy's floats have the fewest digits, at most eight after the point. With exponents all have as
- * many as the longest, and those are true digits. */
+ * NumPy's floats have the fewest digits, at most eight after the point. Where they are written with
+ * exponents, all have as many digits as the longest, and not just zeros at the end. */
 
 enum { NUMPY_PRECISION = 8 };
 
@@ -198,6 +200,7 @@ static void print_look(printer *p) {
     if (!p->numpy || !floats)
         return;
     int after = p->right + 1 + (p->scientific ? 2 + p->exponent : 0);
+    /* inf and nan take three columns, and -inf takes four. */
     if (p->nonfinite)
         p->left = RG_MAX(p->left, 3 + p->minus_inf - after);
     p->width = p->left + after;
@@ -205,6 +208,7 @@ static void print_look(printer *p) {
 
 /* ---- brackets and lines ---------------------------------------------------------- */
 
+/* Ends the line, with so many line feeds, and begins one with so much indent. */
 static void print_break(printer *p, int lines, int indent) {
     if (!p->numpy)
         print_put(p, ",", 1);
@@ -218,7 +222,7 @@ static void print_word(printer *p, const char *at) {
     print_put(p, p->word, 1);
 }
 
-/* Returns what stands for the items left out of the middle of a row. */
+/* Returns the text that stands for the items left out of the middle of a row. */
 static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
@@ -323,8 +327,8 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 
 /* ---- torch's text ---------------------------------------------------------------- */
 
-/* Writes ", key value end" behind the text, or below it where the line, which torch at first counts
- * two longer than it is, gets too long. */
+/* Writes a comma, and then key, value and end, on this line or, where it would get too long, on the
+ * next. *line is the line's length, which torch at first takes to be two more than it is. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);

@@ -27,7 +27,7 @@ static bool fill_again(void *context) {
     return f->fill(f->t, f->p, f->g, f->op);
 }
 
-/* Tells an observer how t is filled: who fills it again draws anew. */
+/* Tells an observer how t is filled. To fill it again is to draw new numbers. */
 static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                          const char *op) {
     if (RG_LIKELY(!rgi_this.observer))
@@ -103,8 +103,9 @@ rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, 
 
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
 
-/* Returns limit, unless the dtype rounds v, the integer next to it inside the range, to its wrong
- * side: then returns the next number that the dtype has, going up (sign 1) or down. */
+/* `limit` is the low end of a range of integers (sign 1) or the high one (sign -1), and v is the
+ * integer next to it on the inside. Returns limit, unless the dtype rounds v to the outside: then
+ * goes on inward, as torch does, to the next number that the dtype has, and returns that. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double room;
     rgi_store_i64(&room, dtype, v);

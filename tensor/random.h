@@ -1,7 +1,7 @@
 /*
  * random.h: the room of random numbers, below the public surface of tensor.h. generator.c makes
- * torch's words, distributions.c turns them into numbers and fills tensors with them, random.c is
- * what users call for whole tensors, and sample.c draws indices and yes or no.
+ * torch's words, distributions.c turns them into numbers and fills tensors with them, random.c has
+ * what users call for whole tensors, and sample.c draws indices, and ones and zeros by probability.
  *
  * The order of the draws is as much a part of torch's stream as the words are: elements are visited
  * in memory order, normals come in pairs or in blocks of sixteen, and a double takes two words, the
@@ -26,7 +26,7 @@ struct rg_generator {
     /* The second of a pair of normals waits here for the next call. */
     bool has_normal;
     double normal;
-    /* Alignment spares vectors of words from crossing lines of memory. */
+    /* They are aligned, so that vectors of words don't cross cache lines. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
 };
 

@@ -27,8 +27,8 @@
             atomic_fetch_add_explicit(count, n, memory_order_relaxed);                            \
     } while (0)
 
-/* Takes n references away, and returns whether they were the last ones. The last ones' owner alone
- * can see the count, so taking those away writes nothing. */
+/* Takes n references away, and returns whether they were the last ones. If they were, nobody else
+ * can see the count, and nothing is written to it. */
 #define RG_COUNT_DOWN(count, n)                                                   \
     __extension__({                                                               \
         __auto_type now_ = atomic_load_explicit(count, memory_order_acquire);     \

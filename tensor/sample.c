@@ -11,11 +11,13 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* From so many elements on, torch swaps with those passed already, and takes two words a step. */
+/* From so many elements on, torch swaps each element with one of those up to it, and takes two
+ * words for each. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
-/* Shuffles as Fisher and Yates do: swaps each element with one that is drawn from those not passed
- * yet, or within those passed. */
+/* Writes the integers from 0 to n - 1, and shuffles them as Fisher and Yates do: swaps each with
+ * one that is drawn from itself and those behind it or, if `within` is set, from itself and those
+ * before it. */
 static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -53,6 +55,7 @@ rg_tensor *rg_randperm_with(int64_t n, rg_generator *g) {
 
 /* ---- yes or no -------------------------------------------------------------------- */
 
+/* Returns true if all elements of p are probabilities; otherwise fails and returns false. */
 static bool bernoulli_check(rg_tensor *p, const char *op) {
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(p, RG_FLOAT64));
     if (!wide)
@@ -82,14 +85,13 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
 
 /* ---- categories by weight --------------------------------------------------------- */
 
-/* torch computes in the weights' dtype. This file computes in float64, and rounds after every step.
- */
+/* torch computes in the weights' dtype. This file computes in float64, and rounds every result. */
 static double weight_rounded(double v, rg_dtype dtype) {
     return dtype == RG_FLOAT32 ? (double)(float)v : v;
 }
 
-/* A call of multinomial draws into t from weights of n categories a row, which w holds in float64.
- */
+/* A call of multinomial draws into t. Each row of weights has n categories; w holds the weights in
+ * float64. */
 typedef struct multinomial_draw {
     rg_tensor *t;
     rg_tensor *weights;
@@ -99,8 +101,8 @@ typedef struct multinomial_draw {
     const char *op;
 } multinomial_draw;
 
-/* Fails with torch's sentences if the weights are no distribution. With replacement, torch looks at
- * each row's sum before the next row's weights, and says what is wrong with a weight. */
+/* Fails with torch's sentences if the weights are no distribution. Only with replacement does torch
+ * look at each row's sum before it reads the next row, and say what is wrong with a weight. */
 static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     const char *wrong = NULL;
     bool empty_row = false;
@@ -168,7 +170,7 @@ static bool draw_distinct(const multinomial_draw *d) {
     return true;
 }
 
-/* Fills share with the cumulative shares of a row's weights. */
+/* Sets share[i] to the sum of a row's first i + 1 weights, divided by the sum of all. */
 static void cumulate_shares(double *restrict share, const double *restrict w, int64_t n,
                             rg_dtype dtype) {
     double sum = 0;
@@ -181,8 +183,8 @@ static void cumulate_shares(double *restrict share, const double *restrict w, in
     share[n - 1] = 1;
 }
 
-/* Draws with replacement: takes the first category of a row whose cumulative share is not below a
- * uniform float64. */
+/* Draws with replacement: a draw is the row's first category whose share, with those of the
+ * categories before it, isn't below a uniform float64. */
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));

@@ -1,7 +1,7 @@
 /*
  * scope.c: results belong to a scope. The thread has one stack of references
- * and, for each open scope, the depth at which it began; ending a scope drops
- * the stack to that mark, and with it whatever scopes were left open inside.
+ * and, for each open scope, a mark: the depth at which it began. Ending a scope
+ * releases the stack down to that mark, and so ends scopes left open inside, too.
  * Memory that scopes own is a list beside the stack.
  */
 #include "scope.h"
@@ -20,8 +20,7 @@ static size_t innermost_mark(const rg_thread *me) {
 size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
-        /* A scope can't report failure, and a mark is no request of the user's: no test fails it.
-         */
+        /* Since this function has no way to fail, a test can't make this request fail, either. */
         int64_t fail_at = me->fail_at;
         me->fail_at = 0;
         bool grown = rgi_grow((void **)&me->marks, &me->marks_room, me->scopes + 1,
@@ -45,11 +44,13 @@ static inline void release_down_to(rg_thread *me, size_t depth) {
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* This stands before a block that scopes own, and takes a multiple of 64 bytes. */
+/* This stands before a block that scopes own, and takes a multiple of 64 bytes. `level` is 1 for
+ * the root scope, and one more for each scope inside; `bytes` is the size of all, with these
+ * fields. */
 struct rg_scope_block {
     _Alignas(64) struct rg_scope_block *next;
-    size_t level; /* the root scope's is 1, and that of each open scope one more */
-    size_t bytes; /* the size of all, with these fields */
+    size_t level;
+    size_t bytes;
 };
 
 void *rgi_scope_alloc(size_t bytes) {
@@ -66,7 +67,7 @@ void *rgi_scope_alloc(size_t bytes) {
     return block + 1;
 }
 
-/* Frees what belongs to scopes inside the one of this level. */
+/* Frees the blocks that scopes inside the one of this level own. */
 static __attribute__((noinline)) void free_blocks(rg_thread *me, size_t level) {
     while (me->blocks && me->blocks->level > level) {
         struct rg_scope_block *block = me->blocks;
@@ -124,7 +125,7 @@ void rgi_scope_end_thread(rg_thread *me) {
 
 /* ---- ownership ----------------------------------------------------------------------- */
 
-/* Several threads may lend one tensor: the hint is the last one's. */
+/* Several threads may own one tensor, and the slot is the last one's, so that it is only a hint. */
 static void put_slot(rg_tensor *t, size_t at) {
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }
@@ -147,7 +148,7 @@ rg_tensor *rgi_lend(rg_tensor *t) {
     return rgi_own(t);
 }
 
-/* Returns where t is on the stack, from the depth `from` on, or -1. Its hint is usually right. */
+/* Returns where t is on the stack, from the depth `from` on, or -1. Its slot is usually right. */
 static int64_t find(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= from && hint < me->depth && me->stack[hint] == t)
@@ -222,8 +223,7 @@ rg_tensor *rg_escape(rg_tensor *t) {
     int64_t at = find(me, t, mark);
     if (at < 0)
         return t; /* It is outside already. */
-    /* The scope's first reference takes t's place; t takes that one's, and the scope begins behind.
-     */
+    /* The scope's first reference and t change places, and the scope then begins behind t. */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
     if (first)

@@ -17,7 +17,7 @@ void *rgi_scope_alloc(size_t bytes);
 /* Frees the text, and returns a copy that the scope owns; NULL where there was no memory for it. */
 char *rgi_text_own(rg_text *t);
 
-/* Releases and frees all that the thread's scopes own: for thread.c. */
+/* Releases and frees all that the thread's scopes own. Only thread.c calls it. */
 void rgi_scope_end_thread(rg_thread *me);
 
 static inline rg_tensor *rgi_own(rg_tensor *t) {

@@ -96,7 +96,8 @@ int64_t rgi_dims_numel(const char *op, const rg_dims *d) {
 
 /* ---- strides -------------------------------------------------------------------- */
 
-/* Returns INT64_MAX for what overflows: no memory is as large, and whoever allocates refuses it. */
+/* Returns a b, or INT64_MAX where that overflows: no memory is as large, and whoever allocates
+ * refuses it. */
 static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
@@ -138,8 +139,9 @@ void rgi_update_flags(rg_tensor *t) {
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
 /* Returns whether dim `outer` lies outside dim `inner` in memory (in order), inside it (turned), or
- * may lie anywhere, as torch decides it: by the strides, where a stride of 0 says nothing, and of
- * equal strides the larger size is outside. */
+ * whether nothing decides that (unordered). As in torch, the larger stride lies outside, and a
+ * stride of 0 decides nothing; if the strides are equal, the dims are turned where `inner` is
+ * larger, and else unordered. */
 static shape_order order_of(const rg_tensor *t, int outer, int inner) {
     int64_t step_in = t->stride[inner];
     int64_t step_out = t->stride[outer];

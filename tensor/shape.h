@@ -8,11 +8,11 @@
 
 /* ---- dims ----------------------------------------------------------------------- */
 
-/* Writes to *out which of 0 .. ndim - 1 a dim is, which may be negative. A 0-d tensor has dim 0.
- * Returns false, and fails, where the dim is out of range. */
+/* Sets *out to the dim as one of 0 .. ndim - 1; a negative dim counts from the end. A 0-d tensor is
+ * treated as if it had one dim. Returns false, and fails, where the dim is out of range. */
 bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
-/* Wraps each dim, and makes their mask. `again` is the sentence, a format for the dim, with which a
- * dim that comes twice fails. */
+/* Wraps each dim in place, and sets its bit in *mask. A dim that comes twice fails with the
+ * sentence `again`, which is a format for the dim. */
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
 /* Fails where n is negative, or more than RG_MAX_DIMS. */
 bool rgi_check_dims(const char *op, int n);
@@ -40,6 +40,7 @@ static inline bool rgi_same_shape(const rg_tensor *a, const rg_tensor *b) {
     return true;
 }
 
+/* Gives `out` the shape to which a and b broadcast; fails where they don't. */
 bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
 /* Returns whether `from` broadcasts to the shape of `to`. */
 bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
@@ -51,8 +52,8 @@ int64_t rgi_dims_numel(const char *op, const rg_dims *d);
 /* ---- strides -------------------------------------------------------------------- */
 
 /* Gives t these sizes, contiguous strides and the number of elements. Returns false, and leaves t
- * half done, where a size isn't from 1 to 127: another may be 0, or have a product that
- * overflows. */
+ * half done, where a size isn't from 1 to 127: 0, and sizes whose product may overflow, are left to
+ * rgi_set_strides. */
 static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
     int64_t numel = 1;
     for (int d = ndim; d-- > 0; numel *= t->size[d]) {
@@ -87,6 +88,6 @@ static inline rg_tensor rgi_flat(rg_tensor t) {
 
 /* Writes a shape into the buffer, such as [6, 3], and returns the buffer. */
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
-/* These give the text of a tensor's shape, or of dims, which lasts to the end of the block. */
+/* These are the text of a tensor's shape, and of dims. The text lasts to the end of the block. */
 #define RG_SHAPE_TEXT(t) rgi_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })
 #define RG_DIMS_TEXT(d)  rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })

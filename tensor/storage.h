@@ -49,9 +49,9 @@ static inline void rgi_release(rg_tensor *t) {
 /* Counts a write to t's storage. An observer is told by whoever writes. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
-/* Returns whether op may write to t in place; else fails with torch's sentence. The guard is the
- * autograd layer's: a leaf that requires grad stays as it is, and a result of the graph is written
- * to only by what is recorded. */
+/* Returns whether op may write to t in place; else fails with torch's sentence. `recorded` says
+ * that the graph will know of the write. The guard is the autograd layer's: it refuses writes to a
+ * leaf that requires grad, and to a result of the graph those that aren't recorded. */
 bool rgi_may_write(rg_tensor *t, const char *op, bool recorded);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op, bool recorded);
 /* Returns whether each element of t has a place of its own; else fails. */
@@ -60,7 +60,7 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op);
 /* ---- how births are made ---------------------------------------------------------- */
 
 enum {
-    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* The pool counts so many a header. */
+    RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64, /* A header counts as so many. */
     RG_STORAGE_HEADER = 64, /* A storage's data follow at a multiple of 64 bytes. */
 };
 _Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "a storage's header fits");

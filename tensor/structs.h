@@ -1,5 +1,5 @@
 /*
- * structs.h: the tensor, its storage and its history, as the rooms above see
+ * structs.h: the tensor, its storage and its history, as all other rooms see
  * them. What makes and releases them is in storage.h.
  */
 #pragma once
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-/* A storage is a block that begins with these fields; the data, of so many bytes, follow them. The
- * version counts the writes since birth, and `rebased` those of them that the graph recorded;
- * `mutation` names the last one. */
+/* A storage is a block that begins with these fields; its data follow them, and take `bytes` bytes.
+ * The version counts the writes since birth, and `rebased` those of them that the graph recorded;
+ * `mutation` names the function that wrote last. */
 typedef struct rg_storage {
     atomic_int refs;
     uint32_t version, rebased;
@@ -26,7 +26,7 @@ typedef struct rg_history_class {
     const char *(*name)(const rg_history *h); /* Returns "AddBackward0"; for a leaf NULL. */
     void (*release)(rg_history *h);
 } rg_history_class;
-/* The name is the one that its tensor was given, or NULL. */
+/* `name` is the one that its tensor was given, or NULL. */
 struct rg_history {
     const rg_history_class *cls;
     char *name;

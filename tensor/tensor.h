@@ -54,7 +54,7 @@ typedef enum __attribute__((packed)) rg_dtype {
     RG_FLOAT32,
     RG_FLOAT64
 } rg_dtype;
-#ifndef __cplusplus /* An enum's constants are ints in C, and these have its type. */
+#ifndef __cplusplus /* In C an enum's constants are ints; these macros have the enum's type. */
 #define RG_BOOL    ((rg_dtype)RG_BOOL)
 #define RG_INT64   ((rg_dtype)RG_INT64)
 #define RG_FLOAT32 ((rg_dtype)RG_FLOAT32)
@@ -202,7 +202,8 @@ rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
 rg_tensor *rg_from_int(const int *data, rg_dims shape);
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
 
-/* The dtype of what is made without one: RG_FLOAT32, until it is set to another floating one. */
+/* A tensor that is made without a dtype gets this one: RG_FLOAT32, until another floating one is
+ * set. */
 rg_dtype rg_default_dtype(void);
 bool rg_set_default_dtype(rg_dtype dtype);
 
@@ -239,7 +240,7 @@ bool rg_equal(rg_tensor *a, rg_tensor *b);
 /* Returns whether |a - b| <= atol + rtol |b| for all elements, as they broadcast. */
 bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 
-/* Returns "torch.float32". */
+/* Returns a name such as "torch.float32". */
 const char *rg_dtype_name(rg_dtype dtype);
 /* Return the dtype to which both are promoted, or -1. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
@@ -261,7 +262,10 @@ bool rg_generator_seed(rg_generator *g, uint64_t seed);
 rg_tensor *rg_generator_state(rg_generator *g);
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
-/* Uniform numbers lie in [0, 1); normal ones have the mean 0 and the standard deviation 1. */
+/* rg_rand draws uniform numbers in [0, 1), and rg_randn normal ones with the mean 0 and the
+ * standard deviation 1. rg_randint draws integers from low to high - 1, and rg_randperm shuffles
+ * those from 0 to n - 1. rg_bernoulli gives 1 with the probabilities in p, else 0; rg_multinomial
+ * draws indices by each row's weights. A function whose name ends with _ fills t. */
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 #define rg_rand(...) rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
@@ -298,29 +302,29 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
  * A string belongs to the innermost scope, as a tensor does. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
-    int sci_mode; /* 0 never, 1 always, -1 where the numbers ask for it */
+    int sci_mode; /* Exponents are written never (0), always (1) or where it is better (-1). */
 } rg_printoptions;
 
 /* Writes rg_repr and a line feed to standard output. */
 void rg_print(rg_tensor *t);
 /* Returns the text that torch prints. */
 const char *rg_repr(rg_tensor *t);
-/* Returns torch.Size([6, 3]). */
+/* Returns a text such as torch.Size([6, 3]). */
 const char *rg_repr_shape(rg_tensor *t);
-/* Returns NumPy's text: [[1. 0.]\n [0. 2.]] */
+/* Returns NumPy's text, such as [[1. 0.]\n [0. 2.]] */
 const char *rg_repr_numpy(rg_tensor *t);
-/* Returns tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
+/* Returns TensorFlow's text, such as tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
 const char *rg_repr_tf(rg_tensor *t);
-/* Returns what Python's format() does: for a 0-d tensor, the number alone. */
+/* Returns the text that Python's format() does: for a 0-d tensor, the number alone. */
 const char *rg_str(rg_tensor *t);
 rg_printoptions rg_get_printoptions(void);
 void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* bytes that the pool has handed out */
-    int64_t headers, storages, nodes, other; /* bytes now, by class */
-    int64_t system_calls;                    /* requests that the pool has ever passed on */
+    int64_t now, peak;                       /* The bytes in use now, and at most so far. */
+    int64_t headers, storages, nodes, other; /* The bytes in use now are for these. */
+    int64_t system_calls;                    /* So many requests were passed on to the system. */
 } rg_memory;
 
 /* Returns how many tensors are alive, in all threads. */
@@ -340,12 +344,12 @@ void rg_memory_fail_at(int64_t n);
 bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
 
-/* "highest", which is set at first, and "high" multiply in float32. With "medium", products of
- * float32 of at least 16 rows, 16 columns and 32 steps, and their gradients', round what they
- * multiply to bfloat16, whose 8 bits are the nearest, and sum it in float32: the error is up to
- * 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and what is above 3.396e38 as
- * infinite. That needs a processor with AVX512-BF16; on others it stays float32. A replay goes by
- * what is set when it runs. */
+/* "highest", which is set at first, and "high" multiply in float32. "medium" is for products of
+ * float32 of at least 16 rows, 16 columns and 32 steps, and for the products that their gradients
+ * take: what they multiply is rounded to the nearest bfloat16, which has 8 bits, and summed in
+ * float32. The error is up to 2^-7 of the sum of |a b|. What is below 2^-126 counts as 0, and what
+ * is above 3.396e38 as infinite. "medium" needs a processor with AVX512-BF16; others go on in
+ * float32. A replay goes by what is set when it runs. */
 bool rg_set_float32_matmul_precision(const char *precision);
 const char *rg_get_float32_matmul_precision(void);
 
@@ -441,7 +445,7 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
-/* A type of whole numbers has no 0.5. */
+/* In a type of whole numbers, 0.5 is 0. */
 template <typename T> static inline rg_tensor *rg_wrap(T x) {
     if constexpr ((T)0.5 == (T)0)
         return rg_wrap_int((int64_t)x);

@@ -5,8 +5,8 @@
 
 #include "memory.h"
 
-/* A text begins as { 0 }; v then holds n characters and a 0, and has room for `room`. After a
- * failure for want of memory it takes nothing more. */
+/* A text begins as { 0 }; v then holds n characters and a 0, and has room for `room`. Once
+ * there was no memory for it, it has `failed` and takes nothing more. */
 typedef struct rg_text {
     char *v;
     size_t n, room;

@@ -1,7 +1,6 @@
 /*
- * thread.c: how a thread begins, at its first call, and how it ends. What its
- * scopes and its free lists hold is theirs to begin and end: see scope.h and
- * memory.h.
+ * thread.c: how a thread begins, at its first call, and how it ends. scope.h and
+ * memory.h declare what begins and ends the thread's scopes and free lists.
  */
 #include "memory.h"
 #include "thread.h"
@@ -32,7 +31,7 @@ static void thread_end(void *unused) {
         free(me);
 }
 
-/* The main thread's exit runs no destructor of a key. */
+/* When the main thread returns from main, no key's destructor runs. */
 __attribute__((destructor)) static void main_thread_end(void) {
     if (rgi_this.ready)
         thread_end(NULL);

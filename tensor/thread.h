@@ -2,9 +2,9 @@
  * thread.h: what a thread owns, begins and ends with.
  *
  * The fields belong to the rooms that are named beside them; here they stand
- * together, so that one pointer leads to all of them. thread.c, which ends a
- * thread, calls the rooms above it to empty what is theirs: no room but this
- * one points upwards.
+ * together, so that one pointer leads to all of them. thread.c, which begins and
+ * ends a thread, calls memory.c and scope.c for what is theirs, although they
+ * stand on this room; no other room does such a thing.
  */
 #pragma once
 
@@ -16,9 +16,10 @@
 /* Memory is counted by what it is for. */
 typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
 
-/* A free block holds these. Nobody writes over keeps_state, since the state of a
- * released tensor stays there. Batches are lists of `count` blocks; the first one of each leads to
- * the next batch. */
+/* A free block begins with these fields. `next` leads to the next block of its list. Nothing is
+ * ever written to keeps_state, since the state of a released tensor stays there. A list that
+ * threads hand on as a whole is a batch: its first block says how many blocks it has (`count`), and
+ * leads to the next batch (`batch`). */
 typedef struct rg_free_block {
     struct rg_free_block *next;
     uint64_t keeps_state;
@@ -26,13 +27,15 @@ typedef struct rg_free_block {
     uint32_t count;
 } rg_free_block;
 
-/* The list has `count` blocks from `first` on, and one batch more in `spare`, or NULL there. It is
- * full with `limit` blocks; with a limit of 0 it is not in use. */
+/* The list has `count` blocks, of which `first` is the first; `spare` is one batch more, or NULL.
+ * The list is full when it has `limit` blocks; with a limit of 0 it is not in use. */
 typedef struct rg_free_list {
     rg_free_block *first, *spare;
     uint32_t count, limit;
 } rg_free_list;
 
+/* Tensor headers are class 0 of the small blocks; the others, of up to 4096 bytes, have a class for
+ * each multiple of 64. Large blocks have four classes for each doubling. */
 enum {
     RG_SMALL_CLASSES = 65,
     RG_LARGE_CLASSES = 4 * 28,
@@ -44,7 +47,8 @@ typedef struct rg_thread {
     /* observer.h: nobody observes most threads, and then it is NULL. */
     struct rg_observer *observer;
 
-    /* scope.c: the stack holds what scopes own, and a mark is the depth at which one began. Memory
+    /* scope.c: the stack holds the `depth` tensors that scopes own, and has room for `room`.
+     * `scopes` scopes are open, and marks[i] is the depth at which the i-th of them began. Memory
      * that scopes own is a list, the last block first. */
     rg_tensor **stack;
     size_t depth, room;
@@ -52,10 +56,10 @@ typedef struct rg_thread {
     size_t scopes, marks_room;
     struct rg_scope_block *blocks;
 
-    /* memory.c: free lists, the first of which is the tensor headers'; the headers that were
-     * released last; and the chunk from which the next small block is cut, with the size of the
-     * chunk after it. `rests` counts the headers that were put to rest, and `cached` is the bytes
-     * of the large blocks. */
+    /* memory.c: `small` and `large` are free lists, one for each class. `resting` holds the headers
+     * that were released last, and `rests` counts those that were ever put there. `cached` is the
+     * bytes of the large free blocks. Small blocks are cut from a chunk, which goes on at `fresh`
+     * and has fresh_bytes left; the chunk after it will have `chunk` bytes. */
     rg_free_list small[RG_SMALL_CLASSES];
     void *resting[RG_RESTING];
     uint32_t rests;
@@ -65,10 +69,10 @@ typedef struct rg_thread {
     size_t fresh_bytes, chunk;
     int64_t fail_at; /* The request that is this many from now fails; 0 lets all pass. */
 
-    /* Counts of memory.c: this thread alone writes them, and whoever asks for statistics reads
-     * them. The drift is the bytes that the common count doesn't know of yet; where it is above the
-     * watermark, the peak rises. Threads are a list by `next`, and `link` is the pointer that leads
-     * to this one. */
+    /* Counts of memory.c: this thread alone writes them (but rg_memory_reset_peak resets the peaks
+     * of all), and whoever asks for statistics reads them. The drift is the bytes that the common
+     * count doesn't know of yet; only where it is above the watermark can the peak rise. Threads
+     * are a list by `next`, and `link` is the pointer that leads to this one. */
     atomic_long bytes[RG_MEM_OTHER + 1];
     atomic_long drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
@@ -78,13 +82,15 @@ typedef struct rg_thread {
     char message[1024];
 } rg_thread;
 
-/* A library that is loaded late gets very little of the static thread-local block: one pointer.
- * Until the thread's first call it points to a thread that is nobody's, whose lists are empty. */
+/* The initial-exec model is quick, but gives a library that is loaded late very little room:
+ * hence only pointers are thread-local. Until the thread's first call, this one points to a thread
+ * that is nobody's, whose lists are empty. */
 extern __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec")));
 #define rgi_this (*rgi_me)
 
-/* A failure is named after one of these, each of which may be NULL: the op that is being applied,
- * the function that said RG_AS (see error.h), the module that is being called. */
+/* A failure is named after the function that said RG_AS (see error.h), or else after the op that is
+ * being applied; autograd's anomaly mode also names the module inside whose call the thread is.
+ * Each of the three may be NULL. */
 extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));

@@ -7,7 +7,9 @@
 #include "structs.h"
 
 #define RG_MAX_OPERANDS 5
-/* Dims are listed outermost first; steps, and the size of an element, are in bytes. */
+/* A walk leads n operands over ndim dims, outermost first, and numel elements. step[d][k] is how
+ * far operand k goes for each step in dim d, and element[k] is the size of its elements, both in
+ * bytes. */
 typedef struct rg_walk {
     int n, ndim;
     int64_t numel;
@@ -20,7 +22,8 @@ typedef struct rg_walk {
 /* A loop works on n elements, from p[k] on, and steps through operand k by step[k] bytes. */
 typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const void *context);
 
-/* Plans a walk: in the order in which the output lies if by_stride, else in that of its dims. */
+/* Plans a walk over n tensors, the first of which is the output. It goes in the order in which the
+ * output lies in memory if by_stride is set, else in that of its dims. */
 void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
 /* Calls the loop for each row of the walk. */
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
