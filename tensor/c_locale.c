@@ -7,7 +7,9 @@
 locale_t rgi_locale_c(void) {
     static _Atomic(locale_t) made;
     locale_t c = made;
-    if (!c)
-        made = c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c) {
+        c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        made = c;
+    }
     return uselocale(c);
 }

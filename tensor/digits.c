@@ -13,12 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes v as Python's '{:.4f}' and '{:.4e}' do, where 4 is the precision. */
-int rgi_print_number(char *to, const char *format, int precision, double v) {
+/* Writes nan, inf or -inf, and returns the length. */
+static int print_nonfinite(char *to, double v) {
     if (isnan(v))
         return sprintf(to, "nan");
-    if (isinf(v))
-        return sprintf(to, "%s", v < 0 ? "-inf" : "inf");
+    return sprintf(to, "%s", v < 0 ? "-inf" : "inf");
+}
+
+/* Writes v as Python's '{:.4f}' and '{:.4e}' do, where 4 is the precision. */
+int rgi_print_number(char *to, const char *format, int precision, double v) {
+    if (!isfinite(v))
+        return print_nonfinite(to, v);
     RG_C_NUMBERS();
     return snprintf(to, RG_WORD_ROOM, format, precision, v);
 }
@@ -114,14 +119,15 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
 /* Writes one number on its own as Python's repr of a double does, and NumPy's of a float. */
 int rgi_print_alone(char *to, double v, bool single) {
     if (!isfinite(v))
-        return rgi_print_number(to, "", 0, v);
-    rg_digits s = rgi_digits_shortest(fabs(v), single);
-    if (v != 0 && (fabs(v) < 1e-4 || fabs(v) >= (single ? 1e6 : 1e16)))
+        return print_nonfinite(to, v);
+    const double size = fabs(v);
+    const double large = single ? 1e6 : 1e16;
+    rg_digits s = rgi_digits_shortest(size, single);
+    if (v != 0 && (size < 1e-4 || size >= large))
         return rgi_print_scientific(to, signbit(v), &s, -1, 2);
     int n = rgi_print_positional(to, signbit(v), &s);
-    if (to[n - 1] == '.') {
-        to[n++] = '0';
-        to[n] = 0;
-    }
-    return n;
+    if (to[n - 1] != '.')
+        return n;
+    strcpy(to + n, "0"); /* A whole number ends with .0 */
+    return n + 1;
 }

@@ -115,15 +115,15 @@ typedef struct random_source {
 /* Fills a line of elements, chunk by chunk. */
 static void random_line(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
-    const int64_t drawn = (int64_t)rgi_sizeof(s->drawn);
-    const bool direct = s->drawn == s->held && step[0] == drawn;
+    const int64_t drawn_bytes = (int64_t)rgi_sizeof(s->drawn);
+    const bool direct = s->drawn == s->held && step[0] == drawn_bytes;
     double chunk[RANDOM_CHUNK] __attribute__((aligned(64)));
     for (int64_t from = 0; from < n; from += RANDOM_CHUNK) {
         int m = (int)RG_MIN(n - from, RANDOM_CHUNK);
         char *to = p[0] + from * step[0];
         s->draw(s->g, s->drawn, direct ? to : (char *)chunk, m, s->p);
         if (!direct)
-            s->store((char *[]){ to, (char *)chunk }, (int64_t[]){ step[0], drawn }, m, NULL);
+            s->store((char *[]){ to, (char *)chunk }, (int64_t[]){ step[0], drawn_bytes }, m, NULL);
     }
 }
 
@@ -245,10 +245,11 @@ static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
  * highest density inside. */
 static k_truncation trunc_rule(const double p[]) {
     k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
-    double mode = RG_MIN(r.high, r.mean);
-    mode = (RG_MAX(mode, r.low) - r.mean) / r.std;
+    double at_most_high = RG_MIN(r.high, r.mean);
+    double mode = (RG_MAX(at_most_high, r.low) - r.mean) / r.std;
+    double inside = trunc_cdf((r.high - r.mean) / r.std) - trunc_cdf((r.low - r.mean) / r.std);
     r.log_peak = -0.5 * (mode * mode);
-    r.normal = trunc_cdf((r.high - r.mean) / r.std) - trunc_cdf((r.low - r.mean) / r.std) > 0.3;
+    r.normal = inside > 0.3;
     return r;
 }
 

@@ -60,7 +60,9 @@ rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
         return t[0]->dtype;
     for (int i = 0; i < n; i++) {
         bool weak = t[i]->flags & RG_WEAK;
-        int group = weak ? WRAPPED : t[i]->ndim ? WITH_DIMS : ZERO_D;
+        int group = WRAPPED;
+        if (!weak)
+            group = t[i]->ndim ? WITH_DIMS : ZERO_D;
         rg_dtype d = weak && rgi_is_float(t[i]->dtype) ? default_dtype : t[i]->dtype;
         best[group] = best[group] < 0 ? d : rg_promote_types(d, (rg_dtype)best[group]);
     }

@@ -12,7 +12,7 @@
 
 static _Atomic(rg_error_handler *) on_error;
 
-/* What fails inside the handler doesn't replace the root failure, but the handler may clear the
+/* A failure inside the handler doesn't replace the root failure, but the handler may clear the
  * error. What it calls fails under its own names, not under that of RG_AS. */
 static void call_handler(rg_thread *me, rg_code code, const char *line) {
     rg_error_handler *handler = on_error;

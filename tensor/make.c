@@ -184,19 +184,23 @@ static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step) {
 }
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
-    making_number a, b, s;
-    if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
-        || !number_of("arange", "step", step, &s))
+    making_number from;
+    making_number to;
+    making_number by;
+    if (!number_of("arange", "start", start, &from) || !number_of("arange", "end", end, &to)
+        || !number_of("arange", "step", step, &by))
         return NULL;
-    RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
-    RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
-    if (rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype))
-        return arange_floats(a.d, b.d, s.d);
-    return arange_integers(a.i, b.i, s.i);
+    RG_FAIL_IF(!(by.d > 0 || by.d < 0), "arange", "step must be nonzero");
+    RG_FAIL_IF(!isfinite(from.d) || !isfinite(to.d), "arange", "unsupported range: %g -> %g",
+               from.d, to.d);
+    if (rgi_is_float(from.dtype) || rgi_is_float(to.dtype) || rgi_is_float(by.dtype))
+        return arange_floats(from.d, to.d, by.d);
+    return arange_integers(from.i, to.i, by.i);
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
-    int64_t zero = 0, one = 1;
+    int64_t zero = 0;
+    int64_t one = 1;
     return (rg_arange_step)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one));
 }
 
@@ -227,9 +231,9 @@ rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype) 
 
 /* Returns the number, rounded to what the dtype can hold. */
 static double rounded_to(rg_dtype dtype, double v) {
-    double room;
-    rgi_store_f64(&room, dtype, v);
-    return rgi_load_f64(&room, dtype);
+    double element;
+    rgi_store_f64(&element, dtype, v);
+    return rgi_load_f64(&element, dtype);
 }
 
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype) {

@@ -121,7 +121,7 @@ static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
     }
     int log = 63 - __builtin_clzl(bytes - 1); /* 2^log <= bytes - 1 < 2^(log + 1) */
     size_t quarter = (size_t)1 << (log - 2);
-    size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter; /* 1 .. 4 */
+    size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter; /* 1 <= steps <= 4 */
     *rounded = ((size_t)1 << log) + steps * quarter;
     return RG_SMALL_CLASSES + (size_t)(log - 12) * 4 + steps - 1;
 }
@@ -174,7 +174,7 @@ static void cut_up_rest(rg_thread *me) {
 }
 
 /* Returns bytes from the chunk. Requires a multiple of 64 that is far smaller than a chunk. */
-static void *cut(rg_thread *me, size_t bytes) {
+static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
         if (!chunk)
@@ -199,7 +199,7 @@ static void *small_alloc(rg_thread *me, size_t c, size_t size) {
     }
     if (!list->first) {
         int n = c ? 1 : HEADERS_AT_ONCE;
-        char *slab = cut(me, (size_t)n * size);
+        char *slab = cut_from_chunk(me, (size_t)n * size);
         if (!slab)
             return NULL;
         while (n-- > 0)
@@ -276,16 +276,18 @@ void *rgi_alloc(size_t bytes, rg_class cls) {
     return block;
 }
 
-/* Where the pool is bypassed, a released header is kept for ever, in place of a spare batch: it
- * stays readable, isn't used again, and no tool takes it for a leak. */
-static void bypassed_free(rg_thread *me, void *block, rg_class cls) {
-    rg_free_block *b = block;
-    if (cls != RG_MEM_HEADER) {
-        free(block);
-        return;
-    }
-    b->next = me->small[0].spare;
-    me->small[0].spare = b;
+static void header_free(rg_thread *me, void *header) {
+    void *rested = rgi_put_to_rest(me, header);
+    if (rested)
+        small_free(me, rested, 0);
+}
+
+/* Where the pool is bypassed, a released header is kept for ever: it stays readable, and isn't used
+ * again. It is kept in a list, in place of a spare batch, lest a tool take it for a leak. */
+static void header_keep(rg_thread *me, void *header) {
+    rg_free_block *kept = header;
+    kept->next = me->small[0].spare;
+    me->small[0].spare = kept;
 }
 
 void rgi_free(void *block, size_t bytes, rg_class cls) {
@@ -294,13 +296,16 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     if (!block)
         return;
     size_t c = class_of(bytes, cls, &size);
-    if (RG_UNLIKELY(bypass))
-        bypassed_free(me, block, cls);
+    bool is_header = cls == RG_MEM_HEADER;
+    if (RG_UNLIKELY(bypass && is_header))
+        header_keep(me, block);
+    else if (RG_UNLIKELY(bypass))
+        free(block);
     else if (c >= RG_SMALL_CLASSES)
         large_free(me, block, c, size);
-    else if (cls != RG_MEM_HEADER)
-        small_free(me, block, c);
-    else if ((block = rgi_put_to_rest(me, block)))
+    else if (is_header)
+        header_free(me, block);
+    else
         small_free(me, block, c);
     rgi_count_bytes(me, cls, false, (long)size, 0);
 }

@@ -22,19 +22,19 @@ static atomic_int wanted_threads; /* 0 leaves the number to OpenMP. */
 
 static atomic_bool forked;
 
-static void in_the_child(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
+static void note_fork(void) { atomic_store_explicit(&forked, true, memory_order_relaxed); }
 
-static void look_around(void) {
+static void prepare_threads(void) {
     const char *asked = getenv("REGARD_NUM_THREADS");
     long n = asked ? strtol(asked, NULL, 10) : 0;
     if (n > 0 && n <= INT32_MAX)
         atomic_compare_exchange_strong(&wanted_threads, &(int){ 0 }, (int)n);
-    pthread_atfork(NULL, NULL, in_the_child);
+    pthread_atfork(NULL, NULL, note_fork);
 }
 
 int rg_get_num_threads(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, look_around);
+    pthread_once(&once, prepare_threads);
     int n = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
     return n ? n : omp_get_max_threads();
 }

@@ -37,6 +37,7 @@ typedef struct parser {
     /* shape.n and each size are -1 until they are known; the first number, or the first empty list,
      * tells n. */
     rg_dims shape;
+    /* `items` are the n elements that were read so far; there is room for `room`. */
     parsed *items;
     size_t n, room;
     /* kind is the highest dtype seen: bool, int64 or float64. An empty list counts as float64. */
@@ -420,7 +421,8 @@ static bool parse_sizes(parser *s) {
 
 /* Returns whether the items fit the dtype, and notes the faults that depend on it. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
-    bool whole = !rgi_is_float(dtype), is_int = rgi_kind(dtype) == RG_INTEGER;
+    bool whole = !rgi_is_float(dtype);
+    bool is_int = rgi_kind(dtype) == RG_INTEGER;
     if (is_int && s->wide_int)
         parse_fault(s, s->wide_int, RG_VALUE_ERROR, "Overflow when unpacking long long");
     if (is_int && s->wide_float)

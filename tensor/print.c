@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rg_printoptions print_options = { 4, 1000, 3, 80, -1 };
+static rg_printoptions print_options = {
+    .precision = 4, .threshold = 1000, .edgeitems = 3, .linewidth = 80, .sci_mode = -1
+};
 
 rg_printoptions rg_get_printoptions(void) { return print_options; }
 
@@ -189,8 +191,10 @@ static void print_look(printer *p) {
     p->scientific = print_needs_exponents(p);
     if (!p->scientific && !p->fraction)
         p->precision = 0;
-    if (floats && p->precision < 0)
-        p->text.failed = !rgi_fail(RG_VALUE_ERROR, "repr", "Format specifier missing precision");
+    if (floats && p->precision < 0) {
+        rgi_fail(RG_VALUE_ERROR, "repr", "Format specifier missing precision");
+        p->text.failed = true;
+    }
     if (p->scientific)
         p->format = "%.*e";
     else

@@ -3,17 +3,17 @@
  * themselves are in distributions.c; sample.c has permutations and draws by probability.
  */
 #include "random.h"
+#include "observer.h"
 #include "scope.h"
 #include "storage.h"
 #include "thread.h"
-
-#include "observer.h"
 
 #include <float.h>
 #include <string.h>
 
 /* ---- telling an observer ---------------------------------------------------------- */
 
+/* This is a call of `fill`, with its arguments. */
 typedef struct {
     rg_tensor *t;
     random_fill *fill;
@@ -107,9 +107,9 @@ rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, 
  * integer next to it on the inside. Returns limit, unless the dtype rounds v to the outside: then
  * goes on inward, as torch does, to the next number that the dtype has, and returns that. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
-    double room;
-    rgi_store_i64(&room, dtype, v);
-    int64_t rounded = rgi_load_i64(&room, dtype);
+    double element;
+    rgi_store_i64(&element, dtype, v);
+    int64_t rounded = rgi_load_i64(&element, dtype);
     if (sign > 0 ? rounded >= limit : rounded < limit)
         return limit;
     uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;

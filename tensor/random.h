@@ -26,7 +26,7 @@ struct rg_generator {
     /* The second of a pair of normals waits here for the next call. */
     bool has_normal;
     double normal;
-    /* They are aligned, so that vectors of words don't cross cache lines. */
+    /* The words are aligned, so that vectors of them don't cross cache lines. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
 };
 

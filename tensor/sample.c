@@ -18,13 +18,13 @@ enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 /* Writes the integers from 0 to n - 1, and shuffles them as Fisher and Yates do: swaps each with
  * one that is drawn from itself and those behind it or, if `within` is set, from itself and those
  * before it. */
-static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
+static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
     uint32_t words[RANDOM_CHUNK];
     uint64_t pairs[RANDOM_CHUNK];
     for (int64_t i = 0; i < n; i++)
-        y[i] = i;
+        order[i] = i;
     for (int64_t from = 0; from < steps; from += RANDOM_CHUNK) {
         int m = (int)RG_MIN(steps - from, RANDOM_CHUNK);
         if (within)
@@ -35,7 +35,7 @@ static void random_permute(rg_generator *g, int64_t *y, int64_t n) {
             int64_t i = from + k;
             int64_t other = within ? (int64_t)(pairs[k] % (uint64_t)(i + 1))
                                    : i + words[k] % (uint32_t)(n - i);
-            RG_SWAP(y[i], y[other]);
+            RG_SWAP(order[i], order[other]);
         }
     }
 }
@@ -90,13 +90,13 @@ static double weight_rounded(double v, rg_dtype dtype) {
     return dtype == RG_FLOAT32 ? (double)(float)v : v;
 }
 
-/* A call of multinomial draws into t. Each row of weights has n categories; w holds the weights in
- * float64. */
+/* A call of multinomial draws into `drawn`. Each row of weights has so many categories, and `wide`
+ * points to the weights in float64. */
 typedef struct multinomial_draw {
-    rg_tensor *t;
+    rg_tensor *drawn;
     rg_tensor *weights;
-    const double *w;
-    int64_t n;
+    const double *wide;
+    int64_t categories;
     rg_generator *g;
     const char *op;
 } multinomial_draw;
@@ -110,15 +110,15 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     for (int64_t i = 0; i < d->weights->numel && !wrong; i++) {
         if (replacement && empty_row)
             break;
-        double v = d->w[i];
-        bool first = i % d->n == 0;
-        bool last = i % d->n == d->n - 1;
-        sum = first ? v : sum + v;
+        double weight = d->wide[i];
+        bool first = i % d->categories == 0;
+        bool last = i % d->categories == d->categories - 1;
+        sum = first ? weight : sum + weight;
         if (last && sum == 0)
             empty_row = true;
-        if (!(v >= 0))
+        if (!(weight >= 0))
             wrong = "encountering probability entry < 0";
-        else if (isinf(v))
+        else if (isinf(weight))
             wrong = "encountering probability entry = infinity or NaN";
     }
     RG_FAIL_IF(wrong && !replacement, d->op,
@@ -129,53 +129,55 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     return true;
 }
 
-/* Puts into y a row's categories with the largest weight / exponential, the largest first. */
-static void draw_distinct_row(const multinomial_draw *d, const double *w, const double *exponential,
-                              k_ranked *rank, int64_t *y, int64_t draws) {
+/* Draws a row's categories with the largest weight / exponential, the largest first. `rank` is room
+ * for all categories. */
+static void draw_distinct_row(const multinomial_draw *d, const double *weight,
+                              const double *exponential, k_ranked *rank, int64_t *drawn,
+                              int64_t draws) {
     int64_t best = 0;
-    for (int64_t i = 0; i < d->n; i++) {
-        double q = weight_rounded(w[i] / exponential[i], d->weights->dtype);
-        rank[i] = (k_ranked){ k_rank(q, true), i };
+    for (int64_t i = 0; i < d->categories; i++) {
+        double ratio = weight_rounded(weight[i] / exponential[i], d->weights->dtype);
+        rank[i] = (k_ranked){ k_rank(ratio, true), i };
         if (rank[i].key < rank[best].key)
             best = i;
     }
     /* torch takes argmax for one draw, which gives the first of equals. */
     if (draws == 1) {
-        y[0] = best;
+        drawn[0] = best;
         return;
     }
-    k_top(rank, d->n, draws, true);
+    k_top(rank, d->categories, draws, true);
     for (int64_t i = 0; i < draws; i++)
-        y[i] = rank[i].index;
+        drawn[i] = rank[i].index;
 }
 
 /* Draws categories without replacement. */
 static bool draw_distinct(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *exponentials = rgi_own(rgi_new_dense_like(d->weights, d->weights->dtype));
-    k_ranked *rank = rgi_scope_alloc((size_t)d->n * sizeof *rank);
+    k_ranked *rank = rgi_scope_alloc((size_t)d->categories * sizeof *rank);
     if (!rank || !exponentials || !rgi_fill_exponential(exponentials, (double[]){ 1 }, d->g, d->op))
         return false;
     rg_tensor *wide = rgi_own(rgi_contiguous_copy(exponentials, RG_FLOAT64));
     if (!wide)
         return false;
-    const int64_t draws = d->t->size[d->t->ndim - 1];
-    const int64_t rows = d->t->numel / draws;
-    int64_t *y = (int64_t *)d->t->data;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t first = r * d->n;
+    const int64_t draws = d->drawn->size[d->drawn->ndim - 1];
+    const int64_t rows = d->drawn->numel / draws;
+    int64_t *drawn = (int64_t *)d->drawn->data;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t first = row * d->categories;
         const double *exponential = (const double *)wide->data + first;
-        draw_distinct_row(d, d->w + first, exponential, rank, y + r * draws, draws);
+        draw_distinct_row(d, d->wide + first, exponential, rank, drawn + row * draws, draws);
     }
     return true;
 }
 
 /* Sets share[i] to the sum of a row's first i + 1 weights, divided by the sum of all. */
-static void cumulate_shares(double *restrict share, const double *restrict w, int64_t n,
+static void cumulate_shares(double *restrict share, const double *restrict weight, int64_t n,
                             rg_dtype dtype) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        sum = weight_rounded(sum + w[i], dtype);
+        sum = weight_rounded(sum + weight[i], dtype);
         share[i] = sum;
     }
     for (int64_t i = 0; i < n; i++)
@@ -188,23 +190,25 @@ static void cumulate_shares(double *restrict share, const double *restrict w, in
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));
-    rg_tensor *u = rgi_own(rgi_new_like(d->t, RG_FLOAT64));
-    if (!shares || !u || !rgi_fill_unit(u, d->g, d->op))
+    rg_tensor *uniforms = rgi_own(rgi_new_like(d->drawn, RG_FLOAT64));
+    if (!shares || !uniforms || !rgi_fill_unit(uniforms, d->g, d->op))
         return false;
-    for (int64_t first = 0; first < d->weights->numel; first += d->n)
-        cumulate_shares((double *)shares->data + first, d->w + first, d->n, d->weights->dtype);
-    return k_searchsorted(d->t, shares, u, false);
+    for (int64_t first = 0; first < d->weights->numel; first += d->categories)
+        cumulate_shares((double *)shares->data + first, d->wide + first, d->categories,
+                        d->weights->dtype);
+    return k_searchsorted(d->drawn, shares, uniforms, false);
 }
 
 /* Returns what is wrong with the request, or NULL. */
-static const char *multinomial_refusal(int64_t rows, int64_t n, int64_t draws, bool replacement) {
+static const char *multinomial_refusal(int64_t rows, int64_t categories, int64_t draws,
+                                       bool replacement) {
     if (draws <= 0)
         return "cannot sample n_sample <= 0 samples";
-    if (!replacement && draws > n)
+    if (!replacement && draws > categories)
         return "cannot sample n_sample > prob_dist.size(-1) samples without replacement";
-    if (n > 1 << 24)
+    if (categories > 1 << 24)
         return "number of categories cannot exceed 2^24";
-    if (n == 0 && rows > 0)
+    if (categories == 0 && rows > 0)
         return "invalid multinomial distribution (sum of probabilities <= 0)";
     return NULL;
 }
@@ -219,22 +223,29 @@ rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replaceme
                "multinomial only supports floating-point dtypes for input, got: %s",
                rgi_scalar_name(weights->dtype));
     const bool by_rows = weights->ndim == 2;
-    const int64_t n = weights->size[weights->ndim - 1];
+    const int64_t categories = weights->size[weights->ndim - 1];
     const int64_t rows = by_rows ? weights->size[0] : 1;
-    const char *refusal = multinomial_refusal(rows, n, draws, replacement);
+    const char *refusal = multinomial_refusal(rows, categories, draws, replacement);
     RG_FAIL_IF(refusal, op, "%s", refusal);
     RG_SCOPE();
     const rg_dims shape = { weights->ndim, { by_rows ? rows : draws, draws } };
-    rg_tensor *t = rgi_own(rgi_new_dims(op, &shape, RG_INT64));
+    rg_tensor *drawn = rgi_own(rgi_new_dims(op, &shape, RG_INT64));
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(weights, RG_FLOAT64));
-    if (!t || !wide)
+    if (!drawn || !wide)
         return NULL;
-    if (t->numel == 0)
-        return rg_escape(t);
+    if (drawn->numel == 0)
+        return rg_escape(drawn);
     /* One draw leaves nothing to replace. */
     const bool replace = replacement && draws > 1;
-    const multinomial_draw draw = { t, weights, (const double *)wide->data, n, g, op };
+    const multinomial_draw draw = {
+        .drawn = drawn,
+        .weights = weights,
+        .wide = (const double *)wide->data,
+        .categories = categories,
+        .g = g,
+        .op = op,
+    };
     bool ok = multinomial_check(&draw, replace)
               && (replace ? draw_with_replacement(&draw) : draw_distinct(&draw));
-    return ok ? rg_escape(t) : NULL;
+    return ok ? rg_escape(drawn) : NULL;
 }

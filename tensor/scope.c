@@ -7,10 +7,9 @@
 #include "scope.h"
 #include "error.h"
 #include "memory.h"
+#include "observer.h"
 #include "refs.h"
 #include "thread.h"
-
-#include "observer.h"
 
 /* The root scope has no mark of its own: it begins at 0. */
 static size_t innermost_mark(const rg_thread *me) {
@@ -149,7 +148,7 @@ rg_tensor *rgi_lend(rg_tensor *t) {
 }
 
 /* Returns where t is on the stack, from the depth `from` on, or -1. Its slot is usually right. */
-static int64_t find(const rg_thread *me, const rg_tensor *t, size_t from) {
+static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= from && hint < me->depth && me->stack[hint] == t)
         return (int64_t)hint;
@@ -172,7 +171,7 @@ rg_tensor *rg_keep(rg_tensor *t) {
     rg_thread *me = rgi_thread_get();
     if (!rgi_check(t, "keep"))
         return NULL;
-    int64_t at = find(me, t, 0);
+    int64_t at = find_on_stack(me, t, 0);
     if (at >= 0)
         take_from_stack(me, at);
     else
@@ -200,7 +199,7 @@ void rg_drop(rg_tensor *t) {
         rgi_observe_release();
         return;
     }
-    int64_t at = find(me, t, 0);
+    int64_t at = find_on_stack(me, t, 0);
     if (at < 0) {
         rgi_fail(RG_RUNTIME_ERROR, "drop",
                  "the tensor is neither kept nor owned by a scope of this thread");
@@ -220,7 +219,7 @@ rg_tensor *rg_escape(rg_tensor *t) {
     if (me->scopes == 0)
         return t;
     size_t mark = innermost_mark(me);
-    int64_t at = find(me, t, mark);
+    int64_t at = find_on_stack(me, t, mark);
     if (at < 0)
         return t; /* It is outside already. */
     /* The scope's first reference and t change places, and the scope then begins behind t. */

@@ -13,8 +13,10 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
                         "tensor released with its scope; return it with rg_escape");
     if (!t && rgi_this.code != RG_OK)
         return false;
-    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s",
-                    !t             ? "NULL"
-                    : t == RG_NONE ? "RG_NONE"
-                                   : "another pointer");
+    const char *got = "another pointer";
+    if (!t)
+        got = "NULL";
+    else if (t == RG_NONE)
+        got = "RG_NONE";
+    return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s", got);
 }

@@ -77,7 +77,7 @@ typedef struct rg_thread {
     atomic_long drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    /* error.c: the thread's last failure. */
+    /* error.c keeps the thread's last failure here. */
     rg_code code;
     char message[1024];
 } rg_thread;

@@ -7,31 +7,36 @@
 
 #include "dtype.h"
 
-static void add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
-    int d = w->ndim, k = 0;
-    if (d > 0)
-        while (k < w->n && w->step[d - 1][k] == size * step[k])
-            k++;
-    /* Dims merge if outer step == inner size * inner step for all operands. */
-    if (d > 0 && k == w->n)
-        w->size[--d] *= size;
-    else
+/* Returns whether a dim merges with the one outside it: outer step == inner size * inner step, for
+ * all operands. */
+static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
+    if (w->ndim == 0)
+        return false;
+    for (int k = 0; k < w->n; k++)
+        if (w->step[w->ndim - 1][k] != size * step[k])
+            return false;
+    return true;
+}
+
+/* Adds a dim inside those that there are, or merges it with the innermost of them. */
+static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
+    int d = w->ndim;
+    if (walk_merges(w, size, step)) {
+        d--;
+        w->size[d] *= size;
+    } else {
         w->size[d] = size;
-    for (k = 0; k < w->n; k++)
+    }
+    for (int k = 0; k < w->n; k++)
         w->step[d][k] = step[k];
     w->ndim = d + 1;
 }
 
-void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride) {
-    const rg_tensor *out = t[0];
-    int order[RG_MAX_DIMS], dims = 0;
-    w->n = n;
-    w->ndim = 0;
-    w->numel = out->numel;
-    for (int k = 0; k < n; k++)
-        w->data[k] = t[k]->data, w->element[k] = (int64_t)rgi_sizeof(t[k]->dtype);
-    /* An empty tensor's sizes and strides may be anything. */
-    for (int d = 0; d < out->ndim && w->numel; d++) {
+/* Lists the dims to walk over, the outermost first, and returns their number. Dims of size 1 are
+ * left out; those of an empty tensor are, too, since its sizes and strides may be anything. */
+static int walk_order(const rg_tensor *out, bool by_stride, int order[RG_MAX_DIMS]) {
+    int dims = 0;
+    for (int d = 0; d < out->ndim && out->numel; d++) {
         if (out->size[d] == 1)
             continue;
         int i = dims++;
@@ -39,16 +44,31 @@ void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride) {
             order[i] = order[i - 1];
         order[i] = d;
     }
+    return dims;
+}
+
+void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride) {
+    const rg_tensor *out = t[0];
+    w->n = n;
+    w->ndim = 0;
+    w->numel = out->numel;
+    for (int k = 0; k < n; k++) {
+        w->data[k] = t[k]->data;
+        w->element[k] = (int64_t)rgi_sizeof(t[k]->dtype);
+    }
+    int order[RG_MAX_DIMS];
+    const int dims = walk_order(out, by_stride, order);
     for (int i = 0; i < dims; i++) {
         int64_t step[RG_MAX_OPERANDS];
         for (int k = 0; k < n; k++) {
-            int dk = order[i] - (out->ndim - t[k]->ndim);
-            step[k] = dk < 0 || t[k]->size[dk] == 1 ? 0 : t[k]->stride[dk] * w->element[k];
+            int dim = order[i] - (out->ndim - t[k]->ndim);
+            bool stays = dim < 0 || t[k]->size[dim] == 1;
+            step[k] = stays ? 0 : t[k]->stride[dim] * w->element[k];
         }
-        add_dim(w, out->size[order[i]], step);
+        walk_add_dim(w, out->size[order[i]], step);
     }
     if (w->ndim == 0)
-        add_dim(w, w->numel, (int64_t[RG_MAX_OPERANDS]){ 0 });
+        walk_add_dim(w, w->numel, (int64_t[RG_MAX_OPERANDS]){ 0 });
 }
 
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
