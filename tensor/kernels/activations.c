@@ -1,7 +1,7 @@
 /*
- * activations.c: what networks put between their layers, and its gradient. A new one is a function
- * or two and their rows in loops/activations.h, and its rows here. gelu, which is looked up by
- * pieces, is in gelu.c.
+ * activations.c: what networks put between their layers, and its gradient. A new one is a
+ * function or two and their rows in loops/activations.h, and its rows here. gelu, which is made
+ * of many short polynomials, is in gelu.c.
  */
 #include "kernels.h"
 

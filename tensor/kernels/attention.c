@@ -7,47 +7,52 @@
 #include "tensor/memory.h"
 #include "smooth.h"
 
-/* A tile has so many scores side by side in vectors, and so many one after the other. Where the
- * diagonal cuts a tile, scores are left out in blocks. */
+/* A tile has ATTENTION_SIDE scores side by side in vectors, and ATTENTION_ALONG such rows one after
+ * the other. Where the diagonal cuts a tile, scores are left out in blocks of ATTENTION_BLOCK by
+ * ATTENTION_BLOCK. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* This is the matrix of one batch and head; row and col are the distances of its rows and columns
- * in elements. */
+/* This is the matrix of one batch and head, whose rows have `size` elements; row and col are the
+ * distances of its rows and columns in elements. */
 typedef struct {
     const char *data;
     int64_t row, col, size;
 } attention_matrix;
 
+/* A plan is what all parts of one call share: the tensors of k_attend, their sizes, and the
+ * functions of matmul.c for their dtype. */
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    /* Each head has so many tiles of queries. */
+    /* A head has so many queries and keys, and a batch so many heads. The queries of a head make
+     * `tiles` tiles. */
     int64_t queries, keys, heads, tiles;
     double scale;
     bool causal;
     k_product *product;
     k_turn *turn;
-    /* Each worker has so many bytes of room. */
+    /* Each worker has `bytes` bytes of the room. */
     char *room;
     size_t bytes;
 } attention_plan;
 
-/* A stretch is n keys (forward) or queries (backward) from `from` on, that meet a tile of the
- * others. Its first query comes `ahead` places after its first key; a causal query sees the keys up
- * to its own place. Scores that are not seen are left out in blocks of `block` by `block`. */
+/* A stretch is n keys (forward) or queries (backward) from `from` on, which meet a tile of queries
+ * or keys. The first of these queries comes `ahead` places after the first of these keys; a causal
+ * query sees the keys up to its own place. Scores that are not seen are left out in blocks of
+ * `block` by `block`. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;
 
-/* Returns a stretch that meets a tile of `keys` keys. Only where the diagonal cuts these does it
- * take small blocks. */
+/* Returns the stretch of n keys or queries from `from` on. Its blocks are small only where the
+ * diagonal cuts the `keys` keys that are in the stretch or in the tile. */
 static inline attention_stretch attention_cut(const attention_plan *plan, int64_t from, int64_t n,
                                               int64_t ahead, int64_t keys) {
     const bool cuts = plan->causal && ahead < keys;
     return (attention_stretch){ from, n, ahead, cuts ? ATTENTION_BLOCK : ATTENTION_ALONG };
 }
 
-/* Returns how many of n keys the queries in the block of the i-th see. */
+/* Returns how many of n keys are seen by the i-th query and the others in its block. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *s,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
@@ -56,7 +61,8 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
     return RG_MIN(n, end);
 }
 
-/* Returns t's matrix of a head, of which t may have one for all of them; t may be NULL. */
+/* Returns t's matrix for a head, which is the same for all heads or batches if t has but one. It is
+ * empty if t is NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)

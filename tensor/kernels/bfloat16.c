@@ -1,8 +1,9 @@
 /*
- * bfloat16.c: products of float32 matrices that are rounded to bfloat16 as they are packed and
- * summed in float32, which rg_set_float32_matmul_precision("medium") asks for, where the processor
- * has an instruction for two such steps along k. Every element is a sum over k in rising order,
- * whatever the sizes of the rest. How panels are packed and tiles computed is in loops/bfloat16.h.
+ * bfloat16.c: products of float32 matrices whose elements are rounded to bfloat16 as they are
+ * packed, and whose sums are float32. rg_set_float32_matmul_precision("medium") asks for them;
+ * they are done where the processor has an instruction for two such steps along k. Every element
+ * is a sum over k in rising order, whatever m and n are. How panels are packed and tiles
+ * computed is in loops/bfloat16.h.
  */
 #include "kernels.h"
 
@@ -40,8 +41,8 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns) {
     return (size_t)(panels * pairs) * sizeof(bf_pairs);
 }
 
-/* y (+)= alpha a b for the columns of b from `column` on, and the steps from `step` on; the first
- * steps begin with beta c. */
+/* y += alpha a b for one block: the columns of b from `column` on, and the steps from `step` on.
+ * The first steps have y = alpha a b + beta c. */
 static void bfloat16_block(const k_product_sizes *z, float *y, const float *c, const float *a,
                            const float *b, float alpha, float beta, bf_pairs *room, int64_t column,
                            int64_t step) {

@@ -1,15 +1,15 @@
 /*
- * circle.c: sine, cosine and tangent. Up to 2^17 those of floats are short and vectorise,
- * within 1.6 units in the last place of the true value; beyond, at infinities and NaN they are
- * libm's, as all of doubles are.
+ * circle.c: sine, cosine and tangent. Those of floats up to 2^17 are short polynomials, which
+ * vectorise, and are within 1.6 units in the last place of the true value. Beyond, at infinities
+ * and NaN they are libm's, as all of doubles are.
  */
 #include "kernels.h"
 
 #include "smooth.h"
 
-/* From here on pi / 2 in three parts would be too coarse. */
+/* For greater numbers pi / 2 in three parts would be too coarse. */
 #define CIRCLE_MOST 0x1p17f
-/* So many elements are looked through at once, and stay in the first cache. */
+/* A block of so many elements is looked through at once, and stays in the first cache. */
 enum { CIRCLE_BLOCK = 1024 };
 
 #define K_LOOPS "loops/circle.h"

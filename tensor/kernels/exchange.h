@@ -11,10 +11,11 @@ typedef int32_t k_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define K_EXCHANGE_INLINE static inline __attribute__((always_inline, target("avx512f")))
 
-/* Exchanges bit h of the registers' numbers with bit h of the lanes' numbers. */
+/* Moves each element to where bit h of its register's number and bit h of its lane's number have
+ * changed places. h is a power of two. */
 K_EXCHANGE_INLINE void k_exchange(k_lanes v[16], const int h) {
     const k_lanes lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
-    /* A lane from 16 on is one of the other register's. */
+    /* From 16 on, numbers stand for lanes of the other register. */
     const k_lanes low = lane + (((lane & h) != 0) & (16 - h));
     const k_lanes high = low + h;
     for (int i = 0; i < 16; i++) {

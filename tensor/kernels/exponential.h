@@ -6,12 +6,12 @@
  *     K_TYPED(f)       the function's name for the type: f_float
  *     INT, UINT        the integers of T's size
  *     POINT            how many bits T has after the point
- *     HALF             T's exponents have the bias 2 HALF - 1
- *     TIMES            how many times as far as float's the exponential's limits are
- *     TIMES_EXPM1      how many times as far expm1's upper limit is
+ *     HALF             such that T's exponents have the bias 2 HALF - 1
+ *     TIMES            the exponential's limits, as multiples of float's
+ *     TIMES_EXPM1      expm1's upper limit, as a multiple of k_exp_most
  *     LN2_HIGH         ln 2, in so few bits that its product with an exponent is exact
- *     LOG10_2_HIGH     log10 2 in the same way
- *     LOG1P_LEAST      up to where x - x^2 / 2 is ln(1 + x) to the last bit
+ *     LOG10_2_HIGH     log10 2, in as few bits
+ *     LOG1P_LEAST      where |x| is less, x - x^2 / 2 is ln(1 + x) to the last bit
  */
 
 #define LN2     0.693147180559945309417L
@@ -32,14 +32,14 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x, or 2^x if two, or half of it. 2^n is two factors, of which one is 2^HALF or its
- * inverse. */
+/* Returns e^x, or 2^x if two, and half of that if halved. 2^n is a product of two factors, one of
+ * which is 2^HALF or its inverse (and half as much if halved). */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;
     const T most = (k_exp_most + halved) * TIMES * unit;
     T t = x > most ? most : x;
-    /* Below the least number the first factor is 0. */
+    /* At the least number the first factor is 0. */
     t = t < least ? least : t;
     const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
     T r;
@@ -94,7 +94,7 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
     return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, (T)(of_two - high), p));
 }
 
-/* Returns the logarithm of any x, of which p is what k_log_inner gives. */
+/* Returns the logarithm of any x, where p is what k_log_inner returns for it. */
 K_INLINE T K_TYPED(k_log_outer)(T x, T p) {
     p = x == (T)INFINITY ? x : p;
     p = x == 0 ? -(T)INFINITY : p;

@@ -1,11 +1,11 @@
 /*
- * gelu.c: gelu, its tanh form and their slopes, which are looked up by pieces.
+ * gelu.c: gelu, its tanh form and their slopes, which are made of many short polynomials.
  *
- * All four are made of a share s, with s(-x) = 1 - s(x) and 0 far below: x s(x) are gelu and its
- * tanh form, and their slopes are such shares themselves. What lies beyond |x| is one of 15
- * polynomials of u, which is |x| less the nearest multiple of 1/2; from 7.25 on it is 0. Slopes,
- * which are steeper, have one degree more. (An exponential and a polynomial for it would be twice
- * the multiplications.)
+ * All four are made of a share s, which goes from 0 to 1, with s(-x) = 1 - s(x): x s(x) are
+ * gelu and its tanh form, and their slopes are such shares themselves. 1 - s(|x|), which is what
+ * lies beyond |x|, is one of 15 polynomials of u, which is |x| less the nearest multiple of 1/2;
+ * from 7.25 on it is 0. Slopes, which are steeper, have one degree more. (An exponential and a
+ * polynomial for it would be twice the multiplications.)
  */
 #include "kernels.h"
 

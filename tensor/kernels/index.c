@@ -77,7 +77,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return k_index(how, &part, &base, index, step);
 }
 
-/* Moves whole slices of contiguous tensors, along the first dim. */
+/* Moves or adds whole slices of contiguous tensors, along the first dim. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;
@@ -124,7 +124,7 @@ typedef struct {
 static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
-    /* A difference below 0 shows at its sign. */
+    /* If v is out of range, one of the two differences is below 0, which its sign shows. */
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;

@@ -1,7 +1,7 @@
 /*
- * kernels.h: the kernels, by their files. A kernel gets tensors whose shapes are right already
- * and whose output is allocated. Those that return bool can fail: for want of memory, or of a loop
- * for the dtype, as is said there.
+ * kernels.h: the kernels, by their files. A kernel is given tensors whose shapes are right, and
+ * an output that has its memory. A kernel that returns bool may fail, for want of memory or of a
+ * loop for the dtype, as is said there.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "tensor/parallel.h"
 
 /* ---- element by element ----
- * A kernel makes y from in[0] .. in[n - 1], by a loop for the dtype of the last one. A light
- * kernel, run over many elements, waits for memory. */
+ * A kernel makes y from in[0] .. in[n - 1], by a loop for the dtype of the last one. A kernel is
+ * light if it waits for memory when there are many elements. */
 typedef struct rg_kernel {
     const char *name;
     int n;
@@ -19,7 +19,8 @@ typedef struct rg_kernel {
     rg_loop *by_dtype[K_DTYPES][K_SETS];
 } rg_kernel;
 
-/* These make the kernel k_op of the loops op_loop; TYPES is FLOATS, NUMBERS, ALL or SIZES. */
+/* Both define the kernel k_op, made of the loops that are called op_loop. TYPES is FLOATS, NUMBERS,
+ * ALL or SIZES. */
 #define K_KERNEL(op, n, TYPES)       K_KERNEL_OF(op, n, false, TYPES)
 #define K_LIGHT_KERNEL(op, n, TYPES) K_KERNEL_OF(op, n, true, TYPES)
 #define K_KERNEL_OF(op, n, light, TYPES) \
@@ -40,25 +41,28 @@ void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const v
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 
-/* Calls the loop for the lines of t[0] .. along dim, or rather for their first elements (their last
- * if reverse). step[k] becomes the bytes from one element of a line to the next. */
+/* Walks over the lines of t[0] .. t[n - 1] along dim. The loop is given the first elements of
+ * lines, or their last if reverse, and the steps from line to line. step[k] becomes the bytes from
+ * one element of a line of t[k] to the next. */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
-/* Has `work` do rows of n elements, from `begin` up to `end` at a time, on the threads where there
- * is much to do. */
+/* Has `work` do all rows, which have n elements each: those from `begin` up to `end` at a time, on
+ * several threads where there is much to do. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
-/* Returns whether y is so large (half of a usual last cache) that it should be written past the
- * caches, in lines of 64 bytes. Requires that `row` elements at a time are written by themselves,
- * or all at once (0). */
+/* Returns whether y should be written past the caches, in lines of 64 bytes: it is contiguous and
+ * has at least K_STREAM_LEAST bytes, half of a usual last cache, and each stretch of `row` elements
+ * that is written by itself begins where a line does. A row of 0 says that y is written as a whole.
+ */
 enum { K_STREAM_LEAST = 16 << 20 };
 static inline bool k_should_stream(const rg_tensor *y, int64_t row) {
     int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
     return RG_UNLIKELY(y->numel >= K_STREAM_LEAST / bytes) && y->flags & RG_CONTIGUOUS
            && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
 }
-/* The stream loop has the loop of n operands write past the caches; a k_stream is its context. */
+/* The stream loop runs another loop, of n operands, and writes its results past the caches. Its
+ * context is a k_stream. */
 typedef struct k_stream {
     int n;
     rg_loop *loop;
@@ -73,8 +77,9 @@ static inline void k_stream_end(void) {
 }
 
 /* ---- turn.c ----
- * Where operands of a walk lie the other way, k_turn_operands changes the walk, which is then run
- * with k_turned_loop, whose context is the k_turning, and returns true; else it returns false. */
+ * turn.c says when an operand lies the other way. Where operands of a walk do, k_turn_operands
+ * returns true and changes the walk, which is then to be run with k_turned_loop, whose context is
+ * the k_turning. Else it returns false and changes nothing. */
 enum { K_TURN_SIDE = 64 };
 typedef struct k_turning {
     const rg_walk *walk;
@@ -92,8 +97,8 @@ extern const rg_kernel k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, 
 extern const rg_kernel k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc;
 extern const rg_kernel k_round_up, k_round_down;
 
-/* ---- activations.c and gelu.c: their gradients take g and x, but for tanh, sigmoid and relu
- * g and y ---- */
+/* ---- activations.c and gelu.c: gradients take g and x; those of tanh, sigmoid and relu take g
+ * and y ---- */
 extern const rg_kernel k_sigmoid, k_relu, k_gelu, k_gelu_tanh, k_silu, k_mish, k_hardswish;
 extern const rg_kernel k_hardsigmoid, k_logsigmoid;
 extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_gelu_grad, k_gelu_tanh_grad;
@@ -111,7 +116,8 @@ extern const rg_kernel k_logical_and, k_logical_or, k_logical_xor;
 /* ---- binary.c ---- */
 extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod;
 extern const rg_kernel k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin;
-/* a + alpha b: alpha is the first number; for integers, the number's bits are an int64_t's. */
+/* y = a + alpha b, where alpha is the first number. For integers, the bits of that number are those
+ * of an int64_t. */
 extern const rg_kernel k_add_alpha;
 /* Returns whether an element of an int64 tensor is 0. */
 bool k_has_zero(const rg_tensor *integers);
@@ -125,15 +131,15 @@ extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 
 typedef enum k_reduction {
     K_SUM,
-    K_SUM_WIDE, /* the sum of floats in float64 */
-    K_NANSUM,   /* NaN counts as 0 */
-    K_COUNT,    /* how many are not 0 */
+    K_SUM_WIDE, /* Floats are added up in float64. */
+    K_NANSUM,   /* NaN counts as 0. */
+    K_COUNT,    /* This is how many are not 0. */
     K_PROD,
     K_MAX,
     K_MIN,
-    K_NORM_0, /* the norms of floats */
+    K_NORM_0, /* Only floats have norms. */
     K_NORM_1,
-    K_NORM_2, /* sum(x^2), whose root is still to be taken */
+    K_NORM_2, /* This is sum(x^2), whose root is still to be taken. */
     K_NORM_MAX,
     K_NORM_MIN,
 } k_reduction;
@@ -163,18 +169,20 @@ typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
 bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
 
-/* softmax.c: along one dim of contiguous tensors. In a row of nothing but -infinity softmax makes
- * NaN, and the safe softmax 0. Both return whether there is a loop for the dtype. */
+/* softmax.c: softmax goes along one dim of contiguous tensors. A row of nothing but -infinity
+ * becomes NaN, and by the safe softmax 0. Both functions return whether there is a loop for the
+ * dtype. */
 typedef enum { K_SOFTMAX_PLAIN, K_LOG_SOFTMAX, K_SAFE_SOFTMAX } k_softmax_kind;
 bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind);
 bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, int dim,
                         k_softmax_kind kind);
 
 /* normalize.c: layer, group and rms norm of contiguous tensors. Weight, bias, and each of the
- * gradients may be NULL. The gradients of weight and bias are added to gweight and gbias. There the
- * rows are k_norm_parts parts, each of which adds to sums of its own; from one part's sums to the
- * next part's there are twice as many numbers as weights. At last all join the first part's sums.
- * Both functions return whether there is a loop for the dtype. */
+ * gradients may be NULL. The gradients of weight and bias are added to gweight and gbias. Backward
+ * cuts the rows into k_norm_parts parts, each of which adds to sums of its own: with W weights,
+ * those of the next part lie 2 W numbers further on, since gweight and gbias take turns in one
+ * piece of memory. At last all are added to the first part's. Both functions return whether there
+ * is a loop for the dtype. */
 typedef struct k_norm_rows {
     int64_t rows, n; /* x consists of rows of n elements. */
     /* Row r belongs to group r % groups, and each of the group's weights serves `per` elements. */
@@ -188,16 +196,16 @@ int64_t k_norm_parts(const k_norm_rows *z);
 bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
                           const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
-/* loss.c: y is each element's loss, where `by` is its pos_weight; or, if slope, the loss's slope
- * times the gradient, which is `by`, and the scale. Both are times the weight. c is beta, delta or
- * the least denominator. The operands broadcast; weight and `by` may be NULL. Returns whether there
- * is a loop for the dtype. */
+/* loss.c: unless `slope`, y is each element's loss times its weight, and `by` is the pos_weight. If
+ * slope, y is the loss's slope times the weight, times the gradient that comes in, which is `by`,
+ * times the scale. c is beta, delta or the least denominator. The operands broadcast; weight and
+ * `by` may be NULL. Returns whether there is a loop for the dtype. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
-/* nll.c: losses of classes, of contiguous x (batch, classes, inner) and target (batch, inner). The
- * classes' weight may be NULL. The total is that of the targets' weights; the other functions
- * return whether there is a loop for the dtype. */
+/* nll.c: losses of classes, of contiguous x (batch, classes, inner) and target (batch, inner). A
+ * target that is `ignore` has no loss. The classes' weight may be NULL. k_nll_total returns the sum
+ * of the targets' weights; the other functions return whether there is a loop for the dtype. */
 typedef struct k_nll_targets {
     rg_tensor *target, *weight;
     int64_t classes, inner, ignore;
@@ -213,7 +221,7 @@ bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *
                               rg_tensor *g, rg_tensor *g_lse, double scale);
 
 /* ---- matmul.c ----
- * Products of the last two dims, over batches, with any strides. */
+ * These are products of the last two dims, over batches, with any strides. */
 /* Returns t with its last two dims exchanged. */
 rg_tensor k_turned(const rg_tensor *t);
 /* y = alpha a b + beta c. turn_a and turn_b exchange the last two dims of a and b. c broadcasts,
@@ -238,7 +246,7 @@ k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 
 /* ---- bfloat16.c ----
- * Products of float32 by way of bfloat16. */
+ * These are products of float32 by way of bfloat16. */
 /* Returns the bytes of room for tiles of so many columns, or 0 if the product is to stay float32's.
  */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
@@ -251,9 +259,9 @@ typedef struct k_attention {
     double scale;
     bool causal;
 } k_attention;
-/* y = softmax(scale q k^T + mask) v, where in[] is q, k and v of (batch, heads, n, size), and lse
- * the logarithm of each query's sum of exponentials, or 0 if there is nothing but zeros. If g is
- * given, the gradients gin[] are computed from y, lse, g and g_lse instead. mask, which has q's
+/* y = softmax(scale q k^T + mask) v, where in[] is q, k and v of (batch, heads, n, size). lse
+ * becomes the logarithm of each query's sum of exponentials, or 0 where these are all zeros. If g
+ * is given, the gradients gin[] are computed from y, lse, g and g_lse instead. mask, which has q's
  * dtype, each of gin[] and g_lse may be NULL. lse and g_lse must be contiguous. Returns false where
  * there is no memory, or no loop for the dtype. */
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
@@ -261,7 +269,7 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
               const rg_tensor *mask);
 
 /* ---- random.c ----
- * mt19937's words, and what uniforms in [0, 1) become, in place. */
+ * These make mt19937's words, and turn uniforms in [0, 1) into other numbers in place. */
 enum { K_RANDOM_WORDS = 624 };
 /* Replaces a block of words by the next. */
 void k_random_twist(uint32_t *words);
@@ -275,15 +283,16 @@ void k_random_scale(rg_dtype dtype, void *y, int n, double scale, double shift);
 void k_random_stretch(rg_dtype dtype, void *y, int n, double low, double high);
 /* Turns uniforms into normals, in whole blocks of sixteen. */
 void k_random_normals(rg_dtype dtype, void *y, int n);
-/* A normal distribution is cut off below low and above high. Its candidates are normals, which are
- * accepted if they are inside, or else uniforms, which are accepted with the density at them as the
- * probability, relative to its peak. */
+/* A normal distribution is cut off below low and above high. If `normal`, candidates are normals,
+ * which are accepted if they are inside. Else they are uniforms, and the chance that one is
+ * accepted is the density at it, divided by the greatest density inside, whose logarithm is
+ * log_peak. */
 typedef struct k_truncation {
     bool normal;
     double mean, std, low, high, log_peak;
 } k_truncation;
-/* Puts candidates in the places of what is pending. Returns whether any is still pending, since it
- * wasn't accepted. */
+/* Puts candidates in the places that are pending. Returns whether any is pending still, since its
+ * candidate wasn't accepted. */
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
@@ -292,8 +301,8 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
  * first three return whether there is a loop for the dtype. */
 /* These are row = t[index], t[index] = row and t[index] += row. */
 typedef enum { K_GET, K_PUT, K_ADD } k_index_how;
-/* Each element of row meets the one that lies index * step elements behind its base; base and index
- * have row's shape. */
+/* Each element of row meets the one that lies index * step elements behind its element of base.
+ * base and index have row's shape. */
 bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
              int64_t step);
 /* Indices along dim name single elements, as in gather and scatter. */
@@ -340,8 +349,8 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n);
  * that torch.topk shows come first. */
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 
-/* Sort lines along dim, or take the first k of each, where values and indices have k elements.
- * Return false if there was no memory. */
+/* k_sort sorts the lines along dim, and k_topk takes the first k elements of each, where values and
+ * indices have k elements along dim. Both return false if there was no memory. */
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);

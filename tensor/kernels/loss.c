@@ -1,6 +1,6 @@
 /*
  * loss.c: losses of single elements and their slopes: which loop makes them. loops/loss.h
- * computes. The losses of classes are in nll.c.
+ * computes them. The losses of classes are in nll.c.
  */
 #include "lanes.h"
 

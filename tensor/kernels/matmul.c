@@ -13,14 +13,15 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 
 enum {
-    /* So many steps along k, rows of a, and elements of all of b stay in the second cache. */
+    /* The second cache holds so many steps along k of so many rows of a, or all of a b that has so
+     * many elements. */
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
-    /* So many rows make it worth fetching b ahead, and so many packing it. */
+    /* From so many rows on it pays to fetch b ahead, and from so many on to pack it. */
     MATMUL_SOME = 16,
     MATMUL_MANY = 128,
-    /* So many columns make it worth packing a. */
+    /* With more columns than these it pays to pack a. */
     MATMUL_WIDE = 512,
     /* A tiny product has at most so many steps in all, and so many along k. */
     MATMUL_TINY = 1000,
@@ -30,14 +31,15 @@ enum {
 };
 
 /* Returns how many lines of k steps a worker's room holds: a panel of b in any instruction set and,
- * if a is packed, its rows with those that fill two tiles. */
+ * if a is packed, its rows and those that fill up the last two tiles. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* Lines of memory are fetched ahead while tiles are computed: `lines` for each panel, of which
- * `each` are fetched at a time, and `left` are still to come. They lie in groups of `count` lines
- * that are `apart` bytes apart; from the end of a group to the next it is `further` bytes. */
+/* While the tiles of a panel are computed, the lines of memory of the next are fetched: `lines` of
+ * them, `each` at a time, of which `left` are still to come. The next one lies at `from`. Lines lie
+ * in groups of `count`, `apart` bytes from each other; `at` is the next one's place in its group.
+ * After the last of a group one goes `further` bytes on, too. */
 typedef struct {
     const char *from;
     int64_t lines, left, each;
@@ -84,13 +86,13 @@ rg_tensor k_turned(const rg_tensor *t) {
 typedef struct {
     k_product_sizes z;
     const rg_tensor *y, *a, *b;
-    /* These are the tensors' dims of batches. */
+    /* Each tensor has so many dims of batches. */
     int y_dims, a_dims, b_dims;
     /* A tile has so many rows and columns. `across` tiles lie side by side in a y, which has
      * `tiles` in all. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* Each row of y begins as this one, or if it is NULL as what y holds. */
+    /* Each row of y begins as beta times this one or, if it is NULL, as beta times what y holds. */
     const char *bias;
     matmul_product *product;
     /* Each worker has so many bytes of room, which is NULL if the product needs none. */
@@ -202,7 +204,7 @@ static void matmul_join_batches(matmul_plan *p) {
     }
 }
 
-/* Makes of a vector on the right one on the left: y^T = b^T a^T. */
+/* Turns a product by a vector on the right into one by a vector on the left: y^T = b^T a^T. */
 static void matmul_exchange_factors(matmul_plan *p) {
     const k_product_sizes z = p->z;
     p->z = (k_product_sizes){ .m = 1,
@@ -278,7 +280,7 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
                       .b_dims = b->ndim - 2,
                       .alpha = alpha,
                       .beta = beta };
-    /* As BLAS has it, alpha 0 leaves the factors unread, be they NaN. */
+    /* As in BLAS, alpha 0 leaves the factors unread, even if they are NaN. */
     if (alpha == 0)
         p.z.k = 0;
     if (c && beta != 0) {

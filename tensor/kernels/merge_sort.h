@@ -25,8 +25,8 @@ static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q,
     q[j] = item;
 }
 
-/* Merges the sorted runs [start, middle) and [middle, end) of q into the same places of `to`. Of
- * equals those of the first run come first. */
+/* Merges the sorted runs [start, middle) and [middle, end) of q into the same places of `to`. Among
+ * equals, those of the first run come first. */
 static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to, const k_ranked *q,
                                                                    int64_t start, int64_t middle,
                                                                    int64_t end, k_before *before,

@@ -25,7 +25,8 @@ static moments_loop *const power_loops[K_DTYPES] = K_BASE_FLOATS(moments_power);
 static moments_loop *const finite_loops[K_DTYPES] = K_BASE_FLOATS(moments_finite);
 static moments_loop *const log_loops[K_DTYPES] = K_BASE_FLOATS(moments_log);
 
-/* Changes every element of y, which is contiguous, by a number or by another tensor. */
+/* Changes every element of y, which is contiguous, by a number or by another tensor. Returns
+ * whether there is a loop for the dtype. */
 static bool moments_each(moments_loop *const loops[K_DTYPES], rg_tensor *y, double number,
                          const rg_tensor *other) {
     moments_loop *loop = K_BASE_LOOP_OF(loops, y->dtype, "reduce");

@@ -1,7 +1,7 @@
 /*
- * nll.c: the negative log likelihood of classes, of logarithms or of what softmax makes of numbers:
- * how the rows are cut for the threads, and which loop makes them. loops/nll.h and
- * loops/cross_entropy.h compute.
+ * nll.c: the negative log likelihood of classes, made of logarithms, or of numbers by way of
+ * softmax: how the rows are cut for the threads, and which loop takes them. loops/nll.h and
+ * loops/cross_entropy.h compute it.
  */
 #include "lanes.h"
 
@@ -51,7 +51,7 @@ static void nll_part(void *context, int64_t begin, int64_t end, int worker) {
     s->loop(&s->rows, begin, end);
 }
 
-/* Runs the loop over so many rows of n elements. Returns whether there is one. */
+/* Runs the loop over rows of n elements. Returns whether there is a loop. */
 static bool nll_run(nll_loop *loop, const nll_work *o, int64_t rows, int64_t n) {
     if (loop)
         k_rows(rows, n, nll_part, &(nll_spread){ *o, loop });

@@ -1,13 +1,13 @@
 /*
  * normalize.c: layer, group and rms norm of contiguous tensors: how the rows are cut for the
- * threads, and which loop takes them. loops/normalize.h computes.
+ * threads, and which loop takes them. loops/normalize.h computes them.
  */
 #include "lanes.h"
 
 enum {
-    NORM_ROWS = 4,   /* rows whose columns are added up at once */
-    NORM_CHUNK = 16, /* vectors of a row that have a mean of their own */
-    NORM_PARTS = 16, /* parts of the rows, at most, that have sums of their own */
+    NORM_ROWS = 4,   /* The columns of so many rows are added up at once. */
+    NORM_CHUNK = 16, /* So many vectors of a row have a mean of their own. */
+    NORM_PARTS = 16, /* Rows are cut into so many parts at most. */
 };
 
 /* The first rows are at y and x. Weights and biases may be NULL. Those of row r begin at

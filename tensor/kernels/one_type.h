@@ -1,6 +1,6 @@
 /*
- * one_type.h: includes K_LOOPS for the type that each_type.h has defined, or for pairs once for
- * each type S from which T comes, and takes the definitions back.
+ * one_type.h: includes K_LOOPS for the type T that each_type.h has defined, and takes the
+ * definitions back. For pairs it includes K_LOOPS once for each type S that becomes T.
  */
 #ifdef K_TYPES_PAIRS
 #define S            bool

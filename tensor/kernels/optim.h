@@ -7,7 +7,8 @@
 
 typedef enum k_optimizer { K_SGD, K_ADAM, K_RMSPROP, K_ADAGRAD, K_LION } k_optimizer;
 
-/* The numbers of one step. Where something "enters" a mean, the rest of the mean is "kept". */
+/* These are the numbers of one step. Where something "enters" a mean, the rest of the mean is
+ * "kept". */
 typedef struct k_optimizer_numbers {
     /* The gradient is multiplied by this: -1 to go up the gradient (maximize), else 1. */
     double sign;

@@ -15,8 +15,8 @@
 /* If x has so many elements or more, the kept dims are walked as x lies in memory. */
 enum { REDUCE_LARGE = 1 << 15 };
 
-/* A block is cut for threads into parts of `columns` columns or rows. No sum's order depends on how
- * many are side by side in a part. */
+/* A block is cut for threads into parts of `columns` of its columns. No sum's order depends on how
+ * many columns are side by side in a part. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *b;
@@ -56,8 +56,8 @@ static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     return (a->x > b->x) - (a->x < b->x);
 }
 
-/* Puts the dims of x of more than one element into order, behind one of size 1. Returns how many
- * they are with that one. */
+/* Puts those dims of x that have more than one index into order, behind one of size 1. Returns how
+ * many they are with that one. */
 static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const rg_tensor *x,
                         uint32_t dims) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
@@ -185,7 +185,8 @@ bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
 
 /* ---- the kinds ------------------------------------------------------------------------- */
 
-/* A kind of reduction starts from its unit, of floats or of integers, and has a table of loops. */
+/* A kind of reduction starts from its unit, which is `unit` for floats and `integer` for integers,
+ * and has a table of loops. */
 typedef struct {
     double unit;
     int64_t integer;

@@ -14,7 +14,7 @@ typedef struct {
 } reduce_block;
 typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
-/* So many bytes of sums are made at once. */
+/* The sums of side-by-side columns that are made at once take so many bytes. */
 enum { REDUCE_BLOCK = 8192 };
 
 /* Cuts x into blocks, and folds them into y by the loop. */

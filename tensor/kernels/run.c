@@ -1,6 +1,6 @@
 /*
- * run.c: how a kernel's loop is run: in the processor's best instruction set, for a dtype or not at
- * all, whole or in parts on the threads, past the caches or through them.
+ * run.c: how a kernel's loop is run: in the processor's best instruction set, with or without a
+ * table of dtypes, whole or in parts on the threads, past the caches or through them.
  */
 #include "kernels.h"
 #include "tensor/shape.h"
@@ -37,9 +37,10 @@ rg_loop *k_stream_loop(void) {
 
 /* ---- in parts -------------------------------------------------------------------------------- */
 
-/* A part has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS parts, and a
- * thread is worth RUN_WORTH parts. From RUN_LONG elements on the best order of dims is looked for.
- * Rows of RUN_STREAM bytes are worth going past the caches. */
+/* A part has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS parts. Each
+ * thread is to have RUN_WORTH parts' work at least, or it doesn't pay. From RUN_LONG elements on
+ * the best order of dims is looked for. Rows of RUN_STREAM bytes are worth going past the caches.
+ */
 enum {
     RUN_GRAIN = 1 << 13,
     RUN_PARTS = 64,
@@ -48,8 +49,8 @@ enum {
     RUN_STREAM = 8 << 10,
 };
 
-/* On one thread all is one part: the beginning and the end of a part that goes past the caches take
- * a microsecond. */
+/* On one thread all is one part, because the beginning and the end of a part that goes past the
+ * caches take a microsecond. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     const int64_t grain = RG_MAX(1, RUN_GRAIN / RG_MAX(n, 1));
     const int workers = rows * n < RG_LARGE ? 1 : rgi_workers(rows, RUN_WORTH * grain);
@@ -58,7 +59,8 @@ void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
         rgi_parallel(rows, part, workers, work, context);
 }
 
-/* A walk is done in parts of so many rows of its outermost dim. */
+/* The threads share the walk `whole` in parts of `rows` rows of its outermost dim. If `stream`, the
+ * output goes past the caches. */
 typedef struct {
     const rg_walk *whole;
     rg_loop *loop;

@@ -21,15 +21,15 @@
  *     K_TYPES_ALL        bool, int64_t, float and double
  *     K_TYPES_SIZES      uint8_t, uint32_t and uint64_t, by which elements of equal size are moved
  *     K_TYPES_PAIRS      T from S, each of all types
- *     K_TYPES_NONE       none: the file is included once a set
+ *     K_TYPES_NONE       none: the file is included once for each set
  *
- * With K_BASE_ONLY, too, the loops are compiled for the first set alone, which every processor of
- * the architecture has: for loops that wait for memory or can't be vectorised.
+ * Two more names may be defined beside the types. K_BASE_ONLY has the loops compiled for the first
+ * set alone, which every processor of the architecture has: it is for loops that wait for memory or
+ * can't be vectorised. K_NARROW has them compiled for vectors of at most 32 bytes: it is for loops
+ * that are slower with wider ones. K_BASE_FLOATS, K_NARROW_FLOATS and their like make the tables.
  *
- * With K_NARROW, the loops are compiled for vectors of at most 32 bytes, for loops that are slower
- * with wider ones; K_NARROW_FLOATS makes their tables.
- *
- * loops/softmax.h has no include guard, for it is read once a set and type. In it are defined
+ * loops/softmax.h has no include guard, for it is read once for each set and type. In it are
+ * defined
  *
  *     T                  the element type: float
  *     K_NAME(f)          the name of f for this type and set: f_float_avx512
@@ -52,9 +52,10 @@
  *     K_NAME(k_multiply_add)(sum, a, b)          sum += a b for one whole vector of floats
  *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a b for 32 bytes of floats
  *
- * Nothing of this is defined after the include but the compiled functions and the makers of tables.
+ * After the include, only the compiled functions, K_INLINE and the macros below are left of this.
  * A new set is a header in sets/ and its lines below: in the enum, in K_EACH_SET, and its include.
- * (Clones made by the compiler's attribute would be chosen before ThreadSanitizer is ready.)
+ * (Clones, which a compiler makes by an attribute, would be chosen before ThreadSanitizer is
+ * ready.)
  */
 #ifndef RG_KERNELS_SETS_H
 #define RG_KERNELS_SETS_H
@@ -99,7 +100,7 @@ extern int k_set;
     { K_EACH_NARROW_SET(K_SET_ROW, f) }
 #define K_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
 
-/* K_TABLE_... make tables [dtype][set], in which a dtype that is none of the named has NULL. */
+/* K_TABLE_FLOATS and its like make tables [dtype][set], in which other dtypes have NULL. */
 #define K_TABLE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_TABLE_ROW, f) }
 #define K_TABLE_NUMBERS(f) \
@@ -109,7 +110,8 @@ extern int k_set;
 #define K_TABLE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_SET(f##_##suffix),
 
-/* K_NARROW_... make tables [dtype][set] of loops that are compiled with K_NARROW. */
+/* K_NARROW_FLOATS and its like make tables [dtype][set] of loops that are compiled with K_NARROW.
+ */
 #define K_NARROW_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_NARROW_ROW, f) }
 #define K_NARROW_NUMBERS(f) \
@@ -117,7 +119,7 @@ extern int k_set;
 #define K_NARROW_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_NARROW_SET(f##_##suffix),
 
-/* K_BASE_... make tables [dtype] of loops that are compiled with K_BASE_ONLY. */
+/* K_BASE_FLOATS and its like make tables [dtype] of loops that are compiled with K_BASE_ONLY. */
 #define K_BASE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_NUMBERS(f) \
@@ -137,7 +139,7 @@ extern int k_set;
     }
 _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtype");
 
-/* K_..._SIZES make such tables of loops that take elements by their size. */
+/* K_TABLE_SIZES and K_BASE_SIZES make such tables of loops that take elements by their size. */
 #define K_TABLE_SIZES(f) \
     { RG_DTYPES(K_TABLE_SIZES_ROW, f) }
 #define K_TABLE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
@@ -177,14 +179,14 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             k_not_implemented(name, dtype_);       \
         loop_;                                     \
     })
-/* Fails with "name" not implemented for 'Long', or as the dtype is called. */
+/* Fails with torch's sentence, such as "name" not implemented for 'Long'. */
 void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 /* K_INLINE begins a function that is inlined into a loop, whatever its size. */
 #define K_INLINE static inline __attribute__((always_inline))
 
-/* K_INDEPENDENT stands before a loop of which no step depends on another, for the result is an
- * operand itself or lies apart from all of them. */
+/* K_INDEPENDENT stands before a loop of which no step depends on another: the result is one of the
+ * operands itself, or lies apart from all of them. */
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed" /* A loop that calls libm doesn't vectorise. */
 #define K_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -198,7 +200,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 #ifdef K_LOOPS
 
-/* Only who compiles loops pays for reading this header. */
+/* Only a file that compiles loops pays for reading this header. */
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif

@@ -51,8 +51,9 @@ static inline float k_unorder_float(k_ordered_float i) {
 static inline k_ordered_double k_order_double(double x) { return x; }
 static inline double k_unorder_double(k_ordered_double x) { return x; }
 
-/* Returns a or b. Both are computed: a compiler's branch around one would compute it from anything,
- * such as numbers that make it slow. */
+/* Returns a or b, by their bits. Both have been computed. If a compiler saw the choice, it would
+ * put a branch around one of them or, in a vector's lanes that don't take it, compute it from any
+ * numbers, of which some are slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));
@@ -60,8 +61,9 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* These limits are variables that nobody changes, since compilers would carry a constant through
- * the exponential of what it limits. Doubles' limits are eight times these. */
+/* These limits are variables that nobody changes: compilers would compute the exponential of a
+ * constant limit in advance, and choose between that and the rest. Doubles' limits are eight times
+ * these. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;
 
 /* a b + c: floats do it in one step; doubles in two, since not every processor has the one, and
@@ -221,9 +223,9 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* a^b by way of double, which holds all powers that float does as normal numbers. A negative number
- * to an integer's power has the sign of an odd one. (There are no choices that a compiler sees: for
- * a loop whose b is always the same, it would branch.) */
+/* a^b by way of double, which holds all powers that float does as normal numbers. A negative
+ * number's power is negative if the exponent is odd, and NaN if it is a fraction. (A compiler must
+ * not see choices here: it would branch in a loop whose b is always the same.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
     const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);

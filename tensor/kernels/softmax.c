@@ -1,6 +1,6 @@
 /*
  * softmax.c: softmax, its logarithm and their gradients along one dim of contiguous tensors: how
- * the rows are cut for the threads, and which loop makes them. loops/softmax.h computes.
+ * the rows are cut for the threads, and which loop makes them. loops/softmax.h computes them.
  */
 #include "lanes.h"
 
@@ -16,10 +16,10 @@ typedef struct {
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* rows side by side that are made at once */
-    SOFTMAX_ROOM = 4096, /* elements of the longest row whose powers are kept apart */
-    SOFTMAX_STEP = 64,   /* elements of each of three rows that are done in turn */
-    SOFTMAX_PAGE = 4096, /* bytes after which addresses look alike to loads and stores */
+    SOFTMAX_SIDE = 256,  /* So many rows that lie side by side are made at once. */
+    SOFTMAX_ROOM = 4096, /* The powers of rows of up to so many elements are kept apart. */
+    SOFTMAX_STEP = 64,   /* So many elements of each of three rows are done in turn. */
+    SOFTMAX_PAGE = 4096, /* After so many bytes addresses look alike to loads and stores. */
 };
 
 #define K_LOOPS "loops/softmax.h"
@@ -36,8 +36,9 @@ static softmax_loop *const softmax_backward_loops[K_DTYPES][K_SETS] =
 static softmax_loop *const softmax_short_loops[K_SETS] = K_BY_SET(softmax_short);
 static softmax_loop *const softmax_backward_short_loops[K_SETS] = K_BY_SET(softmax_backward_short);
 
-/* The threads share up to three operands, of which the first is the output. Where rows lie side by
- * side, so many blocks of SOFTMAX_SIDE rows are beside each other. */
+/* The threads share up to three operands, of which the first is the output. `element` is the bytes
+ * of an element. Where rows lie side by side, `blocks` blocks of up to SOFTMAX_SIDE rows are beside
+ * each other. */
 typedef struct {
     const softmax_rows *rows;
     softmax_loop *loop;

@@ -60,9 +60,9 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 /* ---- lines --------------------------------------------------------------------------- */
 
-/* Lines of n elements are sorted so: the first k are wanted, in order if `sorted`; `top` says that
- * only these are looked for. step[] has the bytes between neighbours in values, indices and x;
- * `bytes` those of one element. */
+/* These are lines of n elements, of which the first k are wanted, in order if `sorted`. `top` says
+ * that only these are looked for. step[] has the bytes between neighbours in values, indices and x,
+ * and `bytes` those of one element. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;
@@ -101,8 +101,8 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two numbers, and a sort needs as much room aside. n has a limit here, for x
-     * may be expanded. */
+    /* A ranked item is two numbers, and a sort needs as much room aside. n has a limit here, so
+     * that the count of numbers doesn't overflow, for x may be expanded. */
     int64_t numbers = RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 2 : 4);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

@@ -1,8 +1,8 @@
 /*
- * turn.c: operands that lie the other way. Along the last dim they step from line to line of
- * memory, and along another dim from element to element. That one becomes the last but one, and
- * tiles of the two are turned over in a buffer as they are read: lines are read once, pages seldom
- * more than once, and loops vectorise.
+ * turn.c: operands that lie the other way: along the last dim they step from line to line of
+ * memory, and along another dim from element to element. That other dim becomes the last but
+ * one, and tiles of the two are turned over in a buffer as they are read: lines are read once,
+ * pages seldom more than once, and loops vectorise.
  */
 #include "kernels.h"
 
@@ -59,8 +59,8 @@ bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *
 /* These are the operands at one tile: as they lie, or turned over in `buffer`. */
 typedef struct {
     char *data[RG_MAX_OPERANDS];
-    int64_t step[RG_MAX_OPERANDS]; /* bytes from column to column, */
-    int64_t down[RG_MAX_OPERANDS]; /* and from row to row */
+    int64_t step[RG_MAX_OPERANDS]; /* Columns are so many bytes apart. */
+    int64_t down[RG_MAX_OPERANDS]; /* Rows are so many bytes apart. */
     _Alignas(64) char buffer[RG_MAX_OPERANDS][TURN_SIDE * TURN_SIDE * sizeof(double)];
 } turn_operands;
 

@@ -8,6 +8,7 @@
 
 K_INLINE T K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
 
+/* For hardtanh, k[0] is the least result, and k[1] the greatest. */
 K_INLINE T K_NAME(hardtanh)(T x, const T *k) {
     const T most = x > k[1] ? k[1] : x;
     return x < k[0] ? k[0] : most;
@@ -28,6 +29,7 @@ K_INLINE T K_NAME(tanh_grad)(T g, T y) { return g * (1 - y * y); }
 K_INLINE T K_NAME(sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
 K_INLINE T K_NAME(sigmoid_grad)(T g, T y) { return g * (1 - y) * y; }
 
+/* For leaky_relu, k[0] is the slope below 0. */
 K_INLINE T K_NAME(leaky_relu)(T x, const T *k) { return x > 0 ? x : x * k[0]; }
 K_INLINE T K_NAME(leaky_relu_grad)(T g, T x, const T *k) { return x > 0 ? g : g * k[0]; }
 
@@ -52,6 +54,7 @@ K_INLINE T K_NAME(mish_grad)(T g, T x) {
     return g * (t + x * K_NAME(sigmoid)(x) * (1 - t * t));
 }
 
+/* For softplus, k[0] is beta, and k[1] the threshold above which it is x. */
 K_INLINE T K_NAME(softplus)(T x, const T *k) {
     return x * k[0] > k[1] ? x : K_TYPED(k_log1p)(K_TYPED(k_exp)(x * k[0])) / k[0];
 }

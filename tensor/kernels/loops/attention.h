@@ -61,15 +61,15 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 
 /* ---- forward ------------------------------------------------------------------------------- */
 
-/* A tile of queries walks over the keys. So far, scores holds the weights but for a factor that
- * each query's have in common, since they are relative to its largest score, `most`; o is the sum
- * of v by these weights, and total that of the weights. `shift` is what was taken from the scores,
- * and `fade` what older weights are multiplied by. */
+/* A tile of queries walks over the keys. A weight in `scores` is e^(score - most), where `most` is
+ * its query's largest score so far. By these weights o is the sum of rows of v, and `total` is the
+ * sum of the weights themselves. `shift` is what is taken from the scores. When `most` rises,
+ * earlier sums are multiplied by `fade`. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
-    /* The tile has n queries from `first` on, which fill `lanes` in whole vectors; rows of o are
-     * wide_v wide. */
+    /* The tile has n queries from `first` on, which fill `lanes` elements in whole vectors;
+     * `turned` is q^T. Rows of o are wide_v wide. */
     int64_t head, first, n, lanes, wide_v;
     T *turned, *scores, *o, *v_room;
     /* These are aligned, since a vector across two lines of memory would be slow to read again. */
@@ -92,7 +92,7 @@ static void K_NAME(attention_scores)(const QUERIES *t, const attention_stretch *
     }
 }
 
-/* Adds the mask, and -infinity where a key comes after the query. */
+/* Adds the mask, and puts -infinity where a key comes after the query. */
 static void K_NAME(attention_hide)(const QUERIES *t, const attention_stretch *s) {
     const attention_matrix *mask = &t->mask;
     const T *hidden = (const T *)mask->data;
@@ -120,8 +120,8 @@ static void K_NAME(attention_maxima)(QUERIES *t, const attention_stretch *s) {
     }
 }
 
-/* Puts the largest scores in place of those so far. Returns whether any has risen, so that the
- * weights so far have lost the factor `fade`. */
+/* Makes what attention_maxima has found the largest scores so far. Returns whether any has risen,
+ * so that the sums so far are to be multiplied by `fade`. */
 static bool K_NAME(attention_fade)(QUERIES *t) {
     bool fades = false;
     for (int64_t i = 0; i < t->lanes; i++) {
@@ -159,7 +159,7 @@ static void K_NAME(attention_values)(const QUERIES *t, const attention_stretch *
     }
 }
 
-/* Takes the tile over a stretch of keys. */
+/* Has the tile meet a stretch of keys. */
 static void K_NAME(attention_forward_stretch)(QUERIES *t, const attention_stretch *s) {
     K_NAME(attention_scores)(t, s);
     K_NAME(attention_hide)(t, s);
@@ -236,8 +236,8 @@ typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
     int64_t head, wide, wide_v;
-    /* q_rows and g_rows are all rows of the head, k_rows those of the tile, each with its distance.
-     */
+    /* q_rows and g_rows are all rows of the head, and k_rows those of the tile; these rows are
+     * q_row, g_row and k_row elements apart. */
     const T *q_rows, *g_rows, *k_rows;
     int64_t q_row, g_row, k_row;
     const T *lse;

@@ -1,6 +1,6 @@
 /*
- * loops/binary.h: functions of two elements, for one type and set. Integers wrap around. For bools
- * a sum is "or", a product "and", and a difference "either".
+ * loops/binary.h: functions of two elements, for one type and set. Integers wrap around. For
+ * bools a sum is "or", a product "and", and a difference "exclusive or".
  */
 #include "map.h"
 

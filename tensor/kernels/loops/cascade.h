@@ -1,6 +1,8 @@
 /*
- * loops/cascade.h: the cascades of every fourth of n rows of WIDE numbers, a step apart, in
- * registers of LANES numbers each. sum.h includes it, under the name CASCADE, which it takes back.
+ * loops/cascade.h: the function CASCADE, which adds up n rows of WIDE numbers, `step` bytes from
+ * number to number. It runs four cascades, each of which takes every fourth row, in registers of
+ * LANES numbers. sum.h, which says what a cascade is, includes this; the three names are taken
+ * back.
  */
 static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
                                               RESULT *total) {

@@ -61,7 +61,8 @@ K_INLINE float K_NAME(tan_any)(float x, const float *k) {
     return fabsf(x) < CIRCLE_MOST ? K_NAME(tan_near)(x, k) : tanf(x);
 }
 
-/* Returns whether all of n elements are near, so that the short form takes them at once. */
+/* Returns whether all of n elements are below CIRCLE_MOST, so that the short form takes them at
+ * once. */
 static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
     const float *x = (const float *)p;
     int32_t far = 0;

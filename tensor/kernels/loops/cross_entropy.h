@@ -1,5 +1,6 @@
 /*
- * loops/cross_entropy.h: the negative log likelihood of the log_softmax of rows, which is not made.
+ * loops/cross_entropy.h: the negative log likelihood of the log_softmax of rows, which isn't
+ * stored.
  */
 
 /* y = weight[t] (lse - x[t]), where lse = max + ln sum_i e^(x_i - max) */
@@ -20,7 +21,8 @@ static void K_NAME(cross_entropy)(const nll_work *o, int64_t begin, int64_t end)
     }
 }
 
-/* gx = e^(x - lse) all, with lse in two parts, so that the difference is right where x is large. */
+/* gx = e^(x - lse) times `all`, with lse in two parts, so that the difference is right where x is
+ * large. */
 K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x, int64_t n,
                                              double lse, T all) {
     const T high = (T)lse;

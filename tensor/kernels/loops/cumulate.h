@@ -30,7 +30,7 @@ K_INLINE SO_FAR K_NAME(cumulate_recurrence)(SO_FAR so_far, SO_FAR x, const T *z)
     return (SO_FAR)*z + x * so_far;
 }
 
-/* Does one line. */
+/* Runs along one line. */
 K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
                                     SO_FAR so_far, K_NAME(cumulate_step) * step) {
     for (int64_t i = 0; i < c->n; i++) {
@@ -42,7 +42,7 @@ K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const
     }
 }
 
-/* Does many lines at once, whose neighbours lie s[0], s[1] and s[2] bytes apart. */
+/* Runs along many lines at once, whose neighbours lie s[0], s[1] and s[2] bytes apart. */
 K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, const int64_t s[],
                                        int64_t columns, const cumulate_along *c, SO_FAR start,
                                        K_NAME(cumulate_step) * step) {
@@ -61,7 +61,8 @@ K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, co
     }
 }
 
-/* Does the dim's lines one by one or, where neighbours in other lines lie closer, side by side. */
+/* Runs along the dim's lines one by one or, where neighbours in other lines lie closer, side by
+ * side. */
 K_INLINE void K_NAME(cumulate_lines)(char *const p[], const int64_t s[], int64_t lines,
                                      const cumulate_along *c, SO_FAR start,
                                      K_NAME(cumulate_step) * step) {

@@ -1,6 +1,7 @@
 /*
- * loops/gelu.h: the first operand times the share of the last one, of floats by looking up pieces
- * and of doubles by libm. gelu.c says what a share is.
+ * loops/gelu.h: the first operand times the share of the last one. Floats look up the
+ * coefficients of their polynomials, and doubles take libm's functions. gelu.c says what a share
+ * is.
  */
 #include "map.h"
 

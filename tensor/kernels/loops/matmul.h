@@ -76,8 +76,9 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
         }
 }
 
-/* Packs lines that follow each other element by element. Some steps are packed into all panels
- * before the next steps: their lines of memory stay until the next panel reads on in them. */
+/* Packs lines that lie side by side, element by element. All panels get SOME steps before any gets
+ * the next: a line of memory that one panel has begun stays in a cache until the next panel reads
+ * on in it. */
 K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                         int64_t step, const int width) {
     enum { SOME = 16 };
@@ -122,9 +123,9 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_ahead *ahead) {
     }
 }
 
-/* sum = a b of m <= rows rows of a, in whose place up to `rows` the last one stands again. While it
- * counts, the lines of y, the next rows of a and what comes next are on their way from further
- * caches, or from memory. */
+/* sum = a b of m <= rows rows of a; the last one stands for those that lack up to `rows`. Meanwhile
+ * the lines of y, the next rows of a and what comes next are on their way from further caches, or
+ * from memory. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_ahead *ahead,
                                        int64_t m, const int rows, const int vectors) {
@@ -199,8 +200,9 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 
 /* ---- panels, blocks, the product --------------------------------------------------------- */
 
-/* Computes n <= PANEL columns, of which b has whole vectors. From one tile's rows of a to the next
- * tile's there are `second` elements, from those to the next `third`, and so on in turn. */
+/* Computes n <= PANEL columns, of which b has whole vectors. The second tile's rows of a lie
+ * `second` elements behind the first tile's, the third tile's lie `third` behind these, and so on
+ * in turn. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_ahead *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -238,8 +240,9 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
 }
 #endif
 
-/* Returns how the next panel of b is fetched while the tiles of one are counted: evenly, a part of
- * its lines of memory for each line of steps of each tile. */
+/* Returns how the next panel of b is fetched while the tiles of this one are computed: evenly, some
+ * of its lines of memory at a time. Each tile has a time for each line of memory that its steps
+ * along k fill. */
 K_INLINE matmul_ahead K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     /* A row of a panel is so many lines of memory. */
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };

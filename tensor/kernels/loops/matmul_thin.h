@@ -51,10 +51,10 @@ K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, c
     return total;
 }
 
-/* y[i][j] += alpha times a dot product, for one or two rows from i on and for one or several
- * columns from j on, which lie `share` apart. The columns share what is read of a. Each goes on in
- * the next column at the next call, so that the processor foresees what is read of b. (Vectors of
- * 32 bytes wait less for what they load than longer ones.) */
+/* y[i][j] += alpha times a dot product, for one or two rows from i on, and for one or several
+ * columns from j on, which lie `share` apart and share what is read of a. The next call takes each
+ * one's neighbour, so that the processor foresees what is read of b. (Vectors of 32 bytes wait less
+ * for what they load than longer ones.) */
 K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                   const NUMBER *b, NUMBER alpha, int64_t i, int64_t j,
                                   int64_t share, const int rows, const int columns) {
@@ -83,7 +83,7 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
  * MATMUL_STREAMS of them are done at once are done one by one. */
 static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                     const NUMBER *b, NUMBER alpha) {
-    /* Two rows have as many sums as AVX-512 has registers. */
+    /* The sums of two rows fill sixteen registers; only AVX-512 has more of them. */
     enum { PAIR = K_VECTOR_BYTES == 64 ? 2 : 1 };
     const int64_t share = z->n / MATMUL_STREAMS;
     for (int64_t j = 0; j < share; j++) {

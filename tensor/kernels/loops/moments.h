@@ -1,9 +1,10 @@
 /*
- * loops/moments.h: what becomes of sums, an element each: means, roots, powers, logarithms; and
- * sums of squares around means.
+ * loops/moments.h: what becomes of sums, element by element: means, roots, powers, logarithms;
+ * and sums of squares around means.
  */
 
-/* Each of these changes n elements of y, by a number or by the elements of another tensor. */
+/* Each of these functions changes n elements of y, by a number or by the elements of another
+ * tensor. */
 
 /* y = y / number */
 static void K_NAME(moments_divide)(void *y, int64_t n, double number, const void *other) {

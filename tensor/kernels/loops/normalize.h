@@ -6,17 +6,19 @@
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
-/* These are a row's operands, and what was found of it, of which elements are made. */
+/* These are a row's operands, and what was found of the row. The elements of results are made of
+ * them. */
 typedef struct {
     const T *x, *g, *weight, *bias;
     T mean, rstd;   /* rstd = 1 / sqrt(variance + eps) */
-    T scale, shift; /* the weight and the bias of a channel */
+    T scale, shift; /* These are the weight and the bias of a channel. */
     T sum, dot;     /* mean_i gw_i, mean_i gw_i h_i */
 } ROW;
 
 /* ---- mean and deviation ------------------------------------------------------------------------
- * Lane by lane, a chunk's mean and its squares around that join what was found before it. So do, at
- * last, the lanes, and then what is left of the row. */
+ * A row is read in chunks. In each lane, a chunk's mean and its sum of squares around that mean
+ * join those of the chunks before it. At last the lanes join in the same way, and then what is left
+ * of the row. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -217,8 +219,8 @@ static void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, cons
     K_NAME(norm_gradient_of)(z, stream, gx, row, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
-/* to[i] += the values at i of so many rows. If there are NORM_ROWS of them, to[i] is written
- * once. */
+/* to[i] += the values at i of `count` rows. If there are NORM_ROWS of them, to[i] is written once.
+ */
 K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
                                        int64_t count, VALUE *value) {
     if (count == NORM_ROWS) {

@@ -4,7 +4,7 @@
  * torch does.
  */
 
-/* Returns the gradient, with its sign, and with weights decaying into it. */
+/* Returns the gradient, times its sign, with the weight decay added. */
 K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, T sign, T weight_decay) {
     const T g = sign * gradient;
     return weight_decay != 0 ? fma(weight_decay, parameter, g) : g;

@@ -1,6 +1,6 @@
 /*
- * loops/random_words.h: mt19937's words, and what is made of them in one way for a type: floats in
- * [0, 1), and pairs of normals.
+ * loops/random_words.h: mt19937's words, floats in [0, 1) that are made of them, and pairs of
+ * normals that are made of uniforms.
  */
 
 static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {

@@ -2,8 +2,9 @@
  * loops/rows.h: the elements of some rows join their columns' results. sum.h and fold.h are made of
  * it.
  *
- * Requires KIND (the first part of the functions' names), ELEMENT (the type in memory), RESULT,
- * VALUE(v) (what an element v counts as) and JOIN(a, b) (the result so far, and a value more).
+ * Requires KIND (the first part of the functions' names), ELEMENT (the type in memory), RESULT (the
+ * type of the result), VALUE(v) (what an element v counts as) and JOIN(a, b) (the result a, joined
+ * by a value b).
  */
 #define THIS(f) K_NAME(RG_PASTE(KIND, f))
 
@@ -14,7 +15,7 @@ K_INLINE RESULT THIS(_at)(const char *x) {
 
 K_INLINE RESULT THIS(_join)(RESULT a, RESULT b) { return (RESULT)(JOIN(a, b)); }
 
-/* Returns a joined by the elements of four rows. */
+/* Returns `a`, joined by the elements of four rows. */
 static inline RESULT THIS(_join_four)(RESULT a, const char *x, int64_t row) {
     a = THIS(_join)(a, THIS(_at)(x));
     a = THIS(_join)(a, THIS(_at)(x + row));

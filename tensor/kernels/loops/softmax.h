@@ -5,7 +5,8 @@
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 
-/* These are a row's operands and what was found of them, of which elements are made. */
+/* These are a row's operands, and what was found of the row. The elements of results are made of
+ * them. */
 typedef struct {
     const T *x, *power, *y, *g;
     T max;       /* max_i x_i */
@@ -72,10 +73,10 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
 }
 
 /* ---- three rows at once, which go past the caches -------------------------------------------
- * In the next row the greatest is found, in this row the powers are summed up, and the last row is
- * written: none of the three waits for another, nor for memory. A NaN is not the greatest here, but
- * makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes twice as long as
- * rows one by one. */
+ * At one time, the greatest of the next row is found, the powers of this row are summed up, and the
+ * last row is written: none of the three waits for another, nor for memory. A NaN is not the
+ * greatest here, but makes the sum NaN. A register has to hold sixteen lanes: with AVX2 this takes
+ * twice as long as rows one by one. */
 
 /* Copies what is to be written of the last row, before this row's powers take its place. */
 K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {

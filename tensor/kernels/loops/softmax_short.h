@@ -4,8 +4,8 @@
  * each. Other sets have no instructions to spread rows so, and take them one by one.
  */
 #ifdef K_SET_IS_AVX512
-/* A row has n elements in `lanes` lanes of its own; a register holds `rows` rows; `spread` is the
- * mask of the lanes that hold an element. */
+/* A row has n elements in `lanes` lanes of its own. A register holds `rows` rows, and `spread` is
+ * the mask of its lanes that hold an element. */
 typedef struct {
     int n, lanes, rows;
     __mmask16 spread;

@@ -1,8 +1,8 @@
 /*
- * loops/sum.h: one kind of sum, in torch's order on one thread, whose bits it gives: a cascade. 16
- * rows (or more, where there are over 2^20) make a subtotal, 16 of those one of the next level, up
- * to four levels, so that the error hardly grows with the count. A row is 32 bytes times 4 where
- * numbers lie side by side, else 4 of them.
+ * loops/sum.h: one kind of sum, by a cascade: it adds in torch's order on one thread, and so gives
+ * torch's bits. 16 rows (or more, where there are over 2^20) make a subtotal, and 16 of those make
+ * one of the next level, up to four levels, so that the error hardly grows with the count. A row is
+ * four vectors of 32 bytes where numbers lie side by side, else four numbers.
  *
  * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains, and takes KIND and VALUE
  * back.
@@ -35,7 +35,7 @@ static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t r
             total[c] += of[j][c];
 }
 
-/* Does the same with every fourth row in a cascade of its own, for fewer than 32 columns. */
+/* Adds up fewer than 32 columns by four cascades, each of which takes every fourth row. */
 static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, int64_t rows,
                                   int columns, RESULT *restrict total) {
     RESULT part[4 * 32];

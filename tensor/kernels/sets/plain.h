@@ -34,7 +34,7 @@ typedef double k_vector_double_plain __attribute__((vector_size(16), aligned(8),
 typedef float k_narrow_float_plain __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double k_narrow_double_plain __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* sum += a b of one vector, in two steps. */
+/* sum += a b of one vector, rounded twice. */
 K_INLINE void k_multiply_add_float_plain(void *sum, const void *a, const void *b) {
     typedef k_vector_float_plain vector;
     *(vector *)sum += *(const vector *)a * *(const vector *)b;
