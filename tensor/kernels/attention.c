@@ -49,15 +49,17 @@ typedef struct {
 static inline attention_stretch attention_cut(const attention_plan *plan, int64_t from, int64_t n,
                                               int64_t ahead, int64_t keys) {
     const bool cuts = plan->causal && ahead < keys;
-    return (attention_stretch){ from, n, ahead, cuts ? ATTENTION_BLOCK : ATTENTION_ALONG };
+    return (attention_stretch){
+        .from = from, .n = n, .ahead = ahead, .block = cuts ? ATTENTION_BLOCK : ATTENTION_ALONG
+    };
 }
 
 /* Returns how many of n keys are seen by the i-th query and the others in its block. */
-static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *s,
+static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
         return n;
-    const int64_t end = s->ahead + i / s->block * s->block + s->block;
+    const int64_t end = stretch->ahead + i / stretch->block * stretch->block + stretch->block;
     return RG_MIN(n, end);
 }
 
@@ -79,21 +81,13 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                .size = t->size[n - 1] };
 }
 
-/* y = a b, or y += a b, of m rows, n columns and k steps. */
-static void attention_product(const attention_plan *plan, int64_t m, int64_t n, int64_t k,
-                              const void *a, int64_t a_row, int64_t a_col, const void *b,
-                              int64_t b_row, void *y, int64_t y_row, bool add) {
-    const k_product_sizes z = { .m = m,
-                                .n = n,
-                                .k = k,
-                                .y_row = y_row,
-                                .y_col = 1,
-                                .a_row = a_row,
-                                .a_col = a_col,
-                                .b_row = b_row,
-                                .b_col = 1,
-                                .c_row = y_row };
-    plan->product(&z, y, a, b, add);
+/* y = a b, or y += a b. The caller gives m, n, k, a_row, a_col, b_row and y_row. */
+static void attention_product(const attention_plan *plan, k_product_sizes sizes, void *y,
+                              const void *a, const void *b, bool add) {
+    sizes.y_col = 1;
+    sizes.b_col = 1;
+    sizes.c_row = sizes.y_row;
+    plan->product(&sizes, y, a, b, add);
 }
 
 #define K_LOOPS "loops/attention.h"

@@ -1,7 +1,7 @@
 /*
  * exponential.h: exponentials, logarithms and rounding of one floating type, T, without branches or
- * calls. smooth.h includes it for float and for double; it defines these before, and takes them
- * back afterwards:
+ * calls. smooth.h includes it for float and for double. Requires that T and these are defined, and
+ * takes them back:
  *
  *     K_TYPED(f)       the function's name for the type: f_float
  *     INT, UINT        the integers of T's size
@@ -151,3 +151,14 @@ static inline T K_TYPED(k_trunc)(T x) {
 #undef LN2
 #undef LOG10_2
 #undef LOG2_E
+#undef T
+#undef K_TYPED
+#undef INT
+#undef UINT
+#undef POINT
+#undef HALF
+#undef TIMES
+#undef TIMES_EXPM1
+#undef LN2_HIGH
+#undef LOG10_2_HIGH
+#undef LOG1P_LEAST

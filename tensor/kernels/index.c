@@ -19,7 +19,8 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     const int64_t columns = y->size[y->ndim - 1];
     const int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
-    for (int64_t i = 0, n = y->numel / columns; i < n; i++) {
+    const int64_t lines = y->numel / columns;
+    for (int64_t i = 0; i < lines; i++) {
         /* The elements above the diagonal begin here or, if those below are cleared, the diagonal
          * itself. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
@@ -64,7 +65,8 @@ bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *
 
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index) {
-    rg_tensor part = *row, base = *t;
+    rg_tensor part = *row;
+    rg_tensor base = *t;
     int64_t step = t->ndim ? t->stride[dim] : 0;
     rgi_copy_shape(&part, index); /* The row may be larger. */
     rgi_copy_shape(&base, index);
@@ -98,7 +100,8 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
                     const rg_tensor *index) {
     if (dim == 0 && t->ndim && index->numel && row->flags & t->flags & index->flags & RG_CONTIGUOUS)
         return index_whole(how, row, t, index);
-    rg_tensor base = *t, along = *index;
+    rg_tensor base = *t;
+    rg_tensor along = *index;
     /* So many dims of the row are the index's. */
     int n = row->ndim - t->ndim + 1;
     rgi_copy_shape(&base, row);
@@ -106,7 +109,8 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
     for (int d = 0; d < row->ndim; d++) {
         bool indexed = d >= dim && d < dim + n;
         along.stride[d] = indexed && index->ndim ? index->stride[d - dim] : 0;
-        base.stride[d] = indexed ? 0 : t->stride[d < dim ? d : d - n + 1];
+        const int dim_of_t = d < dim ? d : d - n + 1;
+        base.stride[d] = indexed ? 0 : t->stride[dim_of_t];
     }
     rgi_update_flags(&base);
     rgi_update_flags(&along);
@@ -141,6 +145,6 @@ static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, con
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad) {
     bool ok = true;
     rgi_each(1, (rg_tensor *[]){ (rg_tensor *)index }, index_bounds_loop,
-             &(index_bounds){ low, high, bad, &ok });
+             &(index_bounds){ .low = low, .high = high, .bad = bad, .ok = &ok });
     return ok;
 }

@@ -4,6 +4,9 @@
  */
 #include "lanes.h"
 
+/* The operands of a loss's loop are in this order. */
+enum { LOSS_Y, LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_BY, LOSS_OPERANDS };
+
 typedef struct {
     k_loss_kind kind;
     double c, scale;
@@ -28,7 +31,14 @@ bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
     if (!loop)
         return false;
     rg_tensor *one = &ones[y->dtype];
-    rg_tensor *all[] = { y, x, t, weight ? (rg_tensor *)weight : one, by ? (rg_tensor *)by : one };
-    rgi_each_apart(5, all, loop, &(loss_context){ kind, c, scale });
+    rg_tensor *all[LOSS_OPERANDS] = {
+        [LOSS_Y] = y,
+        [LOSS_X] = x,
+        [LOSS_TARGET] = t,
+        [LOSS_WEIGHT] = weight ? (rg_tensor *)weight : one,
+        [LOSS_BY] = by ? (rg_tensor *)by : one,
+    };
+    rgi_each_apart(LOSS_OPERANDS, all, loop,
+                   &(loss_context){ .kind = kind, .c = c, .scale = scale });
     return true;
 }

@@ -36,15 +36,16 @@ static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
 
-/* While the tiles of a panel are computed, the lines of memory of the next are fetched: `lines` of
- * them, `each` at a time, of which `left` are still to come. The next one lies at `from`. Lines lie
- * in groups of `count`, `apart` bytes from each other; `at` is the next one's place in its group.
- * After the last of a group one goes `further` bytes on, too. */
+/* While the tiles of a panel are computed, the lines of memory of the next panel are fetched:
+ * `lines` of them, `at_once` at a time, of which `left` are still to come. They lie in groups of
+ * `group_lines`, `line_step` bytes from line to line; from the last line of a group to the first of
+ * the next it is `group_step` bytes more. */
 typedef struct {
-    const char *from;
-    int64_t lines, left, each;
-    int64_t apart, count, at, further;
-} matmul_ahead;
+    const char *next; /* The line that lies here is fetched next. */
+    int64_t in_group; /* It is this one of its group, counted from 0. */
+    int64_t lines, left, at_once;
+    int64_t line_step, group_lines, group_step;
+} matmul_prefetch;
 
 #define K_LOOPS "loops/matmul_thin.h"
 #define K_TYPES_NUMBERS
@@ -188,19 +189,20 @@ static void matmul_join_batches(matmul_plan *p) {
     k_product_sizes *z = &p->z;
     if (p->b_dims != 0)
         return;
-    for (; p->y_dims > 0 && p->y_dims == p->a_dims; p->y_dims--, p->a_dims--) {
+    while (p->y_dims > 0 && p->y_dims == p->a_dims) {
         const int last = p->y_dims - 1;
+        const int64_t size = p->y->size[last];
         const int64_t a_stride = p->a->stride[last];
         const int64_t y_stride = p->y->stride[last];
-        if (p->y->size[last] == 1)
-            continue;
-        if (z->m == 1) {
+        if (size != 1 && z->m == 1) {
             z->a_row = a_stride;
             z->y_row = y_stride;
-        } else if (a_stride != z->m * z->a_row || y_stride != z->m * z->y_row) {
+        } else if (size != 1 && (a_stride != z->m * z->a_row || y_stride != z->m * z->y_row)) {
             return;
         }
-        z->m *= p->y->size[last];
+        z->m *= size;
+        p->y_dims--;
+        p->a_dims--;
     }
 }
 

@@ -12,7 +12,7 @@ typedef struct {
     rg_tensor *y, *lse, *x, *g, *g_lse;
     double scale;
 } nll_work;
-typedef void nll_loop(const nll_work *o, int64_t begin, int64_t end);
+typedef void nll_loop(const nll_work *work, int64_t begin, int64_t end);
 
 /* Returns the weight of target i: 0 if it is ignored. */
 static double nll_weight(const k_nll_targets *z, int64_t i) {
@@ -52,9 +52,9 @@ static void nll_part(void *context, int64_t begin, int64_t end, int worker) {
 }
 
 /* Runs the loop over rows of n elements. Returns whether there is a loop. */
-static bool nll_run(nll_loop *loop, const nll_work *o, int64_t rows, int64_t n) {
+static bool nll_run(nll_loop *loop, const nll_work *work, int64_t rows, int64_t n) {
     if (loop)
-        k_rows(rows, n, nll_part, &(nll_spread){ *o, loop });
+        k_rows(rows, n, nll_part, &(nll_spread){ .rows = *work, .loop = loop });
     return loop;
 }
 
@@ -66,26 +66,28 @@ double k_nll_total(const k_nll_targets *z) {
 }
 
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x) {
-    const nll_work o = { z, y, .x = x };
-    return nll_run(K_BASE_LOOP_OF(nll_loops, x->dtype, "nll"), &o,
+    const nll_work work = { .z = z, .y = y, .x = x };
+    return nll_run(K_BASE_LOOP_OF(nll_loops, x->dtype, "nll"), &work,
                    z->target->numel / RG_MAX(z->inner, 1), z->inner);
 }
 
 bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale) {
-    const nll_work o = { z, gx, .g = g, .scale = scale };
-    return nll_run(K_BASE_LOOP_OF(nll_backward_loops, gx->dtype, "nll_backward"), &o,
+    const nll_work work = { .z = z, .y = gx, .g = g, .scale = scale };
+    return nll_run(K_BASE_LOOP_OF(nll_backward_loops, gx->dtype, "nll_backward"), &work,
                    z->target->numel / RG_MAX(z->inner, 1), z->classes * z->inner);
 }
 
 bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x) {
-    const nll_work o = { z, y, lse, x, .scale = 1 };
-    return nll_run(K_LOOP_OF(cross_entropy_loops, x->dtype, "cross_entropy"), &o, lse->numel,
+    const nll_work work = { .z = z, .y = y, .lse = lse, .x = x, .scale = 1 };
+    return nll_run(K_LOOP_OF(cross_entropy_loops, x->dtype, "cross_entropy"), &work, lse->numel,
                    z->classes);
 }
 
 bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
                               rg_tensor *g, rg_tensor *g_lse, double scale) {
-    const nll_work o = { z, gx, lse, x, g, g_lse, scale };
-    return nll_run(K_LOOP_OF(cross_entropy_backward_loops, x->dtype, "cross_entropy_backward"), &o,
-                   lse->numel, z->classes);
+    const nll_work work = {
+        .z = z, .y = gx, .lse = lse, .x = x, .g = g, .g_lse = g_lse, .scale = scale
+    };
+    return nll_run(K_LOOP_OF(cross_entropy_backward_loops, x->dtype, "cross_entropy_backward"),
+                   &work, lse->numel, z->classes);
 }

@@ -18,7 +18,7 @@ typedef struct {
     const char *x, *weight, *bias;
     bool stream; /* y goes past the caches. */
 } norm_work;
-typedef void norm_loop(const norm_work *o, int64_t begin, int64_t end);
+typedef void norm_loop(const norm_work *work, int64_t begin, int64_t end);
 
 /* These are the operands of the gradients. Every `grain` rows add to sums of their own. */
 typedef struct {
@@ -29,8 +29,8 @@ typedef struct {
     int64_t grain;
     bool stream; /* gx goes past the caches. */
 } norm_slopes;
-typedef void norm_backward_loop(const norm_slopes *o, int64_t begin, int64_t end, double *gweight,
-                                double *gbias);
+typedef void norm_backward_loop(const norm_slopes *work, int64_t begin, int64_t end,
+                                double *gweight, double *gbias);
 
 #define K_LOOPS "loops/normalize.h"
 #define K_TYPES_FLOATS
@@ -61,7 +61,15 @@ bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const r
     if (!loop || y->numel == 0)
         return loop;
     norm_spread spread = {
-        { z, y->data, x->data, norm_data(weight), norm_data(bias), k_should_stream(y, z->n) }, loop
+        .rows = {
+            .z = z,
+            .y = y->data,
+            .x = x->data,
+            .weight = norm_data(weight),
+            .bias = norm_data(bias),
+            .stream = k_should_stream(y, z->n),
+        },
+        .loop = loop,
     };
     k_rows(z->rows, z->n, norm_part, &spread);
     return true;
@@ -83,11 +91,12 @@ static double *norm_sums(double *sums, const k_norm_rows *z, int64_t part) {
 
 static void norm_backward_part(void *context, int64_t begin, int64_t end, int worker) {
     const norm_backward_spread *s = context;
-    const norm_slopes *o = &s->rows;
-    const int64_t part = begin / o->grain;
+    const norm_slopes *work = &s->rows;
+    const int64_t part = begin / work->grain;
     (void)worker;
-    s->loop(o, begin, end, norm_sums(o->gweight, o->z, part), norm_sums(o->gbias, o->z, part));
-    if (o->stream)
+    s->loop(work, begin, end, norm_sums(work->gweight, work->z, part),
+            norm_sums(work->gbias, work->z, part));
+    if (work->stream)
         k_stream_end();
 }
 
@@ -118,9 +127,18 @@ bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, 
         return loop;
     const int64_t grain = norm_grain(z);
     norm_backward_spread spread = {
-        { z, gx ? gx->data : NULL, gweight, gbias, g->data, x->data, norm_data(weight), grain,
-          gx && k_should_stream(gx, z->n) },
-        loop,
+        .rows = {
+            .z = z,
+            .gx = gx ? gx->data : NULL,
+            .gweight = gweight,
+            .gbias = gbias,
+            .g = g->data,
+            .x = x->data,
+            .weight = norm_data(weight),
+            .grain = grain,
+            .stream = gx && k_should_stream(gx, z->n),
+        },
+        .loop = loop,
     };
     rgi_parallel(z->rows, grain, rgi_workers(z->rows, grain), norm_backward_part, &spread);
     norm_join(z, gweight);

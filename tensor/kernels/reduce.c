@@ -19,7 +19,7 @@ enum { REDUCE_LARGE = 1 << 15 };
  * many columns are side by side in a part. */
 typedef struct {
     reduce_loop *loop;
-    const reduce_block *b;
+    const reduce_block *block;
     char *y;
     const char *x;
     int64_t columns, parts;
@@ -27,7 +27,7 @@ typedef struct {
 
 static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
     const reduce_share *s = share;
-    reduce_block b = *s->b;
+    reduce_block b = *s->block;
     (void)worker;
     const int64_t first = begin * s->columns;
     const int64_t last = end == s->parts ? b.n1 : end * s->columns;
@@ -35,10 +35,10 @@ static void reduce_part(void *share, int64_t begin, int64_t end, int worker) {
     s->loop(s->y + first * b.y_step, s->x + first * b.step1, &b);
 }
 
-/* This is a dim of x, with the bytes from one index to the next in x and in y, where that is 0 if
- * it is reduced. */
+/* This is a dim of x, with the bytes from one index to the next in x and in y. In y they are 0 if
+ * the dim is reduced. */
 typedef struct {
-    int64_t size, x, y;
+    int64_t size, x_step, y_step;
 } reduce_dim;
 
 /* Returns more than 0 if dim a comes after dim b, less if it stays in front of b, and 0 if other
@@ -46,14 +46,14 @@ typedef struct {
  * where there is much to read, as x. In this order the sums of few numbers are added in torch's
  * order, too. */
 static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
-    const bool reduced = !b->y;
-    if (reduced != !a->y)
+    const bool reduced = !b->y_step;
+    if (reduced != !a->y_step)
         return reduced ? 1 : -1;
     if (!reduced && !much)
         return -1;
-    if (!a->x || !b->x)
+    if (!a->x_step || !b->x_step)
         return 0;
-    return (a->x > b->x) - (a->x < b->x);
+    return (a->x_step > b->x_step) - (a->x_step < b->x_step);
 }
 
 /* Puts those dims of x that have more than one index into order, behind one of size 1. Returns how
@@ -68,10 +68,13 @@ static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const
         if (x->size[dim] == 1)
             continue;
         const bool reduced = dims >> dim & 1;
-        d[n] = (reduce_dim){ x->size[dim], x->stride[dim] * bytes, reduced ? 0 : step };
+        d[n] = (reduce_dim){ .size = x->size[dim],
+                             .x_step = x->stride[dim] * bytes,
+                             .y_step = reduced ? 0 : step };
         if (!reduced)
             step *= x->size[dim];
-        int at = n++;
+        int at = n;
+        n++;
         for (int k = at - 1; k > 0; k--) {
             const int after = reduce_after(&d[k], &d[at], x->numel >= REDUCE_LARGE);
             if (after < 0)
@@ -91,9 +94,9 @@ static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
     int merged = 0;
     for (int k = 1; k < n; k++) {
         const int64_t inner = d[merged].size;
-        const bool joins = d[k].x == d[merged].x * inner && d[k].y == d[merged].y * inner
-                           && (merged || !d[k].y);
-        if (inner == 1 && (joins || !d[k].y))
+        const bool joins = d[k].x_step == d[merged].x_step * inner
+                           && d[k].y_step == d[merged].y_step * inner && (merged || !d[k].y_step);
+        if (inner == 1 && (joins || !d[k].y_step))
             d[merged] = d[k];
         else if (joins)
             d[merged].size *= d[k].size;
@@ -117,22 +120,30 @@ void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loo
     }
     reduce_dim d[RG_MAX_DIMS + 2];
     const int n = reduce_merge(d, reduce_order(d, y, x, dims));
-    const reduce_block b = { d[0].size, d[0].x, d[1].size, d[1].x, d[1].y, context };
+    const reduce_block b = { .n0 = d[0].size,
+                             .step0 = d[0].x_step,
+                             .n1 = d[1].size,
+                             .step1 = d[1].x_step,
+                             .y_step = d[1].y_step,
+                             .context = context };
     const int64_t columns = b.step0 == bytes && b.n0 >= 32 ? 1 : 128;
     const int64_t parts = b.y_step ? RG_MAX(1, b.n1 / columns) : 1;
     int64_t at[RG_MAX_DIMS + 2] = { 0 };
     char *to = y->data;
     const char *from = x->data;
     for (int k = 0; k < n;) {
-        reduce_share share = { loop, &b, to, from, columns, parts };
+        reduce_share share = {
+            .loop = loop, .block = &b, .y = to, .x = from, .columns = columns, .parts = parts
+        };
         k_rows(parts, b.n0 * b.n1 / parts, reduce_part, &share);
         for (k = 2; k < n; k++) {
-            from += d[k].x;
-            to += d[k].y;
-            if (++at[k] < d[k].size)
+            from += d[k].x_step;
+            to += d[k].y_step;
+            at[k]++;
+            if (at[k] < d[k].size)
                 break;
-            from -= d[k].x * d[k].size;
-            to -= d[k].y * d[k].size;
+            from -= d[k].x_step * d[k].size;
+            to -= d[k].y_step * d[k].size;
             at[k] = 0;
         }
     }
@@ -178,7 +189,9 @@ bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
     reduce_loop *loop = K_LOOP_OF(loops, x->dtype, "max");
     if (!loop)
         return false;
-    const place_context c = { values->data, (int64_t *)indices->data, smallest };
+    const place_context c = { .values = values->data,
+                              .indices = (int64_t *)indices->data,
+                              .smallest = smallest };
     k_reduce_blocks(values, x, 1u << dim, loop, &c);
     return true;
 }

@@ -102,8 +102,12 @@ void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const v
     }
     rg_walk w;
     rgi_walk_make(&w, n, t, true);
-    run_spread spread = { &w, loop, context, 1, light && run_streams(&w, t[0]) };
-    const k_stream stream = { n, loop, context };
+    run_spread spread = { .whole = &w,
+                          .loop = loop,
+                          .context = context,
+                          .rows = 1,
+                          .stream = light && run_streams(&w, t[0]) };
+    const k_stream stream = { .n = n, .loop = loop, .context = context };
     if (spread.stream) {
         spread.loop = k_stream_loop();
         spread.context = &stream;

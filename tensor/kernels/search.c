@@ -40,7 +40,8 @@ static void nonzero_next_row(nonzero_rows *r) {
     const int64_t bytes = (int64_t)rgi_sizeof(r->x->dtype);
     for (int d = r->x->ndim - 2; d >= 0; d--) {
         r->p += r->x->stride[d] * bytes;
-        if (++r->at[d] < r->x->size[d])
+        r->at[d]++;
+        if (r->at[d] < r->x->size[d])
             return;
         r->p -= r->x->stride[d] * bytes * r->x->size[d];
         r->at[d] = 0;

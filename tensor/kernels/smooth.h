@@ -114,17 +114,6 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG10_2_HIGH 0.301025390625
 #define LOG1P_LEAST  1e-4
 #include "exponential.h"
-#undef T
-#undef K_TYPED
-#undef INT
-#undef UINT
-#undef POINT
-#undef HALF
-#undef TIMES
-#undef TIMES_EXPM1
-#undef LN2_HIGH
-#undef LOG10_2_HIGH
-#undef LOG1P_LEAST
 
 #define T            double
 #define K_TYPED(f)   f##_double
@@ -138,17 +127,6 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG10_2_HIGH 0x1.34413509f78p-2
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
-#undef T
-#undef K_TYPED
-#undef INT
-#undef UINT
-#undef POINT
-#undef HALF
-#undef TIMES
-#undef TIMES_EXPM1
-#undef LN2_HIGH
-#undef LOG10_2_HIGH
-#undef LOG1P_LEAST
 
 /* Return e^x for x below 88, and 0 where e^x < 2^-126; doubles need no such short form. */
 K_INLINE float k_exp_below_float(float x) {

@@ -71,7 +71,13 @@ static void softmax_sides(void *context, int64_t begin, int64_t end, int worker)
 
 static void softmax_all_rows(softmax_loop *loop, const softmax_rows *z, rg_tensor *y,
                              const rg_tensor *a, const rg_tensor *b) {
-    softmax_work w = { z, loop, { y->data, a->data, b->data }, (int64_t)rgi_sizeof(y->dtype), 1 };
+    softmax_work w = {
+        .rows = z,
+        .loop = loop,
+        .p = { y->data, a->data, b->data },
+        .element = (int64_t)rgi_sizeof(y->dtype),
+        .blocks = 1,
+    };
     if (!z->last)
         w.blocks = (z->step + SOFTMAX_SIDE - 1) / SOFTMAX_SIDE;
     const int64_t rows = y->numel / (z->n * z->step) * w.blocks;

@@ -34,7 +34,7 @@ static void top_exchange(k_ranked *q, int64_t n, k_ranked *place) {
 
 /* Makes a heap of the k first of n items. */
 static void top_heap(k_ranked *q, int64_t n, int64_t k) {
-    for (int64_t i = k / 2; i-- > 0;)
+    for (int64_t i = k / 2 - 1; i >= 0; i--)
         top_sift(q, k, i, q[i]);
     for (int64_t i = k; i < n; i++)
         if (q[i].key < q[0].key)
@@ -42,8 +42,8 @@ static void top_heap(k_ranked *q, int64_t n, int64_t k) {
 }
 
 static void top_sort_heap(k_ranked *q, int64_t n) {
-    while (n-- > 1)
-        top_exchange(q, n, &q[n]);
+    for (int64_t last = n - 1; last > 0; last--)
+        top_exchange(q, last, &q[last]);
 }
 
 /* ---- quickselect and quicksort ----------------------------------------------------------- */
@@ -75,7 +75,8 @@ static k_ranked *top_median(k_ranked *a, k_ranked *b, k_ranked *c) {
 static int64_t top_partition(k_ranked *q, int64_t n) {
     k_ranked *median = top_median(q + 1, q + n / 2, q + n - 1);
     RG_SWAP(*q, *median);
-    for (int64_t i = 1, j = n;; i++) {
+    int64_t j = n;
+    for (int64_t i = 1;; i++) {
         while (q[i].key < q[0].key)
             i++;
         do

@@ -65,11 +65,11 @@ typedef struct {
 } turn_operands;
 
 /* Runs the loop over `rows` rows of n columns. */
-static void turn_rows(const k_turning *t, turn_operands *o, int64_t rows, int64_t n) {
+static void turn_rows(const k_turning *t, turn_operands *operands, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; r++) {
-        t->loop(o->data, o->step, n, t->context);
+        t->loop(operands->data, operands->step, n, t->context);
         for (int k = 0; k < t->walk->n; k++)
-            o->data[k] += o->down[k];
+            operands->data[k] += operands->down[k];
     }
 }
 
@@ -77,23 +77,24 @@ void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void
     const k_turning *t = context;
     const rg_walk *w = t->walk;
     const int last = w->ndim;
-    turn_operands o;
+    turn_operands operands;
     for (int64_t j = 0; j < w->size[last]; j += TURN_SIDE)
         for (int64_t i = 0; i < n; i += TURN_SIDE) {
             const int64_t rows = RG_MIN(n - i, TURN_SIDE);
             const int64_t columns = RG_MIN(w->size[last] - j, TURN_SIDE);
             for (int k = 0; k < w->n; k++) {
-                o.data[k] = p[k] + i * outer[k] + j * w->step[last][k];
-                o.step[k] = w->step[last][k];
-                o.down[k] = outer[k];
+                operands.data[k] = p[k] + i * outer[k] + j * w->step[last][k];
+                operands.step[k] = w->step[last][k];
+                operands.down[k] = outer[k];
                 if (!t->turned[k])
                     continue;
                 const int64_t bytes = w->element[k];
-                turn_tiles[bytes](o.buffer[k], o.data[k], o.step[k], rows, columns);
-                o.data[k] = o.buffer[k];
-                o.step[k] = bytes;
-                o.down[k] = TURN_SIDE * bytes;
+                char *buffer = operands.buffer[k];
+                turn_tiles[bytes](buffer, operands.data[k], operands.step[k], rows, columns);
+                operands.data[k] = buffer;
+                operands.step[k] = bytes;
+                operands.down[k] = TURN_SIDE * bytes;
             }
-            turn_rows(t, &o, rows, columns);
+            turn_rows(t, &operands, rows, columns);
         }
 }

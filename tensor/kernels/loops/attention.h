@@ -62,16 +62,16 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
 /* ---- forward ------------------------------------------------------------------------------- */
 
 /* A tile of queries walks over the keys. A weight in `scores` is e^(score - most), where `most` is
- * its query's largest score so far. By these weights o is the sum of rows of v, and `total` is the
- * sum of the weights themselves. `shift` is what is taken from the scores. When `most` rises,
+ * its query's largest score so far. By these weights `out` is the sum of rows of v, and `total` is
+ * the sum of the weights themselves. `shift` is what is taken from the scores. When `most` rises,
  * earlier sums are multiplied by `fade`. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, mask;
     /* The tile has n queries from `first` on, which fill `lanes` elements in whole vectors;
-     * `turned` is q^T. Rows of o are wide_v wide. */
+     * `turned` is q^T. Rows of `out` are wide_v wide. */
     int64_t head, first, n, lanes, wide_v;
-    T *turned, *scores, *o, *v_room;
+    T *turned, *scores, *out, *v_room;
     /* These are aligned, since a vector across two lines of memory would be slow to read again. */
     T most[SIDE] __attribute__((aligned(64)));
     T total[SIDE] __attribute__((aligned(64)));
@@ -82,55 +82,65 @@ typedef struct {
 #define QUERIES K_NAME(attention_queries)
 
 /* scores = scale k q^T. On the diagonal, queries before a block of keys are left out. */
-static void K_NAME(attention_scores)(const QUERIES *t, const attention_stretch *s) {
-    const attention_plan *plan = t->plan;
-    for (int64_t j = 0; j < s->n; j += s->block) {
-        const int64_t unseen = plan->causal ? RG_MAX(0, j - s->ahead) : 0;
-        attention_product(plan, RG_MIN(s->block, s->n - j), t->lanes - unseen, t->q.size,
-                          (const T *)t->k.data + (s->from + j) * t->k.row, t->k.row, t->k.col,
-                          t->turned + unseen, SIDE, t->scores + j * SIDE + unseen, SIDE, false);
+static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretch *stretch) {
+    const attention_plan *plan = tile->plan;
+    for (int64_t j = 0; j < stretch->n; j += stretch->block) {
+        const int64_t unseen = plan->causal ? RG_MAX(0, j - stretch->ahead) : 0;
+        const T *keys = (const T *)tile->k.data + (stretch->from + j) * tile->k.row;
+        const k_product_sizes sizes = { .m = RG_MIN(stretch->block, stretch->n - j),
+                                        .n = tile->lanes - unseen,
+                                        .k = tile->q.size,
+                                        .a_row = tile->k.row,
+                                        .a_col = tile->k.col,
+                                        .b_row = SIDE,
+                                        .y_row = SIDE };
+        attention_product(plan, sizes, tile->scores + j * SIDE + unseen, keys,
+                          tile->turned + unseen, false);
     }
 }
 
 /* Adds the mask, and puts -infinity where a key comes after the query. */
-static void K_NAME(attention_hide)(const QUERIES *t, const attention_stretch *s) {
-    const attention_matrix *mask = &t->mask;
+static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch *stretch) {
+    const attention_matrix *mask = &tile->mask;
     const T *hidden = (const T *)mask->data;
-    T *scores = t->scores;
-    for (int64_t j = 0; hidden && j < s->n; j++)
-        for (int64_t i = 0; i < t->n; i++)
-            scores[j * SIDE + i] += hidden[(t->first + i) * mask->row + (s->from + j) * mask->col];
-    for (int64_t j = RG_MAX(0, s->ahead); t->plan->causal && j < s->n; j++)
-        for (int64_t i = (j - s->ahead) / s->block * s->block; i < RG_MIN(t->n, j - s->ahead); i++)
+    T *scores = tile->scores;
+    for (int64_t j = 0; hidden && j < stretch->n; j++)
+        for (int64_t i = 0; i < tile->n; i++)
+            scores[j * SIDE + i] +=
+                hidden[(tile->first + i) * mask->row + (stretch->from + j) * mask->col];
+    for (int64_t j = RG_MAX(0, stretch->ahead); tile->plan->causal && j < stretch->n; j++) {
+        const int64_t before = j - stretch->ahead;
+        for (int64_t i = before / stretch->block * stretch->block; i < RG_MIN(tile->n, before); i++)
             scores[j * SIDE + i] = -(T)INFINITY;
+    }
 }
 
 /* shift = the largest score so far of each query */
-static void K_NAME(attention_maxima)(QUERIES *t, const attention_stretch *s) {
-    for (int64_t i = 0; i < t->lanes; i += LANES) {
-        const int64_t seen = attention_seen(t->plan, s, s->n, i);
-        VECTOR greatest = *(VECTOR *)(t->most + i);
+static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *stretch) {
+    for (int64_t i = 0; i < tile->lanes; i += LANES) {
+        const int64_t seen = attention_seen(tile->plan, stretch, stretch->n, i);
+        VECTOR greatest = *(VECTOR *)(tile->most + i);
         for (int64_t j = 0; j < seen; j++) {
-            VECTOR x = *(VECTOR *)(t->scores + j * SIDE + i);
+            VECTOR x = *(VECTOR *)(tile->scores + j * SIDE + i);
             __auto_type more = x > greatest;
             greatest = (VECTOR)((more & (__typeof__(more))x)
                                 | (~more & (__typeof__(more))greatest));
         }
-        *(VECTOR *)(t->shift + i) = greatest;
+        *(VECTOR *)(tile->shift + i) = greatest;
     }
 }
 
 /* Makes what attention_maxima has found the largest scores so far. Returns whether any has risen,
  * so that the sums so far are to be multiplied by `fade`. */
-static bool K_NAME(attention_fade)(QUERIES *t) {
+static bool K_NAME(attention_fade)(QUERIES *tile) {
     bool fades = false;
-    for (int64_t i = 0; i < t->lanes; i++) {
-        const T greatest = t->shift[i];
-        t->shift[i] = greatest == -(T)INFINITY ? 0 : greatest;
-        t->fade[i] = K_TYPED(k_exp_below)(t->most[i] - t->shift[i]);
-        fades |= t->most[i] != greatest;
-        t->most[i] = greatest;
-        t->total[i] *= t->fade[i];
+    for (int64_t i = 0; i < tile->lanes; i++) {
+        const T greatest = tile->shift[i];
+        tile->shift[i] = greatest == -(T)INFINITY ? 0 : greatest;
+        tile->fade[i] = K_TYPED(k_exp_below)(tile->most[i] - tile->shift[i]);
+        fades |= tile->most[i] != greatest;
+        tile->most[i] = greatest;
+        tile->total[i] *= tile->fade[i];
     }
     return fades;
 }
@@ -138,9 +148,10 @@ static bool K_NAME(attention_fade)(QUERIES *t) {
 /* scores = exp(scores - shift), which is added to total. */
 static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
                                       const T *restrict shift, int64_t lanes, bool causal,
-                                      const attention_stretch *s) {
-    for (int64_t j = 0; j < s->n; j++) {
-        const int64_t unseen = causal ? RG_MAX(0, (j - s->ahead) / s->block * s->block) : 0;
+                                      const attention_stretch *stretch) {
+    for (int64_t j = 0; j < stretch->n; j++) {
+        const int64_t blocks = (j - stretch->ahead) / stretch->block;
+        const int64_t unseen = causal ? RG_MAX(0, blocks * stretch->block) : 0;
         for (int64_t i = unseen; i < lanes; i++) {
             scores[j * SIDE + i] = K_TYPED(k_exp_below)(scores[j * SIDE + i] - shift[i]);
             total[i] += scores[j * SIDE + i];
@@ -148,81 +159,91 @@ static void K_NAME(attention_weights)(T *restrict scores, T *restrict total,
     }
 }
 
-/* o += weights^T v */
-static void K_NAME(attention_values)(const QUERIES *t, const attention_stretch *s) {
+/* out += weights^T v */
+static void K_NAME(attention_values)(const QUERIES *tile, const attention_stretch *stretch) {
     int64_t v_row;
-    const T *v = K_NAME(attention_rows)(&t->v, s->from, s->n, t->v_room, &v_row);
-    for (int64_t i = 0; i < t->n; i += s->block) {
-        const int64_t seen = attention_seen(t->plan, s, s->n, i);
-        attention_product(t->plan, RG_MIN(s->block, t->n - i), t->wide_v, seen, t->scores + i, 1,
-                          SIDE, v, v_row, t->o + i * t->wide_v, t->wide_v, true);
+    const T *v = K_NAME(attention_rows)(&tile->v, stretch->from, stretch->n, tile->v_room, &v_row);
+    for (int64_t i = 0; i < tile->n; i += stretch->block) {
+        const int64_t seen = attention_seen(tile->plan, stretch, stretch->n, i);
+        const k_product_sizes sizes = { .m = RG_MIN(stretch->block, tile->n - i),
+                                        .n = tile->wide_v,
+                                        .k = seen,
+                                        .a_row = 1,
+                                        .a_col = SIDE,
+                                        .b_row = v_row,
+                                        .y_row = tile->wide_v };
+        attention_product(tile->plan, sizes, tile->out + i * tile->wide_v, tile->scores + i, v,
+                          true);
     }
 }
 
 /* Has the tile meet a stretch of keys. */
-static void K_NAME(attention_forward_stretch)(QUERIES *t, const attention_stretch *s) {
-    K_NAME(attention_scores)(t, s);
-    K_NAME(attention_hide)(t, s);
-    K_NAME(attention_maxima)(t, s);
-    const bool fades = K_NAME(attention_fade)(t);
-    K_NAME(attention_weights)(t->scores, t->total, t->shift, t->lanes, t->plan->causal, s);
-    for (int64_t i = 0; fades && i < t->n; i++)
-        for (int64_t j = 0; j < t->wide_v; j++)
-            t->o[i * t->wide_v + j] *= t->fade[i];
-    K_NAME(attention_values)(t, s);
+static void K_NAME(attention_forward_stretch)(QUERIES *tile, const attention_stretch *stretch) {
+    K_NAME(attention_scores)(tile, stretch);
+    K_NAME(attention_hide)(tile, stretch);
+    K_NAME(attention_maxima)(tile, stretch);
+    const bool fades = K_NAME(attention_fade)(tile);
+    const bool causal = tile->plan->causal;
+    K_NAME(attention_weights)(tile->scores, tile->total, tile->shift, tile->lanes, causal, stretch);
+    for (int64_t i = 0; fades && i < tile->n; i++)
+        for (int64_t j = 0; j < tile->wide_v; j++)
+            tile->out[i * tile->wide_v + j] *= tile->fade[i];
+    K_NAME(attention_values)(tile, stretch);
 }
 
 /* Begins a tile of queries, before any key. */
-static void K_NAME(attention_forward_begin)(QUERIES *t, int64_t head, int64_t first) {
-    const attention_plan *plan = t->plan;
-    t->head = head;
-    t->first = first;
-    t->n = RG_MIN(plan->queries - first, SIDE);
-    t->lanes = K_NAME(attention_whole)(t->n);
-    t->q = attention_part(plan->in[0], head, plan);
-    t->k = attention_part(plan->in[1], head, plan);
-    t->v = attention_part(plan->in[2], head, plan);
-    t->mask = attention_part(plan->mask, head, plan);
-    K_NAME(attention_turn)(plan, &t->q, first, t->n, plan->scale, t->turned);
-    memset(t->o, 0, (size_t)(SIDE * t->wide_v) * sizeof(T));
+static void K_NAME(attention_forward_begin)(QUERIES *tile, int64_t head, int64_t first) {
+    const attention_plan *plan = tile->plan;
+    tile->head = head;
+    tile->first = first;
+    tile->n = RG_MIN(plan->queries - first, SIDE);
+    tile->lanes = K_NAME(attention_whole)(tile->n);
+    tile->q = attention_part(plan->in[0], head, plan);
+    tile->k = attention_part(plan->in[1], head, plan);
+    tile->v = attention_part(plan->in[2], head, plan);
+    tile->mask = attention_part(plan->mask, head, plan);
+    K_NAME(attention_turn)(plan, &tile->q, first, tile->n, plan->scale, tile->turned);
+    memset(tile->out, 0, (size_t)(SIDE * tile->wide_v) * sizeof(T));
     for (int i = 0; i < SIDE; i++) {
-        t->most[i] = -(T)INFINITY;
-        t->total[i] = 0;
+        tile->most[i] = -(T)INFINITY;
+        tile->total[i] = 0;
     }
 }
 
-/* Writes y = o / total, and lse = most + log(total). Both are 0 where all weights are zeros. */
-static void K_NAME(attention_forward_end)(const QUERIES *t) {
-    T *lse = (T *)t->plan->lse->data + t->head * t->plan->queries + t->first;
-    for (int64_t i = 0; i < t->n; i++) {
-        const T total = t->total[i];
+/* Writes y = out / total, and lse = most + log(total). Both are 0 where all weights are zeros. */
+static void K_NAME(attention_forward_end)(const QUERIES *tile) {
+    const attention_plan *plan = tile->plan;
+    const int64_t wide = tile->wide_v;
+    T *lse = (T *)plan->lse->data + tile->head * plan->queries + tile->first;
+    for (int64_t i = 0; i < tile->n; i++) {
+        const T total = tile->total[i];
         const T share = total == 0 ? 0 : 1 / total;
-        for (int64_t j = 0; j < t->wide_v; j++)
-            t->o[i * t->wide_v + j] *= share;
-        lse[i] = total == 0 ? 0 : t->most[i] + K_TYPED(k_log)(total);
+        for (int64_t j = 0; j < wide; j++)
+            tile->out[i * wide + j] *= share;
+        lse[i] = total == 0 ? 0 : tile->most[i] + K_TYPED(k_log)(total);
     }
-    K_NAME(attention_write)(t->plan, t->plan->y, t->head, t->first, t->n, t->o, t->wide_v, 1);
+    K_NAME(attention_write)(plan, plan->y, tile->head, tile->first, tile->n, tile->out, wide, 1);
 }
 
 /* Computes y and lse for some tiles of queries. */
 static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
     char *room = plan->room + (size_t)worker * plan->bytes;
-    QUERIES t = { .plan = plan, .wide_v = K_NAME(attention_whole)(plan->in[2]->size[3]) };
-    t.turned = K_NAME(attention_take)(&room, plan->in[0]->size[3] * SIDE);
-    t.scores = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
-    t.o = K_NAME(attention_take)(&room, SIDE * t.wide_v);
-    t.v_room = K_NAME(attention_take)(&room, ATTENTION_ALONG * t.wide_v);
+    QUERIES tile = { .plan = plan, .wide_v = K_NAME(attention_whole)(plan->in[2]->size[3]) };
+    tile.turned = K_NAME(attention_take)(&room, plan->in[0]->size[3] * SIDE);
+    tile.scores = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
+    tile.out = K_NAME(attention_take)(&room, SIDE * tile.wide_v);
+    tile.v_room = K_NAME(attention_take)(&room, ATTENTION_ALONG * tile.wide_v);
     for (int64_t part = begin; part < end; part++) {
         const int64_t first = part % plan->tiles * SIDE;
-        K_NAME(attention_forward_begin)(&t, part / plan->tiles, first);
-        const int64_t reach = plan->causal ? RG_MIN(plan->keys, first + t.n) : plan->keys;
+        K_NAME(attention_forward_begin)(&tile, part / plan->tiles, first);
+        const int64_t reach = plan->causal ? RG_MIN(plan->keys, first + tile.n) : plan->keys;
         for (int64_t from = 0; from < reach; from += ATTENTION_ALONG) {
             const int64_t n = RG_MIN(reach - from, ATTENTION_ALONG);
-            const attention_stretch s = attention_cut(plan, from, n, first - from, n);
-            K_NAME(attention_forward_stretch)(&t, &s);
+            const attention_stretch stretch = attention_cut(plan, from, n, first - from, n);
+            K_NAME(attention_forward_stretch)(&tile, &stretch);
         }
-        K_NAME(attention_forward_end)(&t);
+        K_NAME(attention_forward_end)(&tile);
     }
 }
 
@@ -230,8 +251,9 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* ---- backward ------------------------------------------------------------------------------ */
 
-/* A head's gradients are made tile by tile. With p the weights again and s = p (g v^T - lost),
- * where lost = sum(g y) - g_lse, they are gv = p^T g, gq = scale s k and gk = scale s^T q. */
+/* A head's gradients are made tile by tile. p are the weights again, and s = p (g v^T - lost) their
+ * slopes, where lost = sum(g y) - g_lse. The gradients are gk = scale s^T q, gq = scale s k and gv
+ * = p^T g. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
@@ -241,7 +263,7 @@ typedef struct {
     const T *q_rows, *g_rows, *k_rows;
     int64_t q_row, g_row, k_row;
     const T *lse;
-    T *k_turned, *v_turned, *p, *s, *lost;
+    T *k_turned, *v_turned, *weights, *slopes, *lost;
     T *gq, *gk, *gv;
     T *q_room, *k_room, *g_room;
 } K_NAME(attention_head);
@@ -262,8 +284,8 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     h->wide_v = K_NAME(attention_whole)(h->v.size);
     h->k_turned = K_NAME(attention_take)(&room, h->q.size * SIDE);
     h->v_turned = K_NAME(attention_take)(&room, h->v.size * SIDE);
-    h->p = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
-    h->s = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
+    h->weights = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
+    h->slopes = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
     h->gk = K_NAME(attention_take)(&room, SIDE * h->wide);
     h->gv = K_NAME(attention_take)(&room, SIDE * h->wide_v);
     h->k_room = K_NAME(attention_take)(&room, SIDE * h->wide);
@@ -298,16 +320,24 @@ static void K_NAME(attention_lost)(HEAD *h) {
 
 /* p = scale q k^T and s = g v^T, for a stretch of queries and the tile's keys, which fill `lanes`
  * in whole vectors. */
-static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *t, int64_t lanes) {
-    for (int64_t i = 0; i < t->n; i += t->block) {
-        const int64_t rows = RG_MIN(t->block, t->n - i);
-        const int64_t seen = attention_seen(h->plan, t, lanes, i);
-        const T *q = h->q_rows + (t->from + i) * h->q_row;
-        const T *g = h->g_rows + (t->from + i) * h->g_row;
-        attention_product(h->plan, rows, seen, h->q.size, q, h->q_row, 1, h->k_turned, SIDE,
-                          h->p + i * SIDE, SIDE, false);
-        attention_product(h->plan, rows, seen, h->v.size, g, h->g_row, 1, h->v_turned, SIDE,
-                          h->s + i * SIDE, SIDE, false);
+static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *stretch,
+                                         int64_t lanes) {
+    for (int64_t i = 0; i < stretch->n; i += stretch->block) {
+        const int64_t rows = RG_MIN(stretch->block, stretch->n - i);
+        const int64_t seen = attention_seen(h->plan, stretch, lanes, i);
+        const T *q = h->q_rows + (stretch->from + i) * h->q_row;
+        const T *g = h->g_rows + (stretch->from + i) * h->g_row;
+        k_product_sizes sizes = { .m = rows,
+                                  .n = seen,
+                                  .k = h->q.size,
+                                  .a_row = h->q_row,
+                                  .a_col = 1,
+                                  .b_row = SIDE,
+                                  .y_row = SIDE };
+        attention_product(h->plan, sizes, h->weights + i * SIDE, q, h->k_turned, false);
+        sizes.k = h->v.size;
+        sizes.a_row = h->g_row;
+        attention_product(h->plan, sizes, h->slopes + i * SIDE, g, h->v_turned, false);
     }
 }
 
@@ -320,51 +350,64 @@ K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, 
 }
 
 /* Makes the weights and their slopes of what attention_two_scores has left. */
-static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *t, int64_t first_key,
-                                     int64_t n, int64_t lanes) {
+static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *stretch,
+                                     int64_t first_key, int64_t n, int64_t lanes) {
     const attention_matrix *mask = &h->mask;
     const T *hidden = (const T *)mask->data;
-    for (int64_t i = 0; i < t->n; i++) {
-        const int64_t query = t->from + i;
-        const int64_t seen = attention_seen(h->plan, t, lanes, i);
-        T *p = h->p + i * SIDE;
+    for (int64_t i = 0; i < stretch->n; i++) {
+        const int64_t query = stretch->from + i;
+        const int64_t seen = attention_seen(h->plan, stretch, lanes, i);
+        T *p = h->weights + i * SIDE;
         for (int64_t j = 0; hidden && j < n; j++)
             p[j] += hidden[query * mask->row + (first_key + j) * mask->col];
-        for (int64_t j = RG_MAX(0, t->ahead + i + 1); h->plan->causal && j < seen; j++)
+        for (int64_t j = RG_MAX(0, stretch->ahead + i + 1); h->plan->causal && j < seen; j++)
             p[j] = -(T)INFINITY;
-        K_NAME(attention_row_slopes)(p, h->s + i * SIDE, h->lse[query], h->lost[query], seen);
+        K_NAME(attention_row_slopes)(p, h->slopes + i * SIDE, h->lse[query], h->lost[query], seen);
     }
 }
 
 /* gv += p^T g and gk += s^T q, for n keys. */
-static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *t, int64_t n) {
+static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *stretch,
+                                            int64_t n) {
     const attention_plan *plan = h->plan;
-    for (int64_t j = 0; j < n; j += t->block) {
-        const int64_t unseen = plan->causal ? RG_MAX(0, j - t->ahead) : 0;
-        const int64_t rows = RG_MIN(t->block, n - j);
-        const int64_t at = unseen * SIDE + j;
-        const int64_t query = t->from + unseen;
-        if (unseen >= t->n)
+    for (int64_t j = 0; j < n; j += stretch->block) {
+        const int64_t unseen = plan->causal ? RG_MAX(0, j - stretch->ahead) : 0;
+        if (unseen >= stretch->n)
             break;
+        const int64_t at = unseen * SIDE + j;
+        const T *g = h->g_rows + (stretch->from + unseen) * h->g_row;
+        const T *q = h->q_rows + (stretch->from + unseen) * h->q_row;
+        k_product_sizes sizes = { .m = RG_MIN(stretch->block, n - j),
+                                  .n = h->wide_v,
+                                  .k = stretch->n - unseen,
+                                  .a_row = 1,
+                                  .a_col = SIDE,
+                                  .b_row = h->g_row,
+                                  .y_row = h->wide_v };
         if (plan->gin[2])
-            attention_product(plan, rows, h->wide_v, t->n - unseen, h->p + at, 1, SIDE,
-                              h->g_rows + query * h->g_row, h->g_row, h->gv + j * h->wide_v,
-                              h->wide_v, true);
+            attention_product(plan, sizes, h->gv + j * h->wide_v, h->weights + at, g, true);
+        sizes.n = h->wide;
+        sizes.b_row = h->q_row;
+        sizes.y_row = h->wide;
         if (plan->gin[1])
-            attention_product(plan, rows, h->wide, t->n - unseen, h->s + at, 1, SIDE,
-                              h->q_rows + query * h->q_row, h->q_row, h->gk + j * h->wide, h->wide,
-                              true);
+            attention_product(plan, sizes, h->gk + j * h->wide, h->slopes + at, q, true);
     }
 }
 
 /* gq += s k, for n keys. */
-static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *t, int64_t n,
-                                             int64_t lanes) {
-    for (int64_t i = 0; h->plan->gin[0] && i < t->n; i += t->block) {
-        const int64_t rows = RG_MIN(t->block, t->n - i);
-        const int64_t seen = RG_MIN(n, attention_seen(h->plan, t, lanes, i));
-        attention_product(h->plan, rows, h->wide, seen, h->s + i * SIDE, SIDE, 1, h->k_rows,
-                          h->k_row, h->gq + (t->from + i) * h->wide, h->wide, true);
+static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *stretch,
+                                             int64_t n, int64_t lanes) {
+    for (int64_t i = 0; h->plan->gin[0] && i < stretch->n; i += stretch->block) {
+        const int64_t seen = attention_seen(h->plan, stretch, lanes, i);
+        T *gq = h->gq + (stretch->from + i) * h->wide;
+        const k_product_sizes sizes = { .m = RG_MIN(stretch->block, stretch->n - i),
+                                        .n = h->wide,
+                                        .k = RG_MIN(n, seen),
+                                        .a_row = SIDE,
+                                        .a_col = 1,
+                                        .b_row = h->k_row,
+                                        .y_row = h->wide };
+        attention_product(h->plan, sizes, gq, h->slopes + i * SIDE, h->k_rows, true);
     }
 }
 
@@ -380,11 +423,11 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     memset(h->gv, 0, (size_t)(SIDE * h->wide_v) * sizeof(T));
     for (int64_t first = plan->causal ? from : 0; first < plan->queries; first += ATTENTION_ALONG) {
         const int64_t m = RG_MIN(plan->queries - first, ATTENTION_ALONG);
-        const attention_stretch t = attention_cut(plan, first, m, first - from, n);
-        K_NAME(attention_two_scores)(h, &t, lanes);
-        K_NAME(attention_slopes)(h, &t, from, n, lanes);
-        K_NAME(attention_key_gradients)(h, &t, n);
-        K_NAME(attention_query_gradient)(h, &t, n, lanes);
+        const attention_stretch stretch = attention_cut(plan, first, m, first - from, n);
+        K_NAME(attention_two_scores)(h, &stretch, lanes);
+        K_NAME(attention_slopes)(h, &stretch, from, n, lanes);
+        K_NAME(attention_key_gradients)(h, &stretch, n);
+        K_NAME(attention_query_gradient)(h, &stretch, n, lanes);
     }
     K_NAME(attention_write)(plan, plan->gin[1], h->head, from, n, h->gk, h->wide, scale);
     K_NAME(attention_write)(plan, plan->gin[2], h->head, from, n, h->gv, h->wide_v, 1);
@@ -393,14 +436,14 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
 /* Computes the gradients of some heads. */
 static void K_NAME(attention_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
+    const T scale = (T)plan->scale;
     for (int64_t head = begin; head < end; head++) {
         HEAD h = { .plan = plan, .head = head };
         K_NAME(attention_head_begin)(&h, plan->room + (size_t)worker * plan->bytes);
         K_NAME(attention_lost)(&h);
         for (int64_t from = 0; from < plan->keys; from += SIDE)
             K_NAME(attention_backward_tile)(&h, from, RG_MIN(plan->keys - from, SIDE));
-        K_NAME(attention_write)
-        (plan, plan->gin[0], head, 0, plan->queries, h.gq, h.wide, (T)plan->scale);
+        K_NAME(attention_write)(plan, plan->gin[0], head, 0, plan->queries, h.gq, h.wide, scale);
     }
 }
 

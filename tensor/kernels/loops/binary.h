@@ -36,13 +36,12 @@ K_INLINE T K_NAME(mul)(T a, T b) {
 #endif
 }
 
-/* a + alpha b in one pass, where alpha is k[0]. */
-#if K_IS_FLOAT || K_IS_BOOL
+/* Returns a + alpha b, where alpha is k[0]. */
 K_INLINE T K_NAME(add_alpha)(T a, T b, const T *k) { return K_NAME(add)(a, K_NAME(mul)(k[0], b)); }
+#if K_IS_FLOAT || K_IS_BOOL
 K_MAP_2_WITH(add_alpha)
 #else
 /* An integer alpha may be too large for a double, so the bits of the first number are alpha's. */
-K_INLINE T K_NAME(add_alpha)(T a, T b, const T *k) { return K_NAME(add)(a, K_NAME(mul)(k[0], b)); }
 K_LOOP_HEAD(add_alpha) {
     const T alpha = *(const T *)context;
     K_NAME(map_2)(p, s, n, &alpha, K_NAME(add_alpha));

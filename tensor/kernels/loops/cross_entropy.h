@@ -4,14 +4,14 @@
  */
 
 /* y = weight[t] (lse - x[t]), where lse = max + ln sum_i e^(x_i - max) */
-static void K_NAME(cross_entropy)(const nll_work *o, int64_t begin, int64_t end) {
-    const k_nll_targets *z = o->z;
+static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
+    const k_nll_targets *z = work->z;
     const int64_t n = z->classes;
     const int64_t *target = (const int64_t *)z->target->data;
-    T *y = (T *)o->y->data;
-    double *lse = (double *)o->lse->data;
+    T *y = (T *)work->y->data;
+    double *lse = (double *)work->lse->data;
     for (int64_t r = begin; r < end; r++) {
-        const T *x = (const T *)o->x->data + r * n;
+        const T *x = (const T *)work->x->data + r * n;
         const T max = K_NAME(greatest)(x, n);
         const T total = K_TYPED(k_log)(K_NAME(sum_of_powers)(x, n, max));
         lse[r] = (double)max + (double)total;
@@ -32,21 +32,22 @@ K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x
 }
 
 /* gx = e^(x - lse) (weight[t] g + g_lse), but for t's class, where it is less by weight[t] g. */
-static void K_NAME(cross_entropy_backward)(const nll_work *o, int64_t begin, int64_t end) {
-    const k_nll_targets *z = o->z;
+static void K_NAME(cross_entropy_backward)(const nll_work *work, int64_t begin, int64_t end) {
+    const k_nll_targets *z = work->z;
     const int64_t n = z->classes;
     const int64_t *target = (const int64_t *)z->target->data;
-    const T *g = (const T *)o->g->data;
-    const double *lse = (const double *)o->lse->data;
-    const double *g_lse = o->g_lse ? (const double *)o->g_lse->data : NULL;
+    const T *g = (const T *)work->g->data;
+    const double *lse = (const double *)work->lse->data;
+    const double *g_lse = work->g_lse ? (const double *)work->g_lse->data : NULL;
     for (int64_t r = begin; r < end; r++) {
         const bool counts = target[r] != z->ignore;
-        T *gx = (T *)o->y->data + r * n;
+        T *gx = (T *)work->y->data + r * n;
         double own = 0;
         if (counts)
-            own = (double)g[o->g->ndim ? r : 0] * o->scale * nll_weight(z, r);
-        K_NAME(cross_entropy_gradient)
-        (gx, (const T *)o->x->data + r * n, n, lse[r], (T)(own + (g_lse ? g_lse[r] : 0)));
+            own = (double)g[work->g->ndim ? r : 0] * work->scale * nll_weight(z, r);
+        const T *x = (const T *)work->x->data + r * n;
+        const T all = (T)(own + (g_lse ? g_lse[r] : 0));
+        K_NAME(cross_entropy_gradient)(gx, x, n, lse[r], all);
         if (counts)
             gx[target[r]] -= (T)own;
     }

@@ -34,7 +34,8 @@ K_INLINE SO_FAR K_NAME(cumulate_recurrence)(SO_FAR so_far, SO_FAR x, const T *z)
 K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
                                     SO_FAR so_far, K_NAME(cumulate_step) * step) {
     for (int64_t i = 0; i < c->n; i++) {
-        so_far = step(so_far, (SO_FAR) * (const T *)x, (const T *)z);
+        const T next = *(const T *)x;
+        so_far = step(so_far, (SO_FAR)next, (const T *)z);
         *(RESULT *)y = (RESULT)so_far;
         y += c->step[0];
         x += c->step[1];

@@ -66,7 +66,9 @@ K_INLINE void K_NAME(share_loop)(char *const p[], const int64_t s[], int64_t n, 
                                  const share_pieces c) {
     const bool steep = last == 2;
     const bool dense = s[0] == sizeof(float) && s[1] == sizeof(float) && s[last] == sizeof(float);
-    float y[LANES], a[LANES] = { 0 }, x[LANES] = { 0 };
+    float y[LANES];
+    float a[LANES] = { 0 };
+    float x[LANES] = { 0 };
     int64_t i = 0;
     for (; dense && i + LANES <= n; i += LANES)
         K_NAME(share_line)((float *)p[0] + i, (float *)p[1] + i, (float *)p[last] + i, steep, c);

@@ -65,7 +65,7 @@ K_INLINE T K_NAME(slope_bce_logits)(const ELEMENT *e) {
     return e->by * (1 / (1 + K_TYPED(k_exp)(-e->x)) - e->t);
 }
 
-/* ---- loops: p[0][i] = value(p[1][i], p[2][i]) p[3][i], and p[4] is `by` ---------------- */
+/* ---- loops: y[i] = value(x[i], target[i], by[i]) weight[i] ----------------------------------- */
 
 K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
                                  const loss_context *k, LOSS *value) {
@@ -73,13 +73,13 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
     const T scale = (T)k->scale;
     K_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
-        const T x = *(const T *)(p[1] + i * s[1]);
-        const T t = *(const T *)(p[2] + i * s[2]);
-        const T weight = *(const T *)(p[3] + i * s[3]);
-        const T by = *(const T *)(p[4] + i * s[4]) * scale;
+        const T x = *(const T *)(p[LOSS_X] + i * s[LOSS_X]);
+        const T t = *(const T *)(p[LOSS_TARGET] + i * s[LOSS_TARGET]);
+        const T weight = *(const T *)(p[LOSS_WEIGHT] + i * s[LOSS_WEIGHT]);
+        const T by = *(const T *)(p[LOSS_BY] + i * s[LOSS_BY]) * scale;
         const T d = x - t;
-        const ELEMENT e = { x, t, d, d < 0 ? -d : d, by, c };
-        *(T *)(p[0] + i * s[0]) = value(&e) * weight;
+        const ELEMENT e = { .x = x, .t = t, .d = d, .a = d < 0 ? -d : d, .by = by, .c = c };
+        *(T *)(p[LOSS_Y] + i * s[LOSS_Y]) = value(&e) * weight;
     }
 }
 
@@ -88,8 +88,13 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);
-    if (s[0] == size && s[1] == size && s[2] == size && s[3] == 0 && s[4] == 0) {
-        const int64_t side_by_side[] = { size, size, size, 0, 0 };
+    const bool dense = s[LOSS_Y] == size && s[LOSS_X] == size && s[LOSS_TARGET] == size;
+    if (dense && s[LOSS_WEIGHT] == 0 && s[LOSS_BY] == 0) {
+        const int64_t side_by_side[LOSS_OPERANDS] = {
+            [LOSS_Y] = size,
+            [LOSS_X] = size,
+            [LOSS_TARGET] = size,
+        };
         K_NAME(loss_steps)(p, side_by_side, n, k, value);
     } else {
         K_NAME(loss_steps)(p, s, n, k, value);

@@ -65,8 +65,8 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
         for (int64_t l = 0; l < k; l += LANES) {
 #ifdef K_SET_IS_AVX512
             if (LANES == 16 && col == 1 && n - j >= LANES && k - l >= LANES) {
-                K_NAME(matmul_turn_square)
-                (to + l * to_row + j, to_row, from + j * row + l, row, scale);
+                const NUMBER *square = from + j * row + l;
+                K_NAME(matmul_turn_square)(to + l * to_row + j, to_row, square, row, scale);
                 continue;
             }
 #endif
@@ -103,22 +103,24 @@ K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, in
         K_NAME(matmul_pack_dense)(to, x, lines, k, step, width);
         return;
     }
-    for (int64_t j = 0; j < lines; j += width)
-        K_NAME(matmul_turn)
-    (to + j * k, width, x + j * line, line, step, RG_MIN(lines - j, width), k, 1);
+    for (int64_t j = 0; j < lines; j += width) {
+        const int64_t n = RG_MIN(lines - j, width);
+        K_NAME(matmul_turn)(to + j * k, width, x + j * line, line, step, n, k, 1);
+    }
 }
 
 /* ---- a tile ------------------------------------------------------------------------------ */
 
 /* Fetches some of the lines of memory that come next. */
-K_INLINE void K_NAME(matmul_fetch)(matmul_ahead *ahead) {
-    for (int64_t q = RG_MIN(ahead->each, ahead->left); q > 0; q--) {
-        __builtin_prefetch(ahead->from);
+K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
+    for (int64_t lines = RG_MIN(ahead->at_once, ahead->left); lines > 0; lines--) {
+        __builtin_prefetch(ahead->next);
         ahead->left--;
-        ahead->from += ahead->apart;
-        if (++ahead->at == ahead->count) {
-            ahead->at = 0;
-            ahead->from += ahead->further;
+        ahead->next += ahead->line_step;
+        ahead->in_group++;
+        if (ahead->in_group == ahead->group_lines) {
+            ahead->in_group = 0;
+            ahead->next += ahead->group_step;
         }
     }
 }
@@ -127,7 +129,7 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_ahead *ahead) {
  * the lines of y, the next rows of a and what comes next are on their way from further caches, or
  * from memory. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
-                                       const NUMBER *a, const NUMBER *b, matmul_ahead *ahead,
+                                       const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {
     enum { LINE = 64 / sizeof(T) };
     const NUMBER *row[TILE_ROWS];
@@ -136,8 +138,9 @@ K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z
         sum[i][0] = (VECTOR){ 0 };
         sum[i][1] = (VECTOR){ 0 };
     }
+    const int64_t k = z->k;
     int64_t at = 0;
-    for (int64_t l = 0, k = z->k; l < k;) {
+    for (int64_t l = 0; l < k;) {
         for (int v = 0; v < vectors && l / LINE < m; v++)
             __builtin_prefetch(y + l / LINE * z->y_row + v * LANES, 1);
         for (int i = 0; i < rows && z->a_col == 1; i++)
@@ -183,8 +186,8 @@ K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *
 
 /* y = alpha a b + beta c for m rows and n columns. */
 K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
-                                  const NUMBER *a, const NUMBER *b, matmul_ahead *ahead, int64_t m,
-                                  int64_t n, NUMBER alpha, NUMBER beta, const int rows,
+                                  const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
+                                  int64_t m, int64_t n, NUMBER alpha, NUMBER beta, const int rows,
                                   const int vectors) {
     VECTOR sum[TILE_ROWS][2];
     K_NAME(matmul_tile_sums)(sum, z, y, a, b, ahead, m, rows, vectors);
@@ -205,7 +208,7 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
  * in turn. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
-                                 matmul_ahead *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
+                                 matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
     enum { HALF = TILE_ROWS / 2 };
     for (int64_t i = 0; i < z->m; i += TILE_ROWS) {
         int64_t m = RG_MIN(z->m - i, TILE_ROWS);
@@ -243,21 +246,21 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
 /* Returns how the next panel of b is fetched while the tiles of this one are computed: evenly, some
  * of its lines of memory at a time. Each tile has a time for each line of memory that its steps
  * along k fill. */
-K_INLINE matmul_ahead K_NAME(matmul_next_panel)(const k_product_sizes *z) {
+K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     /* A row of a panel is so many lines of memory. */
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };
     const int64_t item = (int64_t)sizeof(T);
     const int64_t lines = LINES * z->k;
     const int64_t times = ((z->m - 1) / TILE_ROWS + 1) * ((z->k - 1) * item / 64 + 1);
-    matmul_ahead ahead = { .lines = lines, .each = (lines - 1) / times + 1 };
+    matmul_prefetch ahead = { .lines = lines, .at_once = (lines - 1) / times + 1 };
     if (z->b_col == 1) {
-        ahead.apart = 64;
-        ahead.count = LINES;
-        ahead.further = z->b_row * item - LINES * 64;
+        ahead.line_step = 64;
+        ahead.group_lines = LINES;
+        ahead.group_step = z->b_row * item - LINES * 64;
     } else {
-        ahead.apart = z->b_col * item;
-        ahead.count = PANEL;
-        ahead.further = 64 - PANEL * ahead.apart;
+        ahead.line_step = z->b_col * item;
+        ahead.group_lines = PANEL;
+        ahead.group_step = 64 - PANEL * ahead.line_step;
     }
     return ahead;
 }
@@ -272,7 +275,7 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
     const int64_t b_row = z.b_row;
     int64_t second = TILE_ROWS * z.a_row;
     int64_t third = second;
-    matmul_ahead ahead = K_NAME(matmul_next_panel)(&z);
+    matmul_prefetch ahead = K_NAME(matmul_next_panel)(&z);
     if (z.n > MATMUL_WIDE) {
         /* A panel of a holds the rows of two tiles. */
         NUMBER *packed = panel + PANEL * z.k;
@@ -288,15 +291,15 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
         const bool whole = n == PANEL || n == LANES;
         const bool packs = (far && z.m >= MATMUL_MANY) || z.b_col != 1 || !whole;
         const NUMBER *next = z.n - j > PANEL ? b + PANEL * z.b_col : then;
-        ahead.from = (const char *)next;
+        ahead.next = (const char *)next;
         ahead.left = ahead.lines;
-        ahead.at = 0;
+        ahead.in_group = 0;
+        const NUMBER *columns = packs ? panel : b;
+        matmul_prefetch *fetched = far && next ? &ahead : NULL;
         if (packs)
             K_NAME(matmul_pack)(panel, b, n, z.k, z.b_col, b_row, PANEL);
         z.b_row = packs ? PANEL : b_row;
-        K_NAME(matmul_panel)
-        (&z, y, c, a, second, third, packs ? panel : b, far && next ? &ahead : NULL, n, alpha,
-         beta);
+        K_NAME(matmul_panel)(&z, y, c, a, second, third, columns, fetched, n, alpha, beta);
         y += PANEL * z.y_col;
         c += PANEL * z.y_col;
         b += PANEL * z.b_col;
@@ -328,13 +331,14 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
             part.m = RG_MIN(z->m - i, most);
             part.k = RG_MIN(z->k - l, MATMUL_KC);
             part.c_row = first ? z->c_row : z->y_row;
-            NUMBER *rows_of_y = y + i * z->y_row;
-            const NUMBER *rows_of_a = a + i * z->a_row + l * z->a_col;
+            NUMBER *y_rows = y + i * z->y_row;
+            const NUMBER *begin = first ? c + i * z->c_row : y_rows;
+            const NUMBER share = first ? beta : 1;
+            const NUMBER *a_rows = a + i * z->a_row + l * z->a_col;
             const NUMBER *from = b + l * z->b_row;
             const NUMBER *then = l + part.k < z->k ? from + part.k * z->b_row : NULL;
             K_NAME(matmul_block)
-            (part, rows_of_y, first ? c + i * z->c_row : rows_of_y, rows_of_a, from, then, far,
-             alpha, first ? beta : 1, room);
+            (part, y_rows, begin, a_rows, from, then, far, alpha, share, room);
         }
 }
 

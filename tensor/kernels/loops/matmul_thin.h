@@ -67,9 +67,11 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
     for (int64_t l = 0; l < whole; l += 2 * LANES)
         for (int v = 0; v < 2; v++)
             for (int s = 0; s < columns; s++)
-                for (int r = 0; r < rows; r++)
-                    K_NAME(matmul_narrow_step)
-    (&sum[r][s][v], a + r * z->a_row + l + v * LANES, b + s * apart + l + v * LANES);
+                for (int r = 0; r < rows; r++) {
+                    const int64_t at = l + v * LANES;
+                    const NUMBER *row = a + r * z->a_row + at;
+                    K_NAME(matmul_narrow_step)(&sum[r][s][v], row, b + s * apart + at);
+                }
     for (int s = 0; s < columns; s++) {
         for (int r = 0; r < rows; r++)
             y[r * z->y_row] +=

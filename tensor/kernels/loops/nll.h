@@ -2,14 +2,15 @@
  * loops/nll.h: the negative log likelihood of classes, -weight[t] x[t], and its gradient, in which
  * each target makes one element other than 0. Nothing here is worth a vector.
  */
-static void K_NAME(nll)(const nll_work *o, int64_t begin, int64_t end) {
-    const k_nll_targets *z = o->z;
+static void K_NAME(nll)(const nll_work *work, int64_t begin, int64_t end) {
+    const k_nll_targets *z = work->z;
     const int64_t inner = z->inner;
     const int64_t *target = (const int64_t *)z->target->data;
-    T *y = (T *)o->y->data;
+    T *y = (T *)work->y->data;
     for (int64_t r = begin; r < end; r++) {
-        const T *slice = (const T *)o->x->data + r * z->classes * inner;
-        for (int64_t k = 0, i = r * inner; k < inner; k++, i++) {
+        const T *slice = (const T *)work->x->data + r * z->classes * inner;
+        for (int64_t k = 0; k < inner; k++) {
+            const int64_t i = r * inner + k;
             y[i] = 0;
             if (target[i] != z->ignore)
                 y[i] = (T)(-(double)slice[target[i] * inner + k] * nll_weight(z, i));
@@ -17,21 +18,22 @@ static void K_NAME(nll)(const nll_work *o, int64_t begin, int64_t end) {
     }
 }
 
-/* Makes x's gradient, which is o->y. */
-static void K_NAME(nll_backward)(const nll_work *o, int64_t begin, int64_t end) {
-    const k_nll_targets *z = o->z;
+/* Makes x's gradient, which is work->y. */
+static void K_NAME(nll_backward)(const nll_work *work, int64_t begin, int64_t end) {
+    const k_nll_targets *z = work->z;
     const int64_t inner = z->inner;
     const int64_t size = z->classes * inner;
     const int64_t *target = (const int64_t *)z->target->data;
-    const T *g = (const T *)o->g->data;
+    const T *g = (const T *)work->g->data;
     for (int64_t r = begin; r < end; r++) {
-        T *slice = (T *)o->y->data + r * size;
+        T *slice = (T *)work->y->data + r * size;
         memset(slice, 0, (size_t)size * sizeof *slice);
-        for (int64_t k = 0, i = r * inner; k < inner; k++, i++) {
+        for (int64_t k = 0; k < inner; k++) {
+            const int64_t i = r * inner + k;
             if (target[i] == z->ignore)
                 continue;
-            const double own = (double)g[o->g->ndim ? i : 0];
-            slice[target[i] * inner + k] = (T)(-nll_weight(z, i) * own * o->scale);
+            const double own = (double)g[work->g->ndim ? i : 0];
+            slice[target[i] * inner + k] = (T)(-nll_weight(z, i) * own * work->scale);
         }
     }
 }

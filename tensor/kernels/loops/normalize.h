@@ -136,14 +136,14 @@ K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW ro
     }
 }
 
-static void K_NAME(norm)(const norm_work *o, int64_t begin, int64_t end) {
-    const k_norm_rows *z = o->z;
+static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
+    const k_norm_rows *z = work->z;
     const int64_t channels = z->n / z->per;
-    const T *weight = (const T *)o->weight;
-    const T *bias = (const T *)o->bias;
+    const T *weight = (const T *)work->weight;
+    const T *bias = (const T *)work->bias;
     for (int64_t r = begin; r < end; r++) {
         const int64_t first = r % z->groups * channels;
-        const T *x = (const T *)o->x + r * z->n;
+        const T *x = (const T *)work->x + r * z->n;
         T mean, rstd;
         K_NAME(norm_moments)(z, x, &mean, &rstd);
         const ROW row = {
@@ -153,7 +153,7 @@ static void K_NAME(norm)(const norm_work *o, int64_t begin, int64_t end) {
             .mean = mean,
             .rstd = rstd,
         };
-        K_NAME(norm_write)(z, o->stream, (T *)o->y + r * z->n, row);
+        K_NAME(norm_write)(z, work->stream, (T *)work->y + r * z->n, row);
     }
 }
 
@@ -256,35 +256,39 @@ K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, d
 
 /* Makes gx of the rows from begin to end, and adds to the gradients of weights and biases; each of
  * the three may be NULL. */
-static void K_NAME(norm_backward)(const norm_slopes *o, int64_t begin, int64_t end, double *gweight,
-                                  double *gbias) {
-    const k_norm_rows *z = o->z;
-    const T *weight = (const T *)o->weight;
+static void K_NAME(norm_backward)(const norm_slopes *work, int64_t begin, int64_t end,
+                                  double *gweight, double *gbias) {
+    const k_norm_rows *z = work->z;
+    const T *weight = (const T *)work->weight;
     const int64_t most = z->per == 1 && z->groups == 1 ? NORM_ROWS : 1;
     ROW rows[NORM_ROWS];
-    for (int64_t r = begin, count; r < end; r += count) {
+    int64_t count;
+    for (int64_t r = begin; r < end; r += count) {
         const int64_t first = r % z->groups * (z->n / z->per);
+        const T *row_weight = weight ? weight + first : NULL;
+        double *to_weight = gweight ? gweight + first : NULL;
+        double *to_bias = gbias ? gbias + first : NULL;
         count = RG_MIN(end - r, most);
         for (int64_t k = 0; k < count; k++) {
             const int64_t at = (r + k) * z->n;
-            const T *x = (const T *)o->x + at;
-            const T *g = (const T *)o->g + at;
+            const T *x = (const T *)work->x + at;
+            const T *g = (const T *)work->g + at;
             T mean, rstd;
             K_NAME(norm_moments)(z, x, &mean, &rstd);
-            if (o->gx)
-                K_NAME(norm_gradient)
-            (z, o->stream, (T *)o->gx + at, g, x, weight ? weight + first : NULL, mean, rstd);
+            if (work->gx) {
+                T *gx = (T *)work->gx + at;
+                K_NAME(norm_gradient)(z, work->stream, gx, g, x, row_weight, mean, rstd);
+            }
             rows[k] = (ROW){ .x = x, .g = g, .mean = mean, .rstd = rstd };
         }
         if (z->per > 1) {
-            K_NAME(norm_add_channels)
-            (z, gweight ? gweight + first : NULL, gbias ? gbias + first : NULL, rows[0]);
+            K_NAME(norm_add_channels)(z, to_weight, to_bias, rows[0]);
             continue;
         }
-        if (gweight)
-            K_NAME(norm_add_columns)(gweight + first, z->n, rows, count, K_NAME(norm_gh));
-        if (gbias)
-            K_NAME(norm_add_columns)(gbias + first, z->n, rows, count, K_NAME(norm_g));
+        if (to_weight)
+            K_NAME(norm_add_columns)(to_weight, z->n, rows, count, K_NAME(norm_gh));
+        if (to_bias)
+            K_NAME(norm_add_columns)(to_bias, z->n, rows, count, K_NAME(norm_g));
     }
 }
 

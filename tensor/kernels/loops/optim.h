@@ -18,8 +18,11 @@ K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
 /* ---- SGD ----------------------------------------------------------------------- */
 
 K_INLINE void K_NAME(sgd_plain)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
-    T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1];
-    const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         p[i] = fma(rate, g, p[i]);
@@ -27,10 +30,16 @@ K_INLINE void K_NAME(sgd_plain)(char *const at[], int64_t n, const k_optimizer_n
 }
 
 K_INLINE void K_NAME(sgd_momentum)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
-    T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1], *restrict buffer = (T *)at[2];
-    const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
-    const T momentum = (T)z->sgd.momentum, entering = (T)z->sgd.entering;
-    const bool first = z->sgd.first, nesterov = z->sgd.nesterov;
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict buffer = (T *)at[2];
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
+    const T momentum = (T)z->sgd.momentum;
+    const T entering = (T)z->sgd.entering;
+    const bool first = z->sgd.first;
+    const bool nesterov = z->sgd.nesterov;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         buffer[i] = first ? g : fma(entering, g, buffer[i] * momentum);
@@ -49,13 +58,20 @@ static void K_NAME(sgd)(char *const at[], int64_t n, const k_optimizer_numbers *
 
 K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_numbers *z,
                                 const bool amsgrad) {
-    T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1];
-    T *restrict mean = (T *)at[2], *restrict square = (T *)at[3];
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict mean = (T *)at[2];
+    T *restrict square = (T *)at[3];
     T *restrict greatest = amsgrad ? (T *)at[4] : NULL;
-    const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
-    const T mean_entering = (T)z->adam.mean_entering, eps = (T)z->adam.eps;
-    const T square_kept = (T)z->adam.square_kept, square_entering = (T)z->adam.square_entering;
-    const T correction = (T)z->adam.root_correction, shrink = (T)z->adam.shrink;
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
+    const T mean_entering = (T)z->adam.mean_entering;
+    const T eps = (T)z->adam.eps;
+    const T square_kept = (T)z->adam.square_kept;
+    const T square_entering = (T)z->adam.square_entering;
+    const T correction = (T)z->adam.root_correction;
+    const T shrink = (T)z->adam.shrink;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
@@ -79,13 +95,19 @@ static void K_NAME(adam)(char *const at[], int64_t n, const k_optimizer_numbers 
 
 K_INLINE void K_NAME(rmsprop_with)(char *const at[], int64_t n, const k_optimizer_numbers *z,
                                    const bool has_buffer, const bool centered) {
-    T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1], *restrict square = (T *)at[2];
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict square = (T *)at[2];
     T *restrict buffer = has_buffer ? (T *)at[3] : NULL;
     const int mean_at = has_buffer ? 4 : 3;
     T *restrict mean = centered ? (T *)at[mean_at] : NULL;
-    const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
-    const T kept = (T)z->rmsprop.square_kept, entering = (T)z->rmsprop.square_entering;
-    const T momentum = (T)z->rmsprop.momentum, eps = (T)z->rmsprop.eps;
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
+    const T kept = (T)z->rmsprop.square_kept;
+    const T entering = (T)z->rmsprop.square_entering;
+    const T momentum = (T)z->rmsprop.momentum;
+    const T eps = (T)z->rmsprop.eps;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
         square[i] = fma(entering * g, g, square[i] * kept);
@@ -117,8 +139,12 @@ static void K_NAME(rmsprop)(char *const at[], int64_t n, const k_optimizer_numbe
 /* ---- Adagrad ------------------------------------------------------------------- */
 
 static void K_NAME(adagrad)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
-    T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1], *restrict sum = (T *)at[2];
-    const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict sum = (T *)at[2];
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
     const T eps = (T)z->adagrad.eps;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], sign, weight_decay);
@@ -136,10 +162,16 @@ K_INLINE T K_NAME(optim_sign)(T x) {
 }
 
 static void K_NAME(lion)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
-    T *restrict p = (T *)at[0], *restrict gradient = (T *)at[1], *restrict mean = (T *)at[2];
-    const T sign = (T)z->sign, weight_decay = (T)z->weight_decay, rate = (T)z->rate;
-    const T update_kept = (T)z->lion.update_kept, update_entering = (T)z->lion.update_entering;
-    const T mean_kept = (T)z->lion.mean_kept, mean_entering = (T)z->lion.mean_entering;
+    T *restrict p = (T *)at[0];
+    T *restrict gradient = (T *)at[1];
+    T *restrict mean = (T *)at[2];
+    const T sign = (T)z->sign;
+    const T weight_decay = (T)z->weight_decay;
+    const T rate = (T)z->rate;
+    const T update_kept = (T)z->lion.update_kept;
+    const T update_entering = (T)z->lion.update_entering;
+    const T mean_kept = (T)z->lion.mean_kept;
+    const T mean_entering = (T)z->lion.mean_entering;
     for (int64_t i = 0; i < n; i++) {
         const T g = sign * gradient[i];
         const T update = update_kept * mean[i] + update_entering * g;

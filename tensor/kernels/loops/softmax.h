@@ -124,7 +124,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
     T *power = NULL;
     T max = K_NAME(greatest)(x, n);
     ROW last = { .x = copy, .power = copy };
-    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+    for (int64_t r = 0; r < rows; r++) {
         const T *next = r + 1 < rows ? x + n : x;
         const T *done = x;
         LANES sum = { 0 };
@@ -149,6 +149,8 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         last.inverse = 1 / (total == 0 ? 1 : total);
         last.log_total = log ? K_TYPED(k_log)(total) : 0;
         max = K_NAME(lanes_max)(&most);
+        x += n;
+        y += n;
     }
     last.x = x - n;
     last.power = power;
@@ -274,8 +276,10 @@ static void K_NAME(softmax_backward_one)(const softmax_rows *z, T *gx, const T *
     }
 }
 
-static void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T *restrict gx,
-                                          const T *restrict g, const T *restrict y) {
+/* Makes the gradients of rows that lie side by side, of the logarithm if `log`. */
+K_INLINE void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T *restrict gx,
+                                            const T *restrict g, const T *restrict y,
+                                            const bool log) {
     const int64_t end = z->n * z->step;
     T total[SOFTMAX_SIDE];
     for (int64_t r = 0; r < rows; r++)
@@ -283,30 +287,13 @@ static void K_NAME(softmax_backward_side)(const softmax_rows *z, int64_t rows, T
     for (int64_t at = 0; at < end; at += z->step) {
         K_INDEPENDENT
         for (int64_t r = 0; r < rows; r++)
-            total[r] += g[at + r] * y[at + r];
+            total[r] += log ? g[at + r] : g[at + r] * y[at + r];
     }
     for (int64_t at = 0; at < end; at += z->step) {
         K_INDEPENDENT
         for (int64_t r = 0; r < rows; r++)
-            gx[at + r] = y[at + r] * (g[at + r] - total[r]);
-    }
-}
-
-static void K_NAME(softmax_backward_side_log)(const softmax_rows *z, int64_t rows, T *restrict gx,
-                                              const T *restrict g, const T *restrict y) {
-    const int64_t end = z->n * z->step;
-    T total[SOFTMAX_SIDE];
-    for (int64_t r = 0; r < rows; r++)
-        total[r] = 0;
-    for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT
-        for (int64_t r = 0; r < rows; r++)
-            total[r] += g[at + r];
-    }
-    for (int64_t at = 0; at < end; at += z->step) {
-        K_INDEPENDENT
-        for (int64_t r = 0; r < rows; r++)
-            gx[at + r] = g[at + r] - K_TYPED(k_exp)(y[at + r]) * total[r];
+            gx[at + r] = log ? g[at + r] - K_TYPED(k_exp)(y[at + r]) * total[r]
+                             : y[at + r] * (g[at + r] - total[r]);
     }
 }
 
@@ -316,12 +303,12 @@ static void K_NAME(softmax_backward)(const softmax_rows *z, char *const p[], int
     const T *g = (const T *)p[1];
     const T *y = (const T *)p[2];
     if (z->last)
-        for (int64_t r = 0, at = 0; r < rows; r++, at += z->n)
+        for (int64_t at = 0; at < rows * z->n; at += z->n)
             K_NAME(softmax_backward_one)(z, gx + at, g + at, y + at);
     else if (z->kind == K_LOG_SOFTMAX)
-        K_NAME(softmax_backward_side_log)(z, rows, gx, g, y);
+        K_NAME(softmax_backward_side)(z, rows, gx, g, y, true);
     else
-        K_NAME(softmax_backward_side)(z, rows, gx, g, y);
+        K_NAME(softmax_backward_side)(z, rows, gx, g, y, false);
 }
 
 #undef ROW

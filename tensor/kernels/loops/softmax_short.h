@@ -61,31 +61,34 @@ static void K_IN_SET(softmax_short)(const softmax_rows *z, char *const p[], int6
     const softmax_shape s = softmax_shape_of((int)z->n);
     float *y = (float *)p[0];
     const float *x = (const float *)p[1];
-    for (int64_t left = rows; left > 0; left -= s.rows, x += s.rows * s.n, y += s.rows * s.n) {
+    for (int64_t left = rows; left > 0; left -= s.rows) {
         const __m512 v = softmax_load(&s, x, left, -INFINITY);
         const __m512 below = v - softmax_maxima(&s, v);
         __m512 power;
         for (int l = 0; l < 16; l++)
             power[l] = k_exp_below_float(below[l]);
         __m512 total = softmax_sums(&s, power);
-        if (z->kind != K_LOG_SOFTMAX) {
+        if (z->kind == K_LOG_SOFTMAX) {
+            for (int l = 0; l < 16; l++)
+                total[l] = k_log_float(total[l]);
+            softmax_store(&s, y, left, below - total);
+        } else {
             softmax_store(&s, y, left, power * (1 / total));
-            continue;
         }
-        for (int l = 0; l < 16; l++)
-            total[l] = k_log_float(total[l]);
-        softmax_store(&s, y, left, below - total);
+        x += s.rows * s.n;
+        y += s.rows * s.n;
     }
 }
 
 static void K_IN_SET(softmax_backward_short)(const softmax_rows *z, char *const p[], int64_t rows) {
     const softmax_shape s = softmax_shape_of((int)z->n);
     float *gx = (float *)p[0];
-    const float *gs = (const float *)p[1];
-    const float *ys = (const float *)p[2];
-    for (int64_t left = rows, at = 0; left > 0; left -= s.rows, at += s.rows * s.n) {
-        const __m512 g = softmax_load(&s, gs + at, left, 0);
-        const __m512 y = softmax_load(&s, ys + at, left, 0);
+    const float *from_g = (const float *)p[1];
+    const float *from_y = (const float *)p[2];
+    int64_t at = 0;
+    for (int64_t left = rows; left > 0; left -= s.rows) {
+        const __m512 g = softmax_load(&s, from_g + at, left, 0);
+        const __m512 y = softmax_load(&s, from_y + at, left, 0);
         const __m512 total = softmax_sums(&s, z->kind == K_LOG_SOFTMAX ? g : (__m512)(g * y));
         __m512 share;
         if (z->kind == K_LOG_SOFTMAX) {
@@ -95,6 +98,7 @@ static void K_IN_SET(softmax_backward_short)(const softmax_rows *z, char *const 
         } else {
             softmax_store(&s, gx + at, left, y * (g - total));
         }
+        at += s.rows * s.n;
     }
 }
 #else

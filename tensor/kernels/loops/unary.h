@@ -39,33 +39,18 @@ K_INLINE T K_NAME(square)(T x) {
 #endif
 }
 
-K_INLINE T K_NAME(floor)(T x) {
 #if K_IS_FLOAT
-    x = K_TYPED(k_floor)(x);
+K_INLINE T K_NAME(floor)(T x) { return K_TYPED(k_floor)(x); }
+K_INLINE T K_NAME(ceil)(T x) { return K_TYPED(k_ceil)(x); }
+K_INLINE T K_NAME(round)(T x) { return K_TYPED(k_rint)(x); }
+K_INLINE T K_NAME(trunc)(T x) { return K_TYPED(k_trunc)(x); }
+#else
+/* An integer is whole already. */
+K_INLINE T K_NAME(floor)(T x) { return x; }
+K_INLINE T K_NAME(ceil)(T x) { return x; }
+K_INLINE T K_NAME(round)(T x) { return x; }
+K_INLINE T K_NAME(trunc)(T x) { return x; }
 #endif
-    return x;
-}
-
-K_INLINE T K_NAME(ceil)(T x) {
-#if K_IS_FLOAT
-    x = K_TYPED(k_ceil)(x);
-#endif
-    return x;
-}
-
-K_INLINE T K_NAME(round)(T x) {
-#if K_IS_FLOAT
-    x = K_TYPED(k_rint)(x);
-#endif
-    return x;
-}
-
-K_INLINE T K_NAME(trunc)(T x) {
-#if K_IS_FLOAT
-    x = K_TYPED(k_trunc)(x);
-#endif
-    return x;
-}
 
 K_MAP_1(neg)
 K_MAP_1(abs)

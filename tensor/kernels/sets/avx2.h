@@ -49,14 +49,12 @@ K_INLINE void k_multiply_add_double_avx2(void *sum, const void *a, const void *b
     _mm256_storeu_pd(sum,
                      _mm256_fmadd_pd(_mm256_loadu_pd(a), _mm256_loadu_pd(b), _mm256_loadu_pd(sum)));
 }
-/* sum += a b of 32 bytes, rounded in the same way. */
+/* sum += a b of 32 bytes, which are one vector here. */
 K_INLINE void k_multiply_add_narrow_float_avx2(void *sum, const void *a, const void *b) {
-    _mm256_storeu_ps(sum,
-                     _mm256_fmadd_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b), _mm256_loadu_ps(sum)));
+    k_multiply_add_float_avx2(sum, a, b);
 }
 K_INLINE void k_multiply_add_narrow_double_avx2(void *sum, const void *a, const void *b) {
-    _mm256_storeu_pd(sum,
-                     _mm256_fmadd_pd(_mm256_loadu_pd(a), _mm256_loadu_pd(b), _mm256_loadu_pd(sum)));
+    k_multiply_add_double_avx2(sum, a, b);
 }
 
 #endif

@@ -2,9 +2,10 @@
  * sse2.h: the first set of x86, which every 64-bit processor has: vectors of 16 bytes and no
  * multiply-add. sets.h includes a set's header where the functions of the set begin.
  *
- * The header tells the set's name and its vectors' width, has the compiler use its instructions up
- * to sets/end.h, and defines its operations. They take pointers, since vectors as parameters would
- * be passed in another way in each set; inlined, all stays in registers.
+ * The header tells the set's name and its vectors' width, has the compiler use its instructions
+ * up to sets/end.h, and defines its operations, of which in_c.h has those that need no
+ * instruction of the set. They take pointers, since vectors as parameters would be passed in
+ * another way in each set; inlined, all stays in registers.
  */
 #ifndef RG_SETS_SSE2_H
 /* Returns whether this processor has the set. */
@@ -30,34 +31,6 @@ K_INLINE void k_stream_line_sse2(void *to, const void *from) {
         _mm_stream_ps((float *)to + k, _mm_loadu_ps((const float *)from + k));
 }
 
-/* to[i] = table[at[i] % 16] for n floats, a multiple of 16. */
-K_INLINE void k_look_up_sse2(float *to, int n, const float *table, const int32_t *at) {
-    for (int i = 0; i < n; i++)
-        to[i] = table[at[i] & 15];
-}
-
-typedef float k_vector_float_sse2 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef double k_vector_double_sse2 __attribute__((vector_size(16), aligned(8), may_alias));
-typedef float k_narrow_float_sse2 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef double k_narrow_double_sse2 __attribute__((vector_size(32), aligned(8), may_alias));
-
-/* sum += a b of one vector, rounded twice. */
-K_INLINE void k_multiply_add_float_sse2(void *sum, const void *a, const void *b) {
-    typedef k_vector_float_sse2 vector;
-    *(vector *)sum += *(const vector *)a * *(const vector *)b;
-}
-K_INLINE void k_multiply_add_double_sse2(void *sum, const void *a, const void *b) {
-    typedef k_vector_double_sse2 vector;
-    *(vector *)sum += *(const vector *)a * *(const vector *)b;
-}
-/* sum += a b of 32 bytes, rounded in the same way. */
-K_INLINE void k_multiply_add_narrow_float_sse2(void *sum, const void *a, const void *b) {
-    typedef k_narrow_float_sse2 vector;
-    *(vector *)sum += *(const vector *)a * *(const vector *)b;
-}
-K_INLINE void k_multiply_add_narrow_double_sse2(void *sum, const void *a, const void *b) {
-    typedef k_narrow_double_sse2 vector;
-    *(vector *)sum += *(const vector *)a * *(const vector *)b;
-}
+#include "in_c.h"
 
 #endif

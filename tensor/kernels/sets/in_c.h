@@ -1,0 +1,29 @@
+/*
+ * in_c.h: operations of a set in C alone, for vectors of 16 bytes and no multiply-add. plain.h and
+ * sse2.h include it among their own.
+ */
+
+/* to[i] = table[at[i] % 16] for n floats, a multiple of 16. */
+K_INLINE void K_IN_SET(k_look_up)(float *to, int n, const float *table, const int32_t *at) {
+    for (int i = 0; i < n; i++)
+        to[i] = table[at[i] & 15];
+}
+
+/* sum += a b of one vector, rounded twice. */
+K_INLINE void K_IN_SET(k_multiply_add_float)(void *sum, const void *a, const void *b) {
+    typedef float vector __attribute__((vector_size(16), aligned(4), may_alias));
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+K_INLINE void K_IN_SET(k_multiply_add_double)(void *sum, const void *a, const void *b) {
+    typedef double vector __attribute__((vector_size(16), aligned(8), may_alias));
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+/* sum += a b of 32 bytes, rounded in the same way. */
+K_INLINE void K_IN_SET(k_multiply_add_narrow_float)(void *sum, const void *a, const void *b) {
+    typedef float vector __attribute__((vector_size(32), aligned(4), may_alias));
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
+K_INLINE void K_IN_SET(k_multiply_add_narrow_double)(void *sum, const void *a, const void *b) {
+    typedef double vector __attribute__((vector_size(32), aligned(8), may_alias));
+    *(vector *)sum += *(const vector *)a * *(const vector *)b;
+}
