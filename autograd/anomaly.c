@@ -94,8 +94,8 @@ static void add_trace(rg_text *text, const trace *t) {
             shown++;
 }
 
-/* Fails with the odd value, the direction (forward or backward), and the text that says which op
- * made it of what. */
+/* Fails with a sentence that has the odd value, the direction (forward or backward), the text that
+ * says which op made it of what, and the trace t. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();

@@ -3,7 +3,7 @@
  *
  *   recording     requires_grad_, detach, no_grad
  *   backward      gradients into leaves, or returned
- *   hooks         to see or change a gradient on its way
+ *   hooks         functions that see or change a gradient on its way
  *   checking      gradcheck, gradgradcheck, anomaly mode, profiling
  *   looking       graph drawing
  *

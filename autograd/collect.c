@@ -41,7 +41,7 @@ static bool claim(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* Takes a node into the run, unless it is there already; a leaf has no steps. */
+/* Takes a node into the run, unless it is there already or is a leaf, which has no step. */
 static inline bool visit(rg_run *r, rg_node *n) {
     if (!n->op || atomic_load_explicit(&n->run, memory_order_relaxed) == (uintptr_t)r)
         return true;

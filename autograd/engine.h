@@ -6,7 +6,8 @@
 
 #include "node.h"
 
-/* The nodes that y depends on, newest first, and each node's slot is its place in the list. */
+/* A list has n nodes in v. rgi_nodes_of makes a list of all nodes that y depends on, newest first,
+ * and makes each node's slot its place there. */
 typedef struct rg_node_list {
     rg_node **v;
     size_t n;

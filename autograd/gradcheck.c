@@ -1,7 +1,7 @@
 /*
- * gradcheck.c: are the gradients of a function those that finite differences
- * give? Each column of the Jacobian is measured by moving one element of one
- * input by eps to either side; each row is computed by a backward run from one
+ * gradcheck.c: the check that the gradients of a function are those that finite
+ * differences give. Each column of the Jacobian is measured by moving one element of
+ * one input by eps to either side; each row is computed by a backward run from one
  * element of the output.
  */
 #include "node.h"

@@ -9,7 +9,8 @@
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Returns the hook that comes after number id; a hook may add others, and take itself away. */
+/* Returns the hook that comes after number id. It is looked for anew each time, since a hook may
+ * add others, and take itself away. */
 static rg_hook *hook_after(const rg_node *n, int id) {
     rg_hook *h = n->hooks;
     while (h && h->id <= id)

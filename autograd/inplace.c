@@ -9,8 +9,8 @@
 
 /* ---- who may write ------------------------------------------------------------------ */
 
-/* Refuses a write to a leaf that requires grad, and one to a result of the graph that isn't
- * recorded. */
+/* Refuses a write to a leaf that requires grad, to a view that does, and to any other result of the
+ * graph unless the write is recorded. */
 static bool guard_write(rg_tensor *t, const char *op, bool recorded) {
     rg_node *n = rgi_node_of(t);
     if (!n || rgi_grad_off)
@@ -118,6 +118,7 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
         return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();
+    /* A rule that wants the old value of t reads it from a copy. */
     if (reads_overwritten(op, n, in)) {
         apart[0] = copy_with_history(t);
         if (!apart[0])

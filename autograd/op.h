@@ -80,7 +80,8 @@ typedef struct rg_gradient {
  * integer or bool and the op is RG_FLOATED. */
 typedef enum rg_typing { RG_AS_GIVEN, RG_PROMOTED, RG_FLOATED } rg_typing;
 
-/* A sample has inputs to test an op with: shapes, each after a letter that says what values it has:
+/* A sample has inputs to test an op with. They are shapes, and a letter before a shape says what
+ * values it has:
  *     (2,3)    float, normal             p(2,3)  positive        u(3)  in (0.05, 0.95)
  *     s(3)     in (-0.95, 0.95)          d(4)    distinct, at least 0.1 apart
  *     z(3)     away from 0 and from every half-integer
@@ -91,10 +92,10 @@ typedef struct rg_sample {
 } rg_sample;
 
 /* The terms say how much work a product is, for the profiler. The op makes `times` products; 0 says
- * that it isn't one. An element of a product is the sum of as many terms as in[input] has in the
- * dim that is number `from_last` from the end, where 1 is the last. Each gradient in the RG_IN mask
- * `gradients` is one product, and for all of them `again` products are made once more. Where only a
- * part of the terms counts, `share` returns it. */
+ * that it isn't one. An element of a product is a sum of terms: there are as many as in[input] has
+ * places along the dim that is number `from_last` from the end, where 1 is the last. A step makes
+ * one product for each gradient in the RG_IN mask `gradients`, and `again` products beside these.
+ * Where only a part of the terms counts, `share` returns it. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, again;

@@ -214,7 +214,7 @@ typedef struct rg_list {
     rg_tensor *const *v;
 } rg_list;
 
-/* rg_einsum("ij,jk->ik", a, b): the sum over products, said in labels */
+/* rg_einsum("ij,jk->ik", a, b) is sum over j of a_ij b_jk: each letter is the label of a dim. */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
 
 /* ---- shapes: views ----------------------------------------------------------------
@@ -378,8 +378,9 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
  * Each is called by its name without _with, and its options by theirs. */
 
 /* RG_MEAN and RG_SUM are over all elements, though the mean of nll_loss, and of cross_entropy with
- * classes, is over the sum of the targets' weights. RG_EACH leaves each element's loss as it is.
- * RG_BATCHMEAN, which kl_div alone knows, is the sum divided by the size of x's first dim. */
+ * classes, is the sum divided by the sum of the targets' weights. RG_EACH leaves each element's
+ * loss as it is. RG_BATCHMEAN, which kl_div alone knows, is the sum divided by the size of x's
+ * first dim. Where an option has names of losses beside it, only these know it. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;

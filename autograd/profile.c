@@ -23,6 +23,8 @@ typedef struct {
     rg_cost cost;
 } profile_row;
 
+/* The table has profile_n rows: for each op that was called one for its forward, and one for its
+ * backward. */
 enum { PROFILE_ROWS = 1024 };
 static profile_row profile_rows[PROFILE_ROWS];
 static int profile_n;

@@ -59,6 +59,7 @@ bool rgi_recording_refuse(rg_replay *r, const char *op) {
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes) {
     if (r->failed)
         return NULL;
+    /* The recording has failed unless the entry is made. */
     r->failed = true;
     void *context = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!context)
@@ -163,8 +164,9 @@ bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
 }
 
 /* Where the step reads a gradient that it hasn't made, a run reads the one that the run before it
- * left. That gradient may lie in memory that is lent from now on, so no earlier entry may write to
- * such memory. */
+ * left. The step may make that gradient later, in memory that it is lent from now on. The entries
+ * that are there already come before the reading, so none of them may write to such memory: it
+ * must be new. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_lent(r, grad->storage))
         r->anew = true;

@@ -134,8 +134,8 @@ static bool recorder_applied(rg_graph_observer *o, const rg_call *c, size_t attr
 
 /* A run does the step by the op's fused derivative, or adds a gradient into its buffer. `of` is the
  * node itself, `node` a copy of it with saved values of the recording's own, which may be written
- * to between runs. `first` is the place in the list of held tensors of the first that the step
- * makes. */
+ * to between runs. `first` is the place in the list of held tensors at which those begin that the
+ * step makes. */
 typedef struct {
     rg_node *of, node;
     rg_step step;

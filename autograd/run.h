@@ -15,10 +15,11 @@ enum { RG_LEADS = 1, RG_ASKED = 2 };
 /* A small run finds all that it needs on the C stack. */
 enum { RG_FEW_NODES = 24 };
 
-/* `node` lists the n nodes that the roots lead to, newest first, without leaves. `grad` and, if the
- * run is capturing, `marks` have a place for each output of each node; those of a node begin at its
- * slot. `op` is the function that was called. Where the run is capturing, it returns gradients and
- * commits none. */
+/* `op` is the function that was called. A run that is capturing returns the gradients that it was
+ * asked for, and commits none; one that is to `retain` leaves the graph its saved values. `node`
+ * lists the n nodes that the roots lead to, newest first, without leaves. `grad` and, if the run is
+ * capturing, `marks` have a place for each output of each node; those of a node begin at its
+ * slot. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing;

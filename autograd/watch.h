@@ -18,8 +18,8 @@ bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input);
 void rgi_trace_free(void *trace);
 
 /* ---- profile.c: cost ---------------------------------------------------------------- */
-/* A timing began at some time; `outer` is the time that calls inside the enclosing call had taken
- * by then. All times are in nanoseconds. */
+/* A timing began at the time `began`. By then calls inside the call around this one had taken the
+ * time `outer`. All times are in nanoseconds. */
 typedef struct rg_timing {
     double began, outer;
 } rg_timing;

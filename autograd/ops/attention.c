@@ -1,6 +1,6 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v, as ops that keep no weights and as what they are made
- * of.
+ * attention.c: softmax(scale q k^T + mask) v, as ops that keep no weights, and composed of other
+ * ops where these don't serve.
  */
 #include "autograd/op.h"
 
@@ -8,8 +8,8 @@
 
 /* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T q
  *      with s = scale p (g v^T - sum(g v^T p)). The weights p are not kept, but the second output
- *      is: the logarithm lse of each row's sum of exponentials. Its gradient is added to what s
- *      has in brackets. ---------------------------------------------------------- */
+ *      lse is: the logarithm of each row's sum of exponentials. Its gradient is added inside the
+ *      brackets of s. ------------------------------------------------------------ */
 
 struct attention_attr {
     k_attention how;
@@ -84,8 +84,8 @@ static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(attention_p(&a)), g);
 }
 
-/* Returns lse's gradient as the kernel takes it, which the caller releases. *g_lse is NULL where
- * there is none. */
+/* Makes *g_lse lse's gradient as the kernel takes it, which the caller releases, or NULL where
+ * there is none. Returns false if memory ran out. */
 static bool attention_lse_gradient(const rg_step *s, const rg_tensor *lse, rg_tensor **g_lse) {
     *g_lse = s->g[1] ? rgi_contiguous_copy(s->g[1], (rg_dtype)lse->dtype) : NULL;
     return *g_lse || !s->g[1];
@@ -147,7 +147,7 @@ struct joint_attention_attr {
     int64_t heads;
 };
 
-/* Returns the header of the i-th of some parts of t, as (batch, heads, n, size). */
+/* Returns the header of part i of t, of which there are `parts`, as (batch, heads, n, size). */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
     int64_t size = t->size[2] / parts / heads;
@@ -358,7 +358,7 @@ static double attention_scale(const rg_tensor *q, double given) {
     return size > 0 ? 1 / sqrt(size) : 1;
 }
 
-/* Returns the same as the op, step by step. q and k are each multiplied with the scale's root, so
+/* Returns what the op does, made step by step. q and k are each multiplied by the scale's root, so
  * that neither grows too large. */
 static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {

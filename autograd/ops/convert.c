@@ -1,5 +1,5 @@
 /*
- * convert.c: the same elements in another dtype, or in a storage of their own.
+ * convert.c: copies of a tensor in another dtype, or in a storage of their own.
  */
 #include "autograd/op.h"
 

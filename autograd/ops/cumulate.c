@@ -1,6 +1,6 @@
 /*
- * cumulate.c: running sums and products along a dim, and the recurrence that the gradient of a
- * product is.
+ * cumulate.c: running sums and products along a dim, and the recurrence that the products' gradient
+ * is made of.
  */
 #include "reduce.h"
 #include "tensor/observer.h"
@@ -31,7 +31,7 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
     return rgi_apply(op, &a, sizeof a, 1, &x);
 }
 
-/* Returns x moved one place on along dim, or back if reverse, with a number that fills the gap. */
+/* Returns x moved one place on along dim, or back if reverse. The number `fill` fills the gap. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;

@@ -3,7 +3,8 @@
  */
 #include "autograd/op.h"
 
-/* ---- dropout: x times a mask of 0 and 1 / (1 - p), drawn as x lies in memory ---- */
+/* ---- dropout: x times a mask of 0 and 1 / (1 - p), which is drawn in the order in which x lies in
+ *      memory -------------------------------------------------------------------- */
 
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rgi_check(x, "dropout"))

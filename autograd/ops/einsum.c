@@ -84,8 +84,8 @@ static bool einsum_spread(einsum_operand *o, int covered, int all) {
     return true;
 }
 
-/* Reads the operands' labels, of which it counts each letter, and the most dims that an ellipsis
- * covers. Leaves *at behind what it read. */
+/* Reads the operands' labels. Counts how often each letter comes, makes *covered the number of dims
+ * that an ellipsis covers at most, and leaves *at behind what it read. */
 static bool einsum_parse_operands(const char *equation, int *at, einsum_operand *o, int n,
                                   int count[EINSUM_LABELS], int *covered) {
     for (int i = 0; i < n; i++) {
@@ -211,7 +211,7 @@ static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t see
     return true;
 }
 
-/* Makes a diagonal of two dims with one label, until each dim has a label of its own. */
+/* Makes a diagonal of two dims that have the same label, until all labels differ. */
 static bool einsum_diagonals(einsum_operand *o) {
     int d = 0;
     while (d < o->dims.n) {
@@ -357,8 +357,9 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
         wanted[dims->label[d]] = true;
 }
 
-/* Returns what is left, with its dims in the output's order, and summed over those that the output
- * hasn't. torch, too, reshapes what was moved. */
+/* Returns the operand that is left after the products, with its dims in the output's order, and
+ * summed over those that the output hasn't. `single` says that there was only this one. After a
+ * product, torch also reshapes what was moved. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };

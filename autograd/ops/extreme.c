@@ -43,7 +43,7 @@ static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     return share ? rg_mul(rgi_reduce_restore(g, x->ndim, s->attr), share) : NULL;
 }
 
-/* gx is as above, but NaNs are equal to each other, and the 0 doesn't have g's sign. */
+/* gx is extreme_rule's, but NaNs are equal to each other, and the 0 doesn't have g's sign. */
 static rg_tensor *extreme_of_all_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, true);

@@ -1,6 +1,6 @@
 /*
- * gather.c: elements taken from places along a dim, and put there: gather, scatter, and by slices
- * index_select, index_add. (Python's x[...] is in subscript.c.)
+ * gather.c: elements taken from indices along a dim, or put there: one by one in gather and
+ * scatter, by slices in index_select and index_add. (Python's x[...] is in subscript.c.)
  */
 #include "autograd/op.h"
 
@@ -27,8 +27,9 @@ struct index_along_attr {
     bool number, scaled;
 };
 
+/* ALONG makes a sample. */
 #define ALONG(inputs, dim_) \
-    { inputs, RG_A(index_along, .dim = dim_) } /* a sample */
+    { inputs, RG_A(index_along, .dim = dim_) }
 
 /* Moves elements between `row` and the places in t that the indices name: one element for each
  * index, or one slice. */
@@ -101,7 +102,7 @@ rg_tensor *rg_gather(rg_tensor *x, int dim, rg_tensor *index) {
 
 /* ---- take_along_dim: gather, of both as they broadcast ------------------------- */
 
-/* Where an index is out of bounds, torch takes the remainders of all by the size. */
+/* Where an index is out of bounds, torch takes in place of each its remainder by the size. */
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
     const char *op = "take_along_dim";
     int d;

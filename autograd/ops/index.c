@@ -92,6 +92,7 @@ typedef struct {
     int64_t at, size;
     const char *where;
 } index_bad;
+
 /* The loop over index tensor number `dim` takes the size and the stride of the dim that it is
  * for. */
 typedef struct {

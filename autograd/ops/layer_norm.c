@@ -55,7 +55,7 @@ static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
     return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
 }
 
-/* Returns h, as rows, and rstd. */
+/* Returns h as rows, and makes *rstd the factor of each. */
 static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
     const struct norm_attr *a = s->attr;
     rg_tensor *x = norm_rows(s, rgi_saved(s, 0));
@@ -96,7 +96,7 @@ static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g) {
 
 static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_gather(s, g); }
 
-/* Writes the sums, of double, into a weight's or bias's gradient. */
+/* Writes the n sums into a weight's or bias's gradient. */
 static void norm_store(rg_tensor *to, const double *sums, size_t n) {
     for (size_t k = 0; k < n; k++)
         rgi_store_f64(to->data + k * rgi_sizeof(to->dtype), to->dtype, sums[k]);
@@ -153,7 +153,8 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns the product of sizes, which wraps around where there are no elements and absurd sizes. */
+/* Returns the product of the sizes of dims from `from` to before `to`. It wraps around only if x
+ * has no elements, but absurd sizes. */
 static int64_t norm_product(const rg_tensor *x, int from, int to) {
     uint64_t n = 1;
     for (int d = from; d < to; d++)
@@ -162,7 +163,8 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
 }
 
 /* Fails with torch's sentence unless x's shape is [*, normalized_shape], and that of the n affine
- * tensors (weight, bias) normalized_shape. Fills in the sizes. */
+ * tensors (weight, bias) normalized_shape. In its sentence torch writes `star` behind the *. Fills
+ * in the sizes. */
 static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,
                         rg_tensor *const affine[], int n, struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };

@@ -65,7 +65,8 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);
 
-/* The first two give what they make to the caller's scope, and return false if they failed. */
+/* rgi_nll_begin fills in *z, and rgi_nll_forward_begin *f. Both give what they make to the caller's
+ * scope, and return false if they failed. rgi_nll_forward_end makes the output of f->each. */
 bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight);
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c);
 void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c);

@@ -16,7 +16,7 @@ struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_option
     return a;
 }
 
-/* The second output, of those that have one, holds a number for each target. */
+/* The second output, which cross_entropy alone has, holds a number for each target. */
 bool rgi_nll_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1)
         rgi_copy_shape(c->out[0], c->in[1]);

@@ -23,7 +23,8 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
 }
 
 /* Returns a b, wrapped to 60 bits. Only the stride of a dim with at most one element can be so
- * large, and that may be any whose bytes can be counted. */
+ * large. Nothing is read by such a stride, so it may have any value that doesn't overflow where it
+ * is counted in bytes. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }
@@ -101,10 +102,11 @@ static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 #define PART_ROW(name) \
     .node = name, .node_of = rgi_named, .attr_size = sizeof(rg_part), .n_in = 1, .view = part_view
 #define PART_GRADIENT .grad = { RG_RULE_INTO(0, part_rule, part_into) }
+/* PART makes a sample. */
 #define PART(inputs, ...)                        \
     {                                            \
         inputs, &(const rg_part) { __VA_ARGS__ } \
-    } /* a sample */
+    }
 
 static const char part_no_dims[] = "%s() cannot be applied to a 0-dim tensor.";
 

@@ -140,7 +140,8 @@ static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, 
     return true;
 }
 
-/* Puts source's dims where destination says, and the others in order into what is left. */
+/* Returns the order that has source's dims where destination says, and the others one after the
+ * other in what is left. The masks are of source's dims (`moved`) and destination's (`taken`). */
 static rg_dims movedim_order(int ndim, const rg_dims *source, const rg_dims *destination,
                              uint32_t moved, uint32_t taken) {
     rg_dims order = { .n = ndim };

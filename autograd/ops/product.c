@@ -55,8 +55,8 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Makes *gin a b, where turn_a and turn_b exchange the last two dims of a and b first. Neither is a
- * vector. */
+/* Makes *gin the product of a and b, neither of which is a vector. turn_a and turn_b say whether
+ * the last two dims of each are exchanged first. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b,
                              bool turn_b) {
     if (a->ndim == 2 && b->ndim == 2) {
@@ -72,8 +72,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     return *gin && k_matmul(*gin, &left, &right);
 }
 
-/* Makes *gin a^T b, summed over the batches: one product of all rows. Leaves it to the rule where
- * the rows aren't contiguous. */
+/* Makes *gin the product of a^T and b, summed over the batches, which is one product of all rows.
+ * Leaves it to the rule where the rows aren't contiguous. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2 && b->ndim == 2)
         return product_gradient(gin, a, true, b, false);
@@ -180,8 +180,9 @@ static const char *matmul_node(const void *attr) {
     return ((const struct matmul_attr *)attr)->node;
 }
 
+/* MATMUL makes a sample. */
 #define MATMUL(a, b) \
-    { a " " b, RG_A(matmul, "matmul", "", MATMUL_BMM, false) } /* a sample */
+    { a " " b, RG_A(matmul, "matmul", "", MATMUL_BMM, false) }
 RG_OP(matmul, RG_WITH(matmul), .terms = { 1, 0, 1, RG_IN(0) | RG_IN(1), 0, NULL },
       .doc = "a b, on the last two dims", .node_of = matmul_node, .n_in = 2, RG_MADE(matmul),
       .grad = { RG_RULE(RG_IN(1), matmul_rule_a), RG_RULE(RG_IN(0), matmul_rule_b) },

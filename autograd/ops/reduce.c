@@ -90,9 +90,7 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 
 /* ---- sum: sum(x) over dims; gx = g, expanded ----------------------------------- */
 
-static bool sum_forward(rg_call *c) {
-    return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
-}
+static bool sum_forward(rg_call *c) { return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims); }
 
 /* Where everything is summed and that is not much, g is written out for each element, since what
  * comes next walks that faster. */
@@ -205,7 +203,8 @@ static const char *prod_node(const void *attr) {
     return rgi_reduce_named(attr) ? "ProdBackward1" : "ProdBackward0";
 }
 
-/* Returns for each x the product of the others that are reduced with it. */
+/* Returns for each x the product of the others that are reduced with it: of those before it, times
+ * those after it. */
 static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     bool flat = !rgi_reduce_named(a);
     int dim = flat ? 0 : __builtin_ctz(a->dims);
@@ -215,6 +214,7 @@ static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     return flat ? rg_view_as(others, x) : others;
 }
 
+/* Where two of all x are 0, so is every product of the others. */
 static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);

@@ -21,8 +21,9 @@ struct reduce_attr {
 
 #define RG_REDUCE_ATTR(dims_, ...) \
     &(const struct reduce_attr) { .dims = (dims_), __VA_ARGS__ }
+/* REDUCED makes a sample. */
 #define REDUCED(inputs, ...) \
-    { inputs, RG_REDUCE_ATTR(__VA_ARGS__) } /* a sample */
+    { inputs, RG_REDUCE_ATTR(__VA_ARGS__) }
 
 static const rg_dims rg_no_dims = { 0 };
 

@@ -1,5 +1,5 @@
 /*
- * repeat.c: x over and over along its dims.
+ * repeat.c: a tensor that comes over and over along its dims.
  */
 #include "autograd/op.h"
 
@@ -42,6 +42,8 @@ static bool repeat_forward(rg_call *c) {
     return true;
 }
 
+/* Each dim of g is cut in two, the copies and what they are copies of, and the sum goes over the
+ * copies. */
 static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     const rg_dims *times = &RG_ATTR(s, repeat)->times;
     rg_dims shape = rgi_input_dims(s, 0);

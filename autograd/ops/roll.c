@@ -4,7 +4,7 @@
  */
 #include "autograd/op.h"
 
-/* ---- flip: x backwards along some dims; gx is g so ----------------------------- */
+/* ---- flip: x backwards along some dims; gx is g backwards along them ----------- */
 
 struct flip_attr {
     uint32_t dims;
@@ -46,8 +46,10 @@ struct roll_attr {
     bool flat;
     int64_t shift[RG_MAX_DIMS];
 };
-/* Copies a block of x: along the dims whose bits are set, what leaves at the end and comes in at
- * the beginning, along the others what stays inside. */
+
+/* Copies a block of x to its place in y. Along the dims in the mask `wraps` the block has the
+ * elements that leave at the end and come in at the beginning, along the others those that stay
+ * inside. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
     rg_tensor to = *y;

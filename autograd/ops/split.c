@@ -22,7 +22,8 @@ enum { LIST_MOST = 1 << 22 };
         }                                  \
     } while (0)
 
-/* Returns n parts, one after the other: of p's length, but for the last, or of the given sizes. */
+/* Returns n parts one after the other, of which p is the first. All are of its length, but for the
+ * last, or else of the given sizes, where `sizes` isn't NULL. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
     LIST_FAIL_IF(RG_RUNTIME_ERROR, n > LIST_MOST, op, "%lld parts, but a list has at most %d",

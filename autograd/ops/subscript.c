@@ -26,8 +26,8 @@ typedef struct {
     bool masked;  /* The only index tensor is a mask. */
 } subscript;
 
-/* Takes a step. There is room for it: each of at most RG_MAX_DIMS dims may go, and give way to a
- * new one, once. */
+/* Takes a step. There is room for it: each of x's dims, of which there are at most RG_MAX_DIMS, is
+ * cut or dropped at most once, and so many dims may be new. */
 static bool subscript_step(subscript *s, rg_part step) {
     s->way.step[s->way.n_steps++] = step;
     rgi_take_part(&s->part, &step);

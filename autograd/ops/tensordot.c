@@ -66,8 +66,8 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
     return true;
 }
 
-/* Returns t as a matrix, its named dims joined in the first or the last, the others in the other
- * one. Appends the others' sizes to shape. */
+/* Returns t as a matrix. Its rows are the named dims if named_first, and its columns the others;
+ * else it is the other way round. Appends the others' sizes to shape. */
 static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
                                    rg_dims *shape) {
     rg_dims wrapped;

@@ -3,7 +3,7 @@
  */
 #include "autograd/op.h"
 
-/* ---- tril, triu: x on and below, or above, a diagonal, else 0; gx is g so ------ */
+/* ---- tril, triu: x on and below, or above, a diagonal, else 0; gx is g there, else 0 ---- */
 
 struct tril_attr {
     int64_t diagonal;
