@@ -198,8 +198,11 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
                             const rg_timing *timing) {
     int n = c->n_in;
-    rg_tensor **converted = in + n, **typed = in + 2 * n;
-    bool ok = true, wants_grad = false, alike = by_kernel(c->op);
+    rg_tensor **converted = in + n;
+    rg_tensor **typed = in + 2 * n;
+    bool ok = true;
+    bool wants_grad = false;
+    bool alike = by_kernel(c->op);
     for (int i = 0; i < n; i++) {
         in[i] = c->in[i];
         converted[i] = NULL;
@@ -213,8 +216,9 @@ static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_te
     for (int i = 0; i < n && ok; i++)
         alike = alike && is_alike(in[i], in, i);
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
+    /* The timing reads the inputs, so these must still be there. */
     if (ok && timing)
-        rgi_timing_of_call(timing, c); /* The inputs must still be there. */
+        rgi_timing_of_call(timing, c);
     for (int i = 0; i < n; i++)
         if (converted[i])
             rgi_release(converted[i]);
@@ -274,7 +278,8 @@ static inline __attribute__((always_inline)) bool apply(rg_call *c, size_t attr_
     const char *outer = rgi_applying;
     rgi_applying = c->op->name;
     rg_timing timing;
-    bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST), ok;
+    bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
+    bool ok;
     if (timed)
         rgi_timing_begin(&timing);
     if (RG_LIKELY(seen.plain))
@@ -309,7 +314,8 @@ rg_tensor *rgi_apply_over(const rg_op *op, const void *attr, size_t attr_size, i
 bool rgi_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n,
                        rg_tensor *const in[], rg_tensor *out[]) {
     rg_call c = call_of(op, attr, n, in);
-    bool applied = apply(&c, attr_size, NULL), ok = applied;
+    bool applied = apply(&c, attr_size, NULL);
+    bool ok = applied;
     for (int k = 0; k < c.n_out; k++) {
         out[k] = applied ? rgi_own(c.out[k]) : NULL;
         ok = ok && out[k];

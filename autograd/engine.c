@@ -36,7 +36,8 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     for (int k = 0; n->hooks && k < n->n_out; k++)
         if (!rgi_run_hooks(n, k, &g[k]))
             return false;
-    bool any = false, leads = !r->capturing;
+    bool any = false;
+    bool leads = !r->capturing;
     for (int k = 0; k < n->n_out && !any; k++)
         any = g[k] != NULL;
     for (int e = 0; e < n->n_in && any && !leads; e++)
@@ -104,9 +105,9 @@ static bool leaves_prepare(rg_run *r) {
 
 static bool walk(rg_run *r) {
     rg_scope_guard scope __attribute__((cleanup(rg_scope_close))) = rg_scope_open();
-    for (size_t i = 0; i < r->n; i++) {
-        rg_node *n = r->node[i];
-        rg_tensor **g = &r->grad[n->slot];
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        rg_node *n = r->nodes[i];
+        rg_tensor **g = &r->grads[n->slot];
         if (r->capturing && !r->marks[n->slot])
             continue;
         bool ok = walk_node(r, n, g);
@@ -160,10 +161,10 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
             r->marks[n->slot] |= RG_LEADS;
         }
     }
-    for (size_t i = r->n; i-- > 0;)
-        for (int e = 0; e < r->node[i]->n_in; e++)
-            if (rgi_run_needs(r, &r->node[i]->edge[e]))
-                r->marks[r->node[i]->slot] |= RG_LEADS;
+    for (size_t i = r->n_nodes; i-- > 0;)
+        for (int e = 0; e < r->nodes[i]->n_in; e++)
+            if (rgi_run_needs(r, &r->nodes[i]->edge[e]))
+                r->marks[r->nodes[i]->slot] |= RG_LEADS;
     return true;
 }
 
@@ -189,12 +190,12 @@ static bool request_check(const request *q) {
 }
 
 static bool make_gradients(rg_run *r) {
-    r->grad = r->few_grads;
+    r->grads = r->few_grads;
     if (r->n_grads > RG_FEW_NODES)
-        r->grad = rgi_alloc(r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
-    if (!r->grad)
+        r->grads = rgi_alloc(r->n_grads * sizeof *r->grads, RG_MEM_OTHER);
+    if (!r->grads)
         return false;
-    memset(r->grad, 0, r->n_grads * sizeof *r->grad);
+    memset(r->grads, 0, r->n_grads * sizeof *r->grads);
     return true;
 }
 
@@ -204,9 +205,9 @@ static bool run_begin(rg_run *r, const request *q) {
     bool ok = request_check(q);
     for (int i = 0; i < q->n && ok; i++)
         ok = rgi_run_visit(r, rgi_node_of(q->y[i]));
-    for (size_t i = 0; i < r->n; i++) {
-        rgi_node_retain(r->node[i]);
-        r->node[i]->held = true;
+    for (size_t i = 0; i < r->n_nodes; i++) {
+        rgi_node_retain(r->nodes[i]);
+        r->nodes[i]->held = true;
     }
     ok = ok && rgi_run_collect(r);
     ok = ok && (!r->n_grads || make_gradients(r));
@@ -249,7 +250,7 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, bool allow_unused) {
     if (!n->op)
         g = rgi_leaf_find(&r->leaves, n)->grad;
     else if (n->run == (uintptr_t)r)
-        g = r->grad[n->slot + x->output];
+        g = r->grads[n->slot + x->output];
     RG_FAIL_IF(!g && !allow_unused, "grad",
                "One of the differentiated Tensors appears to not have been used in the "
                "graph. Set .allow_unused = true if this is the desired behavior.");
@@ -270,11 +271,11 @@ static bool run_finish(rg_run *r, const request *q) {
 
 /* Gives everything back. A walk that went well has left only the gradients that are asked for. */
 static void run_free(rg_run *r, bool ok) {
-    if (r->grad && (!ok || r->capturing))
+    if (r->grads && (!ok || r->capturing))
         for (size_t i = 0; i < r->n_grads; i++)
-            rgi_release(r->grad[i]);
-    if (r->grad != r->few_grads)
-        rgi_free(r->grad, r->n_grads * sizeof *r->grad, RG_MEM_OTHER);
+            rgi_release(r->grads[i]);
+    if (r->grads != r->few_grads)
+        rgi_free(r->grads, r->n_grads * sizeof *r->grads, RG_MEM_OTHER);
     if (r->marks)
         rgi_free(r->marks, r->n_grads * sizeof *r->marks, RG_MEM_OTHER);
     rgi_leaf_table_end(&r->leaves);

@@ -68,7 +68,9 @@ static rg_tensor *copy_of(const rg_tensor *t) {
  */
 static rg_tensor *numeric_column(const check *c, int input, int64_t at) {
     RG_SCOPE();
-    double *x = element(c->inputs[input], at), before = *x, eps = c->options.eps;
+    double *x = element(c->inputs[input], at);
+    double before = *x;
+    double eps = c->options.eps;
     *x = before + eps;
     rg_tensor *column = copy_of(value_of(c));
     *x = before - eps;
@@ -99,7 +101,8 @@ static bool analytic_rows(const check *c, rg_tensor *y, double *rows[]) {
         if (!rg_grad_many(1, &y, &one, m, wanted, g,
                           (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
             return false;
-        for (int j = 0, i = 0; i < c->n; i++) {
+        int j = 0;
+        for (int i = 0; i < c->n; i++) {
             if (!rows[i])
                 continue;
             rg_tensor *row = g[j++];
@@ -148,7 +151,8 @@ static bool jacobian_check(const check *c, rg_tensor *y, double *rows[]) {
                 return false;
     if (worst.excess == 0)
         return true;
-    rg_dims in = position(c->inputs[worst.input], worst.at), out = position(y, worst.out);
+    rg_dims in = position(c->inputs[worst.input], worst.at);
+    rg_dims out = position(y, worst.out);
     return rgi_fail(RG_RUNTIME_ERROR, c->op,
                     "Jacobian mismatch for output 0 with respect to input %d: at output %s and "
                     "input %s the analytical value is %.12g but the numerical one is %.12g (%s)",
@@ -234,7 +238,8 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     const derivative *d = context;
     int m = 0;
     rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
-    rg_tensor *v = inputs[d->n], *y = d->f(inputs, d->context);
+    rg_tensor *v = inputs[d->n];
+    rg_tensor *y = d->f(inputs, d->context);
     for (int i = 0; i < d->n; i++)
         if (inputs[i]->history)
             wanted[m++] = inputs[i];

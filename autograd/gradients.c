@@ -45,7 +45,7 @@ bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {
 
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e) {
     if (e.node->op)
-        return &r->grad[e.node->slot + e.output];
+        return &r->grads[e.node->slot + e.output];
     rg_leaf_slot *s = rgi_leaf_add(&r->leaves, e.node);
     return s ? &s->grad : NULL;
 }
@@ -107,23 +107,31 @@ bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
     return rgi_leaf_find(&r->leaves, e->node)->leaf != NULL;
 }
 
-/* Passes the gradient g of input i on to the input's node. Where `own` isn't NULL, *own is a
- * reference to the gradient, which is taken over (*own becomes NULL) if g is still that tensor and
- * the input has no gradient yet. */
-static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g, rg_tensor **own) {
+/* Returns the gradient g of input i as the input's node takes it: in the shape and the dtype of the
+ * input. In anomaly mode it is looked at first. */
+static inline rg_tensor *finished_gradient(const rg_step *s, int i, rg_tensor *g) {
     if (RG_UNLIKELY(rgi_watching) && !rgi_watch_backward(s, g, i))
-        return false;
-    rg_edge e = s->node->edge[i];
-    const rg_meta *meta = &e.node->meta[e.output];
-    if (RG_UNLIKELY(!fits(g, meta))) {
-        g = rgi_sum_to(g, meta);
-        if (!g)
-            return false;
-    }
-    rg_tensor **place = rgi_run_place(r, e);
+        return NULL;
+    const rg_edge *e = &s->node->edge[i];
+    const rg_meta *meta = &e->node->meta[e->output];
+    return RG_LIKELY(fits(g, meta)) ? g : rgi_sum_to(g, meta);
+}
+
+/* Passes the gradient g of input i on to the input's node. */
+static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
+    g = finished_gradient(s, i, g);
+    rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
+    return place && rgi_accumulate_into(r, place, g);
+}
+
+/* Passes *own on as `pass` does. It is a reference: an input that has no gradient yet takes it
+ * over, and *own becomes NULL, unless another tensor had to be made of it. */
+static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
+    rg_tensor *g = finished_gradient(s, i, *own);
+    rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
     if (!place)
         return false;
-    if (*place || !own || *own != g)
+    if (*place || g != *own)
         return rgi_accumulate_into(r, place, g);
     *place = g;
     *own = NULL;
@@ -176,7 +184,7 @@ static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     rgi_in_rule = inside;
     if (!g)
         return false;
-    return g == RG_NONE || pass(r, s, i, g, NULL);
+    return g == RG_NONE || pass(r, s, i, g);
 }
 
 /* Passes all gradients of a step on: those that `fused` holds, the others by their rules. */
@@ -188,7 +196,7 @@ static bool pass_all(rg_run *r, rg_step *s, rg_tensor *fused[]) {
         if (!wanted)
             continue;
         if (i < RG_MAX_RULES && fused[i])
-            ok = pass(r, s, i, fused[i], &fused[i]);
+            ok = pass_own(r, s, i, &fused[i]);
         else
             ok = pass_by_rule(r, s, i);
     }
@@ -217,7 +225,7 @@ bool rgi_run_step(rg_run *r, rg_node *n) {
                   .op = n->op,
                   .attr = n->attr,
                   .n_in = n->n_in,
-                  .g = &r->grad[n->slot],
+                  .g = &r->grads[n->slot],
                   .create_graph = r->create_graph,
                   .wanted = n->wanted };
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, n->op->no_grad, n->op->name,
@@ -225,7 +233,8 @@ bool rgi_run_step(rg_run *r, rg_node *n) {
     for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
         if (!rgi_run_needs(r, &n->edge[i]))
             s.wanted &= ~RG_IN(i);
-    bool ok = true, timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
+    bool ok = true;
+    bool timed = RG_UNLIKELY(rgi_watching & RG_WATCH_COST);
     rg_timing timing;
     if (timed)
         rgi_timing_begin(&timing);

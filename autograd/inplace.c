@@ -110,7 +110,8 @@ static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
 
 rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size,
                              int n, rg_tensor *const in[]) {
-    rg_tensor *t = in[0], *apart[RG_MAX_RULES];
+    rg_tensor *t = in[0];
+    rg_tensor *apart[RG_MAX_RULES];
     if (!rgi_may_write(t, name, true))
         return NULL;
     rg_graph_observer *o = rgi_graph_observer();

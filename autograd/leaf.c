@@ -138,7 +138,8 @@ static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_check(t, "set_grad") || (grad != RG_NONE && !rgi_check(grad, "set_grad")))
         return false;
-    rg_tensor **place = grad_place(t), *kept = NULL;
+    rg_tensor **place = grad_place(t);
+    rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE)
         return true;
     RG_FAIL_IF(!place, "set_grad",

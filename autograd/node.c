@@ -20,7 +20,7 @@ static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 /* ---- a node as a tensor's history -------------------------------------------------- */
 
-static inline void node_let_go(rg_node *n, int64_t what);
+static inline void node_let_go(rg_node *n, int64_t refs);
 
 static const char *node_history_name(const rg_history *h) {
     const rg_node *n = (const rg_node *)h;
@@ -285,8 +285,8 @@ static __attribute__((noinline)) void node_gone(rg_node *n) {
     graph_thread.draining = false;
 }
 
-static inline void node_let_go(rg_node *n, int64_t what) {
-    if (RG_COUNT_DOWN(&n->refs, what))
+static inline void node_let_go(rg_node *n, int64_t refs) {
+    if (RG_COUNT_DOWN(&n->refs, refs))
         node_gone(n);
 }
 

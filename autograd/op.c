@@ -37,7 +37,8 @@ bool rgi_shape_broadcast_bool(rg_call *c) {
 /* ---- views ------------------------------------------------------------------------- */
 
 bool rgi_view_begin(rg_call *c) {
-    rg_tensor *y = c->out[0], *x = c->in[0];
+    rg_tensor *y = c->out[0];
+    rg_tensor *x = c->in[0];
     RG_COUNT_UP(&x->storage->refs, 1);
     y->storage = x->storage;
     y->data = x->data;

@@ -94,11 +94,11 @@ typedef struct rg_sample {
 /* The terms say how much work a product is, for the profiler. The op makes `times` products; 0 says
  * that it isn't one. An element of a product is a sum of terms: there are as many as in[input] has
  * places along the dim that is number `from_last` from the end, where 1 is the last. A step makes
- * one product for each gradient in the RG_IN mask `gradients`, and `again` products beside these.
+ * one product for each gradient in the RG_IN mask `gradients`, and `extra` products beside these.
  * Where only a part of the terms counts, `share` returns it. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
-    uint8_t gradients, again;
+    uint8_t gradients, extra;
     double (*share)(const void *attr, int64_t rows, int64_t terms);
 } rg_terms;
 
@@ -130,8 +130,8 @@ struct rg_op {
      * serves all. */
     rg_gradient grad[RG_MAX_RULES];
     /* Makes the gradients of every input that is wanted (rgi_wants) at once and without recording,
-     * and puts a new reference to each (rgi_new) into gin[], which is all NULL on entry. Gradients
-     * that it leaves at NULL go to their rule. The rules are its specification. */
+     * and puts a new reference to that of input i (rgi_new) into gin[i]. On entry all of gin[] is
+     * NULL, and gradients that it leaves so go to their rule. The rules are its specification. */
     bool (*fused)(const rg_step *s, rg_tensor *gin[]);
     /* Where there is no derivative, no_grad says why. */
     const char *no_grad;

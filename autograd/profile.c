@@ -72,10 +72,10 @@ static void trace_call(const char *name, bool backward, double began, double too
 void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double bytes,
                     double flops) {
     double took = profile_now() - t->began;
-    rg_cost own = { 1, took - profile_inside, bytes, flops };
-    int i = 0;
+    rg_cost own = { .calls = 1, .ns = took - profile_inside, .bytes = bytes, .flops = flops };
     profile_inside = t->outer + took;
     pthread_mutex_lock(&profile_lock);
+    int i = 0;
     while (i < profile_n && (profile_rows[i].name != name || profile_rows[i].backward != backward))
         i++;
     if (i == profile_n && i < PROFILE_ROWS)
@@ -111,7 +111,8 @@ static double profile_flops(const rg_op *op, const void *attr, const rg_tensor *
 }
 
 void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
-    const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : c->out[0], *y = c->out[0];
+    const rg_tensor *y = c->out[0];
+    const rg_tensor *x = c->n_in ? c->in[c->op->terms.input] : y;
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
     double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size)
                    * RG_MAX(1, c->op->terms.times);
@@ -125,7 +126,7 @@ static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
     const rg_node *n = s->node;
     const rg_tensor *g = s->g[0];
-    int count = __builtin_popcount(gradients) + terms->again;
+    int count = __builtin_popcount(gradients) + terms->extra;
     if (n->n_in && n->edge[terms->input].node) {
         const rg_edge *e = &n->edge[terms->input];
         const rg_meta *of = &e->node->meta[e->output];
@@ -163,7 +164,8 @@ void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
 /* ---- the table --------------------------------------------------------------------- */
 
 static int profile_by_time(const void *a, const void *b) {
-    double x = ((const profile_row *)a)->cost.ns, y = ((const profile_row *)b)->cost.ns;
+    double x = ((const profile_row *)a)->cost.ns;
+    double y = ((const profile_row *)b)->cost.ns;
     return (x < y) - (x > y);
 }
 

@@ -64,11 +64,11 @@ void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size
     void *context = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!context)
         return NULL;
-    if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries)) {
+    if (!rgi_grow((void **)&r->entries, &r->entry_room, r->n_entries + 1, sizeof *r->entries)) {
         rgi_free(context, bytes, RG_MEM_OTHER);
         return NULL;
     }
-    r->entries[r->n++] = (rg_replay_entry){ redo, drop, context, bytes };
+    r->entries[r->n_entries++] = (rg_replay_entry){ redo, drop, context, bytes };
     r->failed = false;
     return context;
 }
@@ -151,7 +151,7 @@ static bool lend_new(rg_replay *r, rg_tensor *t, size_t bytes) {
 
 bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
     rgi_recording_reap(r);
-    rg_storage *spare = r->anew ? NULL : spare_storage(r, bytes);
+    rg_storage *spare = r->lends_only_new ? NULL : spare_storage(r, bytes);
     if (spare) {
         RG_COUNT_UP(&spare->refs, 1);
         t->storage = spare;
@@ -169,7 +169,7 @@ bool rgi_recording_lend(rg_replay *r, rg_tensor *t, size_t bytes) {
  * must be new. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_lent(r, grad->storage))
-        r->anew = true;
+        r->lends_only_new = true;
 }
 
 /* ---- constants --------------------------------------------------------------------- */

@@ -43,9 +43,9 @@ struct rg_replay {
     /* The step went wrong, or was refused. */
     bool failed;
     /* Memory that is lent from now on must never have been lent before. */
-    bool anew;
+    bool lends_only_new;
     rg_replay_entry *entries;
-    size_t n, room;
+    size_t n_entries, entry_room;
     /* Entries work on these tensors. The recording has a reference for each time that one is
      * listed. */
     rg_pointers held;

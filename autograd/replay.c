@@ -132,12 +132,12 @@ static bool recorder_applied(rg_graph_observer *o, const rg_call *c, size_t attr
 
 /* ---- backward steps ---------------------------------------------------------------- */
 
-/* A run does the step by the op's fused derivative, or adds a gradient into its buffer. `of` is the
- * node itself, `node` a copy of it with saved values of the recording's own, which may be written
+/* A run does the step by the op's fused derivative, or adds a gradient into its buffer. `original`
+ * is the node itself, `copy` one with saved values of the recording's own, which may be written
  * to between runs. `first` is the place in the list of held tensors at which those begin that the
  * step makes. */
 typedef struct {
-    rg_node *of, node;
+    rg_node *original, copy;
     rg_step step;
     const rg_gradient *rule;
     rg_replay *replay;
@@ -194,13 +194,13 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     if (!n)
         return false;
     *n = (noted_step){
-        .of = s->node, .node = *node, .step = *s, .rule = rule, .replay = r, .buffer = buffer
+        .original = s->node, .copy = *node, .step = *s, .rule = rule, .replay = r, .buffer = buffer
     };
-    n->step.node = &n->node;
+    n->step.node = &n->copy;
     n->step.g = n->g;
-    n->node.saved = n->saved;
-    n->node.version = NULL;
-    rgi_node_retain(n->of);
+    n->copy.saved = n->saved;
+    n->copy.version = NULL;
+    rgi_node_retain(n->original);
     for (int k = 0; k < node->n_out; k++) {
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
@@ -292,6 +292,20 @@ static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     return sum;
 }
 
+/* Makes the entry of what happens to the leaf's gradient. Returns its context, or NULL if the
+ * recording has failed. */
+static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
+    noted_leaf *n = rgi_recording_note(r, leaf_again, drop_node, sizeof *n);
+    if (!n)
+        return NULL;
+    *n = (noted_leaf){ .leaf = leaf, .g = g, .sum = NULL };
+    rgi_node_retain(leaf);
+    rgi_recording_hold(r, g);
+    return n;
+}
+
+/* A gradient that the step takes away without having made it needs no entry: if the step makes
+ * another, runs put that in its place. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = (rg_replay *)o;
     const rg_replay_leaf *known = find_leaf(r, leaf);
@@ -300,13 +314,10 @@ static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tens
     remember_leaf(r, leaf, g != NULL);
     if (!g && !was_made)
         return NULL;
-    noted_leaf *n = rgi_recording_note(r, leaf_again, drop_node, sizeof *n);
-    if (!n)
+    noted_leaf *n = note_leaf(r, leaf, g);
+    if (!n || !g)
         return NULL;
-    *n = (noted_leaf){ leaf, g, NULL };
-    rgi_node_retain(leaf);
-    rgi_recording_hold(r, g);
-    if (!g || was_taken_away)
+    if (was_taken_away)
         return g;
     bool first = !leaf->grad;
     n->sum = sum_for(r, leaf, g);
@@ -366,7 +377,7 @@ bool rg_replay_run(rg_replay *r) {
         return false;
     bool ok = true;
     size_t mark = rg_scope_begin();
-    for (size_t i = 0; ok && i < r->n; i++)
+    for (size_t i = 0; ok && i < r->n_entries; i++)
         ok = r->entries[i].redo(r->entries[i].context);
     rg_scope_end(mark);
     return ok;
@@ -375,7 +386,7 @@ bool rg_replay_run(rg_replay *r) {
 void rg_replay_free(rg_replay *r) {
     if (!r)
         return;
-    for (size_t i = 0; i < r->n; i++) {
+    for (size_t i = 0; i < r->n_entries; i++) {
         rg_replay_entry *e = &r->entries[i];
         if (e->drop)
             e->drop(e->context);
@@ -383,7 +394,7 @@ void rg_replay_free(rg_replay *r) {
     }
     for (size_t i = 0; i < r->held.n; i++)
         rgi_release(r->held.v[i]);
-    rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
+    rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_pointers_free(&r->held);
     rgi_free(r, sizeof *r, RG_MEM_OTHER);
 }

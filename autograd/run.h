@@ -16,16 +16,16 @@ enum { RG_LEADS = 1, RG_ASKED = 2 };
 enum { RG_FEW_NODES = 24 };
 
 /* `op` is the function that was called. A run that is capturing returns the gradients that it was
- * asked for, and commits none; one that is to `retain` leaves the graph its saved values. `node`
- * lists the n nodes that the roots lead to, newest first, without leaves. `grad` and, if the run is
+ * asked for, and commits none; one that is to `retain` leaves the graph its saved values. `nodes`
+ * lists the nodes that the roots lead to, newest first, without leaves. `grads` and, if the run is
  * capturing, `marks` have a place for each output of each node; those of a node begin at its
  * slot. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing;
-    rg_node **node;
-    size_t n, node_room;
-    rg_tensor **grad;
+    rg_node **nodes;
+    size_t n_nodes, node_room;
+    rg_tensor **grads;
     size_t n_grads;
     uint8_t *marks;
     rg_leaf_table leaves;

@@ -19,15 +19,17 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
         "when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
         "backward through the graph a second time.");
     const char *name = from ? from->base.name : NULL;
+    const char *named = name ? " named " : "";
     bool input = slot < n->n_in;
+    const char *what = input ? "input" : "output";
+    int number = input ? slot : slot - n->n_in;
     return rgi_fail(
         RG_RUNTIME_ERROR, s->op->name,
         "one of the variables needed for gradient computation has been "
         "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at "
         "version %u; expected version %u instead. The last write was by %s.",
-        rgi_scalar_name(t->dtype), RG_SHAPE_TEXT(t), name ? " named " : "", name ? name : "",
-        input ? "input" : "output", input ? slot : slot - n->n_in, rgi_node_name(n),
-        t->storage->version, n->version[slot], t->storage->mutation);
+        rgi_scalar_name(t->dtype), RG_SHAPE_TEXT(t), named, name ? name : "", what, number,
+        rgi_node_name(n), t->storage->version, n->version[slot], t->storage->mutation);
 }
 
 /* Returns the value in that slot, which came from an output of the node `from`. A rule may return

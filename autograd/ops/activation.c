@@ -267,9 +267,9 @@ static bool softplus_forward(rg_call *c) {
 
 static rg_tensor *softplus_rule(const rg_step *s, rg_tensor *g) {
     const double *k = activation_numbers(s->attr);
-    rg_tensor *bx = rg_mul(rgi_saved(s, 0), k[0]);
-    rg_tensor *curved = rg_mul(g, rg_sigmoid(rg_hardtanh(bx, -INFINITY, k[1])));
-    return rg_where(rg_gt(bx, k[1]), g, curved);
+    rg_tensor *scaled = rg_mul(rgi_saved(s, 0), k[0]);
+    rg_tensor *curved = rg_mul(g, rg_sigmoid(rg_hardtanh(scaled, -INFINITY, k[1])));
+    return rg_where(rg_gt(scaled, k[1]), g, curved);
 }
 
 static bool softplus_fused(const rg_step *s, rg_tensor *gin[]) {

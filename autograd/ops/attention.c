@@ -124,19 +124,25 @@ static double attention_share(const void *attr, int64_t rows, int64_t terms) {
 
 #define ATTENTION_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_IN(3) | RG_OUT(0) | RG_OUT(1))
 RG_OP(attention, RG_WITH(attention),
-      .terms = { 2, 1, 2, RG_IN(0) | RG_IN(1) | RG_IN(2), 2, attention_share },
+      .terms = { .times = 2,
+                 .input = 1,
+                 .from_last = 2,
+                 .gradients = RG_IN(0) | RG_IN(1) | RG_IN(2),
+                 .extra = 2,
+                 .share = attention_share },
       .doc = "softmax(scale q k^T + mask) v, of (batch, heads, n, size); log sum exp",
       .node = "ScaledDotProductFlashAttentionForCpuBackward0", .n_in = 4, .n_out = 2,
       .optional = RG_IN(3), .typing = RG_PROMOTED, RG_MADE(attention), .fused = attention_fused,
       .grad = { RG_RULE(ATTENTION_NEEDS, attention_rule_q),
                 RG_RULE(ATTENTION_NEEDS, attention_rule_k),
                 RG_RULE(ATTENTION_NEEDS, attention_rule_v), RG_NO_RULE },
-      RG_SAMPLES({ "(2,2,3,4) (2,2,5,4) (2,2,5,4) -", RG_A(attention, { 0.5, false }) },
-                 { "(1,2,3,2) (1,2,3,2) (1,2,3,2) -", RG_A(attention, { 1, true }) },
-                 { "(2,1,3,4) (2,1,2,4) (2,1,2,4) i3(3,2)", RG_A(attention, { -0.3, false }) },
-                 { "(1,2,2,3) (1,2,4,3) (1,2,4,3) i3(1,1,4)", RG_A(attention, { 1, false }) },
-                 { "(0,2,3,4) (0,2,5,4) (0,2,5,4) -", RG_A(attention, { 1, false }) },
-                 { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { 1, false }) }));
+      RG_SAMPLES({ "(2,2,3,4) (2,2,5,4) (2,2,5,4) -", RG_A(attention, { .scale = 0.5 }) },
+                 { "(1,2,3,2) (1,2,3,2) (1,2,3,2) -",
+                   RG_A(attention, { .scale = 1, .causal = true }) },
+                 { "(2,1,3,4) (2,1,2,4) (2,1,2,4) i3(3,2)", RG_A(attention, { .scale = -0.3 }) },
+                 { "(1,2,2,3) (1,2,4,3) (1,2,4,3) i3(1,1,4)", RG_A(attention, { .scale = 1 }) },
+                 { "(0,2,3,4) (0,2,5,4) (0,2,5,4) -", RG_A(attention, { .scale = 1 }) },
+                 { "(1,1,2,3) (1,1,0,3) (1,1,0,3) -", RG_A(attention, { .scale = 1 }) }));
 
 /* ---- joint_attention: attention of q, k and v that lie side by side, as one projection makes
  *      them: x is (batch, n, 3 heads size), y (batch, n, heads size). Nothing is cut apart or put
@@ -236,15 +242,22 @@ static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-RG_OP(joint_attention, RG_WITH(joint_attention), .terms = { 2, 0, 2, RG_IN(0), 4, attention_share },
+/* JOINT makes a sample. */
+#define JOINT(inputs, scale_, causal_, heads_) \
+    { inputs, RG_A(joint_attention, { .scale = scale_, .causal = causal_ }, .heads = heads_) }
+RG_OP(joint_attention, RG_WITH(joint_attention),
+      .terms = { .times = 2,
+                 .input = 0,
+                 .from_last = 2,
+                 .gradients = RG_IN(0),
+                 .extra = 4,
+                 .share = attention_share },
       .doc = "softmax(scale q k^T) v, of q, k, v side by side; log sum exp",
       .node = "ViewBackward0", .n_in = 1, .n_out = 2, RG_MADE(joint_attention),
       .fused = joint_attention_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_OUT(0) | RG_OUT(1), joint_attention_rule) },
-      RG_SAMPLES({ "(2,3,12)", RG_A(joint_attention, { 0.5, true }, 2) },
-                 { "(1,4,6)", RG_A(joint_attention, { 1, false }, 1) },
-                 { "(2,1,9)", RG_A(joint_attention, { -0.3, true }, 3) },
-                 { "(0,3,6)", RG_A(joint_attention, { 1, true }, 2) }));
+      RG_SAMPLES(JOINT("(2,3,12)", 0.5, true, 2), JOINT("(1,4,6)", 1, false, 1),
+                 JOINT("(2,1,9)", -0.3, true, 3), JOINT("(0,3,6)", 1, true, 2)));
 
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal) {
     const char *op = "joint_attention";

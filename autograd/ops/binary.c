@@ -77,7 +77,8 @@ static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) {
 RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED,
       .inplace = true, .shape = rgi_shape_broadcast, .forward = add_alpha_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, add_alpha_rule_b) },
-      SAMPLES_2("", "", RG_A(add_alpha, "AddBackward0", 2.5, 2, RG_FLOAT64)));
+      SAMPLES_2("", "",
+                RG_A(add_alpha, "AddBackward0", .alpha = 2.5, .integer = 2, .dtype = RG_FLOAT64)));
 
 /* Reads alpha into the attributes. Fails with torch's sentence if alpha is no number. */
 static bool add_alpha_read(struct add_alpha_attr *a, const char *op, rg_tensor *alpha, bool minus) {
@@ -380,8 +381,8 @@ rg_tensor *(rg_pow_)(rg_tensor *a, rg_tensor *b) {
 
 /* Returns part / (a^2 + b^2), and 0 at (0, 0). */
 static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
-    rg_tensor *r = rg_add(rg_square(a), rg_square(b));
-    return rg_mul(part, rg_masked_fill(rg_reciprocal(r), rg_eq(r, 0), 0));
+    rg_tensor *square = rg_add(rg_square(a), rg_square(b));
+    return rg_mul(part, rg_masked_fill(rg_reciprocal(square), rg_eq(square, 0), 0));
 }
 
 static rg_tensor *atan2_rule_a(const rg_step *s, rg_tensor *g) {

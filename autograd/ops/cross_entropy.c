@@ -65,10 +65,9 @@ RG_OP(cross_entropy, RG_NAMED(nll_loss), .doc = "-weight[t] log_softmax(x)[t]; l
       .shape = rgi_nll_shape, .forward = cross_entropy_forward, .fused = cross_entropy_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUT(1), cross_entropy_rule), RG_NO_RULE,
                 RG_NO_RULE },
-      RG_SAMPLES({ "(2,40) i40(2) -", RG_A(nll_loss, NULL, 40, 1, -100, RG_SUM) },
-                 { "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_EACH) },
-                 { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_MEAN) },
-                 { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
+      RG_SAMPLES(NLL("(2,40) i40(2) -", 40, 1, -100, RG_SUM),
+                 NLL("(3,4) i4(3) -", 4, 1, 1, RG_EACH), NLL("(4) i4() -", 4, 1, -100, RG_MEAN),
+                 NLL("(0,3) i3(0) -", 3, 1, -100, RG_SUM)));
 
 static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     rg_tensor *in[] = { x, t, o->weight };
@@ -120,7 +119,8 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
         y = rg_sum(y);
     if (o->reduction != RG_MEAN)
         return y;
-    k_nll_targets z = { rg_contiguous(t), rgi_is_none(o->weight) ? NULL : o->weight,
+    k_nll_targets z = { .target = rg_contiguous(t),
+                        .weight = rgi_is_none(o->weight) ? NULL : o->weight,
                         .ignore = o->ignore_index };
     if (!z.target || !rgi_may_do_once("cross_entropy"))
         return NULL;

@@ -42,10 +42,12 @@ static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fil
     return reverse ? rg_cat(RG_LIST(rest, first), dim) : rg_cat(RG_LIST(first, rest), dim);
 }
 
-#define CUMULATE_SAMPLES                                                                  \
-    RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, true) }, \
-               { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },     \
-               { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, true) })
+#define CUMULATE_SAMPLES                                                              \
+    RG_SAMPLES({ "(2,3)", RG_A(cumsum, .dim = 1) },                                   \
+               { "(2,3,4)", RG_A(cumsum, .dim = 1, .reverse = true) },                \
+               { "()", RG_A(cumsum, .dim = 0) }, { "(5,3)", RG_A(cumsum, .dim = 0) }, \
+               { "(0,3)", RG_A(cumsum, .dim = 1) },                                   \
+               { "(2,0)", RG_A(cumsum, .dim = 1, .reverse = true) })
 
 /* ---- cumsum: y_k = x_0 + .. + x_k; gx is the cumsum of g from the other end ---- */
 
@@ -87,9 +89,9 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
       .n_in = 2, RG_WITH(cumsum), .shape = rgi_shape_same, .forward = recurrence_forward,
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, recurrence_rule_a),
                 RG_RULE(RG_IN(0), recurrence_rule_b) },
-      RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, 1, false) },
-                 { "(2,3,4) (2,3,4)", RG_A(cumsum, 1, true) }, { "() ()", RG_A(cumsum, 0, false) },
-                 { "(0,3) (0,3)", RG_A(cumsum, 1, false) }));
+      RG_SAMPLES({ "(2,3) (2,3)", RG_A(cumsum, .dim = 1) },
+                 { "(2,3,4) (2,3,4)", RG_A(cumsum, .dim = 1, .reverse = true) },
+                 { "() ()", RG_A(cumsum, .dim = 0) }, { "(0,3) (0,3)", RG_A(cumsum, .dim = 1) }));
 
 /* ---- cumprod: y_k = x_0 .. x_k; gx_k = sum over i >= k of g_i y_i / x_k. Where there are zeros,
  *      gx_k = (x_0 .. x_(k-1)) r_k, where r_k = g_k + x_(k+1) r_(k+1) ------------ */

@@ -36,6 +36,13 @@ static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + la
 
 #define EINSUM_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "einsum", "einsum(): " __VA_ARGS__)
 
+/* Returns whether the labels end here. Those of the output end with the equation alone. */
+static bool einsum_ends(const char *c, bool output) {
+    if (*c == '\0')
+        return true;
+    return !output && (c[0] == ',' || (c[0] == '-' && c[1] == '>'));
+}
+
 /* Reads the labels from *at to the next comma, arrow or end. Operand -1 is the output. Labels
  * beyond the room are only counted. */
 static bool einsum_read(const char *equation, int *at, int operand, einsum_operand *o) {
@@ -43,11 +50,11 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
     snprintf(where, sizeof where, operand < 0 ? "output" : "operand %d", operand);
     for (;; ++*at) {
         const char *c = equation + *at;
-        int found = einsum_label(*c);
-        if (*c == '\0' || (operand >= 0 && (*c == ',' || (c[0] == '-' && c[1] == '>'))))
+        if (einsum_ends(c, operand < 0))
             return true;
         if (*c == ' ')
             continue;
+        int found = einsum_label(*c);
         if (*c == '.') {
             EINSUM_FAIL_IF(o->ellipsis && operand >= 0,
                            "found '.' for %s for which an ellipsis was already found", where);

@@ -117,13 +117,14 @@ static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t
             return false;
     }
     bool wants_bias = s->n_in > 2 && gin[2];
-    if (!k_normalize_backward(&z, gin[0], gin[1] ? sums : NULL, wants_bias ? sums + weights : NULL,
-                              t[2], t[0], t[1]))
+    double *weight_sums = gin[1] ? sums : NULL;
+    double *bias_sums = wants_bias ? sums + weights : NULL;
+    if (!k_normalize_backward(&z, gin[0], weight_sums, bias_sums, t[2], t[0], t[1]))
         return false;
-    if (gin[1])
-        norm_store(gin[1], sums, weights);
-    if (wants_bias)
-        norm_store(gin[2], sums + weights, weights);
+    if (weight_sums)
+        norm_store(gin[1], weight_sums, weights);
+    if (bias_sums)
+        norm_store(gin[2], bias_sums, weights);
     return true;
 }
 
@@ -193,7 +194,8 @@ static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg
                "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of "
                "size%s",
                RG_DIMS_TEXT(shape), star, RG_DIMS_TEXT(shape) + 1, RG_SHAPE_TEXT(x));
-    a->groups = a->per = 1;
+    a->groups = 1;
+    a->per = 1;
     a->batch = norm_product(x, 0, first);
     a->channels = norm_product(x, first, x->ndim);
     return true;
@@ -213,18 +215,23 @@ static bool norm_dtypes(const char *op, const char *kernel, const rg_tensor *x,
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), \
               RG_RULE(0, norm_rule_bias) }
 
+/* NORM makes a sample. */
+#define NORM(inputs, batch_, groups_, channels_, per_, eps_)                                       \
+    {                                                                                              \
+        inputs, RG_A(norm, .batch = batch_, .groups = groups_, .channels = channels_, .per = per_, \
+                     .eps = eps_)                                                                  \
+    }
+
 /* ---- layer_norm: (x - mean) / sqrt(var + eps) weight + bias, over the last dims ---- */
 
 RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims",
       .node = "NativeLayerNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), RG_WITH(norm),
       .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, NORM_GRADIENTS,
-      RG_SAMPLES({ "(2,3) (3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
-                 { "(2,2,3) (2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
-                 { "(2,4) - (4)", RG_A(norm, 2, 1, 4, 1, 1e-5) },
-                 { "(2,40) (40) -", RG_A(norm, 2, 1, 40, 1, 0) },
-                 { "(5,3) (3) (3)", RG_A(norm, 5, 1, 3, 1, 1e-5) },
-                 { "(3) - -", RG_A(norm, 1, 1, 3, 1, 1e-5) },
-                 { "(0,3) (3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+      RG_SAMPLES(NORM("(2,3) (3) (3)", 2, 1, 3, 1, 1e-5),
+                 NORM("(2,2,3) (2,3) (2,3)", 2, 1, 6, 1, 1e-2),
+                 NORM("(2,4) - (4)", 2, 1, 4, 1, 1e-5), NORM("(2,40) (40) -", 2, 1, 40, 1, 0),
+                 NORM("(5,3) (3) (3)", 5, 1, 3, 1, 1e-5), NORM("(3) - -", 1, 1, 3, 1, 1e-5),
+                 NORM("(0,3) (3) (3)", 0, 1, 3, 1, 1e-5)));
 
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps) {
@@ -241,10 +248,8 @@ rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weig
 RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
       .node = "MulBackward0", .n_in = 2, .optional = RG_IN(1), RG_WITH(norm),
       .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, NORM_GRADIENTS,
-      RG_SAMPLES({ "(2,3) (3)", RG_A(norm, 2, 1, 3, 1, 1e-5) },
-                 { "(2,2,3) (2,3)", RG_A(norm, 2, 1, 6, 1, 1e-2) },
-                 { "(2,40) -", RG_A(norm, 2, 1, 40, 1, 0) },
-                 { "(0,3) (3)", RG_A(norm, 0, 1, 3, 1, 1e-5) }));
+      RG_SAMPLES(NORM("(2,3) (3)", 2, 1, 3, 1, 1e-5), NORM("(2,2,3) (2,3)", 2, 1, 6, 1, 1e-2),
+                 NORM("(2,40) -", 2, 1, 40, 1, 0), NORM("(0,3) (3)", 0, 1, 3, 1, 1e-5)));
 
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
@@ -263,12 +268,11 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
 RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels",
       .node = "NativeGroupNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), RG_WITH(norm),
       .shape = rgi_shape_same, .forward = norms_forward, .fused = norm_fused, NORM_GRADIENTS,
-      RG_SAMPLES({ "(2,6,3) (6) (6)", RG_A(norm, 2, 2, 3, 3, 1e-5) },
-                 { "(2,6) (6) (6)", RG_A(norm, 2, 3, 2, 1, 1e-2) },
-                 { "(2,4,2,9) - -", RG_A(norm, 2, 2, 2, 18, 1e-5) },
-                 { "(2,2,20) (2) -", RG_A(norm, 2, 1, 2, 20, 1e-5) },
-                 { "(0,6,3) (6) (6)", RG_A(norm, 0, 2, 3, 3, 1e-5) },
-                 { "(2,4,0) (4) (4)", RG_A(norm, 2, 2, 2, 0, 1e-5) }));
+      RG_SAMPLES(NORM("(2,6,3) (6) (6)", 2, 2, 3, 3, 1e-5), NORM("(2,6) (6) (6)", 2, 3, 2, 1, 1e-2),
+                 NORM("(2,4,2,9) - -", 2, 2, 2, 18, 1e-5),
+                 NORM("(2,2,20) (2) -", 2, 1, 2, 20, 1e-5),
+                 NORM("(0,6,3) (6) (6)", 0, 2, 3, 3, 1e-5),
+                 NORM("(2,4,0) (4) (4)", 2, 2, 2, 0, 1e-5)));
 
 /* Fails with torch's sentence unless t is a vector with a number for each channel. torch shows the
  * weight's shape also where the bias is wrong. */
@@ -309,7 +313,10 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
         || !rgi_check_optional(bias, "group_norm") || !group_norm_check(x, groups, weight, bias)
         || !norm_dtypes("group_norm", "GroupNormKernelImpl", x, weight, bias))
         return NULL;
-    const struct norm_attr a = { x->size[0], groups, x->size[1] / groups,
-                                 norm_product(x, 2, x->ndim), eps };
+    const struct norm_attr a = { .batch = x->size[0],
+                                 .groups = groups,
+                                 .channels = x->size[1] / groups,
+                                 .per = norm_product(x, 2, x->ndim),
+                                 .eps = eps };
     return RG_APPLY(group_norm, &a, x, weight, bias);
 }

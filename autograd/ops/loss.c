@@ -59,7 +59,9 @@ static bool loss_weight_fits(const rg_call *c, int input) {
     if (rgi_is_none(weight) || rgi_same_shape(weight, y))
         return true;
     bool y_first = input == 2;
-    if (!rgi_broadcast_shapes(c->op->name, y_first ? y : weight, y_first ? weight : y, &wide))
+    const rg_tensor *first = y_first ? y : weight;
+    const rg_tensor *second = y_first ? weight : y;
+    if (!rgi_broadcast_shapes(c->op->name, first, second, &wide))
         return false;
     RG_FAIL_IF(!rgi_same_shape(&wide, y), c->op->name,
                "output with shape %s doesn't match the broadcast shape %s", RG_SHAPE_TEXT(y),

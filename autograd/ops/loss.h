@@ -47,6 +47,13 @@ struct nll_loss_attr {
     rg_reduction reduction;
 };
 
+/* NLL makes a sample. */
+#define NLL(inputs_, classes_, inner_, ignore_, reduction_)                              \
+    {                                                                                    \
+        inputs_, RG_A(nll_loss, .classes = classes_, .inner = inner_, .ignore = ignore_, \
+                      .reduction = reduction_)                                           \
+    }
+
 /* An rg_nll holds the targets as the kernels take them. g counts `scale` times, which is 1 / (the
  * sum of the targets' weights) for the mean, else 1. */
 typedef struct {

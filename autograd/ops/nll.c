@@ -34,8 +34,11 @@ bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, 
     target = rgi_own(rgi_contiguous_copy(target, RG_INT64));
     if (!target)
         return false;
-    z->targets = (k_nll_targets){ target, rgi_is_none(weight) ? NULL : weight, a->classes, a->inner,
-                                  a->ignore };
+    z->targets = (k_nll_targets){ .target = target,
+                                  .weight = rgi_is_none(weight) ? NULL : weight,
+                                  .classes = a->classes,
+                                  .inner = a->inner,
+                                  .ignore = a->ignore };
     z->scale = a->reduction == RG_MEAN ? 1 / k_nll_total(&z->targets) : 1;
     return true;
 }
@@ -183,10 +186,9 @@ RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBa
       .optional = RG_IN(2), .shape = rgi_nll_shape, .forward = nll_loss_forward,
       .fused = nll_loss_fused,
       .grad = { RG_RULE(RG_IN(1) | RG_IN(2), rgi_nll_rule), RG_NO_RULE, RG_NO_RULE },
-      RG_SAMPLES({ "(3,4) i4(3) -", RG_A(nll_loss, NULL, 4, 1, 1, RG_MEAN) },
-                 { "(2,3,2,2) i3(2,2,2) -", RG_A(nll_loss, NULL, 3, 4, 0, RG_EACH) },
-                 { "(4) i4() -", RG_A(nll_loss, NULL, 4, 1, -100, RG_SUM) },
-                 { "(0,3) i3(0) -", RG_A(nll_loss, NULL, 3, 1, -100, RG_SUM) }));
+      RG_SAMPLES(NLL("(3,4) i4(3) -", 4, 1, 1, RG_MEAN),
+                 NLL("(2,3,2,2) i3(2,2,2) -", 3, 4, 0, RG_EACH),
+                 NLL("(4) i4() -", 4, 1, -100, RG_SUM), NLL("(0,3) i3(0) -", 3, 1, -100, RG_SUM)));
 
 rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("nll_loss", x, target, &o) || !rgi_nll_check(x, target, o.weight))

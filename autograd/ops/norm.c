@@ -104,7 +104,8 @@ rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
 /* Returns t / max(norm(t), eps). The denominator is written as norm(t) plus a constant, so that its
  * gradient is always norm(t)'s. */
 static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
-    rg_tensor *norm = rg_norm_dim(t, 2, dim, true), *value = norm ? rg_detach(norm) : NULL;
+    rg_tensor *norm = rg_norm_dim(t, 2, dim, true);
+    rg_tensor *value = norm ? rg_detach(norm) : NULL;
     return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
 }
 

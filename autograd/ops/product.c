@@ -183,7 +183,8 @@ static const char *matmul_node(const void *attr) {
 /* MATMUL makes a sample. */
 #define MATMUL(a, b) \
     { a " " b, RG_A(matmul, "matmul", "", MATMUL_BMM, false) }
-RG_OP(matmul, RG_WITH(matmul), .terms = { 1, 0, 1, RG_IN(0) | RG_IN(1), 0, NULL },
+RG_OP(matmul, RG_WITH(matmul),
+      .terms = { .times = 1, .input = 0, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1) },
       .doc = "a b, on the last two dims", .node_of = matmul_node, .n_in = 2, RG_MADE(matmul),
       .grad = { RG_RULE(RG_IN(1), matmul_rule_a), RG_RULE(RG_IN(0), matmul_rule_b) },
       .fused = matmul_fused,
@@ -275,17 +276,19 @@ static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g) {
     return addmm_scaled(rg_matmul(rg_mT(a), g), RG_ATTR(s, addmm)->alpha);
 }
 
-RG_OP(addmm, RG_NAMED(addmm), .terms = { 1, 1, 1, RG_IN(1) | RG_IN(2), 0, NULL },
+/* ADDMM makes a sample. */
+#define ADDMM(inputs, beta_, alpha_, batched_) \
+    { inputs, RG_A(addmm, .beta = beta_, .alpha = alpha_, .batched = batched_) }
+RG_OP(addmm, RG_NAMED(addmm),
+      .terms = { .times = 1, .input = 1, .from_last = 1, .gradients = RG_IN(1) | RG_IN(2) },
       .doc = "beta c + alpha a b", .node = "AddmmBackward0", .n_in = 3, RG_MADE(addmm),
       .grad = { RG_RULE(0, addmm_rule_c), RG_RULE(RG_IN(2), addmm_rule_a),
                 RG_RULE(RG_IN(1), addmm_rule_b) },
-      RG_SAMPLES({ "(2,4) (2,3) (3,4)", RG_A(addmm, NULL, 1, 1, false) },
-                 { "(4) (2,3) (3,4)", RG_A(addmm, NULL, 0.5, 2, false) },
-                 { "() (2,3) (3,4)", RG_A(addmm, NULL, 0, -1, false) },
-                 { "(2,1) (2,0) (0,4)", RG_A(addmm, NULL, 3, 1, false) },
-                 { "(3) (0,2) (2,3)", RG_A(addmm, NULL, 1, 1, false) },
-                 { "(2,1,4) (2,3,2) (2,2,4)", RG_A(addmm, NULL, 2, 0.5, true) },
-                 { "(3,4) (0,3,2) (0,2,4)", RG_A(addmm, NULL, 1, 1, true) }));
+      RG_SAMPLES(ADDMM("(2,4) (2,3) (3,4)", 1, 1, false), ADDMM("(4) (2,3) (3,4)", 0.5, 2, false),
+                 ADDMM("() (2,3) (3,4)", 0, -1, false), ADDMM("(2,1) (2,0) (0,4)", 3, 1, false),
+                 ADDMM("(3) (0,2) (2,3)", 1, 1, false),
+                 ADDMM("(2,1,4) (2,3,2) (2,2,4)", 2, 0.5, true),
+                 ADDMM("(3,4) (0,3,2) (0,2,4)", 1, 1, true)));
 
 rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
     RG_AS("addmm");
@@ -352,7 +355,8 @@ static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     return rgi_is_none(x) || product_gradient_of_rows(&gin[1], g, x);
 }
 
-RG_OP(linear, RG_NAMED(linear), .terms = { 1, 0, 1, RG_IN(0) | RG_IN(1), 0, NULL },
+RG_OP(linear, RG_NAMED(linear),
+      .terms = { .times = 1, .input = 0, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1) },
       .doc = "x w^T + bias", .n_in = 3, .optional = RG_IN(2), RG_MADE(linear),
       .grad = { RG_RULE(RG_IN(1), linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w),
                 RG_RULE(0, rgi_rule_same) },

@@ -201,7 +201,8 @@ static bool addmm_fits_int64(double v) { return v >= -0x1p63 && v < 0x1p63; }
 bool rgi_addmm_allows(const struct addmm_attr *how, const rg_tensor *c, const rg_tensor *a,
                       const rg_tensor *b) {
     const char *op = how->batched ? "baddbmm" : "addmm";
-    if (how->batched ? !baddbmm_allows_dtypes(c, a, b) : !addmm_allows_dtypes(op, c, a, b))
+    bool allowed = how->batched ? baddbmm_allows_dtypes(c, a, b) : addmm_allows_dtypes(op, c, a, b);
+    if (!allowed)
         return false;
     if (rgi_is_float(a->dtype))
         return true;

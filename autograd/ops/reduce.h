@@ -21,7 +21,7 @@ struct reduce_attr {
 
 #define RG_REDUCE_ATTR(dims_, ...) \
     &(const struct reduce_attr) { .dims = (dims_), __VA_ARGS__ }
-/* REDUCED makes a sample. */
+/* REDUCED makes a sample. Behind the mask of dims may come keepdim and p. */
 #define REDUCED(inputs, ...) \
     { inputs, RG_REDUCE_ATTR(__VA_ARGS__) }
 

@@ -103,11 +103,13 @@ static bool squeeze_view(rg_call *c) {
 
 RG_OP(squeeze, .doc = "x without dims of size 1", .node = "SqueezeBackward0", .node_of = rgi_named,
       RG_WITH(squeeze), .n_in = 1, .view = squeeze_view, .grad = { RG_RULE(0, rgi_rule_reshape) },
-      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, NULL, UINT32_MAX) },
-                 { "(2,1,3,1)", RG_A(squeeze, NULL, 2) }, { "()", RG_A(squeeze, NULL, UINT32_MAX) },
-                 { "(1,0)", RG_A(squeeze, NULL, 3) }));
+      RG_SAMPLES({ "(2,1,3,1)", RG_A(squeeze, .dims = UINT32_MAX) },
+                 { "(2,1,3,1)", RG_A(squeeze, .dims = 2) },
+                 { "()", RG_A(squeeze, .dims = UINT32_MAX) },
+                 { "(1,0)", RG_A(squeeze, .dims = 3) }));
+
 rg_tensor *rg_squeeze(rg_tensor *x) {
-    return RG_APPLY(squeeze, RG_A(squeeze, NULL, UINT32_MAX), x);
+    return RG_APPLY(squeeze, RG_A(squeeze, .dims = UINT32_MAX), x);
 }
 
 static rg_tensor *squeeze_at(const char *node, rg_tensor *x, rg_dims dims) {
@@ -148,9 +150,9 @@ static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
     while (dx >= 0) {
         /* Neighbouring dims of x are taken together for as long as one step leads through them. */
         int64_t step = x->stride[dx];
-        int64_t count = x->size[dx--];
-        while (dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step))
-            count *= x->size[dx--];
+        int64_t count = x->size[dx];
+        for (dx--; dx >= 0 && (x->size[dx] == 1 || x->stride[dx] == count * step); dx--)
+            count *= x->size[dx];
         for (; dy >= 0 && (count > 1 || y->size[dy] == 1); dy--) {
             if (count % y->size[dy])
                 return false;

@@ -86,18 +86,21 @@ static bool roll_forward(rg_call *c) {
 
 static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g) {
     struct roll_attr a = *RG_ATTR(s, roll);
-    for (int d = 0; d < (a.flat ? 1 : g->ndim); d++)
+    int n = a.flat ? 1 : g->ndim;
+    for (int d = 0; d < n; d++) {
+        int64_t size = a.flat ? g->numel : g->size[d];
         if (a.shift[d])
-            a.shift[d] = (a.flat ? g->numel : g->size[d]) - a.shift[d];
+            a.shift[d] = size - a.shift[d];
+    }
     return RG_APPLY(roll, &a, g);
 }
 
 RG_OP(roll, RG_WITH(roll), .doc = "y[(i + shift) mod n] = x[i] along some dims",
       .node = "RollBackward0", .n_in = 1, .shape = rgi_shape_same, .forward = roll_forward,
       .grad = { RG_RULE(0, roll_rule) },
-      RG_SAMPLES({ "(2,3,4)", RG_A(roll, false, { 1, 0, 3 }) },
-                 { "(2,3)", RG_A(roll, true, { 4 }) }, { "()", RG_A(roll, true, { 0 }) },
-                 { "(0,3)", RG_A(roll, false, { 0, 1 }) }));
+      RG_SAMPLES({ "(2,3,4)", RG_A(roll, .shift = { 1, 0, 3 }) },
+                 { "(2,3)", RG_A(roll, .flat = true, .shift = { 4 }) },
+                 { "()", RG_A(roll, .flat = true) }, { "(0,3)", RG_A(roll, .shift = { 0, 1 }) }));
 
 static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims, bool flat) {
     if (!rgi_check(x, "roll") || !rgi_check_dims("roll", dims->n)

@@ -33,6 +33,7 @@ RG_OP(sort, .doc = "x in order along dim, and where it was", .node = "SortBackwa
       RG_SAMPLES({ "d(2,20,3)", RG_A(sort, .dim = 1, .descending = true) },
                  { "()", RG_A(sort, .dim = 0) }, { "(0,3)", RG_A(sort, .dim = 1) },
                  { "(2,0)", RG_A(sort, .dim = 1) }));
+
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending) {
     struct sort_attr a = { .descending = descending };
     bool ok = rgi_check(x, "sort") && rgi_wrap_dim("sort", dim, x->ndim, &a.dim);
@@ -63,9 +64,10 @@ static bool topk_forward(rg_call *c) {
 RG_OP(topk, .doc = "the k largest of x along dim, and where", .node = "TopkBackward0",
       RG_WITH(sort), .n_in = 1, .n_out = 2, RG_MADE(topk),
       .grad = { RG_RULE(RG_OUT(1), sort_rule) },
-      RG_SAMPLES({ "d(2,4,3)", RG_A(sort, 1, false, true, 3) },
-                 { "()", RG_A(sort, 0, true, true, 1) }, { "(0,3)", RG_A(sort, 1, true, false, 1) },
-                 { "d(3,2)", RG_A(sort, 0, true, true, 0) }));
+      RG_SAMPLES({ "d(2,4,3)", RG_A(sort, .dim = 1, .sorted = true, .k = 3) },
+                 { "()", RG_A(sort, .dim = 0, .descending = true, .sorted = true, .k = 1) },
+                 { "(0,3)", RG_A(sort, .dim = 1, .descending = true, .k = 1) },
+                 { "d(3,2)", RG_A(sort, .dim = 0, .descending = true, .sorted = true, .k = 0) }));
 
 static bool topk_check(rg_tensor *x, int dim, struct sort_attr *a) {
     if (!rgi_check(x, "topk") || !rgi_wrap_dim("topk", dim, x->ndim, &a->dim))
@@ -117,6 +119,34 @@ static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tenso
     return rgi_allocate(values) && rgi_allocate(counts);
 }
 
+/* Makes *from a header that has x's elements, or its slices along dim, along one dim. */
+static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
+    if (dim >= 0) {
+        *from = *x;
+        return true;
+    }
+    rg_tensor *whole = rgi_own(rgi_contiguous_copy(x, x->dtype));
+    if (whole)
+        *from = rgi_flat(*whole);
+    return whole;
+}
+
+/* Goes through n elements in their order, of which element order[i] belongs to group[i]. Gives each
+ * its group's number, counts those of each group, and notes which is the first. */
+static void unique_fill(int64_t n, const int64_t order[], const int64_t group[], rg_tensor *inverse,
+                        rg_tensor *counts, rg_tensor *firsts) {
+    int64_t *number = (int64_t *)inverse->data;
+    int64_t *count = (int64_t *)counts->data;
+    int64_t *first = (int64_t *)firsts->data;
+    rgi_fill_zero(counts);
+    for (int64_t i = 0; i < n; i++) {
+        number[order[i]] = group[i];
+        if (count[group[i]] == 0)
+            first[group[i]] = order[i];
+        count[group[i]]++;
+    }
+}
+
 /* The inverse is allocated first of all, since n may be absurd. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
@@ -136,25 +166,12 @@ static bool unique_make(rg_call *c) {
     int64_t groups = k_unique(x, dim, order, group);
     if (!unique_allocate(values, counts, x, dim, groups))
         return false;
-    rg_tensor *first = rgi_own(rgi_new_like(counts, RG_INT64));
-    if (!first)
+    rg_tensor from;
+    rg_tensor *firsts = rgi_own(rgi_new_like(counts, RG_INT64));
+    if (!firsts || !unique_source(&from, x, dim))
         return false;
-    rg_tensor from = *x;
-    if (dim < 0) {
-        rg_tensor *whole = rgi_own(rgi_contiguous_copy(x, x->dtype));
-        if (!whole)
-            return false;
-        from = rgi_flat(*whole);
-    }
-    int64_t *number = (int64_t *)inverse->data;
-    int64_t *count = (int64_t *)counts->data;
-    rgi_fill_zero(counts);
-    for (int64_t i = 0; i < n; i++) {
-        number[order[i]] = group[i];
-        if (count[group[i]]++ == 0)
-            ((int64_t *)first->data)[group[i]] = order[i];
-    }
-    return k_index_slices(K_GET, values, &from, RG_MAX(dim, 0), first);
+    unique_fill(n, order, group, inverse, counts, firsts);
+    return k_index_slices(K_GET, values, &from, RG_MAX(dim, 0), firsts);
 }
 
 #define UNIQUE_ROW(torch_name)                                                     \
@@ -221,6 +238,7 @@ static bool nonzero_make(rg_call *c) {
 RG_OP(nonzero, .doc = "the places of what is not 0, one a row", .n_in = 1, .view = nonzero_make,
       .by_value = true,
       RG_SAMPLES({ "(2,3)", NULL }, { "i2(2,3,4)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
+
 rg_tensor *rg_nonzero(rg_tensor *x) { return RG_APPLY(nonzero, RG_NO_ATTR, x); }
 
 /* ---- searchsorted: where in a sorted row each value would go ------------------- */

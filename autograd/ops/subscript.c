@@ -26,6 +26,20 @@ typedef struct {
     bool masked;  /* The only index tensor is a mask. */
 } subscript;
 
+/* The items of a subscript are read into this list. They name `named` dims of x, and index tensor i
+ * is for the dim at[i]. Masks aren't taken apart yet. */
+typedef struct {
+    int n;
+    rg_item_index item[RG_MOST_ITEMS];
+    int64_t named;
+    int64_t hidden; /* An ellipsis stands for so many dims. */
+    int64_t dim;    /* The next item is about this dim of the view. */
+    bool only;      /* x[item] is read, with one item. */
+    bool whole;     /* x[True] or x[False] is written to: all of x, under a new dim, or nothing. */
+    rg_tensor *index[RG_MAX_DIMS];
+    int at[RG_MAX_DIMS];
+} subscript_items;
+
 /* Takes a step. There is room for it: each of x's dims, of which there are at most RG_MAX_DIMS, is
  * cut or dropped at most once, and so many dims may be new. */
 static bool subscript_step(subscript *s, rg_part step) {
@@ -63,11 +77,22 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 
 /* Makes a new dim with an index tensor for it: [0] if on, else an empty one. There is room in
  * index[] and at[], since each index tensor has a dim of its own. */
-static bool subscript_bool(subscript *s, bool on, int64_t dim, rg_tensor *index[], int at[]) {
-    if (!subscript_new_dim(s, dim, &at[s->n_index]))
+static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
+    int k = s->n_index;
+    if (!subscript_new_dim(s, list->dim++, &list->at[k]))
         return false;
-    index[s->n_index] = rg_zeros_dims(RG_DIMS(on), RG_INT64);
-    return index[s->n_index++];
+    list->index[k] = rg_zeros_dims(RG_DIMS(on), RG_INT64);
+    s->n_index++;
+    return list->index[k];
+}
+
+/* A mask is for as many dims as it has. */
+static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *index) {
+    list->at[s->n_index] = (int)list->dim;
+    list->index[s->n_index] = index;
+    s->n_index++;
+    list->dim += index->dtype == RG_BOOL ? index->ndim : 1;
+    return true;
 }
 
 /* Makes index tensors out of a mask, which is for as many dims as it has. Fails with torch's
@@ -87,39 +112,29 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* The items of a subscript are read into this. They name `named` dims of x, and index tensor i is
- * for the dim at[i]. Masks aren't taken apart yet. */
-typedef struct {
-    int n;
-    rg_item_index item[RG_MOST_ITEMS];
-    int64_t named;
-    rg_tensor *index[RG_MAX_DIMS];
-    int at[RG_MAX_DIMS];
-} subscript_items;
-
 /* Counts the dims of x that the items name. Fails with torch's sentence if x has fewer. */
-static bool subscript_count(rg_tensor *x, subscript_items *i) {
-    const rg_item_index *first = &i->item[0];
-    i->named = 0;
-    for (int k = 0; k < i->n; k++) {
-        rg_index_kind kind = i->item[k].kind;
-        rg_tensor *t = i->item[k].tensor;
+static bool subscript_count(rg_tensor *x, subscript_items *list) {
+    const rg_item_index *first = &list->item[0];
+    list->named = 0;
+    for (int k = 0; k < list->n; k++) {
+        rg_index_kind kind = list->item[k].kind;
+        rg_tensor *t = list->item[k].tensor;
         if (kind == RG_INDEX_NUMBER || kind == RG_INDEX_SLICE)
-            i->named++;
+            list->named++;
         if (kind != RG_INDEX_TENSOR)
             continue;
         if (!rgi_check(t, "index"))
             return false;
         RG_FAIL_INDEX_IF(rgi_is_float(t->dtype), "index",
                          "tensors used as indices must be long, int, byte or bool tensors");
-        i->named += t->dtype == RG_BOOL ? t->ndim : 1;
+        list->named += t->dtype == RG_BOOL ? t->ndim : 1;
     }
-    bool alone = x->ndim == 0 && i->n == 1;
+    bool alone = x->ndim == 0 && list->n == 1;
     RG_FAIL_INDEX_IF(
         alone && first->kind == RG_INDEX_NUMBER && first->start == 0, "index",
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
         "C++ to convert a 0-dim tensor to a number");
-    RG_FAIL_INDEX_IF(i->named > x->ndim && !(alone && first->kind != RG_INDEX_TENSOR), "index",
+    RG_FAIL_INDEX_IF(list->named > x->ndim && !(alone && first->kind != RG_INDEX_TENSOR), "index",
                      "too many indices for tensor of dimension %d", x->ndim);
     return true;
 }
@@ -134,47 +149,41 @@ static rg_item_index subscript_plain(rg_item_index item) {
     return rg_index_number(rgi_load_i64(t->data, RG_INT64));
 }
 
-/* Takes the step of item k. *dim is the dim that the item is about, and becomes that of the next
- * item. An ellipsis stands for `hidden` dims. `only` says that x[item] is read, with one item.
- * `whole` says that x[True] or x[False] is written to: all of x, under a new dim, or nothing. */
-static bool subscript_item(subscript *s, subscript_items *i, int k, int64_t *dim, int64_t hidden,
-                           bool only, bool whole) {
-    rg_item_index item = subscript_plain(i->item[k]);
-    int d;
+/* Takes the step of item k, and moves on to the dim that the next item is about. A number moves on
+ * by dropping its dim. */
+static bool subscript_item(subscript *s, subscript_items *list, int k) {
+    rg_item_index item = subscript_plain(list->item[k]);
+    int added;
     switch (item.kind) {
-    case RG_INDEX_NUMBER: return subscript_number(s, item.start, *dim, k);
-    case RG_INDEX_SLICE: return subscript_slice(s, &item, (*dim)++, only);
+    case RG_INDEX_NUMBER: return subscript_number(s, item.start, list->dim, k);
+    case RG_INDEX_SLICE: return subscript_slice(s, &item, list->dim++, list->only);
+    case RG_INDEX_TENSOR: return subscript_tensor(s, list, item.tensor);
     case RG_INDEX_BOOL:
-        if (whole)
-            return subscript_new_dim(s, 0, &d);
-        return subscript_bool(s, item.start, (*dim)++, i->index, i->at);
+        if (list->whole)
+            return subscript_new_dim(s, 0, &added);
+        return subscript_bool(s, list, item.start);
     case RG_INDEX_TEXT:
         if (item.text != rgi_index_ellipsis)
-            return subscript_new_dim(s, (*dim)++, &d);
-        *dim += hidden;
-        return true;
-    case RG_INDEX_TENSOR:
-        i->at[s->n_index] = (int)*dim;
-        i->index[s->n_index++] = item.tensor;
-        *dim += item.tensor->dtype == RG_BOOL ? item.tensor->ndim : 1;
+            return subscript_new_dim(s, list->dim++, &added);
+        list->dim += list->hidden;
     }
     return true;
 }
 
 /* Says for the n index tensors which dims they are for, and takes masks apart. */
-static bool subscript_indices(subscript *s, const subscript_items *i, int n) {
+static bool subscript_indices(subscript *s, const subscript_items *list, int n) {
     s->n_index = 0;
     for (int k = 0; k < n; k++) {
-        if (i->index[k]->dtype == RG_BOOL) {
-            if (!subscript_mask(s, i->index[k], i->at[k]))
+        if (list->index[k]->dtype == RG_BOOL) {
+            if (!subscript_mask(s, list->index[k], list->at[k]))
                 return false;
             continue;
         }
-        RG_FAIL_INDEX_IF(i->at[k] >= s->part.ndim, "index",
+        RG_FAIL_INDEX_IF(list->at[k] >= s->part.ndim, "index",
                          "too many indices for tensor of dimension %d (got %d)", s->part.ndim,
-                         i->at[k] + 1);
-        s->way.at.dim[s->n_index] = i->at[k];
-        s->index[s->n_index++] = i->index[k];
+                         list->at[k] + 1);
+        s->way.at.dim[s->n_index] = list->at[k];
+        s->index[s->n_index++] = list->index[k];
     }
     return true;
 }
@@ -182,24 +191,26 @@ static bool subscript_indices(subscript *s, const subscript_items *i, int n) {
 /* Reads what the items say about x. */
 static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool write,
                            subscript *s) {
-    subscript_items i;
+    subscript_items list;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, n < 0 || (n && !items), "index", "expected %d items but got NULL",
                   n);
-    i.n = rgi_index_flatten(n, items, i.item);
-    if (i.n < 0 || !subscript_count(x, &i))
+    list.n = rgi_index_flatten(n, items, list.item);
+    if (list.n < 0 || !subscript_count(x, &list))
         return false;
-    bool whole = i.n == 1 && write && i.item[0].kind == RG_INDEX_BOOL;
-    s->nothing = whole && !i.item[0].start;
+    list.hidden = x->ndim - list.named;
+    list.dim = 0;
+    list.only = list.n == 1 && !write;
+    list.whole = list.n == 1 && write && list.item[0].kind == RG_INDEX_BOOL;
+    s->nothing = list.whole && !list.item[0].start;
     s->way.at.node = NULL;
     s->way.n_steps = 0;
     s->n_index = 0;
     s->part = *x;
-    int64_t dim = 0;
-    for (int k = 0; k < i.n; k++)
-        if (!subscript_item(s, &i, k, &dim, x->ndim - i.named, i.n == 1 && !write, whole))
+    for (int k = 0; k < list.n; k++)
+        if (!subscript_item(s, &list, k))
             return false;
-    s->masked = s->n_index == 1 && i.index[0]->dtype == RG_BOOL;
-    return subscript_indices(s, &i, s->n_index);
+    s->masked = s->n_index == 1 && list.index[0]->dtype == RG_BOOL;
+    return subscript_indices(s, &list, s->n_index);
 }
 
 /* ---- x[items] ------------------------------------------------------------------ */
@@ -266,8 +277,9 @@ RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBack
       .inplace = true, .shape = rgi_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(RG_INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
-                 { "(2,5) (2,1,2)", RG_A(set_item, { 0 }, 2,
-                                         { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
+                 { "(2,5) (2,1,2)",
+                   RG_A(set_item, .n_steps = 2,
+                        .step = { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
                  { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
                                                .step = { { RG_PART_INDEX(0, 0) } }) },
                  { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));

@@ -206,7 +206,9 @@ static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_te
                              rg_tensor *high, enum clamp_bounds called) {
     rg_tensor *in[] = { x, low, high };
     /* The other bound stands in for an absent one. */
-    rg_tensor *given[] = { x, low == RG_NONE ? high : low, high == RG_NONE ? low : high };
+    rg_tensor *low_or_high = low == RG_NONE ? high : low;
+    rg_tensor *high_or_low = high == RG_NONE ? low : high;
+    rg_tensor *given[] = { x, low_or_high, high_or_low };
     RG_AS(name);
     RG_FAIL_IF(low == RG_NONE && high == RG_NONE, "clamp",
                "torch.clamp: At least one of 'min' or 'max' must not be None");
