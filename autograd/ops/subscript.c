@@ -76,13 +76,14 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 }
 
 /* Makes a new dim with an index tensor for it: [0] if on, else an empty one. There is room in
- * index[] and at[], since each index tensor has a dim of its own. */
+ * index[] and at[] once the dim is made, since each index tensor has a dim of its own. */
 static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
-    int k = s->n_index;
-    if (!subscript_new_dim(s, list->dim++, &list->at[k]))
+    int added;
+    if (!subscript_new_dim(s, list->dim++, &added))
         return false;
+    int k = s->n_index++;
+    list->at[k] = added;
     list->index[k] = rg_zeros_dims(RG_DIMS(on), RG_INT64);
-    s->n_index++;
     return list->index[k];
 }
 

@@ -138,6 +138,11 @@ START_TEST(test_bad_text) {
              "at most 8 dimensions");
     ck_fails(rg_index(x, "...,...,...,...,...,...,...,...,...,...,False"), RG_INDEX_ERROR,
              "Dimension out of range");
+    /* The index tensors fill all places that there are, and the bool has none. */
+    rg_tensor *deep = rg_zeros(1, 1, 1, 1, 1, 1, 1, 1);
+    rg_tensor *at = rg_literal([0]);
+    ck_fails(rg_index(deep, at, at, at, at, at, at, at, at, "True"), RG_RUNTIME_ERROR,
+             "at most 8 dimensions");
     char many[200] = "None";
     for (int i = 0; i < 40; i++)
         strcat(many, ",...");
