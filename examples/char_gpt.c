@@ -90,6 +90,8 @@ static rg_optim *make_optimizer(rg_gpt *model) {
     return o;
 }
 
+/* Sets the learning rate of a step: it rises in a line until the warmup's end, and then falls to a
+ * tenth, as half a cosine. */
 static void set_rate(rg_optim *o, int64_t step) {
     double rate = lr * (double)(step + 1) / (double)(warmup + 1);
     if (step >= warmup) {

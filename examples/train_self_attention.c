@@ -123,7 +123,7 @@ static void check_gradients(int64_t d, int64_t d_kq, int64_t d_v) {
 typedef struct {
     int n;
     rg_tensor **words; /* Each sentence has a tensor of its words, (length). */
-    rg_tensor **rows;  /* Each has one of (length, length) that hides each word once. */
+    rg_tensor **rows;  /* Each has (length, length), whose i-th row hides word i. */
     rg_tensor *targets;
     int64_t longest;
 } lesson;

@@ -44,8 +44,8 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
 
 /* ---- by fans ------------------------------------------------------------------- */
 
-/* In a weight of (out, in, ...), the fan in is how many elements an output sums, the fan out how
- * many an input reaches. */
+/* Finds the fans of a weight, which is (out, in, ...): the fan in is how many elements an output
+ * sums up, and the fan out how many outputs an element reaches. Returns false on failure. */
 static bool init_fans(const char *op, rg_tensor *t, double *in, double *out) {
     if (!rgi_check(t, op))
         return false;

@@ -26,8 +26,8 @@ typedef struct RG_OPTIONS rg_kaiming_options {
     const char *mode RG_DEFAULT("fan_in"); /* The other mode is "fan_out". */
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-/* These two draw with variance gain^2 / fan: the gain of the nonlinearity, and the fan of the mode.
- */
+/* These two draw with variance gain^2 / fan, where the nonlinearity decides the gain, and the mode
+ * which of the fans it is. */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) \

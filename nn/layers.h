@@ -41,13 +41,13 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
         RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
 
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
- * The first two normalise over the last dim, which has n elements, or, as _dims, over the last
- * dims, which have this shape. GroupNorm normalises over groups of channels. */
+ * LayerNorm and RMSNorm normalise over the last dim, which has n elements; with _dims, over the
+ * last dims, which have this shape. GroupNorm normalises over groups of channels. */
 typedef struct RG_OPTIONS rg_norm_options {
     RG_BY_NAME;
     /* -1 stands for 1e-5, and in RMSNorm for the dtype's own epsilon. */
     double eps RG_DEFAULT(-1);
-    /* GroupNorm's affine has this name, too. */
+    /* In GroupNorm this is what torch calls affine. */
     bool elementwise_affine RG_DEFAULT(true);
     bool bias RG_DEFAULT(true);
 } rg_norm_options;

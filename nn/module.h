@@ -144,7 +144,7 @@ typedef struct rg_named_modules_list {
     int n;
     const rg_named_module *v;
 } rg_named_modules_list;
-/* These three list what is shared once. */
+/* These three list a shared tensor once. */
 rg_list rg_parameters(void *m);
 rg_named_list rg_named_parameters(void *m);
 rg_named_list rg_named_buffers(void *m);

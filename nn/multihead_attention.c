@@ -13,7 +13,7 @@
 
 /* ---- what its arguments must be ------------------------------------------------ */
 
-/* Returns x as (length, batch, ..), the layout in which torch works and of which it speaks. */
+/* Returns x as (length, batch, ..), in which torch computes, and of which its errors speak. */
 static rg_tensor *mha_length_first(rg_multihead_attention *self, rg_tensor *x) {
     if (!x)
         return NULL;

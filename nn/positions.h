@@ -23,8 +23,7 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
 /* Sines stand in the even columns, cosines in the odd ones. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
-/* Takes the first row of x to stand at the position `start`; rg_call(m, x) takes it to stand at 0.
- */
+/* Returns x with its positions, of which the first is `start`; in rg_call(m, x) the first is 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
 RG_PUBLIC_END

@@ -42,7 +42,7 @@ typedef struct rg_registry {
     e < e##_end;                                                           \
     e++
 
-/* Returns true if m may be used; else the error stands. */
+/* Returns whether m may be used. If not, the thread has an error. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
 /* A walk over the tree collects these. */

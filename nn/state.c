@@ -21,7 +21,7 @@ static rg_tensor *tensor_named(rg_named_list l, const char *name) {
 
 /* ---- complaints ---------------------------------------------------------------- */
 
-/* torch reports an unexpected key to the last module on the key's way down the tree. Returns the
+/* In torch, the last module on an unexpected key's way down the tree reports the key. Returns the
  * length of that module's name, with which the key begins. */
 static size_t reporter(rg_module *m, const char *key) {
     size_t n = strcspn(key, ".");
@@ -36,7 +36,7 @@ static size_t reporter(rg_module *m, const char *key) {
     return 0;
 }
 
-/* Adds one key to torch's `Missing key(s) in state_dict: "a", "b". ` */
+/* Adds one key to torch's `Missing key(s) in state_dict: "a", "b". `, and counts it in *so_far. */
 static void complain_of_key(rg_text *complaint, const char *what, int *so_far, const char *key) {
     if ((*so_far)++)
         rgi_text_add(complaint, ", \"%s\"", key);

@@ -31,8 +31,8 @@ static void add_trail(rg_text *text, const trail *t) {
     rgi_text_add(text, "%s", t->name);
 }
 
-/* Adds a tensor or module to what was found, unless it is there and `saved` isn't wanted. Returns
- * false if there is no memory. */
+/* Adds a tensor or module to what was found. One that is there already is added once more only if
+ * `saved` is wanted. Returns false if there is no memory. */
 static bool found(walker *w, const trail *where, void *what) {
     rg_text name = { 0 };
     for (size_t i = 0; i < w->n && !w->wanted.saved; i++)

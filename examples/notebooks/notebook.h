@@ -1,4 +1,4 @@
-/* notebook.h: each notebook's twin includes it: how it stops, and how it prints a tuple. */
+/* notebook.h: how a notebook's twin stops at an error, and how it prints a tuple. */
 #include "regard.h"
 
 #include <math.h>

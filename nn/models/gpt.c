@@ -41,8 +41,8 @@ struct rg_gpt_transformer {
 
 /* ---- a block's forward --------------------------------------------------------- */
 
-/* Writes x, which are t keys or values of (batch, heads, t, size of a head), to this position of
- * the cache of (batch, heads, block, size of a head). Returns all up to their end. */
+/* Writes x, t keys or values of (batch, heads, t, size of a head), to this position of the cache,
+ * which is (batch, heads, block, size of a head). Returns the cache's part up to their end. */
 static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position, int64_t t) {
     if (!rg_copy_(rg_narrow(cache, 2, position, t), x))
         return NULL;
@@ -50,8 +50,8 @@ static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position,
 }
 
 /* Attends with `all`, which is (batch, t, 3 embd): the queries, keys and values of the t tokens
- * from this position on. The cache of (2, batch, heads, block, size of a head) holds keys and
- * values; or it is RG_NONE. */
+ * from this position on. The cache holds the keys and values of the tokens before them, and is
+ * (2, batch, heads, block, size of a head), or RG_NONE. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position) {
     int64_t t = all->size[1];
@@ -207,8 +207,9 @@ static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
     return RG_READY(self);
 }
 
-/* Draws weights from N(0, 0.02), the shared one under both its names. Those of the projections
- * whose output is added to x are then drawn again, from less. */
+/* Draws the matrices from N(0, 0.02), the shared one once under each of its names, and makes the
+ * biases zero. The weights of the projections whose output is added to x are then drawn again, with
+ * a smaller deviation. */
 static bool gpt_draw_weights(rg_gpt *self) {
     rg_named_list all = rg_state_dict(self);
     for (int i = 0; i < all.n; i++) {

@@ -6,7 +6,8 @@
  *     rg_backward(rg_gpt_forward(model, idx, targets).loss);
  *     rg_tensor *more = rg_gpt_generate(model, idx, 100, .top_k = 10);
  *
- * rg_call(m, idx) returns the logits after the last of idx (batch, length), as nanoGPT does.
+ * rg_call(m, idx) returns the logits after the last token of idx, which is (batch, length), as
+ * nanoGPT does.
  */
 #pragma once
 
@@ -49,8 +50,8 @@ rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
 /* Returns a cache: room for the keys and values of what was read, so that it need not be read
  * again. */
 rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
-/* Returns the logits after idx, which begins at this position; the cache must hold all positions
- * before it, and holds idx afterwards. No gradient flows. */
+/* Returns the logits after the last token of idx. idx begins at this position; the cache must hold
+ * all positions before it, and holds those of idx afterwards. No gradient flows. */
 rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
 
 typedef struct RG_OPTIONS rg_generate_options {
@@ -59,7 +60,7 @@ typedef struct RG_OPTIONS rg_generate_options {
     int64_t top_k RG_DEFAULT(0);           /* 0 stands for all tokens. */
     rg_generator *generator RG_DEFAULT(0); /* NULL stands for the default one. */
 } rg_generate_options;
-/* Returns idx and max_new_tokens more. */
+/* Returns idx with max_new_tokens more tokens behind it. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
 #define rg_gpt_generate(m, idx, max_new_tokens, ...) \

@@ -49,7 +49,7 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Draws a token (batch, 1), of the top_k likeliest ones if that isn't 0. */
+/* Draws a token (batch, 1), from the top_k likeliest ones alone if top_k isn't 0. */
 static rg_tensor *generate_draw(rg_tensor *logits, double temperature, int64_t top_k,
                                 rg_generator *generator) {
     logits = rg_div(rg_select(logits, 1, -1), temperature);

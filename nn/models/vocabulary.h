@@ -14,7 +14,8 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
     int64_t n;       /* There are so many tokens. */
-    int64_t unknown; /* The token for unknown ones has this index, or it is -1. */
+    int64_t unknown; /* This is the index of the token for unknown ones, or -1 without one. */
+    /* tokens[i] is the token of index i. The options say what the other two mean. */
     const char **tokens, *drop;
     bool characters;
     /* The library alone uses these two. */

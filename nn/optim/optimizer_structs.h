@@ -104,7 +104,7 @@ typedef double rg_schedule_rate(const rg_schedule *s, rg_param_group *g, double 
 typedef struct rg_schedule_row {
     const char *name;
     rg_schedule_rate *next;   /* This one starts from the rate before t, as torch does. */
-    rg_schedule_rate *closed; /* This one starts from the first rate; NULL: there is none. */
+    rg_schedule_rate *closed; /* This one starts from the first rate, and may be NULL. */
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_SEQUENTIAL_LR + 1];
 /* Counts the milestones at t. */

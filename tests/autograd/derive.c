@@ -12,6 +12,7 @@
 long derive_checks;
 bool derive_quiet;
 
+/* Says what is wrong, unless derive_quiet is set, and returns 1. */
 static int fault(const rg_op *op, const rg_sample *s, const char *check, const char *what) {
     if (!derive_quiet)
         printf("%s %s: %s: %s\n", op->name, s->inputs, check, what);
@@ -31,6 +32,7 @@ static double normal(uint64_t *state) {
     return radius * cos(6.283185307179586 * uniform(state));
 }
 
+/* Returns element i of n of an input of this kind; op.h says what the kinds are. */
 static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
     double shift;
     switch (kind) {
@@ -265,6 +267,8 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
                         (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
 
+/* Compares the outputs and gradients of two applications, of which the second has inputs of another
+ * dtype, or computes its gradients with a graph. Returns the number of those that differ. */
 static int compare_runs(const char *check, const application *a, const application *b,
                         rg_dtype other, bool graph, double tolerance) {
     RG_SCOPE();

@@ -18,7 +18,7 @@ enum { OP_ARGUMENTS = 16, OP_LIST = 32, OP_OUTPUTS = 32 };
 
 typedef struct op_argument {
     /* The line of the argument begins with this letter, which tells in which of the other fields
-     * the argument is. */
+     * the argument is: t is a tensor, i a whole number, a bool or a dtype, x a double, s text. */
     char kind;
     rg_tensor *t;
     int64_t i;
@@ -59,8 +59,8 @@ typedef struct op_case {
 
 /* ---- tensors --------------------------------------------------------------------- */
 
-/* The k-th sequence of small numbers comes of this state, row by row, as numbers() in ops_cases.py
- * makes it, too. */
+/* ruled_numbers_begin(k) and ruled_numbers_next make the k-th sequence of small numbers, with which
+ * a tensor is filled row by row. numbers() in ops_cases.py makes the same sequences. */
 typedef struct ruled_numbers {
     uint32_t state;
 } ruled_numbers;
@@ -85,7 +85,7 @@ static rg_tensor *op_cotangent(unsigned k, rg_tensor *like) {
     return t;
 }
 
-/* Returns zeros with these strides, narrowed, transposed and expanded from a whole. */
+/* Returns zeros with these strides: a whole tensor, narrowed, transposed and expanded. */
 static rg_tensor *op_strided(rg_dims shape, rg_dims stride, rg_dtype dtype) {
     /* `order` lists the dims by falling stride, and then those that are expanded or have one
      * element. */

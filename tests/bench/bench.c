@@ -1,6 +1,7 @@
 /*
- * bench.c: regard's side of `make bench`. The rows are those of bench.py, PyTorch's side, and each
- * runs in a process of its own. A row prints a line of words, which tabs separate:
+ * bench.c: regard's side of `make bench`. bench.py, PyTorch's side, has most of these rows under
+ * the same names. Each row runs in a process of its own, and prints a line of words, which tabs
+ * separate:
  *
  *     its name
  *     the median time of one run in nanoseconds
@@ -249,7 +250,6 @@ static void run_backward(void) { rg_backward(rg_sum(rg_mul(a, b))); }
 /* ---- W1: the notebook's layer ---------------------------------------------------- */
 
 /* A step embeds 6 words, attends, takes the mean squared error, and steps the optimizer. */
-
 static rg_tensor *toy_loss(void) {
     rg_tensor *e = rg_embedding(idx, parameter[0]);
     rg_tensor *p[3];
@@ -541,19 +541,20 @@ static double block(double bytes) {
     return ceil(bytes / unit) * unit;
 }
 
-/* Returns what a step costs in theory.
+/* Returns what a step costs in theory, where l is the number of layers, d their width, t the length
+ * of a sequence, v the size of the vocabulary, and m the number of tokens in the batch.
  *
- * Moved is what each op reads and makes, forward and backward, in elements of four bytes. md is a
- * stream of activations, tokens x width. Of these a layer moves: linear 16 and 23 (x and y; g, x
- * and gx), attention 4 and 8, two norms 4 and 6, gelu 8 and 12, two additions 6, sums to the biases
- * 9: 96 in all. 36 d^2 are weights, which are read twice, and their gradients; 28 d are biases and
- * the norms' weights. Outside of the layers, additions, norm and linear move 12 md, the logits 5
- * mv, and their weights 4 vd.
+ * `moved` is what each op reads and makes, forward and backward, in elements of four bytes. A
+ * stream of activations has m d elements. A layer moves 96 such streams: linear moves 16 forward (x
+ * and y) and 23 backward (g, x and gx), attention 4 and 8, the two norms 4 and 6, gelu 8 and 12,
+ * the two additions 6, and the sums to the biases 9. The weights, which are read twice, and their
+ * gradients are 36 d^2 elements; the biases and the norms' weights are 28 d. Outside of the layers,
+ * additions, norm and linear move 12 m d elements, the logits 5 m v, and the logits' weights 4 v d.
  *
- * Held is what lives when backward begins, each tensor in a block of its own: of a layer five
- * streams (into norms, into attention's first product and c_fc, out of attention), q, k and v
- * together, gelu's x and y, and attention's logarithm for each row and head; at the end norm's x
- * and y, the logits, their logarithms, and the loss. */
+ * `held` is what lives when backward begins, each tensor in a block of its own. A layer holds five
+ * streams (into the norms, into attention's first product and into c_fc, out of attention), q, k
+ * and v together, gelu's x and y, and attention's logarithm for each row and head. The end holds
+ * the norm's x and y, the logits, their logarithms, and the loss. */
 static growth_cost gpt_theory(const growth *g) {
     double l = (double)g->layers;
     double d = (double)g->width;

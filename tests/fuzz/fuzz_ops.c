@@ -35,6 +35,7 @@ static void limit_memory(void) {}
 static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30, 1 << 30 }); }
 #endif
 
+/* The pool has POOL tensors of at most LARGEST elements, and a list has at most LISTED of them. */
 enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 10 };
 
 static uint64_t state;
@@ -44,7 +45,7 @@ static rg_module *modules[MODULES];
 static rg_vocabulary *vocabulary;
 static char bytes[256];
 static const char *calling = "";
-static int depth;
+static int depth;   /* So many calls run inside the outermost one. */
 static bool nested; /* A function was called by a hook, or by one that calls others. */
 static long results, refusals;
 

@@ -33,7 +33,8 @@ END_TEST
 typedef struct {
     const char *name;
     rg_multihead_attention_options how;
-    /* A mask is of bool, "b", or of floats, "f"; attn has 2 dims, 3 dims, or is causal. */
+    /* A mask's letter says that it is of bool (b), of floats (f), or causal (c). The digit of attn
+     * is the number of its dims. */
     const char *attn, *padding;
     /* `fast` asks for no weights, `each` for those of each head. */
     bool cross, train, fast, each, causal;

@@ -234,7 +234,7 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* Draws inside the step are fresh, and those that the step itself would draw. */
+/* A replayed step draws new numbers in each run, and draws those that the step itself would. */
 static rg_tensor *drawn;
 static void draws(void *unused) {
     (void)unused;
@@ -352,8 +352,8 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* Products go by way of bfloat16, forward, backward and in a replay, while that is asked for, and
- * no longer. */
+/* Products are computed by way of bfloat16, forward, backward and in a replay, while "medium" is
+ * set; after that they are not. */
 static rg_tensor *factor[2], *product_y;
 
 static void multiplies(void *unused) {
@@ -584,7 +584,8 @@ START_TEST(test_wild_steps) {
 }
 END_TEST
 
-/* A recording takes as much memory as the step itself: results that die on the way share places. */
+/* A recording takes as much memory as the step itself, since results that die on the way share
+ * memory. */
 static void chain(void *from) {
     rg_tensor *y = from;
     for (int i = 0; i < 40; i++) {
@@ -676,7 +677,7 @@ START_TEST(test_three_roots) {
 }
 END_TEST
 
-/* A graph that was there before stays the recording's own when its maker has dropped it. */
+/* A graph from before the recording lives on in the recording when its maker has dropped it. */
 static rg_tensor *root;
 static void backs(void *unused) {
     (void)unused;

@@ -221,9 +221,9 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* Makes vocabularies and reads a shared one while other threads do the same. */
 static const char *const sentence = "Life is short, eat dessert first";
 
+/* Makes vocabularies and reads a shared one while other threads do the same. */
 static void *reader(void *shared) {
     for (int i = 0; i < 50; i++) {
         RG_SCOPE();

@@ -1,8 +1,8 @@
 /*
  * test_attention.c: attention by tiles, and its gradients, against sums that are written out in
- * double. Lengths and sizes lie around every tile and vector; heads may lie between each other's
- * rows; there are causal ones, masks, and rows that see nothing. The bits are the same at any
- * number of threads.
+ * double. Lengths and sizes are those around every tile and vector; the rows of one head may lie
+ * between those of another; some cases are causal, some have masks, and some rows see nothing. The
+ * bits are the same at any number of threads.
  */
 #include "tests/test.h"
 #include "tensor/shape.h"
@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+/* LSE is the logarithm of the sum of a row's exponentials. G and G_LSE are the gradients of Y and
+ * LSE; GQ, GK and GV are those of Q, K and V. */
 enum { Q, K, V, Y, LSE, G, G_LSE, GQ, GK, GV, TENSORS };
 
 typedef struct {
@@ -69,7 +71,7 @@ static void check_near(const attention_case *c, const char *what, double got, do
                      (long long)c->size_v);
 }
 
-/* Checks one head. gk and gv add up over the queries. */
+/* Checks one head, query by query. gk and gv are sums over the queries, so they come last. */
 static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask, int64_t b,
                        int64_t h) {
     double *p = calloc((size_t)c->keys, sizeof *p);

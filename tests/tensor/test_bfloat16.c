@@ -22,7 +22,8 @@ static float from_bits(uint32_t bits) {
     return x;
 }
 
-/* Returns the nearest number of 8 bits, of two such the even one, and 0 for less than 2^-126. */
+/* Returns the nearest number of 8 significant bits, the even one of two that are equally near, or 0
+ * if x is nearer to 0 than 2^-126. */
 static float rounded(float x) {
     int e;
     if (!able() || x != x || isinf(x))
@@ -108,9 +109,9 @@ static float at(const rg_tensor *t, int64_t i, int64_t j) {
     return ((float *)t->data)[i * t->stride[0] + j * t->stride[1]];
 }
 
-/* y's rows lie three elements further apart than they are long, and the elements between them are
- * left alone. float32's sums may have an error of 2^-24 at each of k additions, and at two
- * products. */
+/* y's rows lie three elements further apart than they are long, and the product must leave the
+ * elements between them alone. float32's sums may have an error of 2^-24 at each of k additions,
+ * and at two products. */
 static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha,
                           double beta) {
     RG_SCOPE();
@@ -163,8 +164,8 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* "highest" and "high" give float32's products. Each product of a batch is the one by itself. An
- * infinity stays infinite or makes NaN. */
+/* "highest" and "high" give float32's products. Each product of a batch is what it is by
+ * itself. An infinity stays infinite or makes NaN. */
 START_TEST(test_batches) {
     RG_SCOPE();
     rg_tensor *a = rg_randn(3, 40, 70), *b = rg_randn(3, 70, 50), *y[3];

@@ -38,8 +38,8 @@ static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
     return rgi_load_i64(t->data + place * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-/* Checks each element, and one in 211 of a large product. With a bias, beta stands before a row and
- * not before y. */
+/* Checks each element of y = alpha a b + beta y, or one in 211 if the product is large. With a
+ * bias, beta stands before the bias, a row, and not before y. */
 static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b,
                           int layout_y, bool bias, double alpha, double beta) {
     RG_SCOPE();

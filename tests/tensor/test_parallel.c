@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* n items are done in parts of `grain`. times[i] counts how often item i was done, and `wrong` the
+ * parts that are not as they should be. */
 typedef struct {
     int64_t n, grain;
     atomic_int *times, wrong;
@@ -82,7 +84,8 @@ END_TEST
 
 /* ---- bits ------------------------------------------------------------------------ */
 
-/* Returns random numbers of this shape, which lie in memory as the transposed ones if `turned`. */
+/* Returns random numbers of this shape. If `turned`, they lie in memory as those of the transposed
+ * shape do. */
 static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
     if (turned)
         RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
@@ -150,7 +153,8 @@ static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
            true;
 }
 
-/* The last row, which another part than the first computes, is what it is by itself. */
+/* Checks that the last row, which another part than the first one computes, is what it is by
+ * itself. */
 static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
     rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
     for (int i = 0; i < n; i++) {
@@ -235,7 +239,7 @@ START_TEST(test_reductions) {
 }
 END_TEST
 
-/* y = alpha a b + beta y over batches, where b may be transposed. */
+/* Computes y = 2 a b + 1 over batches. */
 static bool product(rg_tensor *y, rg_tensor *const in[]) {
     rgi_fill_number(y, 1, 1);
     return k_matmul_with(y, NULL, in[0], false, in[1], false, 2, 1);

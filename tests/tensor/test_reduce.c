@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+/* Returns the next number of the sequence that values() in sums.py makes. */
 static double next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     return (double)(*s >> 40) / 2097152 - 4;

@@ -594,7 +594,7 @@ static void check_past_the_caches(const int64_t M, const int64_t N) {
         for (int i = 0; i < 4; i++)
             y[i / 2][i % 2] = rg_empty(i / 2 ? PART : M, N);
         ck_assert(k_should_stream(y[0][0], N) && !k_should_stream(y[1][0], N));
-        /* All rows come first, and then parts of them, from five places on. */
+        /* The first pass takes all rows; five more take PART rows each, from other places on. */
         for (int64_t part = 0, first = 0; first <= M - PART;
              first += part ? (M - PART) / 4 : 0, part = 1) {
             rg_tensor xs = *x, gs = *g, **to = y[part];
@@ -630,8 +630,8 @@ static void check_past_the_caches(const int64_t M, const int64_t N) {
 
 START_TEST(test_past_the_caches) {
     RG_SCOPE();
-    /* Rows are no whole steps of 64 elements, or are, or are whole pages, too; and the last are
-     * longer than the room that softmax has beside them. */
+    /* In turn, rows are no whole steps of 64 elements, are whole steps, are whole pages, and have
+     * more elements than the 4096 whose powers softmax keeps apart. */
     check_past_the_caches(4096, 1056);
     check_past_the_caches(4096, 1088);
     check_past_the_caches(4096, 1024);

@@ -27,6 +27,7 @@ static rg_tensor *numbered(rg_dtype dtype) {
     return t;
 }
 
+/* In a walk over the n tensors of t, visit i found operand k at[i][k] bytes from its storage. */
 struct visits {
     int n, count;
     int64_t at[4096][RG_MAX_OPERANDS];
@@ -121,7 +122,7 @@ START_TEST(test_neighbouring_dims_merge) {
 }
 END_TEST
 
-/* The golden table holds the bits of a float64, or an int64. */
+/* Stores the number of golden data, which are the bits of a float64 or an int64, as element i. */
 static void put(rg_tensor *t, int64_t i, uint64_t bits) {
     double d;
     int64_t integer;
@@ -256,8 +257,8 @@ END_TEST
 static uint32_t drawn = 1;
 static int draw(int n) { return (int)((drawn = drawn * 1664525 + 1013904223) >> 8) % n; }
 
-/* Returns a tensor of this shape, with its dims in any order in memory; some dims may be broadcast,
- * or its elements lie apart. */
+/* Returns a tensor of this shape, with its dims in any order in memory. Its elements may lie two
+ * apart, and unless it is an output, some of its dims may have size 1, to be broadcast. */
 static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
     int order[4] = { 0, 1, 2, 3 }, n = like->ndim;
     for (int i = n - 1; i > 0; i--) {

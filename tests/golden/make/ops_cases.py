@@ -26,8 +26,8 @@ class Skip(Exception):
 class Case:
     def __init__(self, function, *args, flags=(), origin="by hand"):
         self.function, self.args = function, list(args)
-        # "first" means no second gradients, "direct" in place on the argument itself, and "valid"
-        # that the case is left out if it is an error.
+        # "first" means that there are no second gradients, "direct" that the call writes into the
+        # argument itself, and "valid" that the case is left out if it is an error.
         self.flags, self.origin = set(flags), origin
 
 
