@@ -217,7 +217,7 @@ static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t 
     return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
 }
 
-/* Attends step by step, since the weights are asked for. */
+/* Attends step by step, since the weights, (n, heads, l, s + more), are asked for. */
 static rg_attended mha_attend_with_weights(rg_multihead_attention *self, rg_tensor *q, rg_tensor *k,
                                            rg_tensor *v, rg_tensor *mask, double dropout) {
     double scale = sqrt(1 / (double)(self->embed_dim / self->num_heads));
@@ -226,6 +226,45 @@ static rg_attended mha_attend_with_weights(rg_multihead_attention *self, rg_tens
     if (dropout > 0)
         weights = rg_dropout(weights, dropout, true);
     return (rg_attended){ .output = rg_matmul(weights, v), .weights = weights };
+}
+
+/* Returns what is added to the scores of the projected query and key, x[0] and x[1]. */
+static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[3],
+                               const rg_multihead_options *o, bool batched) {
+    int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
+    mha_sizes sizes = { x[0]->size[0], x[0]->size[1], x[1]->size[0], self->num_heads, more };
+    return mha_mask(o, &sizes, batched, x[0]->dtype);
+}
+
+/* Attends with the projected query, key and value. Returns the heads' outputs, and the weights of
+ * each head if they are asked for. */
+static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3],
+                              const rg_multihead_options *o, bool batched) {
+    bool causal = o->is_causal && o->key_padding_mask == RG_NONE && !o->need_weights;
+    rg_tensor *mask = causal ? RG_NONE : mha_mask_for(self, x, o, batched);
+    int64_t n = x[0]->size[1];
+    rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false);
+    rg_tensor *k = mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn);
+    rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn);
+    if (!mask || !q || !k || !v)
+        return (rg_attended){ NULL, NULL };
+    double dropout = self->base.training ? self->o.dropout : 0;
+    if (o->need_weights)
+        return mha_attend_with_weights(self, q, k, v, mask, dropout);
+    rg_tensor *y = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
+                                                   .is_causal = causal);
+    return (rg_attended){ y, RG_NONE };
+}
+
+/* Returns the heads' weights as the caller wants them: averaged or not, and without a batch where
+ * the query has none. */
+static rg_tensor *mha_wanted_weights(rg_tensor *weights, const rg_multihead_options *o,
+                                     bool batched) {
+    if (!o->need_weights)
+        return RG_NONE;
+    if (o->average_attn_weights)
+        weights = rg_mean_dim(weights, 1, false);
+    return batched ? weights : rg_squeeze_dim(weights, 0);
 }
 
 /* Returns the heads' outputs, (batch, heads, length, size of a head), put together and projected.
@@ -248,31 +287,11 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg
     bool batched = query->ndim == 3;
     if (!mha_project(self, in, x))
         return failed;
-    int64_t l = x[0]->size[0], n = x[0]->size[1];
-    rg_tensor *mask = RG_NONE;
-    bool causal = o.is_causal && o.key_padding_mask == RG_NONE && !o.need_weights;
-    if (!causal) {
-        int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
-        mha_sizes sizes = { l, n, x[1]->size[0], self->num_heads, more };
-        mask = mha_mask(&o, &sizes, batched, x[0]->dtype);
-    }
-    rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false);
-    rg_tensor *k = mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn);
-    rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn);
-    if (!mask || !q || !k || !v)
+    rg_attended a = mha_attend(self, x, &o, batched);
+    if (!a.output || !a.weights)
         return failed;
-    double dropout = self->base.training ? self->o.dropout : 0;
-    rg_attended a = { .weights = RG_NONE };
-    if (o.need_weights)
-        a = mha_attend_with_weights(self, q, k, v, mask, dropout);
-    else
-        a.output = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
-                                                   .is_causal = causal);
-    if (o.need_weights && o.average_attn_weights)
-        a.weights = rg_mean_dim(a.weights, 1, false);
-    if (o.need_weights && !batched)
-        a.weights = rg_squeeze_dim(a.weights, 0);
-    a.output = mha_join(self, a.output, l, n, batched);
+    a.weights = mha_wanted_weights(a.weights, &o, batched);
+    a.output = mha_join(self, a.output, x[0]->size[0], x[0]->size[1], batched);
     if (!a.output || !a.weights)
         return failed;
     return (rg_attended){ rg_escape(a.output), rg_escape(a.weights) };

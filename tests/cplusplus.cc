@@ -8,10 +8,14 @@
 #include <initializer_list>
 
 static int checks, failures;
-#define CHECK(x)                                                                                 \
-    (checks++, (x) ? (void)0                                                                     \
-                   : (failures++, (void)std::printf("tests/cplusplus.cc:%d: %s: %s\n", __LINE__, \
-                                                    #x, rg_error())))
+static void check(bool holds, int line, const char *what) {
+    checks++;
+    if (holds)
+        return;
+    failures++;
+    std::printf("tests/cplusplus.cc:%d: %s: %s\n", line, what, rg_error());
+}
+#define CHECK(x) check((x), __LINE__, #x)
 
 static void numbers() {
     RG_SCOPE();
@@ -188,9 +192,9 @@ static void transformers() {
 }
 
 int main() {
-    for (auto f : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules,
-                    transformers })
-        f();
+    for (auto test : { numbers, shapes, keywords, scopes, errors, gradients, lists, texts, modules,
+                       transformers })
+        test();
     std::printf("Running suite(s): cplusplus\n%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

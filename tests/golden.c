@@ -44,7 +44,7 @@ golden_file golden_find(const char *file, const char *format, ...) {
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     golden_file f = golden_open(file);
-    for (char *words; (words = golden_case(&f));)
+    for (char *words = golden_case(&f); words; words = golden_case(&f))
         if (strcmp(golden_word(&words), name) == 0)
             return f;
     ck_abort_msg("%s has no case %s", f.path, name);

@@ -10,12 +10,13 @@
 #include "tensor/text.h"
 #include "autograd/ops.h"
 #include "tensor/scope.h"
-#include "tensor/kernels/copy.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- memory for stb_ds --------------------------------------------------------- */
 
@@ -48,15 +49,17 @@ static const char *vocabulary_copy(const char *s) {
     return memcpy(vocabulary_memory(NULL, strlen(s) + 1), s, strlen(s) + 1);
 }
 
-/* stb_ds's functions become static, so that they don't meet those of a program's own stb_ds. */
 #define STBDS_REALLOC(context, block, bytes) vocabulary_memory(block, bytes)
 #define STBDS_FREE(context, block)           ((void)0)
 #define STBDS_NO_SHORT_NAMES
 #define STB_DS_IMPLEMENTATION
+
+/* stb_ds.h declares its functions extern, and they would meet those of a program's own stb_ds.
+ * While it is read, that word stands for static; the system's headers that it includes were read
+ * above. */
 #define extern static
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb_ds.h>
-#include <string.h>
 #undef extern
 
 typedef struct rg_vocabulary_entry {

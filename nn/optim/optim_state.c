@@ -21,7 +21,7 @@ typedef struct optim_entry {
     rg_tensor **tensor;
     double *number;
     rg_optim_slot *slot; /* The entry is part of this slot, or of none if it is NULL. */
-    bool optional;       /* Only some variants have this state. */
+    bool optional;       /* Only some options ask for this state. */
     rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
@@ -46,7 +46,7 @@ static void add_slot(optim_entries *all, rg_optim *o, size_t i) {
     for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
         optim_entry e = { .tensor = &slot->state[k],
                           .slot = slot,
-                          .optional = o->row->states[k].variant != 0 };
+                          .optional = o->row->states[k].needs != RG_ALWAYS };
         add_entry(all, e, "state.%zu.%s", i, o->row->states[k].name);
     }
 }
@@ -181,32 +181,38 @@ static bool slot_is_loaded(const optim_entries *all, const rg_optim_slot *slot) 
     return false;
 }
 
-/* A parameter's state may be absent as a whole. A number of a group or schedule must be found if
- * the optimizer has it now. */
+/* Returns whether the dictionary must have the entry. A parameter's state may be absent as a whole.
+ * A number of a group or schedule must be there if the optimizer has it now. */
+static bool entry_is_needed(const optim_entries *all, const optim_entry *e) {
+    if (!e->slot)
+        return entry_is_there(e);
+    return !e->optional && slot_is_loaded(all, e->slot);
+}
+
 static bool check_found(const optim_entries *all) {
-    for (const optim_entry *e = all->v; e < all->v + all->n; e++) {
-        if (e->found)
-            continue;
-        bool missed = e->slot ? !e->optional && slot_is_loaded(all, e->slot) : entry_is_there(e);
-        RG_FAIL_IF(missed, load_op, "Missing key(s) in state_dict: \"%s\".", e->name);
-    }
+    for (const optim_entry *e = all->v; e < all->v + all->n; e++)
+        RG_FAIL_IF(!e->found && entry_is_needed(all, e), load_op,
+                   "Missing key(s) in state_dict: \"%s\".", e->name);
     return true;
 }
 
-static void put_value(const rg_optim *o, optim_entry *e) {
-    if (e->tensor) {
-        rgi_release(*e->tensor);
-        *e->tensor = e->found;
-        if (e->found)
-            rgi_retain(e->found);
-        /* SGD doesn't save its steps: with a buffer, the next step isn't the first. */
-        if (!o->row->saves_step)
-            e->slot->step = e->found != NULL;
-    } else if (e->found) {
+/* Puts the loaded tensor into the optimizer, or none where the dictionary has none. */
+static void put_tensor(const rg_optim *o, optim_entry *e) {
+    rgi_release(*e->tensor);
+    *e->tensor = e->found;
+    if (e->found)
+        rgi_retain(e->found);
+    /* SGD doesn't save its steps: with a buffer, the next step isn't the first. */
+    if (!o->row->saves_step)
+        e->slot->step = e->found != NULL;
+}
+
+/* Without a loaded number, a parameter's count of steps begins anew, and an option stays. */
+static void put_number(optim_entry *e) {
+    if (e->found)
         *e->number = rg_item(e->found);
-    } else if (e->slot) {
+    else if (e->slot)
         *e->number = 0;
-    }
 }
 
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
@@ -220,7 +226,11 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
             return false;
     if (!check_found(&all))
         return false;
-    for (int i = 0; i < all.n; i++)
-        put_value(o, &all.v[i]);
+    for (optim_entry *e = all.v; e < all.v + all.n; e++) {
+        if (e->tensor)
+            put_tensor(o, e);
+        else
+            put_number(e);
+    }
     return true;
 }

@@ -41,22 +41,19 @@ static inline bool rgi_option_set(double option) {
 
 /* ---- an optimizer's row -------------------------------------------------------- */
 
-enum { RG_OPTIM_STATES = 3 };
+enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
 typedef struct rg_optim_row {
     const char *name;
     k_optimizer kernel;
     rg_param_group defaults; /* The options that the optimizer has are set. */
-    /* Options that aren't 0 choose a variant: the first of these adds 1 to its number, the second
-     * adds 2. 0 ends the list. */
-    int variant_options[2];
-    /* These tensors are kept for each parameter: always if a state's variant is 0, else only in the
-     * variants whose number has its bit. */
+    /* These tensors are kept for each parameter. A state that needs an option, such as
+     * RG_OPTION_momentum, is kept only where that option isn't 0; RG_ALWAYS needs none. */
     struct {
         const char *name;
-        int variant;
+        int needs;
     } states[RG_OPTIM_STATES];
-    bool saves_step; /* state_dict has the count of steps. */
+    bool saves_step; /* state_dict has the number of steps, as torch's has. */
     /* Fills in what the optimizer's kernel reads beside the numbers of all optimizers. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, double step);
 } rg_optim_row;
@@ -73,7 +70,6 @@ typedef struct rg_optim_slot {
      * are none where there is no gradient. */
     rg_tensor *operand[RG_MAX_OPERANDS];
     int n_operands;
-    int variant;
     k_optimizer_loop *loop;
 } rg_optim_slot;
 

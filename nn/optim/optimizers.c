@@ -72,16 +72,16 @@ const rg_optim_row rgi_optim_rows[] = {
         .kernel = K_SGD,
         .numbers = sgd_numbers,
         OPTIONS(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0),
-        .variant_options = { RG_OPTION_momentum },
-        .states = { { "momentum_buffer", 1 } },
+        .states = { { "momentum_buffer", RG_OPTION_momentum } },
     },
     [RG_ADAM] = {
         .name = "Adam",
         .kernel = K_ADAM,
         .numbers = adam_numbers,
         OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .amsgrad = 0),
-        .variant_options = { RG_OPTION_amsgrad },
-        .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } },
+        .states = { { "exp_avg", RG_ALWAYS },
+                    { "exp_avg_sq", RG_ALWAYS },
+                    { "max_exp_avg_sq", RG_OPTION_amsgrad } },
         .saves_step = true,
     },
     [RG_ADAMW] = {
@@ -90,8 +90,9 @@ const rg_optim_row rgi_optim_rows[] = {
         .numbers = adamw_numbers,
         OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01,
                 .amsgrad = 0),
-        .variant_options = { RG_OPTION_amsgrad },
-        .states = { { "exp_avg", 0 }, { "exp_avg_sq", 0 }, { "max_exp_avg_sq", 1 } },
+        .states = { { "exp_avg", RG_ALWAYS },
+                    { "exp_avg_sq", RG_ALWAYS },
+                    { "max_exp_avg_sq", RG_OPTION_amsgrad } },
         .saves_step = true,
     },
     [RG_RMSPROP] = {
@@ -99,8 +100,9 @@ const rg_optim_row rgi_optim_rows[] = {
         .kernel = K_RMSPROP,
         .numbers = rmsprop_numbers,
         OPTIONS(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0),
-        .variant_options = { RG_OPTION_momentum, RG_OPTION_centered },
-        .states = { { "square_avg", 0 }, { "momentum_buffer", 1 }, { "grad_avg", 2 } },
+        .states = { { "square_avg", RG_ALWAYS },
+                    { "momentum_buffer", RG_OPTION_momentum },
+                    { "grad_avg", RG_OPTION_centered } },
         .saves_step = true,
     },
     [RG_ADAGRAD] = {
@@ -108,7 +110,7 @@ const rg_optim_row rgi_optim_rows[] = {
         .kernel = K_ADAGRAD,
         .numbers = adagrad_numbers,
         OPTIONS(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10),
-        .states = { { "sum", 0 } },
+        .states = { { "sum", RG_ALWAYS } },
         .saves_step = true,
     },
     [RG_LION] = {
@@ -116,7 +118,7 @@ const rg_optim_row rgi_optim_rows[] = {
         .kernel = K_LION,
         .numbers = lion_numbers,
         OPTIONS(.lr = 1e-4, .betas = { 0.9, 0.99 }),
-        .states = { { "exp_avg", 0 } },
+        .states = { { "exp_avg", RG_ALWAYS } },
     },
 };
 RG_LOUD_

@@ -100,24 +100,32 @@ static double anneal(const rg_schedule *s, double from, double to, double part) 
     return to + (from - to) / 2 * (cos(M_PI * part) + 1);
 }
 
-/* The cycle has two phases, or three. Phase i goes from end[i] to end[i + 1], and so do the rate
- * and the momentum in their arrays. Sets the group's momentum, too. */
+/* A cycle goes from corner to corner: at epoch t a group has this rate and this momentum. */
+typedef struct cycle_corner {
+    double t, lr, momentum;
+} cycle_corner;
+
+/* The cycle has two phases, or three. Sets the group's momentum, too. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
-    double n = (double)s->o.total_steps, up = s->o.pct_start * n - 1;
-    double down = s->o.three_phase ? 2 * s->o.pct_start * n - 2 : n - 1;
-    double end[] = { 0, up, down, n - 1 };
-    double after_down = s->o.three_phase ? g->initial_lr : g->min_lr;
-    double lr[] = { g->initial_lr, g->max_lr, after_down, g->min_lr };
-    double momentum[] = { g->max_momentum, g->base_momentum, g->max_momentum, g->max_momentum };
-    int phases = s->o.three_phase ? 3 : 2, i = 0;
-    while (i < phases - 1 && t > end[i + 1])
-        i++;
-    double part = (t - end[i]) / (end[i + 1] - end[i]);
+    double n = (double)s->o.total_steps, start = s->o.pct_start;
+    cycle_corner corner[4] = {
+        { 0, g->initial_lr, g->max_momentum },
+        { start * n - 1, g->max_lr, g->base_momentum },
+    };
+    int corners = 2;
+    if (s->o.three_phase)
+        corner[corners++] = (cycle_corner){ 2 * start * n - 2, g->initial_lr, g->max_momentum };
+    corner[corners++] = (cycle_corner){ n - 1, g->min_lr, g->max_momentum };
+    const cycle_corner *from = corner, *last_phase = corner + corners - 2;
+    while (from < last_phase && t > from[1].t)
+        from++;
+    const cycle_corner *to = from + 1;
+    double part = (t - from->t) / (to->t - from->t);
     if (s->o.cycle_momentum) {
         double *cycled = rgi_option_set(g->momentum) ? &g->momentum : &g->betas[0];
-        *cycled = anneal(s, momentum[i], momentum[i + 1], part);
+        *cycled = anneal(s, from->momentum, to->momentum, part);
     }
-    return anneal(s, lr[i], lr[i + 1], part);
+    return anneal(s, from->lr, to->lr, part);
 }
 
 /* ---- all ----------------------------------------------------------------------- */

@@ -7,13 +7,10 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Returns the variant that the group's options choose. */
-static int variant_of(const rg_optim *o, size_t group) {
-    const int *chooses = o->row->variant_options;
-    const double *option = o->groups[group].option;
-    bool first = chooses[0] && option[chooses[0]] != 0;
-    bool second = chooses[1] && option[chooses[1]] != 0;
-    return first + 2 * second;
+/* Returns whether the options of the parameter's group ask for its k-th state. */
+static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
+    int needs = o->row->states[k].needs;
+    return needs == RG_ALWAYS || o->groups[slot->group].option[needs] != 0;
 }
 
 /* Returns the parameter's k-th state, which its first step makes, or NULL on failure. */
@@ -37,14 +34,13 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         return false;
     if (grad == RG_NONE)
         return true;
-    slot->variant = variant_of(o, slot->group);
     slot->loop = k_optimizer_loop_of(o->row->kernel, slot->param->dtype);
     RG_FAIL_DTYPE_IF(!slot->loop, o->row->name, "step", slot->param->dtype);
     int n = 0;
     slot->operand[n++] = slot->param;
     slot->operand[n++] = grad;
     for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
-        if (o->row->states[k].variant & ~slot->variant)
+        if (!takes_state(o, slot, k))
             continue;
         rg_tensor *state = state_of(o, slot, k);
         if (!state)
@@ -96,7 +92,7 @@ bool rg_optim_step(rg_optim *o) {
         if (!slot->n_operands)
             continue;
         /* SGD's steps without a momentum don't count: the first one with it begins the buffer. */
-        if (o->row->saves_step || slot->variant)
+        if (o->row->saves_step || takes_state(o, slot, 0))
             slot->step++;
         /* Neighbours mostly have the same numbers, so these are seldom computed anew. */
         if (!last || last->group != slot->group || last->step != slot->step)

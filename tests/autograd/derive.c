@@ -295,10 +295,10 @@ static int compare_runs(const char *check, const application *a, const applicati
             continue;
         derive_checks++;
         double d = distance(one[i], two[i]);
+        bool output = i < outputs_of(a->op);
         char what[96];
-        snprintf(what, sizeof what, "%s %d differs by %g",
-                 i < outputs_of(a->op) ? "output" : "gradient",
-                 i < outputs_of(a->op) ? i : i - outputs_of(a->op), d);
+        snprintf(what, sizeof what, "%s %d differs by %g", output ? "output" : "gradient",
+                 output ? i : i - outputs_of(a->op), d);
         if (!(d <= tolerance))
             faults += fault(a->op, a->sample, check, what);
     }
@@ -426,53 +426,70 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
     return faults;
 }
 
+/* Gives each leaf a gradient, which a failed run must leave alone. */
+static void preset_gradients(int n, rg_tensor *const in[], rg_tensor *grads[]) {
+    for (int i = 0; i < n; i++) {
+        grads[i] = in[i] != RG_NONE && in[i]->history ? rg_full_like(in[i], 3) : RG_NONE;
+        if (grads[i] != RG_NONE)
+            rg_set_grad(in[i], grads[i]);
+    }
+}
+
+static bool gradients_are_preset(int n, rg_tensor *const in[], rg_tensor *const grads[]) {
+    for (int i = 0; i < n; i++)
+        if (grads[i] != RG_NONE
+            && (rg_grad_of(in[i]) != grads[i] || distance(grads[i], rg_full_like(in[i], 3)) != 0))
+            return false;
+    return true;
+}
+
+/* Runs the op, and backward from its first output that has a derivative. Returns whether both
+ * succeeded. */
+static bool run_both_ways(const application *a, rg_tensor *const in[]) {
+    rg_tensor *out[RG_MAX_OUTPUTS];
+    if (!apply_all(a, in, out))
+        return false;
+    for (int k = 0; k < outputs_of(a->op); k++)
+        if (out[k]->history && !a->op->no_grad)
+            return rg_backward_with(
+                rg_sum(out[k]), (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
+    return true;
+}
+
+/* Runs the op where this request for memory fails. Returns the number of faults, and whether the
+ * run succeeded all the same. */
+static int run_without_memory(const rg_op *op, const rg_sample *s, int64_t fail, bool *succeeded) {
+    RG_SCOPE();
+    rg_tensor *in[RG_MAX_INPUTS], *grads[RG_MAX_INPUTS];
+    application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
+    preset_gradients(a.n, in, grads);
+    rg_error_clear();
+    rg_memory_fail_at(fail);
+    *succeeded = run_both_ways(&a, in);
+    rg_memory_fail_at(0);
+    derive_checks++;
+    int faults = 0;
+    if (!*succeeded && rg_error_code() != RG_OUT_OF_MEMORY)
+        faults = fault(op, s, "out of memory", rg_error());
+    else if (!*succeeded && !gradients_are_preset(a.n, in, grads))
+        faults = fault(op, s, "out of memory", "a failed run changed .grad");
+    rg_error_clear();
+    return faults;
+}
+
 /* The first request for memory fails, then the second, and so on, until none does. */
 int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
-    for (int64_t fail = 1;; fail++) {
-        int64_t before = rg_live_tensors(), bytes = rg_memory_stats().nodes;
-        bool done;
-        {
-            RG_SCOPE();
-            rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS], *grads[RG_MAX_INPUTS];
-            application a = { .op = op,
-                              .sample = s,
-                              .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
-            /* A failed run must leave these gradients alone. */
-            for (int i = 0; i < a.n; i++) {
-                grads[i] = in[i] != RG_NONE && in[i]->history ? rg_full_like(in[i], 3) : RG_NONE;
-                if (grads[i] != RG_NONE)
-                    rg_set_grad(in[i], grads[i]);
-            }
-            rg_error_clear();
-            rg_memory_fail_at(fail);
-            bool ok = apply_all(&a, in, out);
-            for (int k = 0; ok && k < outputs_of(op); k++)
-                if (out[k]->history && !op->no_grad) {
-                    ok = rg_backward_with(
-                        rg_sum(out[k]),
-                        (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
-                    if (ok)
-                        break;
-                }
-            rg_memory_fail_at(0);
-            done = ok;
-            derive_checks++;
-            if (!ok && rg_error_code() != RG_OUT_OF_MEMORY)
-                return fault(op, s, "out of memory", rg_error());
-            for (int i = 0; i < a.n && !ok; i++)
-                if (grads[i] != RG_NONE
-                    && (rg_grad_of(in[i]) != grads[i]
-                        || distance(grads[i], rg_full_like(in[i], 3)) != 0))
-                    return fault(op, s, "out of memory", "a failed run changed .grad");
-            rg_error_clear();
-        }
+    bool succeeded = false;
+    for (int64_t fail = 1; !succeeded; fail++) {
+        int64_t before = rg_live_tensors(), nodes = rg_memory_stats().nodes;
+        if (run_without_memory(op, s, fail, &succeeded))
+            return 1;
         if (rg_live_tensors() != before)
             return fault(op, s, "out of memory", "tensors are alive after it");
-        if (rg_memory_stats().nodes != bytes)
+        if (rg_memory_stats().nodes != nodes)
             return fault(op, s, "out of memory", "nodes are alive after it");
-        if (done)
-            return 0;
         if (fail > 100000)
             return fault(op, s, "out of memory", "does not end");
     }
+    return 0;
 }

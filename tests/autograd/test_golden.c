@@ -283,9 +283,9 @@ static void check_error(const char *when, const op_error *e) {
 
 /* ---- a case ---------------------------------------------------------------------- */
 
-static void check_backward(op_result r) {
-    const op_case *c = current;
-    rg_tensor *y[OP_OUTPUTS], *cotangent[OP_OUTPUTS], *first[OP_LIST], *second[OP_LIST];
+/* Puts the outputs that require grad into y, and their cotangents beside them. Returns how many
+ * there are. */
+static int outputs_to_differentiate(op_result r, rg_tensor *y[], rg_tensor *cotangent[]) {
     int n = 0;
     for (int k = 0; k < r.n; k++) {
         if (!rg_requires_grad(r.t[k]))
@@ -293,11 +293,39 @@ static void check_backward(op_result r) {
         cotangent[n] = op_cotangent((unsigned)k, r.t[k]);
         y[n++] = r.t[k];
     }
+    return n;
+}
+
+/* Compares the gradients of the first gradients, which have a history. */
+static void check_second_backward(rg_tensor *const first[]) {
+    const op_case *c = current;
+    rg_tensor *y[OP_LIST], *cotangent[OP_LIST], *second[OP_LIST];
+    int n = 0;
+    for (int k = 0; k < c->n_leaves; k++) {
+        second[k] = RG_NONE;
+        if (first[k] == RG_NONE || !rg_requires_grad(first[k]))
+            continue;
+        cotangent[n] = op_cotangent(100 + (unsigned)k, first[k]);
+        y[n++] = first[k];
+    }
+    if (n
+        && !rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, second,
+                         (rg_backward_options){ .gradient = RG_NONE, .allow_unused = true })) {
+        complain("second backward failed: %s", rg_error());
+        return;
+    }
+    for (int k = 0; k < c->n_second; k++)
+        check_gradient("second gradient", k, second[k], &c->second[k]);
+}
+
+static void check_backward(op_result r) {
+    const op_case *c = current;
+    rg_tensor *y[OP_OUTPUTS], *cotangent[OP_OUTPUTS], *first[OP_LIST];
+    rg_backward_options o = { .gradient = RG_NONE, .retain_graph = true, .allow_unused = true };
+    int n = outputs_to_differentiate(r, y, cotangent);
     if (!n || (!c->n_first && !c->backward_error.kind))
         return;
-    bool ok = rg_grad_many(
-        n, y, cotangent, c->n_leaves, c->leaf, first,
-        (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true, .allow_unused = true });
+    bool ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first, o);
     if (c->backward_error.kind) {
         if (ok)
             complain("backward did not fail, torch's: %s", c->backward_error.text);
@@ -311,35 +339,15 @@ static void check_backward(op_result r) {
     }
     for (int k = 0; k < c->n_first; k++)
         check_gradient("gradient", k, first[k], &c->first[k]);
-    if (!rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first,
-                      (rg_backward_options){ .gradient = RG_NONE,
-                                             .retain_graph = true,
-                                             .create_graph = true,
-                                             .allow_unused = true })) {
+    o.create_graph = true;
+    if (!rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first, o)) {
         complain("backward with create_graph failed: %s", rg_error());
         return;
     }
     for (int k = 0; k < c->n_first; k++)
         check_gradient("gradient by rule", k, first[k], &c->first[k]);
-    if (!c->n_second)
-        return;
-    n = 0;
-    for (int k = 0; k < c->n_leaves; k++) {
-        if (first[k] == RG_NONE || !rg_requires_grad(first[k]))
-            continue;
-        cotangent[n] = op_cotangent(100 + (unsigned)k, first[k]);
-        y[n++] = first[k];
-    }
-    for (int k = 0; k < c->n_leaves; k++)
-        second[k] = RG_NONE;
-    if (n
-        && !rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, second,
-                         (rg_backward_options){ .gradient = RG_NONE, .allow_unused = true })) {
-        complain("second backward failed: %s", rg_error());
-        return;
-    }
-    for (int k = 0; k < c->n_second; k++)
-        check_gradient("second gradient", k, second[k], &c->second[k]);
+    if (c->n_second)
+        check_second_backward(first);
 }
 
 /* A call leaves its results to the caller's scope, and a list's own memory, and nothing else of
@@ -357,17 +365,17 @@ static void check_leavings(op_case *c, const op_call *f) {
 /* A recorded call gives, on other inputs, what a direct one gives on them, or it refuses to be
  * recorded. */
 static struct {
-    op_case *c;
-    const op_call *f;
-    op_result r;
+    op_case *of;
+    const op_call *call;
+    op_result result;
 } recorded;
 
 static void record_call(void *unused) {
     (void)unused;
-    recorded.r = recorded.f->call(recorded.c->arg);
-    for (int k = 0; k < recorded.r.n; k++)
-        if (recorded.r.t[k])
-            rg_keep(recorded.r.t[k]);
+    recorded.result = recorded.call->call(recorded.of->arg);
+    for (int k = 0; k < recorded.result.n; k++)
+        if (recorded.result.t[k])
+            rg_keep(recorded.result.t[k]);
 }
 
 /* Only tensors change, since numbers are part of the step. */
@@ -386,8 +394,8 @@ static void change_inputs(op_case *c, double by) {
 static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
-    recorded.c = c;
-    recorded.f = f;
+    recorded.of = c;
+    recorded.call = f;
     rg_manual_seed(42);
     rg_replay *r = rg_record(record_call, NULL);
     if (!r) {
@@ -402,8 +410,8 @@ static void check_replay(op_case *c, const op_call *f) {
     rg_manual_seed(42);
     if (!rg_replay_run(r))
         complain("can't be replayed: %s", rg_error());
-    for (int k = 0; k < direct.n && k < recorded.r.n; k++) {
-        rg_tensor *a = direct.t[k], *b = recorded.r.t[k];
+    for (int k = 0; k < direct.n && k < recorded.result.n; k++) {
+        rg_tensor *a = direct.t[k], *b = recorded.result.t[k];
         if (!a || !b || !same_shape(rg_shape(a), rg_shape(b)))
             complain("replayed output %d has another shape", k);
         else if (strcmp(rg_str(a), rg_str(b)))
@@ -411,9 +419,9 @@ static void check_replay(op_case *c, const op_call *f) {
     }
     rg_error_clear();
     rg_replay_free(r);
-    for (int k = 0; k < recorded.r.n; k++)
-        if (recorded.r.t[k])
-            rg_drop(recorded.r.t[k]);
+    for (int k = 0; k < recorded.result.n; k++)
+        if (recorded.result.t[k])
+            rg_drop(recorded.result.t[k]);
     change_inputs(c, 2);
 }
 
@@ -560,12 +568,7 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
     bool ok = r.n >= 0;
     if (ok && rg_error_code())
         complain("request %lld failed; the call did not: %s", (long long)fail, rg_error());
-    int n = 0;
-    for (int k = 0; ok && k < r.n; k++)
-        if (rg_requires_grad(r.t[k])) {
-            cotangent[n] = op_cotangent((unsigned)k, r.t[k]);
-            y[n++] = r.t[k];
-        }
+    int n = ok ? outputs_to_differentiate(r, y, cotangent) : 0;
     if (n && c->n_first) {
         rg_memory_fail_at(fail);
         ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, first,

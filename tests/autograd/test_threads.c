@@ -13,7 +13,10 @@ enum { THREADS = 4, STEPS = 200, PARAMETERS = 3, PASSED = 16 };
 static rg_tensor *parameter[PARAMETERS], *passed[PASSED];
 static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;
 
-static rg_tensor *same(rg_tensor *g, void *context) { return (void)context, rg_mul(g, 1); }
+static rg_tensor *same(rg_tensor *g, void *context) {
+    (void)context;
+    return rg_mul(g, 1);
+}
 
 /* Hands t to whoever comes next to this place, and releases what lay there. */
 static void pass_on(rg_tensor *t, size_t place) {

@@ -41,11 +41,9 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* A row's setup makes what the row needs of these. */
-static rg_tensor *a, *b, *c, *x, *w, *s, *idx, *targets, *cache;
-static rg_tensor *parameter[4];
+static rg_tensor *left, *right, *query, *key, *value, *idx, *targets, *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
-static int64_t at;
 static double flops;     /* The run can't do without so many operations. */
 static int64_t elements; /* Each array of a pass over memory has so many elements. */
 
@@ -115,8 +113,8 @@ static double median(void (*run)(void)) {
 /* ---- floors: what this machine can do -------------------------------------------- */
 
 static void floor_product(void) {
-    a = keep(rg_randn(1024, 1024), false);
-    b = keep(rg_randn(1024, 1024), false);
+    left = keep(rg_randn(1024, 1024), false);
+    right = keep(rg_randn(1024, 1024), false);
     flops = 2.0 * 1024 * 1024 * 1024;
 }
 static void large(void) { elements = 64 << 20; }
@@ -224,28 +222,30 @@ static double time_of_pass(pass p, int threads) {
 
 /* ---- W0: what one small op costs ------------------------------------------------- */
 
+static rg_tensor *words, *weight, *scores; /* These are 6x3, 3x3 and 6x6. */
+
 static void make_inputs(bool grad) {
-    a = keep(rg_ones(3, 3), grad);
-    b = keep(rg_ones(3, 3), grad);
-    x = keep(rg_ones(6, 3), grad);
-    w = keep(rg_ones(3, 3), grad);
-    s = keep(rg_ones(6, 6), grad);
+    left = keep(rg_ones(3, 3), grad);
+    right = keep(rg_ones(3, 3), grad);
+    words = keep(rg_ones(6, 3), grad);
+    weight = keep(rg_ones(3, 3), grad);
+    scores = keep(rg_ones(6, 6), grad);
 }
 
 static void with_grad(void) { make_inputs(true); }
 static void without_grad(void) { make_inputs(false); }
 
 static void four_by_four(void) {
-    a = keep(rg_ones(4, 4), true);
-    b = keep(rg_ones(4, 4), true);
+    left = keep(rg_ones(4, 4), true);
+    right = keep(rg_ones(4, 4), true);
 }
 
-static void run_add(void) { rg_add(a, b); }
-static void run_matmul(void) { rg_matmul(x, w); }
-static void run_product(void) { rg_matmul(a, b); }
-static void run_softmax(void) { rg_softmax(s, -1); }
-static void run_transpose(void) { rg_transpose(x, 0, 1); }
-static void run_backward(void) { rg_backward(rg_sum(rg_mul(a, b))); }
+static void run_add(void) { rg_add(left, right); }
+static void run_matmul(void) { rg_matmul(words, weight); }
+static void run_product(void) { rg_matmul(left, right); }
+static void run_softmax(void) { rg_softmax(scores, -1); }
+static void run_transpose(void) { rg_transpose(words, 0, 1); }
+static void run_backward(void) { rg_backward(rg_sum(rg_mul(left, right))); }
 
 /* ---- W1: the notebook's layer ---------------------------------------------------- */
 
@@ -308,9 +308,9 @@ static double check_toy(void) {
 
 static void attention(int64_t t, bool grad) {
     rg_manual_seed(2);
-    a = keep(rg_randn(1, 8, t, 64), grad);
-    b = keep(rg_randn(1, 8, t, 64), grad);
-    c = keep(rg_randn(1, 8, t, 64), grad);
+    query = keep(rg_randn(1, 8, t, 64), grad);
+    key = keep(rg_randn(1, 8, t, 64), grad);
+    value = keep(rg_randn(1, 8, t, 64), grad);
     flops = 8.0 * (double)t * (double)(t + 1) / 2 * 64 * 4 * (grad ? 3.5 : 1);
 }
 
@@ -322,18 +322,18 @@ static void attention_4k_grad(void) { attention(4096, true); }
 static void attention_16k_grad(void) { attention(16384, true); }
 
 static rg_tensor *attend(void) {
-    return rg_scaled_dot_product_attention(a, b, c, .is_causal = true);
+    return rg_scaled_dot_product_attention(query, key, value, .is_causal = true);
 }
 static void run_attention(void) { attend(); }
 static void run_attention_grad(void) {
-    rg_set_grad(a, RG_NONE);
-    rg_set_grad(b, RG_NONE);
-    rg_set_grad(c, RG_NONE);
+    rg_set_grad(query, RG_NONE);
+    rg_set_grad(key, RG_NONE);
+    rg_set_grad(value, RG_NONE);
     rg_backward(rg_sum(attend()));
 }
 static double check_attention(void) {
     RG_SCOPE();
-    return mean_of(rg_square(attend())) + grad_of(b);
+    return mean_of(rg_square(attend())) + grad_of(key);
 }
 
 /* ---- W3, W4, W6: GPTs ------------------------------------------------------------ */
@@ -397,20 +397,23 @@ static void gpt2_medium(void) {
     medium();
 }
 
+static rg_tensor *cache;
+static int64_t position; /* The next token stands here, modulo 64. */
+
 static void generation(void) {
     rg_manual_seed(3);
     gpt = rg_nn_gpt(.block_size = 256, .vocab_size = 50257, .n_layer = 12, .n_head = 12,
                     .n_embd = 768);
     idx = keep(rg_randint(0, 50257, 1, 1), false);
     cache = keep(rg_gpt_cache(gpt, 1), false);
-    at = 0;
+    position = 0;
     elements = rg_num_parameters(gpt);
 }
 
 /* Makes one token, at the cache's first 64 positions over and over. */
 static void run_generation(void) {
-    rg_gpt_cached(gpt, idx, cache, at % 64);
-    at++;
+    rg_gpt_cached(gpt, idx, cache, position % 64);
+    position++;
 }
 static double check_generation(void) {
     RG_SCOPE();
@@ -419,22 +422,26 @@ static double check_generation(void) {
 
 /* ---- W5: elements and rows of (4096, 1024) --------------------------------------- */
 
+static rg_tensor *input, *addend, *cotangent, *norm_weight, *norm_bias;
+
 static rg_tensor *gelu(rg_tensor *t) { return rg_gelu(t); }
 static rg_tensor *gelu_tanh(rg_tensor *t) { return rg_gelu_tanh(t); }
 static rg_tensor *softmax(rg_tensor *t) { return rg_softmax(t, -1); }
-static rg_tensor *layer_norm(rg_tensor *t) { return rg_layer_norm(t, RG_DIMS(1024), w, s, 1e-5); }
-static rg_tensor *add_other(rg_tensor *t) { return rg_add(t, b); }
+static rg_tensor *layer_norm(rg_tensor *t) {
+    return rg_layer_norm(t, RG_DIMS(1024), norm_weight, norm_bias, 1e-5);
+}
+static rg_tensor *add_other(rg_tensor *t) { return rg_add(t, addend); }
 static rg_tensor *cross_entropy(rg_tensor *t) { return rg_cross_entropy(t, targets); }
 static rg_tensor *(*row_op)(rg_tensor *);
 
 static void rows_of(bool grad) {
     rg_manual_seed(5);
-    x = keep(rg_randn(4096, 1024), grad);
-    b = keep(rg_randn(4096, 1024), false);
-    c = keep(rg_randn(4096, 1024), false);
+    input = keep(rg_randn(4096, 1024), grad);
+    addend = keep(rg_randn(4096, 1024), false);
+    cotangent = keep(rg_randn(4096, 1024), false);
     targets = keep(rg_randint(0, 1024, 4096), false);
-    w = keep(rg_ones(1024), false);
-    s = keep(rg_zeros(1024), false);
+    norm_weight = keep(rg_ones(1024), false);
+    norm_bias = keep(rg_zeros(1024), false);
     elements = 4096 * 1024;
 }
 #define ROW_SETUP(op)                  \
@@ -455,34 +462,34 @@ ROW_SETUP(softmax)
 ROW_SETUP(layer_norm)
 ROW_SETUP(cross_entropy)
 
-static void run_rows(void) { row_op(x); }
+static void run_rows(void) { row_op(input); }
 static void run_rows_grad(void) {
-    rg_set_grad(x, RG_NONE);
-    rg_tensor *y = row_op(x);
-    rg_backward(y, .gradient = rg_ndim(y) ? c : RG_NONE);
+    rg_set_grad(input, RG_NONE);
+    rg_tensor *y = row_op(input);
+    rg_backward(y, .gradient = rg_ndim(y) ? cotangent : RG_NONE);
 }
 static double check_rows(void) {
     RG_SCOPE();
-    return mean_of(rg_square(row_op(x))) + grad_of(x);
+    return mean_of(rg_square(row_op(input))) + grad_of(input);
 }
 
 static void square(void) {
     rg_manual_seed(5);
-    x = keep(rg_randn(4096, 4096), false);
+    input = keep(rg_randn(4096, 4096), false);
     elements = 4096 * 4096;
 }
 static void square_turned(void) {
     square();
-    x = keep(rg_T(x), false);
+    input = keep(rg_T(input), false);
 }
 static void square_strided(void) {
     square();
-    x = keep(rg_slice(x, 1, 0, 4096, 2), false);
+    input = keep(rg_slice(input, 1, 0, 4096, 2), false);
 }
-static void run_sum_0(void) { rg_sum_dim(x, 0, false); }
-static void run_sum_1(void) { rg_sum_dim(x, 1, false); }
-static void run_sum_all(void) { rg_sum(x); }
-static double check_square(void) { return mean_of(x); }
+static void run_sum_0(void) { rg_sum_dim(input, 0, false); }
+static void run_sum_1(void) { rg_sum_dim(input, 1, false); }
+static void run_sum_all(void) { rg_sum(input); }
+static double check_square(void) { return mean_of(input); }
 
 static void adamw(void) {
     parameter[0] = keep(rg_ones(100 << 20), true);
@@ -578,7 +585,7 @@ static growth_cost gpt_theory(const growth *g) {
  * reads g and y and makes gx, with one operation for an element each way. */
 static int64_t chain;
 static rg_tensor *make_chain(void) {
-    rg_tensor *y = a;
+    rg_tensor *y = left;
     for (int64_t i = 0; i < chain; i++)
         y = rg_tanh(y);
     return rg_sum(y);
@@ -603,7 +610,8 @@ static double cost_of_products(void) {
 /* Prints a line: name, least time, work, then floating point operations, bytes moved and bytes
  * held, each as counted and in theory, and the peak in MB. Work is floating point operations, or
  * nodes. */
-static int measure_growth(const growth *g) {
+static int measure_growth(size_t which) {
+    const growth *g = &growths[which];
     bool nodes = g->layers == 0;
     RG_SCOPE();
     rg_set_num_threads(1);
@@ -724,7 +732,8 @@ static double time_of_products(double operations) {
     return operations / flops * least;
 }
 
-static int measure(const row *r) {
+static int measure(size_t which) {
+    const row *r = &rows[which];
     RG_SCOPE();
     rg_set_num_threads(r->threads);
     r->setup();
@@ -756,28 +765,29 @@ static void complain_and_exit(rg_code code, const char *message) {
     exit(1);
 }
 
-/* Runs the call in a process of its own, so that the peak of memory is its own. Returns from main
- * if the process fails. */
-#define APART(name, call)                                               \
-    if (strncmp(name, wanted, strlen(wanted)) == 0) {                   \
-        fflush(stdout);                                                 \
-        pid_t child = fork();                                           \
-        int status = 1;                                                 \
-        if (child == 0)                                                 \
-            exit(call);                                                 \
-        if (child < 0 || waitpid(child, &status, 0) != child || status) \
-            return 1;                                                   \
-    }
+/* Runs a measurement in a process of its own, so that the peak of memory is its own. Returns
+ * whether it succeeded. */
+static bool succeeds_apart(int (*measurement)(size_t which), size_t which) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        exit(measurement(which));
+    int status = 1;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
 
 int main(int argc, char **argv) {
     const char *wanted = argc > 1 ? argv[1] : "";
+    size_t length = strlen(wanted);
     rg_on_error(complain_and_exit);
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-        APART(rows[r].name, measure(&rows[r]));
+        if (strncmp(rows[r].name, wanted, length) == 0 && !succeeds_apart(measure, r))
+            return 1;
     for (size_t g = 0; g < sizeof growths / sizeof *growths; g++) {
         char name[32];
         snprintf(name, sizeof name, "w7 %s", growths[g].sweep);
-        APART(name, measure_growth(&growths[g]));
+        if (strncmp(name, wanted, length) == 0 && !succeeds_apart(measure_growth, g))
+            return 1;
     }
     return 0;
 }

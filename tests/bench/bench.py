@@ -232,6 +232,13 @@ def peak_megabytes():
         return next(int(line.split()[1]) // 1024 for line in f if line.startswith("VmHWM"))
 
 
+def repeats_of(took):
+    for longer_than, repeats in (5e9, 1), (2e9, 3), (2e8, 7):
+        if took >= longer_than:
+            return repeats
+    return 15
+
+
 def measure(name, setup, threads, grad):
     torch.set_num_threads(threads)
     with torch.enable_grad() if grad else torch.inference_mode():
@@ -240,8 +247,7 @@ def measure(name, setup, threads, grad):
         n = 1
         while (took := timed(run, n)) < 5e6:
             n *= 2
-        repeats = 15 if took < 2e8 else 7 if took < 2e9 else 3 if took < 5e9 else 1
-        median = statistics.median(timed(run, n) for _ in range(repeats)) / n
+        median = statistics.median(timed(run, n) for _ in range(repeats_of(took))) / n
     print(f"{name}\t{median:.1f}\t{number:.9g}\t{peak_megabytes()}", flush=True)
 
 

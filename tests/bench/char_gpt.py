@@ -84,9 +84,8 @@ def rate(step):
 @torch.no_grad()
 def validate():
     windows = (len(test) - 1) // o.block
-    x, y = test[: windows * o.block].view(windows, -1), test[1 : windows * o.block + 1].view(
-        windows, -1
-    )
+    x = test[: windows * o.block].view(windows, -1)
+    y = test[1 : windows * o.block + 1].view(windows, -1)
     model.eval()
     loss = sum(
         len(part) * model(part, target)[1].item()

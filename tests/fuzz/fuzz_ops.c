@@ -155,6 +155,12 @@ static const char *text(void) {
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
+static const char *any_path(void) {
+    if (any(2))
+        return "/dev/null";
+    return any(2) ? "/nowhere/at/all" : NULL;
+}
+
 /* ---- functions, a row each: the golden test's table is shared -------------------- */
 
 static rg_generator *any_generator(void) {
@@ -532,6 +538,19 @@ static bool well_formed(const char *message) {
            && (!line || line[1] == '\t');
 }
 
+/* Returns what follows an ending that only C needs, or the name if it begins with none. */
+static const char *after_ending(const char *name) {
+    static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",  "_items",
+                                          "_full",  "_alpha",   "_p",        "_step",  "_sizes",
+                                          "_floor", "_trunc",   "_decimals", "_dtype", "_of",
+                                          "_float", "_double",  "_int64",    "_bool",  "_int",
+                                          "_many",  "_forward", "s_",        "_" };
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
+        if (!strncmp(name, behind[i], strlen(behind[i])))
+            return name + strlen(behind[i]);
+    return name;
+}
+
 /* Returns whether the message names the function as torch does, and not one that it is made of.
  * Capitals and _ don't count, and neither does what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
@@ -540,11 +559,6 @@ static bool named(const char *message, const char *name) {
                                           "gradcheck",     "orders",    "options",
                                           "scopes",        "call_list", "set_grad" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
-    static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",  "_items",
-                                          "_full",  "_alpha",   "_p",        "_step",  "_sizes",
-                                          "_floor", "_trunc",   "_decimals", "_dtype", "_of",
-                                          "_float", "_double",  "_int64",    "_bool",  "_int",
-                                          "_many",  "_forward", "s_",        "_" };
     const char *end = message + strcspn(message, ":(");
     if (strstr(message, "out of memory")
         || strstr(message, "a view is used after its base was modified"))
@@ -563,11 +577,11 @@ static bool named(const char *message, const char *name) {
         else if (tolower(*message++) != tolower(*name++))
             return false;
     }
-    for (size_t i = 0; *name && i < sizeof behind / sizeof *behind; i++)
-        if (!strncmp(name, behind[i], strlen(behind[i]))) {
-            name += strlen(behind[i]);
-            i = (size_t)-1; /* The search begins anew at the first ending. */
-        }
+    const char *rest = after_ending(name);
+    while (rest != name) {
+        name = rest;
+        rest = after_ending(name);
+    }
     return !*name;
 }
 
@@ -627,6 +641,17 @@ static rg_tensor *call_any(void) {
     return y;
 }
 
+/* Differentiates a result, and lets a request for memory fail now and then. */
+static void try_backward(rg_tensor *y) {
+    rg_error_clear();
+    if (any(20) == 0)
+        rg_memory_fail_at(1 + (int64_t)any(30));
+    bool ok = rg_backward_with(
+        y, (rg_backward_options){ .gradient = rg_ones_like(y), .create_graph = any(4) == 0 });
+    rg_memory_fail_at(0);
+    require(ok == (rg_error_code() == RG_OK) || nested, calling, "backward's error");
+}
+
 static void one_call(void) {
     RG_SCOPE();
     size_t f = any(FUNCTIONS);
@@ -660,15 +685,8 @@ static void one_call(void) {
         refusals++;
     if (!y || y == RG_NONE)
         return;
-    if (rg_requires_grad(y) && any(2)) {
-        rg_error_clear();
-        if (any(20) == 0)
-            rg_memory_fail_at(1 + (int64_t)any(30));
-        bool ok = rg_backward_with(
-            y, (rg_backward_options){ .gradient = rg_ones_like(y), .create_graph = any(4) == 0 });
-        rg_memory_fail_at(0);
-        require(ok == (rg_error_code() == RG_OK) || nested, calling, "backward's error");
-    }
+    if (rg_requires_grad(y) && any(2))
+        try_backward(y);
     replace((int)any(POOL), any(8) ? y : odd_tensor());
 }
 

@@ -130,7 +130,8 @@ static const struct {
 static void compute(rg_tensor *(*f)(void), rg_list of, rg_tensor *result[]) {
     for (int i = 0; i < of.n; i++)
         rg_set_grad(of.v[i], RG_NONE);
-    rg_tensor *y = result[of.n] = f();
+    rg_tensor *y = f();
+    result[of.n] = y;
     ck_ok(y && rg_backward(y, .gradient = rg_numel(y) == rg_numel(g) ? g : rg_ones_like(y)));
     for (int i = 0; i < of.n; i++)
         result[i] = rg_grad_of(of.v[i]);

@@ -536,49 +536,62 @@ static rg_tensor *wild_seen(wild *w) {
     return rg_keep(rg_clone(all));
 }
 
+static void wild_change(wild *w, int run) {
+    if (run == 2)
+        rg_mul_(w->x, -0.5);
+}
+
+/* Does the step itself, and keeps what is seen after each run. */
+static void wild_eager(uint64_t seed, rg_tensor *seen[RUNS]) {
+    wild w = wild_make(seed);
+    RG_FOR (int i = 0; i < RUNS; i++) {
+        RG_SCOPE();
+        wild_change(&w, i);
+        wild_step(&w);
+        ck_assert_msg(rg_error_code() == RG_OK, "%d: %s", (int)seed, rg_error());
+        seen[i] = wild_seen(&w);
+    }
+    wild_drop(&w);
+}
+
+/* Records the step, and compares what is seen after each run. */
+static void wild_replayed(uint64_t seed, rg_tensor *const seen[RUNS]) {
+    wild w = wild_make(seed);
+    rg_replay *r = rg_record(wild_step, &w);
+    ck_assert_msg(r != NULL, "%d: %s", (int)seed, rg_error());
+    RG_FOR (int i = 0; i < RUNS; i++) {
+        RG_SCOPE();
+        wild_change(&w, i);
+        ck_assert_msg(i == 0 || rg_replay_run(r), "%d: %s", (int)seed, rg_error());
+        rg_tensor *now = wild_seen(&w);
+        ck_assert_msg(rg_ndim(now) && rg_size(now, 0) == rg_size(seen[i], 0)
+                          && memcmp(rg_data(now), rg_data(seen[i]), 4 * (size_t)rg_numel(now)) == 0,
+                      "seed %d, run %d", (int)seed, i);
+        rg_drop(now);
+    }
+    rg_tensor *before = wild_seen(&w), *after;
+    /* Tensors that are kept stay as they are when the recording goes. */
+    rg_replay_free(r);
+    RG_FOR (int i = 0; i < 8; i++)
+        rg_fill_(rg_empty(6, 6), NAN);
+    after = wild_seen(&w);
+    ck_assert(memcmp(rg_data(before), rg_data(after), 4 * (size_t)rg_numel(after)) == 0);
+    rg_drop(before);
+    rg_drop(after);
+    wild_drop(&w);
+}
+
 START_TEST(test_wild_steps) {
     const char *seeds = getenv("SEEDS");
-    for (uint64_t seed = 1, last = seeds ? strtoull(seeds, NULL, 10) : 150; seed <= last; seed++) {
+    uint64_t last = seeds ? strtoull(seeds, NULL, 10) : 150;
+    for (uint64_t seed = 1; seed <= last; seed++) {
         RG_SCOPE();
         int64_t live = rg_live_tensors();
         rg_tensor *seen[RUNS];
-        wild w = wild_make(seed);
-        RG_FOR (int i = 0; i < RUNS; i++) {
-            RG_SCOPE();
-            if (i == 2)
-                rg_mul_(w.x, -0.5);
-            wild_step(&w);
-            ck_assert_msg(rg_error_code() == RG_OK, "%d: %s", (int)seed, rg_error());
-            seen[i] = wild_seen(&w);
-        }
-        wild_drop(&w);
-        w = wild_make(seed);
-        rg_replay *r = rg_record(wild_step, &w);
-        ck_assert_msg(r != NULL, "%d: %s", (int)seed, rg_error());
-        RG_FOR (int i = 0; i < RUNS; i++) {
-            RG_SCOPE();
-            if (i == 2)
-                rg_mul_(w.x, -0.5);
-            ck_assert_msg(i == 0 || rg_replay_run(r), "%d: %s", (int)seed, rg_error());
-            rg_tensor *now = wild_seen(&w);
-            ck_assert_msg(rg_ndim(now) && rg_size(now, 0) == rg_size(seen[i], 0)
-                              && memcmp(rg_data(now), rg_data(seen[i]), 4 * (size_t)rg_numel(now))
-                                     == 0,
-                          "seed %d, run %d", (int)seed, i);
-            rg_drop(now);
-        }
-        rg_tensor *before = wild_seen(&w), *after;
-        /* Tensors that are kept stay as they are when the recording goes. */
-        rg_replay_free(r);
-        RG_FOR (int i = 0; i < 8; i++)
-            rg_fill_(rg_empty(6, 6), NAN);
-        after = wild_seen(&w);
-        ck_assert(memcmp(rg_data(before), rg_data(after), 4 * (size_t)rg_numel(after)) == 0);
-        rg_drop(before);
-        rg_drop(after);
+        wild_eager(seed, seen);
+        wild_replayed(seed, seen);
         for (int i = 0; i < RUNS; i++)
             rg_drop(seen[i]);
-        wild_drop(&w);
         ck_assert_int_eq(rg_live_tensors(), live);
     }
 }

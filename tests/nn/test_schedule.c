@@ -61,157 +61,97 @@ static int follow(const char *name, rg_optim *o, rg_schedule *s, bool (*step)(rg
     return bad;
 }
 
-/* Each name is that of a schedule in optim.py. */
+/* Each name is that of a schedule in optim.py. `make` makes it for o, which is Adam or SGD. */
+#define FOLLOW(name, adam, step, make)      \
+    do {                                    \
+        rg_optim *o = two_groups(adam);     \
+        bad += follow(name, o, make, step); \
+    } while (0)
+
 START_TEST(test_rates) {
     int bad = 0;
-    rg_optim *o;
-    o = two_groups(false);
-    bad += follow("StepLR", o, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3), plain);
-    o = two_groups(false);
-    bad += follow("StepLR.closed", o, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3), closed);
-    o = two_groups(false);
-    bad += follow("StepLR_each", o, rg_optim_step_lr(o, .step_size = 1), plain);
-    o = two_groups(false);
-    bad += follow("StepLR_each.closed", o, rg_optim_step_lr(o, .step_size = 1), closed);
-    o = two_groups(false);
-    bad += follow("MultiStepLR", o,
-                  rg_optim_multi_step_lr(o, .milestones = RG_DIMS(2, 10, 10, 30), .gamma = 0.5),
-                  plain);
-    o = two_groups(false);
-    bad += follow("MultiStepLR.closed", o,
-                  rg_optim_multi_step_lr(o, .milestones = RG_DIMS(2, 10, 10, 30), .gamma = 0.5),
-                  closed);
-    o = two_groups(false);
-    bad += follow("MultiStepLR_first", o, rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 5)),
-                  plain);
-    o = two_groups(false);
-    bad += follow("MultiStepLR_first.closed", o,
-                  rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 5)), closed);
-    o = two_groups(false);
-    bad += follow("ExponentialLR", o, rg_optim_exponential_lr(o, .gamma = 0.93), plain);
-    o = two_groups(false);
-    bad += follow("ExponentialLR.closed", o, rg_optim_exponential_lr(o, .gamma = 0.93), closed);
-    o = two_groups(false);
-    bad += follow("ExponentialLR_growing", o, rg_optim_exponential_lr(o, .gamma = 1.05), plain);
-    o = two_groups(false);
-    bad += follow("ExponentialLR_growing.closed", o, rg_optim_exponential_lr(o, .gamma = 1.05),
-                  closed);
-    o = two_groups(false);
-    bad += follow("LinearLR", o, rg_optim_linear_lr(o), plain);
-    o = two_groups(false);
-    bad += follow("LinearLR.closed", o, rg_optim_linear_lr(o), closed);
-    o = two_groups(false);
-    bad += follow("LinearLR_long", o,
-                  rg_optim_linear_lr(o, .start_factor = 0.1, .end_factor = 0.7, .total_iters = 40),
-                  plain);
-    o = two_groups(false);
-    bad += follow("LinearLR_long.closed", o,
-                  rg_optim_linear_lr(o, .start_factor = 0.1, .end_factor = 0.7, .total_iters = 40),
-                  closed);
-    o = two_groups(false);
-    bad += follow("LinearLR_to_nothing", o,
-                  rg_optim_linear_lr(o, .start_factor = 1.0, .end_factor = 0.0, .total_iters = 25),
-                  plain);
-    o = two_groups(false);
-    bad += follow("LinearLR_to_nothing.closed", o,
-                  rg_optim_linear_lr(o, .start_factor = 1.0, .end_factor = 0.0, .total_iters = 25),
-                  closed);
-    o = two_groups(false);
-    bad += follow("CosineAnnealingLR", o, rg_optim_cosine_annealing_lr(o, .T_max = 50), plain);
-    o = two_groups(false);
-    bad += follow("CosineAnnealingLR.closed", o, rg_optim_cosine_annealing_lr(o, .T_max = 50),
-                  closed);
-    o = two_groups(false);
-    bad += follow("CosineAnnealingLR_short", o,
-                  rg_optim_cosine_annealing_lr(o, .T_max = 13, .eta_min = 0.02), plain);
-    o = two_groups(false);
-    bad += follow("CosineAnnealingLR_short.closed", o,
-                  rg_optim_cosine_annealing_lr(o, .T_max = 13, .eta_min = 0.02), closed);
-    o = two_groups(false);
-    bad += follow("CosineAnnealingLR_one", o,
-                  rg_optim_cosine_annealing_lr(o, .T_max = 1, .eta_min = 0.01), plain);
-    o = two_groups(false);
-    bad += follow("CosineAnnealingLR_one.closed", o,
-                  rg_optim_cosine_annealing_lr(o, .T_max = 1, .eta_min = 0.01), closed);
-    o = two_groups(false);
-    bad += follow("OneCycleLR", o, rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60),
-                  plain);
-    o = two_groups(true);
-    bad += follow("OneCycleLR.adam", o, rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60),
-                  plain);
-    o = two_groups(false);
-    bad += follow("OneCycleLR_linear", o,
-                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .anneal_linear = true,
-                                        .pct_start = 0.45, .div_factor = 10,
-                                        .final_div_factor = 100),
-                  plain);
-    o = two_groups(true);
-    bad += follow("OneCycleLR_linear.adam", o,
-                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .anneal_linear = true,
-                                        .pct_start = 0.45, .div_factor = 10,
-                                        .final_div_factor = 100),
-                  plain);
-    o = two_groups(false);
-    bad += follow("OneCycleLR_three", o,
-                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .three_phase = true,
-                                        .base_momentum = 0.7, .max_momentum = 0.99),
-                  plain);
-    o = two_groups(true);
-    bad += follow("OneCycleLR_three.adam", o,
-                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .three_phase = true,
-                                        .base_momentum = 0.7, .max_momentum = 0.99),
-                  plain);
-    o = two_groups(false);
-    bad += follow("OneCycleLR_no_momentum", o,
-                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60,
-                                        .cycle_momentum = false, .three_phase = true,
-                                        .anneal_linear = true),
-                  plain);
-    o = two_groups(true);
-    bad += follow("OneCycleLR_no_momentum.adam", o,
-                  rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60,
-                                        .cycle_momentum = false, .three_phase = true,
-                                        .anneal_linear = true),
-                  plain);
-    o = two_groups(false);
-    bad += follow("warmup_cosine", o, rg_optim_warmup_cosine_lr(o, 10, 60, 0.1, 0.0), plain);
-    o = two_groups(false);
-    bad += follow("warmup_cosine_one", o, rg_optim_warmup_cosine_lr(o, 1, 40, 0.001, 0.02), plain);
-    o = two_groups(false);
-    bad += follow("SequentialLR", o,
-                  rg_optim_sequential_lr(
-                      o, .milestones = RG_DIMS(5, 17, 30),
-                      .schedules = { rg_optim_exponential_lr(o, .gamma = 0.9),
-                                     rg_optim_step_lr(o, .step_size = 4, .gamma = 0.5),
-                                     rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 3)),
-                                     rg_optim_lambda_lr(o, .lr_lambda = inverse) }),
-                  plain);
-    o = two_groups(false);
-    bad += follow("ReduceLROnPlateau", o, rg_optim_reduce_lr_on_plateau(o, .patience = 3), plateau);
-    o = two_groups(false);
-    bad += follow("ReduceLROnPlateau_cooldown", o,
-                  rg_optim_reduce_lr_on_plateau(o, .patience = 1, .cooldown = 4, .factor = 0.5,
-                                                .min_lr = 0.15),
-                  plateau);
-    o = two_groups(false);
-    bad += follow("ReduceLROnPlateau_max", o,
-                  rg_optim_reduce_lr_on_plateau(o, .mode_max = true, .patience = 2,
-                                                .threshold = 0.01, .factor = 0.7),
-                  plateau);
-    o = two_groups(false);
-    bad += follow("ReduceLROnPlateau_max_abs", o,
-                  rg_optim_reduce_lr_on_plateau(o, .mode_max = true, .patience = 4,
-                                                .threshold_abs = true, .threshold = 0.3),
-                  plateau);
-    o = two_groups(false);
-    bad += follow("ReduceLROnPlateau_abs", o,
-                  rg_optim_reduce_lr_on_plateau(o, .patience = 2, .threshold_abs = true,
-                                                .threshold = 0.02, .eps = 0.01),
-                  plateau);
-    o = two_groups(false);
-    bad += follow("ReduceLROnPlateau_at_once", o,
-                  rg_optim_reduce_lr_on_plateau(o, .patience = 0, .threshold = 0.0, .factor = 0.9),
-                  plateau);
+    FOLLOW("StepLR", false, plain, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3));
+    FOLLOW("StepLR.closed", false, closed, rg_optim_step_lr(o, .step_size = 7, .gamma = 0.3));
+    FOLLOW("StepLR_each", false, plain, rg_optim_step_lr(o, .step_size = 1));
+    FOLLOW("StepLR_each.closed", false, closed, rg_optim_step_lr(o, .step_size = 1));
+    FOLLOW("MultiStepLR", false, plain,
+           rg_optim_multi_step_lr(o, .milestones = RG_DIMS(2, 10, 10, 30), .gamma = 0.5));
+    FOLLOW("MultiStepLR.closed", false, closed,
+           rg_optim_multi_step_lr(o, .milestones = RG_DIMS(2, 10, 10, 30), .gamma = 0.5));
+    FOLLOW("MultiStepLR_first", false, plain,
+           rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 5)));
+    FOLLOW("MultiStepLR_first.closed", false, closed,
+           rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 5)));
+    FOLLOW("ExponentialLR", false, plain, rg_optim_exponential_lr(o, .gamma = 0.93));
+    FOLLOW("ExponentialLR.closed", false, closed, rg_optim_exponential_lr(o, .gamma = 0.93));
+    FOLLOW("ExponentialLR_growing", false, plain, rg_optim_exponential_lr(o, .gamma = 1.05));
+    FOLLOW("ExponentialLR_growing.closed", false, closed,
+           rg_optim_exponential_lr(o, .gamma = 1.05));
+    FOLLOW("LinearLR", false, plain, rg_optim_linear_lr(o));
+    FOLLOW("LinearLR.closed", false, closed, rg_optim_linear_lr(o));
+    FOLLOW("LinearLR_long", false, plain,
+           rg_optim_linear_lr(o, .start_factor = 0.1, .end_factor = 0.7, .total_iters = 40));
+    FOLLOW("LinearLR_long.closed", false, closed,
+           rg_optim_linear_lr(o, .start_factor = 0.1, .end_factor = 0.7, .total_iters = 40));
+    FOLLOW("LinearLR_to_nothing", false, plain,
+           rg_optim_linear_lr(o, .start_factor = 1.0, .end_factor = 0.0, .total_iters = 25));
+    FOLLOW("LinearLR_to_nothing.closed", false, closed,
+           rg_optim_linear_lr(o, .start_factor = 1.0, .end_factor = 0.0, .total_iters = 25));
+    FOLLOW("CosineAnnealingLR", false, plain, rg_optim_cosine_annealing_lr(o, .T_max = 50));
+    FOLLOW("CosineAnnealingLR.closed", false, closed, rg_optim_cosine_annealing_lr(o, .T_max = 50));
+    FOLLOW("CosineAnnealingLR_short", false, plain,
+           rg_optim_cosine_annealing_lr(o, .T_max = 13, .eta_min = 0.02));
+    FOLLOW("CosineAnnealingLR_short.closed", false, closed,
+           rg_optim_cosine_annealing_lr(o, .T_max = 13, .eta_min = 0.02));
+    FOLLOW("CosineAnnealingLR_one", false, plain,
+           rg_optim_cosine_annealing_lr(o, .T_max = 1, .eta_min = 0.01));
+    FOLLOW("CosineAnnealingLR_one.closed", false, closed,
+           rg_optim_cosine_annealing_lr(o, .T_max = 1, .eta_min = 0.01));
+    FOLLOW("OneCycleLR", false, plain, rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60));
+    FOLLOW("OneCycleLR.adam", true, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60));
+    FOLLOW("OneCycleLR_linear", false, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .anneal_linear = true,
+                                 .pct_start = 0.45, .div_factor = 10, .final_div_factor = 100));
+    FOLLOW("OneCycleLR_linear.adam", true, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .anneal_linear = true,
+                                 .pct_start = 0.45, .div_factor = 10, .final_div_factor = 100));
+    FOLLOW("OneCycleLR_three", false, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .three_phase = true,
+                                 .base_momentum = 0.7, .max_momentum = 0.99));
+    FOLLOW("OneCycleLR_three.adam", true, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .three_phase = true,
+                                 .base_momentum = 0.7, .max_momentum = 0.99));
+    FOLLOW("OneCycleLR_no_momentum", false, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .cycle_momentum = false,
+                                 .three_phase = true, .anneal_linear = true));
+    FOLLOW("OneCycleLR_no_momentum.adam", true, plain,
+           rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 60, .cycle_momentum = false,
+                                 .three_phase = true, .anneal_linear = true));
+    FOLLOW("warmup_cosine", false, plain, rg_optim_warmup_cosine_lr(o, 10, 60, 0.1, 0.0));
+    FOLLOW("warmup_cosine_one", false, plain, rg_optim_warmup_cosine_lr(o, 1, 40, 0.001, 0.02));
+    FOLLOW("SequentialLR", false, plain,
+           rg_optim_sequential_lr(
+               o, .milestones = RG_DIMS(5, 17, 30),
+               .schedules = { rg_optim_exponential_lr(o, .gamma = 0.9),
+                              rg_optim_step_lr(o, .step_size = 4, .gamma = 0.5),
+                              rg_optim_multi_step_lr(o, .milestones = RG_DIMS(0, 3)),
+                              rg_optim_lambda_lr(o, .lr_lambda = inverse) }));
+    FOLLOW("ReduceLROnPlateau", false, plateau, rg_optim_reduce_lr_on_plateau(o, .patience = 3));
+    FOLLOW("ReduceLROnPlateau_cooldown", false, plateau,
+           rg_optim_reduce_lr_on_plateau(o, .patience = 1, .cooldown = 4, .factor = 0.5,
+                                         .min_lr = 0.15));
+    FOLLOW("ReduceLROnPlateau_max", false, plateau,
+           rg_optim_reduce_lr_on_plateau(o, .mode_max = true, .patience = 2, .threshold = 0.01,
+                                         .factor = 0.7));
+    FOLLOW("ReduceLROnPlateau_max_abs", false, plateau,
+           rg_optim_reduce_lr_on_plateau(o, .mode_max = true, .patience = 4, .threshold_abs = true,
+                                         .threshold = 0.3));
+    FOLLOW("ReduceLROnPlateau_abs", false, plateau,
+           rg_optim_reduce_lr_on_plateau(o, .patience = 2, .threshold_abs = true, .threshold = 0.02,
+                                         .eps = 0.01));
+    FOLLOW("ReduceLROnPlateau_at_once", false, plateau,
+           rg_optim_reduce_lr_on_plateau(o, .patience = 0, .threshold = 0.0, .factor = 0.9));
     ck_assert_int_eq(bad, 0);
 }
 END_TEST

@@ -35,7 +35,7 @@ static void matches(rg_vocabulary *v, const char *text, const char *joined, gold
 static void compare_texts(const char *kind) {
     golden_file f = golden_open("text");
     int n = 0;
-    for (char *words; (words = golden_case(&f));) {
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         if (strcmp(golden_word(&words), kind) != 0)
             continue;
         const char *text = golden_quoted(&words);
@@ -116,7 +116,7 @@ static void compare_batches(golden_file *f, char *words) {
 START_TEST(test_batches) {
     golden_file f = golden_open("text");
     int n = 0;
-    for (char *words; (words = golden_case(&f));)
+    for (char *words = golden_case(&f); words; words = golden_case(&f))
         if (strcmp(golden_word(&words), "batch") == 0) {
             compare_batches(&f, words);
             n++;
@@ -143,7 +143,7 @@ END_TEST
 START_TEST(test_train_and_validation) {
     golden_file f = golden_open("text");
     int n = 0;
-    for (char *words; (words = golden_case(&f));) {
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         if (strcmp(golden_word(&words), "train") != 0)
             continue;
         rg_tensor *data = rg_arange(golden_integer(&words));

@@ -22,7 +22,9 @@ static rg_tensor *operand(int k) {
         return rg_ones_dims(RG_DIMS(2), (rg_dtype)k);
     if (k < 8)
         return rg_scalar_dtype(1, (rg_dtype)(k - 4));
-    return k == 8 ? rg_wrap_bool(true) : k == 9 ? rg_wrap_int(2) : rg_wrap_float(2.5);
+    if (k == 8)
+        return rg_wrap_bool(true);
+    return k == 9 ? rg_wrap_int(2) : rg_wrap_float(2.5);
 }
 
 START_TEST(test_result_type) {

@@ -64,7 +64,7 @@ static void check_range(rg_tensor *t, rg_dtype dtype, char *bits, int line) {
 START_TEST(test_ranges_are_torchs) {
     golden_file f = golden_open("core");
     int ranges = 0;
-    for (char *words; (words = golden_case(&f));) {
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         const char *kind = golden_word(&words);
         if (strchr(kind, '.'))
             continue; /* It is no range, but a promotion or a conversion. */

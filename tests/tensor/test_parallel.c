@@ -57,8 +57,10 @@ START_TEST(test_parts) {
     for (int k = 0; k < RG_COUNT(counts); k++) {
         ck_assert(rg_set_num_threads(counts[k]));
         for (int64_t n = 0; n <= 1000; n += n < 20 ? 1 : 89)
-            for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain)
-                check_parts(n, grain, false), check_parts(n, grain, true);
+            for (int64_t grain = 1; grain <= n + 1; grain += 1 + grain) {
+                check_parts(n, grain, false);
+                check_parts(n, grain, true);
+            }
     }
     rg_set_num_threads(100); /* There are fewer shares. */
     check_parts(1000, 1, false);
@@ -125,13 +127,12 @@ static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *co
     free(first);
 }
 
-static bool add(rg_tensor *y, rg_tensor *const in[]) {
-    return k_run_with(&k_add, y, in, NULL), true;
+static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add, y, in, NULL); }
+static bool gelu(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_gelu, y, in, NULL); }
+static bool copy(rg_tensor *y, rg_tensor *const in[]) {
+    rgi_copy_elements(y, in[0]);
+    return true;
 }
-static bool gelu(rg_tensor *y, rg_tensor *const in[]) {
-    return k_run_with(&k_gelu, y, in, NULL), true;
-}
-static bool copy(rg_tensor *y, rg_tensor *const in[]) { return rgi_copy_elements(y, in[0]), true; }
 
 static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
     RG_SCOPE();
@@ -139,18 +140,18 @@ static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
               *lse = rg_empty_dims(RG_DIMS(y->size[0]), RG_FLOAT64);
     const k_nll_targets z = { in[1], NULL, y->size[1], 1, 0 };
     k_cross_entropy(&z, losses, lse, in[0]);
-    return k_cross_entropy_backward(&z, y, lse, in[0], losses, NULL, 1), true;
+    return k_cross_entropy_backward(&z, y, lse, in[0], losses, NULL, 1);
 }
 
 static bool softmax(rg_tensor *y, rg_tensor *const in[]) {
-    return k_softmax(y, in[0], 1, K_SOFTMAX_PLAIN), true;
+    return k_softmax(y, in[0], 1, K_SOFTMAX_PLAIN);
 }
 static bool softmax_gradient(rg_tensor *y, rg_tensor *const in[]) {
-    return k_softmax_backward(y, in[0], in[2], 1, K_LOG_SOFTMAX), true;
+    return k_softmax_backward(y, in[0], in[2], 1, K_LOG_SOFTMAX);
 }
 static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
-    return k_normalize(&(k_norm_rows){ y->numel / 8, 8, 7, 2, 1e-5, true }, y, in[0], in[3], NULL),
-           true;
+    const k_norm_rows z = { y->numel / 8, 8, 7, 2, 1e-5, true };
+    return k_normalize(&z, y, in[0], in[3], NULL);
 }
 
 /* Checks that the last row, which another part than the first one computes, is what it is by
@@ -162,8 +163,8 @@ static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *co
         alone[i] = &last[i];
         if (last[i].size[0] != y->size[0])
             continue;
-        last[i].data += (y->size[0] - 1) * last[i].stride[0] * (int64_t)rgi_sizeof(last[i].dtype),
-            last[i].size[0] = 1;
+        last[i].data += (y->size[0] - 1) * last[i].stride[0] * (int64_t)rgi_sizeof(last[i].dtype);
+        last[i].size[0] = 1;
         rgi_update_flags(&last[i]);
     }
     check_bits(what, f, y, in);
@@ -209,13 +210,13 @@ END_TEST
 
 static int reduced; /* This dim is reduced. */
 static bool sum(rg_tensor *y, rg_tensor *const in[]) {
-    return k_reduce(K_SUM, y, in[0], 1u << reduced), true;
+    return k_reduce(K_SUM, y, in[0], 1u << reduced);
 }
 static bool greatest(rg_tensor *y, rg_tensor *const in[]) {
-    return k_reduce(K_MAX, y, in[0], 1u << reduced), true;
+    return k_reduce(K_MAX, y, in[0], 1u << reduced);
 }
 static bool place(rg_tensor *y, rg_tensor *const in[]) {
-    return k_max_dim(in[1], y, in[0], reduced, false), true;
+    return k_max_dim(in[1], y, in[0], reduced, false);
 }
 
 /* Each dim is summed. A sum's order depends on how many columns there are, not on how many a part
@@ -230,7 +231,8 @@ START_TEST(test_reductions) {
             rg_dtype dtype = k / 6 ? RG_FLOAT64 : RG_FLOAT32;
             rg_dims shape = { 3, { shapes[s][0], shapes[s][1], shapes[s][2] } };
             rg_tensor *x = numbers(dtype, shape, k / 3 % 2);
-            shape.v[reduced = k % 3] = 1;
+            reduced = k % 3;
+            shape.v[reduced] = 1;
             rg_tensor *y = rg_empty_dims(shape, dtype), *in[] = { x, y };
             check_bits("sum", sum, y, in);
             check_bits("greatest", greatest, y, in);

@@ -62,13 +62,14 @@ START_TEST(test_golden) {
     int n = 0, wrong = 0;
     golden_file f = golden_open("parse");
     rg_set_printoptions(exact);
-    for (char *words; (words = golden_case(&f)); n++) {
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         const char *dtype = golden_word(&words);
         const char *literal = words;
         const char *expected = golden_peek(&f) == '!' ? golden_line(&f) : golden_text(&f);
         if (!literal_agrees(dtype, literal, expected) && wrong++ < 10)
             fprintf(stderr, "%s as %s: expected\n%s\nerror: %s\n", literal, dtype, expected,
                     rg_error());
+        n++;
     }
     golden_close(&f);
     ck_assert_msg(wrong == 0 && n > 0, "%d of %d literals differ", wrong, n);

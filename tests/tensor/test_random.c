@@ -159,7 +159,7 @@ static void compare(const golden *r, rg_tensor *t) {
 START_TEST(test_torch_streams) {
     golden_file f = golden_open("random");
     int calls = 0;
-    for (char *words; (words = golden_case(&f));) {
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         RG_SCOPE();
         const char *kind = golden_word(&words);
         if (strcmp(kind, "seed") == 0) {

@@ -34,7 +34,7 @@ static rg_tensor *filled(rg_dtype dtype, rg_dims shape) {
 START_TEST(test_sums_have_torchs_bits) {
     golden_file f = golden_open("sums");
     int cases = 0;
-    for (char *words; (words = golden_case(&f)); cases++) {
+    for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         RG_SCOPE();
         rg_dtype dtype = golden_dtype(golden_word(&words));
         rg_dims shape = golden_dims(golden_word(&words));
@@ -59,6 +59,7 @@ START_TEST(test_sums_have_torchs_bits) {
             k_reduce(nan ? K_NANSUM : K_SUM, out, &x, dims);
             ck_assert_msg(hash_of(out) == bits, "line %d: other bits than torch's", f.line);
         }
+        cases++;
     }
     ck_assert_int_gt(cases, 0);
     golden_close(&f);
@@ -75,11 +76,12 @@ START_TEST(test_extremes_see_every_place) {
             rg_tensor *x = rg_zeros_dims(across ? RG_DIMS(N, M) : RG_DIMS(M, N), RG_FLOAT32);
             rg_tensor *value = rg_zeros_dims(RG_DIMS(M), RG_FLOAT32),
                       *index = rg_zeros_dims(RG_DIMS(M), RG_INT64);
+            float found = smallest ? -1 : 1;
+            if (nan)
+                found = NAN;
             for (int64_t j = 0; j < M; j++)
                 for (int64_t i = at; i < N; i += 7)
-                    ((float *)x->data)[across ? i * M + j : j * N + i] = nan        ? NAN
-                                                                         : smallest ? -1
-                                                                                    : 1;
+                    ((float *)x->data)[across ? i * M + j : j * N + i] = found;
             k_max_dim(value, index, x, across ? 0 : 1, smallest);
             for (int64_t j = 0; j < M; j++) {
                 ck_assert_int_eq(((int64_t *)index->data)[j], at);
@@ -95,10 +97,10 @@ END_TEST
 
 START_TEST(test_sorting_is_stable) {
     for (int64_t n = 1; n < 3000; n = n * 3 / 2 + 1)
-        for (int kind = 0; kind < 8; kind++) {
+        for (int kind = 0; kind < 6; kind++) {
             RG_SCOPE();
-            rg_dtype dtype = kind & 1 ? RG_FLOAT32 : kind & 2 ? RG_FLOAT64 : RG_INT64;
-            bool descending = kind & 4;
+            rg_dtype dtype = (rg_dtype)(RG_INT64 + kind % 3);
+            bool descending = kind >= 3;
             uint64_t s = (uint64_t)n;
             rg_tensor *x = rg_zeros_dims(RG_DIMS(n), dtype), *v = rg_zeros_dims(RG_DIMS(n), dtype),
                       *at = rg_zeros_dims(RG_DIMS(n), RG_INT64);

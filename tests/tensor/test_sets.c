@@ -17,9 +17,12 @@ static rg_tensor *rows_of(rg_dtype dtype, int64_t rows, int64_t n) {
     static const double odd[] = { INFINITY, NAN, 90, -INFINITY, -110 };
     rg_tensor *t = rgi_own(rgi_new(dtype, 2, (int64_t[]){ rows, n }));
     for (int64_t i = 0; i < t->numel; i++) {
+        int64_t row = i / n;
         double v = 3 * sin((double)(7 * i + n)) + (i % 11 == 5);
-        if (i / n % 4 == 3)
-            v = i / n % 8 == 7 ? -INFINITY : i % 5 ? v : odd[i / 5 % RG_COUNT(odd)];
+        if (row % 8 == 7)
+            v = -INFINITY;
+        else if (row % 4 == 3 && i % 5 == 0)
+            v = odd[i / 5 % RG_COUNT(odd)];
         rgi_store_f64(t->data + i * (int64_t)rgi_sizeof(dtype), dtype, v);
     }
     return t;
@@ -85,44 +88,49 @@ static rg_tensor *turned_over(const rg_tensor *x) {
     return y;
 }
 
+/* Turned rows lie side by side. */
+static void try_softmax(bool turned, rg_dtype dtype, k_softmax_kind kind, int64_t rows, int64_t n) {
+    RG_SCOPE();
+    const int best = k_set;
+    rg_tensor *x = rows_of(dtype, rows, n), *g = rows_of(dtype, rows + 1, n),
+              *plain[2] = { NULL, NULL };
+    g->data += n * (int64_t)rgi_sizeof(dtype);
+    g->size[0] = rows;
+    rgi_update_flags(g);
+    for (k_set = 0; k_set <= best; k_set++) {
+        rg_tensor *xs = turned ? turned_over(x) : x, *gs = turned ? turned_over(g) : g;
+        rg_tensor *y = rgi_own(rgi_new(dtype, 2, xs->size)),
+                  *gx = rgi_own(rgi_new(dtype, 2, xs->size));
+        k_softmax(y, xs, !turned, kind);
+        k_softmax_backward(gx, gs, y, !turned, kind);
+        if (turned) {
+            y = turned_over(y);
+            gx = turned_over(gx);
+        }
+        check_softmax(y, x, kind);
+        check_softmax_gradient(gx, g, y, kind);
+        if (k_set) {
+            check_bits(y, plain[0], "softmax");
+            check_bits(gx, plain[1], "its gradient");
+        } else {
+            plain[0] = y;
+            plain[1] = gx;
+        }
+    }
+    k_set = best;
+}
+
 START_TEST(test_softmax) {
     static const int64_t lengths[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 33, 64, 100 };
-    const int best = k_set;
-    for (int c = 0; c < RG_COUNT(lengths) * 3 * 2 * 2 * 9; c++) {
-        RG_SCOPE();
-        /* Turned rows lie side by side, and there are more of them than a block has. */
-        bool turned = c / RG_COUNT(lengths) / 54;
-        int64_t n = lengths[c % RG_COUNT(lengths)],
-                rows = (c / RG_COUNT(lengths) % 9 + 1) * (turned ? 37 : 1);
-        k_softmax_kind kind = (k_softmax_kind)(c / RG_COUNT(lengths) / 9 % 3);
-        rg_dtype dtype = c / RG_COUNT(lengths) / 27 % 2 ? RG_FLOAT64 : RG_FLOAT32;
-        rg_tensor *x = rows_of(dtype, rows, n), *g = rows_of(dtype, rows + 1, n),
-                  *plain[2] = { NULL, NULL };
-        g->data += n * (int64_t)rgi_sizeof(dtype);
-        g->size[0] = rows;
-        rgi_update_flags(g);
-        for (k_set = 0; k_set <= best; k_set++) {
-            rg_tensor *xs = turned ? turned_over(x) : x, *gs = turned ? turned_over(g) : g;
-            rg_tensor *y = rgi_own(rgi_new(dtype, 2, xs->size)),
-                      *gx = rgi_own(rgi_new(dtype, 2, xs->size));
-            k_softmax(y, xs, !turned, kind);
-            k_softmax_backward(gx, gs, y, !turned, kind);
-            if (turned) {
-                y = turned_over(y);
-                gx = turned_over(gx);
-            }
-            check_softmax(y, x, kind);
-            check_softmax_gradient(gx, g, y, kind);
-            if (k_set) {
-                check_bits(y, plain[0], "softmax");
-                check_bits(gx, plain[1], "its gradient");
-            } else {
-                plain[0] = y;
-                plain[1] = gx;
-            }
-        }
-        k_set = best;
-    }
+    static const rg_dtype dtypes[] = { RG_FLOAT32, RG_FLOAT64 };
+    for (int d = 0; d < RG_COUNT(dtypes); d++)
+        for (int kind = K_SOFTMAX_PLAIN; kind <= K_SAFE_SOFTMAX; kind++)
+            for (int64_t rows = 1; rows <= 9; rows++)
+                for (int l = 0; l < RG_COUNT(lengths); l++) {
+                    try_softmax(false, dtypes[d], (k_softmax_kind)kind, rows, lengths[l]);
+                    /* There are more turned rows than a block has. */
+                    try_softmax(true, dtypes[d], (k_softmax_kind)kind, 37 * rows, lengths[l]);
+                }
 }
 END_TEST
 
@@ -203,11 +211,13 @@ START_TEST(test_pow_and_atan2) {
             in[k] = rgi_own(rgi_new(RG_FLOAT32, 1, (int64_t[]){ N }));
             for (uint32_t i = 0; i < N; i++) {
                 uint32_t bits = i * (k ? 2654435761u : 40503u * 65537u);
-                float v, near = (float)(k ? 20 * sin(i) : exp(3 * cos(7.0 * i)));
-                memcpy(&v, &bits, sizeof v);
-                ((float *)in[k]->data)[i] = i < ODD * ODD ? odd[k ? i % ODD : i / ODD]
-                                            : i % 2       ? v
-                                                          : near;
+                float *v = (float *)in[k]->data + i;
+                if (i < ODD * ODD)
+                    *v = odd[k ? i % ODD : i / ODD];
+                else if (i % 2)
+                    memcpy(v, &bits, sizeof *v);
+                else
+                    *v = (float)(k ? 20 * sin(i) : exp(3 * cos(7.0 * i)));
             }
         }
         for (k_set = 0; k_set <= best; k_set++) {
@@ -233,16 +243,60 @@ START_TEST(test_pow_and_atan2) {
 }
 END_TEST
 
-/* The values are within 1.6 units in the last place at and around each multiple of pi / 4 up to a
- * little more than 2^17, where little is left of x, or two polynomials meet. Where a vector holds a
- * NaN or a number that is too large, here each fifth element, its elements are computed one by one,
- * and those beside it must keep their bits. So must they where only every other element is read. */
+typedef struct {
+    const char *name;
+    const rg_kernel *kernel;
+    double (*right)(double);
+} circle_function;
+
+/* Fills x with the numbers at and around each multiple of pi / 4. `far` has the same numbers, but a
+ * NaN or one that is too large in each fifth place. */
+static void fill_circle(float *x, float *far, int n) {
+    for (int i = 0; i < n; i++) {
+        float at = (float)(i / 5 * (acos(-1) / 4));
+        float v = (float[]){ at, nextafterf(at, INFINITY), nextafterf(at, -INFINITY), at + 0.1f,
+                             at + 0.4f }[i % 5];
+        x[i] = i % 2 ? -v : v;
+        far[i] = x[i];
+        if (i % 5 == 0)
+            far[i] = i % 10 ? NAN : 3e8f;
+    }
+}
+
+/* Checks that the values are within 1.6 units in the last place. */
+static void check_circle(const circle_function *f, const rg_tensor *y, const rg_tensor *x) {
+    for (int64_t i = 0; i < x->numel; i++) {
+        double right = f->right(value(x, i)),
+               unit = nextafterf(fabsf((float)right), INFINITY) - fabsf((float)right);
+        ck_each(fabs(value(y, i) - right) <= 1.6 * unit, "%s(%.9g) is %.9g, not %.9g: %g units",
+                f->name, value(x, i), value(y, i), right, fabs(value(y, i) - right) / unit);
+    }
+}
+
+/* Checks that the values of x keep their bits beside elements that are computed one by one, as
+ * those of `far` are, and where only every other element is read. */
+static void check_neighbours(const circle_function *f, const rg_tensor *y, const rg_tensor *x,
+                             rg_tensor *far) {
+    rg_tensor *other = rgi_own(rgi_new_like(x, RG_FLOAT32)), every = *far;
+    rg_tensor *half = rgi_own(rgi_new(RG_FLOAT32, 1, (int64_t[]){ x->numel / 2 }));
+    every.ndim = 1;
+    every.size[0] = x->numel / 2;
+    every.stride[0] = 2;
+    rgi_update_flags(&every);
+    k_run(*f->kernel, other, far);
+    k_run(*f->kernel, half, &every);
+    for (int64_t i = 0; i < half->numel; i++)
+        ck_each(value(half, i) == value(other, 2 * i), "%s(%.9g) of every other one", f->name,
+                value(far, 2 * i));
+    for (int64_t i = 0; i < x->numel; i++)
+        ck_each(i % 5 == 0 || value(y, i) == value(other, i), "%s(%.9g) hangs on its neighbours",
+                f->name, value(x, i));
+}
+
+/* The multiples of pi / 4 go up to a little more than 2^17. There little is left of x, or two
+ * polynomials meet. */
 START_TEST(test_circle) {
-    static const struct {
-        const char *name;
-        const rg_kernel *kernel;
-        double (*right)(double);
-    } functions[] = {
+    static const circle_function functions[] = {
         { "sin", &k_sin, sin },
         { "cos", &k_cos, cos },
         { "tan", &k_tan, tan },
@@ -253,42 +307,17 @@ START_TEST(test_circle) {
         RG_SCOPE();
         rg_tensor *x = rgi_own(rgi_new(RG_FLOAT32, 2, (int64_t[]){ N / 5, 5 })),
                   *far = rgi_own(rgi_new_like(x, RG_FLOAT32)), *plain = NULL;
-        for (int i = 0; i < N; i++) {
-            float at = (float)(i / 5 * (acos(-1) / 4));
-            float v = (float[]){ at, nextafterf(at, INFINITY), nextafterf(at, -INFINITY), at + 0.1f,
-                                 at + 0.4f }[i % 5];
-            ((float *)x->data)[i] = i % 2 ? -v : v;
-            ((float *)far->data)[i] = i % 5 ? ((float *)x->data)[i] : i % 10 ? NAN : 3e8f;
-        }
+        fill_circle((float *)x->data, (float *)far->data, N);
         for (k_set = 0; k_set <= best; k_set++) {
-            rg_tensor *y = rgi_own(rgi_new_like(x, RG_FLOAT32)),
-                      *other = rgi_own(rgi_new_like(x, RG_FLOAT32)), every = *far;
-            rg_tensor *half = rgi_own(rgi_new(RG_FLOAT32, 1, (int64_t[]){ N / 2 }));
-            every.ndim = 1;
-            every.size[0] = N / 2;
-            every.stride[0] = 2;
-            rgi_update_flags(&every);
+            rg_tensor *y = rgi_own(rgi_new_like(x, RG_FLOAT32));
             k_run(*functions[f].kernel, y, x);
-            k_run(*functions[f].kernel, other, far);
-            k_run(*functions[f].kernel, half, &every);
-            for (int i = 0; i < N / 2; i++)
-                ck_each(value(half, i) == value(other, 2 * i), "%s(%.9g) of every other one",
-                        functions[f].name, value(far, 2 * i));
-            for (int i = 0; i < N; i++)
-                ck_each(i % 5 == 0 || value(y, i) == value(other, i),
-                        "%s(%.9g) hangs on its neighbours", functions[f].name, value(x, i));
+            check_neighbours(&functions[f], y, x, far);
             if (k_set) {
                 check_bits(y, plain, functions[f].name);
                 continue;
             }
             plain = y;
-            for (int i = 0; i < N; i++) {
-                double right = functions[f].right(value(x, i)),
-                       unit = nextafterf(fabsf((float)right), INFINITY) - fabsf((float)right);
-                ck_each(fabs(value(y, i) - right) <= 1.6 * unit,
-                        "%s(%.9g) is %.9g, not %.9g: %g units", functions[f].name, value(x, i),
-                        value(y, i), right, fabs(value(y, i) - right) / unit);
-            }
+            check_circle(&functions[f], y, x);
         }
         k_set = best;
     }
@@ -381,9 +410,9 @@ START_TEST(test_elements) {
                     /* Each operand has other rows. */
                     in[i]->data += i * n * (int64_t)rgi_sizeof(dtype);
                     if (gaps)
-                        *in[i] = k_turned(in[i]), in[i]->size[1] = 8, rgi_update_flags(in[i]);
-                    else
-                        in[i]->size[0] = 8, rgi_update_flags(in[i]);
+                        *in[i] = k_turned(in[i]);
+                    in[i]->size[gaps ? 1 : 0] = 8;
+                    rgi_update_flags(in[i]);
                 }
                 for (k_set = 0; k_set <= best; k_set++) {
                     rg_tensor *y = rgi_own(rgi_new(dtype, 2, in[0]->size));
@@ -398,170 +427,224 @@ START_TEST(test_elements) {
 }
 END_TEST
 
-START_TEST(test_normalize) {
-    const int best = k_set;
-    for (int64_t n = 1; n < 900; n += n < 20 ? 1 : n < 98 ? 13 : 79)
-        for (int affine = 0; affine < 2; affine++) {
-            RG_SCOPE();
-            rg_dtype dtype = n % 2 ? RG_FLOAT32 : RG_FLOAT64;
-            enum { ROWS = 9 };
-            rg_tensor *x = rows_of(dtype, 1, ROWS * n), *g = rows_of(dtype, 1, ROWS * n),
-                      *w = affine ? rows_of(dtype, 1, n) : NULL;
-            rg_tensor *plain[2] = { NULL, NULL };
-            double sums[2][2][900], (*sum)[900] = sums[0];
-            k_norm_rows z = { ROWS, n, 1, 1, 1e-5, true };
-            for (k_set = 0; k_set <= best; k_set++) {
-                rg_tensor *y = rgi_own(rgi_new(dtype, 2, x->size)),
-                          *gx = rgi_own(rgi_new(dtype, 2, x->size));
-                k_normalize(&z, y, x, w, w);
-                sum = sums[k_set > 0];
-                memset(sum, 0, sizeof sums[0]);
-                k_normalize_backward(&z, gx, sum[0], sum[1], g, x, w);
-                if (k_set) {
-                    check_bits(y, plain[0], "layer_norm");
-                    check_bits(gx, plain[1], "its gradient");
-                    for (int64_t i = 0; i < n; i++)
-                        ck_assert(sums[0][0][i] == sums[1][0][i] && sums[0][1][i] == sums[1][1][i]);
-                } else {
-                    plain[0] = y;
-                    plain[1] = gx;
-                }
-            }
-            k_set = best;
-            for (int64_t r = 0; r < ROWS && !affine; r++) {
-                double mean = 0, var = 0, tolerance = dtype == RG_FLOAT32 ? 2e-6 : 1e-14;
-                for (int64_t i = r * n; i < r * n + n; i++)
-                    mean += value(x, i) / (double)n;
-                for (int64_t i = r * n; i < r * n + n; i++)
-                    var += (value(x, i) - mean) * (value(x, i) - mean) / (double)n;
-                for (int64_t i = r * n; i < r * n + n; i++)
-                    ck_each(same(value(plain[0], i), (value(x, i) - mean) / sqrt(var + 1e-5),
-                                 tolerance),
-                            "layer_norm of %lld: %.9g", (long long)n, value(plain[0], i));
-            }
-        }
+/* Checks a layer_norm without weights of rows of n elements. */
+static void check_layer_norm(const rg_tensor *y, const rg_tensor *x, int64_t n) {
+    double tolerance = x->dtype == RG_FLOAT32 ? 2e-6 : 1e-14;
+    for (int64_t first = 0; first < x->numel; first += n) {
+        double mean = 0, var = 0;
+        for (int64_t i = first; i < first + n; i++)
+            mean += value(x, i) / (double)n;
+        for (int64_t i = first; i < first + n; i++)
+            var += (value(x, i) - mean) * (value(x, i) - mean) / (double)n;
+        for (int64_t i = first; i < first + n; i++)
+            ck_each(same(value(y, i), (value(x, i) - mean) / sqrt(var + 1e-5), tolerance),
+                    "layer_norm of %lld: %.9g", (long long)n, value(y, i));
+    }
 }
-END_TEST
 
-/* Logits are small or huge, some targets are ignored, and the second output has a gradient. */
-START_TEST(test_cross_entropy) {
-    static const double sizes[] = { 1, 100, 1e6 };
+enum { LONGEST_NORM = 900 };
+
+static void try_normalize(int64_t n, bool affine) {
+    enum { ROWS = 9 };
+    RG_SCOPE();
     const int best = k_set;
-    for (int64_t n = 1; n < 100; n += n < 36 ? 1 : 13)
-        for (int s = 0; s < 2 * RG_COUNT(sizes); s++) {
-            RG_SCOPE();
-            enum { ROWS = 9 };
-            rg_dtype dtype = s % 2 ? RG_FLOAT64 : RG_FLOAT32;
-            rg_tensor *x = rows_of(dtype, ROWS, n), *plain[3] = { NULL, NULL, NULL };
-            rg_tensor *target = rgi_own(rgi_new(RG_INT64, 1, (int64_t[]){ ROWS })),
-                      *g = rgi_own(rgi_new(dtype, 1, target->size));
-            rg_tensor *weight = rgi_own(rgi_new(dtype, 1, &n)),
-                      *g_lse = rgi_own(rgi_new(RG_FLOAT64, 1, target->size));
+    rg_dtype dtype = n % 2 ? RG_FLOAT32 : RG_FLOAT64;
+    rg_tensor *x = rows_of(dtype, 1, ROWS * n), *g = rows_of(dtype, 1, ROWS * n),
+              *w = affine ? rows_of(dtype, 1, n) : NULL;
+    rg_tensor *plain[2] = { NULL, NULL };
+    /* These are the gradients of the weight and of the bias: first the plain ones, then a set's. */
+    double sums[2][2][LONGEST_NORM], (*sum)[LONGEST_NORM] = sums[0];
+    k_norm_rows z = { ROWS, n, 1, 1, 1e-5, true };
+    for (k_set = 0; k_set <= best; k_set++) {
+        rg_tensor *y = rgi_own(rgi_new(dtype, 2, x->size)),
+                  *gx = rgi_own(rgi_new(dtype, 2, x->size));
+        k_normalize(&z, y, x, w, w);
+        sum = sums[k_set > 0];
+        memset(sum, 0, sizeof sums[0]);
+        k_normalize_backward(&z, gx, sum[0], sum[1], g, x, w);
+        if (k_set) {
+            check_bits(y, plain[0], "layer_norm");
+            check_bits(gx, plain[1], "its gradient");
             for (int64_t i = 0; i < n; i++)
-                rgi_store_f64(weight->data + i * (int64_t)rgi_sizeof(dtype), dtype,
-                              1 + 0.5 * (double)(i % 3));
-            for (int64_t r = 0; r < ROWS; r++) {
-                ((int64_t *)target->data)[r] = r == 5 ? -1 : 7 * r % n;
-                rgi_store_f64(g->data + r * (int64_t)rgi_sizeof(dtype), dtype,
-                              1 + 0.25 * (double)r);
-                ((double *)g_lse->data)[r] = 0.5 * (double)(r % 2);
-                for (int64_t i = r * n; i < r * n + n; i++)
-                    rgi_store_f64(x->data + i * (int64_t)rgi_sizeof(dtype), dtype,
-                                  value(x, i) + sizes[s / 2]);
-            }
-            const k_nll_targets z = { target, s % 3 ? weight : NULL, n, 1, -1 };
-            for (k_set = 0; k_set <= best; k_set++) {
-                rg_tensor *y = rgi_own(rgi_new(dtype, 1, target->size)),
-                          *lse = rgi_own(rgi_new(RG_FLOAT64, 1, target->size));
-                rg_tensor *gx = rgi_own(rgi_new(dtype, 2, x->size));
-                k_cross_entropy(&z, y, lse, x);
-                k_cross_entropy_backward(&z, gx, lse, x, g, g_lse, 2);
-                if (k_set) {
-                    check_bits(y, plain[0], "cross_entropy");
-                    check_bits(lse, plain[1], "lse");
-                    check_bits(gx, plain[2], "its gradient");
-                } else {
-                    plain[0] = y;
-                    plain[1] = lse;
-                    plain[2] = gx;
-                }
-            }
-            k_set = best;
-            for (int64_t r = 0; r < ROWS; r++) {
-                double max = -INFINITY, total = 0, tolerance = dtype == RG_FLOAT32 ? 2e-6 : 1e-9;
-                int64_t t = ((int64_t *)target->data)[r];
-                double w = t < 0 ? 0 : z.weight ? value(weight, t) : 1, own = w * value(g, r) * 2;
-                for (int64_t i = r * n; i < r * n + n; i++)
-                    max = value(x, i) > max || value(x, i) != value(x, i) ? value(x, i) : max;
-                for (int64_t i = r * n; i < r * n + n; i++)
-                    total += exp(value(x, i) - max);
-                double right = t < 0 ? 0 : w * (max - value(x, r * n + t) + log(total));
-                ck_each(same(value(plain[0], r), right, tolerance * (1 + fabs(right))),
-                        "cross_entropy of %lld: %.9g, not %.9g", (long long)n, value(plain[0], r),
-                        right);
-                for (int64_t i = 0; i < n; i++) {
-                    right = exp(value(x, r * n + i) - max) / total * (own + value(g_lse, r))
-                            - (i == t ? own : 0);
-                    ck_each(same(value(plain[2], r * n + i), right, tolerance * (1 + own)),
-                            "its gradient, %lld of %lld: %.9g, not %.9g", (long long)i,
-                            (long long)n, value(plain[2], r * n + i), right);
-                }
-            }
+                ck_assert(sums[0][0][i] == sums[1][0][i] && sums[0][1][i] == sums[1][1][i]);
+        } else {
+            plain[0] = y;
+            plain[1] = gx;
+        }
+    }
+    k_set = best;
+    if (!affine)
+        check_layer_norm(plain[0], x, n);
+}
+
+START_TEST(test_normalize) {
+    for (int64_t n = 1; n < LONGEST_NORM;) {
+        try_normalize(n, false);
+        try_normalize(n, true);
+        if (n < 20)
+            n += 1;
+        else
+            n += n < 98 ? 13 : 79;
+    }
+}
+END_TEST
+
+/* Checks the losses, and the gradients of the logits x. */
+static void check_cross_entropy(const k_nll_targets *z, const rg_tensor *x, const rg_tensor *g,
+                                const rg_tensor *g_lse, const rg_tensor *losses,
+                                const rg_tensor *gx) {
+    int64_t n = x->size[1];
+    double tolerance = x->dtype == RG_FLOAT32 ? 2e-6 : 1e-9;
+    for (int64_t r = 0; r < x->size[0]; r++) {
+        double max = -INFINITY, total = 0, w = 0;
+        int64_t t = ((int64_t *)z->target->data)[r];
+        if (t >= 0)
+            w = z->weight ? value(z->weight, t) : 1;
+        double own = w * value(g, r) * 2;
+        for (int64_t i = r * n; i < r * n + n; i++)
+            max = value(x, i) > max || value(x, i) != value(x, i) ? value(x, i) : max;
+        for (int64_t i = r * n; i < r * n + n; i++)
+            total += exp(value(x, i) - max);
+        double right = t < 0 ? 0 : w * (max - value(x, r * n + t) + log(total));
+        ck_each(same(value(losses, r), right, tolerance * (1 + fabs(right))),
+                "cross_entropy of %lld: %.9g, not %.9g", (long long)n, value(losses, r), right);
+        for (int64_t i = 0; i < n; i++) {
+            right = exp(value(x, r * n + i) - max) / total * (own + value(g_lse, r))
+                    - (i == t ? own : 0);
+            ck_each(same(value(gx, r * n + i), right, tolerance * (1 + own)),
+                    "its gradient, %lld of %lld: %.9g, not %.9g", (long long)i, (long long)n,
+                    value(gx, r * n + i), right);
+        }
+    }
+}
+
+/* Some targets are ignored, and the second output has a gradient. */
+static void try_cross_entropy(int64_t n, rg_dtype dtype, double shift, bool weighted) {
+    enum { ROWS = 9 };
+    RG_SCOPE();
+    const int best = k_set;
+    rg_tensor *x = rows_of(dtype, ROWS, n), *plain[3] = { NULL, NULL, NULL };
+    rg_tensor *target = rgi_own(rgi_new(RG_INT64, 1, (int64_t[]){ ROWS })),
+              *g = rgi_own(rgi_new(dtype, 1, target->size));
+    rg_tensor *weight = rgi_own(rgi_new(dtype, 1, &n)),
+              *g_lse = rgi_own(rgi_new(RG_FLOAT64, 1, target->size));
+    for (int64_t i = 0; i < n; i++)
+        rgi_store_f64(weight->data + i * (int64_t)rgi_sizeof(dtype), dtype,
+                      1 + 0.5 * (double)(i % 3));
+    for (int64_t r = 0; r < ROWS; r++) {
+        ((int64_t *)target->data)[r] = r == 5 ? -1 : 7 * r % n;
+        rgi_store_f64(g->data + r * (int64_t)rgi_sizeof(dtype), dtype, 1 + 0.25 * (double)r);
+        ((double *)g_lse->data)[r] = 0.5 * (double)(r % 2);
+    }
+    for (int64_t i = 0; i < x->numel; i++)
+        rgi_store_f64(x->data + i * (int64_t)rgi_sizeof(dtype), dtype, value(x, i) + shift);
+    const k_nll_targets z = { target, weighted ? weight : NULL, n, 1, -1 };
+    for (k_set = 0; k_set <= best; k_set++) {
+        rg_tensor *y = rgi_own(rgi_new(dtype, 1, target->size)),
+                  *lse = rgi_own(rgi_new(RG_FLOAT64, 1, target->size));
+        rg_tensor *gx = rgi_own(rgi_new(dtype, 2, x->size));
+        k_cross_entropy(&z, y, lse, x);
+        k_cross_entropy_backward(&z, gx, lse, x, g, g_lse, 2);
+        if (k_set) {
+            check_bits(y, plain[0], "cross_entropy");
+            check_bits(lse, plain[1], "lse");
+            check_bits(gx, plain[2], "its gradient");
+        } else {
+            plain[0] = y;
+            plain[1] = lse;
+            plain[2] = gx;
+        }
+    }
+    k_set = best;
+    check_cross_entropy(&z, x, g, g_lse, plain[0], plain[2]);
+}
+
+/* Logits are small or huge. */
+START_TEST(test_cross_entropy) {
+    static const double shifts[] = { 1, 100, 1e6 };
+    for (int64_t n = 1; n < 100; n += n < 36 ? 1 : 13)
+        for (int s = 0; s < RG_COUNT(shifts); s++) {
+            try_cross_entropy(n, RG_FLOAT32, shifts[s], s != 0);
+            try_cross_entropy(n, RG_FLOAT64, shifts[s], s != 1);
         }
 }
 END_TEST
 
-/* Rows and columns that lie side by side, turned, or with every other number left out are reduced,
- * at every length around the vectors'. */
-START_TEST(test_reductions) {
+/* Behind the reductions come the greatest and the least element with their places. */
+enum { GREATEST = K_NORM_MIN + 1, LEAST, REDUCTIONS };
+
+static rg_dtype reduced_dtype(int how, rg_dtype dtype) {
+    if (how == K_COUNT || (dtype == RG_BOOL && how <= K_PROD))
+        return RG_INT64;
+    return how == K_SUM_WIDE ? RG_FLOAT64 : dtype;
+}
+
+/* Returns a matrix of 9 rows of n numbers, which lie side by side (layout 0), turned (1), or with
+ * every other number left out (2). */
+static rg_tensor *reduced_matrix(rg_dtype dtype, int64_t n, int layout) {
+    bool whole = dtype == RG_BOOL || dtype == RG_INT64;
+    rg_tensor *x = whole ? rgi_own(rgi_new(dtype, 2, (int64_t[]){ 9, n })) : rows_of(dtype, 9, n);
+    for (int64_t i = 0; i < x->numel && whole; i++)
+        rgi_store_f64(x->data + i * (int64_t)rgi_sizeof(dtype), dtype,
+                      (double)(i * i % 13 - 3) * (i % 5 != 0));
+    if (layout == 1)
+        *x = k_turned(x);
+    if (layout == 2) {
+        x->size[1] = (n + 1) / 2;
+        x->stride[1] *= 2;
+        rgi_update_flags(x);
+    }
+    return x;
+}
+
+/* Reduces x over the dims whose bits are set in `over`. */
+static void try_reduction(int how, rg_tensor *x, int over) {
+    RG_SCOPE();
     const int best = k_set;
-    for (int64_t n = 1; n < 9000; n += n < 70 ? rg_slow() ? 7 : 1 : n < 700 ? 61 : 4099)
-        for (int c = 0; c < (K_NORM_MIN + 3) * 4 * 3 * 3; c++) {
-            RG_SCOPE();
-            int how = c / 36, layout = c / 3 % 3, over = c % 3 + 1;
-            rg_dtype dtype = c / 9 % 4 == 0   ? RG_BOOL
-                             : c / 9 % 4 == 1 ? RG_INT64
-                             : c / 9 % 4 == 2 ? RG_FLOAT32
-                                              : RG_FLOAT64;
-            bool whole = dtype == RG_BOOL || dtype == RG_INT64, place = how > K_NORM_MIN;
-            if ((whole && (how == K_SUM_WIDE || (how >= K_NORM_0 && !place)))
-                || (place && over == 3))
-                continue;
-            rg_tensor *x = whole ? rgi_own(rgi_new(dtype, 2, (int64_t[]){ 9, n }))
-                                 : rows_of(dtype, 9, n),
-                      *plain[2] = { NULL, NULL };
-            for (int64_t i = 0; i < x->numel && whole; i++)
-                rgi_store_f64(x->data + i * (int64_t)rgi_sizeof(dtype), dtype,
-                              (double)(i * i % 13 - 3) * (i % 5 != 0));
-            if (layout == 1)
-                *x = k_turned(x);
-            if (layout == 2) {
-                x->size[1] = (n + 1) / 2;
-                x->stride[1] *= 2;
-                rgi_update_flags(x);
-            }
-            rg_dtype out = how == K_COUNT || (dtype == RG_BOOL && how <= K_PROD) ? RG_INT64
-                           : how == K_SUM_WIDE                                   ? RG_FLOAT64
-                                                                                 : dtype;
-            int64_t kept[2] = { over & 1 ? 1 : x->size[0], over & 2 ? 1 : x->size[1] };
-            for (k_set = 0; k_set <= best; k_set++) {
-                rg_tensor *y = rgi_own(rgi_new(out, 2, kept)),
-                          *at = rgi_own(rgi_new(RG_INT64, 2, kept));
-                rgi_fill_zero(at);
-                if (place)
-                    k_max_dim(y, at, x, over - 1, how > K_NORM_MIN + 1);
-                else
-                    k_reduce((k_reduction)how, y, x, (uint32_t)over);
-                if (k_set) {
-                    check_bits(y, plain[0], "a reduction");
-                    check_bits(at, plain[1], "its place");
-                } else {
-                    plain[0] = y;
-                    plain[1] = at;
-                }
-            }
-            k_set = best;
+    rg_dtype dtype = (rg_dtype)x->dtype;
+    bool whole = dtype == RG_BOOL || dtype == RG_INT64, place = how >= GREATEST;
+    if (whole && (how == K_SUM_WIDE || (how >= K_NORM_0 && !place)))
+        return;
+    if (place && over == 3)
+        return;
+    rg_tensor *plain[2] = { NULL, NULL };
+    int64_t kept[2] = { over & 1 ? 1 : x->size[0], over & 2 ? 1 : x->size[1] };
+    for (k_set = 0; k_set <= best; k_set++) {
+        rg_tensor *y = rgi_own(rgi_new(reduced_dtype(how, dtype), 2, kept)),
+                  *at = rgi_own(rgi_new(RG_INT64, 2, kept));
+        rgi_fill_zero(at);
+        if (place)
+            k_max_dim(y, at, x, over - 1, how == LEAST);
+        else
+            k_reduce((k_reduction)how, y, x, (uint32_t)over);
+        if (k_set) {
+            check_bits(y, plain[0], "a reduction");
+            check_bits(at, plain[1], "its place");
+        } else {
+            plain[0] = y;
+            plain[1] = at;
         }
+    }
+    k_set = best;
+}
+
+static int64_t next_length(int64_t n) {
+    if (n < 70)
+        return n + (rg_slow() ? 7 : 1);
+    return n + (n < 700 ? 61 : 4099);
+}
+
+/* Rows and columns in each layout are reduced, at every length around the vectors'. */
+START_TEST(test_reductions) {
+    for (int64_t n = 1; n < 9000; n = next_length(n))
+        for (int dtype = RG_BOOL; dtype <= RG_FLOAT64; dtype++)
+            for (int layout = 0; layout < 3; layout++) {
+                RG_SCOPE();
+                rg_tensor *x = reduced_matrix((rg_dtype)dtype, n, layout);
+                for (int how = 0; how < REDUCTIONS; how++)
+                    for (int over = 1; over <= 3; over++)
+                        try_reduction(how, x, over);
+            }
 }
 END_TEST
 
@@ -573,58 +656,70 @@ static bool same_floats(const void *a_, const void *b_, int64_t n) {
     return true;
 }
 
-/* Checks that a result so large that it goes past the caches has the bits of its rows by
- * themselves, which don't go past. */
-static void check_past_the_caches(const int64_t M, const int64_t N) {
-    enum { PART = 7, SUM = K_SAFE_SOFTMAX + 1, COPY, NORM, ALL };
-    const int best = k_set;
-    rg_tensor *x = rg_randn(M, N), *g = rg_randn(M, N), *w = rg_randn(N), *y[2][2];
-    float *rows = (float *)x->data;
-    rows[N + 5] = NAN;
-    rows[2 * N + 7] = INFINITY;
-    rows[4 * N] = -INFINITY;
-    rows[5 * N + 70] = 1e30f;
-    rows[6 * N] = -1e30f;
-    for (int64_t i = 3 * N; i < 4 * N; i++)
-        rows[i] = -INFINITY;
-    for (int c = 0; c < ALL * (best + 1); c++) {
-        RG_SCOPE();
-        int op = c % ALL;
-        k_set = c / ALL;
-        for (int i = 0; i < 4; i++)
-            y[i / 2][i % 2] = rg_empty(i / 2 ? PART : M, N);
-        ck_assert(k_should_stream(y[0][0], N) && !k_should_stream(y[1][0], N));
-        /* The first pass takes all rows; five more take PART rows each, from other places on. */
-        for (int64_t part = 0, first = 0; first <= M - PART;
-             first += part ? (M - PART) / 4 : 0, part = 1) {
-            rg_tensor xs = *x, gs = *g, **to = y[part];
-            k_norm_rows z = { part ? PART : M, N, 1, 1, 1e-5, true };
-            if (part) {
-                xs.data += first * N * 4;
-                gs.data += first * N * 4;
-                xs.size[0] = PART;
-                gs.size[0] = PART;
-                rgi_update_flags(&xs);
-                rgi_update_flags(&gs);
-            }
-            if (op < SUM) {
-                k_softmax(to[0], &xs, 1, (k_softmax_kind)op);
-                k_softmax_backward(to[1], &gs, to[0], 1, (k_softmax_kind)op);
-            } else if (op == SUM) {
-                k_run(k_add, to[0], &xs, &gs);
-                k_run(k_relu_grad, to[1], &gs, &xs);
-            } else if (op == COPY) {
-                rgi_copy_elements(to[0], &xs);
-                k_run(k_mul, to[1], &xs, w);
-            } else {
-                k_normalize(&z, to[0], &xs, w, w);
-                k_normalize_backward(&z, to[1], NULL, NULL, &gs, &xs, w);
-            }
-            for (int i = 0; i < 2 && part; i++)
-                ck_each(same_floats(y[0][i]->data + first * N * 4, to[i]->data, PART * N),
-                        "op %d, output %d, set %d, row %lld", op, i, k_set, (long long)first);
-        }
+/* The first of these ops are softmax's kinds. */
+enum { STREAM_SUM = K_SAFE_SOFTMAX + 1, STREAM_COPY, STREAM_NORM, STREAM_OPS };
+
+/* Computes y, and in gx the gradient or another result, from rows x and g. */
+static void run_streamed(int op, rg_tensor *y, rg_tensor *gx, rg_tensor *x, rg_tensor *g,
+                         rg_tensor *w) {
+    if (op < STREAM_SUM) {
+        k_softmax(y, x, 1, (k_softmax_kind)op);
+        k_softmax_backward(gx, g, y, 1, (k_softmax_kind)op);
+    } else if (op == STREAM_SUM) {
+        k_run(k_add, y, x, g);
+        k_run(k_relu_grad, gx, g, x);
+    } else if (op == STREAM_COPY) {
+        rgi_copy_elements(y, x);
+        k_run(k_mul, gx, x, w);
+    } else {
+        k_norm_rows z = { x->size[0], x->size[1], 1, 1, 1e-5, true };
+        k_normalize(&z, y, x, w, w);
+        k_normalize_backward(&z, gx, NULL, NULL, g, x, w);
     }
+}
+
+/* Returns n of x's rows, from the first one on. */
+static rg_tensor some_rows(const rg_tensor *x, int64_t first, int64_t n) {
+    rg_tensor rows = *x;
+    rows.data += first * x->size[1] * 4;
+    rows.size[0] = n;
+    rgi_update_flags(&rows);
+    return rows;
+}
+
+/* Checks that a result so large that it goes past the caches has the bits of its rows by
+ * themselves, which don't go past. Seven rows at a time are tried, from five places on. */
+static void check_streamed(int op, rg_tensor *x, rg_tensor *g, rg_tensor *w) {
+    enum { PART = 7 };
+    RG_SCOPE();
+    int64_t rows = x->size[0], n = x->size[1];
+    rg_tensor *all[] = { rg_empty(rows, n), rg_empty(rows, n) };
+    rg_tensor *part[] = { rg_empty(PART, n), rg_empty(PART, n) };
+    ck_assert(k_should_stream(all[0], n) && !k_should_stream(part[0], n));
+    run_streamed(op, all[0], all[1], x, g, w);
+    for (int64_t first = 0; first <= rows - PART; first += (rows - PART) / 4) {
+        rg_tensor xs = some_rows(x, first, PART), gs = some_rows(g, first, PART);
+        run_streamed(op, part[0], part[1], &xs, &gs, w);
+        for (int i = 0; i < 2; i++)
+            ck_each(same_floats(all[i]->data + first * n * 4, part[i]->data, PART * n),
+                    "op %d, output %d, set %d, row %lld", op, i, k_set, (long long)first);
+    }
+}
+
+static void check_past_the_caches(int64_t m, int64_t n) {
+    const int best = k_set;
+    rg_tensor *x = rg_randn(m, n), *g = rg_randn(m, n), *w = rg_randn(n);
+    float *rows = (float *)x->data;
+    rows[n + 5] = NAN;
+    rows[2 * n + 7] = INFINITY;
+    rows[4 * n] = -INFINITY;
+    rows[5 * n + 70] = 1e30f;
+    rows[6 * n] = -1e30f;
+    for (int64_t i = 3 * n; i < 4 * n; i++)
+        rows[i] = -INFINITY;
+    for (k_set = 0; k_set <= best; k_set++)
+        for (int op = 0; op < STREAM_OPS; op++)
+            check_streamed(op, x, g, w);
     k_set = best;
 }
 

@@ -13,8 +13,10 @@
 static rg_tensor *strided(rg_tensor *base, rg_dims size, rg_dims stride, int64_t offset) {
     rg_tensor *t = rgi_alias(base);
     t->ndim = (uint8_t)size.n;
-    for (int d = 0; d < size.n; d++)
-        t->size[d] = size.v[d], t->stride[d] = stride.v[d];
+    for (int d = 0; d < size.n; d++) {
+        t->size[d] = size.v[d];
+        t->stride[d] = stride.v[d];
+    }
     t->data += offset * (int64_t)rgi_sizeof(t->dtype);
     rgi_update_flags(t);
     return rgi_own(t);
@@ -94,7 +96,7 @@ START_TEST(test_walks) {
     rg_tensor *mixed = strided(f, RG_DIMS(3, 6, 4, 5), RG_DIMS(5, 300, 60, 1), 0);
     check_visits(3, (rg_tensor *[]){ five, strided(f, RG_DIMS(4, 5), RG_DIMS(5, 1), 2), zero });
     check_visits(3, (rg_tensor *[]){ mixed, strided(f, RG_DIMS(6, 1, 5), RG_DIMS(5, 5, 1), 2),
-                                     row = strided(b, RG_DIMS(1), RG_DIMS(9), 8) });
+                                     strided(b, RG_DIMS(1), RG_DIMS(9), 8) });
     rg_tensor *eight = strided(d, RG_DIMS(2, 2, 2, 2, 2, 2, 2, 2),
                                RG_DIMS(1, 4, 16, 64, 256, 2, 8, 32), 0);
     check_visits(2, (rg_tensor *[]){ eight, strided(f, RG_DIMS(2, 1, 2, 1, 2, 1, 2),
@@ -255,7 +257,10 @@ END_TEST
 /* ---- large operands in any layout ------------------------------------------------
  * Order and tiles leave no element out, and mix up none. */
 static uint32_t drawn = 1;
-static int draw(int n) { return (int)((drawn = drawn * 1664525 + 1013904223) >> 8) % n; }
+static int draw(int n) {
+    drawn = drawn * 1664525 + 1013904223;
+    return (int)(drawn >> 8) % n;
+}
 
 /* Returns a tensor of this shape, with its dims in any order in memory. Its elements may lie two
  * apart, and unless it is an output, some of its dims may have size 1, to be broadcast. */

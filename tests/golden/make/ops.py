@@ -232,51 +232,34 @@ def shares(y, x):
     )
 
 
-def evaluate(case, call):
-    """Returns the lines of expectation behind a case's arguments."""
-    leaves = [t for t in tensors_of(case.args) if t.requires_grad]
-    args = list(case.args)
-    if case.function.endswith("_") and "direct" not in case.flags:
-        args[0] = args[0].clone()
-    torch.manual_seed(42)
-    try:
-        outs = flat(call(*map(python, args)))
-    except ERRORS as e:
-        return ["! %s %s" % (kind(e), sentence(e))]
-    lines = []
-    if len(outs) > 32:
-        raise Skip("more than 32 results")
-    for y in outs:
-        if y.dim() > 8:
-            raise Skip("more than 8 dims")
-        if y.dtype not in NAMES:
-            raise Skip("the result is %s" % y.dtype)
-        node = (
-            "-" if not tracked(y) else "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
-        )
-        node = next(
-            (
-                ours
-                for f, torchs, ours, _ in table.NODES
-                if re.fullmatch(f, case.function) and node == torchs
-            ),
-            node,
-        )
-        lines.append(
-            "%s %s %s %s %s"
-            % (
-                "v" if shares(y, args[0]) else ">",
-                NAMES[y.dtype],
-                node,
-                shape_text(y.shape),
-                values_text(y),
-            )
-        )
+def node_of(y, function):
+    """Returns the name of an output's node in the graph, as ours is to be."""
+    if not tracked(y):
+        return "-"
+    node = "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
+    for f, torchs, ours, _ in table.NODES:
+        if re.fullmatch(f, function) and node == torchs:
+            return ours
+    return node
+
+
+def output_line(y, case, first_argument):
+    if y.dim() > 8:
+        raise Skip("more than 8 dims")
+    if y.dtype not in NAMES:
+        raise Skip("the result is %s" % y.dtype)
+    letter = "v" if shares(y, first_argument) else ">"
+    node = node_of(y, case.function)
+    return " ".join([letter, NAMES[y.dtype], node, shape_text(y.shape), values_text(y)])
+
+
+def gradient_lines(case, outs, leaves):
+    """Returns the lines of the first and second gradients, or of the error of backward."""
     live = [(k, y) for k, y in enumerate(outs) if tracked(y)]
     if not live or any(
         re.fullmatch(f, case.function) and when(*case.args) for f, when, _ in table.NO_GRADIENT
     ):
-        return lines
+        return []
     second = leaves[0].dtype == torch.float64 and "first" not in case.flags
     try:
         first = torch.autograd.grad(
@@ -288,23 +271,42 @@ def evaluate(case, call):
         )
     except ERRORS as e:
         line = table.error_of(case.function, "? %s %s" % (kind(e), sentence(e)))
-        return lines + ([line] if line else [])
-    lines += [gradient_text("g", g) for g in first]
+        return [line] if line else []
+    lines = [gradient_text("g", g) for g in first]
+    return lines + second_gradient_lines(leaves, first) if second else lines
+
+
+def second_gradient_lines(leaves, first):
     again = [(k, g) for k, g in enumerate(first) if g is not None and g.requires_grad]
-    if second and not again:
-        return lines + ["h -"] * len(leaves)
-    if second:
-        try:
-            twice = torch.autograd.grad(
-                [g for _, g in again],
-                leaves,
-                [cotangent(100 + k, g) for k, g in again],
-                allow_unused=True,
-            )
-            lines += [gradient_text("h", h) for h in twice]
-        except ERRORS:
-            pass  # torch has no second derivative here, so nothing is compared.
-    return lines
+    if not again:
+        return ["h -"] * len(leaves)
+    try:
+        twice = torch.autograd.grad(
+            [g for _, g in again],
+            leaves,
+            [cotangent(100 + k, g) for k, g in again],
+            allow_unused=True,
+        )
+        return [gradient_text("h", h) for h in twice]
+    except ERRORS:
+        return []  # torch has no second derivative here, so nothing is compared.
+
+
+def evaluate(case, call):
+    """Returns the lines of expectation behind a case's arguments."""
+    leaves = [t for t in tensors_of(case.args) if t.requires_grad]
+    args = list(case.args)
+    if case.function.endswith("_") and "direct" not in case.flags:
+        args[0] = args[0].clone()
+    torch.manual_seed(42)
+    try:
+        outs = flat(call(*map(python, args)))
+    except ERRORS as e:
+        return ["! %s %s" % (kind(e), sentence(e))]
+    if len(outs) > 32:
+        raise Skip("more than 32 results")
+    lines = [output_line(y, case, args[0]) for y in outs]
+    return lines + gradient_lines(case, outs, leaves)
 
 
 # ---- writing -------------------------------------------------------------------------
@@ -335,36 +337,19 @@ def gradient_text(letter, g):
 
 def argument_lines(arg, ctype):
     if isinstance(arg, torch.Tensor):
+        grad = "g" if arg.requires_grad else "-"
         strides = "c" if arg.is_contiguous() else shape_text(arg.stride())
-        if hasattr(arg, "seed"):
-            return [
-                "t %s %s %s %s r %d"
-                % (
-                    NAMES[arg.dtype],
-                    "g" if arg.requires_grad else "-",
-                    shape_text(arg.shape),
-                    strides,
-                    arg.seed,
-                )
-            ]
-        return [
-            "t %s %s %s %s %s"
-            % (
-                NAMES[arg.dtype],
-                "g" if arg.requires_grad else "-",
-                shape_text(arg.shape),
-                strides,
-                values_text(arg, exact=True),
-            )
-        ]
+        values = "r %d" % arg.seed if hasattr(arg, "seed") else values_text(arg, exact=True)
+        return [" ".join(["t", NAMES[arg.dtype], grad, shape_text(arg.shape), strides, values])]
     if arg is None:
         return ["-"]
     if isinstance(arg, torch.dtype):
         return ["y " + NAMES[arg]]
     if isinstance(arg, Number) or (ctype == "rg_tensor *" and isinstance(arg, (bool, int, float))):
         v = python(arg)
-        letter = "b" if isinstance(v, bool) else "i" if isinstance(v, int) else "f"
-        return ["n %s %s" % (letter, short(v, torch.float64) if letter == "f" else int(v))]
+        if not isinstance(v, int):
+            return ["n f " + short(v, torch.float64)]
+        return ["n %s %d" % ("b" if isinstance(v, bool) else "i", v)]
     if isinstance(arg, str):
         return ["s " + arg]
     if ctype == "double":
@@ -412,24 +397,56 @@ def skeleton(case):
     return tuple(look(a) for a in case.args)
 
 
+def set_sizes(s, m):
+    """Sets the sizes S and M, of which OpInfo makes its samples."""
+    from torch.testing._internal import common_methods_invocations, opinfo
+
+    definitions = "torch.testing._internal.opinfo.definitions"
+    modules = [common_methods_invocations, opinfo.core] + [
+        m for name, m in sys.modules.items() if name.startswith(definitions)
+    ]
+    for module in modules:
+        if hasattr(module, "S"):
+            module.S = s
+        if hasattr(module, "M"):
+            module.M = m
+
+
+def samples_of(op, dtype, seed):
+    """Returns pairs of a sample and its origin. The samples are small where the op allows that."""
+    samples = []
+    for sizes in (3, 4), (5, 10):
+        set_sizes(*sizes)
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        try:
+            inputs = op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point)
+            samples = [(s, "OpInfo") for s in itertools.islice(inputs, 400)]
+            break
+        except (RuntimeError, IndexError, ValueError, AssertionError):
+            continue
+    if op.error_inputs_func and dtype == torch.float32:
+        samples += [(s.sample_input, "OpInfo error") for s in op.error_inputs("cpu")]
+    return samples
+
+
+def case_of(adapter, sample):
+    case = adapter(sample.input, *sample.args, **sample.kwargs)
+    if isinstance(case, tuple):
+        case = Case(*case)
+    for t in tensors_of(case.args):
+        if t.dtype not in NAMES or t.device.type != "cpu" or t.layout != torch.strided:
+            raise Skip("%s %s" % (t.dtype, t.device))
+        if t.dim() > 8:
+            raise Skip("more than 8 dims")
+    return case
+
+
 def from_opinfo(table, functions, seed):
     """Returns the cases that torch's OpInfo gives: function -> cases, and the counted reasons for
     what was skipped."""
     from torch.testing._internal.common_methods_invocations import op_db
-    from torch.testing._internal import common_methods_invocations, opinfo
-
-    modules = [common_methods_invocations, opinfo.core] + [
-        m
-        for name, m in sys.modules.items()
-        if name.startswith("torch.testing._internal.opinfo.definitions")
-    ]
-
-    def sizes(s, m):
-        for module in modules:
-            if hasattr(module, "S"):
-                module.S = s
-            if hasattr(module, "M"):
-                module.M = m
 
     cases, skipped = {}, {}
     for op in op_db:
@@ -439,38 +456,9 @@ def from_opinfo(table, functions, seed):
         for dtype in (torch.float64, torch.float32, torch.int64, torch.bool):
             if not op.supports_dtype(dtype, "cpu"):
                 continue
-            for small in (True, False):
-                sizes(*((3, 4) if small else (5, 10)))
-                torch.manual_seed(seed)
-                random.seed(seed)
-                np.random.seed(seed)
+            for sample, origin in samples_of(op, dtype, seed):
                 try:
-                    samples = list(
-                        itertools.islice(
-                            op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point),
-                            400,
-                        )
-                    )
-                    break
-                except (RuntimeError, IndexError, ValueError, AssertionError):
-                    continue
-            samples = [(s, "OpInfo") for s in samples]
-            if op.error_inputs_func and dtype == torch.float32:
-                samples += [(s.sample_input, "OpInfo error") for s in op.error_inputs("cpu")]
-            for s, origin in samples:
-                try:
-                    case = adapter(s.input, *s.args, **s.kwargs)
-                    if isinstance(case, tuple):
-                        case = Case(*case)
-                    for t in tensors_of(case.args):
-                        if (
-                            t.dtype not in NAMES
-                            or t.device.type != "cpu"
-                            or t.layout != torch.strided
-                        ):
-                            raise Skip("%s %s" % (t.dtype, t.device))
-                        if t.dim() > 8:
-                            raise Skip("more than 8 dims")
+                    case = case_of(adapter, sample)
                 except (Skip, TypeError, ValueError) as e:
                     reason = "%s: %s" % (op.name, str(e).split("\n")[0][:90])
                     skipped[reason] = skipped.get(reason, 0) + 1
@@ -480,7 +468,7 @@ def from_opinfo(table, functions, seed):
                 if case.function + "_" in functions and isinstance(case.args[0], torch.Tensor):
                     inplace = Case(case.function + "_", *case.args, origin=origin)
                     cases.setdefault(inplace.function, []).append(inplace)
-    sizes(5, 10)
+    set_sizes(5, 10)
     return cases, skipped
 
 
@@ -508,7 +496,49 @@ def varied(cases, limit):
         yield case
 
 
-def main():
+def text_of(case, call, ctypes):
+    """Returns a case and what is expected of it, or None if it is an error that has no place."""
+    if case.origin == "by hand":
+        case.args = [over_tensors(fresh, a) for a in case.args]
+    if re.fullmatch(table.NOT_TRACKED, case.function):
+        case.args = [over_tensors(torch.detach, a) for a in case.args]
+    # The lines come first, as a call may change its arguments.
+    lines = case_lines(case, ctypes)
+    expectation = evaluate(case, call)
+    if expectation and expectation[0].startswith("!"):
+        if "valid" in case.flags:
+            return None
+        changed = table.error_of(case.function, expectation[0])
+        if changed is None:
+            raise Skip(expectation[0][:80])
+        expectation[0] = changed
+    return "\n".join(lines + expectation) + "\n"
+
+
+def texts_of(name, cases, budget, ctypes, skipped):
+    """Returns the texts of a function's cases: of all that are made by hand, and of others until
+    they have so many bytes."""
+    call = table.torch_call(name)
+    texts, room = [], budget // (3 if name.endswith("_") else 1)
+    for case in cases:
+        hand = case.origin == "by hand"
+        if not hand and room < 0:
+            break
+        try:
+            text = text_of(case, call, ctypes)
+        except Skip as e:
+            reason = "%s: %s" % (name, e)
+            skipped[reason] = skipped.get(reason, 0) + 1
+            continue
+        if text is None or text in texts:
+            continue
+        texts.append(text)
+        if not hand:
+            room -= len(text)
+    return texts
+
+
+def parsed_options():
     options = argparse.ArgumentParser()
     options.add_argument("functions", nargs="*")
     options.add_argument("--out", default=os.path.join(HERE, "..", "data"))
@@ -522,7 +552,17 @@ def main():
     options.add_argument(
         "--case", type=int, default=160, help="most elements in the arguments of a case"
     )
-    options = options.parse_args()
+    return options.parse_args()
+
+
+def remove_unknown(folder, functions):
+    for path in glob.glob(os.path.join(folder, "*.txt")):
+        if os.path.basename(path)[:-4] not in functions:
+            os.remove(path)
+
+
+def main():
+    options = parsed_options()
     folder = os.path.join(options.out, "ops")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -541,40 +581,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     total = empty = written = 0
     for name in sorted(options.functions or functions):
-        call, ctypes = table.torch_call(name), functions[name]
-        texts, room = [], options.budget // (3 if name.endswith("_") else 1)
-        for case in by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case)):
-            hand = case.origin == "by hand"
-            if not hand and room < 0:
-                break
-            if hand:
-                case.args = [over_tensors(fresh, a) for a in case.args]
-            if re.fullmatch(table.NOT_TRACKED, name):
-                case.args = [over_tensors(torch.detach, a) for a in case.args]
-            try:
-                # The lines come first, as a call may change its arguments.
-                lines = case_lines(case, ctypes)
-                expectation = evaluate(case, call)
-            except Skip as e:
-                reason = "%s: %s" % (name, e)
-                skipped[reason] = skipped.get(reason, 0) + 1
-                continue
-            if expectation and expectation[0].startswith("!"):
-                if "valid" in case.flags:
-                    continue
-                changed = table.error_of(name, expectation[0])
-                if changed is None:
-                    skipped[name + ": " + expectation[0][:80]] = (
-                        skipped.get(name + ": " + expectation[0][:80], 0) + 1
-                    )
-                    continue
-                expectation[0] = changed
-            text = "\n".join(lines + expectation) + "\n"
-            if text in texts:
-                continue
-            texts.append(text)
-            if not hand:
-                room -= len(text)
+        cases = by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case))
+        texts = texts_of(name, cases, options.budget, functions[name], skipped)
         path = os.path.join(folder, name + ".txt")
         if not texts:
             print("no case: " + name)
@@ -587,9 +595,7 @@ def main():
         total += len(texts)
         written += sum(map(len, texts))
     if not options.functions:
-        for path in glob.glob(os.path.join(folder, "*.txt")):
-            if os.path.basename(path)[:-4] not in functions:
-                os.remove(path)
+        remove_unknown(folder, functions)
     print("skipped samples, and why:")
     for reason, n in sorted(skipped.items(), key=lambda r: -r[1]):
         print("%6d  %s" % (n, reason))

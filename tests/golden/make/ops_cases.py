@@ -317,9 +317,9 @@ def spread(name):
     def adapt(x, dim=None, unbiased=None, keepdim=False, correction=None):
         if isinstance(dim, bool):
             dim, unbiased = None, dim
-        c = float(
-            correction if correction is not None else 1 if unbiased is None else int(unbiased)
-        )
+        if correction is None:
+            correction = 1 if unbiased is None else int(unbiased)
+        c = float(correction)
         if dim is None and not keepdim and c == 1:
             return (name, x)
         if isinstance(dim, int):
@@ -388,7 +388,9 @@ def roll(x, shifts, dims=None):
         return ("roll", x, shifts, dims)
 
     def several(v):
-        return () if v is None else (v,) if isinstance(v, int) else tuple(v)
+        if v is None:
+            return ()
+        return (v,) if isinstance(v, int) else tuple(v)
 
     return ("roll_dims", x, several(shifts), several(dims))
 
@@ -506,33 +508,10 @@ def sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, en
 
 
 def loss_sample(name):
-    def adapt(
-        x,
-        target,
-        reduction="mean",
-        weight=None,
-        pos_weight=None,
-        ignore_index=-100,
-        label_smoothing=0.0,
-        beta=1.0,
-        delta=1.0,
-        log_target=False,
-    ):
+    def adapt(x, target, reduction="mean", weight=None, *rest, **options):
         if weight is not None and name in ("mse_loss", "l1_loss", "huber_loss"):
             raise Skip("weight=")
-        return loss_case(
-            name,
-            x,
-            target,
-            reduction,
-            weight,
-            pos_weight,
-            ignore_index,
-            label_smoothing,
-            beta,
-            delta,
-            log_target,
-        )
+        return loss_case(name, x, target, reduction, weight, *rest, **options)
 
     return adapt
 
@@ -592,6 +571,11 @@ UNARY = (
 ACTIVATIONS = (
     "relu relu6 selu gelu gelu_tanh silu mish softsign hardswish hardsigmoid logsigmoid".split()
 )
+UNARY_WRITES = [
+    name + "_"
+    for name in UNARY + "round relu relu6 silu mish hardswish hardsigmoid selu".split()
+    if name not in ("isnan", "isinf", "isfinite")
+]
 BINARY = (
     "add sub mul div div_floor div_trunc floor_divide remainder fmod pow atan2 "
     "maximum minimum fmax fmin eq ne lt le gt "
@@ -873,6 +857,36 @@ def R(seed, *shape, dtype=f64, turned=False):
     return t.requires_grad_()
 
 
+def turned(t):
+    """Returns the transposed matrix, which requires grad."""
+    return t.detach().t().requires_grad_()
+
+
+def no_elements(*shape):
+    return torch.zeros(*shape, dtype=f64, requires_grad=True)
+
+
+def direct(function, *args):
+    """Returns a case that writes into its very argument."""
+    return Case(function, *args, flags=["direct"])
+
+
+def attend(q, k, v, mask=None, p=0.0, causal=0, scale=0.0, gqa=0):
+    return Case("scaled_dot_product_attention_with", q, k, v, mask, p, causal, scale, gqa)
+
+
+def loss_by_hand(*args, **options):
+    return Case(*loss_case(*args, **options))
+
+
+def reduction_arguments(name):
+    """Returns what a reduction takes before its dims, the norm's order, and behind them: the
+    correction of var and std, and keepdim=False, which count_nonzero doesn't take."""
+    order = (2.0,) if name == "norm" else ()
+    correction = (1.0,) if name in ("var", "std") else ()
+    return order, correction, () if name == "count_nonzero" else (False,)
+
+
 SPECIAL = [
     nan,
     inf,
@@ -913,7 +927,20 @@ def settled(name):
     ]
 
 
-def elementwise():
+WEAK = [Number(True), Number(2), Number(2.5), Number(-1)]
+OPERANDS = [
+    T([True, False, True]),
+    T([3, -2, 5]),
+    T([1.5, -2.5, 0.5], f32),
+    T([2.5, -0.5, 1.5], f64),
+    T(True),
+    T(3),
+    T(1.5, f32),
+    T(-2.5, f64),
+]
+
+
+def unary():
     extra = {
         "leaky_relu": [(0.01,), (-0.5,)],
         "elu": [(1.0,), (0.5,)],
@@ -935,42 +962,26 @@ def elementwise():
             yield Case(name, T([[]], f64), *args)
             yield Case(name, T([0, 1, -1, 2, -3, 40]), *args)
             yield Case(name, T([True, False]), *args)
-            yield Case(name, grid(2, 3).detach().t().requires_grad_(), *args)
+            yield Case(name, turned(grid(2, 3)), *args)
             yield Case(name, grid(1, 3).detach().expand(2, 3).requires_grad_(), *args)
-    for name in UNARY + [
-        "round",
-        "relu",
-        "relu6",
-        "silu",
-        "mish",
-        "hardswish",
-        "hardsigmoid",
-        "selu",
-    ]:
-        if name in ("isnan", "isinf", "isfinite"):
-            continue
-        yield Case(name + "_", T(settled(name), f64), flags=["first"])
-        yield Case(name + "_", T([0, 1, -1, 2, -3]))
-        yield Case(name + "_", T([True, False]))
-        yield Case(name + "_", T([0.5, 0.25], f64), flags=["direct"])
-        yield Case(name + "_", torch.tensor([0.5]).expand(3), flags=["direct"])
-    weak = [Number(True), Number(2), Number(2.5), Number(-1)]
-    tensors = [
-        T([True, False, True]),
-        T([3, -2, 5]),
-        T([1.5, -2.5, 0.5], f32),
-        T([2.5, -0.5, 1.5], f64),
-        T(True),
-        T(3),
-        T(1.5, f32),
-        T(-2.5, f64),
-    ]
+
+
+def unary_writes():
+    for name in UNARY_WRITES:
+        yield Case(name, T(settled(name[:-1]), f64), flags=["first"])
+        yield Case(name, T([0, 1, -1, 2, -3]))
+        yield Case(name, T([True, False]))
+        yield direct(name, T([0.5, 0.25], f64))
+        yield direct(name, torch.tensor([0.5]).expand(3))
+
+
+def binary():
     special = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.5, 3.0]
     pairs = list(itertools.product(special, special))
     for name in BINARY:
-        for a, b in itertools.product(tensors, tensors):
+        for a, b in itertools.product(OPERANDS, OPERANDS):
             yield Case(name, a, b)
-        for t, w in itertools.product(tensors, weak):
+        for t, w in itertools.product(OPERANDS, WEAK):
             yield Case(name, t, w)
             if name not in (
                 "maximum",
@@ -998,32 +1009,39 @@ def elementwise():
         yield Case(name, grid(2, 1, 3), grid(4, 1))
         yield Case(name, grid(0, 3), grid(1, 3))
         yield Case(name, grid(2, 0), grid(3, 2, 1))
+
+
+def binary_writes():
     for name in (
         "add add_alpha sub mul div floor_divide remainder fmod pow atan2 "
         "eq ne lt le gt ge logical_and logical_or "
         "logical_xor"
     ).split():
         more = [Number(2)] if name == "add_alpha" else []
-        for a, b in itertools.product(tensors, tensors):
+        for a, b in itertools.product(OPERANDS, OPERANDS):
             if name == "add" or a.dim() or not b.dim():
                 yield Case(name + "_", a, b, *more)
-        for t, w in itertools.product(tensors, weak):
+        for t, w in itertools.product(OPERANDS, WEAK):
             yield Case(name + "_", t, w, *more)
         yield Case(name + "_", grid(3), grid(2, 3), *more)
         yield Case(name + "_", grid(2, 3), grid(3), *more)
-        yield Case(name + "_", grid(3), grid(3), *more, flags=["direct"])
-        yield Case(name + "_", torch.zeros(1).expand(2), torch.ones(2), *more, flags=["direct"])
+        yield direct(name + "_", grid(3), grid(3), *more)
+        yield direct(name + "_", torch.zeros(1).expand(2), torch.ones(2), *more)
+
+
+def of_several():
+    """These take numbers beside tensors, or three tensors and more."""
     for name in ("add_alpha", "sub_alpha"):
         for a in (Number(2), Number(2.5), Number(True)):
-            for t in tensors[:4]:
+            for t in OPERANDS[:4]:
                 yield Case(name, t, t, a)
     mask = T([True, False, True])
-    for a, b in itertools.product(tensors[:4] + weak, tensors[:4] + weak):
+    for a, b in itertools.product(OPERANDS[:4] + WEAK, OPERANDS[:4] + WEAK):
         yield Case("where", mask, a, b)
     yield Case("where", T([[True], [False]]), grid(3), grid(2, 1))
     yield Case("where", mask, T([nan, 1.0, inf], f64), T([0.0, nan, -inf], f64))
     yield Case("where", T([1, 0]), grid(2), grid(2))
-    for t, v in itertools.product(tensors[:4], weak + tensors[4:]):
+    for t, v in itertools.product(OPERANDS[:4], WEAK + OPERANDS[4:]):
         yield Case("masked_fill", t, mask, v)
         yield Case("masked_fill_", t, mask, v)
         yield Case("clamp", t, v, None)
@@ -1056,21 +1074,16 @@ def reductions():
 
         def cases(x):
             yield Case(name, x, flags=several)
-            if name in ("norm",):
-                args = (2.0,)
-            else:
-                args = ()
-            tail = (1.0,) if name in ("var", "std") else ()
-            keep = () if name == "count_nonzero" else (False,)
             for dim in (0, -1, 1, 2, -3):
-                yield Case(name + "_dim", x, *args, dim, *tail, *keep, flags=several)
+                yield Case(name + "_dim", x, *order, dim, *correction, *keep, flags=several)
             if keep:
-                yield Case(name + "_dim", x, *args, -1, *tail, True, flags=several)
+                yield Case(name + "_dim", x, *order, -1, *correction, True, flags=several)
             if name in ("prod", "max", "min", "argmax", "argmin"):
                 return
             for dims in ((), (0,), (0, 1), (1, -2), (0, 0), (3,)):
-                yield Case(name + "_dims", x, *args, dims, *tail, *keep, flags=several)
+                yield Case(name + "_dims", x, *order, dims, *correction, *keep, flags=several)
 
+        order, correction, keep = reduction_arguments(name)
         several = []
         yield from cases(grid(2, 3))
         for x in (
@@ -1079,24 +1092,22 @@ def reductions():
             torch.zeros(0, 3, dtype=f64),
             T(1.0, f64),
         ):
-            p, correction, keep = (
-                (2.0,) * (name == "norm"),
-                (1.0,) * (name in ("var", "std")),
-                (False,) * (name != "count_nonzero"),
-            )
-            yield Case(name + "_dim", x, *p, 0, *correction, *keep)
+            yield Case(name + "_dim", x, *order, 0, *correction, *keep)
         # Second gradients of NaN and infinity are the formula's accident.
         several = ["valid", "first"]
         yield from cases(ties)
         several = ["valid"]
         yield from cases(T([[1.0, 3.0, 3.0], [0.0, 0.0, -2.0]], f32))
         yield from cases(T(2.5, f64))
-        yield from cases(torch.zeros(0, 3, dtype=f64, requires_grad=True))
-        yield from cases(torch.zeros(2, 0, 3, dtype=f64, requires_grad=True))
+        yield from cases(no_elements(0, 3))
+        yield from cases(no_elements(2, 0, 3))
         yield from cases(T([[1, 5, 5], [0, -2, 3]]))
         yield from cases(T([[True, False], [True, True]]))
         yield from cases(grid(3, 1).detach().expand(3, 4).requires_grad_())
         yield from cases(grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_())
+
+
+def norms_and_spreads():
     for p in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0, -2.0, inf, -inf):
         for x in (
             grid(2, 3),
@@ -1104,7 +1115,7 @@ def reductions():
             T([[1.0, -1.0], [1.0, 1.0]], f64),
             T(0.0, f64),
             T([nan, 1.0, inf], f64),
-            torch.zeros(0, 2, dtype=f64, requires_grad=True),
+            no_elements(0, 2),
             T([1, 2]),
         ):
             yield Case("norm_p", x, p)
@@ -1119,6 +1130,9 @@ def reductions():
     yield Case("var", T([2.0], f64))
     yield Case("std", T([1.0, 1.0], f64))
     yield Case("std", T([1.0]))
+
+
+def exponentials_and_products():
     for x in (
         grid(2, 3),
         T([-inf, -inf], f64),
@@ -1126,7 +1140,7 @@ def reductions():
         T([nan, 1.0], f64),
         T(3.0, f64),
         T([1000.0, 1000.0], f64),
-        torch.zeros(2, 0, dtype=f64, requires_grad=True),
+        no_elements(2, 0),
         T([[1, 2], [3, 4]]),
         T([True, False]),
     ):
@@ -1269,14 +1283,112 @@ COMMON = [
     grid(2, 3, 4),
     T(2.5, f64),
     grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(),
-    torch.zeros(0, 3, dtype=f64, requires_grad=True),
+    no_elements(0, 3),
     T([[1, 2], [3, 4]]),
     T([True, False]),
 ]
 
 
+def along_dims(t):
+    for d in (0, 1, -1, -4, 3, 5):
+        yield Case("unsqueeze", t, d)
+        yield Case("squeeze_dim", t, d)
+        yield Case("unbind", t, d)
+        yield Case("select", t, d, 0)
+        yield Case("select", t, d, -1)
+        yield Case("select", t, d, 7)
+        yield Case("split", t, 2, d)
+        yield Case("chunk", t, 2, d)
+        yield Case("split_sizes", t, (1, 2), d)
+        yield Case("narrow", t, d, 0, 1)
+        yield Case("narrow", t, d, -2, 2)
+        yield Case("narrow", t, d, 1, 9)
+        yield Case("narrow", t, d, 9, 0)
+        yield Case("narrow", t, d, 0, -1)
+        for a, b, s in (
+            (0, 2, 1),
+            (-2, 9, 1),
+            (1, 0, 1),
+            (0, 9, 2),
+            (-9, -1, 3),
+            (0, 2, 0),
+            (0, 2, -1),
+        ):
+            yield Case("slice", t, d, a, b, s)
+        yield Case("flip_dims", t, (d,))
+        yield Case("roll", t, 1, d)
+        yield Case("roll", t, -5, d)
+        yield Case("unflatten", t, d, (2, -1))
+        yield Case("unflatten", t, d, (1, 2, 2))
+        yield Case("unflatten", t, d, ())
+        for e in (0, -1, 2):
+            yield Case("transpose", t, d, e)
+            yield Case("flatten", t, d, e)
+            yield Case("movedim", t, d, e)
+            yield Case("diagonal", t, 1, d, e)
+
+
+def over_dims(t):
+    """These take no dim, or several."""
+    for name in ("squeeze", "T", "t", "mT", "trace", "contiguous", "clone", "nonzero"):
+        yield Case(name, t)
+    for k in (0, 1, -1, 5, -5):
+        yield Case("tril", t, k)
+        yield Case("triu", t, k)
+        yield Case("diag", t, k)
+    for p in ((0, 1, 2), (2, 0, 1), (-1, 0, 1), (0, 0, 1), (0, 1), (), (0, 1, 5), (1, 0)):
+        yield Case("permute_dims", t, p)
+        yield Case("squeeze_dims", t, p)
+        yield Case("flip_dims", t, p)
+        yield Case("repeat_dims", t, p)
+        yield Case("tile_dims", t, p)
+    yield Case("repeat_dims", t, (2, 1, 1, 2))
+    yield Case("tile_dims", t, (2,))
+    yield Case("repeat_dims", t, (-1, 1, 1))
+    for s, d in (((1,), ()), ((1, 2), (0, 1)), ((1,), (0, 1)), ((30,), (0,)), ((1, 1), (0, 0))):
+        yield Case("roll_dims", t, s, d)
+    for s, d in (
+        ((0, 1), (1, 0)),
+        ((0,), (-1,)),
+        ((0, 1), (0, 0)),
+        ((0, 0), (0, 1)),
+        ((0, 1), (2,)),
+        ((2, 0), (0, 1)),
+    ):
+        yield Case("movedim_dims", t, s, d)
+
+
+def in_parts(t):
+    """These convert, cut, fit and pad."""
+    for dtype in DTYPES:
+        yield Case("to", t, dtype)
+    for s in (0, 1, 3, 9, -1):
+        yield Case("split", t, s, 0)
+        yield Case("chunk", t, s, 0)
+    for s in ((2,), (1, 1), (1, 1, 1), (3, -1), (), (0, 2)):
+        yield Case("split_sizes", t, s, 0)
+    for other in (grid(6, 4), grid(4, 3, 2), grid(1, 2, 3, 4), COMMON[1]):
+        yield Case("view_as", t, other)
+        yield Case("reshape_as", t, other)
+        yield Case("expand_as", t, other)
+    for pad in (
+        (1, 2),
+        (-1, 1),
+        (1, 1, 2, 0),
+        (0, 0, 1, 1),
+        (-1, -2),
+        (),
+        (1,),
+        (1, 1, 1, 1, 1, 1, 1, 1),
+        (-3, -3),
+        (1, 0, 0, 0, 0, 2),
+    ):
+        for mode, value in ((0, 0.0), (0, 2.5), (1, 0.0), (2, 0.0), (3, 0.0)):
+            yield Case("pad_with", t, pad, mode, value)
+
+
 def on_shapes():
-    x, scalar, y, empty, ints, bools = several = COMMON
+    scalar, ints = COMMON[1], COMMON[4]
     targets = (
         (6, 4),
         (-1,),
@@ -1295,7 +1407,7 @@ def on_shapes():
         (0,),
         (1, 2, 3, 4, 1),
     )
-    for t, s in itertools.product(several, targets):
+    for t, s in itertools.product(COMMON, targets):
         yield Case("view_dims", t, s)
         yield Case("reshape_dims", t, s)
     for t, s in itertools.product(
@@ -1316,94 +1428,10 @@ def on_shapes():
         ),
     ):
         yield Case("expand_dims", t, s)
-    for t in several:
-        for d in (0, 1, -1, -4, 3, 5):
-            yield Case("unsqueeze", t, d)
-            yield Case("squeeze_dim", t, d)
-            yield Case("unbind", t, d)
-            yield Case("select", t, d, 0)
-            yield Case("select", t, d, -1)
-            yield Case("select", t, d, 7)
-            yield Case("split", t, 2, d)
-            yield Case("chunk", t, 2, d)
-            yield Case("split_sizes", t, (1, 2), d)
-            yield Case("narrow", t, d, 0, 1)
-            yield Case("narrow", t, d, -2, 2)
-            yield Case("narrow", t, d, 1, 9)
-            yield Case("narrow", t, d, 9, 0)
-            yield Case("narrow", t, d, 0, -1)
-            for a, b, s in (
-                (0, 2, 1),
-                (-2, 9, 1),
-                (1, 0, 1),
-                (0, 9, 2),
-                (-9, -1, 3),
-                (0, 2, 0),
-                (0, 2, -1),
-            ):
-                yield Case("slice", t, d, a, b, s)
-            yield Case("flip_dims", t, (d,))
-            yield Case("roll", t, 1, d)
-            yield Case("roll", t, -5, d)
-            yield Case("unflatten", t, d, (2, -1))
-            yield Case("unflatten", t, d, (1, 2, 2))
-            yield Case("unflatten", t, d, ())
-            for e in (0, -1, 2):
-                yield Case("transpose", t, d, e)
-                yield Case("flatten", t, d, e)
-                yield Case("movedim", t, d, e)
-                yield Case("diagonal", t, 1, d, e)
-        for name in ("squeeze", "T", "t", "mT", "trace", "contiguous", "clone", "nonzero"):
-            yield Case(name, t)
-        for k in (0, 1, -1, 5, -5):
-            yield Case("tril", t, k)
-            yield Case("triu", t, k)
-            yield Case("diag", t, k)
-        for p in ((0, 1, 2), (2, 0, 1), (-1, 0, 1), (0, 0, 1), (0, 1), (), (0, 1, 5), (1, 0)):
-            yield Case("permute_dims", t, p)
-            yield Case("squeeze_dims", t, p)
-            yield Case("flip_dims", t, p)
-            yield Case("repeat_dims", t, p)
-            yield Case("tile_dims", t, p)
-        yield Case("repeat_dims", t, (2, 1, 1, 2))
-        yield Case("tile_dims", t, (2,))
-        yield Case("repeat_dims", t, (-1, 1, 1))
-        for s, d in (((1,), ()), ((1, 2), (0, 1)), ((1,), (0, 1)), ((30,), (0,)), ((1, 1), (0, 0))):
-            yield Case("roll_dims", t, s, d)
-        for s, d in (
-            ((0, 1), (1, 0)),
-            ((0,), (-1,)),
-            ((0, 1), (0, 0)),
-            ((0, 0), (0, 1)),
-            ((0, 1), (2,)),
-            ((2, 0), (0, 1)),
-        ):
-            yield Case("movedim_dims", t, s, d)
-        for dtype in DTYPES:
-            yield Case("to", t, dtype)
-        for s in (0, 1, 3, 9, -1):
-            yield Case("split", t, s, 0)
-            yield Case("chunk", t, s, 0)
-        for s in ((2,), (1, 1), (1, 1, 1), (3, -1), (), (0, 2)):
-            yield Case("split_sizes", t, s, 0)
-        for other in (grid(6, 4), grid(4, 3, 2), grid(1, 2, 3, 4), scalar):
-            yield Case("view_as", t, other)
-            yield Case("reshape_as", t, other)
-            yield Case("expand_as", t, other)
-        for pad in (
-            (1, 2),
-            (-1, 1),
-            (1, 1, 2, 0),
-            (0, 0, 1, 1),
-            (-1, -2),
-            (),
-            (1,),
-            (1, 1, 1, 1, 1, 1, 1, 1),
-            (-3, -3),
-            (1, 0, 0, 0, 0, 2),
-        ):
-            for mode, value in ((0, 0.0), (0, 2.5), (1, 0.0), (2, 0.0), (3, 0.0)):
-                yield Case("pad_with", t, pad, mode, value)
+    for t in COMMON:
+        yield from along_dims(t)
+        yield from over_dims(t)
+        yield from in_parts(t)
     for t in (grid(3), grid(1, 1, 3), grid(3, 2)):
         yield Case("trace", t)
         yield Case("diag", t, 0)
@@ -1414,6 +1442,10 @@ def on_shapes():
     yield Case("to", T([1e300, 1e-300, nan], f64), f32)
     yield Case("trace", T([[1, 2], [3, 4]]))
     yield Case("trace", T([[True]]))
+    yield from joined()
+
+
+def joined():
     lists = (
         [grid(2, 3), grid(2, 3)],
         [grid(2, 3)],
@@ -1421,7 +1453,7 @@ def on_shapes():
         [grid(3), T([1, 2, 3]), T([True])],
         [T([1]), T([1.5])],
         [grid(2, 3), grid(3, 3)],
-        [scalar, scalar],
+        [COMMON[1], COMMON[1]],
         [grid(2), grid(2, 3)],
         [T([1.0], f32), T([2.0], f64)],
         [grid(2, 0), grid(2, 3)],
@@ -1476,6 +1508,10 @@ def indexing():
         if i in ("0", "1:3", "...", "::2", "..., 0", "-2:, :2", "None"):
             yield Case("set_items_", x, grid(2), i)
             yield Case("set_items_", x, grid(7), i)
+
+
+def indexing_by_tensors():
+    x = grid(3, 4, 2)
     m, m3 = T([True, False, True]), T([[True, False, True, False]] * 3)
     for i in (
         (T([0, 2]),),
@@ -1525,8 +1561,11 @@ def indexing():
     yield Case("index_items", T([1, 2]), T([True, False]))
     yield Case("set_items_", T([1, 2, 3]), Number(2.5), "0")
     yield Case("set_items_", T([1, 2, 3]), T([1.5]), T([0]))
-    yield Case("set_items_", grid(3), grid(3), ":", flags=["direct"])
+    yield direct("set_items_", grid(3), grid(3), ":")
     yield Case("set_items_", grid(3, dtype=f32), grid(3), ":")
+
+
+def gathering():
     y = grid(3, 4)
     for i in (
         T([[0, 1, 2, 0]]),
@@ -1578,13 +1617,16 @@ def indexing():
         torch.zeros(0, 2),
     ):
         yield Case("nonzero", t)
+
+
+def ordering():
     for t in (
         T([3.0, 1.0, nan, 2.0, 1.0], f64),
         T([[1.0, 3.0, 2.0], [5.0, 4.0, 6.0]], f64),
         T([3, 1, 2, 1]),
         T([True, False, True]),
         T(2.0, f64),
-        torch.zeros(0, 3, dtype=f64, requires_grad=True),
+        no_elements(0, 3),
         T([inf, -inf, nan, 0.0, -0.0], f64),
     ):
         for d in (0, -1, 1, 2):
@@ -1600,6 +1642,9 @@ def indexing():
     yield Case("unique", T([nan, nan, 1.0]))
     yield Case("unique_dim", T([[1, 2], [1, 2], [0, 5]]), 0)
     yield Case("unique_full", T([[3, 1], [1, 3]]))
+
+
+def searching():
     edges = T([0.0, 1.0, 1.0, 2.0], grad=False)
     for right in (False, True):
         for v in (
@@ -1628,6 +1673,9 @@ def indexing():
         yield Case("searchsorted", T([1.0, nan], grad=False), T([nan, 2.0], grad=False), right)
         yield Case("searchsorted", T([1.0, 2.0], f64, False), T([1.0], f32, False), right)
         yield Case("searchsorted", T([1.0, 2.0]), T([1.0]), right)
+
+
+def embedding_by_hand():
     for t in (
         T([0, 2]),
         T(1),
@@ -1653,7 +1701,7 @@ def indexing():
     yield Case("embedding_with", T([0]), grid(3), NO_PADDING)
 
 
-def neural():
+def normalizing():
     x = grid(2, 3, 4)
     rows = T([[-inf, -inf], [nan, 1.0], [inf, 1.0], [1000.0, 1000.0]], f64)
     for name in ("softmax", "log_softmax"):
@@ -1716,9 +1764,11 @@ def neural():
             yield Case("dropout_with", grid(3, dtype=f32), p, training)
     yield Case("dropout_with", T(1.5, f64), 0.5, True)
     yield Case("dropout_with", T([1, 2]), 0.5, True)
-    yield Case("dropout_with", torch.zeros(0, 2, dtype=f64, requires_grad=True), 0.5, True)
-    yield Case("dropout_with", grid(3, 4).detach().t().requires_grad_(), 0.5, True)
-    sdpa = "scaled_dot_product_attention_with"
+    yield Case("dropout_with", no_elements(0, 2), 0.5, True)
+    yield Case("dropout_with", turned(grid(3, 4)), 0.5, True)
+
+
+def attending():
     q, k, v = grid(2, 3, 4), grid(2, 5, 4), grid(2, 5, 2)
     mask = torch.tensor([[True, False, True, True, False]] * 3)
     none = torch.tensor([[False] * 5, [True] * 5, [True] * 5])
@@ -1732,49 +1782,38 @@ def neural():
         T([[-inf] * 5] * 3, f64, False),
     ):
         for causal in (0, 1):
-            yield Case(sdpa, q, k, v, m, 0.0, causal, 0.0, 0)
-        yield Case(sdpa, q, k, v, m, 0.0, 0, 0.3, 0)
-    yield Case(sdpa, grid(3, 4), grid(5, 4), grid(5, 2), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(4), grid(4), grid(4), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), None, 0.0, 0, 0.0, 1)
-    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(1, 4, 3, 2), grid(1, 3, 3, 2), grid(1, 3, 3, 2), None, 0.0, 0, 0.0, 1)
-    yield Case(sdpa, grid(2, 3, 4), grid(2, 5, 3), v, None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, q, k, grid(2, 4, 2), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, q, k, v.detach().float(), None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, q, k, v, None, 0.5, 0, 0.0, 0)
-    yield Case(sdpa, q, k, v, T([[1, 0, 1, 1, 0]] * 3), 0.0, 0, 0.0, 0)
-    yield Case(sdpa, grid(2, 0, 4), k, v, None, 0.0, 0, 0.0, 0)
-    yield Case(sdpa, q, grid(2, 0, 4), grid(2, 0, 2), None, 0.0, 0, 0.0, 0)
-    yield Case(
-        sdpa,
-        grid(3, 4, dtype=f32),
-        grid(5, 4, dtype=f32),
-        grid(5, 2, dtype=f32),
-        None,
-        0.0,
-        1,
-        0.0,
-        0,
-    )
+            yield attend(q, k, v, m, causal=causal)
+        yield attend(q, k, v, m, scale=0.3)
+    yield attend(grid(3, 4), grid(5, 4), grid(5, 2))
+    yield attend(grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4))
+    yield attend(grid(4), grid(4), grid(4))
+    yield attend(grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2), gqa=1)
+    yield attend(grid(1, 4, 3, 2), grid(1, 2, 3, 2), grid(1, 2, 3, 2))
+    yield attend(grid(1, 4, 3, 2), grid(1, 3, 3, 2), grid(1, 3, 3, 2), gqa=1)
+    yield attend(grid(2, 3, 4), grid(2, 5, 3), v)
+    yield attend(q, k, grid(2, 4, 2))
+    yield attend(q, k, v.detach().float())
+    yield attend(q, k, v, p=0.5)
+    yield attend(q, k, v, T([[1, 0, 1, 1, 0]] * 3))
+    yield attend(grid(2, 0, 4), k, v)
+    yield attend(q, grid(2, 0, 4), grid(2, 0, 2))
+    yield attend(grid(3, 4, dtype=f32), grid(5, 4, dtype=f32), grid(5, 2, dtype=f32), causal=1)
 
-    def L(*args, **kw):
-        return Case(*loss_case(*args, **kw))
 
+def losses_of_distances():
     for reduction in ("mean", "sum", "none"):
         for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
-            yield L(name, grid(2, 3), grid(3, 2).detach().t().requires_grad_(), reduction)
-            yield L(name, grid(2, 3), grid(3), reduction)
-            yield L(name, grid(2, 3), grid(4), reduction)
-            yield L(name, T([1.0, nan, inf], f64), T([1.0, 2.0, inf], f64), reduction)
-            yield L(name, grid(0, 2), grid(0, 2), reduction)
-            yield L(name, T([1, 2]), T([1, 3]), reduction)
-            yield L(name, T([1.0, 2.0]), grid(2), reduction)
-            yield L(name, T(1.0, f64), T(2.0, f64), reduction)
-            yield L(name, T([1.0, 2.0], f64), T([1, 3]), reduction)
+            yield loss_by_hand(name, grid(2, 3), turned(grid(3, 2)), reduction)
+            yield loss_by_hand(name, grid(2, 3), grid(3), reduction)
+            yield loss_by_hand(name, grid(2, 3), grid(4), reduction)
+            yield loss_by_hand(name, T([1.0, nan, inf], f64), T([1.0, 2.0, inf], f64), reduction)
+            yield loss_by_hand(name, grid(0, 2), grid(0, 2), reduction)
+            yield loss_by_hand(name, T([1, 2]), T([1, 3]), reduction)
+            yield loss_by_hand(name, T([1.0, 2.0]), grid(2), reduction)
+            yield loss_by_hand(name, T(1.0, f64), T(2.0, f64), reduction)
+            yield loss_by_hand(name, T([1.0, 2.0], f64), T([1, 3]), reduction)
         for beta in (0.0, 0.5, -1.0):
-            yield L(
+            yield loss_by_hand(
                 "smooth_l1_loss",
                 T([0.0, 0.25, -2.0, 1.0], f64),
                 T([0.0, 0.0, 1.0, 1.5], f64),
@@ -1782,19 +1821,27 @@ def neural():
                 beta=beta,
             )
         for delta in (0.0, 0.5, -1.0):
-            yield L(
+            yield loss_by_hand(
                 "huber_loss",
                 T([0.0, 0.25, -2.0, 1.0], f64),
                 T([0.0, 0.0, 1.0, 1.5], f64),
                 reduction,
                 delta=delta,
             )
+
+
+def losses_of_classes():
+    for reduction in ("mean", "sum", "none"):
         for name in ("nll_loss", "cross_entropy"):
             for weight in (None, T([0.5, 2.0, 1.5], f64, False), T([1.0, 2.0], f64, False)):
-                yield L(name, grid(4, 3), T([0, 2, 1, -100]), reduction, weight=weight)
-                yield L(name, grid(3), T(1), reduction, weight=weight)
-                yield L(name, grid(2, 3, 2), T([[0, 1], [2, -100]]), reduction, weight=weight)
-                yield L(name, grid(2, 3), T([1, 1]), reduction, weight=weight, ignore_index=1)
+                yield loss_by_hand(name, grid(4, 3), T([0, 2, 1, -100]), reduction, weight=weight)
+                yield loss_by_hand(name, grid(3), T(1), reduction, weight=weight)
+                yield loss_by_hand(
+                    name, grid(2, 3, 2), T([[0, 1], [2, -100]]), reduction, weight=weight
+                )
+                yield loss_by_hand(
+                    name, grid(2, 3), T([1, 1]), reduction, weight=weight, ignore_index=1
+                )
             for target in (
                 T([3, 0]),
                 T([-1, 0]),
@@ -1803,14 +1850,14 @@ def neural():
                 T([[0, 1]]),
                 T([True, False]),
             ):
-                yield L(name, grid(2, 3), target, reduction)
-            yield L(name, grid(0, 3), torch.zeros(0, dtype=i64), reduction)
-            yield L(name, T([[1, 2, 3]]), T([1]), reduction)
-            yield L(name, T(1.0, f64), T(0), reduction)
-            yield L(name, grid(2, 3, 2, 2), torch.zeros(2, 2, 2, dtype=i64), reduction)
+                yield loss_by_hand(name, grid(2, 3), target, reduction)
+            yield loss_by_hand(name, grid(0, 3), torch.zeros(0, dtype=i64), reduction)
+            yield loss_by_hand(name, T([[1, 2, 3]]), T([1]), reduction)
+            yield loss_by_hand(name, T(1.0, f64), T(0), reduction)
+            yield loss_by_hand(name, grid(2, 3, 2, 2), torch.zeros(2, 2, 2, dtype=i64), reduction)
         for s in (0.0, 0.3, 1.0, -0.1, 1.5):
             for weight in (None, T([0.5, 2.0, 1.5], f64, False)):
-                yield L(
+                yield loss_by_hand(
                     "cross_entropy",
                     grid(2, 3),
                     T([0, -100]),
@@ -1818,7 +1865,7 @@ def neural():
                     weight=weight,
                     label_smoothing=s,
                 )
-                yield L(
+                yield loss_by_hand(
                     "cross_entropy",
                     grid(2, 3),
                     T([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]], f64),
@@ -1826,19 +1873,24 @@ def neural():
                     weight=weight,
                     label_smoothing=s,
                 )
-        yield L("cross_entropy", T([[1.0, -inf, 2.0]], f64), T([1]), reduction)
-        yield L("cross_entropy", T([[1000.0, -1000.0, 0.0]], f64), T([1]), reduction)
-        yield L("cross_entropy", grid(3), T([0.2, 0.3, 0.5], f64), reduction)
-        p, t01 = T([[0.2, 0.9, 0.5], [0.0, 1.0, 0.3]], f64), T(
-            [[0.0, 1.0, 0.25], [0.0, 1.0, 1.0]], f64
-        )
+        yield loss_by_hand("cross_entropy", T([[1.0, -inf, 2.0]], f64), T([1]), reduction)
+        yield loss_by_hand("cross_entropy", T([[1000.0, -1000.0, 0.0]], f64), T([1]), reduction)
+        yield loss_by_hand("cross_entropy", grid(3), T([0.2, 0.3, 0.5], f64), reduction)
+
+
+def losses_of_two():
+    for reduction in ("mean", "sum", "none"):
+        p = T([[0.2, 0.9, 0.5], [0.0, 1.0, 0.3]], f64)
+        t01 = T([[0.0, 1.0, 0.25], [0.0, 1.0, 1.0]], f64)
         for weight in (None, T([0.5, 2.0, 1.5], f64, False), T([1.0, 2.0], f64, False)):
-            yield L("binary_cross_entropy", p, t01, reduction, weight=weight)
-            yield L("binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, weight=weight)
-            yield L(
+            yield loss_by_hand("binary_cross_entropy", p, t01, reduction, weight=weight)
+            yield loss_by_hand(
+                "binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, weight=weight
+            )
+            yield loss_by_hand(
                 "binary_cross_entropy_with_logits", grid(2, 3), t01, reduction, pos_weight=weight
             )
-            yield L(
+            yield loss_by_hand(
                 "binary_cross_entropy_with_logits",
                 T([[100.0, -100.0, nan], [inf, -inf, 0.0]], f64),
                 t01,
@@ -1846,34 +1898,47 @@ def neural():
                 weight=weight,
                 pos_weight=weight,
             )
-        yield L("binary_cross_entropy", T([0.0, 1.0], f64), T([1.0, 0.0], f64), reduction)
-        yield L("binary_cross_entropy", T([1.5, 0.5], f64), T([1.0, 0.0], f64), reduction)
-        yield L("binary_cross_entropy", T([-0.5, nan], f64), T([1.0, 0.0], f64), reduction)
+        yield loss_by_hand(
+            "binary_cross_entropy", T([0.0, 1.0], f64), T([1.0, 0.0], f64), reduction
+        )
+        yield loss_by_hand(
+            "binary_cross_entropy", T([1.5, 0.5], f64), T([1.0, 0.0], f64), reduction
+        )
+        yield loss_by_hand(
+            "binary_cross_entropy", T([-0.5, nan], f64), T([1.0, 0.0], f64), reduction
+        )
         for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
-            yield L(name, T([0.5, 0.5], f64), T([1.0], f64), reduction)
-            yield L(name, T([0.5]), T([1.0], f64), reduction)
-            yield L(name, T([1, 0]), T([1, 0]), reduction)
-            yield L(
+            yield loss_by_hand(name, T([0.5, 0.5], f64), T([1.0], f64), reduction)
+            yield loss_by_hand(name, T([0.5]), T([1.0], f64), reduction)
+            yield loss_by_hand(name, T([1, 0]), T([1, 0]), reduction)
+            yield loss_by_hand(
                 name,
-                torch.zeros(0, dtype=f64, requires_grad=True),
+                no_elements(0),
                 torch.zeros(0, dtype=f64),
                 reduction,
             )
+
+
+def losses_of_distributions():
     for reduction in REDUCTIONS:
         for log in (0, 1):
-            yield L(
+            yield loss_by_hand(
                 "kl_div",
                 grid(2, 3),
                 T([[0.2, 0.0, 1.0], [0.5, 0.25, 0.25]], f64),
                 reduction,
                 log_target=log,
             )
-            yield L("kl_div", grid(2, 3), T([0.2, 0.3, 0.5], f64), reduction, log_target=log)
-            yield L("kl_div", grid(2, 3), T([-1.0, nan, 0.5], f64), reduction, log_target=log)
-            yield L("kl_div", T(1.0, f64), T(0.5, f64), reduction, log_target=log)
-        yield L("kl_div", grid(2, 3), T([[1, 0, 2]] * 2), reduction)
-        yield L("kl_div", grid(0, 3), grid(0, 3), reduction)
-        yield L("kl_div", grid(2, 3), grid(2), reduction)
+            yield loss_by_hand(
+                "kl_div", grid(2, 3), T([0.2, 0.3, 0.5], f64), reduction, log_target=log
+            )
+            yield loss_by_hand(
+                "kl_div", grid(2, 3), T([-1.0, nan, 0.5], f64), reduction, log_target=log
+            )
+            yield loss_by_hand("kl_div", T(1.0, f64), T(0.5, f64), reduction, log_target=log)
+        yield loss_by_hand("kl_div", grid(2, 3), T([[1, 0, 2]] * 2), reduction)
+        yield loss_by_hand("kl_div", grid(0, 3), grid(0, 3), reduction)
+        yield loss_by_hand("kl_div", grid(2, 3), grid(2), reduction)
 
 
 def writing():
@@ -1899,10 +1964,10 @@ def writing():
             yield Case("fill_", a, b)
     for t in (grid(2, 3), T([1, 2]), T([True]), T(2.0), torch.zeros(0)):
         yield Case("zero_", t)
-        yield Case("zero_", t, flags=["direct"])
-    yield Case("copy_", grid(3), grid(3), flags=["direct"])
-    yield Case("fill_", grid(3), Number(1), flags=["direct"])
-    yield Case("fill_", torch.zeros(1).expand(3), Number(1), flags=["direct"])
+        yield direct("zero_", t)
+    yield direct("copy_", grid(3), grid(3))
+    yield direct("fill_", grid(3), Number(1))
+    yield direct("fill_", torch.zeros(1).expand(3), Number(1))
 
 
 def creation():
@@ -2074,15 +2139,11 @@ def facts():
         yield Case("sort", t(2.0, 1.0, 2.0, 1.0), 0, False)
         yield Case("topk", t(2.0, 1.0, 2.0, 1.0), 2, 0, True, True)
         for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss"):
-            yield Case(*loss_case(name, t(1.0, 2.0), t(1.0, 3.0), "none"))
-        yield Case(
-            *loss_case("smooth_l1_loss", t(1.0, 2.0, 0.0), t(1.0, 3.0, 0.0), "none", beta=0.0)
-        )
+            yield loss_by_hand(name, t(1.0, 2.0), t(1.0, 3.0), "none")
+        yield loss_by_hand("smooth_l1_loss", t(1.0, 2.0, 0.0), t(1.0, 3.0, 0.0), "none", beta=0.0)
         for reduction in ("none", "mean"):
-            yield Case(
-                *loss_case(
-                    "cross_entropy", T([[100.0, 0.0], [0.0, 1.0]], dtype), T([0, 1]), reduction
-                )
+            yield loss_by_hand(
+                "cross_entropy", T([[100.0, 0.0], [0.0, 1.0]], dtype), T([0, 1]), reduction
             )
         yield Case("cumprod", t(2.0, 0.0, 4.0, 0.0), 0)
         yield Case("cosine_similarity", t(0.0, 0.0), t(0.0, 0.0), 0, 1e-8)
@@ -2109,20 +2170,9 @@ def writes():
         )
 
     for dtype in (f64, f32):
-        for name in UNARY + [
-            "round",
-            "relu",
-            "relu6",
-            "silu",
-            "mish",
-            "hardswish",
-            "hardsigmoid",
-            "selu",
-        ]:
-            if name in ("isnan", "isinf", "isfinite"):
-                continue
+        for name in UNARY_WRITES:
             for t in places(dtype):
-                yield Case(name + "_", t, flags=["direct"])
+                yield direct(name, t)
         for t in places(dtype):
             for b in (
                 Number(2),
@@ -2130,44 +2180,27 @@ def writes():
                 T([[1.5], [-2.0]], dtype, False),
             ):
                 for name in WRITTEN:
-                    yield Case(name + "_", t, b, flags=["direct"])
-                yield Case("masked_fill_", t, T([True, False, True]), Number(9), flags=["direct"])
-                yield Case("clamp_", t, Number(-0.5), b, flags=["direct"])
+                    yield direct(name + "_", t, b)
+                yield direct("masked_fill_", t, T([True, False, True]), Number(9))
+                yield direct("clamp_", t, Number(-0.5), b)
                 if not isinstance(b, Number):
-                    yield Case("copy_", t, b, flags=["direct"])
-                    yield Case("lerp_", t, b, Number(0.25), flags=["direct"])
-                    yield Case("addcmul_", t, b, b, 2.0, flags=["direct"])
-                    yield Case("addcdiv_", t, b, b, 2.0, flags=["direct"])
-            yield Case("fill_", t, Number(3), flags=["direct"])
-            yield Case("zero_", t, flags=["direct"])
-            yield Case("set_items_", t, Number(7), ":, 1", flags=["direct"])
-            yield Case(
-                "set_items_", t, Number(7), T([[True, False, True], [False] * 3]), flags=["direct"]
-            )
+                    yield direct("copy_", t, b)
+                    yield direct("lerp_", t, b, Number(0.25))
+                    yield direct("addcmul_", t, b, b, 2.0)
+                    yield direct("addcdiv_", t, b, b, 2.0)
+            yield direct("fill_", t, Number(3))
+            yield direct("zero_", t)
+            yield direct("set_items_", t, Number(7), ":, 1")
+            yield direct("set_items_", t, Number(7), T([[True, False, True], [False] * 3]))
             for name in ("scatter_", "scatter_add_"):
-                yield Case(
-                    name,
-                    t,
-                    1,
-                    T([[0, 2], [1, 1]]),
-                    grid(2, 2, dtype=dtype).detach(),
-                    flags=["direct"],
-                )
-            yield Case(
-                "index_add_",
-                t,
-                1,
-                T([0, 2, 0]),
-                grid(2, 3, dtype=dtype).detach(),
-                2.0,
-                flags=["direct"],
-            )
+                yield direct(name, t, 1, T([[0, 2], [1, 1]]), grid(2, 2, dtype=dtype).detach())
+            yield direct("index_add_", t, 1, T([0, 2, 0]), grid(2, 3, dtype=dtype).detach(), 2.0)
     for t in (T([[1, 2, 3], [4, 5, 6]]).t(), T([[True, False]] * 3).t()):
-        yield Case("fill_", t, Number(1), flags=["direct"])
-        yield Case("zero_", t, flags=["direct"])
-        yield Case("logical_not_", t, flags=["direct"])
-        yield Case("eq_", t, Number(1), flags=["direct"])
-        yield Case("copy_", t, T([[0.5, 2.5]], grad=False), flags=["direct"])
+        yield direct("fill_", t, Number(1))
+        yield direct("zero_", t)
+        yield direct("logical_not_", t)
+        yield direct("eq_", t, Number(1))
+        yield direct("copy_", t, T([[0.5, 2.5]], grad=False))
 
 
 def large():
@@ -2189,17 +2222,15 @@ def large():
         for name in ON_EVERYTHING:
             if name == "prod":
                 continue
-            dim = (2.0,) if name == "norm" else ()
-            tail = ((1.0,) if name in ("var", "std") else ()) + (
-                () if name == "count_nonzero" else (False,)
-            )
+            order, correction, keep = reduction_arguments(name)
+            behind = correction + keep
             yield Case(name, r(3, 20011))
             for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True)):
                 yield Case(name, x)
-                yield Case(name + "_dim", x, *dim, 0, *tail)
-                yield Case(name + "_dim", x, *dim, 1, *tail)
+                yield Case(name + "_dim", x, *order, 0, *behind)
+                yield Case(name + "_dim", x, *order, 1, *behind)
             if name not in ("max", "min", "argmax", "argmin"):
-                yield Case(name + "_dims", r(3, 13, 31, 17), *dim, (0, 2), *tail)
+                yield Case(name + "_dims", r(3, 13, 31, 17), *order, (0, 2), *behind)
         for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True), r(6, 5, 300, 7)):
             for d in (0, 1):
                 for name in ("softmax", "log_softmax", "cumsum"):
@@ -2235,48 +2266,21 @@ def large():
         yield Case("outer", r(1, 103), r(2, 99))
         yield Case("einsum_list", "bhqd,bhkd->bhqk", [r(1, 2, 3, 33, 17), r(2, 2, 3, 35, 17)])
         for causal in (0, 1):
-            yield Case(
-                "scaled_dot_product_attention_with",
-                r(1, 2, 3, 130, 40),
-                r(2, 2, 3, 130, 40),
-                r(3, 2, 3, 130, 40),
-                None,
-                0.0,
-                causal,
-                0.0,
-                0,
-            )
-            yield Case(
-                "scaled_dot_product_attention_with",
-                r(1, 1, 2, 67, 8),
-                r(2, 1, 2, 301, 8),
-                r(3, 1, 2, 301, 8),
-                None,
-                0.0,
-                causal,
-                0.0,
-                0,
-            )
+            same = [r(k, 2, 3, 130, 40) for k in (1, 2, 3)]
+            longer = [r(1, 1, 2, 67, 8), r(2, 1, 2, 301, 8), r(3, 1, 2, 301, 8)]
+            yield attend(*same, causal=causal)
+            yield attend(*longer, causal=causal)
             yield Case("joint_attention", r(1, 2, 70, 72), 3, causal)
             yield Case("joint_attention", r(1, 2, 5, 12), 2, causal)
-        yield Case(
-            "scaled_dot_product_attention_with",
-            r(1, 2, 2, 67, 8),
-            r(2, 2, 2, 71, 8),
-            r(3, 2, 2, 71, 8),
-            r(4, 67, 71),
-            0.0,
-            0,
-            0.0,
-            0,
-        )
+        masked = r(1, 2, 2, 67, 8), r(2, 2, 2, 71, 8), r(3, 2, 2, 71, 8)
+        yield attend(*masked, r(4, 67, 71))
         indices = torch.arange(50) * 7 % 30
         for reduction in ("mean", "sum", "none"):
-            yield Case(
-                *loss_case("cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1)
+            yield loss_by_hand(
+                "cross_entropy", r(1, 50, 530), indices, reduction, label_smoothing=0.1
             )
-            yield Case(*loss_case("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction))
-            yield Case(*loss_case("nll_loss", r(1, 50, 30), indices, reduction))
+            yield loss_by_hand("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction)
+            yield loss_by_hand("nll_loss", r(1, 50, 30), indices, reduction)
         yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING)
         yield Case("index_select", r(1, 30, 65), 0, indices)
         yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0)
@@ -2292,12 +2296,28 @@ def by_hand():
         facts,
         writes,
         large,
-        elementwise,
+        unary,
+        unary_writes,
+        binary,
+        binary_writes,
+        of_several,
         reductions,
+        norms_and_spreads,
+        exponentials_and_products,
         products,
         shapes,
         indexing,
-        neural,
+        indexing_by_tensors,
+        gathering,
+        ordering,
+        searching,
+        embedding_by_hand,
+        normalizing,
+        attending,
+        losses_of_distances,
+        losses_of_classes,
+        losses_of_two,
+        losses_of_distributions,
         writing,
         creation,
     ):

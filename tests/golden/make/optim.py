@@ -104,12 +104,11 @@ def set_gradients(ps, t):
     """The gradient is (p - target) / 2 + noise. The last parameter has none on every third step."""
     for k, p in enumerate(ps):
         n = p.numel()
-        target = torch.tensor([((3 * i + k) % 7 - 3) / 8 for i in range(n)], dtype=p.dtype).reshape(
-            p.shape
+        target = [((3 * i + k) % 7 - 3) / 8 for i in range(n)]
+        noise = [((5 * i + 3 * t + k) % 13 - 6) / 16 for i in range(n)]
+        target, noise = (
+            torch.tensor(values, dtype=p.dtype).reshape(p.shape) for values in (target, noise)
         )
-        noise = torch.tensor(
-            [((5 * i + 3 * t + k) % 13 - 6) / 16 for i in range(n)], dtype=p.dtype
-        ).reshape(p.shape)
         p.grad = (p.detach() - target) * 0.5 + noise if k < 2 or t % 3 else None
 
 
@@ -211,7 +210,9 @@ def metric(t):
     """Returns what falls, stays, and rises; test_schedule.c computes the same."""
     if t < 20:
         return (100 - t) / 64
-    return (80 + (t * 7 % 5) / 4096 if t < 45 else 79 - t / 2) / 64
+    if t < 45:
+        return (80 + (t * 7 % 5) / 4096) / 64
+    return (79 - t / 2) / 64
 
 
 def follow(name, o, schedule, step=lambda s, t: s.step()):

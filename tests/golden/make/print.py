@@ -243,9 +243,12 @@ def names(rng):
 def case(rng, large=False):
     kind = rng.choices(["repr", "numpy", "str", "tf"], [12, 5, 2, 1])[0]
     dtype = rng.choices(["f32", "f64", "i64", "bool"], [8, 4, 3, 1])[0]
-    shape = (
-        large_of(rng) if large else () if kind == "str" and rng.random() < 0.7 else shape_of(rng)
-    )
+    if large:
+        shape = large_of(rng)
+    elif kind == "str" and rng.random() < 0.7:
+        shape = ()
+    else:
+        shape = shape_of(rng)
     n = int(np.prod(shape, dtype=np.int64))
     options, default, grad, flags = DEFAULT, "f32", "-", "-"
     if kind in ("repr", "str"):

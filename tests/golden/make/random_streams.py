@@ -55,7 +55,9 @@ def show(kind, dtype, place, args, y):
     exact = kind not in INEXACT
     # The last normals are drawn again, so some of them are shown. Of what is exact the hash says
     # it all, and two values are there to look at.
-    shown = v[:2] if exact else v if len(v) < 5 else [*v[:2], *v[-3:]]
+    shown = v[:2] if exact else v
+    if len(shown) >= 5:
+        shown = [*v[:2], *v[-3:]]
     as_text = str if kind in ("randint", "randperm") else number
     data.case(kind, name_of(dtype), comma(shape), comma(stride), *map(as_text, args))
     data.numbers(map(number, shown))

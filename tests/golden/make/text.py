@@ -30,7 +30,7 @@ CHARACTERS = ["hello, world\n", "naïve café 東京 🙂 a,b\t", "", "aaaa"]
 def quoted(s):
     """Returns the text in double quotes, with octal escapes, as golden_quoted reads it."""
     plain = [32 <= b < 127 and chr(b) not in '"\\' for b in s.encode()]
-    return '"' + "".join(chr(b) if p else "\%03o" % b for b, p in zip(s.encode(), plain)) + '"'
+    return '"' + "".join(chr(b) if p else "\\%03o" % b for b, p in zip(s.encode(), plain)) + '"'
 
 
 def row(kind, text, tokens, joint):

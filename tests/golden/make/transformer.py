@@ -179,9 +179,8 @@ def encoder(name, how, src_mask=None, padding=None, train=False, causal=False):
 
 
 def transformer():
-    mask, padding = nn.Transformer.generate_square_subsequent_mask(3), torch.tensor(
-        [[False] * 3, [False] * 2 + [True]]
-    )
+    mask = nn.Transformer.generate_square_subsequent_mask(3)
+    padding = torch.tensor([[False] * 3, [False] * 2 + [True]])
     encoder("post", {}, train=True)
     encoder("pre", dict(norm_first=True), train=True)
     encoder("post_gelu", dict(activation="gelu", batch_first=True, layer_norm_eps=1e-3), train=True)
@@ -304,9 +303,8 @@ class GPT(nn.Module):
 
 def gpt():
     small = dict(block_size=6, vocab_size=11, n_layer=2, n_head=2, n_embd=4)
-    idx, targets = torch.tensor([[1, 2, 3, 10], [0, 5, 5, 9]]), torch.tensor(
-        [[2, 3, 10, 4], [5, 5, 9, -1]]
-    )
+    idx = torch.tensor([[1, 2, 3, 10], [0, 5, 5, 9]])
+    targets = torch.tensor([[2, 3, 10, 4], [5, 5, 9, -1]])
     for name, how, train in (
         ("gpt", {}, False),
         ("gpt_plain", dict(bias=False), True),
@@ -361,9 +359,8 @@ def learn_encoder():
 def learn_gpt():
     m = GPT(block_size=16, vocab_size=32, n_layer=2, n_head=2, n_embd=32)
     text = torch.randint(0, 32, (400,))
-    decay, rest = [p for p in m.parameters() if p.dim() > 1], [
-        p for p in m.parameters() if p.dim() == 1
-    ]
+    decay = [p for p in m.parameters() if p.dim() > 1]
+    rest = [p for p in m.parameters() if p.dim() == 1]
     groups = [dict(params=decay, weight_decay=0.1), dict(params=rest, weight_decay=0.0)]
 
     def loss_of():
