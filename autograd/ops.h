@@ -14,10 +14,14 @@
  * Where arithmetic or a comparison takes a tensor, a number may stand: rg_div(x, 8.0),
  * rg_sub(1, p). A dim may be negative: -1 is the last. RG_NONE stands for an argument that is left
  * out. The macros that make this so are in ops_macros.h.
+ *
+ * This file is long because it lists every function, so that a reader looks in one place.
  */
 #pragma once
 
 #include "../tensor/tensor.h"
+
+#include <limits.h>
 
 RG_PUBLIC_BEGIN
 
@@ -245,6 +249,8 @@ rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] alon
 /* x[start:end:step] along dim */
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
+/* y[.., w, .., i] = x[.., w step + i, ..]: windows of dim, each `step` behind the one before */
+rg_tensor *rg_unfold(rg_tensor *x, int dim, int64_t size, int64_t step);
 rg_list    rg_split(rg_tensor *x, int64_t size, int dim);       /* the last has the rest */
 rg_list    rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim);
 rg_list    rg_chunk(rg_tensor *x, int64_t chunks, int dim);     /* at most so many parts */
@@ -265,6 +271,27 @@ rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal);             /* 0 above a dia
 rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* 0 below a diagonal */
 rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);             /* y_ii = x_i, or y_i = x_ii */
 rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
+/* zeros with x's last dim along a diagonal of dim1 and dim2 */
+rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
+
+/* rg_repeat_interleave(x, 2, .dim = 0) returns each slice along dim so often, and of x flat if there
+ * is no dim. The repeats are a number, or a tensor with one for each slice; output_size may say
+ * what they add up to. */
+typedef struct rg_repeat_interleave_options {
+    int dim             RG_DEFAULT(INT_MIN);
+    int64_t output_size RG_DEFAULT(-1);
+} rg_repeat_interleave_options;
+rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
+                                     rg_repeat_interleave_options o);
+
+/* rg_meshgrid(RG_LIST(a, b)) returns vectors expanded over the grid that they span: the first
+ * varies along the first dim, and the second along the second, or with .indexing = "xy" the other
+ * way. */
+typedef struct rg_meshgrid_options {
+    const char *indexing RG_DEFAULT("ij");
+} rg_meshgrid_options;
+rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
+
 typedef enum rg_pad_mode { RG_CONSTANT, RG_REFLECT, RG_REPLICATE, RG_CIRCULAR } rg_pad_mode;
 /* rg_pad(x, left, right, ..) pads with 0. The last dim's pair stands first. */
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value);

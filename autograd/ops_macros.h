@@ -71,6 +71,12 @@ RG_PUBLIC_BEGIN
 #define rg_embedding(index, weight, ...) \
     rg_embedding_with(index, weight,     \
                       RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+#define rg_repeat_interleave(x, repeats, ...)                           \
+    rg_repeat_interleave_with(x, RG_WRAP(repeats),                      \
+                              RG_KEYWORDS(rg_repeat_interleave_options, \
+                                          (.dim = INT_MIN, .output_size = -1), __VA_ARGS__))
+#define rg_meshgrid(tensors, ...) \
+    rg_meshgrid_with(tensors, RG_KEYWORDS(rg_meshgrid_options, (.indexing = "ij"), __VA_ARGS__))
 #define rg_scaled_dot_product_attention(q, k, v, ...)                         \
     RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                   RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))

@@ -67,6 +67,8 @@ PARAMETERS = {
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
     "embedding_with": [TENSOR, TENSOR, INT],
     "dropout_with": [TENSOR, DOUBLE, INT],
+    "repeat_interleave_with": [TENSOR, TENSOR, INT, INT],
+    "meshgrid_with": [TENSOR, "text"],
     "split_sizes": [TENSOR, DIMS, INT],
     "index_items": [TENSOR, "item"],
     "set_items_": [TENSOR, TENSOR, "item"],
@@ -90,6 +92,7 @@ PARAMETERS = {
     "allclose": [TENSOR, TENSOR, DOUBLE, DOUBLE],
 }
 NO_PADDING = -(2**63)
+NO_DIM = -(2**31)
 
 # ---- how it is called in torch -------------------------------------------------------
 
@@ -230,6 +233,14 @@ CALLS.update(
         "embedding_with": lambda i, w, pad: F.embedding(
             i, w, padding_idx=None if pad == NO_PADDING else pad
         ),
+        "unfold": lambda x, dim, size, step: x.unfold(dim, size, step),
+        "repeat_interleave_with": lambda x, repeats, dim, size: torch.repeat_interleave(
+            x,
+            repeats,
+            dim=None if dim == NO_DIM else dim,
+            output_size=None if size < 0 else size,
+        ),
+        "meshgrid_with": lambda tensors, indexing: torch.meshgrid(tensors, indexing=indexing),
         "layer_norm": lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b, eps),
         "rms_norm": lambda x, shape, w, eps: F.rms_norm(x, shape, w, None if eps < 0 else eps),
         "dropout_with": lambda x, p, training: F.dropout(x, p, bool(training)),
@@ -565,6 +576,21 @@ def loss_case(
     )
 
 
+def repeat_interleave(x, repeats, dim=None, output_size=None):
+    return (
+        "repeat_interleave_with",
+        x,
+        repeats,
+        NO_DIM if dim is None else dim,
+        -1 if output_size is None else output_size,
+    )
+
+
+def meshgrid(first, *rest, indexing="ij"):
+    tensors = list(first) if isinstance(first, (list, tuple)) else [first, *rest]
+    return ("meshgrid_with", tensors, indexing)
+
+
 def contiguous(name):
     def adapt(x, memory_format=None):
         no(
@@ -725,6 +751,10 @@ OPINFO = {
         name: (lambda name: lambda x, diagonal=0: (name, x, diagonal))(name)
         for name in ("tril", "triu", "diag")
     },
+    "diag_embed": lambda x, offset=0, dim1=-2, dim2=-1: ("diag_embed", x, offset, dim1, dim2),
+    "unfold": lambda x, dim, size, step: ("unfold", x, dim, size, step),
+    "repeat_interleave": repeat_interleave,
+    "meshgrid": meshgrid,
     "nn.functional.pad": pad,
     "contiguous": contiguous("contiguous"),
     "clone": contiguous("clone"),
@@ -1653,6 +1683,64 @@ def indexing():
     yield Case("embedding_with", T([0]), grid(3), NO_PADDING)
 
 
+def interleaving():
+    """These repeat slices, embed diagonals, and slide windows along a dim."""
+    x = grid(2, 3)
+    for offset in (0, 1, -2, 2**62):
+        for d, e in ((-2, -1), (0, 2), (2, 0), (1, 1), (1, 3)):
+            yield Case("diag_embed", x, offset, d, e)
+    for t in (T(1.0, f64), T([1, 2]), T([True, False]), torch.zeros(0, dtype=f64), grid(0, 2)):
+        yield Case("diag_embed", t, 0, -2, -1)
+        yield Case("diag_embed", t, -1, 1, 0)
+    y = grid(4, 5)
+    for t in (y, grid(5, 4).detach().t().requires_grad_(), T(1.5, f64), T([1, 2, 3]), grid(0, 3)):
+        for d in (0, -1, 1, 2):
+            for size, step in ((2, 1), (2, 3), (3, 1), (0, 1), (1, 1), (9, 1), (-1, 1), (1, 0)):
+                yield Case("unfold", t, d, size, step)
+    yield Case("unfold", y, 1, 2, 2**62)
+    for times in (
+        Number(2),
+        Number(0),
+        Number(-1),
+        Number(True),
+        T([1, 2]),
+        T([0, 3]),
+        T(2),
+        T([2]),
+        T([1, -1]),
+        T([1, 2, 3]),
+        T([[1, 2]]),
+        T([1.0, 2.0], grad=False),
+        T([True, False]),
+        T([3, 0]).expand(2),
+    ):
+        for d in (NO_DIM, 0, 1, -1, 2):
+            yield Case("repeat_interleave_with", x, times, d, -1)
+        yield Case("repeat_interleave_with", x, times, 0, 3)
+        yield Case("repeat_interleave_with", x, times, 0, 4)
+        yield Case("repeat_interleave_with", T(1.5, f64), times, NO_DIM, -1)
+        yield Case("repeat_interleave_with", T(1.5, f64), times, 0, -1)
+        yield Case("repeat_interleave_with", T([1, 2]), times, 0, -1)
+    eight = grid(2, 1, 1, 1, 1, 1, 1, 3)
+    yield Case("repeat_interleave_with", eight, Number(2), 7, -1)
+    yield Case("repeat_interleave_with", grid(0, 2), Number(2), NO_DIM, -1)
+    yield Case("repeat_interleave_with", grid(0, 2), torch.zeros(0, dtype=i64), 0, -1)
+    for indexing in ("ij", "xy", "zz"):
+        for tensors in (
+            [grid(2), grid(3)],
+            [grid(2), T(1.5, f64), grid(3)],
+            [grid(3)],
+            [T(2.0, f64)],
+            [grid(2), grid(0)],
+            [T([1, 2]), T([3])],
+            [grid(2), T([1, 2])],
+            [grid(2), grid(2, 2)],
+            [],
+            [grid(1)] * 9,
+        ):
+            yield Case("meshgrid_with", tensors, indexing)
+
+
 def neural():
     x = grid(2, 3, 4)
     rows = T([[-inf, -inf], [nan, 1.0], [inf, 1.0], [1000.0, 1000.0]], f64)
@@ -2297,6 +2385,7 @@ def by_hand():
         products,
         shapes,
         indexing,
+        interleaving,
         neural,
         writing,
         creation,
@@ -2407,6 +2496,18 @@ EXCEPTIONS = [
         r"! IndexError Dimension out of range .*",
         "! RuntimeError Expected at least 2 dimensions for input tensor",
         "torch looks at the second size before its own sentence can be reached",
+    ),
+    (
+        r"meshgrid_with",
+        r"(! .*tensor list but got:) .*",
+        r"\1",
+        "torch prints the tensor; ours says its shape",
+    ),
+    (
+        r"diag_embed",
+        r"! RuntimeError (Storage size calculation|IntArrayRef contains an int).*",
+        "! RuntimeError",
+        "the sizes are too large",
     ),
     (
         r"unflatten",
