@@ -22,6 +22,7 @@
 #include "../tensor/tensor.h"
 
 #include <limits.h>
+#include <math.h>
 
 RG_PUBLIC_BEGIN
 
@@ -87,6 +88,15 @@ rg_tensor *rg_isinf(rg_tensor *x);                              /* is x infinite
 rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither NaN nor infinite? */
 rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
+/* rg_nan_to_num(x, .nan = 0) writes numbers for NaN, infinity and -infinity; a NaN as posinf or
+ * neginf stands for the largest number, or its negative, that the dtype has. */
+typedef struct rg_nan_to_num_options {
+    double nan    RG_DEFAULT(0);
+    double posinf RG_DEFAULT(NAN);
+    double neginf RG_DEFAULT(NAN);
+} rg_nan_to_num_options;
+rg_tensor *rg_nan_to_num_with(rg_tensor *x, rg_nan_to_num_options o);
+
 /* ---- two, which broadcast ------------------------------------------------------ */
 
 rg_tensor *rg_add(rg_tensor *a, rg_tensor *b);                  /* a + b */
@@ -102,6 +112,9 @@ rg_tensor *rg_remainder(rg_tensor *a, rg_tensor *b);            /* a - b floor(a
 rg_tensor *rg_fmod(rg_tensor *a, rg_tensor *b);                 /* a - b trunc(a / b) */
 rg_tensor *rg_pow(rg_tensor *a, rg_tensor *b);                  /* a^b */
 rg_tensor *rg_atan2(rg_tensor *a, rg_tensor *b);                /* the angle of the point (b, a) */
+rg_tensor *rg_xlogy(rg_tensor *a, rg_tensor *b);                /* a ln b; 0 where a is 0 */
+rg_tensor *rg_logaddexp(rg_tensor *a, rg_tensor *b);            /* ln(e^a + e^b) */
+rg_tensor *rg_logaddexp2(rg_tensor *a, rg_tensor *b);           /* log2(2^a + 2^b) */
 rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if either is */
 rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if either is */
 rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; NaN if both are */
@@ -180,6 +193,7 @@ rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim);   /* ln sum(e^x) *
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_cumsum(rg_tensor *x, int dim);                    /* y_k = x_0 + .. + x_k */
 rg_tensor *rg_cumprod(rg_tensor *x, int dim);                   /* y_k = x_0 .. x_k */
+rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim);              /* y_k = ln(e^x_0 + .. + e^x_k) */
 rg_tensor *rg_any(rg_tensor *x);                                /* is any x not 0? */
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim);
@@ -198,6 +212,8 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k) -> 
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k,m) -> (n,m) */
 rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,m) -> (b,n,m) */
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
+/* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
+rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
 /* the sum over the last dim of both */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
 /* the sum over a's last n dims and b's first n */
@@ -482,6 +498,7 @@ rg_tensor *rg_trunc_(rg_tensor *x);
 rg_tensor *rg_frac_(rg_tensor *x);
 rg_tensor *rg_sign_(rg_tensor *x);
 rg_tensor *rg_logical_not_(rg_tensor *x);
+rg_tensor *rg_nan_to_num_with_(rg_tensor *x, rg_nan_to_num_options o); /* rg_nan_to_num_(x) */
 rg_tensor *rg_add_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_sub_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_mul_(rg_tensor *x, rg_tensor *b);
@@ -491,6 +508,7 @@ rg_tensor *rg_remainder_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_fmod_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_pow_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_atan2_(rg_tensor *x, rg_tensor *b);
+rg_tensor *rg_xlogy_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_eq_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_ne_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_lt_(rg_tensor *x, rg_tensor *b);

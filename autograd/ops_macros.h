@@ -63,6 +63,7 @@ RG_PUBLIC_BEGIN
 #define rg_bmm(a, b)       RG_IN_ORDER_2(rg_bmm, __COUNTER__, a, b)
 #define rg_dot(a, b)       RG_IN_ORDER_2(rg_dot, __COUNTER__, a, b)
 #define rg_outer(a, b)     RG_IN_ORDER_2(rg_outer, __COUNTER__, a, b)
+#define rg_kron(a, b)      RG_IN_ORDER_2(rg_kron, __COUNTER__, a, b)
 #define rg_inner(a, b)     RG_IN_ORDER_2(rg_inner, __COUNTER__, a, b)
 #define rg_linear(x, w, b) RG_IN_ORDER_3(rg_linear, __COUNTER__, x, w, b)
 
@@ -71,6 +72,10 @@ RG_PUBLIC_BEGIN
 #define rg_embedding(index, weight, ...) \
     rg_embedding_with(index, weight,     \
                       RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+#define RG_NAN_TO_NUM_(...) \
+    RG_KEYWORDS(rg_nan_to_num_options, (.posinf = NAN, .neginf = NAN), __VA_ARGS__)
+#define rg_nan_to_num(x, ...)  rg_nan_to_num_with(x, RG_NAN_TO_NUM_(__VA_ARGS__))
+#define rg_nan_to_num_(x, ...) rg_nan_to_num_with_(x, RG_NAN_TO_NUM_(__VA_ARGS__))
 #define rg_repeat_interleave(x, repeats, ...)                           \
     rg_repeat_interleave_with(x, RG_WRAP(repeats),                      \
                               RG_KEYWORDS(rg_repeat_interleave_options, \
@@ -113,6 +118,9 @@ RG_PUBLIC_BEGIN
 #define rg_fmod(a, b)                         RG_T2(rg_fmod, a, b)
 #define rg_pow(a, b)                          RG_T2(rg_pow, a, b)
 #define rg_atan2(a, b)                        RG_T2(rg_atan2, a, b)
+#define rg_xlogy(a, b)                        RG_T2(rg_xlogy, a, b)
+#define rg_logaddexp(a, b)                    RG_T2(rg_logaddexp, a, b)
+#define rg_logaddexp2(a, b)                   RG_T2(rg_logaddexp2, a, b)
 #define rg_maximum(a, b)                      RG_T2(rg_maximum, a, b)
 #define rg_minimum(a, b)                      RG_T2(rg_minimum, a, b)
 #define rg_fmax(a, b)                         RG_T2(rg_fmax, a, b)
@@ -146,6 +154,7 @@ RG_PUBLIC_BEGIN
 #define rg_fmod_(x, b)                        RG_T2(rg_fmod_, x, b)
 #define rg_pow_(x, b)                         RG_T2(rg_pow_, x, b)
 #define rg_atan2_(x, b)                       RG_T2(rg_atan2_, x, b)
+#define rg_xlogy_(x, b)                       RG_T2(rg_xlogy_, x, b)
 #define rg_eq_(x, b)                          RG_T2(rg_eq_, x, b)
 #define rg_ne_(x, b)                          RG_T2(rg_ne_, x, b)
 #define rg_lt_(x, b)                          RG_T2(rg_lt_, x, b)

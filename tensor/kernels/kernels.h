@@ -91,6 +91,8 @@ extern const rg_kernel k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, 
 extern const rg_kernel k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh;
 extern const rg_kernel k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc;
 extern const rg_kernel k_round_up, k_round_down;
+/* The numbers stand for NaN, infinity and -infinity. */
+extern const rg_kernel k_nan_to_num;
 
 /* ---- activations.c and gelu.c: their gradients take g and x, but for tanh, sigmoid and relu
  * g and y ---- */
@@ -111,6 +113,7 @@ extern const rg_kernel k_logical_and, k_logical_or, k_logical_xor;
 /* ---- binary.c ---- */
 extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod;
 extern const rg_kernel k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin;
+extern const rg_kernel k_xlogy, k_logaddexp, k_logaddexp2;
 /* a + alpha b: alpha is the first number; for integers, the number's bits are an int64_t's. */
 extern const rg_kernel k_add_alpha;
 /* Returns whether an element of an int64 tensor is 0. */
@@ -157,9 +160,10 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* ---- cumulate.c ----
- * k_cumulate goes along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, or
- * y_k = z_k + x_k y_(k-1). It returns whether there is a loop for x's dtype. */
-typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
+ * k_cumulate goes along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, y_k =
+ * z_k + x_k y_(k-1), or of floats y_k = ln(e^x_0 + .. + e^x_k). It returns whether there is a loop
+ * for x's dtype. */
+typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR, K_LOGCUMSUMEXP } k_running;
 bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
 

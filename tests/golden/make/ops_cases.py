@@ -69,6 +69,8 @@ PARAMETERS = {
     "dropout_with": [TENSOR, DOUBLE, INT],
     "repeat_interleave_with": [TENSOR, TENSOR, INT, INT],
     "meshgrid_with": [TENSOR, "text"],
+    "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
+    "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "split_sizes": [TENSOR, DIMS, INT],
     "index_items": [TENSOR, "item"],
     "set_items_": [TENSOR, TENSOR, "item"],
@@ -143,6 +145,11 @@ def item(i):
 def attention(q, k, v, mask, p, causal, scale, gqa):
     options = dict(is_causal=bool(causal), scale=scale or None, enable_gqa=bool(gqa))
     return F.scaled_dot_product_attention(q, k, v, mask, p, **options)
+
+
+def bound(v):
+    """Returns None where ours takes NaN for the largest number."""
+    return None if math.isnan(v) else v
 
 
 class IndexOf:
@@ -233,6 +240,13 @@ CALLS.update(
         "embedding_with": lambda i, w, pad: F.embedding(
             i, w, padding_idx=None if pad == NO_PADDING else pad
         ),
+        **{
+            name: (lambda f: lambda x, n, high, low: f(x, n, bound(high), bound(low)))(f)
+            for name, f in (
+                ("nan_to_num_with", torch.nan_to_num),
+                ("nan_to_num_with_", torch.nan_to_num_),
+            )
+        },
         "unfold": lambda x, dim, size, step: x.unfold(dim, size, step),
         "repeat_interleave_with": lambda x, repeats, dim, size: torch.repeat_interleave(
             x,
@@ -620,6 +634,7 @@ ACTIVATIONS = (
 )
 BINARY = (
     "add sub mul div div_floor div_trunc floor_divide remainder fmod pow atan2 "
+    "xlogy logaddexp logaddexp2 "
     "maximum minimum fmax fmin eq ne lt le gt "
     "ge logical_and logical_or logical_xor".split()
 )
@@ -627,7 +642,7 @@ ON_EVERYTHING = (
     "sum nansum mean prod amax amin max min argmax argmin var std norm any all count_nonzero"
 ).split()
 WRITTEN = (
-    "add sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge "
+    "add sub mul div floor_divide remainder fmod pow atan2 xlogy eq ne lt le gt ge "
     "logical_and logical_or logical_xor"
 ).split()
 
@@ -635,7 +650,7 @@ OPINFO = {
     **same(*UNARY),
     **same(*("nn.functional." + a for a in ACTIVATIONS if not a.startswith("gelu"))),
     **same(*(b for b in BINARY if not b.startswith("div_"))),
-    **same("matmul", "dot", "mv", "mm", "bmm", "outer", "inner"),
+    **same("matmul", "dot", "mv", "mm", "bmm", "outer", "inner", "kron"),
     "nn.functional.gelu": gelu,
     "round": lambda x, decimals=None: (
         ("round", x) if decimals is None else ("round_decimals", x, decimals)
@@ -703,6 +718,12 @@ OPINFO = {
     "logsumexp": logsumexp,
     "cumsum": cumulative("cumsum"),
     "cumprod": cumulative("cumprod"),
+    "logcumsumexp": cumulative("logcumsumexp"),
+    "nan_to_num": lambda x, nan=None, posinf=None, neginf=None: (
+        "nan_to_num_with",
+        x,
+        *(math.nan if v is None else v for v in (nan or 0.0, posinf, neginf)),
+    ),
     "tensordot": tensordot,
     "einsum": lambda operands, equation: ("einsum_list", equation, operands),
     ("addmm", ""): lambda c, a, b, beta=1, alpha=1: ("addmm", c, a, b, float(beta), float(alpha)),
@@ -1008,6 +1029,8 @@ def elementwise():
                 "fmax",
                 "fmin",
                 "atan2",
+                "logaddexp",
+                "logaddexp2",
                 "logical_and",
                 "logical_or",
                 "logical_xor",
@@ -1029,7 +1052,7 @@ def elementwise():
         yield Case(name, grid(0, 3), grid(1, 3))
         yield Case(name, grid(2, 0), grid(3, 2, 1))
     for name in (
-        "add add_alpha sub mul div floor_divide remainder fmod pow atan2 "
+        "add add_alpha sub mul div floor_divide remainder fmod pow atan2 xlogy "
         "eq ne lt le gt ge logical_and logical_or "
         "logical_xor"
     ).split():
@@ -1047,6 +1070,14 @@ def elementwise():
         for a in (Number(2), Number(2.5), Number(True)):
             for t in tensors[:4]:
                 yield Case(name, t, t, a)
+    for dtype in (f64, f32, i64, b8):
+        x = T([nan, inf, -inf, 0.0, 2.5], dtype) if dtype.is_floating_point else T([0, 1], dtype)
+        for name in ("nan_to_num_with", "nan_to_num_with_"):
+            for args in ((0.0, nan, nan), (nan, inf, -inf), (1e300, 1e300, -1e300), (1.5, 2.0, nan)):
+                yield Case(name, x, *args)
+        yield Case("nan_to_num_with_", x.detach(), 1.0, nan, nan, flags=["direct"])
+    yield Case("nan_to_num_with", T([[nan, 1.0]] * 3, f64).t(), 0.0, nan, nan)
+    yield Case("nan_to_num_with", torch.zeros(0, 2), 0.0, nan, nan)
     mask = T([True, False, True])
     for a, b in itertools.product(tensors[:4] + weak, tensors[:4] + weak):
         yield Case("where", mask, a, b)
@@ -1162,13 +1193,16 @@ def reductions():
     ):
         for dim in (0, 1, -1):
             yield Case("logsumexp", x, dim, False)
-            for name in ("softmax", "log_softmax", "cumsum", "cumprod"):
+            for name in ("softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp"):
                 yield Case(name, x, dim)
         yield Case("logsumexp", x, 0, True)
         yield Case("logsumexp_dims", x, (), False)
         yield Case("logsumexp_dims", x, (0, -1), True)
     for v in ([2.0, 0.0, 3.0], [2.0, 0.0, 0.0, 4.0], [0.0, 1.0], [nan, 2.0, 0.0]):
         yield Case("cumprod", T(v, f64), 0)
+    for v in ([-inf, -inf, 1.0], [1.0, inf, 2.0], [1.0, nan, 2.0], [1e4, -1e4, 1e4], [0.0] * 3):
+        yield Case("logcumsumexp", T(v, f64), 0, flags=["first"])
+        yield Case("logcumsumexp", T(v, f32), 0)
         yield Case("prod", T(v, f64))
         yield Case("prod_dim", T([v, v], f64), 1, False)
     yield Case("prod", T([[2.0, 0.0], [3.0, 4.0]], f64))
@@ -1231,7 +1265,7 @@ def products():
     ]
     for a, b in itertools.product(shapes, shapes):
         yield Case("matmul", grid(*a), grid(*b))
-    for name in ("dot", "mv", "mm", "bmm", "outer", "inner"):
+    for name in ("dot", "mv", "mm", "bmm", "outer", "inner", "kron"):
         for a, b in itertools.product(
             [(), (3,), (0,), (2, 3), (3, 2), (2, 2, 3), (2, 3, 4), (0, 3, 2)], repeat=2
         ):
