@@ -358,6 +358,19 @@ rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *so
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index);
 /* along dim 0: y = x, then y[index[i]] += alpha source[i] */
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
+/* along dim 0: y = x, then y[index[i]] = value, a number or a 0-d tensor */
+rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
+/* along dim 0: y = x, then y[index[i]] = source[i] */
+rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
+/* rg_scatter_reduce(x, dim, index, source, "amax") returns x, where along dim 0 y[index[i][j]][j] is
+ * the "sum", "prod", "mean", "amax" or "amin" of all source[i][j] that go there, and of what x has
+ * there unless .include_self = false. */
+typedef struct rg_scatter_reduce_options {
+    bool include_self RG_DEFAULT(true);
+} rg_scatter_reduce_options;
+rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                  const char *reduce, rg_scatter_reduce_options o);
+rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);             /* x, seen as flat, at indices */
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim); /* gather that broadcasts */
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
 rg_tensor *rg_nonzero(rg_tensor *x);                            /* each row is a place */
@@ -528,6 +541,10 @@ rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value);
 rg_tensor *rg_masked_fill_(rg_tensor *x, rg_tensor *mask, rg_tensor *value);
 rg_tensor *rg_scatter_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 rg_tensor *rg_scatter_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
+rg_tensor *rg_index_fill_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
+rg_tensor *rg_index_copy_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
+rg_tensor *rg_scatter_reduce_with_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                   const char *reduce, rg_scatter_reduce_options o);
 rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
 
 /* clang-format on */

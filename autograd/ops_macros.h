@@ -76,6 +76,12 @@ RG_PUBLIC_BEGIN
     RG_KEYWORDS(rg_nan_to_num_options, (.posinf = NAN, .neginf = NAN), __VA_ARGS__)
 #define rg_nan_to_num(x, ...)  rg_nan_to_num_with(x, RG_NAN_TO_NUM_(__VA_ARGS__))
 #define rg_nan_to_num_(x, ...) rg_nan_to_num_with_(x, RG_NAN_TO_NUM_(__VA_ARGS__))
+#define RG_SCATTER_REDUCE_(...) \
+    RG_KEYWORDS(rg_scatter_reduce_options, (.include_self = true), __VA_ARGS__)
+#define rg_scatter_reduce(x, dim, index, source, reduce, ...) \
+    rg_scatter_reduce_with(x, dim, index, source, reduce, RG_SCATTER_REDUCE_(__VA_ARGS__))
+#define rg_scatter_reduce_(x, dim, index, source, reduce, ...) \
+    rg_scatter_reduce_with_(x, dim, index, source, reduce, RG_SCATTER_REDUCE_(__VA_ARGS__))
 #define rg_repeat_interleave(x, repeats, ...)                           \
     rg_repeat_interleave_with(x, RG_WRAP(repeats),                      \
                               RG_KEYWORDS(rg_repeat_interleave_options, \
@@ -141,6 +147,7 @@ RG_PUBLIC_BEGIN
 #define rg_clamp_max(x, a)                    RG_T2(rg_clamp_max, x, a)
 #define rg_lerp(a, b, w)                      RG_T3(rg_lerp, a, b, w)
 #define rg_scatter(x, dim, index, source)     (rg_scatter)(x, dim, index, RG_WRAP(source))
+#define rg_index_fill(x, dim, index, value)   (rg_index_fill)(x, dim, index, RG_WRAP(value))
 #define rg_searchsorted(sorted, value, right) (rg_searchsorted)(sorted, RG_WRAP(value), right)
 #define rg_bucketize(value, bounds, right)    (rg_bucketize)(RG_WRAP(value), bounds, right)
 #define rg_copy_(x, s)                        RG_T2(rg_copy_, x, s)
@@ -168,6 +175,7 @@ RG_PUBLIC_BEGIN
 #define rg_lerp_(x, b, w)                     RG_T3(rg_lerp_, x, b, w)
 #define rg_masked_fill_(x, m, v)              RG_T3(rg_masked_fill_, x, m, v)
 #define rg_scatter_(x, dim, index, source)    (rg_scatter_)(x, dim, index, RG_WRAP(source))
+#define rg_index_fill_(x, dim, index, value)  (rg_index_fill_)(x, dim, index, RG_WRAP(value))
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
  * Each argument is evaluated once, in order, and becomes an rg_item_index. */

@@ -294,8 +294,9 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
 /* ---- index.c ----
  * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
  * first three return whether there is a loop for the dtype. */
-/* These are row = t[index], t[index] = row and t[index] += row. */
-typedef enum { K_GET, K_PUT, K_ADD } k_index_how;
+/* These are row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
+ * greater, or the lesser, of the two. */
+typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
 /* Each element of row meets the one that lies index * step elements behind its base; base and index
  * have row's shape. */
 bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,

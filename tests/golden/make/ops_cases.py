@@ -69,6 +69,10 @@ PARAMETERS = {
     "dropout_with": [TENSOR, DOUBLE, INT],
     "repeat_interleave_with": [TENSOR, TENSOR, INT, INT],
     "meshgrid_with": [TENSOR, "text"],
+    **{
+        name: [TENSOR, INT, TENSOR, TENSOR, "text", INT]
+        for name in ("scatter_reduce_with", "scatter_reduce_with_")
+    },
     "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "split_sizes": [TENSOR, DIMS, INT],
@@ -247,6 +251,12 @@ CALLS.update(
                 ("nan_to_num_with_", torch.nan_to_num_),
             )
         },
+        "scatter_reduce_with": lambda x, dim, index, source, how, own: x.scatter_reduce(
+            dim, index, source, how, include_self=bool(own)
+        ),
+        "scatter_reduce_with_": lambda x, dim, index, source, how, own: x.scatter_reduce_(
+            dim, index, source, how, include_self=bool(own)
+        ),
         "unfold": lambda x, dim, size, step: x.unfold(dim, size, step),
         "repeat_interleave_with": lambda x, repeats, dim, size: torch.repeat_interleave(
             x,
@@ -450,6 +460,10 @@ def getitem(x, index):
 def scatter(x, dim, index, src, reduce=None):
     no(reduce, "reduce=")
     return ("scatter", x, dim, index, src)
+
+
+def scatter_reduce(x, dim, index, src, reduce, include_self=True):
+    return ("scatter_reduce_with", x, dim, index, src, reduce, bool(include_self))
 
 
 def take_along_dim(x, indices, dim=None):
@@ -791,6 +805,17 @@ OPINFO = {
     },
     "__getitem__": getitem,
     "scatter": scatter,
+    **{
+        ("scatter_reduce", how): scatter_reduce for how in ("sum", "prod", "mean", "amax", "amin")
+    },
+    "index_fill": lambda x, dim, index, value: (
+        "index_fill",
+        x,
+        dim,
+        index,
+        value if isinstance(value, torch.Tensor) else Number(value),
+    ),
+    **same("index_copy", "take"),
     "take_along_dim": take_along_dim,
     "index_add": lambda x, dim, index, source, alpha=1: (
         "index_add",
@@ -1775,6 +1800,58 @@ def interleaving():
             yield Case("meshgrid_with", tensors, indexing)
 
 
+def writing_at_indices():
+    """These take elements by one index, and write over slices, or join elements, at indices."""
+    y = grid(3, 4)
+    for i in (T([0, 11, 5]), T([[-1, 3]]), T(2), T([12]), T([-13]), T([0.5]), T([True])):
+        for t in (y, grid(4, 3).detach().t().requires_grad_(), T(1.5, f64), T([1, 2, 3])):
+            yield Case("take", t, i)
+    yield Case("take", torch.zeros(0), T([0]))
+    yield Case("take", torch.zeros(0), torch.zeros(0, dtype=i64))
+    indices = [T([0, 2]), T(1), T([-1]), T([3]), T([-4]), T([]).long(), T([[0, 1]]), T([0.5])]
+    for i in indices + [T([True])]:
+        for d in (0, -1, 2):
+            in_place = [] if d else ["_"]
+            for end in ["", *in_place]:
+                for v in (Number(2.5), T(1.5, f64), T(2), T([1.0], f64)):
+                    yield Case("index_fill" + end, y, d, i, v)
+                for source in (grid(2, 4), grid(3, 2), grid(1, 4), grid(4)):
+                    yield Case("index_copy" + end, y, d, i, source)
+    for i in (T([0]), T(0), T([-1]), T([0, 0]), T([1]), T([]).long()):
+        for t in (T(1.5, f64), T(3), T(True), grid(3), T([1, 2]), grid(0, 3), grid(2, 0)):
+            for v in (Number(2), Number(0.5), T(2.5, f64), T(0.5, f32), Number(1e30)):
+                yield Case("index_fill", t, 0, i, v)
+            for source in (T(5.0, f64), T([5.0], f64), T([5.0, 6.0], f64), T(2), T([4])):
+                yield Case("index_copy", t, 0, i, source)
+    yield Case("index_copy", y, 0, T([1]), grid(1, 4, dtype=f32))
+    yield Case("index_copy", grid(2, 3, 4), 1, T([1]), grid(2, 1, 5))
+    yield Case("index_copy", grid(2, 3, 4), 1, T([2, 0]), grid(2, 2, 4))
+    yield Case("index_copy_", y.detach(), 0, T([1, 0, 2]), y.detach())
+    for how in ("sum", "prod", "mean", "amax", "amin", "add"):
+        for own in (True, False):
+            for name in ("scatter_reduce_with", "scatter_reduce_with_"):
+                yield Case(name, y, 0, T([[0, 1, 2, 0], [0, 0, 2, 1]]), grid(2, 4), how, own)
+                yield Case(name, y, 1, T([[0, 2], [1, 1]]), grid(3, 4), how, own)
+                yield Case(name, y, 0, torch.zeros(0, 4, dtype=i64), grid(3, 4), how, own)
+                yield Case(name, T([1, 5, -3]), 0, T([0, 0, 2, 2]), T([4, -9, 2, 2]), how, own)
+                yield Case(
+                    name, T([True, False]), 0, T([0, 0, 1]), T([True, False, True]), how, own
+                )
+            for i in (T([[0, 3]]), T([[-1, 0]]), T([0, 1])):
+                yield Case("scatter_reduce_with", y, 0, i, grid(2, 4), how, own)
+            yield Case("scatter_reduce_with", y, 2, T([[0]]), grid(1, 1), how, own)
+            yield Case("scatter_reduce_with", y, 0, T([[0.5]]), grid(1, 1), how, own)
+            yield Case("scatter_reduce_with", y, 0, T([[0]]), grid(1, 1, dtype=f32), how, own)
+            for t in (T(2.0, f64), T([2.0, nan, 1.0], f64), T([0.0, 3.0], f64)):
+                for source in (T([3.0, 3.0, 2.0], f64), T([0.0, nan, 0.0], f64)):
+                    i = T([0, 0, 0]) if t.dim() == 0 else T([0, 1, 0])
+                    yield Case("scatter_reduce_with", t, 0, i, source, how, own)
+            zeros = T([0.0, 0.0, 0.0, 2.0], f64)
+            yield Case("scatter_reduce_with", T([4.0, 0.0], f64), 0, T([0, 0, 1, 1]), zeros, how, own)
+            ties = T([[1.0, 3.0, 3.0], [3.0, 3.0, 2.0]], f64)
+            yield Case("scatter_reduce_with", ties, 0, T([[0, 0, 1], [0, 1, 1]]), ties, how, own)
+
+
 def neural():
     x = grid(2, 3, 4)
     rows = T([[-inf, -inf], [nan, 1.0], [inf, 1.0], [1000.0, 1000.0]], f64)
@@ -2420,6 +2497,7 @@ def by_hand():
         shapes,
         indexing,
         interleaving,
+        writing_at_indices,
         neural,
         writing,
         creation,
@@ -2442,6 +2520,13 @@ NOT_OURS = (
 # without one.
 NOT_TRACKED = r"logical_\w+_"
 
+
+
+def meets(x, source):
+    """Returns whether some element of x equals one of the source."""
+    return bool(torch.isin(x.detach(), source.detach()).any())
+
+
 # No gradients are compared where torch's are mistaken. A row has a function, its arguments, and the
 # reason.
 NO_GRADIENT = [
@@ -2449,7 +2534,12 @@ NO_GRADIENT = [
         r"(var|std)_dims",
         lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0,
         "torch counts one element where () means all",
-    )
+    ),
+    (
+        r"scatter_reduce_with_?",
+        lambda x, dim, i, src, how, own: not own and how in ("amax", "amin") and meets(x, src),
+        "torch shares with an x that takes no part but happens to equal the extreme",
+    ),
 ]
 
 
@@ -2542,6 +2632,18 @@ EXCEPTIONS = [
         r"! RuntimeError (Storage size calculation|IntArrayRef contains an int).*",
         "! RuntimeError",
         "the sizes are too large",
+    ),
+    (
+        r"(index_fill|index_copy|scatter_reduce_with)_?",
+        r"\? (?!.*Double backward).*",
+        None,
+        "a mistake of torch's own backward; ours gives the gradient",
+    ),
+    (
+        r"index_(fill|copy)_?",
+        r"! RuntimeError setStorage: .*",
+        "! IndexError out of bounds for dimension",
+        "torch looks for a slice before it looks at the index",
     ),
     (
         r"unflatten",
