@@ -306,6 +306,9 @@ static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
  * for a copy into .grad. */
 rg_tensor *rgi_to_as(const char *node, rg_tensor *x, rg_dtype dtype);
 rg_tensor *rgi_copied(rg_tensor *x);
+/* Returns x, which nobody else sees, in a shape of as many elements, and with that name for the
+ * node. */
+rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape);
 /* Writes a value over x, whatever the dtypes; the values that x held get no gradient. */
 rg_tensor *rgi_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value);
 /* Returns softmax, but 0 for rows of -inf throughout. */

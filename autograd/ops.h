@@ -14,10 +14,15 @@
  * Where arithmetic or a comparison takes a tensor, a number may stand: rg_div(x, 8.0),
  * rg_sub(1, p). A dim may be negative: -1 is the last. RG_NONE stands for an argument that is left
  * out. The macros that make this so are in ops_macros.h.
+ *
+ * This file is long because it lists every function, so that a reader looks in one place.
  */
 #pragma once
 
 #include "../tensor/tensor.h"
+
+#include <limits.h>
+#include <math.h>
 
 RG_PUBLIC_BEGIN
 
@@ -83,6 +88,15 @@ rg_tensor *rg_isinf(rg_tensor *x);                              /* is x infinite
 rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither NaN nor infinite? */
 rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
+/* rg_nan_to_num(x, .nan = 0) writes numbers for NaN, infinity and -infinity; a NaN as posinf or
+ * neginf stands for the largest number, or its negative, that the dtype has. */
+typedef struct rg_nan_to_num_options {
+    double nan    RG_DEFAULT(0);
+    double posinf RG_DEFAULT(NAN);
+    double neginf RG_DEFAULT(NAN);
+} rg_nan_to_num_options;
+rg_tensor *rg_nan_to_num_with(rg_tensor *x, rg_nan_to_num_options o);
+
 /* ---- two, which broadcast ------------------------------------------------------ */
 
 rg_tensor *rg_add(rg_tensor *a, rg_tensor *b);                  /* a + b */
@@ -98,6 +112,9 @@ rg_tensor *rg_remainder(rg_tensor *a, rg_tensor *b);            /* a - b floor(a
 rg_tensor *rg_fmod(rg_tensor *a, rg_tensor *b);                 /* a - b trunc(a / b) */
 rg_tensor *rg_pow(rg_tensor *a, rg_tensor *b);                  /* a^b */
 rg_tensor *rg_atan2(rg_tensor *a, rg_tensor *b);                /* the angle of the point (b, a) */
+rg_tensor *rg_xlogy(rg_tensor *a, rg_tensor *b);                /* a ln b; 0 where a is 0 */
+rg_tensor *rg_logaddexp(rg_tensor *a, rg_tensor *b);            /* ln(e^a + e^b) */
+rg_tensor *rg_logaddexp2(rg_tensor *a, rg_tensor *b);           /* log2(2^a + 2^b) */
 rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if either is */
 rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if either is */
 rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; NaN if both are */
@@ -176,6 +193,7 @@ rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim);   /* ln sum(e^x) *
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_cumsum(rg_tensor *x, int dim);                    /* y_k = x_0 + .. + x_k */
 rg_tensor *rg_cumprod(rg_tensor *x, int dim);                   /* y_k = x_0 .. x_k */
+rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim);              /* y_k = ln(e^x_0 + .. + e^x_k) */
 rg_tensor *rg_any(rg_tensor *x);                                /* is any x not 0? */
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim);
@@ -194,6 +212,8 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k) -> 
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k,m) -> (n,m) */
 rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,m) -> (b,n,m) */
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
+/* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
+rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
 /* the sum over the last dim of both */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
 /* the sum over a's last n dims and b's first n */
@@ -245,6 +265,8 @@ rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] alon
 /* x[start:end:step] along dim */
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
+/* y[.., w, .., i] = x[.., w step + i, ..]: windows of dim, each `step` behind the one before */
+rg_tensor *rg_unfold(rg_tensor *x, int dim, int64_t size, int64_t step);
 rg_list    rg_split(rg_tensor *x, int64_t size, int dim);       /* the last has the rest */
 rg_list    rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim);
 rg_list    rg_chunk(rg_tensor *x, int64_t chunks, int dim);     /* at most so many parts */
@@ -265,6 +287,27 @@ rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal);             /* 0 above a dia
 rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* 0 below a diagonal */
 rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);             /* y_ii = x_i, or y_i = x_ii */
 rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
+/* zeros with x's last dim along a diagonal of dim1 and dim2 */
+rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
+
+/* rg_repeat_interleave(x, 2, .dim = 0) returns each slice along dim so often, and of x flat if there
+ * is no dim. The repeats are a number, or a tensor with one for each slice; output_size may say
+ * what they add up to. */
+typedef struct rg_repeat_interleave_options {
+    int dim             RG_DEFAULT(INT_MIN);
+    int64_t output_size RG_DEFAULT(-1);
+} rg_repeat_interleave_options;
+rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
+                                     rg_repeat_interleave_options o);
+
+/* rg_meshgrid(RG_LIST(a, b)) returns vectors expanded over the grid that they span: the first
+ * varies along the first dim, and the second along the second, or with .indexing = "xy" the other
+ * way. */
+typedef struct rg_meshgrid_options {
+    const char *indexing RG_DEFAULT("ij");
+} rg_meshgrid_options;
+rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
+
 typedef enum rg_pad_mode { RG_CONSTANT, RG_REFLECT, RG_REPLICATE, RG_CIRCULAR } rg_pad_mode;
 /* rg_pad(x, left, right, ..) pads with 0. The last dim's pair stands first. */
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value);
@@ -315,6 +358,19 @@ rg_tensor *rg_scatter_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *so
 rg_tensor *rg_index_select(rg_tensor *x, int dim, rg_tensor *index);
 /* along dim 0: y = x, then y[index[i]] += alpha source[i] */
 rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
+/* along dim 0: y = x, then y[index[i]] = value, a number or a 0-d tensor */
+rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
+/* along dim 0: y = x, then y[index[i]] = source[i] */
+rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
+/* rg_scatter_reduce(x, dim, index, source, "amax") returns x, where along dim 0 y[index[i][j]][j] is
+ * the "sum", "prod", "mean", "amax" or "amin" of all source[i][j] that go there, and of what x has
+ * there unless .include_self = false. */
+typedef struct rg_scatter_reduce_options {
+    bool include_self RG_DEFAULT(true);
+} rg_scatter_reduce_options;
+rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                  const char *reduce, rg_scatter_reduce_options o);
+rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);             /* x, seen as flat, at indices */
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim); /* gather that broadcasts */
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
 rg_tensor *rg_nonzero(rg_tensor *x);                            /* each row is a place */
@@ -459,6 +515,7 @@ rg_tensor *rg_trunc_(rg_tensor *x);
 rg_tensor *rg_frac_(rg_tensor *x);
 rg_tensor *rg_sign_(rg_tensor *x);
 rg_tensor *rg_logical_not_(rg_tensor *x);
+rg_tensor *rg_nan_to_num_with_(rg_tensor *x, rg_nan_to_num_options o); /* rg_nan_to_num_(x) */
 rg_tensor *rg_add_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_sub_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_mul_(rg_tensor *x, rg_tensor *b);
@@ -468,6 +525,7 @@ rg_tensor *rg_remainder_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_fmod_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_pow_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_atan2_(rg_tensor *x, rg_tensor *b);
+rg_tensor *rg_xlogy_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_eq_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_ne_(rg_tensor *x, rg_tensor *b);
 rg_tensor *rg_lt_(rg_tensor *x, rg_tensor *b);
@@ -487,6 +545,10 @@ rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value);
 rg_tensor *rg_masked_fill_(rg_tensor *x, rg_tensor *mask, rg_tensor *value);
 rg_tensor *rg_scatter_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 rg_tensor *rg_scatter_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
+rg_tensor *rg_index_fill_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
+rg_tensor *rg_index_copy_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
+rg_tensor *rg_scatter_reduce_with_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                   const char *reduce, rg_scatter_reduce_options o);
 rg_tensor *rg_index_add_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source, double alpha);
 
 /* clang-format on */

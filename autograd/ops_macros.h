@@ -63,6 +63,7 @@ RG_PUBLIC_BEGIN
 #define rg_bmm(a, b)       RG_IN_ORDER_2(rg_bmm, __COUNTER__, a, b)
 #define rg_dot(a, b)       RG_IN_ORDER_2(rg_dot, __COUNTER__, a, b)
 #define rg_outer(a, b)     RG_IN_ORDER_2(rg_outer, __COUNTER__, a, b)
+#define rg_kron(a, b)      RG_IN_ORDER_2(rg_kron, __COUNTER__, a, b)
 #define rg_inner(a, b)     RG_IN_ORDER_2(rg_inner, __COUNTER__, a, b)
 #define rg_linear(x, w, b) RG_IN_ORDER_3(rg_linear, __COUNTER__, x, w, b)
 
@@ -71,6 +72,22 @@ RG_PUBLIC_BEGIN
 #define rg_embedding(index, weight, ...) \
     rg_embedding_with(index, weight,     \
                       RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+#define RG_NAN_TO_NUM_(...) \
+    RG_KEYWORDS(rg_nan_to_num_options, (.posinf = NAN, .neginf = NAN), __VA_ARGS__)
+#define rg_nan_to_num(x, ...)  rg_nan_to_num_with(x, RG_NAN_TO_NUM_(__VA_ARGS__))
+#define rg_nan_to_num_(x, ...) rg_nan_to_num_with_(x, RG_NAN_TO_NUM_(__VA_ARGS__))
+#define RG_SCATTER_REDUCE_(...) \
+    RG_KEYWORDS(rg_scatter_reduce_options, (.include_self = true), __VA_ARGS__)
+#define rg_scatter_reduce(x, dim, index, source, reduce, ...) \
+    rg_scatter_reduce_with(x, dim, index, source, reduce, RG_SCATTER_REDUCE_(__VA_ARGS__))
+#define rg_scatter_reduce_(x, dim, index, source, reduce, ...) \
+    rg_scatter_reduce_with_(x, dim, index, source, reduce, RG_SCATTER_REDUCE_(__VA_ARGS__))
+#define rg_repeat_interleave(x, repeats, ...)                           \
+    rg_repeat_interleave_with(x, RG_WRAP(repeats),                      \
+                              RG_KEYWORDS(rg_repeat_interleave_options, \
+                                          (.dim = INT_MIN, .output_size = -1), __VA_ARGS__))
+#define rg_meshgrid(tensors, ...) \
+    rg_meshgrid_with(tensors, RG_KEYWORDS(rg_meshgrid_options, (.indexing = "ij"), __VA_ARGS__))
 #define rg_scaled_dot_product_attention(q, k, v, ...)                         \
     RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                   RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))
@@ -107,6 +124,9 @@ RG_PUBLIC_BEGIN
 #define rg_fmod(a, b)                         RG_T2(rg_fmod, a, b)
 #define rg_pow(a, b)                          RG_T2(rg_pow, a, b)
 #define rg_atan2(a, b)                        RG_T2(rg_atan2, a, b)
+#define rg_xlogy(a, b)                        RG_T2(rg_xlogy, a, b)
+#define rg_logaddexp(a, b)                    RG_T2(rg_logaddexp, a, b)
+#define rg_logaddexp2(a, b)                   RG_T2(rg_logaddexp2, a, b)
 #define rg_maximum(a, b)                      RG_T2(rg_maximum, a, b)
 #define rg_minimum(a, b)                      RG_T2(rg_minimum, a, b)
 #define rg_fmax(a, b)                         RG_T2(rg_fmax, a, b)
@@ -127,6 +147,7 @@ RG_PUBLIC_BEGIN
 #define rg_clamp_max(x, a)                    RG_T2(rg_clamp_max, x, a)
 #define rg_lerp(a, b, w)                      RG_T3(rg_lerp, a, b, w)
 #define rg_scatter(x, dim, index, source)     (rg_scatter)(x, dim, index, RG_WRAP(source))
+#define rg_index_fill(x, dim, index, value)   (rg_index_fill)(x, dim, index, RG_WRAP(value))
 #define rg_searchsorted(sorted, value, right) (rg_searchsorted)(sorted, RG_WRAP(value), right)
 #define rg_bucketize(value, bounds, right)    (rg_bucketize)(RG_WRAP(value), bounds, right)
 #define rg_copy_(x, s)                        RG_T2(rg_copy_, x, s)
@@ -140,6 +161,7 @@ RG_PUBLIC_BEGIN
 #define rg_fmod_(x, b)                        RG_T2(rg_fmod_, x, b)
 #define rg_pow_(x, b)                         RG_T2(rg_pow_, x, b)
 #define rg_atan2_(x, b)                       RG_T2(rg_atan2_, x, b)
+#define rg_xlogy_(x, b)                       RG_T2(rg_xlogy_, x, b)
 #define rg_eq_(x, b)                          RG_T2(rg_eq_, x, b)
 #define rg_ne_(x, b)                          RG_T2(rg_ne_, x, b)
 #define rg_lt_(x, b)                          RG_T2(rg_lt_, x, b)
@@ -153,6 +175,7 @@ RG_PUBLIC_BEGIN
 #define rg_lerp_(x, b, w)                     RG_T3(rg_lerp_, x, b, w)
 #define rg_masked_fill_(x, m, v)              RG_T3(rg_masked_fill_, x, m, v)
 #define rg_scatter_(x, dim, index, source)    (rg_scatter_)(x, dim, index, RG_WRAP(source))
+#define rg_index_fill_(x, dim, index, value)  (rg_index_fill_)(x, dim, index, RG_WRAP(value))
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
  * Each argument is evaluated once, in order, and becomes an rg_item_index. */

@@ -377,6 +377,86 @@ rg_tensor *(rg_pow_)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY_(pow, &attr, a, b);
 }
 
+/* ---- xlogy: a ln b, but 0 where a == 0; ga = g ln b, but 0 where a == 0 and b <= 0;
+ *      gb = g a / b -------------------------------------------------------------- */
+
+static rg_tensor *xlogy_rule_a(const rg_step *s, rg_tensor *g) {
+    rg_tensor *a = rgi_saved(s, 0);
+    rg_tensor *b = rgi_saved(s, 1);
+    return rg_masked_fill(rg_xlogy(g, b), rg_logical_and(rg_eq(a, 0), rg_le(b, 0)), 0);
+}
+
+static rg_tensor *xlogy_rule_b(const rg_step *s, rg_tensor *g) {
+    rg_tensor *a = rgi_saved(s, 0);
+    rg_tensor *b = rgi_saved(s, 1);
+    return rg_div(rg_mul(g, a), b);
+}
+
+RG_OP(xlogy, .doc = "a ln b, but 0 where a is 0", RG_NAMED(operands), .n_in = 2,
+      .typing = RG_FLOATED, .inplace = true, .shape = rgi_shape_broadcast, .kernel = &k_xlogy,
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), xlogy_rule_a),
+                RG_RULE(RG_IN(0) | RG_IN(1), xlogy_rule_b) },
+      SAMPLES_2("", "p", RG_A(operands, "XlogyBackward0", TENSOR_TENSOR, 0)));
+
+static const char *const xlogy_nodes[] = { "XlogyBackward2", "XlogyBackward0", "XlogyBackward1" };
+
+rg_tensor *(rg_xlogy)(rg_tensor *a, rg_tensor *b) {
+    struct operands_attr attr = operands_of(xlogy_nodes, a, b);
+    return RG_APPLY(xlogy, &attr, a, b);
+}
+
+rg_tensor *(rg_xlogy_)(rg_tensor *a, rg_tensor *b) {
+    struct operands_attr attr = operands_of(xlogy_nodes, a, b);
+    return RG_APPLY_(xlogy, &attr, a, b);
+}
+
+/* ---- logaddexp: ln(e^a + e^b); ga = g sigmoid(a - b), gb = g sigmoid(b - a).
+ *      logaddexp2: log2(2^a + 2^b); ga = g sigmoid((a - b) ln 2), and gb likewise ---- */
+
+static bool logaddexp_shape(rg_call *c) {
+    if (!rgi_shape_broadcast(c))
+        return false;
+    const char *cpu = RG_IS(c->op, logaddexp) ? "logaddexp_cpu" : "logaddexp2_cpu";
+    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), NULL, cpu, c->in[0]->dtype);
+    return true;
+}
+
+/* Returns g times the part that 2^x or e^x of input `of` has in the sum with the other input's. */
+static rg_tensor *logaddexp_part(const rg_step *s, rg_tensor *g, int of) {
+    rg_tensor *a = rgi_saved(s, of);
+    rg_tensor *b = rgi_saved(s, 1 - of);
+    rg_tensor *apart = rg_sub(a, b);
+    if (!RG_IS(s->op, logaddexp))
+        apart = rg_mul(apart, M_LN2);
+    return rg_mul(g, rg_sigmoid(apart));
+}
+
+static rg_tensor *logaddexp_rule_a(const rg_step *s, rg_tensor *g) {
+    return logaddexp_part(s, g, 0);
+}
+
+static rg_tensor *logaddexp_rule_b(const rg_step *s, rg_tensor *g) {
+    return logaddexp_part(s, g, 1);
+}
+
+#define LOGADDEXP_GRADIENT                                    \
+    .grad = { RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_a), \
+              RG_RULE(RG_IN(0) | RG_IN(1), logaddexp_rule_b) }
+RG_OP(logaddexp, .doc = "ln(e^a + e^b)", .node = "LogaddexpBackward0", .n_in = 2,
+      .typing = RG_PROMOTED, .inplace = true, .shape = logaddexp_shape, .kernel = &k_logaddexp,
+      LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
+RG_OP(logaddexp2, .doc = "log2(2^a + 2^b)", .node = "Logaddexp2Backward0", .n_in = 2,
+      .typing = RG_PROMOTED, .inplace = true, .shape = logaddexp_shape, .kernel = &k_logaddexp2,
+      LOGADDEXP_GRADIENT, SAMPLES_2("", "", NULL));
+
+rg_tensor *(rg_logaddexp)(rg_tensor *a, rg_tensor *b) {
+    return RG_APPLY(logaddexp, RG_NO_ATTR, a, b);
+}
+
+rg_tensor *(rg_logaddexp2)(rg_tensor *a, rg_tensor *b) {
+    return RG_APPLY(logaddexp2, RG_NO_ATTR, a, b);
+}
+
 /* ---- atan2: the angle of (b, a); ga = g b / (a^2 + b^2), gb = -g a / (a^2 + b^2) ---- */
 
 /* Returns part / (a^2 + b^2), and 0 at (0, 0). */

@@ -1,9 +1,11 @@
 /*
- * cumulate.c: running sums and products along a dim, and the recurrence that the products' gradient
- * is made of.
+ * cumulate.c: running sums, products and logarithms of sums along a dim, and the recurrence by
+ * which some of their gradients are made.
  */
 #include "reduce.h"
 #include "tensor/observer.h"
+
+#include <math.h>
 
 /* ---- parts that they share ----------------------------------------------------- */
 
@@ -122,3 +124,39 @@ RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "Cumpr
       .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, cumprod_rule) }, CUMULATE_SAMPLES);
 
 rg_tensor *rg_cumprod(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
+
+/* ---- logcumsumexp: y_k = ln(e^x_0 + .. + e^x_k); gx_k = e^(x_k - y_k) h_k, where
+ *      h_k = g_k + e^(y_k - y_(k+1)) h_(k+1), so that no exponent is above 0 ----- */
+
+static bool logcumsumexp_shape(rg_call *c) {
+    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), NULL, "logcumsumexp_out_cpu", c->in[0]->dtype);
+    return rgi_shape_same(c);
+}
+
+static bool logcumsumexp_forward(rg_call *c) { return cumulate_run(c, K_LOGCUMSUMEXP); }
+
+static rg_tensor *logcumsumexp_rule(const rg_step *s, rg_tensor *g) {
+    int dim = RG_ATTR(s, cumsum)->dim;
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *y = rgi_saved_output(s);
+    if (!x || !y)
+        return NULL;
+    if (y->ndim == 0)
+        return g;
+    rg_tensor *next = cumulate_shift(y, dim, true, INFINITY);
+    rg_tensor *alike = rg_logical_and(rg_isinf(y), rg_eq(y, next));
+    rg_tensor *kept = rg_exp(rg_where(alike, 0, rg_sub(y, next)));
+    rg_tensor *h = RG_APPLY(recurrence, RG_A(cumsum, dim, true), kept, g);
+    return rg_mul(h, rg_exp(rg_sub(x, y)));
+}
+
+RG_OP(logcumsumexp, .doc = "ln of sums of e^x up to each place along dim",
+      .node = "LogcumsumexpBackward0", .n_in = 1, RG_WITH(cumsum), RG_MADE(logcumsumexp),
+      .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, logcumsumexp_rule) },
+      RG_SAMPLES({ "(2,3)", RG_A(cumsum, 1, false) }, { "(2,3,4)", RG_A(cumsum, 1, false) },
+                 { "()", RG_A(cumsum, 0, false) }, { "(5,3)", RG_A(cumsum, 0, false) },
+                 { "(0,3)", RG_A(cumsum, 1, false) }, { "(2,0)", RG_A(cumsum, 1, false) }));
+
+rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim) {
+    return cumulate(&rg_op_logcumsumexp, x, dim, false);
+}

@@ -2,17 +2,12 @@
  * gather.c: elements taken from indices along a dim, or put there: one by one in gather and
  * scatter, by slices in index_select and index_add. (Python's x[...] is in subscript.c.)
  */
-#include "autograd/op.h"
+#include "gather.h"
 
 /* ---- parts that they share ----------------------------------------------------- */
 
-/* A 0-d tensor stands for a vector of one, as in torch. */
-static int index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
-static int64_t index_size(const rg_tensor *t, int dim) { return t->ndim ? t->size[dim] : 1; }
-
-/* Fails with torch's sentence if an index is out of bounds. */
-static bool index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
-    int64_t size = index_size(x, dim);
+bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
+    int64_t size = rgi_index_size(x, dim);
     int64_t bad;
     RG_FAIL_IF(!k_index_within(index, 0, size, &bad), NULL,
                "index %lld is out of bounds for dimension %d with size %lld", (long long)bad, dim,
@@ -69,16 +64,16 @@ static bool gather_shape(rg_call *c) {
     const rg_tensor *index = c->in[1];
     int dim = RG_ATTR(c, index_along)->dim;
     RG_FAIL_IF(index->dtype != RG_INT64, NULL, "gather(): Expected dtype int32/int64 for index");
-    RG_FAIL_IF(index->numel && index_ndim(x) != index_ndim(index), NULL,
+    RG_FAIL_IF(index->numel && rgi_index_ndim(x) != rgi_index_ndim(index), NULL,
                "Index tensor must have the same number of dimensions as input tensor");
-    for (int d = 0; d < index_ndim(index) && index->numel; d++)
+    for (int d = 0; d < rgi_index_ndim(index) && index->numel; d++)
         RG_FAIL_IF(
-            d != dim && index_size(index, d) > index_size(x, d), NULL,
+            d != dim && rgi_index_size(index, d) > rgi_index_size(x, d), NULL,
             "Size does not match at dimension %d expected index %s to be no larger than self %s "
             "apart from dimension %d",
             d, RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim);
     rgi_copy_shape(c->out[0], index);
-    return index_in_range(index, x, dim);
+    return rgi_index_in_range(index, x, dim);
 }
 
 static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g) {
@@ -140,44 +135,87 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim) {
 
 /* ---- scatter: x with source at index along dim; scatter_add: added to what is there ---- */
 
-static bool scatter_shape(rg_call *c) {
-    const rg_tensor *x = c->in[0];
-    const rg_tensor *index = c->in[1];
-    const rg_tensor *source = c->in[2];
-    const struct index_along_attr *a = RG_ATTR(c, index_along);
-    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "scatter(): Expected dtype int32/int64 for index");
-    RG_FAIL_IF(x->dtype != source->dtype, NULL,
-               "scatter(): Expected self.dtype to be equal to src.dtype");
-    rgi_copy_shape(c->out[0], x);
-    if (index->numel == 0)
-        return true;
-    int n = index_ndim(index);
-    RG_FAIL_IF(n != index_ndim(x), NULL,
+/* source is NULL where a number stands for it. */
+static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
+                              int dim) {
+    int n = rgi_index_ndim(index);
+    RG_FAIL_IF(n != rgi_index_ndim(x), NULL,
                "Index tensor must have the same number of dimensions as self tensor");
     bool fits = true;
     for (int d = 0; d < n; d++)
-        fits = fits && (d == a->dim || index_size(index, d) <= index_size(x, d));
-    for (int d = 0; d < n && fits && !a->number; d++) {
+        fits = fits && (d == dim || rgi_index_size(index, d) <= rgi_index_size(x, d));
+    for (int d = 0; d < n && fits && source; d++) {
         int wrapped;
         if (source->ndim && !rgi_wrap_dim(NULL, d, source->ndim, &wrapped))
             return false;
-        fits = index_size(index, d) <= index_size(source, d);
+        fits = rgi_index_size(index, d) <= rgi_index_size(source, d);
     }
-    RG_FAIL_IF(!a->number && index_ndim(source) != n, NULL,
+    RG_FAIL_IF(source && rgi_index_ndim(source) != n, NULL,
                "Index tensor must have the same number of dimensions as src tensor");
-    RG_FAIL_IF(!fits && a->number, NULL,
+    RG_FAIL_IF(!fits && !source, NULL,
                "Expected index %s to be no larger than self %s apart from dimension %d",
-               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim);
+               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim);
     RG_FAIL_IF(!fits, NULL,
                "Expected index %s to be no larger than self %s apart from dimension %d and to be "
                "no larger size than src %s",
-               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), a->dim, RG_SHAPE_TEXT(source));
-    return index_in_range(index, x, a->dim);
+               RG_SHAPE_TEXT(index), RG_SHAPE_TEXT(x), dim, RG_SHAPE_TEXT(source));
+    return true;
+}
+
+static bool scatter_dtypes_fit(const rg_tensor *x, const rg_tensor *index,
+                               const rg_tensor *source) {
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "scatter(): Expected dtype int32/int64 for index");
+    RG_FAIL_IF(x->dtype != source->dtype, NULL,
+               "scatter(): Expected self.dtype to be equal to src.dtype");
+    return true;
+}
+
+bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
+                      int dim) {
+    return scatter_dtypes_fit(x, index, source)
+           && (index->numel == 0 || scatter_sizes_fit(x, index, source, dim));
+}
+
+bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source) {
+    const char *end = x->data + x->numel * (int64_t)rgi_sizeof(x->dtype);
+    const char *source_end = source->data + source->numel * (int64_t)rgi_sizeof(source->dtype);
+    bool dense = x->flags & source->flags & RG_CONTIGUOUS;
+    bool overlap = dense ? x->data < source_end && source->data < end : x->data == source->data;
+    RG_FAIL_IF(x->storage == source->storage && overlap && x->numel && source->numel, op,
+               "unsupported operation: some elements of the input tensor and the written-to tensor "
+               "refer to a single memory location. Please clone() the tensor before performing the "
+               "operation.");
+    return true;
+}
+
+static bool scatter_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    const rg_tensor *index = c->in[1];
+    const struct index_along_attr *a = RG_ATTR(c, index_along);
+    if (!scatter_dtypes_fit(x, index, c->in[2]))
+        return false;
+    rgi_copy_shape(c->out[0], x);
+    if (index->numel == 0)
+        return true;
+    return scatter_sizes_fit(x, index, a->number ? NULL : c->in[2], a->dim)
+           && rgi_index_in_range(index, x, a->dim);
 }
 
 static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *index = rgi_saved(s, 1);
     return rg_scatter(g, RG_ATTR(s, index_along)->dim, index, 0);
+}
+
+rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape) {
+    if (g && g->ndim != shape.n)
+        return index->numel ? rg_reshape_dims(g, shape) : RG_NONE;
+    for (int d = 0; d < shape.n && g; d++) {
+        rg_dims rest = rg_shape(g);
+        rest.v[d] = shape.v[d] - rest.v[d];
+        if (rest.v[d])
+            g = rg_cat(RG_LIST(g, rg_zeros_dims(rest, g->dtype)), d);
+    }
+    return g;
 }
 
 /* gsource = g at the index, and 0 where the source is larger than the index */
@@ -188,17 +226,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
         return NULL;
     if (a->number)
         return RG_NONE;
-    g = rg_gather(g, a->dim, index);
-    rg_dims shape = rgi_input_dims(s, 2);
-    if (g && g->ndim != shape.n)
-        return index->numel ? rg_reshape_dims(g, shape) : RG_NONE;
-    for (int d = 0; d < shape.n && g; d++) {
-        rg_dims rest = rg_shape(g);
-        rest.v[d] = shape.v[d] - rest.v[d];
-        if (rest.v[d])
-            g = rg_cat(RG_LIST(g, rg_zeros_dims(rest, g->dtype)), d);
-    }
-    return g;
+    return rgi_scatter_widen(rg_gather(g, a->dim, index), index, rgi_input_dims(s, 2));
 }
 
 RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0",
@@ -280,7 +308,7 @@ static bool index_select_shape(rg_call *c) {
                (long long)index->numel);
     RG_FAIL_IF(x->ndim && x->size[dim] == 0 && index->numel, NULL,
                "index_select(): self indexing axis dim should be positive");
-    bool within = k_index_within(index, 0, index_size(x, dim), &bad);
+    bool within = k_index_within(index, 0, rgi_index_size(x, dim), &bad);
     RG_FAIL_INDEX_IF(!within && (x->ndim < 2 || dim == 0), NULL, "index out of range in self");
     RG_FAIL_IF(!within, NULL, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
                (long long)bad, (long long)x->size[dim]);
@@ -329,7 +357,7 @@ static bool index_add_shape(rg_call *c) {
     RG_FAIL_IF(source->ndim && dim >= source->ndim, NULL,
                "index_add_(): Indexing dim %d is out of bounds of the source tensor with dim %d",
                dim, source->ndim);
-    int64_t count = index_size(source, dim);
+    int64_t count = rgi_index_size(source, dim);
     RG_FAIL_IF(count != index->numel, NULL,
                "index_add_(): Number of indices (%lld) should be equal to source.size(dim): "
                "(%lld), for dim: %d",
@@ -345,8 +373,8 @@ static bool index_add_shape(rg_call *c) {
     /* Along the first or the last dim torch computes this by scatter, and fails with scatter's
      * sentence. */
     if (x->ndim > 1 && (dim == 0 || dim == x->ndim - 1) && !RG_ATTR(c, index_along)->scaled)
-        return index_in_range(index, x, dim);
-    RG_FAIL_INDEX_IF(!k_index_within(index, 0, index_size(x, dim), &bad), NULL,
+        return rgi_index_in_range(index, x, dim);
+    RG_FAIL_INDEX_IF(!k_index_within(index, 0, rgi_index_size(x, dim), &bad), NULL,
                      "index out of range in self");
     return true;
 }

@@ -251,3 +251,21 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
         return NULL;
     return rg_escape(rgi_apply(&rg_op_index, &a, sizeof a, 1 + dims.n, in));
 }
+
+/* ---- take: x at indices into all of its elements, row by row ------------------- */
+
+rg_tensor *rg_take(rg_tensor *x, rg_tensor *index) {
+    struct index_attr a = { .node = "TakeBackward0" };
+    int64_t bad;
+    RG_AS("take");
+    if (!rgi_check(x, NULL) || !rgi_check(index, NULL))
+        return NULL;
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "Expected a long tensor for index, but got %s",
+               rgi_scalar_name(index->dtype));
+    RG_FAIL_INDEX_IF(x->numel == 0 && index->numel, NULL, "tried to take from an empty tensor");
+    RG_FAIL_INDEX_IF(!k_index_within(index, -x->numel, x->numel, &bad), NULL,
+                     "out of range: tried to access index %lld on a tensor of %lld elements.",
+                     (long long)bad, (long long)x->numel);
+    RG_SCOPE();
+    return rg_escape(RG_APPLY(index, &a, rg_reshape(x, x->numel), index));
+}

@@ -4,6 +4,8 @@
  */
 #include "view.h"
 
+#include <stdlib.h>
+
 /* ---- headers of parts ---------------------------------------------------------- */
 
 static void part_drop_dim(rg_tensor *t, int d) {
@@ -266,6 +268,38 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
       RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),
                  PART("(0,4)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
+/* ---- diag_embed: zeros with x's last dim along a diagonal of two dims; gx is that diagonal of
+ *      g ------------------------------------------------------------------------- */
+
+/* Returns how long the sides of a matrix are whose diagonal at the offset has so many elements, or
+ * INT64_MAX where that is too much. */
+static int64_t diagonal_side(int64_t length, int64_t offset) {
+    int64_t side;
+    if (offset == INT64_MIN || __builtin_add_overflow(length, llabs(offset), &side))
+        return INT64_MAX;
+    return side;
+}
+
+rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2) {
+    struct unslice_attr a = { .at = { RG_PART_DIAGONAL(0, 0, offset, 0) } };
+    if (!rgi_check(x, "diag_embed") || !rgi_wrap_dim("diag_embed", dim1, x->ndim + 1, &a.at.dim)
+        || !rgi_wrap_dim("diag_embed", dim2, x->ndim + 1, &a.at.dim2))
+        return NULL;
+    RG_FAIL_IF(a.at.dim == a.at.dim2, "diag_embed",
+               "diagonal dimensions cannot be identical %d, %d", dim1, dim2);
+    if (!rgi_check_dims("diag_embed", x->ndim + 1))
+        return NULL;
+    a.at.node = "DiagEmbedBackward0";
+    a.at.length = x->size[x->ndim - 1];
+    int64_t side = diagonal_side(a.at.length, offset);
+    for (int from = 0; a.shape.n <= x->ndim; a.shape.n++) {
+        bool along = a.shape.n == a.at.dim || a.shape.n == a.at.dim2;
+        a.shape.v[a.shape.n] = along ? side : x->size[from++];
+    }
+    RG_AS("diag_embed");
+    return RG_APPLY(unslice, &a, x);
+}
+
 /* ---- diag: a vector's matrix, or a matrix's diagonal --------------------------- */
 
 rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
@@ -278,10 +312,7 @@ rg_tensor *rg_diag(rg_tensor *x, int64_t offset) {
         return RG_APPLY(diagonal_copy, &p, x);
     }
     RG_FAIL_IF(x->ndim != 1, "diag", "diag(): Supports 1D or 2D tensors. Got %dD", x->ndim);
-    int64_t size;
-    if (offset == INT64_MIN
-        || __builtin_add_overflow(x->numel, offset < 0 ? -offset : offset, &size))
-        size = INT64_MAX;
+    int64_t size = diagonal_side(x->numel, offset);
     p.node = "DiagEmbedBackward0";
     return RG_APPLY(unslice, RG_A(unslice, p, { 2, { size, size } }), x);
 }

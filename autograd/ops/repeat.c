@@ -1,7 +1,10 @@
 /*
- * repeat.c: a tensor that comes over and over along its dims.
+ * repeat.c: x over and over along its dims: as a whole (repeat, tile), slice by slice
+ * (repeat_interleave), or as the coordinates of a grid (meshgrid).
  */
-#include "autograd/op.h"
+#include "view.h"
+
+#include <string.h>
 
 /* ---- repeat: x over and over, so often along each dim; gx is the sum of g over the copies ---- */
 
@@ -84,4 +87,169 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
         times.v[d] = d < first ? 1 : repeats.v[d - first];
     RG_AS("tile");
     return rg_repeat_dims(x, times);
+}
+
+/* ---- interleave: the number 0 so often as the first of the repeats says, then 1, and
+ *      so on ---------------------------------------------------------------------  */
+
+/* The sum of the repeats, or -1 if nobody said it. */
+struct interleave_attr {
+    int64_t output_size;
+};
+
+/* Sets *total to the sum of the repeats. Fails with torch's sentence if that isn't the given one,
+ * or if one of them is negative. */
+static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *total) {
+    const int64_t *times = (const int64_t *)repeats->data;
+    bool negative = false;
+    *total = 0;
+    for (int64_t i = 0; i < repeats->numel; i++) {
+        negative = negative || times[i] < 0;
+        if (__builtin_add_overflow(*total, times[i], total))
+            *total = INT64_MAX;
+    }
+    RG_FAIL_IF(given >= 0 && given != *total, NULL, "allocated size does not match required size");
+    RG_FAIL_IF(negative, NULL, "repeats can not be negative");
+    return true;
+}
+
+/* The op makes its output itself, since the repeats say how large it is. */
+static bool interleave_make(rg_call *c) {
+    rg_tensor *y = c->out[0];
+    RG_FAIL_DTYPE_IF(c->in[0]->dtype != RG_INT64, NULL, "repeat_interleave_cpu", c->in[0]->dtype);
+    RG_SCOPE();
+    rg_tensor *repeats = rgi_own(rgi_contiguous_copy(c->in[0], RG_INT64));
+    if (!repeats || !interleave_total(repeats, RG_ATTR(c, interleave)->output_size, &y->size[0]))
+        return false;
+    y->ndim = 1;
+    if (!rgi_allocate(y))
+        return false;
+    int64_t *to = (int64_t *)y->data;
+    for (int64_t i = 0; i < repeats->numel; i++)
+        for (int64_t times = ((const int64_t *)repeats->data)[i]; times > 0; times--)
+            *to++ = i;
+    return true;
+}
+
+RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(interleave), .n_in = 1,
+      .view = interleave_make, .by_value = true,
+      RG_SAMPLES({ "i4(5)", RG_A(interleave, -1) }, { "i3(2,2)", RG_A(interleave, -1) },
+                 { "i3(0)", RG_A(interleave, 0) }));
+
+/* ---- repeat_interleave: each slice along dim so often, of x flat if there is no dim ---- */
+
+/* Returns each slice of x along dim so often. x is seen as (before, size, after), and each of the
+ * dim's places is expanded. */
+static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_t output_size) {
+    rg_dims shape = rg_shape(x);
+    RG_FAIL_IF(times < 0, NULL, "Repeats must be non-negative");
+    RG_FAIL_INDEX_IF(x->ndim == 0, NULL,
+                     "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    int64_t size = x->size[dim];
+    bool overflow = __builtin_mul_overflow(size, times, &shape.v[dim]);
+    RG_FAIL_IF(overflow, NULL, "numel: integer multiplication overflow");
+    RG_FAIL_IF(output_size >= 0 && output_size != shape.v[dim], NULL,
+               "repeat_interleave: Invalid output_size, expected %lld but got %lld",
+               (long long)shape.v[dim], (long long)output_size);
+    int64_t before = 1;
+    int64_t after = 1;
+    for (int d = 0; d < dim; d++)
+        before *= x->size[d];
+    for (int d = dim + 1; d < x->ndim; d++)
+        after *= x->size[d];
+    rg_tensor *places = rg_reshape(x, before, size, 1, after);
+    return rg_view_dims(rg_clone(rg_expand(places, before, size, times, after)), shape);
+}
+
+/* Returns the slices of x along dim, each so often as its element of repeats says. */
+static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int64_t output_size) {
+    int wrapped;
+    RG_FAIL_IF(repeats->ndim > 1, NULL, "repeats must be 0-dim or 1-dim tensor");
+    RG_FAIL_INDEX_IF(x->ndim == 0, NULL, "Dimension specified as %d but tensor has no dimensions",
+                     dim);
+    if (!rgi_wrap_dim(NULL, dim, x->ndim, &wrapped))
+        return NULL;
+    int64_t size = x->size[wrapped];
+    RG_FAIL_IF(repeats->numel != 1 && repeats->numel != size, NULL,
+               "repeats must have the same size as input along dim, but got repeats.size(0) = %lld "
+               "and input.size(%d) = %lld",
+               (long long)repeats->numel, dim, (long long)size);
+    if (repeats->numel == 1)
+        repeats = rg_expand(rg_reshape(repeats, 1), size);
+    return rg_index_select(x, wrapped,
+                           RG_APPLY(interleave, RG_A(interleave, output_size), repeats));
+}
+
+static rg_tensor *repeat_interleave(rg_tensor *x, rg_tensor *repeats, int dim,
+                                    int64_t output_size) {
+    if (!rgi_check(x, NULL) || !rgi_check(repeats, NULL))
+        return NULL;
+    if (dim == INT_MIN) {
+        x = rg_flatten(x, 0, -1);
+        dim = 0;
+    }
+    if (!x)
+        return NULL;
+    if (!(repeats->flags & RG_WEAK) || rgi_is_float(repeats->dtype))
+        return interleave_each(x, rg_detach(repeats), dim, output_size);
+    if (!rgi_wrap_dim(NULL, dim, x->ndim, &dim))
+        return NULL;
+    return interleave_evenly(x, rgi_load_i64(repeats->data, repeats->dtype), dim, output_size);
+}
+
+rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
+                                     rg_repeat_interleave_options o) {
+    return RG_COMPOSITE("repeat_interleave", repeat_interleave(x, repeats, o.dim, o.output_size));
+}
+
+/* ---- meshgrid: each of n vectors, expanded over the grid that they span ------------ */
+
+static bool meshgrid_check(rg_list tensors, const char *indexing) {
+    if (!rgi_given_list(tensors.n, tensors.v, "meshgrid")
+        || !rgi_given(indexing, "meshgrid", "a text"))
+        return false;
+    RG_FAIL_IF(tensors.n == 0, NULL, "meshgrid expects a non-empty TensorList");
+    for (int i = 0; i < tensors.n; i++)
+        if (!rgi_check(tensors.v[i], "meshgrid"))
+            return false;
+    for (int i = 1; i < tensors.n; i++)
+        RG_FAIL_IF(tensors.v[i]->dtype != tensors.v[0]->dtype, NULL,
+                   "meshgrid expects all tensors to have the same dtype");
+    RG_FAIL_IF(strcmp(indexing, "xy") && strcmp(indexing, "ij"), NULL,
+               "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s",
+               indexing);
+    for (int i = 0; i < tensors.n; i++)
+        RG_FAIL_IF(tensors.v[i]->ndim > 1, NULL,
+                   "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %s",
+                   RG_SHAPE_TEXT(tensors.v[i]));
+    return rgi_check_dims("meshgrid", tensors.n);
+}
+
+/* Returns the dim along which tensor i varies: the first two are exchanged in "xy". */
+static int meshgrid_dim(int i, int n, bool xy) { return xy && n > 1 && i < 2 ? 1 - i : i; }
+
+/* Returns the n grids, or NULL. */
+static rg_tensor **meshgrid_make(rg_list tensors, const char *indexing) {
+    RG_AS("meshgrid");
+    if (!meshgrid_check(tensors, indexing))
+        return NULL;
+    bool xy = strcmp(indexing, "xy") == 0;
+    rg_tensor **grid = rgi_scope_alloc((size_t)tensors.n * sizeof *grid);
+    rg_dims shape = { .n = tensors.n };
+    for (int i = 0; i < tensors.n; i++)
+        shape.v[meshgrid_dim(i, tensors.n, xy)] = tensors.v[i]->numel;
+    for (int i = 0; i < tensors.n && grid; i++) {
+        rg_dims along = { tensors.n, { 1, 1, 1, 1, 1, 1, 1, 1 } };
+        along.v[meshgrid_dim(i, tensors.n, xy)] = tensors.v[i]->numel;
+        grid[i] = RG_COMPOSITE("meshgrid",
+                               rg_expand_dims(rg_view_dims(tensors.v[i], along), shape));
+        if (!grid[i])
+            return NULL;
+    }
+    return grid;
+}
+
+rg_list rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o) {
+    rg_tensor **grid = meshgrid_make(tensors, o.indexing);
+    return grid ? (rg_list){ tensors.n, grid } : rgi_list_failed;
 }

@@ -224,6 +224,10 @@ static rg_tensor *reshape_apply(rg_tensor *x, const rg_dims *shape, const char *
     return RG_APPLY(reshape, RG_A(reshape, node, *shape, own), x);
 }
 
+rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape) {
+    return reshape_apply(rg_contiguous(x), &shape, node, true);
+}
+
 rg_tensor *rg_view_dims(rg_tensor *x, rg_dims shape) {
     if (!rgi_check(x, "view") || !reshape_infer("view", x->numel, &shape, -1))
         return NULL;
@@ -238,8 +242,7 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
     if (reshape_strides(x, &fits))
         return reshape_apply(x, &shape, x->flags & RG_CONTIGUOUS ? NULL : "ReshapeAliasBackward0",
                              false);
-    return RG_COMPOSITE("reshape",
-                        reshape_apply(rg_contiguous(x), &shape, "UnsafeViewBackward0", true));
+    return RG_COMPOSITE("reshape", rgi_reshape_own("UnsafeViewBackward0", x, shape));
 }
 
 rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {

@@ -8,7 +8,7 @@
 /* A failed list has NULLs, so that a caller who takes a part of it without a check gets NULL, as
  * from any function that failed. */
 static rg_tensor *const no_parts[64];
-static const rg_list list_failed = { -1, no_parts };
+const rg_list rgi_list_failed = { -1, no_parts };
 
 /* No list has more parts than this, whose headers take most of a gigabyte. */
 enum { LIST_MOST = 1 << 22 };
@@ -18,7 +18,7 @@ enum { LIST_MOST = 1 << 22 };
     do {                                   \
         if (condition) {                   \
             rgi_fail(code, __VA_ARGS__);   \
-            return list_failed;            \
+            return rgi_list_failed;        \
         }                                  \
     } while (0)
 
@@ -30,12 +30,12 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                  (long long)n, LIST_MOST);
     rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);
     if (!part)
-        return list_failed;
+        return rgi_list_failed;
     for (int64_t i = 0; i < n; i++) {
         p.length = sizes ? sizes[i] : RG_MIN(p.length, x->size[p.dim] - p.start);
         part[i] = rgi_part_of(x, &p);
         if (!part[i])
-            return list_failed;
+            return rgi_list_failed;
         p.start += p.length;
     }
     return (rg_list){ (int)n, part };
@@ -54,7 +54,7 @@ static const char split_no_dims[] = "%s expects at least a 1-dimensional tensor"
 rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
     int d;
     if (!rgi_part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
-        return list_failed;
+        return rgi_list_failed;
     LIST_FAIL_IF(RG_RUNTIME_ERROR, size < 0, "split",
                  "split expects split_size be non-negative, but got split_size=%lld",
                  (long long)size);
@@ -67,7 +67,7 @@ rg_list rg_split(rg_tensor *x, int64_t size, int dim) {
 rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     int d;
     if (!rgi_part_check("split", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
-        return list_failed;
+        return rgi_list_failed;
     int64_t sum = 0;
     bool negative = false;
     bool overflow = n < 0 || (n && !sizes);
@@ -93,7 +93,7 @@ rg_list rg_split_sizes(rg_tensor *x, int n, const int64_t *sizes, int dim) {
 rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
     int d;
     if (!rgi_part_check("chunk", RG_RUNTIME_ERROR, split_no_dims, x, dim, &d))
-        return list_failed;
+        return rgi_list_failed;
     LIST_FAIL_IF(RG_RUNTIME_ERROR, chunks <= 0, "chunk",
                  "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
     if (x->size[d])
@@ -107,7 +107,7 @@ rg_list rg_chunk(rg_tensor *x, int64_t chunks, int dim) {
 rg_list rg_unbind(rg_tensor *x, int dim) {
     int d;
     if (!rgi_check(x, "unbind") || !rgi_wrap_dim("unbind", dim, x->ndim, &d))
-        return list_failed;
+        return rgi_list_failed;
     LIST_FAIL_IF(RG_INDEX_ERROR, x->ndim == 0, "unbind",
                  "Dimension specified as %d but tensor has no dimensions", d);
     rg_part first = { RG_PART_INDEX(d, 0), .length = 1, .node = "UnbindBackward0" };

@@ -1,5 +1,6 @@
 /*
- * tensordot.c: products over any dims, made of those of matrices: outer, inner, tensordot.
+ * tensordot.c: products over any dims, made of those of matrices and of elements: outer, kron,
+ * inner, tensordot.
  */
 #include "autograd/op.h"
 
@@ -11,6 +12,33 @@ rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     RG_FAIL_IF(a->ndim != 1, "outer", "outer: Expected 1-D argument self, but got %d-D", a->ndim);
     RG_FAIL_IF(b->ndim != 1, "outer", "outer: Expected 1-D argument vec2, but got %d-D", b->ndim);
     return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
+}
+
+/* ---- kron: y[i m + j] = a[i] b[j] along each dim, where b has m elements ------- */
+
+rg_tensor *(rg_kron)(rg_tensor *a, rg_tensor *b) {
+    if (!rgi_check(a, "kron") || !rgi_check(b, "kron"))
+        return NULL;
+    int n = RG_MAX(a->ndim, b->ndim);
+    if (!rgi_check_dims("kron", 2 * n))
+        return NULL;
+    rg_dims of_a = { .n = 2 * n };
+    rg_dims of_b = { .n = 2 * n };
+    rg_dims shape = { .n = n };
+    for (int d = 0; d < n; d++) {
+        int in_a = d - (n - a->ndim);
+        int in_b = d - (n - b->ndim);
+        of_a.v[2 * d] = in_a < 0 ? 1 : a->size[in_a];
+        of_a.v[2 * d + 1] = 1;
+        of_b.v[2 * d] = 1;
+        of_b.v[2 * d + 1] = in_b < 0 ? 1 : b->size[in_b];
+        if (__builtin_mul_overflow(of_a.v[2 * d], of_b.v[2 * d + 1], &shape.v[d]))
+            shape.v[d] = INT64_MAX;
+    }
+    RG_AS("kron");
+    RG_SCOPE();
+    rg_tensor *y = rg_mul(rg_reshape_dims(a, of_a), rg_reshape_dims(b, of_b));
+    return rg_escape(rgi_reshape_own("UnsafeViewBackward0", y, shape));
 }
 
 /* ---- inner: the sum over the last dim of both; a number multiplies ------------- */

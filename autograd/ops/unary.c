@@ -8,6 +8,8 @@
  */
 #include "elementwise.h"
 
+#include <float.h>
+
 /* A gradient in a row names g, x or y: VALUE_ declares it, NEEDS_ says what to keep for it. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
@@ -119,6 +121,50 @@ RG_OP(round_decimals, .doc = "x, rounded to decimals", .node = "RoundBackward1",
 
 rg_tensor *rg_round_decimals(rg_tensor *x, int decimals) {
     return RG_APPLY(round_decimals, RG_A(round_decimals, decimals), x);
+}
+
+/* ---- nan_to_num: x, but k0 for NaN, k1 for infinity, k2 for -infinity; gx = g where x is none of
+ *      them, else 0 -------------------------------------------------------------- */
+
+struct nan_to_num_attr {
+    double k[3];
+};
+
+static bool nan_to_num_forward(rg_call *c) {
+    rg_tensor *x = c->in[0];
+    rg_tensor *y = c->out[0];
+    if (rgi_is_float(x->dtype))
+        return k_run_with(&k_nan_to_num, y, c->in, RG_ATTR(c, nan_to_num)->k);
+    if (y != x)
+        rgi_copy_elements(y, x);
+    return true;
+}
+
+static rg_tensor *nan_to_num_rule(const rg_step *s, rg_tensor *g) {
+    return rg_mul(g, rg_isfinite(rgi_saved(s, 0)));
+}
+
+RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanToNumBackward0",
+      .n_in = 1, .inplace = true, RG_WITH(nan_to_num), .shape = rgi_shape_same,
+      .forward = nan_to_num_forward, .grad = { RG_RULE(RG_IN(0), nan_to_num_rule) },
+      SAMPLES_1("", RG_A(nan_to_num, { 1, 2, 3 })));
+
+/* Returns the numbers, where NaN as a bound stands for the largest that the dtype has. */
+static struct nan_to_num_attr nan_to_num_numbers(const rg_tensor *x,
+                                                 const rg_nan_to_num_options *o) {
+    double most = x && x->dtype == RG_FLOAT32 ? FLT_MAX : DBL_MAX;
+    return (struct nan_to_num_attr){ { o->nan, isnan(o->posinf) ? most : o->posinf,
+                                       isnan(o->neginf) ? -most : o->neginf } };
+}
+
+rg_tensor *rg_nan_to_num_with(rg_tensor *x, rg_nan_to_num_options o) {
+    struct nan_to_num_attr a = nan_to_num_numbers(x, &o);
+    return RG_APPLY(nan_to_num, &a, x);
+}
+
+rg_tensor *rg_nan_to_num_with_(rg_tensor *x, rg_nan_to_num_options o) {
+    struct nan_to_num_attr a = nan_to_num_numbers(x, &o);
+    return RG_APPLY_(nan_to_num, &a, x);
 }
 
 /* ---- functions that make an integer the default dtype -------------------------- */

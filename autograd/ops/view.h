@@ -1,6 +1,6 @@
 /*
- * view.h: what views share. Parts are in part.c and split.c, other shapes in reshape.c, other
- * orders of dims in permute.c.
+ * view.h: what views share. Parts are in part.c and split.c, windows in unfold.c, other shapes in
+ * reshape.c, other orders of dims in permute.c.
  */
 #pragma once
 
@@ -8,6 +8,9 @@
 
 /* gx = g in x's shape */
 rg_rule rgi_rule_reshape;
+
+/* A function that returns a list returns this where it fails. */
+extern const rg_list rgi_list_failed;
 
 /* Makes *wrapped the dim that `dim` stands for. Fails with the code and the sentence if x has no
  * dims, and as rgi_wrap_dim does if it has no such dim. */

@@ -3,6 +3,8 @@
  */
 #include "kernels.h"
 
+#include <math.h>
+
 #include <stdlib.h>
 
 /* So many lines are done at once where they lie side by side. */
@@ -24,6 +26,7 @@ bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, b
         [K_CUMSUM] = K_BASE_ALL(cumsum),
         [K_CUMPROD] = K_BASE_ALL(cumprod),
         [K_RECUR] = K_BASE_ALL(recur),
+        [K_LOGCUMSUMEXP] = K_BASE_FLOATS(logcumsumexp),
     };
     rg_loop *loop = K_BASE_LOOP_OF(loops[what], x->dtype, "cumulate");
     if (!loop)

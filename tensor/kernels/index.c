@@ -39,16 +39,16 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
 #define K_BASE_ONLY
 #include "sets.h"
 
-#define K_LOOPS "loops/index_add.h"
+#define K_LOOPS "loops/index_join.h"
 #define K_TYPES_ALL
 #define K_BASE_ONLY
 #include "sets.h"
 
 static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
     static rg_loop *const loops[][K_DTYPES] = {
-        [K_GET] = K_BASE_SIZES(index_get),
-        [K_PUT] = K_BASE_SIZES(index_put),
-        [K_ADD] = K_BASE_ALL(index_add),
+        [K_GET] = K_BASE_SIZES(index_get),   [K_PUT] = K_BASE_SIZES(index_put),
+        [K_ADD] = K_BASE_ALL(index_add),     [K_MULTIPLY] = K_BASE_ALL(index_multiply),
+        [K_GREATER] = K_BASE_ALL(index_max), [K_LESSER] = K_BASE_ALL(index_min),
     };
     return K_BASE_LOOP_OF(loops[how], dtype, "index");
 }

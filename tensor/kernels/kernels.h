@@ -96,6 +96,8 @@ extern const rg_kernel k_exp, k_exp2, k_expm1, k_log, k_log1p, k_log2, k_log10, 
 extern const rg_kernel k_reciprocal, k_cube, k_reciprocal_square, k_sin, k_cos, k_tan, k_sinh;
 extern const rg_kernel k_cosh, k_tanh, k_asin, k_acos, k_atan, k_erf, k_erfc;
 extern const rg_kernel k_round_up, k_round_down;
+/* The numbers stand for NaN, infinity and -infinity. */
+extern const rg_kernel k_nan_to_num;
 
 /* ---- activations.c and gelu.c: gradients take g and x; those of tanh, sigmoid and relu take g
  * and y ---- */
@@ -116,6 +118,7 @@ extern const rg_kernel k_logical_and, k_logical_or, k_logical_xor;
 /* ---- binary.c ---- */
 extern const rg_kernel k_add, k_sub, k_mul, k_div, k_div_floor, k_div_trunc, k_remainder, k_fmod;
 extern const rg_kernel k_pow, k_atan2, k_maximum, k_minimum, k_fmax, k_fmin;
+extern const rg_kernel k_xlogy, k_logaddexp, k_logaddexp2;
 /* y = a + alpha b, where alpha is the first number. For integers, the bits of that number are those
  * of an int64_t. */
 extern const rg_kernel k_add_alpha;
@@ -163,9 +166,10 @@ bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest);
 
 /* ---- cumulate.c ----
- * k_cumulate goes along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, or
- * y_k = z_k + x_k y_(k-1). It returns whether there is a loop for x's dtype. */
-typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR } k_running;
+ * k_cumulate goes along dim, from its end if reverse: y_k = x_0 + .. + x_k, y_k = x_0 .. x_k, y_k =
+ * z_k + x_k y_(k-1), or of floats y_k = ln(e^x_0 + .. + e^x_k). It returns whether there is a loop
+ * for x's dtype. */
+typedef enum k_running { K_CUMSUM, K_CUMPROD, K_RECUR, K_LOGCUMSUMEXP } k_running;
 bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, bool reverse,
                 k_running what);
 
@@ -299,8 +303,9 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
 /* ---- index.c ----
  * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
  * first three return whether there is a loop for the dtype. */
-/* These are row = t[index], t[index] = row and t[index] += row. */
-typedef enum { K_GET, K_PUT, K_ADD } k_index_how;
+/* These are row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
+ * greater, or the lesser, of the two. */
+typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
 /* Each element of row meets the one that lies index * step elements behind its element of base.
  * base and index have row's shape. */
 bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,

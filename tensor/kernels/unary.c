@@ -22,6 +22,7 @@ K_LIGHT_KERNEL(trunc, 1, NUMBERS)
 
 K_LIGHT_KERNEL(cube, 1, FLOATS)
 K_KERNEL(frac, 1, FLOATS)
+K_KERNEL(nan_to_num, 1, FLOATS)
 K_KERNEL(round_up, 1, FLOATS)
 K_KERNEL(round_down, 1, FLOATS)
 K_KERNEL(sqrt, 1, FLOATS)

@@ -138,7 +138,30 @@ K_INLINE T K_NAME(pow)(T a, T b) { return a || !b; }
 K_INLINE T K_NAME(pow)(T a, T b) { return K_TYPED(k_pow)(a, b); }
 
 K_INLINE T K_NAME(atan2)(T a, T b) { return K_TYPED(k_atan2)(a, b); }
+
+K_INLINE T K_NAME(xlogy)(T a, T b) {
+    const T product = a * K_TYPED(k_log)(b);
+    return a == 0 && b == b ? 0 : product;
+}
+
+/* These sum the larger exponential and the smaller one as a part of it. Of two equal infinities the
+ * difference would be NaN. */
+K_INLINE T K_NAME(logaddexp)(T a, T b) {
+    const T most = a > b || a != a ? a : b;
+    const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(a - b)));
+    return a == b && isinf(a) ? a : sum;
+}
+
+K_INLINE T K_NAME(logaddexp2)(T a, T b) {
+    const T most = a > b || a != a ? a : b;
+    const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp2)(-fabs(a - b))) * (T)M_LOG2E;
+    return a == b && isinf(a) ? a : sum;
+}
+
 K_MAP_2(atan2)
+K_MAP_2(xlogy)
+K_MAP_2(logaddexp)
+K_MAP_2(logaddexp2)
 
 #else
 

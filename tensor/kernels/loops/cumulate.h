@@ -30,6 +30,17 @@ K_INLINE SO_FAR K_NAME(cumulate_recurrence)(SO_FAR so_far, SO_FAR x, const T *z)
     return (SO_FAR)*z + x * so_far;
 }
 
+#if K_IS_FLOAT
+/* Two equal infinities have no difference. */
+K_INLINE SO_FAR K_NAME(cumulate_logaddexp)(SO_FAR so_far, SO_FAR x, const T *z) {
+    (void)z;
+    if (so_far == x && isinf(x))
+        return x;
+    const double most = x > so_far || x != x ? x : so_far;
+    return most + log1p(exp(-fabs(x - so_far)));
+}
+#endif
+
 /* Runs along one line. */
 K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
                                     SO_FAR so_far, K_NAME(cumulate_step) * step) {
@@ -92,6 +103,13 @@ static void K_NAME(cumprod)(char *const p[], const int64_t s[], int64_t lines,
 static void K_NAME(recur)(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     K_NAME(cumulate_lines)(p, s, lines, context, 0, K_NAME(cumulate_recurrence));
 }
+
+#if K_IS_FLOAT
+static void K_NAME(logcumsumexp)(char *const p[], const int64_t s[], int64_t lines,
+                                 const void *context) {
+    K_NAME(cumulate_lines)(p, s, lines, context, -INFINITY, K_NAME(cumulate_logaddexp));
+}
+#endif
 
 #undef SO_FAR
 #undef RESULT

@@ -67,6 +67,13 @@ K_MAP_1(trunc)
 
 K_INLINE T K_NAME(frac)(T x) { return x - K_TYPED(k_trunc)(x); }
 
+/* Writes k[0] for NaN, k[1] for infinity and k[2] for -infinity. */
+K_INLINE T K_NAME(nan_to_num)(T x, const T *k) {
+    const T bounded = x < 0 ? k[2] : k[1];
+    const T number = isinf(x) ? bounded : x;
+    return x != x ? k[0] : number;
+}
+
 /* Rounds to decimals, of which there are more than 0; k[0] is 10^decimals. */
 K_INLINE T K_NAME(round_up)(T x, const T *k) { return K_TYPED(k_rint)(x * k[0]) / k[0]; }
 
@@ -114,6 +121,7 @@ K_INLINE T K_NAME(erf)(T x) { return K_TYPED(k_erf)(x); }
 K_INLINE T K_NAME(erfc)(T x) { return K_TYPED(k_erfc)(x); }
 
 K_MAP_1(frac)
+K_MAP_1_WITH(nan_to_num)
 K_MAP_1_WITH(round_up)
 K_MAP_1_WITH(round_down)
 K_MAP_1(sqrt)

@@ -67,6 +67,14 @@ PARAMETERS = {
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
     "embedding_with": [TENSOR, TENSOR, INT],
     "dropout_with": [TENSOR, DOUBLE, INT],
+    "repeat_interleave_with": [TENSOR, TENSOR, INT, INT],
+    "meshgrid_with": [TENSOR, "text"],
+    **{
+        name: [TENSOR, INT, TENSOR, TENSOR, "text", INT]
+        for name in ("scatter_reduce_with", "scatter_reduce_with_")
+    },
+    "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
+    "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "split_sizes": [TENSOR, DIMS, INT],
     "index_items": [TENSOR, "item"],
     "set_items_": [TENSOR, TENSOR, "item"],
@@ -90,6 +98,7 @@ PARAMETERS = {
     "allclose": [TENSOR, TENSOR, DOUBLE, DOUBLE],
 }
 NO_PADDING = -(2**63)
+NO_DIM = -(2**31)
 
 # ---- how it is called in torch -------------------------------------------------------
 
@@ -140,6 +149,11 @@ def item(i):
 def attention(q, k, v, mask, p, causal, scale, gqa):
     options = dict(is_causal=bool(causal), scale=scale or None, enable_gqa=bool(gqa))
     return F.scaled_dot_product_attention(q, k, v, mask, p, **options)
+
+
+def bound(v):
+    """Returns None where ours takes NaN for the largest number."""
+    return None if math.isnan(v) else v
 
 
 class IndexOf:
@@ -230,6 +244,27 @@ CALLS.update(
         "embedding_with": lambda i, w, pad: F.embedding(
             i, w, padding_idx=None if pad == NO_PADDING else pad
         ),
+        **{
+            name: (lambda f: lambda x, n, high, low: f(x, n, bound(high), bound(low)))(f)
+            for name, f in (
+                ("nan_to_num_with", torch.nan_to_num),
+                ("nan_to_num_with_", torch.nan_to_num_),
+            )
+        },
+        "scatter_reduce_with": lambda x, dim, index, source, how, own: x.scatter_reduce(
+            dim, index, source, how, include_self=bool(own)
+        ),
+        "scatter_reduce_with_": lambda x, dim, index, source, how, own: x.scatter_reduce_(
+            dim, index, source, how, include_self=bool(own)
+        ),
+        "unfold": lambda x, dim, size, step: x.unfold(dim, size, step),
+        "repeat_interleave_with": lambda x, repeats, dim, size: torch.repeat_interleave(
+            x,
+            repeats,
+            dim=None if dim == NO_DIM else dim,
+            output_size=None if size < 0 else size,
+        ),
+        "meshgrid_with": lambda tensors, indexing: torch.meshgrid(tensors, indexing=indexing),
         "layer_norm": lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b, eps),
         "rms_norm": lambda x, shape, w, eps: F.rms_norm(x, shape, w, None if eps < 0 else eps),
         "dropout_with": lambda x, p, training: F.dropout(x, p, bool(training)),
@@ -429,6 +464,10 @@ def scatter(x, dim, index, src, reduce=None):
     return ("scatter", x, dim, index, src)
 
 
+def scatter_reduce(x, dim, index, src, reduce, include_self=True):
+    return ("scatter_reduce_with", x, dim, index, src, reduce, bool(include_self))
+
+
 def take_along_dim(x, indices, dim=None):
     if dim is None:
         raise Skip("dim=None")
@@ -544,6 +583,21 @@ def loss_case(
     )
 
 
+def repeat_interleave(x, repeats, dim=None, output_size=None):
+    return (
+        "repeat_interleave_with",
+        x,
+        repeats,
+        NO_DIM if dim is None else dim,
+        -1 if output_size is None else output_size,
+    )
+
+
+def meshgrid(first, *rest, indexing="ij"):
+    tensors = list(first) if isinstance(first, (list, tuple)) else [first, *rest]
+    return ("meshgrid_with", tensors, indexing)
+
+
 def contiguous(name):
     def adapt(x, memory_format=None):
         no(
@@ -578,6 +632,7 @@ UNARY_WRITES = [
 ]
 BINARY = (
     "add sub mul div div_floor div_trunc floor_divide remainder fmod pow atan2 "
+    "xlogy logaddexp logaddexp2 "
     "maximum minimum fmax fmin eq ne lt le gt "
     "ge logical_and logical_or logical_xor".split()
 )
@@ -585,7 +640,7 @@ ON_EVERYTHING = (
     "sum nansum mean prod amax amin max min argmax argmin var std norm any all count_nonzero"
 ).split()
 WRITTEN = (
-    "add sub mul div floor_divide remainder fmod pow atan2 eq ne lt le gt ge "
+    "add sub mul div floor_divide remainder fmod pow atan2 xlogy eq ne lt le gt ge "
     "logical_and logical_or logical_xor"
 ).split()
 
@@ -593,7 +648,7 @@ OPINFO = {
     **same(*UNARY),
     **same(*("nn.functional." + a for a in ACTIVATIONS if not a.startswith("gelu"))),
     **same(*(b for b in BINARY if not b.startswith("div_"))),
-    **same("matmul", "dot", "mv", "mm", "bmm", "outer", "inner"),
+    **same("matmul", "dot", "mv", "mm", "bmm", "outer", "inner", "kron"),
     "nn.functional.gelu": gelu,
     "round": lambda x, decimals=None: (
         ("round", x) if decimals is None else ("round_decimals", x, decimals)
@@ -661,6 +716,12 @@ OPINFO = {
     "logsumexp": logsumexp,
     "cumsum": cumulative("cumsum"),
     "cumprod": cumulative("cumprod"),
+    "logcumsumexp": cumulative("logcumsumexp"),
+    "nan_to_num": lambda x, nan=None, posinf=None, neginf=None: (
+        "nan_to_num_with",
+        x,
+        *(math.nan if v is None else v for v in (nan or 0.0, posinf, neginf)),
+    ),
     "tensordot": tensordot,
     "einsum": lambda operands, equation: ("einsum_list", equation, operands),
     ("addmm", ""): lambda c, a, b, beta=1, alpha=1: ("addmm", c, a, b, float(beta), float(alpha)),
@@ -709,6 +770,10 @@ OPINFO = {
         name: (lambda name: lambda x, diagonal=0: (name, x, diagonal))(name)
         for name in ("tril", "triu", "diag")
     },
+    "diag_embed": lambda x, offset=0, dim1=-2, dim2=-1: ("diag_embed", x, offset, dim1, dim2),
+    "unfold": lambda x, dim, size, step: ("unfold", x, dim, size, step),
+    "repeat_interleave": repeat_interleave,
+    "meshgrid": meshgrid,
     "nn.functional.pad": pad,
     "contiguous": contiguous("contiguous"),
     "clone": contiguous("clone"),
@@ -724,6 +789,17 @@ OPINFO = {
     },
     "__getitem__": getitem,
     "scatter": scatter,
+    **{
+        ("scatter_reduce", how): scatter_reduce for how in ("sum", "prod", "mean", "amax", "amin")
+    },
+    "index_fill": lambda x, dim, index, value: (
+        "index_fill",
+        x,
+        dim,
+        index,
+        value if isinstance(value, torch.Tensor) else Number(value),
+    ),
+    **same("index_copy", "take"),
     "take_along_dim": take_along_dim,
     "index_add": lambda x, dim, index, source, alpha=1: (
         "index_add",
@@ -989,6 +1065,8 @@ def binary():
                 "fmax",
                 "fmin",
                 "atan2",
+                "logaddexp",
+                "logaddexp2",
                 "logical_and",
                 "logical_or",
                 "logical_xor",
@@ -1013,7 +1091,7 @@ def binary():
 
 def binary_writes():
     for name in (
-        "add add_alpha sub mul div floor_divide remainder fmod pow atan2 "
+        "add add_alpha sub mul div floor_divide remainder fmod pow atan2 xlogy "
         "eq ne lt le gt ge logical_and logical_or "
         "logical_xor"
     ).split():
@@ -1035,6 +1113,14 @@ def of_several():
         for a in (Number(2), Number(2.5), Number(True)):
             for t in OPERANDS[:4]:
                 yield Case(name, t, t, a)
+    for dtype in (f64, f32, i64, b8):
+        x = T([nan, inf, -inf, 0.0, 2.5], dtype) if dtype.is_floating_point else T([0, 1], dtype)
+        for name in ("nan_to_num_with", "nan_to_num_with_"):
+            for args in ((0.0, nan, nan), (nan, inf, -inf), (1e300, 1e300, -1e300), (1.5, 2.0, nan)):
+                yield Case(name, x, *args)
+        yield Case("nan_to_num_with_", x.detach(), 1.0, nan, nan, flags=["direct"])
+    yield Case("nan_to_num_with", T([[nan, 1.0]] * 3, f64).t(), 0.0, nan, nan)
+    yield Case("nan_to_num_with", torch.zeros(0, 2), 0.0, nan, nan)
     mask = T([True, False, True])
     for a, b in itertools.product(OPERANDS[:4] + WEAK, OPERANDS[:4] + WEAK):
         yield Case("where", mask, a, b)
@@ -1146,13 +1232,16 @@ def exponentials_and_products():
     ):
         for dim in (0, 1, -1):
             yield Case("logsumexp", x, dim, False)
-            for name in ("softmax", "log_softmax", "cumsum", "cumprod"):
+            for name in ("softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp"):
                 yield Case(name, x, dim)
         yield Case("logsumexp", x, 0, True)
         yield Case("logsumexp_dims", x, (), False)
         yield Case("logsumexp_dims", x, (0, -1), True)
     for v in ([2.0, 0.0, 3.0], [2.0, 0.0, 0.0, 4.0], [0.0, 1.0], [nan, 2.0, 0.0]):
         yield Case("cumprod", T(v, f64), 0)
+    for v in ([-inf, -inf, 1.0], [1.0, inf, 2.0], [1.0, nan, 2.0], [1e4, -1e4, 1e4], [0.0] * 3):
+        yield Case("logcumsumexp", T(v, f64), 0, flags=["first"])
+        yield Case("logcumsumexp", T(v, f32), 0)
         yield Case("prod", T(v, f64))
         yield Case("prod_dim", T([v, v], f64), 1, False)
     yield Case("prod", T([[2.0, 0.0], [3.0, 4.0]], f64))
@@ -1215,7 +1304,7 @@ def products():
     ]
     for a, b in itertools.product(shapes, shapes):
         yield Case("matmul", grid(*a), grid(*b))
-    for name in ("dot", "mv", "mm", "bmm", "outer", "inner"):
+    for name in ("dot", "mv", "mm", "bmm", "outer", "inner", "kron"):
         for a, b in itertools.product(
             [(), (3,), (0,), (2, 3), (3, 2), (2, 2, 3), (2, 3, 4), (0, 3, 2)], repeat=2
         ):
@@ -1699,6 +1788,116 @@ def embedding_by_hand():
         for pad in (NO_PADDING, 0, -1, 2, 5, -4):
             yield Case("embedding_with", i, grid(3, 2), pad)
     yield Case("embedding_with", T([0]), grid(3), NO_PADDING)
+
+
+def interleaving():
+    """These repeat slices, embed diagonals, and slide windows along a dim."""
+    x = grid(2, 3)
+    for offset in (0, 1, -2, 2**62):
+        for d, e in ((-2, -1), (0, 2), (2, 0), (1, 1), (1, 3)):
+            yield Case("diag_embed", x, offset, d, e)
+    for t in (T(1.0, f64), T([1, 2]), T([True, False]), torch.zeros(0, dtype=f64), grid(0, 2)):
+        yield Case("diag_embed", t, 0, -2, -1)
+        yield Case("diag_embed", t, -1, 1, 0)
+    y = grid(4, 5)
+    for t in (y, grid(5, 4).detach().t().requires_grad_(), T(1.5, f64), T([1, 2, 3]), grid(0, 3)):
+        for d in (0, -1, 1, 2):
+            for size, step in ((2, 1), (2, 3), (3, 1), (0, 1), (1, 1), (9, 1), (-1, 1), (1, 0)):
+                yield Case("unfold", t, d, size, step)
+    yield Case("unfold", y, 1, 2, 2**62)
+    for times in (
+        Number(2),
+        Number(0),
+        Number(-1),
+        Number(True),
+        T([1, 2]),
+        T([0, 3]),
+        T(2),
+        T([2]),
+        T([1, -1]),
+        T([1, 2, 3]),
+        T([[1, 2]]),
+        T([1.0, 2.0], grad=False),
+        T([True, False]),
+        T([3, 0]).expand(2),
+    ):
+        for d in (NO_DIM, 0, 1, -1, 2):
+            yield Case("repeat_interleave_with", x, times, d, -1)
+        yield Case("repeat_interleave_with", x, times, 0, 3)
+        yield Case("repeat_interleave_with", x, times, 0, 4)
+        yield Case("repeat_interleave_with", T(1.5, f64), times, NO_DIM, -1)
+        yield Case("repeat_interleave_with", T(1.5, f64), times, 0, -1)
+        yield Case("repeat_interleave_with", T([1, 2]), times, 0, -1)
+    eight = grid(2, 1, 1, 1, 1, 1, 1, 3)
+    yield Case("repeat_interleave_with", eight, Number(2), 7, -1)
+    yield Case("repeat_interleave_with", grid(0, 2), Number(2), NO_DIM, -1)
+    yield Case("repeat_interleave_with", grid(0, 2), torch.zeros(0, dtype=i64), 0, -1)
+    for indexing in ("ij", "xy", "zz"):
+        for tensors in (
+            [grid(2), grid(3)],
+            [grid(2), T(1.5, f64), grid(3)],
+            [grid(3)],
+            [T(2.0, f64)],
+            [grid(2), grid(0)],
+            [T([1, 2]), T([3])],
+            [grid(2), T([1, 2])],
+            [grid(2), grid(2, 2)],
+            [],
+            [grid(1)] * 9,
+        ):
+            yield Case("meshgrid_with", tensors, indexing)
+
+
+def writing_at_indices():
+    """These take elements by one index, and write over slices, or join elements, at indices."""
+    y = grid(3, 4)
+    for i in (T([0, 11, 5]), T([[-1, 3]]), T(2), T([12]), T([-13]), T([0.5]), T([True])):
+        for t in (y, grid(4, 3).detach().t().requires_grad_(), T(1.5, f64), T([1, 2, 3])):
+            yield Case("take", t, i)
+    yield Case("take", torch.zeros(0), T([0]))
+    yield Case("take", torch.zeros(0), torch.zeros(0, dtype=i64))
+    indices = [T([0, 2]), T(1), T([-1]), T([3]), T([-4]), T([]).long(), T([[0, 1]]), T([0.5])]
+    for i in indices + [T([True])]:
+        for d in (0, -1, 2):
+            in_place = [] if d else ["_"]
+            for end in ["", *in_place]:
+                for v in (Number(2.5), T(1.5, f64), T(2), T([1.0], f64)):
+                    yield Case("index_fill" + end, y, d, i, v)
+                for source in (grid(2, 4), grid(3, 2), grid(1, 4), grid(4)):
+                    yield Case("index_copy" + end, y, d, i, source)
+    for i in (T([0]), T(0), T([-1]), T([0, 0]), T([1]), T([]).long()):
+        for t in (T(1.5, f64), T(3), T(True), grid(3), T([1, 2]), grid(0, 3), grid(2, 0)):
+            for v in (Number(2), Number(0.5), T(2.5, f64), T(0.5, f32), Number(1e30)):
+                yield Case("index_fill", t, 0, i, v)
+            for source in (T(5.0, f64), T([5.0], f64), T([5.0, 6.0], f64), T(2), T([4])):
+                yield Case("index_copy", t, 0, i, source)
+    yield Case("index_copy", y, 0, T([1]), grid(1, 4, dtype=f32))
+    yield Case("index_copy", grid(2, 3, 4), 1, T([1]), grid(2, 1, 5))
+    yield Case("index_copy", grid(2, 3, 4), 1, T([2, 0]), grid(2, 2, 4))
+    yield Case("index_copy_", y.detach(), 0, T([1, 0, 2]), y.detach())
+    for how in ("sum", "prod", "mean", "amax", "amin", "add"):
+        for own in (True, False):
+            for name in ("scatter_reduce_with", "scatter_reduce_with_"):
+                yield Case(name, y, 0, T([[0, 1, 2, 0], [0, 0, 2, 1]]), grid(2, 4), how, own)
+                yield Case(name, y, 1, T([[0, 2], [1, 1]]), grid(3, 4), how, own)
+                yield Case(name, y, 0, torch.zeros(0, 4, dtype=i64), grid(3, 4), how, own)
+                yield Case(name, T([1, 5, -3]), 0, T([0, 0, 2, 2]), T([4, -9, 2, 2]), how, own)
+                yield Case(
+                    name, T([True, False]), 0, T([0, 0, 1]), T([True, False, True]), how, own
+                )
+            for i in (T([[0, 3]]), T([[-1, 0]]), T([0, 1])):
+                yield Case("scatter_reduce_with", y, 0, i, grid(2, 4), how, own)
+            yield Case("scatter_reduce_with", y, 2, T([[0]]), grid(1, 1), how, own)
+            yield Case("scatter_reduce_with", y, 0, T([[0.5]]), grid(1, 1), how, own)
+            yield Case("scatter_reduce_with", y, 0, T([[0]]), grid(1, 1, dtype=f32), how, own)
+            for t in (T(2.0, f64), T([2.0, nan, 1.0], f64), T([0.0, 3.0], f64)):
+                for source in (T([3.0, 3.0, 2.0], f64), T([0.0, nan, 0.0], f64)):
+                    i = T([0, 0, 0]) if t.dim() == 0 else T([0, 1, 0])
+                    yield Case("scatter_reduce_with", t, 0, i, source, how, own)
+            zeros = T([0.0, 0.0, 0.0, 2.0], f64)
+            yield Case("scatter_reduce_with", T([4.0, 0.0], f64), 0, T([0, 0, 1, 1]), zeros, how, own)
+            ties = T([[1.0, 3.0, 3.0], [3.0, 3.0, 2.0]], f64)
+            yield Case("scatter_reduce_with", ties, 0, T([[0, 0, 1], [0, 1, 1]]), ties, how, own)
 
 
 def normalizing():
@@ -2307,6 +2506,8 @@ def by_hand():
         products,
         shapes,
         indexing,
+        interleaving,
+        writing_at_indices,
         indexing_by_tensors,
         gathering,
         ordering,
@@ -2339,6 +2540,13 @@ NOT_OURS = (
 # without one.
 NOT_TRACKED = r"logical_\w+_"
 
+
+
+def meets(x, source):
+    """Returns whether some element of x equals one of the source."""
+    return bool(torch.isin(x.detach(), source.detach()).any())
+
+
 # No gradients are compared where torch's are mistaken. A row has a function, its arguments, and the
 # reason.
 NO_GRADIENT = [
@@ -2346,7 +2554,12 @@ NO_GRADIENT = [
         r"(var|std)_dims",
         lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0,
         "torch counts one element where () means all",
-    )
+    ),
+    (
+        r"scatter_reduce_with_?",
+        lambda x, dim, i, src, how, own: not own and how in ("amax", "amin") and meets(x, src),
+        "torch shares with an x that takes no part but happens to equal the extreme",
+    ),
 ]
 
 
@@ -2427,6 +2640,30 @@ EXCEPTIONS = [
         r"! IndexError Dimension out of range .*",
         "! RuntimeError Expected at least 2 dimensions for input tensor",
         "torch looks at the second size before its own sentence can be reached",
+    ),
+    (
+        r"meshgrid_with",
+        r"(! .*tensor list but got:) .*",
+        r"\1",
+        "torch prints the tensor; ours says its shape",
+    ),
+    (
+        r"diag_embed",
+        r"! RuntimeError (Storage size calculation|IntArrayRef contains an int).*",
+        "! RuntimeError",
+        "the sizes are too large",
+    ),
+    (
+        r"(index_fill|index_copy|scatter_reduce_with)_?",
+        r"\? (?!.*Double backward).*",
+        None,
+        "a mistake of torch's own backward; ours gives the gradient",
+    ),
+    (
+        r"index_(fill|copy)_?",
+        r"! RuntimeError setStorage: .*",
+        "! IndexError out of bounds for dimension",
+        "torch looks for a slice before it looks at the index",
     ),
     (
         r"unflatten",

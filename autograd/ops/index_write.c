@@ -1,0 +1,224 @@
+/*
+ * index_write.c: slices that are written over at indices along a dim: with a number (index_fill)
+ * and with other slices (index_copy). (Those that are added to are in gather.c.)
+ */
+#include "elementwise.h"
+#include "gather.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- parts that they share ----------------------------------------------------- */
+
+struct index_write_attr {
+    const char *node;
+    int dim;
+};
+
+/* Returns t as a vector if it is 0-d. */
+static rg_tensor index_write_vector(const rg_tensor *t) {
+    rg_tensor vector = *t;
+    if (t->ndim == 0)
+        rgi_take_part(&vector, &(rg_part){ RG_PART_NEW(0) });
+    return vector;
+}
+
+/* Copies x, unless it is written over, and puts slices of the source at the indices. */
+static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *index) {
+    rg_tensor *y = c->out[0];
+    if (y != c->in[0])
+        rgi_copy_elements(y, c->in[0]);
+    rg_tensor to = index_write_vector(y);
+    rg_tensor along = index_write_vector(index);
+    rg_tensor row = index_write_vector(source);
+    return k_index_slices(K_PUT, &row, &to, RG_ATTR(c, index_write)->dim, &along);
+}
+
+/* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g, filled with 0 there; gvalue
+ *      is the sum of g there ------------------------------------------------------ */
+
+static bool index_fill_shape(rg_call *c) {
+    const rg_tensor *index = c->in[1];
+    int dim = RG_ATTR(c, index_write)->dim;
+    int64_t size = rgi_index_size(c->in[0], dim);
+    int64_t bad;
+    RG_FAIL_IF(index->ndim > 1, NULL, "Index has to be a vector/scalar");
+    RG_FAIL_INDEX_IF(!k_index_within(index, -size, size, &bad), NULL,
+                     "index %lld is out of bounds for dimension %d with size %lld", (long long)bad,
+                     dim, (long long)size);
+    return rgi_shape_same(c);
+}
+
+/* Returns the indices, of which those below 0 count from the end, as they count from the start. */
+static rg_tensor *index_fill_wrapped(rg_tensor *index, int64_t size) {
+    rg_tensor *wrapped = rgi_own(rgi_contiguous_copy(index, RG_INT64));
+    for (int64_t i = 0; wrapped && i < wrapped->numel; i++) {
+        int64_t *at = (int64_t *)wrapped->data + i;
+        *at += *at < 0 ? size : 0;
+    }
+    return wrapped;
+}
+
+static bool index_fill_forward(rg_call *c) {
+    int dim = RG_ATTR(c, index_write)->dim;
+    RG_SCOPE();
+    rg_tensor *index = index_fill_wrapped(c->in[1], rgi_index_size(c->in[0], dim));
+    if (!index)
+        return false;
+    rg_tensor row = index_write_vector(c->out[0]);
+    row.size[dim] = index->numel;
+    row.data = c->in[2]->data;
+    memset(row.stride, 0, sizeof row.stride);
+    rgi_update_flags(&row);
+    return index_write(c, &row, index);
+}
+
+static rg_tensor *index_fill_rule_x(const rg_step *s, rg_tensor *g) {
+    rg_tensor *index = rgi_saved(s, 1);
+    return rg_index_fill(g, RG_ATTR(s, index_write)->dim, index, 0);
+}
+
+/* An index that comes again counts once. */
+static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
+    rg_tensor *index = rgi_saved(s, 1);
+    rg_tensor *nowhere = rg_zeros_dims(rg_shape(g), RG_BOOL);
+    rg_tensor *filled = rg_index_fill(nowhere, RG_ATTR(s, index_write)->dim, index, true);
+    return rg_sum(rg_where(filled, g, 0));
+}
+
+#define FILL(inputs, dim) \
+    { inputs, RG_A(index_write, "IndexFillBackward1", dim) } /* a sample */
+RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(index_write),
+      .n_in = 3, .inplace = true, RG_MADE(index_fill),
+      .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
+                RG_RULE(RG_IN(1), index_fill_rule_value) },
+      RG_SAMPLES(FILL("(5,3) i5(1) ()", 0), FILL("(2,3,4) i3() ()", 1), FILL("() i1(1) ()", 0),
+                 FILL("(3,2) i1(0) ()", 0), FILL("(0,3) i3(1) ()", 1)));
+
+static bool index_fill_check(rg_tensor *x, rg_tensor *index, rg_tensor *value) {
+    if (!rgi_check(x, NULL) || !rgi_check(index, NULL) || !rgi_check(value, NULL))
+        return false;
+    RG_FAIL_IF(value->ndim, NULL,
+               "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
+               "dimension(s).",
+               value->ndim);
+    RG_FAIL_INDEX_IF(index->dtype != RG_INT64, NULL, "Expected dtype int64 for index.");
+    return rgi_element_fits(NULL, value, x->dtype);
+}
+
+static rg_tensor *index_fill(const char *in_place, rg_tensor *x, int dim, rg_tensor *index,
+                             rg_tensor *value) {
+    struct index_write_attr a = { .node = "IndexFillBackward1" };
+    if (!index_fill_check(x, index, value) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim))
+        return NULL;
+    if (elementwise_is_number(value))
+        a.node = "IndexFillBackward0";
+    bool floats = rgi_is_float(x->dtype);
+    rg_tensor *in[] = { x, index, rg_to(floats ? value : rg_detach(value), x->dtype) };
+    if (in_place)
+        return rgi_apply_inplace(in_place, &rg_op_index_fill, &a, sizeof a, 3, in);
+    rg_tensor *y = rgi_apply(&rg_op_index_fill, &a, sizeof a, 3, in);
+    RG_FAIL_IF(y && value->history && rg_is_grad_enabled() && !floats, NULL,
+               "Autograd not support dtype: %s", rgi_scalar_name(x->dtype));
+    return y;
+}
+
+rg_tensor *(rg_index_fill)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value) {
+    return RG_COMPOSITE("index_fill", index_fill(NULL, x, dim, index, value));
+}
+
+rg_tensor *(rg_index_fill_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value) {
+    return RG_COMPOSITE("index_fill_", index_fill("index_fill_", x, dim, index, value));
+}
+
+/* ---- index_copy: y = x, then y[index[i]] = source[i] along dim 0; gx is g, filled with 0 there;
+ *      gsource is g there --------------------------------------------------------- */
+
+/* Writes t's sizes but that of dim, with blanks between them. */
+static const char *index_copy_slice(const rg_tensor *t, int dim, char text[192]) {
+    int at = 0;
+    text[0] = '\0';
+    for (int d = 0; d < t->ndim; d++)
+        if (d != dim)
+            at += snprintf(text + at, 192 - (size_t)at, "%s%lld", at ? " " : "",
+                           (long long)t->size[d]);
+    return text;
+}
+
+static bool index_copy_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
+                            int dim) {
+    int64_t n = index->numel;
+    RG_FAIL_INDEX_IF(index->ndim > 1, NULL, "Index should have dimension 1 or 0 (got %d)",
+                     index->ndim);
+    RG_FAIL_INDEX_IF(source->ndim == 0 && n != 1, NULL,
+                     "When source is scalar, index should have one element (got %lld)",
+                     (long long)n);
+    RG_FAIL_INDEX_IF(source->ndim && x->ndim && x->ndim != source->ndim, NULL,
+                     "When source and destination are not scalars, their dimensionality must "
+                     "match. Source dimensionality (%d), destination dimensionality (%d)",
+                     source->ndim, x->ndim);
+    RG_FAIL_IF(index->dtype != RG_INT64, NULL, "Expected a long tensor for index, but got %s",
+               rgi_scalar_name(index->dtype));
+    RG_FAIL_IF(x->dtype != source->dtype, NULL,
+               "self and source expected to have the same dtype, but got (self) %s and (source) %s",
+               rgi_scalar_name(x->dtype), rgi_scalar_name(source->dtype));
+    bool fits = RG_MAX(x->ndim, 1) == RG_MAX(source->ndim, 1);
+    for (int d = 0; d < x->ndim && fits; d++)
+        fits = d == dim || x->size[d] == source->size[d];
+    RG_FAIL_IF(!fits, NULL,
+               "Source/destination tensor must have same slice shapes. Destination slice shape: %s "
+               "at dimension %d and source slice shape: %s at dimension 0.",
+               index_copy_slice(x, dim, (char[192]){ 0 }), dim,
+               index_copy_slice(source, dim, (char[192]){ 0 }));
+    RG_FAIL_INDEX_IF(source->ndim && n != source->size[dim], NULL,
+                     "Number of indices (%lld) should be equal to source.size(dim) (%lld)",
+                     (long long)n, (long long)source->size[dim]);
+    return true;
+}
+
+static bool index_copy_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    int dim = RG_ATTR(c, index_write)->dim;
+    int64_t bad;
+    if (!index_copy_fits(x, c->in[1], c->in[2], dim))
+        return false;
+    RG_FAIL_INDEX_IF(!k_index_within(c->in[1], 0, rgi_index_size(x, dim), &bad), NULL,
+                     "index %lld is out of bounds for dimension %d with size %lld", (long long)bad,
+                     dim, (long long)rgi_index_size(x, dim));
+    return rgi_shape_same(c);
+}
+
+static bool index_copy_forward(rg_call *c) { return index_write(c, c->in[2], c->in[1]); }
+
+static rg_tensor *index_copy_rule_source(const rg_step *s, rg_tensor *g) {
+    if (g->ndim == 0)
+        g = rg_reshape(g, 1);
+    g = rg_index_select(g, RG_ATTR(s, index_write)->dim, rgi_saved(s, 1));
+    return rg_reshape_dims(g, rgi_input_dims(s, 2));
+}
+
+#define COPY(inputs, dim) \
+    { inputs, RG_A(index_write, "IndexCopyBackward0", dim) } /* a sample */
+RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",
+      RG_NAMED(index_write), .n_in = 3, .inplace = true, RG_MADE(index_copy),
+      .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
+                RG_RULE(RG_IN(1), index_copy_rule_source) },
+      RG_SAMPLES(COPY("(5,3) i5(1) (1,3)", 0), COPY("(2,3,4) i3() (2,1,4)", 1),
+                 COPY("() i1(1) ()", 0), COPY("(3) i3(1) ()", 0), COPY("(3,2) i1(0) (0,2)", 0),
+                 COPY("(0,3) i3(1) (0,1)", 1)));
+
+rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    struct index_write_attr a = { .node = "IndexCopyBackward0" };
+    if (!rgi_check(x, "index_copy") || !rgi_wrap_dim("index_copy", dim, x->ndim, &a.dim))
+        return NULL;
+    return RG_APPLY(index_copy, &a, x, index, source);
+}
+
+rg_tensor *rg_index_copy_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    struct index_write_attr a = { .node = "IndexCopyBackward0" };
+    RG_AS("index_copy_");
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
+        || !rgi_scatter_apart(NULL, x, source))
+        return NULL;
+    return RG_APPLY_(index_copy, &a, x, index, source);
+}

@@ -1,0 +1,269 @@
+/*
+ * scatter_reduce.c: elements that join those at indices along a dim in a sum, a product, a mean or
+ * an extreme. (Those that are only put or added there are in gather.c.)
+ */
+#include "gather.h"
+#include "tensor/observer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum scatter_reduce_how { JOIN_SUM, JOIN_PROD, JOIN_MEAN, JOIN_AMAX, JOIN_AMIN, JOINS };
+
+/* What x holds takes part if include_self. */
+struct scatter_reduce_attr {
+    int dim;
+    enum scatter_reduce_how how;
+    bool include_self;
+};
+
+/* ---- undoubled: x, whose gradient can't be differentiated further; see the rule below ---- */
+
+static bool undoubled_forward(rg_call *c) {
+    rgi_copy_elements(c->out[0], c->in[0]);
+    return true;
+}
+
+RG_OP(undoubled, .doc = "x, without a derivative", .n_in = 1, .shape = rgi_shape_same,
+      .forward = undoubled_forward,
+      .no_grad = "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src "
+                 "are scattered to the same position in self",
+      RG_SAMPLES({ "(2,3)", NULL }, { "(0,3)", NULL }));
+
+/* ---- scatter_reduce: y = x, then y[index[i][j]][j] joins source[i][j], along dim 0 ---- */
+
+static bool scatter_reduce_shape(rg_call *c) {
+    const rg_tensor *x = c->in[0];
+    const rg_tensor *index = c->in[1];
+    const struct scatter_reduce_attr *a = RG_ATTR(c, scatter_reduce);
+    RG_FAIL_DTYPE_IF(a->how == JOIN_MEAN && x->dtype == RG_BOOL, NULL,
+                     index->numel ? "scatter_gather_tensor_cpu_reduce_mean" : "div_floor_cpu",
+                     RG_BOOL);
+    rgi_copy_shape(c->out[0], x);
+    return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
+}
+
+/* Has one number join the places of t that the index names. */
+static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
+                                  const rg_tensor *index, double number) {
+    double room;
+    rg_tensor row = *index;
+    row.dtype = t->dtype;
+    row.data = (char *)&room;
+    memset(row.stride, 0, sizeof row.stride);
+    rgi_store_f64(&room, t->dtype, number);
+    return k_index_along(how, &row, t, dim, index);
+}
+
+/* Returns the number that changes no sum, product or extreme. */
+static double scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
+    double least = dtype == RG_BOOL ? 0 : -INFINITY;
+    switch (how) {
+    case JOIN_PROD: return 1;
+    case JOIN_AMAX: return least;
+    case JOIN_AMIN: return dtype == RG_INT64 ? 0x1p62 : 1 - least;
+    default: return 0;
+    }
+}
+
+/* Divides each element of y by the number of those that it is the sum of. */
+static bool scatter_reduce_divide(rg_tensor *y, const struct scatter_reduce_attr *a,
+                                  const rg_tensor *index) {
+    RG_SCOPE();
+    rg_tensor *count = rgi_own(rgi_new_like(y, y->dtype));
+    if (!count)
+        return false;
+    rgi_fill_number(count, 1, 1);
+    if (!a->include_self && !scatter_reduce_number(K_PUT, count, a->dim, index, 0))
+        return false;
+    return scatter_reduce_number(K_ADD, count, a->dim, index, 1)
+           && k_run_with(rgi_is_float(y->dtype) ? &k_div : &k_div_floor, y,
+                         (rg_tensor *[]){ y, count }, NULL);
+}
+
+static bool scatter_reduce_forward(rg_call *c) {
+    static const k_index_how join[JOINS] = { K_ADD, K_MULTIPLY, K_ADD, K_GREATER, K_LESSER };
+    const struct scatter_reduce_attr *a = RG_ATTR(c, scatter_reduce);
+    rg_tensor *y = c->out[0];
+    const rg_tensor *index = c->in[1];
+    if (y != c->in[0])
+        rgi_copy_elements(y, c->in[0]);
+    if (index->numel == 0)
+        return true;
+    if (!a->include_self
+        && !scatter_reduce_number(K_PUT, y, a->dim, index,
+                                  scatter_reduce_neutral(a->how, y->dtype)))
+        return false;
+    return k_index_along(join[a->how], c->in[2], y, a->dim, index)
+           && (a->how != JOIN_MEAN || scatter_reduce_divide(y, a, index));
+}
+
+/* ---- its gradients: the formulas are torch's ----------------------------------- */
+
+/* Returns the part of the source that the index names. */
+static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index) {
+    if (source && source->ndim != index->ndim)
+        return rg_reshape_dims(source, rg_shape((rg_tensor *)index));
+    for (int d = 0; d < index->ndim && source; d++)
+        if (source->size[d] != index->size[d])
+            source = rg_narrow(source, d, 0, index->size[d]);
+    return source;
+}
+
+/* Returns how many elements each of y is the mean of, or 1 where there is none. */
+static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_tensor *g,
+                                       rg_tensor *index) {
+    rg_tensor *ones = rg_ones_dims(rg_shape(index), g->dtype);
+    rg_tensor *start = a->include_self ? rg_ones_like(g) : rg_zeros_like(g);
+    rg_tensor *count = rg_scatter_add(start, a->dim, index, ones);
+    return rg_masked_fill(count, rg_eq(count, 0), 1);
+}
+
+/* Returns g divided among all that take part and equal the extreme y. (torch also counts an x that
+ * takes no part but happens to equal it.) */
+static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
+                                       rg_tensor *part) {
+    const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
+    rg_tensor *y = rgi_saved_output(s);
+    rg_tensor *mine = rg_to(rg_eq(rgi_saved(s, 0), y), g->dtype);
+    rg_tensor *theirs = rg_to(rg_eq(part, rg_gather(y, a->dim, index)), g->dtype);
+    if (!a->include_self)
+        mine = rg_scatter(mine, a->dim, index, 0);
+    return rg_div(g, rg_scatter_add(mine, a->dim, index, theirs));
+}
+
+static rg_tensor *scatter_reduce_again(const struct scatter_reduce_attr *a, rg_tensor *x,
+                                       rg_tensor *index, rg_tensor *source) {
+    return RG_APPLY(scatter_reduce, a, x, index, source);
+}
+
+/* gx = g for a sum, g / n for a mean, g times the product of the others, or x's share of g; and 0
+ * where x doesn't take part. */
+static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
+    const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *index = rgi_saved(s, 1);
+    rg_tensor *source = rgi_saved(s, 2);
+    if (!x || !index || !source)
+        return NULL;
+    if (index->numel == 0)
+        return g;
+    if (a->how == JOIN_PROD) {
+        rg_tensor *others = rg_masked_fill(x, rg_eq(x, 0), 1);
+        g = rg_div(rg_mul(g, scatter_reduce_again(a, others, index, source)), others);
+    } else if (a->how == JOIN_MEAN) {
+        g = rg_div(g, scatter_reduce_count(a, g, index));
+    } else if (a->how != JOIN_SUM) {
+        g = scatter_reduce_share(s, g, index, scatter_reduce_part(source, index));
+        g = rg_mul(rg_to(rg_eq(x, rgi_saved_output(s)), x->dtype), g);
+    }
+    return a->include_self ? g : rg_scatter(g, a->dim, index, 0);
+}
+
+/* Returns g times the product of all that join an element of the source but for itself. Where that
+ * is 0 and the only one, the product is made with a 1 in its place. Where several are 0, the result
+ * is right, but not its derivative. */
+static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
+                                        rg_tensor *part) {
+    const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *zero = rg_eq(part, 0);
+    rg_tensor *zeros = rg_scatter_add(rg_zeros_like(rg_detach(x)), a->dim, index,
+                                      rg_to(zero, part->dtype));
+    zeros = rg_gather(zeros, a->dim, index);
+    rg_tensor *alone = rg_logical_and(zero, rg_eq(zeros, 1));
+    rg_tensor *product = scatter_reduce_again(a, x, index, rg_masked_fill(part, alone, 1));
+    rg_tensor *with_one = rg_gather(rg_mul(g, product), a->dim, index);
+    rg_tensor *whole = rg_gather(rg_mul(g, rgi_saved_output(s)), a->dim, index);
+    g = rg_where(alone, with_one, rg_div(whole, rg_masked_fill(part, zero, 1)));
+    if (!g || !s->create_graph)
+        return g;
+    rg_tensor *several = rg_gt(zeros, 1);
+    if (!several || !rgi_may_do_once("the gradient of scatter_reduce"))
+        return NULL;
+    return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
+}
+
+/* gsource is at each place what gx would be if the element stood in x. */
+static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
+    const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
+    rg_tensor *index = rgi_saved(s, 1);
+    rg_tensor *source = rgi_saved(s, 2);
+    if (!index || !source)
+        return NULL;
+    if (index->numel == 0)
+        return RG_NONE;
+    rg_tensor *part = scatter_reduce_part(source, index);
+    if (!part)
+        return NULL;
+    if (a->how == JOIN_PROD) {
+        g = scatter_reduce_others(s, g, index, part);
+    } else if (a->how == JOIN_MEAN) {
+        g = rg_gather(rg_div(g, scatter_reduce_count(a, g, index)), a->dim, index);
+    } else if (a->how == JOIN_SUM) {
+        g = rg_gather(g, a->dim, index);
+    } else {
+        rg_tensor *value = rg_gather(rgi_saved_output(s), a->dim, index);
+        rg_tensor *share = rg_gather(scatter_reduce_share(s, g, index, part), a->dim, index);
+        g = rg_mul(rg_to(rg_eq(part, value), part->dtype), share);
+    }
+    return rgi_scatter_widen(g, index, rgi_input_dims(s, 2));
+}
+
+#define SCATTER_REDUCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUTPUT)
+#define JOIN(inputs, ...) \
+    { inputs, RG_A(scatter_reduce, __VA_ARGS__) } /* a sample */
+RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",
+      .node = "ScatterReduceBackward0", RG_WITH(scatter_reduce), .n_in = 3, .inplace = true,
+      RG_MADE(scatter_reduce),
+      .grad = { RG_RULE(SCATTER_REDUCE_NEEDS, scatter_reduce_rule_x), RG_NO_RULE,
+                RG_RULE(SCATTER_REDUCE_NEEDS, scatter_reduce_rule_source) },
+      RG_SAMPLES(JOIN("(5,3) i5(2,3) (2,3)", 0, JOIN_SUM, true),
+                 JOIN("(2,3) i2(4,3) (4,3)", 0, JOIN_SUM, false),
+                 JOIN("z(2,3,4) i3(2,5,3) z(3,5,3)", 1, JOIN_PROD, true),
+                 JOIN("z(2,3) i2(4,3) z(4,3)", 0, JOIN_PROD, false),
+                 JOIN("(2,3) i3(2,4) (2,4)", 1, JOIN_MEAN, true),
+                 JOIN("(3,3) i3(4,3) (4,3)", 0, JOIN_MEAN, false),
+                 JOIN("d(2,3) i3(2,4) z(2,4)", 1, JOIN_AMAX, true),
+                 JOIN("d(2,3) i3(2,4) d(2,4)", 1, JOIN_AMAX, false),
+                 JOIN("d(2,3) i3(2,4) z(2,4)", 1, JOIN_AMIN, true),
+                 JOIN("() i1(3) d(3)", 0, JOIN_AMIN, false),
+                 JOIN("(0,3) i1(0,3) (2,3)", 0, JOIN_MEAN, true)));
+
+/* Sets a->how. Fails with torch's sentence if the name is none of the five. */
+static bool scatter_reduce_read(struct scatter_reduce_attr *a, const char *name) {
+    static const char *const names[JOINS] = { "sum", "prod", "mean", "amax", "amin" };
+    int how = 0;
+    while (how < JOINS && strcmp(names[how], name) != 0)
+        how++;
+    RG_FAIL_IF(how == JOINS, NULL,
+               "reduce argument must be either sum, prod, mean, amax or amin, got %s", name);
+    a->how = (enum scatter_reduce_how)how;
+    return true;
+}
+
+static bool scatter_reduce_check(struct scatter_reduce_attr *a, rg_tensor *x, int dim,
+                                 rg_tensor *index, rg_tensor *source, const char *reduce) {
+    return rgi_check(x, NULL) && rgi_check(index, NULL) && rgi_check(source, NULL)
+           && rgi_given(reduce, NULL, "a text") && rgi_wrap_dim(NULL, dim, x->ndim, &a->dim)
+           && rgi_scatter_fits(x, index, source, a->dim) && scatter_reduce_read(a, reduce);
+}
+
+rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                  const char *reduce, rg_scatter_reduce_options o) {
+    struct scatter_reduce_attr a = { .include_self = o.include_self };
+    RG_AS("scatter_reduce");
+    if (!scatter_reduce_check(&a, x, dim, index, source, reduce))
+        return NULL;
+    return scatter_reduce_again(&a, x, index, source);
+}
+
+rg_tensor *rg_scatter_reduce_with_(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
+                                   const char *reduce, rg_scatter_reduce_options o) {
+    struct scatter_reduce_attr a = { .include_self = o.include_self };
+    RG_AS("scatter_reduce_");
+    if (!scatter_reduce_check(&a, x, dim, index, source, reduce)
+        || !rgi_scatter_apart(NULL, x, source))
+        return NULL;
+    return RG_APPLY_(scatter_reduce, &a, x, index, source);
+}
