@@ -251,6 +251,8 @@ k_turn *k_direct_turn(rg_dtype dtype);
 
 /* ---- bfloat16.c ----
  * These are products of float32 by way of bfloat16. */
+/* Returns whether the processor has the instruction, and its set runs. */
+bool k_has_bfloat16(void);
 /* Returns the bytes of room for tiles of so many columns, or 0 if the product is to stay float32's.
  */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);

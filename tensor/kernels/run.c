@@ -5,6 +5,9 @@
 #include "kernels.h"
 #include "tensor/shape.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #define K_LOOPS "loops/stream.h"
 #define K_TYPES_NONE
 #include "sets.h"
@@ -13,16 +16,50 @@
 
 int k_set;
 
+#define SET_NAME(set, suffix, ...)    [set] = #suffix,
+#define SET_IN_LINE(set, suffix, ...) " " #suffix
 #define IF_PRESENT(set, suffix, ...) \
     if (k_has_##suffix())            \
-        k_set = set;
+        best = set;
 
-/* Chooses the last of the sets that this processor has, for each is better than those before it. */
+static const char *const set_names[K_SETS] = { K_EACH_SET(SET_NAME) };
+
+/* Returns the set of this name, or -1 if there is none. */
+static int named_set(const char *name) {
+    for (int set = 0; set < K_SETS; set++)
+        if (strcmp(set_names[set], name) == 0)
+            return set;
+    return -1;
+}
+
+void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]) {
+    k_set = best;
+    *wrong = 0;
+    if (!asked || !*asked)
+        return;
+    const int named = named_set(asked);
+    if (named < 0)
+        snprintf(wrong, K_SET_TEXT, "'%.40s' is none of" K_EACH_SET(SET_IN_LINE) "; %s runs", asked,
+                 set_names[best]);
+    else if (named > best)
+        snprintf(wrong, K_SET_TEXT, "this processor has no %s; %s runs", asked, set_names[best]);
+    else
+        k_set = named;
+}
+
+/* The best set is the last one that this processor has, for each is better than those before it.
+ * REGARD_CPU in the environment names a lower one. Where it can't be had, standard error says so,
+ * for no call has begun yet that could fail. */
 __attribute__((constructor)) static void choose_set(void) {
+    int best = 0;
+    char wrong[K_SET_TEXT];
 #ifdef __x86_64__
     __builtin_cpu_init();
 #endif
     K_EACH_SET(IF_PRESENT)
+    k_choose_set(getenv("REGARD_CPU"), best, wrong);
+    if (*wrong)
+        fprintf(stderr, "REGARD_CPU: %s\n", wrong);
 }
 
 void k_not_implemented(const char *name, rg_dtype dtype) {

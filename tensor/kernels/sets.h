@@ -90,6 +90,12 @@ enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
  * which add up as many lanes as a vector has, with multiply-adds where the set has them. */
 extern int k_set;
 
+/* Makes k_set the set that `asked` names (NULL or "" names the best), and `wrong` an empty text. If
+ * there is no such set, or it is above the best that this processor has, k_set is the best, and
+ * `wrong` says why. */
+enum { K_SET_TEXT = 128 };
+void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
+
 /* ---- tables, by dtype and set; a loop that a table names must have been compiled ------------ */
 
 /* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, ... by set; K_BY_NARROW_SET(f) is one of

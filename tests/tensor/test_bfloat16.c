@@ -8,14 +8,6 @@
 
 #include <math.h>
 
-static bool able(void) {
-#ifdef __x86_64__
-    return __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
-
 static float from_bits(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -26,7 +18,7 @@ static float from_bits(uint32_t bits) {
  * if x is nearer to 0 than 2^-126. */
 static float rounded(float x) {
     int e;
-    if (!able() || x != x || isinf(x))
+    if (!k_has_bfloat16() || x != x || isinf(x))
         return x;
     if (fabsf(x) < 0x1p-126f)
         return 0;
@@ -77,7 +69,7 @@ START_TEST(test_rounding) {
         ck_assert(k_matmul_with(y_right, NULL, one, false, x, !turned, 1, 0));
         for (uint32_t i = 0; i < N; i++) {
             float v = to[turned ? i : K * i], want = rounded(v);
-            if (able() && i < RG_COUNT(known))
+            if (k_has_bfloat16() && i < RG_COUNT(known))
                 ck_assert(same(want, from_bits(known[i][1])));
             ck_assert_msg(same(left[16 * i], want), "%a became %a, not %a", v, left[16 * i], want);
             ck_assert_msg(same(right[i], want), "right, %a became %a, not %a", v, right[i], want);
@@ -178,7 +170,7 @@ START_TEST(test_batches) {
         ck_assert(rg_set_float32_matmul_precision(names[i]) && k_matmul(y[i], a, b));
     }
     ck_assert(memcmp(y[0]->data, y[1]->data, 3 * 40 * 50 * 4) == 0);
-    ck_assert((memcmp(y[0]->data, y[2]->data, 3 * 40 * 50 * 4) != 0) == able());
+    ck_assert((memcmp(y[0]->data, y[2]->data, 3 * 40 * 50 * 4) != 0) == k_has_bfloat16());
     for (int64_t i = 0; i < 3; i++) {
         rg_tensor *alone = rg_empty(40, 50);
         ck_assert(k_matmul(alone, rg_from((float *)a->data + i * 40 * 70, 40, 70),

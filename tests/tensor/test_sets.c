@@ -7,6 +7,46 @@
 #include "tensor/kernels/kernels.h"
 
 #include <math.h>
+#include <stdio.h>
+
+/* REGARD_CPU names the set in which these tests run, the best if it is empty or unset. */
+START_TEST(test_chosen) {
+#ifdef __x86_64__
+    static const char *const names[] = { "sse2", "avx2", "avx512" };
+    static const char none[] = "'sse3' is none of sse2 avx2 avx512; sse2 runs";
+#else
+    static const char *const names[] = { "plain" };
+    static const char none[] = "'sse3' is none of plain; plain runs";
+#endif
+    const char *asked = getenv("REGARD_CPU");
+    const int chosen = k_set;
+    char wrong[K_SET_TEXT], text[K_SET_TEXT];
+    ck_assert_int_eq(RG_COUNT(names), K_SETS);
+    if (asked && *asked)
+        ck_assert_str_eq(names[k_set], asked);
+    for (int best = 0; best < K_SETS; best++) {
+        for (int i = 0; i < K_SETS; i++) {
+            snprintf(text, sizeof text, "this processor has no %s; %s runs", names[i], names[best]);
+            k_choose_set(names[i], best, wrong);
+            ck_assert_int_eq(k_set, RG_MIN(i, best));
+            ck_assert_str_eq(wrong, i > best ? text : "");
+        }
+        k_choose_set(NULL, best, wrong);
+        ck_assert_int_eq(k_set, best);
+        ck_assert_str_eq(wrong, "");
+        k_choose_set("", best, wrong);
+        ck_assert_int_eq(k_set, best);
+        ck_assert_str_eq(wrong, "");
+    }
+    k_choose_set("sse3", 0, wrong);
+    ck_assert_str_eq(wrong, none);
+    k_choose_set("a name that is much longer than the text in which the answer has room for it, or"
+                 " for anything else",
+                 0, wrong);
+    ck_assert_msg(strncmp(wrong, "'a name that", 12) == 0 && strstr(wrong, " runs"), "%s", wrong);
+    k_set = chosen;
+}
+END_TEST
 
 static double value(const rg_tensor *t, int64_t i) {
     return rgi_load_f64(t->data + i * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
@@ -752,6 +792,6 @@ START_TEST(test_kernels_refuse_dtypes) {
 }
 END_TEST
 
-RG_TESTS(sets, test_kernels_refuse_dtypes, test_past_the_caches, test_reductions,
+RG_TESTS(sets, test_chosen, test_kernels_refuse_dtypes, test_past_the_caches, test_reductions,
          test_cross_entropy, test_softmax, test_smooth_functions, test_pow_and_atan2, test_circle,
          test_gelu_is_right, test_elements, test_normalize)
