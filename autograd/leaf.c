@@ -27,11 +27,13 @@ void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->befo
 /* ---- leaves ------------------------------------------------------------------------ */
 
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
-    if (!rgi_check(t, "requires_grad_") || !rgi_renew(t))
+    if (!rgi_check(t, "requires_grad_"))
+        return NULL;
+    if (on && rg_requires_grad(t))
+        return t;
+    if (!rgi_renew(t))
         return NULL;
     rg_node *n = rgi_node_of(t);
-    if (on && n)
-        return t;
     RG_FAIL_IF(n && n->op, "requires_grad_",
                "you can only change requires_grad flags of leaf variables. If you want to use a "
                "computed variable in a subgraph that doesn't require differentiation use "
