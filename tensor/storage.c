@@ -96,20 +96,22 @@ rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-/* Ends a tensor that has a history or a name, which are released first. */
+/* Ends a tensor that has a history, a name or a base, which are released first. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
     if (t->name)
         rgi_rename(&t->name, NULL);
     t->history = NULL;
+    if (t->flags & RG_VIEW)
+        rgi_view_leave(t);
     rgi_destroy(t);
 }
 
 /* The rare case is a call at the function's end, so that the usual case has no registers to
  * save. */
 __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
-    if (t->history || t->name) {
+    if (t->history || t->name || t->flags & RG_VIEW) {
         destroy_known(t);
         return;
     }
@@ -125,7 +127,7 @@ int64_t rg_live_tensors(void) { return rg_memory_stats().headers / RG_HEADER_BYT
 
 /* ---- writes ------------------------------------------------------------------------ */
 
-bool (*rgi_write_guard)(rg_tensor *t, const char *op, bool recorded);
+bool (*rgi_write_guard)(rg_tensor *t, const char *op);
 
 bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
     return !rgi_overlaps_itself(t)
@@ -135,9 +137,9 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
                        "performing the operation.");
 }
 
-bool rgi_may_write(rg_tensor *t, const char *op, bool recorded) {
-    return rgi_check(t, op) && rgi_may_overwrite(t, op)
-           && (!rgi_write_guard || rgi_write_guard(t, op, recorded));
+bool rgi_may_write(rg_tensor *t, const char *op) {
+    return rgi_check(t, op) && (!rgi_write_guard || rgi_write_guard(t, op))
+           && rgi_may_overwrite(t, op);
 }
 
 void rgi_count_write(rg_tensor *t, const char *op) {
