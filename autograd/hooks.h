@@ -7,5 +7,9 @@
 
 /* Lets the hooks of an output see its gradient, and replace it. *grad may be NULL. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
+/* Releases the gradients that the hooks keep. */
+void rgi_hooks_forget_grads(rg_hooks *hooks);
+/* Frees the hooks of a node that ends; `hooks` may be NULL. */
+void rgi_hooks_free(rg_hooks *hooks);
 /* Returns the hook that keeps t's gradient though t is no leaf, or NULL. */
 rg_hook *rgi_hook_that_retains(const rg_tensor *t);

@@ -58,16 +58,32 @@ static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
 
 /* ---- hooks --------------------------------------------------------------------- */
 
+/* Returns the place of the first hook whose id isn't below this one. */
+static size_t hook_place(const rg_registry *r, int id) {
+    size_t low = 0, high = r->n_hooks;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->hooks[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Calls the hooks that run before, or those after, forward. What a hook returns takes the place
- * of *hooked, which is the first input, or the result. A hook may add and remove hooks. */
+ * of *hooked, which is the first input, or the result. A hook may add and remove hooks: the next
+ * one is found by its id. */
 static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **hooked) {
-    for (size_t i = 0; i < m->registry->n_hooks && *hooked; i++) {
-        rg_module_hook h = m->registry->hooks[i];
-        if (!h.function || h.before != before)
-            continue;
-        rg_tensor *other = h.function(m, in, before ? RG_NONE : *hooked, h.context);
-        if (other != RG_NONE)
-            *hooked = other;
+    const rg_registry *r = m->registry;
+    for (size_t i = 0; i < r->n_hooks && *hooked;) {
+        rg_module_hook h = r->hooks[i];
+        if (h.function && h.before == before) {
+            rg_tensor *other = h.function(m, in, before ? RG_NONE : *hooked, h.context);
+            if (other != RG_NONE)
+                *hooked = other;
+        }
+        i = hook_place(r, h.id + 1);
     }
 }
 
@@ -92,6 +108,7 @@ static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *cont
     if (!rgi_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks))
         return -1;
     r->hooks[r->n_hooks++] = (rg_module_hook){ ++r->last_hook, before, hook, context };
+    r->live_hooks++;
     return r->last_hook;
 }
 
@@ -103,17 +120,27 @@ int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *cont
     return add_hook(m, true, hook, context);
 }
 
+/* Closes the gaps that removed hooks leave, once they are at least half. */
+static void close_hook_gaps(rg_registry *r) {
+    size_t n = 0;
+    if (r->n_hooks < 2 * r->live_hooks)
+        return;
+    for (size_t i = 0; i < r->n_hooks; i++)
+        if (r->hooks[i].function)
+            r->hooks[n++] = r->hooks[i];
+    r->n_hooks = n;
+}
+
 bool rg_remove_forward_hook(rg_module *m, int id) {
     if (!rgi_module_given(m, "remove_forward_hook"))
         return false;
     rg_registry *r = m->registry;
-    size_t i = 0;
-    while (i < r->n_hooks && (r->hooks[i].id != id || !r->hooks[i].function))
-        i++;
-    RG_FAIL_VALUE_IF(i == r->n_hooks, "remove_forward_hook", "the module has no hook %d", id);
+    size_t i = hook_place(r, id);
+    RG_FAIL_VALUE_IF(i == r->n_hooks || r->hooks[i].id != id || !r->hooks[i].function,
+                     "remove_forward_hook", "the module has no hook %d", id);
     r->hooks[i].function = NULL;
-    while (r->n_hooks && !r->hooks[r->n_hooks - 1].function)
-        r->n_hooks--;
+    r->live_hooks--;
+    close_hook_gaps(r);
     return true;
 }
 
@@ -138,7 +165,7 @@ rg_tensor *rg_call_list(rg_module *m, rg_list in) {
     if (!may_call(m, in))
         return NULL;
     RG_SCOPE();
-    bool hooked = m->registry->n_hooks && in.n > 0 && in.n <= MOST_HOOKED_INPUTS;
+    bool hooked = m->registry->live_hooks && in.n > 0 && in.n <= MOST_HOOKED_INPUTS;
     if (hooked && !rgi_may_do_once("a forward hook"))
         return NULL;
     const char *outside = rgi_inside;

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "map.h"
 #include "module.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -32,8 +33,9 @@ typedef struct rg_registry {
     rg_module *parent; /* The first parent stands here while it lives. */
     rg_entry *entries;
     size_t n, room;
-    rg_module_hook *hooks;
-    size_t n_hooks, hook_room;
+    rg_map names;          /* The entries' numbers by their names, where there are many. */
+    rg_module_hook *hooks; /* They are in the order of their ids. */
+    size_t n_hooks, hook_room, live_hooks;
     int last_hook; /* The newest hook has this id; no id is given twice. */
 } rg_registry;
 
@@ -42,6 +44,10 @@ typedef struct rg_registry {
     e < e##_end;                                                           \
     e++
 
+/* Returns the module's entry of this name, or NULL. */
+rg_entry *rgi_entry_named(const rg_module *m, const char *name);
+/* Returns whether m is a module that lives, and no tensor, without an error if it isn't. */
+bool rgi_is_module(const rg_module *m);
 /* Returns true if m may be used; else the error stands. */
 bool rgi_module_given(const rg_module *m, const char *op);
 

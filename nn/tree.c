@@ -14,7 +14,11 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
+    rg_map known; /* All that was found, if it is much and must not be listed twice. */
 } walker;
+
+/* So much is looked through one by one; more is in the map. */
+enum { FEW_FOUND = 32 };
 
 /* A trail holds the names from the top of the tree down to a module or tensor, innermost first. */
 typedef struct trail {
@@ -31,18 +35,34 @@ static void add_trail(rg_text *text, const trail *t) {
     rgi_text_add(text, "%s", t->name);
 }
 
+static bool is_known(const walker *w, const void *what) {
+    if (w->n >= FEW_FOUND)
+        return rgi_map_address(&w->known, what) >= 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (w->found[i].tensor == what)
+            return true;
+    return false;
+}
+
+/* Makes what was found last known. The map begins when there is much. */
+static bool make_known(walker *w) {
+    for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
+        if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
+            return false;
+    return true;
+}
+
 /* Adds a tensor or module to what was found, unless it is there and `saved` isn't wanted. Returns
  * false if there is no memory. */
 static bool found(walker *w, const trail *where, void *what) {
     rg_text name = { 0 };
-    for (size_t i = 0; i < w->n && !w->wanted.saved; i++)
-        if (w->found[i].tensor == what)
-            return true;
+    if (!w->wanted.saved && is_known(w, what))
+        return true;
     if (!rgi_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found))
         return false;
     add_trail(&name, where ? where : &(trail){ .name = "" });
     w->found[w->n] = (rg_named){ rgi_text_own(&name), what };
-    return w->found[w->n++].name;
+    return w->found[w->n++].name && (w->wanted.saved || make_known(w));
 }
 
 static bool wander(walker *w, rg_module *m, const trail *above);
@@ -77,6 +97,7 @@ rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     if (own && w.n)
         memcpy(own, w.found, w.n * sizeof *own);
     rgi_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
+    rgi_map_free(&w.known);
     return (rg_named_list){ own ? (int)w.n : -1, own };
 }
 

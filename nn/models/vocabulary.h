@@ -15,11 +15,12 @@ RG_PUBLIC_BEGIN
 typedef struct rg_vocabulary {
     int64_t n;       /* There are so many tokens. */
     int64_t unknown; /* The token for unknown ones has this index, or it is -1. */
-    const char **tokens, *drop;
+    const char **tokens;
+    char *drop;
     bool characters;
     /* The library alone uses these two. */
-    struct rg_vocabulary_entry *index;
-    struct rg_vocabulary_block *blocks;
+    struct rg_map *index;
+    size_t tokens_bytes;
 } rg_vocabulary;
 typedef struct rg_vocabulary_options {
     /* If true, tokens are UTF-8 characters, white space among them; else words. */
