@@ -119,7 +119,8 @@ void rg_train(void *m, bool on);
 #define rg_eval(m) rg_train(m, false)
 bool rg_module_requires_grad_(void *m, bool on);
 void rg_zero_grad(void *m);
-/* Converts the parameters and buffers that are floating point. */
+/* Converts the parameters and buffers that are floating point, with their gradients, and views,
+ * too, which then share no memory any more. If it fails, nothing was converted. */
 bool rg_module_to(void *m, rg_dtype dtype);
 /* Counts elements, those of a shared parameter once. Returns -1 on failure. */
 int64_t rg_num_parameters(void *m);
