@@ -89,6 +89,12 @@ void rg_module_free(void *module) {
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents)
         return;
     rg_registry *r = m->registry;
+    if (r->calls) {
+        if (r->doomed)
+            rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
+        r->doomed = true;
+        return;
+    }
     for (size_t i = r->n; i-- > 0;)
         release_entry(m, &r->entries[i]);
     if (m->cls->destroy)

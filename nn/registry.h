@@ -31,6 +31,8 @@ typedef struct rg_registry {
     size_t bytes;      /* The block has so many bytes. */
     int parents;       /* So many modules have this one as their child. */
     rg_module *parent; /* The first parent stands here while it lives. */
+    int calls;         /* So many calls of the module are under way, */
+    bool doomed;       /* and rg_module_free was called meanwhile: the last call frees it. */
     rg_entry *entries;
     size_t n, room;
     rg_map names;          /* The entries' numbers by their names, where there are many. */
@@ -50,6 +52,9 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name);
 bool rgi_is_module(const rg_module *m);
 /* Returns true if m may be used; else the error stands. */
 bool rgi_module_given(const rg_module *m, const char *op);
+
+/* Fails with the sentence that n inputs are too many, or too few, for the class. */
+rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 
 /* A walk over the tree collects these. */
 typedef struct rg_walk_for {
