@@ -48,6 +48,11 @@ programs        = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard $(1))))
 tests           = $(call programs,tests/$(1)/test_*.c)
 TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
 FUZZERS        := $(call programs,tests/fuzz/*.c)
+# One test counts what these files do, step by step: they are compiled for it a second time.
+STEPS          := $(BUILD)/tests/steps/test_steps
+COUNTED        := nn/map.c nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c \
+                  nn/optim/optimizer.c nn/optim/optim_state.c autograd/hooks.c
+TESTS          += $(STEPS)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
 # Other files of tests/ and of a layer's folder there are shared by the layer's tests.
@@ -141,7 +146,7 @@ ifneq ($(V),1)
 Q = @printf '%-7s %s\n' $(1) $(2);
 endif
 
-# nn/models/vocabulary.c takes its hash map from libstb-dev.
+# nn/map.c takes its hash map from libstb-dev.
 stb:
 	@echo '#include <stb_ds.h>' | $(CC) $(STB) -E -xc - >/dev/null 2>&1 || tests/deps libstb-dev
 
@@ -178,6 +183,13 @@ $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
 	    $$$$(pkg-config --libs check) $$(LIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
+
+$(BUILD)/steps/%.o: %.c Makefile $(THREADS) | stb
+	@mkdir -p $(@D)
+	$(call Q,compile,$<) $(CC) $(CFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -c $< -o $@
+
+$(STEPS): $(STEPS).o $(HELPERS) $(COUNTED:%.c=$(BUILD)/steps/%.o) $(links_nn)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $$(pkg-config --libs check) $(LIBS)
 
 $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)

@@ -34,7 +34,7 @@ typedef struct {
  * reached the node or none of its inputs needs one: the walk may end at a tensor that is asked
  * for. */
 static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
-    for (int k = 0; n->hooks && k < n->n_out; k++)
+    for (int k = 0; rgi_has_hooks(n) && k < n->n_out; k++)
         if (!rgi_run_hooks(n, k, &g[k]))
             return false;
     bool any = false;
@@ -88,7 +88,7 @@ static bool leaves_prepare(rg_run *r) {
         rg_leaf_slot *s = &r->leaves.slots[i];
         if (!s->grad)
             continue;
-        if (s->leaf->hooks && !rgi_run_hooks(s->leaf, 0, &s->grad))
+        if (rgi_has_hooks(s->leaf) && !rgi_run_hooks(s->leaf, 0, &s->grad))
             return false;
         if (r->capturing)
             continue;

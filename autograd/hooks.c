@@ -10,13 +10,26 @@
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* Returns the hook that comes after number id. It is looked for anew each time, since a hook may
- * add others, and take itself away. */
-static rg_hook *hook_after(const rg_node *n, int id) {
-    rg_hook *h = n->hooks;
-    while (h && h->id <= id)
-        h = h->next;
-    return h;
+/* Returns the place of the first hook whose id isn't below this one. */
+static size_t place_of(const rg_hooks *hooks, int id) {
+    size_t low = 0, high = hooks->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (hooks->v[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Returns the first hook that is there from number id on, or NULL. A hook is found by its number
+ * and not by its place, since it may add others, and take itself away. */
+static rg_hook *hook_from(const rg_hooks *hooks, int id) {
+    for (size_t i = place_of(hooks, id); i < hooks->n; i++)
+        if (!hooks->v[i].removed)
+            return &hooks->v[i];
+    return NULL;
 }
 
 /* Adds to the gradient that is kept for rg_retain_grad. Where no header is left to ask for it, it
@@ -52,22 +65,19 @@ static bool hook_call(const rg_node *n, const rg_hook *h, rg_tensor **grad) {
     return true;
 }
 
-/* Hooks that are added meanwhile come after the last one, and wait for the next run. */
+/* Hooks that are added meanwhile wait for the next run. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     if (!rgi_may_do_once("a hook"))
         return false;
-    int last = -1;
-    for (const rg_hook *h = n->hooks; h; h = h->next)
-        last = h->id;
-    rg_hook *h = hook_after(n, -1);
-    while (*grad && h && h->id <= last) {
+    int end = n->hooks->next_id;
+    for (rg_hook *h = hook_from(n->hooks, 0); *grad && h && h->id < end;) {
         int id = h->id;
         bool ok = true;
         if (h->output == output)
             ok = h->function ? hook_call(n, h, grad) : hook_keep(n, h, *grad);
         if (!ok)
             return false;
-        h = hook_after(n, id);
+        h = hook_from(n->hooks, id + 1);
     }
     return true;
 }
@@ -75,37 +85,73 @@ bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
 /* ---- registering ------------------------------------------------------------------- */
 
 rg_hook *rgi_hook_that_retains(const rg_tensor *t) {
-    rg_hook *h = t->history ? rgi_node_of(t)->hooks : NULL;
-    while (h && (h->function || h->output != t->output))
-        h = h->next;
-    return h;
-}
-
-void rgi_move_retained(rg_node *from, int output, rg_node *to, int to_output) {
-    rg_hook **at = &from->hooks;
-    while (*at && ((*at)->function || (*at)->output != output))
-        at = &(*at)->next;
-    rg_hook *h = *at;
-    if (!h)
-        return;
-    *at = h->next;
-    h->output = to_output;
-    h->next = to->hooks;
-    to->hooks = h;
+    const rg_hooks *hooks = t->history ? rgi_node_of(t)->hooks : NULL;
+    for (size_t i = 0; hooks && i < hooks->n; i++) {
+        rg_hook *h = &hooks->v[i];
+        if (!h->removed && !h->function && h->output == t->output)
+            return h;
+    }
+    return NULL;
 }
 
 static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context) {
     rg_node *n = rgi_node_of(t);
-    rg_hook *h = rgi_alloc(sizeof *h, RG_MEM_NODE);
-    if (!h)
+    if (!n->hooks) {
+        n->hooks = rgi_alloc(sizeof *n->hooks, RG_MEM_NODE);
+        if (!n->hooks)
+            return NULL;
+        *n->hooks = (rg_hooks){ 0 };
+    }
+    rg_hooks *hooks = n->hooks;
+    if (!rgi_grow((void **)&hooks->v, &hooks->room, hooks->n + 1, sizeof *hooks->v))
         return NULL;
-    rg_hook **end = &n->hooks;
-    int id = 0;
-    for (; *end; end = &(*end)->next)
-        id = RG_MAX(id, (*end)->id + 1);
-    *h = (rg_hook){ .id = id, .output = t->output, .function = function, .context = context };
-    *end = h;
+    rg_hook *h = &hooks->v[hooks->n++];
+    *h = (rg_hook){
+        .id = hooks->next_id++, .output = t->output, .function = function, .context = context
+    };
+    hooks->live++;
     return h;
+}
+
+bool rgi_retain_alike(rg_tensor *after, const rg_tensor *t) {
+    return !rgi_hook_that_retains(t) || hook_new(after, NULL, NULL);
+}
+
+void rgi_move_retained(const rg_tensor *t, const rg_tensor *after) {
+    rg_hook *from = rgi_hook_that_retains(t);
+    rg_hook *to = from ? rgi_hook_that_retains(after) : NULL;
+    if (!to)
+        return;
+    to->grad = from->grad;
+    from->grad = NULL;
+    from->removed = true;
+    rgi_node_of(t)->hooks->live--;
+}
+
+/* Closes the gaps that removed hooks leave, once they are at least half. */
+static void close_gaps(rg_hooks *hooks) {
+    size_t n = 0;
+    if (hooks->n < 2 * hooks->live)
+        return;
+    for (size_t i = 0; i < hooks->n; i++)
+        if (!hooks->v[i].removed)
+            hooks->v[n++] = hooks->v[i];
+    hooks->n = n;
+}
+
+void rgi_hooks_forget_grads(rg_hooks *hooks) {
+    for (size_t i = 0; hooks && i < hooks->n; i++) {
+        rgi_release(hooks->v[i].grad);
+        hooks->v[i].grad = NULL;
+    }
+}
+
+void rgi_hooks_free(rg_hooks *hooks) {
+    if (!hooks)
+        return;
+    rgi_hooks_forget_grads(hooks);
+    rgi_free(hooks->v, hooks->room * sizeof *hooks->v, RG_MEM_OTHER);
+    rgi_free(hooks, sizeof *hooks, RG_MEM_NODE);
 }
 
 bool rg_retain_grad(rg_tensor *t) {
@@ -133,12 +179,13 @@ int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
 bool rg_remove_hook(rg_tensor *t, int id) {
     if (!rgi_check(t, "remove_hook"))
         return false;
-    rg_hook **h = t->history ? &rgi_node_of(t)->hooks : NULL;
-    while (h && *h && ((*h)->id != id || (*h)->output != t->output))
-        h = &(*h)->next;
-    RG_FAIL_IF(!h || !*h || !(*h)->function, "remove_hook", "the tensor has no hook %d", id);
-    rg_hook *gone = *h;
-    *h = gone->next;
-    rgi_free(gone, sizeof *gone, RG_MEM_NODE);
+    rg_hooks *hooks = t->history ? rgi_node_of(t)->hooks : NULL;
+    size_t at = hooks ? place_of(hooks, id) : 0;
+    rg_hook *h = hooks && at < hooks->n ? &hooks->v[at] : NULL;
+    RG_FAIL_IF(!h || h->id != id || h->removed || h->output != t->output || !h->function,
+               "remove_hook", "the tensor has no hook %d", id);
+    h->removed = true;
+    hooks->live--;
+    close_gaps(hooks);
     return true;
 }

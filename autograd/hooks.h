@@ -7,7 +7,14 @@
 
 /* Lets the hooks of an output see its gradient, and replace it. *grad may be NULL. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
+/* Releases the gradients that the hooks keep. */
+void rgi_hooks_forget_grads(rg_hooks *hooks);
+/* Frees the hooks of a node that ends; `hooks` may be NULL. */
+void rgi_hooks_free(rg_hooks *hooks);
 /* Returns the hook that keeps t's gradient though t is no leaf, or NULL. */
 rg_hook *rgi_hook_that_retains(const rg_tensor *t);
-/* Gives the hook that keeps an output's gradient, if there is one, to the output of a new node. */
-void rgi_move_retained(rg_node *from, int output, rg_node *to, int to_output);
+/* Gives `after`, whose node is new, a hook that will keep its gradient if t has one. Returns false
+ * if there is no memory. */
+bool rgi_retain_alike(rg_tensor *after, const rg_tensor *t);
+/* Hands the gradient that t keeps to `after`, and takes t's keeping hook away, if both have one. */
+void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);

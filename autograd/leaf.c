@@ -79,20 +79,21 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return rgi_forget_history(t);
 }
 
-/* The leaf keeps its identity, and takes over data of its shape. Its old storage is exchanged for
- * the alias's, and released with the alias. */
+/* The leaf keeps its identity, and takes over data of its shape, for which no memory is needed. If
+ * it was a view, it no longer shares its base's memory. */
 bool rg_set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
     rg_node *n = rgi_node_of(t);
-    RG_FAIL_IF((n && n->op) || t->flags & RG_VIEW || !rgi_same_shape(t, data)
-                   || (n && !rgi_is_float(data->dtype)),
-               "set_data", "expects a leaf that is no view, and data of its shape and kind");
-    rg_tensor *alias = rgi_alias(data);
-    if (!alias)
-        return false;
-    RG_SWAP(t->storage, alias->storage);
+    RG_FAIL_IF((n && n->op) || !rgi_same_shape(t, data) || (n && !rgi_is_float(data->dtype)),
+               "set_data", "expects a leaf, and data of its shape and kind");
+    rg_storage *before = t->storage;
+    RG_COUNT_UP(&data->storage->refs, 1);
+    t->storage = data->storage;
+    rgi_storage_release(before);
+    t->rebased = data->storage->rebased;
     t->data = data->data;
+    t->flags &= (uint8_t)~RG_VIEW;
     t->dtype = data->dtype;
     memcpy(t->stride, data->stride, sizeof t->stride);
     rgi_update_flags(t);
@@ -101,7 +102,6 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
         rgi_release(n->grad);
         n->grad = NULL;
     }
-    rgi_release(alias);
     return true;
 }
 

@@ -2,6 +2,7 @@
  * node.c: the graph's nodes: how they are made, counted and released. Applying an op
  * is apply.c's business, and walking back over the nodes engine.c's.
  */
+#include "hooks.h"
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text.h"
@@ -34,10 +35,7 @@ static const char *node_history_name(rg_tensor *t) {
 static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
     rg_tensor *grad = n->grad;
     n->grad = NULL;
-    for (rg_hook *k = n->hooks; k; k = k->next) {
-        rgi_release(k->grad);
-        k->grad = NULL;
-    }
+    rgi_hooks_forget_grads(n->hooks);
     rgi_release(grad);
 }
 
@@ -268,12 +266,7 @@ static void node_destroy(rg_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->edge[i].node)
             rgi_node_release(n->edge[i].node);
-    while (n->hooks) {
-        rg_hook *h = n->hooks;
-        n->hooks = h->next;
-        rgi_release(h->grad);
-        rgi_free(h, sizeof *h, RG_MEM_NODE);
-    }
+    rgi_hooks_free(n->hooks);
     rgi_release(n->grad);
     if (n->base.name)
         rgi_rename(&n->base.name, NULL);

@@ -20,14 +20,22 @@ typedef struct rg_meta {
 } rg_meta;
 
 /* A hook is called with the gradient of one output. Where `function` is NULL, it keeps that
- * gradient for rg_retain_grad. */
+ * gradient for rg_retain_grad. `removed` marks a hook that is no longer there. */
 typedef struct rg_hook {
-    struct rg_hook *next;
     int id, output;
+    bool removed;
     rg_hook_function *function;
     void *context;
     rg_tensor *grad;
 } rg_hook;
+
+/* A node's hooks are n, in the order of their ids, none of which is given twice; `live` of them
+ * aren't removed. */
+typedef struct rg_hooks {
+    rg_hook *v;
+    size_t n, room, live;
+    int next_id;
+} rg_hooks;
 
 /* A node is one block of memory: after this struct come its edges, metas, attributes, pointers to
  * saved values, their versions, and the headers of these values. */
@@ -61,7 +69,7 @@ struct rg_node {
     void *attr;
     /* Only a leaf has a gradient of its own. */
     rg_tensor *grad;
-    rg_hook *hooks;
+    rg_hooks *hooks;
     /* Anomaly mode keeps here where the forward call was made. */
     void *trace;
     /* `run` is the address of the run that visits the node, else 0, and `slot` the node's place
@@ -89,6 +97,7 @@ rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
 static inline rg_node *rgi_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
 /* Returns torch's name, "MulBackward0" or the like. */
 const char *rgi_node_name(const rg_node *n);
+static inline bool rgi_has_hooks(const rg_node *n) { return n->hooks && n->hooks->live; }
 /* Returns whether any tensor header still has the node as its history. */
 static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32; }
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }

@@ -53,7 +53,7 @@ static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
     *after = *t;
     after->history = NULL;
     rg_call c = { .op = op, .attr = at, .n_in = n, .n_out = 1, .in = in, .out = { after } };
-    if (rgi_record(&c, sizeof *at))
+    if (rgi_record(&c, sizeof *at) && rgi_retain_alike(after, t))
         return true;
     rgi_forget_history(after);
     return false;
@@ -70,7 +70,7 @@ static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *
 static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     rg_history *before = t->history;
     if (before && rgi_node_of(t)->hooks)
-        rgi_move_retained(rgi_node_of(t), t->output, rgi_node_of(after), after->output);
+        rgi_move_retained(t, after);
     t->history = after->history;
     t->output = after->output;
     return before;

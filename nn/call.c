@@ -2,6 +2,7 @@
  * call.c: the one door through which every forward of every module goes, and the hooks there.
  */
 #include "registry.h"
+#include "stack.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
@@ -33,7 +34,7 @@ static int most_inputs(const rg_module_class *c) {
     return c->forward ? 1 : 0;
 }
 
-__attribute__((cold)) static rg_tensor *fail_for_inputs(const rg_module_class *c, int n) {
+__attribute__((cold)) rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n) {
     int most = most_inputs(c);
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !most, c->name,
                   "Module [%s] is missing the required \"forward\" function", c->name);
@@ -45,41 +46,69 @@ __attribute__((cold)) static rg_tensor *fail_for_inputs(const rg_module_class *c
                     most - n > 1 ? "s" : "");
 }
 
-static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
+static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
     const rg_module_class *c = m->cls;
+    int n = keywords ? -1 : in.n;
     if (n == 1 && c->forward)
-        return c->forward(m, x[0]);
+        return c->forward(m, in.v[0]);
     if (n == 2 && c->forward2)
-        return c->forward2(m, x[0], x[1]);
+        return c->forward2(m, in.v[0], in.v[1]);
     if (n == 3 && c->forward3)
-        return c->forward3(m, x[0], x[1], x[2]);
-    return fail_for_inputs(c, n);
+        return c->forward3(m, in.v[0], in.v[1], in.v[2]);
+    if (c->forward_with)
+        return c->forward_with(m, in, keywords);
+    return rgi_fail_for_inputs(c, in.n);
 }
 
 /* ---- hooks --------------------------------------------------------------------- */
 
+/* Returns the place of the first hook whose id isn't below this one. */
+static size_t hook_place(const rg_registry *r, int id) {
+    size_t low = 0, high = r->n_hooks;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->hooks[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Calls the hooks that run before, or those after, forward. What a hook returns takes the place
- * of *hooked, which is the first input, or the result. A hook may add and remove hooks. */
+ * of *hooked, which is the first input, or the result. A hook may add and remove hooks: the next
+ * one is found by its id. */
 static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **hooked) {
-    for (size_t i = 0; i < m->registry->n_hooks && *hooked; i++) {
-        rg_module_hook h = m->registry->hooks[i];
-        if (!h.function || h.before != before)
-            continue;
-        rg_tensor *other = h.function(m, in, before ? RG_NONE : *hooked, h.context);
-        if (other != RG_NONE)
-            *hooked = other;
+    const rg_registry *r = m->registry;
+    for (size_t i = 0; i < r->n_hooks && *hooked;) {
+        rg_module_hook h = r->hooks[i];
+        if (h.function && h.before == before) {
+            rg_tensor *other = h.function(m, in, before ? RG_NONE : *hooked, h.context);
+            if (other != RG_NONE)
+                *hooked = other;
+        }
+        i = hook_place(r, h.id + 1);
     }
 }
 
-enum { MOST_HOOKED_INPUTS = 3 };
-
-/* Hooks are rare: their code stays out of the way of calls that have none. */
-__attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in) {
-    rg_tensor *x[MOST_HOOKED_INPUTS];
-    memcpy(x, in.v, (size_t)in.n * sizeof *x);
+/* Hooks are rare: their code stays out of the way of calls that have none. Where there is no input,
+ * what a pre-hook returns becomes one. */
+__attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in,
+                                                                     void *keywords) {
+    if (!rgi_may_do_once("a forward hook"))
+        return NULL;
+    rg_tensor **x = rgi_scope_alloc((size_t)(in.n + 1) * sizeof *x);
+    if (!x)
+        return NULL;
+    if (in.n)
+        memcpy(x, in.v, (size_t)in.n * sizeof *x);
+    else
+        x[0] = RG_NONE;
     in.v = x;
     run_hooks(m, true, in, &x[0]);
-    rg_tensor *y = x[0] ? forward_of(m, in.n, in.v) : NULL;
+    if (in.n == 0 && x[0] != RG_NONE)
+        in.n = 1;
+    rg_tensor *y = x[0] ? forward_of(m, in, keywords) : NULL;
     run_hooks(m, false, in, &y);
     return y;
 }
@@ -92,6 +121,7 @@ static int add_hook(rg_module *m, bool before, rg_forward_hook *hook, void *cont
     if (!rgi_grow((void **)&r->hooks, &r->hook_room, r->n_hooks + 1, sizeof *r->hooks))
         return -1;
     r->hooks[r->n_hooks++] = (rg_module_hook){ ++r->last_hook, before, hook, context };
+    r->live_hooks++;
     return r->last_hook;
 }
 
@@ -103,17 +133,27 @@ int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *cont
     return add_hook(m, true, hook, context);
 }
 
+/* Closes the gaps that removed hooks leave, once they are at least half. */
+static void close_hook_gaps(rg_registry *r) {
+    size_t n = 0;
+    if (r->n_hooks < 2 * r->live_hooks)
+        return;
+    for (size_t i = 0; i < r->n_hooks; i++)
+        if (r->hooks[i].function)
+            r->hooks[n++] = r->hooks[i];
+    r->n_hooks = n;
+}
+
 bool rg_remove_forward_hook(rg_module *m, int id) {
     if (!rgi_module_given(m, "remove_forward_hook"))
         return false;
     rg_registry *r = m->registry;
-    size_t i = 0;
-    while (i < r->n_hooks && (r->hooks[i].id != id || !r->hooks[i].function))
-        i++;
-    RG_FAIL_VALUE_IF(i == r->n_hooks, "remove_forward_hook", "the module has no hook %d", id);
+    size_t i = hook_place(r, id);
+    RG_FAIL_VALUE_IF(i == r->n_hooks || r->hooks[i].id != id || !r->hooks[i].function,
+                     "remove_forward_hook", "the module has no hook %d", id);
     r->hooks[i].function = NULL;
-    while (r->n_hooks && !r->hooks[r->n_hooks - 1].function)
-        r->n_hooks--;
+    r->live_hooks--;
+    close_hook_gaps(r);
     return true;
 }
 
@@ -128,26 +168,63 @@ static bool may_call(rg_module *m, rg_list in) {
     return true;
 }
 
-/* Writes "h.0.attn (Attention)", which anomaly mode shows. */
-__attribute__((noinline, cold)) static void describe_module(rg_module *m, char *text, size_t room) {
-    size_t at = module_path(m, text, room);
-    snprintf(text + at, room - at, at ? " (%s)" : "%s", m->cls->name);
+/* Returns "h.0.attn (Attention)", which anomaly mode shows, or NULL if there is no memory. */
+__attribute__((noinline, cold)) static const char *describe_module(rg_module *m) {
+    enum { ROOM = 128 };
+    char *text = rgi_scope_alloc(ROOM);
+    if (!text)
+        return NULL;
+    size_t at = module_path(m, text, ROOM);
+    snprintf(text + at, ROOM - at, at ? " (%s)" : "%s", m->cls->name);
+    return text;
 }
 
-rg_tensor *rg_call_list(rg_module *m, rg_list in) {
+/* A module that is freed while it is called lives until its last call ends. Returns y, which may be
+ * the module's own parameter. */
+static inline rg_tensor *end_call(rg_module *m, rg_tensor *y) {
+    rg_registry *r = m->registry;
+    r->calls--;
+    if (RG_LIKELY(r->calls || !r->doomed))
+        return y;
+    y = rgi_lend(y);
+    r->doomed = false;
+    rg_module_free(m);
+    return y;
+}
+
+/* Every forward of every module goes through here. */
+static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     if (!may_call(m, in))
         return NULL;
+    RG_FAIL_IF(rgi_stack_is_short(), m->cls->name, "maximum recursion depth exceeded");
     RG_SCOPE();
-    bool hooked = m->registry->n_hooks && in.n > 0 && in.n <= MOST_HOOKED_INPUTS;
-    if (hooked && !rgi_may_do_once("a forward hook"))
-        return NULL;
     const char *outside = rgi_inside;
-    char path[128];
     if (RG_UNLIKELY(rg_is_anomaly_enabled())) {
-        describe_module(m, path, sizeof path);
-        rgi_inside = path;
+        rgi_inside = describe_module(m);
+        if (!rgi_inside) {
+            rgi_inside = outside;
+            return NULL;
+        }
     }
-    rg_tensor *y = RG_UNLIKELY(hooked) ? forward_with_hooks(m, in) : forward_of(m, in.n, in.v);
+    m->registry->calls++;
+    rg_tensor *y = RG_UNLIKELY(m->registry->live_hooks) ? forward_with_hooks(m, in, keywords)
+                                                        : forward_of(m, in, keywords);
     rgi_inside = outside;
-    return rgi_given(y, m->cls->name, "a tensor of forward and its hooks") ? rg_escape(y) : NULL;
+    rgi_given(y, m->cls->name, "a tensor of forward and its hooks");
+    y = end_call(m, y);
+    return y ? rg_escape(y) : NULL;
+}
+
+rg_tensor *rg_call_list(rg_module *m, rg_list in) { return call(m, in, NULL); }
+
+rg_tensor *rg_call_with(rg_module *m, rg_list in, void *keywords, size_t keywords_bytes) {
+    if (!rgi_module_given(m, "call"))
+        return NULL;
+    const rg_module_class *c = m->cls;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, keywords && !c->keywords_bytes, c->name,
+                  "%s.forward() got unexpected keyword arguments", c->name);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, keywords && c->keywords_bytes != keywords_bytes, c->name,
+                  "%s.forward() takes keywords of %zu bytes but got %zu", c->name,
+                  c->keywords_bytes, keywords_bytes);
+    return call(m, in, keywords);
 }

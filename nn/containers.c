@@ -2,6 +2,7 @@
  * containers.c: Sequential and ModuleList: children named 0, 1, ..
  */
 #include "containers.h"
+#include "registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 
@@ -24,14 +25,21 @@ static void container_destroy(rg_module *m) {
     rgi_free(self->v, (size_t)self->n * sizeof *self->v, RG_MEM_OTHER);
 }
 
-static bool comes_before(rg_module *const *children, int i) {
-    for (int k = 0; k < i; k++)
-        if (children[k] == children[i])
-            return true;
-    return false;
+/* While it is held, no child is freed, also one that comes twice among those that a container
+ * fails to take. What is no module is left alone. */
+static void hold_children(int n, rg_module *const *children) {
+    for (int i = 0; i < n; i++)
+        if (rgi_is_module(children[i]))
+            children[i]->registry->parents++;
 }
 
-/* Takes over the children. If it fails, each of them is freed once, also one that comes twice. */
+static void let_go_of_children(int n, rg_module *const *children) {
+    for (int i = 0; i < n; i++)
+        if (rgi_is_module(children[i]) && --children[i]->registry->parents == 0)
+            rg_module_free(children[i]);
+}
+
+/* Takes over the children. If it fails, each of them is freed once. */
 static void *container_new(const rg_module_class *cls, int n, rg_module *const *children) {
     RG_AS(cls->name);
     if (!rgi_given_list(n, children, cls->name))
@@ -41,15 +49,15 @@ static void *container_new(const rg_module_class *cls, int n, rg_module *const *
         self->v = rgi_alloc((size_t)n * sizeof *self->v, RG_MEM_OTHER);
         self->base.failed = !self->v;
     }
-    for (int i = 0; i < n; i++) {
+    hold_children(n, children);
+    for (int i = 0; i < n && RG_UNFAILED_(self); i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
-        if (self && !self->base.failed)
-            rg_register_child(&self->base, name, &self->v[i], children[i]);
-        else if (!comes_before(children, i))
-            rg_module_free(children[i]);
+        rg_register_child(&self->base, name, &self->v[i], children[i]);
     }
-    return RG_READY(self);
+    self = RG_READY(self);
+    let_go_of_children(n, children);
+    return self;
 }
 
 static const rg_module_class sequential_class = { .name = "Sequential",

@@ -3,6 +3,7 @@
  * call.c, walks over the whole tree are in tree.c.
  */
 #include "registry.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -33,13 +34,43 @@ void *rg_module_ready(void *module) {
     return NULL;
 }
 
+/* ---- what is a module ---------------------------------------------------------- */
+
+/* A program may give a tensor in place of a module where the compiler can't see it. The bytes of
+ * a tensor's state are the flags of a module, which are 0 or 1, and so tell one from the other. */
+_Static_assert(offsetof(rg_module, training) == offsetof(rg_tensor, state)
+                   && offsetof(rg_module, released) == offsetof(rg_tensor, state) + 2,
+               "a tensor's state stands where a module has its flags");
+
+static bool is_tensor(const void *it) {
+    const uint32_t alive = RG_ALIVE, dead = RG_DEAD;
+    const char *state = (const char *)it + offsetof(rg_tensor, state);
+    return memcmp(state, &alive, 3) == 0 || memcmp(state, &dead, 3) == 0;
+}
+
 /* A freed module keeps its mark, since the pool's list of free blocks writes elsewhere in the
- * block. */
+ * block. The mark is read as a byte, since a tensor has no bool there. */
+static bool is_marked(const rg_module *m) {
+    return *((const unsigned char *)m + offsetof(rg_module, released)) != 0;
+}
+
+bool rgi_is_module(const rg_module *m) { return m && !is_marked(m); }
+
+__attribute__((cold)) static bool fail_for_module(const void *it, const char *op) {
+    const rg_tensor *t = it;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, it == RG_NONE, op, "expected a module but got RG_NONE");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, is_tensor(it), op, "torch.%sTensor is not a Module subclass",
+                  rgi_scalar_name((rg_dtype)t->dtype));
+    return rgi_fail(RG_RELEASED, op, "module released by rg_module_free");
+}
+
 bool rgi_module_given(const rg_module *m, const char *op) {
     if (!rgi_given(m, op, "a module"))
         return false;
-    return !m->released || rgi_fail(RG_RELEASED, op, "module released by rg_module_free");
+    return RG_LIKELY(!is_marked(m)) || fail_for_module(m, op);
 }
+
+/* ---- freeing ------------------------------------------------------------------- */
 
 static void release_entry(rg_module *m, rg_entry *e) {
     if (e->kind != RG_ENTRY_CHILD) {
@@ -58,14 +89,50 @@ void rg_module_free(void *module) {
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents)
         return;
     rg_registry *r = m->registry;
+    if (r->calls) {
+        if (r->doomed)
+            rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
+        r->doomed = true;
+        return;
+    }
     for (size_t i = r->n; i-- > 0;)
         release_entry(m, &r->entries[i]);
     if (m->cls->destroy)
         m->cls->destroy(m);
     rgi_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
     rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
+    rgi_map_free(&r->names);
     m->released = true;
     rgi_free(m, r->bytes, RG_MEM_OTHER);
+}
+
+/* ---- entries by name ----------------------------------------------------------- */
+
+/* Up to so many entries are looked through one by one; more are in the map. */
+enum { FEW_ENTRIES = 16 };
+
+rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
+    const rg_registry *r = m->registry;
+    if (rgi_map_names(&r->names) == r->n && r->n) {
+        int64_t at = rgi_map_name(&r->names, name);
+        return at < 0 ? NULL : &r->entries[at];
+    }
+    for (RG_EACH_ENTRY(e, m))
+        if (!strcmp(e->name, name))
+            return e;
+    return NULL;
+}
+
+/* Adds an entry. Returns NULL if there is no memory; where that leaves the map empty, the next
+ * entry fills it again. */
+static rg_entry *add_entry(rg_registry *r, rg_entry entry) {
+    if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
+        return NULL;
+    r->entries[r->n] = entry;
+    for (size_t i = rgi_map_names(&r->names); r->n >= FEW_ENTRIES && i <= r->n; i++)
+        if (!rgi_map_put_name(&r->names, r->entries[i].name, (int64_t)i))
+            return NULL;
+    return &r->entries[r->n++];
 }
 
 /* ---- registering --------------------------------------------------------------- */
@@ -81,8 +148,7 @@ static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name) {
     RG_FAIL_VALUE_IF(strchr(name, '.'), cls, "%s name can't contain \".\"", kinds[kind]);
     RG_FAIL_VALUE_IF(strlen(name) >= sizeof((rg_entry *)0)->name, cls, "the name '%s' is too long",
                      name);
-    for (RG_EACH_ENTRY(e, m))
-        RG_FAIL_VALUE_IF(!strcmp(e->name, name), cls, "attribute '%s' already exists", name);
+    RG_FAIL_VALUE_IF(rgi_entry_named(m, name), cls, "attribute '%s' already exists", name);
     return true;
 }
 
@@ -101,21 +167,20 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
         value = rg_keep(value);
     }
     bool there = rgi_module_given(m, op);
-    rg_registry *r = there ? m->registry : NULL;
     bool ok = there && rgi_given(name, op, "a name") && rgi_given(place, op, "a place")
-              && rgi_given(value, op, "a tensor") && may_enter(m, kind, name)
-              && rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries);
-    if (there)
-        m->failed |= !ok;
-    if (!ok || m->failed) {
-        if (kind != RG_ENTRY_CHILD)
-            rg_drop(value);
-        return NULL;
+              && rgi_given(value, op, "a tensor") && may_enter(m, kind, name) && !m->failed;
+    rg_entry *e = NULL;
+    if (ok) {
+        rg_entry entry = { .kind = kind, .place = place };
+        strcpy(entry.name, name);
+        e = add_entry(m->registry, entry);
     }
-    rg_entry *e = &r->entries[r->n++];
-    *e = (rg_entry){ .kind = kind, .place = place };
-    strcpy(e->name, name);
-    *place = value;
+    if (e)
+        *place = value;
+    else if (kind != RG_ENTRY_CHILD)
+        rg_drop(value);
+    if (there)
+        m->failed |= !e;
     return e;
 }
 
@@ -147,9 +212,12 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
     return e;
 }
 
+/* Nothing leads to a module that is nobody's child. */
 static bool leads_to(rg_module *from, const rg_module *to) {
     if (from == to)
         return true;
+    if (!to->registry->parents)
+        return false;
     for (RG_EACH_ENTRY(e, from))
         if (e->kind == RG_ENTRY_CHILD && leads_to(*e->place, to))
             return true;
@@ -176,8 +244,6 @@ static bool prefix_names(rg_module *child, const char *name) {
 }
 
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
-    if ((void *)child == (void *)RG_NONE)
-        child = rgi_fail(RG_TYPE_ERROR, "register_child", "expected a module but got RG_NONE");
     if (!rgi_module_given(child, "register_child"))
         child = NULL;
     bool circle = m && child && leads_to(child, m);
@@ -188,7 +254,8 @@ bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_mod
             rg_module_free(child);
         return false;
     }
-    if (!child->registry->parents++)
+    child->registry->parents++;
+    if (!child->registry->parent)
         child->registry->parent = m;
     if (!prefix_names(child, name))
         m->failed = true;

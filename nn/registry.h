@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "map.h"
 #include "module.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -30,10 +31,13 @@ typedef struct rg_registry {
     size_t bytes;      /* The block has so many bytes. */
     int parents;       /* So many modules have this one as their child. */
     rg_module *parent; /* The first parent stands here while it lives. */
+    int calls;         /* So many calls of the module are under way, */
+    bool doomed;       /* and rg_module_free was called meanwhile: the last call frees it. */
     rg_entry *entries;
     size_t n, room;
-    rg_module_hook *hooks;
-    size_t n_hooks, hook_room;
+    rg_map names;          /* The entries' numbers by their names, where there are many. */
+    rg_module_hook *hooks; /* They are in the order of their ids. */
+    size_t n_hooks, hook_room, live_hooks;
     int last_hook; /* The newest hook has this id; no id is given twice. */
 } rg_registry;
 
@@ -42,8 +46,15 @@ typedef struct rg_registry {
     e < e##_end;                                                           \
     e++
 
+/* Returns the module's entry of this name, or NULL. */
+rg_entry *rgi_entry_named(const rg_module *m, const char *name);
+/* Returns whether m is a module that lives, and no tensor, without an error if it isn't. */
+bool rgi_is_module(const rg_module *m);
 /* Returns whether m may be used. If not, the thread has an error. */
 bool rgi_module_given(const rg_module *m, const char *op);
+
+/* Fails with the sentence that n inputs are too many, or too few, for the class. */
+rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 
 /* A walk over the tree collects these. */
 typedef struct rg_walk_for {

@@ -3,37 +3,63 @@
  */
 #include "registry.h"
 #include "tensor/error.h"
+#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/text.h"
+
+#include <stdlib.h>
 
 rg_named_list rg_state_dict(void *m) {
     return rgi_walk("state_dict", m,
                     (rg_walk_for){ .parameters = true, .buffers = true, .saved = true });
 }
 
-static rg_tensor *tensor_named(rg_named_list l, const char *name) {
-    for (int i = 0; i < l.n; i++)
-        if (strcmp(l.v[i].name, name) == 0)
-            return l.v[i].tensor;
-    return NULL;
+/* ---- two dictionaries ---------------------------------------------------------- */
+
+/* A dictionary with its places by name. Where a name comes twice, the first place counts. */
+typedef struct dictionary {
+    rg_named_list list;
+    rg_map places;
+} dictionary;
+
+static bool dictionary_begin(dictionary *d, rg_named_list list) {
+    *d = (dictionary){ .list = list };
+    for (int i = 0; i < list.n; i++)
+        if (rgi_map_name(&d->places, list.v[i].name) < 0
+            && !rgi_map_put_name(&d->places, list.v[i].name, i))
+            return false;
+    return true;
 }
+
+static rg_tensor *tensor_named(const dictionary *d, const char *name) {
+    int64_t at = rgi_map_name(&d->places, name);
+    return at < 0 ? NULL : d->list.v[at].tensor;
+}
+
+/* A load takes the tensors of `dict` into `own`, which is the module's. */
+typedef struct loading {
+    rg_module *module;
+    dictionary own, dict;
+    rg_text complaint;
+} loading;
 
 /* ---- complaints ---------------------------------------------------------------- */
 
 /* In torch, the last module on an unexpected key's way down the tree reports the key. Returns the
  * length of that module's name, with which the key begins. */
 static size_t reporter(rg_module *m, const char *key) {
+    char name[sizeof((rg_entry *)0)->name];
     size_t n = strcspn(key, ".");
-    if (!key[n])
+    if (!key[n] || n >= sizeof name)
         return 0;
-    for (RG_EACH_ENTRY(e, m)) {
-        if (e->kind != RG_ENTRY_CHILD || strlen(e->name) != n || strncmp(e->name, key, n))
-            continue;
-        size_t more = reporter(*e->place, key + n + 1);
-        return n + (more ? more + 1 : 0);
-    }
-    return 0;
+    memcpy(name, key, n);
+    name[n] = 0;
+    const rg_entry *e = rgi_entry_named(m, name);
+    if (!e || e->kind != RG_ENTRY_CHILD)
+        return 0;
+    size_t more = reporter(*e->place, key + n + 1);
+    return n + (more ? more + 1 : 0);
 }
 
 /* Adds one key to torch's `Missing key(s) in state_dict: "a", "b". `, and counts it in *so_far. */
@@ -44,38 +70,80 @@ static void complain_of_key(rg_text *complaint, const char *what, int *so_far, c
         rgi_text_add(complaint, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
 }
 
-static void complain_of_missing(rg_text *complaint, rg_named_list own, rg_named_list dict) {
+static void complain_of_missing(loading *l) {
+    rg_named_list own = l->own.list;
     int missing = 0;
     for (int i = 0; i < own.n; i++)
-        if (!tensor_named(dict, own.v[i].name))
-            complain_of_key(complaint, "Missing", &missing, own.v[i].name);
+        if (!tensor_named(&l->dict, own.v[i].name))
+            complain_of_key(&l->complaint, "Missing", &missing, own.v[i].name);
     if (missing)
-        rgi_text_add(complaint, ". ");
+        rgi_text_add(&l->complaint, ". ");
+}
+
+/* An unexpected key is entry `at` of the dictionary, and its reporter is the module of this
+ * number. */
+typedef struct unexpected_key {
+    int64_t module, at;
+} unexpected_key;
+
+static int by_module(const void *a, const void *b) {
+    const unexpected_key *x = a, *y = b;
+    int64_t difference = x->module != y->module ? x->module - y->module : x->at - y->at;
+    return difference < 0 ? -1 : difference > 0;
+}
+
+/* Returns the number of the key's reporter, or -1 if there is no memory to find it. */
+static int64_t reporter_number(loading *l, const rg_map *modules, const char *key) {
+    size_t n = reporter(l->module, key);
+    char *name = rgi_scope_alloc(n + 1);
+    if (!name)
+        return -1;
+    memcpy(name, key, n);
+    name[n] = 0;
+    return rgi_map_name(modules, name);
+}
+
+/* Lists the unexpected keys in `keys`, and returns how many there are, or -1. */
+static int find_unexpected(loading *l, const rg_map *modules, unexpected_key *keys) {
+    rg_named_list dict = l->dict.list;
+    int n = 0;
+    for (int i = 0; i < dict.n; i++) {
+        if (tensor_named(&l->own, dict.v[i].name))
+            continue;
+        RG_SCOPE();
+        keys[n] = (unexpected_key){ reporter_number(l, modules, dict.v[i].name), i };
+        if (keys[n++].module < 0)
+            return -1;
+    }
+    return n;
 }
 
 /* torch lists unexpected keys module by module. */
-static void complain_of_unexpected(rg_text *complaint, rg_module *m, rg_named_list own,
-                                   rg_named_list dict) {
-    int unexpected = 0;
-    rg_named_list modules = rgi_walk("load_state_dict", m,
+static void complain_of_unexpected(loading *l) {
+    rg_named_list dict = l->dict.list;
+    rg_named_list modules = rgi_walk("load_state_dict", l->module,
                                      (rg_walk_for){ .modules = true, .saved = true });
-    for (int k = 0; k < modules.n; k++)
-        for (int i = 0; i < dict.n; i++) {
-            const char *key = dict.v[i].name, *module = modules.v[k].name;
-            size_t n = reporter(m, key);
-            if (n == strlen(module) && !strncmp(module, key, n) && !tensor_named(own, key))
-                complain_of_key(complaint, "Unexpected", &unexpected, key);
-        }
-    if (unexpected)
-        rgi_text_add(complaint, ". ");
-    complaint->failed |= modules.n < 0;
+    unexpected_key *keys = rgi_scope_alloc((size_t)dict.n * sizeof *keys + 1);
+    dictionary by_name = { 0 };
+    int n = -1, so_far = 0;
+    if (modules.n >= 0 && keys && dictionary_begin(&by_name, modules))
+        n = find_unexpected(l, &by_name.places, keys);
+    rgi_map_free(&by_name.places);
+    l->complaint.failed |= n < 0;
+    if (n <= 0)
+        return;
+    qsort(keys, (size_t)n, sizeof *keys, by_module);
+    for (int i = 0; i < n; i++)
+        complain_of_key(&l->complaint, "Unexpected", &so_far, dict.v[keys[i].at].name);
+    rgi_text_add(&l->complaint, ". ");
 }
 
-static void complain_of_sizes(rg_text *complaint, rg_named_list own, rg_named_list dict) {
+static void complain_of_sizes(loading *l) {
+    rg_named_list own = l->own.list;
     for (int i = 0; i < own.n; i++) {
-        const rg_tensor *from = tensor_named(dict, own.v[i].name), *to = own.v[i].tensor;
+        const rg_tensor *from = tensor_named(&l->dict, own.v[i].name), *to = own.v[i].tensor;
         if (from && !rgi_same_shape(from, to))
-            rgi_text_add(complaint,
+            rgi_text_add(&l->complaint,
                          "\n\tsize mismatch for %s: copying a param with shape torch.Size(%s) from "
                          "checkpoint, the shape in current model is torch.Size(%s).",
                          own.v[i].name, RG_SHAPE_TEXT(from), RG_SHAPE_TEXT(to));
@@ -94,6 +162,31 @@ static bool dict_given(rg_named_list dict) {
     return true;
 }
 
+/* Fails with torch's list of complaints if there are any. */
+static bool state_fits(loading *l, bool strict) {
+    if (strict) {
+        complain_of_missing(l);
+        complain_of_unexpected(l);
+    }
+    complain_of_sizes(l);
+    if (!l->complaint.n && !l->complaint.failed)
+        return true;
+    const char *text = rgi_text_own(&l->complaint);
+    return text
+           && rgi_fail(RG_RUNTIME_ERROR, "load_state_dict",
+                       "Error(s) in loading state_dict for %s:%s", l->module->cls->name, text);
+}
+
+static bool copy_values(const loading *l) {
+    rg_named_list own = l->own.list;
+    for (int i = 0; i < own.n; i++) {
+        rg_tensor *from = tensor_named(&l->dict, own.v[i].name);
+        if (from && !rg_copy_(own.v[i].tensor, from))
+            return false;
+    }
+    return true;
+}
+
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_SCOPE();
@@ -101,23 +194,10 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     rg_named_list own = rg_state_dict(m);
     if (own.n < 0 || !dict_given(dict))
         return false;
-    rg_text complaint = { 0 };
-    if (strict) {
-        complain_of_missing(&complaint, own, dict);
-        complain_of_unexpected(&complaint, m, own, dict);
-    }
-    complain_of_sizes(&complaint, own, dict);
-    if (complaint.n || complaint.failed) {
-        const char *text = rgi_text_own(&complaint);
-        return text
-               && rgi_fail(RG_RUNTIME_ERROR, "load_state_dict",
-                           "Error(s) in loading state_dict for %s:%s", ((rg_module *)m)->cls->name,
-                           text);
-    }
-    for (int i = 0; i < own.n; i++) {
-        rg_tensor *from = tensor_named(dict, own.v[i].name);
-        if (from && !rg_copy_(own.v[i].tensor, from))
-            return false;
-    }
-    return true;
+    loading l = { .module = m };
+    bool ok = dictionary_begin(&l.own, own) && dictionary_begin(&l.dict, dict)
+              && state_fits(&l, strict) && copy_values(&l);
+    rgi_map_free(&l.own.places);
+    rgi_map_free(&l.dict.places);
+    return ok;
 }

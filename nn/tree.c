@@ -4,7 +4,9 @@
  */
 #include "registry.h"
 #include "tensor/error.h"
+#include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/text.h"
 
@@ -14,7 +16,11 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
+    rg_map known; /* All that was found, if it is much and must not be listed twice. */
 } walker;
+
+/* So much is looked through one by one; more is in the map. */
+enum { FEW_FOUND = 32 };
 
 /* A trail holds the names from the top of the tree down to a module or tensor, innermost first. */
 typedef struct trail {
@@ -31,18 +37,34 @@ static void add_trail(rg_text *text, const trail *t) {
     rgi_text_add(text, "%s", t->name);
 }
 
-/* Adds a tensor or module to what was found. One that is there already is added once more only if
- * `saved` is wanted. Returns false if there is no memory. */
-static bool found(walker *w, const trail *where, void *what) {
-    rg_text name = { 0 };
-    for (size_t i = 0; i < w->n && !w->wanted.saved; i++)
+static bool is_known(const walker *w, const void *what) {
+    if (w->n >= FEW_FOUND)
+        return rgi_map_address(&w->known, what) >= 0;
+    for (size_t i = 0; i < w->n; i++)
         if (w->found[i].tensor == what)
             return true;
+    return false;
+}
+
+/* Makes what was found last known. The map begins when there is much. */
+static bool make_known(walker *w) {
+    for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
+        if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
+            return false;
+    return true;
+}
+
+/* Adds a tensor or module to what was found, unless it is there and `saved` isn't wanted. Returns
+ * false if there is no memory. */
+static bool found(walker *w, const trail *where, void *what) {
+    rg_text name = { 0 };
+    if (!w->wanted.saved && is_known(w, what))
+        return true;
     if (!rgi_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found))
         return false;
     add_trail(&name, where ? where : &(trail){ .name = "" });
     w->found[w->n] = (rg_named){ rgi_text_own(&name), what };
-    return w->found[w->n++].name;
+    return w->found[w->n++].name && (w->wanted.saved || make_known(w));
 }
 
 static bool wander(walker *w, rg_module *m, const trail *above);
@@ -77,6 +99,7 @@ rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     if (own && w.n)
         memcpy(own, w.found, w.n * sizeof *own);
     rgi_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
+    rgi_map_free(&w.known);
     return (rg_named_list){ own ? (int)w.n : -1, own };
 }
 
@@ -153,16 +176,52 @@ bool rg_module_requires_grad_(void *m, bool on) {
     return l.n >= 0;
 }
 
-static bool convert(rg_tensor *t, rg_dtype dtype) {
-    if (!rg_is_floating_point(t))
-        return true;
-    rg_tensor *grad = rg_grad_of(t);
-    if (!rg_set_data(t, rg_to(rg_detach(t), dtype)))
+/* ---- dtypes -------------------------------------------------------------------- */
+
+/* A conversion has the tensor that is converted, and what is to become its data and its gradient,
+ * which may be RG_NONE. */
+typedef struct conversion {
+    rg_tensor *t, *data, *grad;
+} conversion;
+
+/* Returns a copy whose dims lie in memory in the order of t's. */
+static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
+    rg_tensor *copy = rgi_own(rgi_new_dense_like(t, dtype));
+    if (copy)
+        rgi_copy_elements(copy, t);
+    return copy;
+}
+
+/* Prepares what the tensor is to become. */
+static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
+    rg_tensor *t = what.tensor, *grad = rg_grad_of(t);
+    RG_FAIL_IF(!rg_is_leaf(t), "module_to", "only leaves can be converted, but '%s' was computed",
+               what.name);
+    *c = (conversion){ t, converted(t, dtype), grad };
+    if (grad != RG_NONE)
+        c->grad = converted(grad, dtype);
+    return c->data && c->grad;
+}
+
+/* Nothing changes before all copies are there, and from then on nothing can fail. */
+static bool convert(rg_named_list l, rg_dtype dtype) {
+    conversion *all = rgi_scope_alloc((size_t)l.n * sizeof *all + 1);
+    int n = 0;
+    if (!all)
         return false;
-    return grad == RG_NONE || rg_set_grad(t, rg_to(grad, dtype));
+    for (int i = 0; i < l.n; i++) {
+        rg_tensor *t = l.v[i].tensor;
+        if (rg_is_floating_point(t) && t->dtype != dtype && !prepare(&all[n++], l.v[i], dtype))
+            return false;
+    }
+    for (const conversion *c = all; c < all + n; c++)
+        if (!rg_set_data(c->t, c->data) || !rg_set_grad(c->t, c->grad))
+            return false;
+    return true;
 }
 
 bool rg_module_to(void *m, rg_dtype dtype) {
+    RG_AS("module_to");
     RG_SCOPE();
     RG_FAIL_AS_IF(
         RG_TYPE_ERROR, dtype != RG_FLOAT32 && dtype != RG_FLOAT64, "module_to",
@@ -170,8 +229,5 @@ bool rg_module_to(void *m, rg_dtype dtype) {
         rg_dtype_name(dtype));
     rg_named_list l = rgi_walk("module_to", m,
                                (rg_walk_for){ .parameters = true, .buffers = true });
-    for (int i = 0; i < l.n; i++)
-        if (!convert(l.v[i].tensor, dtype))
-            return false;
-    return l.n >= 0;
+    return l.n >= 0 && rgi_may_do_once("module_to") && convert(l, dtype);
 }

@@ -1,6 +1,5 @@
 /*
- * vocabulary.c: tokens of a text, their indices, and the way back. The map from tokens to indices
- * is stb_ds's.
+ * vocabulary.c: tokens of a text, their indices, and the way back.
  */
 #include "vocabulary.h"
 #include "tensor/error.h"
@@ -9,63 +8,11 @@
 #include "tensor/storage.h"
 #include "tensor/text.h"
 #include "autograd/ops.h"
+#include "nn/map.h"
 #include "tensor/scope.h"
 
-#include <assert.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- memory for stb_ds --------------------------------------------------------- */
-
-/* A vocabulary's blocks hang in a list and are released together. */
-typedef struct rg_vocabulary_block {
-    struct rg_vocabulary_block *next;
-    size_t bytes;
-} vocabulary_block;
-
-/* stb_ds doesn't check whether it was given memory, so a request that fails leaves by longjmp. The
- * lock guards the two variables below it, and the seed that all of stb_ds's tables share. */
-static pthread_mutex_t vocabulary_lock = PTHREAD_MUTEX_INITIALIZER;
-static vocabulary_block **vocabulary_blocks;
-static jmp_buf vocabulary_out_of_memory;
-
-/* Returns a new block with a copy of the old one, which stays. */
-static void *vocabulary_memory(const void *old, size_t bytes) {
-    vocabulary_block *b = rgi_alloc(sizeof *b + bytes, RG_MEM_OTHER);
-    if (!b)
-        longjmp(vocabulary_out_of_memory, 1);
-    *b = (vocabulary_block){ *vocabulary_blocks, bytes };
-    *vocabulary_blocks = b;
-    if (!old)
-        return b + 1;
-    size_t had = ((const vocabulary_block *)old)[-1].bytes;
-    return memcpy(b + 1, old, RG_MIN(bytes, had));
-}
-
-static const char *vocabulary_copy(const char *s) {
-    return memcpy(vocabulary_memory(NULL, strlen(s) + 1), s, strlen(s) + 1);
-}
-
-#define STBDS_REALLOC(context, block, bytes) vocabulary_memory(block, bytes)
-#define STBDS_FREE(context, block)           ((void)0)
-#define STBDS_NO_SHORT_NAMES
-#define STB_DS_IMPLEMENTATION
-
-/* stb_ds.h declares its functions extern, and they would meet those of a program's own stb_ds.
- * While it is read, that word stands for static; the system's headers that it includes were read
- * above. */
-#define extern static
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include <stb_ds.h>
-#undef extern
-
-typedef struct rg_vocabulary_entry {
-    char *key;
-    int64_t value;
-} vocabulary_entry;
 
 /* ---- tokens -------------------------------------------------------------------- */
 
@@ -109,41 +56,54 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Requires that vocabulary_out_of_memory is set; `token` has room for any token of the text. */
-static void build_vocabulary(rg_vocabulary *v, const char *text, rg_vocabulary_options o,
-                             char *token) {
-    v->drop = vocabulary_copy(o.drop ? o.drop : "");
-    stbds_sh_new_arena(v->index);
-    while (next_token(v, &text, token))
-        stbds_shput(v->index, token, 0);
-    size_t n = (size_t)stbds_shlen(v->index);
-    v->tokens = vocabulary_memory(NULL, (n + 1) * sizeof *v->tokens);
-    for (size_t i = 0; i < n; i++)
-        v->tokens[i] = v->index[i].key;
+/* Puts each token into the index once, whatever its number. */
+static bool collect_tokens(rg_vocabulary *v, const char *text) {
+    RG_SCOPE();
+    char *token = rgi_scope_alloc(strlen(text) + 1);
+    bool ok = token;
+    while (ok && next_token(v, &text, token))
+        ok = rgi_map_name(v->index, token) >= 0 || rgi_map_put_name(v->index, token, 0);
+    return ok;
+}
+
+/* Sorts the index's tokens, puts the one for unknown tokens behind them, and numbers them. */
+static bool number_tokens(rg_vocabulary *v, const char *unknown) {
+    size_t n = rgi_map_names(v->index);
+    bool added = unknown && rgi_map_name(v->index, unknown) < 0;
+    if (added && !rgi_map_put_name(v->index, unknown, 0))
+        return false;
+    v->n = (int64_t)(n + added);
+    v->tokens_bytes = (n + 1) * sizeof *v->tokens;
+    v->tokens = rgi_alloc(v->tokens_bytes, RG_MEM_OTHER);
+    if (!v->tokens)
+        return false;
+    for (size_t i = 0; i < n + added; i++)
+        v->tokens[i] = rgi_map_name_at(v->index, i);
     qsort(v->tokens, n, sizeof *v->tokens, by_bytes);
-    if (o.unknown && stbds_shgeti(v->index, (char *)o.unknown) < 0)
-        v->tokens[n++] = vocabulary_copy(o.unknown);
-    for (size_t i = 0; i < n; i++)
-        stbds_shput(v->index, (char *)v->tokens[i], (int64_t)i);
-    v->unknown = o.unknown ? stbds_shget(v->index, (char *)o.unknown) : -1;
-    v->n = (int64_t)n;
+    for (size_t i = 0; i < n + added; i++)
+        if (!rgi_map_put_name(v->index, v->tokens[i], (int64_t)i))
+            return false;
+    v->unknown = unknown ? rgi_map_name(v->index, unknown) : -1;
+    return true;
+}
+
+static bool build_vocabulary(rg_vocabulary *v, const char *text, rg_vocabulary_options o) {
+    v->index = rgi_alloc(sizeof *v->index, RG_MEM_OTHER);
+    if (!v->index)
+        return false;
+    *v->index = (rg_map){ 0 };
+    return rgi_rename(&v->drop, o.drop ? o.drop : "") && collect_tokens(v, text)
+           && number_tokens(v, o.unknown);
 }
 
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o) {
-    RG_SCOPE();
     if (!rgi_given(text, "vocabulary_new", "a text"))
         return NULL;
-    char *token = rgi_scope_alloc(strlen(text) + 1);
-    rg_vocabulary *v = token ? rgi_alloc(sizeof *v, RG_MEM_OTHER) : NULL;
+    rg_vocabulary *v = rgi_alloc(sizeof *v, RG_MEM_OTHER);
     if (!v)
         return NULL;
-    *v = (rg_vocabulary){ .n = -1, .characters = o.characters };
-    pthread_mutex_lock(&vocabulary_lock);
-    vocabulary_blocks = &v->blocks;
-    if (setjmp(vocabulary_out_of_memory) == 0)
-        build_vocabulary(v, text, o, token);
-    pthread_mutex_unlock(&vocabulary_lock);
-    if (v->n >= 0)
+    *v = (rg_vocabulary){ .characters = o.characters };
+    if (build_vocabulary(v, text, o))
         return v;
     rg_vocabulary_free(v);
     return NULL;
@@ -152,10 +112,11 @@ rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o)
 void rg_vocabulary_free(rg_vocabulary *v) {
     if (!v)
         return;
-    for (vocabulary_block *b = v->blocks, *next; b; b = next) {
-        next = b->next;
-        rgi_free(b, sizeof *b + b->bytes, RG_MEM_OTHER);
-    }
+    if (v->index)
+        rgi_map_free(v->index);
+    rgi_free(v->index, sizeof *v->index, RG_MEM_OTHER);
+    rgi_free(v->tokens, v->tokens_bytes, RG_MEM_OTHER);
+    rgi_rename(&v->drop, NULL);
     rgi_free(v, sizeof *v, RG_MEM_OTHER);
 }
 
@@ -165,11 +126,9 @@ int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     if (!rgi_given(v, "vocabulary_index", "a vocabulary")
         || !rgi_given(token, "vocabulary_index", "a token"))
         return -1;
-    ptrdiff_t at = -1;
-    stbds_hmget_key_ts(v->index, sizeof *v->index, (char *)token, sizeof v->index->key, &at,
-                       STBDS_HM_STRING);
+    int64_t at = rgi_map_name(v->index, token);
     if (at >= 0)
-        return v->index[at].value;
+        return at;
     if (v->unknown < 0)
         rgi_fail_(RG_INDEX_ERROR, "vocabulary_index", "KeyError: '%s' is none of the %lld tokens",
                   token, (long long)v->n);

@@ -14,13 +14,13 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_vocabulary {
     int64_t n;       /* There are so many tokens. */
-    int64_t unknown; /* This is the index of the token for unknown ones, or -1 without one. */
-    /* tokens[i] is the token of index i. The options say what the other two mean. */
-    const char **tokens, *drop;
+    int64_t unknown; /* The token for unknown ones has this index, or it is -1. */
+    const char **tokens;
+    char *drop;
     bool characters;
     /* The library alone uses these two. */
-    struct rg_vocabulary_entry *index;
-    struct rg_vocabulary_block *blocks;
+    struct rg_map *index;
+    size_t tokens_bytes;
 } rg_vocabulary;
 typedef struct RG_OPTIONS rg_vocabulary_options {
     RG_BY_NAME;

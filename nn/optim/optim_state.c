@@ -3,6 +3,7 @@
  * of its groups and schedules.
  */
 #include "optimizer_structs.h"
+#include "nn/map.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/storage.h"
 #include "tensor/scope.h"
@@ -25,9 +26,12 @@ typedef struct optim_entry {
     rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
+/* `loaded` says of each slot whether the dictionary has anything of it. */
 typedef struct optim_entries {
     optim_entry *v;
     int n;
+    rg_map places; /* The entries' places by name. */
+    bool *loaded;
 } optim_entries;
 
 __attribute__((format(printf, 3, 4))) static void add_entry(optim_entries *all, optim_entry e,
@@ -109,7 +113,7 @@ static rg_tensor *entry_value(const optim_entry *e) {
 
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     const rg_named_list failed = { .n = -1 };
-    optim_entries all;
+    optim_entries all = { 0 };
     if (!rgi_given(o, "state_dict", "an optimizer") || !list_entries(o, &all))
         return failed;
     rg_named *v = rgi_scope_alloc((size_t)all.n * sizeof *v);
@@ -141,10 +145,9 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
 }
 
 static optim_entry *entry_named(const optim_entries *all, const char *name) {
-    for (optim_entry *e = all->v; e < all->v + all->n; e++)
-        if (!strcmp(e->name, name))
-            return e;
-    return rgi_fail(RG_RUNTIME_ERROR, load_op, "Unexpected key(s) in state_dict: \"%s\".", name);
+    int64_t at = rgi_map_name(&all->places, name);
+    RG_FAIL_IF(at < 0, load_op, "Unexpected key(s) in state_dict: \"%s\".", name);
+    return &all->v[at];
 }
 
 /* Returns a copy of t that lies as the parameter does. */
@@ -155,7 +158,7 @@ static rg_tensor *copy_for(const rg_tensor *param, const rg_tensor *t) {
     return copy;
 }
 
-static bool find_value(const optim_entries *all, rg_named loaded) {
+static bool find_value(const rg_optim *o, const optim_entries *all, rg_named loaded) {
     if (!rgi_given(loaded.name, load_op, "a name") || !rgi_check(loaded.tensor, load_op))
         return false;
     optim_entry *e = entry_named(all, loaded.name);
@@ -170,28 +173,22 @@ static bool find_value(const optim_entries *all, rg_named loaded) {
                      "loaded state dict contains a parameter group that doesn't match the size of "
                      "optimizer's group");
     e->found = e->tensor ? copy_for(e->slot->param, loaded.tensor) : loaded.tensor;
+    if (e->slot)
+        all->loaded[e->slot - o->slots] = true;
     return e->found;
-}
-
-/* Returns whether anything was found for the slot. */
-static bool slot_is_loaded(const optim_entries *all, const rg_optim_slot *slot) {
-    for (int i = 0; i < all->n; i++)
-        if (all->v[i].slot == slot && all->v[i].found)
-            return true;
-    return false;
 }
 
 /* Returns whether the dictionary must have the entry. A parameter's state may be absent as a whole.
  * A number of a group or schedule must be there if the optimizer has it now. */
-static bool entry_is_needed(const optim_entries *all, const optim_entry *e) {
+static bool entry_is_needed(const rg_optim *o, const optim_entries *all, const optim_entry *e) {
     if (!e->slot)
         return entry_is_there(e);
-    return !e->optional && slot_is_loaded(all, e->slot);
+    return !e->optional && all->loaded[e->slot - o->slots];
 }
 
-static bool check_found(const optim_entries *all) {
+static bool check_found(const rg_optim *o, const optim_entries *all) {
     for (const optim_entry *e = all->v; e < all->v + all->n; e++)
-        RG_FAIL_IF(!e->found && entry_is_needed(all, e), load_op,
+        RG_FAIL_IF(!e->found && entry_is_needed(o, all, e), load_op,
                    "Missing key(s) in state_dict: \"%s\".", e->name);
     return true;
 }
@@ -215,22 +212,38 @@ static void put_number(optim_entry *e) {
         *e->number = 0;
 }
 
+/* Prepares `all` for look-ups by name. */
+static bool index_entries(const rg_optim *o, optim_entries *all) {
+    all->loaded = rgi_scope_alloc(o->n_slots + 1);
+    if (!all->loaded)
+        return false;
+    memset(all->loaded, 0, o->n_slots);
+    for (int i = 0; i < all->n; i++)
+        if (!rgi_map_put_name(&all->places, all->v[i].name, i))
+            return false;
+    return true;
+}
+
+static bool find_values(const rg_optim *o, const optim_entries *all, rg_named_list dict) {
+    for (int i = 0; i < dict.n; i++)
+        if (!find_value(o, all, dict.v[i]))
+            return false;
+    return check_found(o, all);
+}
+
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
-    optim_entries all;
+    optim_entries all = { 0 };
     if (!rgi_given(o, load_op, "an optimizer") || !rgi_given_list(dict.n, dict.v, load_op)
         || !list_entries(o, &all) || !check_groups(o, dict))
         return false;
-    for (int i = 0; i < dict.n; i++)
-        if (!find_value(&all, dict.v[i]))
-            return false;
-    if (!check_found(&all))
-        return false;
-    for (optim_entry *e = all.v; e < all.v + all.n; e++) {
-        if (e->tensor)
-            put_tensor(o, e);
+    bool ok = index_entries(o, &all) && find_values(o, &all, dict);
+    rgi_map_free(&all.places);
+    for (int i = 0; ok && i < all.n; i++) {
+        if (all.v[i].tensor)
+            put_tensor(o, &all.v[i]);
         else
-            put_number(e);
+            put_number(&all.v[i]);
     }
-    return true;
+    return ok;
 }

@@ -26,17 +26,30 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     return true;
 }
 
-/* Checks what is to become parameter i. Slots before i are filled already. */
-static bool check_param(const rg_optim *o, size_t i, rg_tensor *param) {
+/* Checks what is to become parameter i, and notes its place. */
+static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !(param->flags & RG_RETAINS_GRAD), name,
                      "can't optimize a non-leaf Tensor");
-    for (size_t j = 0; j < i; j++) {
-        bool twice = o->slots[j].param == param;
-        RG_FAIL_VALUE_IF(twice && j < o->n_slots, name,
-                         "some parameters appear in more than one parameter group");
-        RG_FAIL_VALUE_IF(twice, name,
-                         "optimizer contains a parameter group with duplicate parameters");
+    int64_t j = rgi_map_address(&o->places, param);
+    RG_FAIL_VALUE_IF(j >= 0 && (size_t)j < o->n_slots, name,
+                     "some parameters appear in more than one parameter group");
+    RG_FAIL_VALUE_IF(j >= 0, name,
+                     "optimizer contains a parameter group with duplicate parameters");
+    return rgi_map_put_address(&o->places, param, (int64_t)i);
+}
+
+/* Puts the list's parameters into the slots behind those that there are. A call that failed before
+ * left the map of places empty. */
+static bool fill_slots(rg_optim *o, rg_list list) {
+    for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)
+        if (!rgi_map_put_address(&o->places, o->slots[i].param, (int64_t)i))
+            return false;
+    for (size_t i = 0; i < (size_t)list.n; i++) {
+        rg_tensor *param = list.v[i];
+        if (!rgi_check(param, o->row->name) || !check_param(o, o->n_slots + i, param))
+            return false;
+        o->slots[o->n_slots + i] = (rg_optim_slot){ .param = param, .group = o->n_groups };
     }
     return true;
 }
@@ -52,11 +65,9 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     if (!rgi_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)
         || !rgi_grow((void **)&o->slots, &o->slots_room, n, sizeof *o->slots))
         return false;
-    for (size_t i = o->n_slots; i < n; i++) {
-        rg_tensor *param = list.v[i - o->n_slots];
-        if (!rgi_check(param, o->row->name) || !check_param(o, i, param))
-            return false;
-        o->slots[i] = (rg_optim_slot){ .param = param, .group = o->n_groups };
+    if (!fill_slots(o, list)) {
+        rgi_map_free(&o->places);
+        return false;
     }
     for (; o->n_slots < n; o->n_slots++)
         rgi_retain(o->slots[o->n_slots].param);
@@ -146,6 +157,7 @@ void rg_optim_free(rg_optim *o) {
         next = s->next;
         rgi_free(s, sizeof *s, RG_MEM_OTHER);
     }
+    rgi_map_free(&o->places);
     rgi_free(o->slots, o->slots_room * sizeof *o->slots, RG_MEM_OTHER);
     rgi_free(o->groups, o->groups_room * sizeof *o->groups, RG_MEM_OTHER);
     rgi_free(o, sizeof *o, RG_MEM_OTHER);

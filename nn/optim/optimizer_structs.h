@@ -6,6 +6,7 @@
 
 #include "optimizer.h"
 #include "schedule.h"
+#include "nn/map.h"
 #include "tensor/kernels/optim.h"
 
 /* ---- options by number --------------------------------------------------------- */
@@ -78,6 +79,7 @@ struct rg_optim {
     rg_group defaults, *groups;
     rg_optim_slot *slots;
     size_t n_groups, groups_room, n_slots, slots_room;
+    rg_map places; /* The slots' numbers by the addresses of their parameters. */
     rg_schedule *schedules;
     int holders; /* Whoever made it is one; each recording that has a step of it is another. */
 };

@@ -555,9 +555,9 @@ static const char *after_ending(const char *name) {
  * Capitals and _ don't count, and neither does what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
     /* These call several functions. */
-    static const char *const others[] = { "backward_with", "grad_with", "grad_many",
-                                          "gradcheck",     "orders",    "options",
-                                          "scopes",        "call_list", "set_grad" };
+    static const char *const others[] = { "backward_with", "grad_with", "grad_many", "gradcheck",
+                                          "orders",        "options",   "scopes",    "call_list",
+                                          "call_with",     "set_grad" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     const char *end = message + strcspn(message, ":(");
     if (strstr(message, "out of memory")

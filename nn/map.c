@@ -1,0 +1,140 @@
+/*
+ * map.c: maps from names, or from addresses, to numbers, made of stb_ds's hash tables. No other
+ * file includes stb_ds: where it gets its memory, and what happens if there is none, is said here.
+ */
+#include "map.h"
+#include "tensor/memory.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory for stb_ds --------------------------------------------------------- */
+
+/* A map's blocks hang in a list and are released together. */
+typedef struct rg_map_block {
+    struct rg_map_block *next;
+    size_t bytes;
+} map_block;
+
+/* stb_ds doesn't check whether it was given memory, so a request that fails leaves by longjmp to
+ * the put that made it. */
+typedef struct map_put {
+    rg_map *map;
+    jmp_buf out_of_memory;
+} map_put;
+
+/* The thread's put that is under way, if there is one. */
+static __thread map_put *putting __attribute__((tls_model("initial-exec")));
+
+/* The lock guards the seed that all of stb_ds's tables share. */
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Returns a new block with a copy of the old one, which stays. The lock is let go of meanwhile,
+ * since a request that fails calls the program's error handler, which may use a map, too. */
+static void *map_memory(const void *old, size_t bytes) {
+    map_put *put = putting;
+    pthread_mutex_unlock(&map_lock);
+    map_block *b = rgi_alloc(sizeof *b + bytes, RG_MEM_OTHER);
+    pthread_mutex_lock(&map_lock);
+    if (!b)
+        longjmp(put->out_of_memory, 1);
+    *b = (map_block){ put->map->blocks, bytes };
+    put->map->blocks = b;
+    if (!old)
+        return b + 1;
+    size_t had = ((const map_block *)old)[-1].bytes;
+    return memcpy(b + 1, old, RG_MIN(bytes, had));
+}
+
+/* stb_ds's functions become static, so that they don't meet those of a program's own stb_ds. */
+#define STBDS_REALLOC(context, block, bytes) map_memory(block, bytes)
+#define STBDS_FREE(context, block)           ((void)0)
+#define STBDS_NO_SHORT_NAMES
+#define STB_DS_IMPLEMENTATION
+#define extern static
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include <stb_ds.h>
+#undef extern
+
+typedef struct rg_map_name {
+    char *key;
+    int64_t value;
+} map_name;
+
+typedef struct rg_map_address {
+    const void *key;
+    int64_t value;
+} map_address;
+
+/* ---- putting ------------------------------------------------------------------- */
+
+/* Puts a name, or an address where the name is NULL. Requires that `putting` leads to m. */
+static void put_key(rg_map *m, const char *name, const void *address, int64_t number) {
+    if (!name) {
+        stbds_hmput(m->addresses, address, number);
+        return;
+    }
+    if (!m->names)
+        stbds_sh_new_arena(m->names);
+    stbds_shput(m->names, (char *)name, number);
+}
+
+static bool put_or_empty(rg_map *m, const char *name, const void *address, int64_t number) {
+    map_put this = { .map = m }, *outer = putting;
+    volatile bool done = false;
+    pthread_mutex_lock(&map_lock);
+    putting = &this;
+    if (setjmp(this.out_of_memory) == 0) {
+        put_key(m, name, address, number);
+        done = true;
+    }
+    putting = outer;
+    pthread_mutex_unlock(&map_lock);
+    if (!done)
+        rgi_map_free(m);
+    return done;
+}
+
+bool rgi_map_put_name(rg_map *m, const char *name, int64_t number) {
+    return put_or_empty(m, name, NULL, number);
+}
+
+bool rgi_map_put_address(rg_map *m, const void *address, int64_t number) {
+    return put_or_empty(m, NULL, address, number);
+}
+
+/* ---- looking ------------------------------------------------------------------- */
+
+/* stb_ds makes a table where there is none, even to look into it. */
+int64_t rgi_map_name(const rg_map *m, const char *name) {
+    if (!m->names)
+        return -1;
+    ptrdiff_t at = -1;
+    stbds_hmget_key_ts(m->names, sizeof *m->names, (char *)name, sizeof m->names->key, &at,
+                       STBDS_HM_STRING);
+    return at < 0 ? -1 : m->names[at].value;
+}
+
+int64_t rgi_map_address(const rg_map *m, const void *address) {
+    if (!m->addresses)
+        return -1;
+    ptrdiff_t at = -1;
+    stbds_hmget_key_ts(m->addresses, sizeof *m->addresses, &address, sizeof address, &at,
+                       STBDS_HM_BINARY);
+    return at < 0 ? -1 : m->addresses[at].value;
+}
+
+size_t rgi_map_names(const rg_map *m) { return (size_t)stbds_shlen(m->names); }
+size_t rgi_map_addresses(const rg_map *m) { return (size_t)stbds_hmlen(m->addresses); }
+const char *rgi_map_name_at(const rg_map *m, size_t i) { return m->names[i].key; }
+
+void rgi_map_free(rg_map *m) {
+    for (map_block *b = m->blocks, *next; b; b = next) {
+        next = b->next;
+        rgi_free(b, sizeof *b + b->bytes, RG_MEM_OTHER);
+    }
+    *m = (rg_map){ 0 };
+}
