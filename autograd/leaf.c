@@ -91,9 +91,9 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
     RG_COUNT_UP(&data->storage->refs, 1);
     t->storage = data->storage;
     rgi_storage_release(before);
-    t->rebased = data->storage->rebased;
     t->data = data->data;
-    t->flags &= (uint8_t)~RG_VIEW;
+    if (t->flags & RG_VIEW)
+        rgi_view_leave(t);
     t->dtype = data->dtype;
     memcpy(t->stride, data->stride, sizeof t->stride);
     rgi_update_flags(t);
