@@ -168,7 +168,7 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-/* The result has the value's dtype. */
+/* The result has the value's dtype, or the default one if the value is a float. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
@@ -223,7 +223,7 @@ rg_dims rg_shape(rg_tensor *t);
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
-/* Return the one element that there is: NaN, or -1, where the call fails. */
+/* Return the one element that there is; where the call fails, NaN or -1. */
 double rg_item(rg_tensor *t);
 int64_t rg_item_int(rg_tensor *t);
 /* Returns one element of many, or NaN. */
@@ -322,7 +322,7 @@ void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* The bytes in use now, and at most so far. */
+    int64_t now, peak;                       /* So many bytes are in use now, and were at most. */
     int64_t headers, storages, nodes, other; /* The bytes in use now are for these. */
     int64_t system_calls;                    /* So many requests were passed on to the system. */
 } rg_memory;

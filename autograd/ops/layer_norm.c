@@ -103,7 +103,7 @@ static void norm_store(rg_tensor *to, const double *sums, size_t n) {
 }
 
 /* Makes the gradients that are wanted. t holds x, w and g, contiguous; sums has room for the
- * sums of `weights` weights and as many biases by each worker. */
+ * sums of `weights` weights and as many biases for each part of the rows. */
 static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t[3], double *sums,
                           size_t weights) {
     const struct norm_attr *a = s->attr;

@@ -81,7 +81,7 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
     const T whole = K_TYPED(k_from_bits)((INT)(POINT + 2 * HALF - 1) << POINT);
     const INT root = K_TYPED(k_bits)((T)M_SQRT1_2);
     const T unit = (T)of_e;
-    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x; /* subnormal numbers, too */
+    const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x; /* Now none is subnormal. */
     const UINT bits = (UINT)K_TYPED(k_bits)(scaled) + (UINT)(K_TYPED(k_bits)((T)1) - root);
     const T n = K_TYPED(k_from_bits)((INT)(bits >> POINT) | K_TYPED(k_bits)(whole))
                 - (whole + 2 * HALF - 1) - (x < least ? POINT : 0);

@@ -1,8 +1,8 @@
 /*
  * smooth.h: functions of numbers without branches or calls, so that loops over them vectorise. They
  * are within 2 units in the last place of the true value, those of doubles within 3, and exact at
- * 0, infinities and NaN. Those that only floats have here are libm's for doubles. The polynomials
- * are fits to the functions, least in their largest error.
+ * 0, infinities and NaN. Where only floats have a function of their own here, doubles take libm's.
+ * The polynomials are fits to the functions, least in their largest error.
  *
  * Each is inlined into a loop and so compiled for the loop's instruction set, in which fmaf is an
  * instruction where there is one. A name ends in its type, so that a loop writes K_TYPED(k_exp)(x).
@@ -52,8 +52,8 @@ static inline k_ordered_double k_order_double(double x) { return x; }
 static inline double k_unorder_double(k_ordered_double x) { return x; }
 
 /* Returns a or b, by their bits. Both have been computed. If a compiler saw the choice, it would
- * put a branch around one of them or, in a vector's lanes that don't take it, compute it from any
- * numbers, of which some are slow. */
+ * put a branch around one of them or, in a vector's lanes that don't take it, compute it from what
+ * numbers stand there, and some numbers are slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));

@@ -16,8 +16,8 @@ K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / L
 
 /* ---- rows in and out ----------------------------------------------------------------------- */
 
-/* Returns n rows of whole vectors: as they lie, if they do, else copied to `room`. *row is how far
- * apart they are. */
+/* Returns n rows of whole vectors: those of t itself where they are such, else copies in `room`.
+ * *row is how far apart they are. */
 static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
                                        int64_t *row) {
     const T *p = (const T *)t->data + from * t->row;

@@ -14,7 +14,7 @@
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
     const float magic = 6291456.f;   /* 3 * 2^21: adding it rounds to halves */
-    const int32_t most = 0x40f00000; /* the bits of 7.5 */
+    const int32_t most = 0x40f00000; /* These are the bits of 7.5. */
     float u[LANES], p[LANES], term[LANES];
     int32_t at[LANES];
     K_INDEPENDENT

@@ -125,9 +125,9 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     }
 }
 
-/* sum = a b of m <= rows rows of a; the last one stands for those that lack up to `rows`. Meanwhile
- * the lines of y, the next rows of a and what comes next are on their way from further caches, or
- * from memory. */
+/* sum = a b of m <= rows rows of a; the last of them takes the place of those that are missing.
+ * Meanwhile the lines of y, the next rows of a and what comes next are on their way from further
+ * caches, or from memory. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {

@@ -132,7 +132,8 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         if (r > 0)
             done = log ? x - n : power;
         /* A load waits for a store before it whose address ends in the same 12 bits. So the powers
-         * lie half a page from x, and where the last row's were if rows are whole pages. */
+         * lie half a page from x. If rows are whole pages, they overwrite the last row's powers
+         * step by step; else these are in the other room. */
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)

@@ -123,7 +123,7 @@ def expressible(t):
 
 
 def laid_out(t, style):
-    """Returns the same values (except for 'expand') with other strides."""
+    """Returns the same values (except for 'expanded') with other strides."""
     if t.dim() == 0 or t.numel() == 0:
         return t.clone()
     if style == "turned":

@@ -53,8 +53,8 @@ def show(kind, dtype, place, args, y):
     flat = y.detach().contiguous().flatten()
     v = flat.double()
     exact = kind not in INEXACT
-    # The last normals are drawn again, so some of them are shown. Of what is exact the hash says
-    # it all, and two values are there to look at.
+    # The last normals are drawn again, so some of them are shown. The hash says it all
+    # where numbers are exact, and two values are there to look at.
     shown = v[:2] if exact else v
     if len(shown) >= 5:
         shown = [*v[:2], *v[-3:]]
