@@ -314,7 +314,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
-/* ---- order (sort.c, top.c, unique.c, search.c) ---------------------------------------------- */
+/* ---- order (sort.c, select.c, top.c, unique.c, search.c) ---------------------------------------------- */
 
 /* A ranked item is an element's place, and a key that grows with the element, or falls as it grows
  * in descending order. */
@@ -350,6 +350,12 @@ void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);
+
+/* Find the k-th least of each line along dim, counted from 1, and its place; or the median, which
+ * is the first NaN if there is one, and of equals the one that a stable sort brings to the middle.
+ * In values and indices the dim has size 1. Return false if there was no memory. */
+bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k);
+bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 
 /* Finds equal elements (dim -1) or equal slices along dim: `order` gets their places, sorted, and
  * `group`, for each in that order, the number of its value. Returns how many values there are, or
