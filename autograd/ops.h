@@ -227,6 +227,15 @@ rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
 /* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
+/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows of two matrices, or of batches
+ * that broadcast. For p = 2 and more than 25 rows it is computed by way of a product, which is less
+ * exact for rows that are close; compute_mode is "use_mm_for_euclid_dist" or
+ * "donot_use_mm_for_euclid_dist" to have that always or never. */
+typedef struct rg_cdist_options {
+    double p                 RG_DEFAULT(2);
+    const char *compute_mode RG_DEFAULT("use_mm_for_euclid_dist_if_necessary");
+} rg_cdist_options;
+rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
 /* the sum over the last dim of both */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
 /* the sum over a's last n dims and b's first n */

@@ -91,6 +91,11 @@ RG_PUBLIC_BEGIN
 #define rg_searchsorted(sorted, value, right, ...)      \
     rg_searchsorted_with(sorted, RG_WRAP(value), right, \
                          RG_KEYWORDS(rg_searchsorted_options, (.sorter = RG_NONE), __VA_ARGS__))
+#define rg_cdist(a, b, ...)                                                                    \
+    RG_IN_ORDER_2(rg_cdist_with, __COUNTER__, a, b,                                            \
+                  RG_KEYWORDS(rg_cdist_options,                                                \
+                              (.p = 2, .compute_mode = "use_mm_for_euclid_dist_if_necessary"), \
+                              __VA_ARGS__))
 #define rg_repeat_interleave(x, repeats, ...)                           \
     rg_repeat_interleave_with(x, RG_WRAP(repeats),                      \
                               RG_KEYWORDS(rg_repeat_interleave_options, \

@@ -199,6 +199,14 @@ bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, 
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
+/* distance.c: y = sum(|a_i - b_j|^p)^(1/p) between rows a_i and b_j of contiguous batches of
+ * matrices, for p = 0 how many elements differ, for infinity the largest difference; and the
+ * gradient of a, given y's, g. Where turned, g and y have a row for each of b's. Both return
+ * whether there is a loop for the dtype. */
+bool k_distance(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double p);
+bool k_distance_backward(rg_tensor *ga, const rg_tensor *g, const rg_tensor *a, const rg_tensor *b,
+                         const rg_tensor *y, double p, bool turned);
+
 /* nll.c: losses of classes, of contiguous x (batch, classes, inner) and target (batch, inner). The
  * classes' weight may be NULL. The total is that of the targets' weights; the other functions
  * return whether there is a loop for the dtype. */

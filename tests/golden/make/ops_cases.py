@@ -76,6 +76,7 @@ PARAMETERS = {
     "quantile_with": [TENSOR, TENSOR, INT, INT, "text"],
     "searchsorted_with": [TENSOR, TENSOR, INT, TENSOR],
     "bincount_with": [TENSOR, TENSOR, INT],
+    "cdist_with": [TENSOR, TENSOR, DOUBLE, "text"],
     "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "split_sizes": [TENSOR, DIMS, INT],
@@ -269,6 +270,7 @@ CALLS.update(
             a, v, right=bool(right), sorter=sorter
         ),
         "bincount_with": lambda x, weights, least: torch.bincount(x, weights, least),
+        "cdist_with": lambda a, b, p, mode: torch.cdist(a, b, p, mode),
         "unfold": lambda x, dim, size, step: x.unfold(dim, size, step),
         "repeat_interleave_with": lambda x, repeats, dim, size: torch.repeat_interleave(
             x,
@@ -647,6 +649,10 @@ def median(x, dim=None, keepdim=False):
     return ("median", x) if dim is None else ("median_dim", x, dim, bool(keepdim))
 
 
+def cdist(a, b, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    return ("cdist_with", a, b, float(p), compute_mode)
+
+
 def contiguous(name):
     def adapt(x, memory_format=None):
         no(
@@ -817,6 +823,7 @@ OPINFO = {
     "diag_embed": lambda x, offset=0, dim1=-2, dim2=-1: ("diag_embed", x, offset, dim1, dim2),
     "unfold": lambda x, dim, size, step: ("unfold", x, dim, size, step),
     "repeat_interleave": repeat_interleave,
+    "cdist": cdist,
     "quantile": quantile,
     "median": median,
     "kthvalue": lambda x, k, dim=-1, keepdim=False: ("kthvalue", x, k, dim, bool(keepdim)),
@@ -1884,6 +1891,30 @@ def writing_at_indices():
             yield Case("scatter_reduce_with", ties, 0, T([[0, 0, 1], [0, 1, 1]]), ties, how, own)
 
 
+def distances():
+    mm = "use_mm_for_euclid_dist"
+    modes = (mm + "_if_necessary", mm, "donot_" + mm)
+    shapes = [(2, 3), (4, 3), (3,), (), (2, 2), (0, 3), (2, 0), (3, 1, 2, 3), (2, 4, 3), (3, 4, 3)]
+    for a, b in itertools.product(shapes, shapes):
+        yield Case("cdist_with", grid(*a), grid(*b), 1.0, modes[0])
+    for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf, -1.0, nan):
+        a, b = grid(3, 2), T([[0.0, 1.0], [-0.75, 0.125], [1.0, 2.0], [nan, 1.0]], f64)
+        yield Case("cdist_with", a, b, p, modes[2])
+        same = T([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0]], f64)
+        yield Case("cdist_with", same, same, p, modes[2])
+        yield Case("cdist_with", grid(3, 2, dtype=f32), grid(4, 2, dtype=f32), p, modes[2])
+        yield Case("cdist_with", grid(3, 2), grid(3, 2, dtype=f32), p, modes[2])
+        yield Case("cdist_with", T([[1, 2]]), grid(3, 2), p, modes[0])
+        yield Case("cdist_with", grid(1, 2), T([[1, 2]]), p, modes[0])
+    for mode in modes + ("mm",):
+        yield Case("cdist_with", R(1, 2, 3, 5), R(2, 4, 5), 2.0, mode)
+        yield Case("cdist_with", R(1, 5, 3, turned=True), R(2, 27, 3), 2.0, mode)
+    for dtype in (f64, f32):
+        for p in (1.0, 2.0, 2.5, inf):
+            yield Case("cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), p, modes[2])
+        yield Case("cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), 2.0, modes[0])
+
+
 def ranks():
     """These find elements by their rank, and count integers."""
     ties = T([[2.0, 1.0, 2.0, 1.0, 3.0], [nan, 1.0, -inf, nan, inf]], f64)
@@ -2606,6 +2637,7 @@ def by_hand():
         interleaving,
         writing_at_indices,
         ranks,
+        distances,
         neural,
         writing,
         creation,
