@@ -172,6 +172,19 @@ rg_tensor *rg_max(rg_tensor *x);                                /* max(x) */
 rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim); /* max(x), and where it is */
 rg_tensor *rg_min(rg_tensor *x);                                /* min(x) */
 rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim); /* min(x), and where it is */
+rg_tensor *rg_median(rg_tensor *x);                             /* half are below; of two the lesser */
+rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
+/* the k-th least, counted from 1, and where it is */
+rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
+/* rg_quantile(x, 0.9, .dim = 1) returns what a fraction q of the elements lie below, along dim or of
+ * all. q is a number, or a tensor of several, which become the first dim. Between two elements the
+ * interpolation is "linear", "lower", "higher", "midpoint" or "nearest". */
+typedef struct rg_quantile_options {
+    int dim                   RG_DEFAULT(INT_MIN);
+    bool keepdim              RG_DEFAULT(false);
+    const char *interpolation RG_DEFAULT("linear");
+} rg_quantile_options;
+rg_tensor *rg_quantile_with(rg_tensor *x, rg_tensor *q, rg_quantile_options o);
 rg_tensor *rg_argmax(rg_tensor *x);                             /* where max(x) is, x being flat */
 rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_argmin(rg_tensor *x);                             /* where min(x) is, x being flat */
@@ -214,6 +227,15 @@ rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
 /* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
+/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows of two matrices, or of batches
+ * that broadcast. For p = 2 and more than 25 rows it is computed by way of a product, which is less
+ * exact for rows that are close; compute_mode is "use_mm_for_euclid_dist" or
+ * "donot_use_mm_for_euclid_dist" to have that always or never. */
+typedef struct rg_cdist_options {
+    double p                 RG_DEFAULT(2);
+    const char *compute_mode RG_DEFAULT("use_mm_for_euclid_dist_if_necessary");
+} rg_cdist_options;
+rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
 /* the sum over the last dim of both */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
 /* the sum over a's last n dims and b's first n */
@@ -383,7 +405,21 @@ rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slic
 /* These return for each value the place where it would go in a sorted row: behind values that are
  * equal to it if `right`, else before them. bucketize takes the values first. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
+/* rg_searchsorted(x, values, right, .sorter = rg_argsort(x, -1, false)) takes rows that aren't
+ * sorted. */
+typedef struct rg_searchsorted_options {
+    rg_tensor *sorter RG_DEFAULT(RG_NONE);
+} rg_searchsorted_options;
+rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
+                                rg_searchsorted_options o);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
+/* rg_bincount(x, .weights = w) returns how often each of 0, 1, .. occurs in a vector, or the sum of
+ * the weights there, for at least minlength integers. */
+typedef struct rg_bincount_options {
+    rg_tensor *weights RG_DEFAULT(RG_NONE);
+    int64_t minlength  RG_DEFAULT(0);
+} rg_bincount_options;
+rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: the largest + 1 */
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns rows of a table, the weight. The row at

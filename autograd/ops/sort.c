@@ -292,6 +292,35 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
+/* Fails with torch's sentence unless the sorter can say in which order `sorted` is sorted. */
+static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
+    int64_t bad;
+    RG_FAIL_IF(!rgi_same_shape(sorted, sorter), NULL,
+               "torch.searchsorted(): boundary and sorter must have the same size, but got "
+               "boundary tensor %sand got sorter tensor %s",
+               RG_SHAPE_TEXT(sorted), RG_SHAPE_TEXT(sorter));
+    RG_FAIL_IF(sorter->dtype != RG_INT64, NULL,
+               "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
+               rgi_scalar_name(sorter->dtype));
+    RG_FAIL_IF(sorter->ndim && !k_index_within(sorter, 0, sorter->size[sorter->ndim - 1], &bad),
+               NULL, "torch.searchsorted(): sorter index out of range");
+    return true;
+}
+
+rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
+                                rg_searchsorted_options o) {
+    RG_AS("searchsorted");
+    if (!rgi_check(sorted, NULL) || !rgi_check_optional(o.sorter, NULL))
+        return NULL;
+    if (rgi_is_none(o.sorter))
+        return (rg_searchsorted)(sorted, values, right);
+    if (!searchsorted_sorter(sorted, o.sorter))
+        return NULL;
+    RG_SCOPE();
+    sorted = rg_gather(rg_detach(sorted), -1, o.sorter);
+    return rg_escape((rg_searchsorted)(sorted, values, right));
+}
+
 rg_tensor *(rg_bucketize)(rg_tensor *values, rg_tensor *boundaries, bool right) {
     RG_AS("bucketize");
     if (!rgi_check(values, "bucketize") || !rgi_check(boundaries, "bucketize"))

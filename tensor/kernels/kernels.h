@@ -207,6 +207,14 @@ bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, 
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
+/* distance.c: y = sum(|a_i - b_j|^p)^(1/p) between rows a_i and b_j of contiguous batches of
+ * matrices, for p = 0 how many elements differ, for infinity the largest difference; and the
+ * gradient of a, given y's, g. Where turned, g and y have a row for each of b's. Both return
+ * whether there is a loop for the dtype. */
+bool k_distance(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double p);
+bool k_distance_backward(rg_tensor *ga, const rg_tensor *g, const rg_tensor *a, const rg_tensor *b,
+                         const rg_tensor *y, double p, bool turned);
+
 /* nll.c: losses of classes, of contiguous x (batch, classes, inner) and target (batch, inner). A
  * target that is `ignore` has no loss. The classes' weight may be NULL. k_nll_total returns the sum
  * of the targets' weights; the other functions return whether there is a loop for the dtype. */
@@ -325,7 +333,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
-/* ---- order (sort.c, top.c, unique.c, search.c) ---------------------------------------------- */
+/* ---- order (sort.c, select.c, top.c, unique.c, search.c) ---------------------------------------------- */
 
 /* A ranked item is an element's place, and a key that grows with the element, or falls as it grows
  * in descending order. */
@@ -361,6 +369,12 @@ void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);
+
+/* Find the k-th least of each line along dim, counted from 1, and its place; or the median, which
+ * is the first NaN if there is one, and of equals the one that a stable sort brings to the middle.
+ * In values and indices the dim has size 1. Return false if there was no memory. */
+bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k);
+bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 
 /* Finds equal elements (dim -1) or equal slices along dim: `order` gets their places, sorted, and
  * `group`, for each in that order, the number of its value. Returns how many values there are, or

@@ -73,6 +73,10 @@ PARAMETERS = {
         name: [TENSOR, INT, TENSOR, TENSOR, "text", INT]
         for name in ("scatter_reduce_with", "scatter_reduce_with_")
     },
+    "quantile_with": [TENSOR, TENSOR, INT, INT, "text"],
+    "searchsorted_with": [TENSOR, TENSOR, INT, TENSOR],
+    "bincount_with": [TENSOR, TENSOR, INT],
+    "cdist_with": [TENSOR, TENSOR, DOUBLE, "text"],
     "nan_to_num_with": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "nan_to_num_with_": [TENSOR, DOUBLE, DOUBLE, DOUBLE],
     "split_sizes": [TENSOR, DIMS, INT],
@@ -257,6 +261,16 @@ CALLS.update(
         "scatter_reduce_with_": lambda x, dim, index, source, how, own: x.scatter_reduce_(
             dim, index, source, how, include_self=bool(own)
         ),
+        # torch's median along an expanded dim is that of other elements.
+        "median_dim": lambda x, dim, keep: torch.median(x.contiguous(), dim, bool(keep)),
+        "quantile_with": lambda x, q, dim, keep, how: torch.quantile(
+            x, q, dim=None if dim == NO_DIM else dim, keepdim=bool(keep), interpolation=how
+        ),
+        "searchsorted_with": lambda a, v, right, sorter: torch.searchsorted(
+            a, v, right=bool(right), sorter=sorter
+        ),
+        "bincount_with": lambda x, weights, least: torch.bincount(x, weights, least),
+        "cdist_with": lambda a, b, p, mode: torch.cdist(a, b, p, mode),
         "unfold": lambda x, dim, size, step: x.unfold(dim, size, step),
         "repeat_interleave_with": lambda x, repeats, dim, size: torch.repeat_interleave(
             x,
@@ -498,7 +512,8 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
 
 def searchsorted(a, values, out_int32=False, right=False, side=None, sorter=None):
     no(out_int32, "out_int32=")
-    no(sorter is not None, "sorter=")
+    if sorter is not None:
+        return ("searchsorted_with", a, values, right or side == "right", sorter)
     return ("searchsorted", a, values, right or side == "right")
 
 
@@ -596,6 +611,25 @@ def repeat_interleave(x, repeats, dim=None, output_size=None):
 def meshgrid(first, *rest, indexing="ij"):
     tensors = list(first) if isinstance(first, (list, tuple)) else [first, *rest]
     return ("meshgrid_with", tensors, indexing)
+
+
+def quantile(x, q, dim=None, keepdim=False, interpolation="linear"):
+    return (
+        "quantile_with",
+        x,
+        q if isinstance(q, torch.Tensor) else Number(q),
+        NO_DIM if dim is None else dim,
+        bool(keepdim),
+        interpolation,
+    )
+
+
+def median(x, dim=None, keepdim=False):
+    return ("median", x) if dim is None else ("median_dim", x, dim, bool(keepdim))
+
+
+def cdist(a, b, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    return ("cdist_with", a, b, float(p), compute_mode)
 
 
 def contiguous(name):
@@ -773,6 +807,11 @@ OPINFO = {
     "diag_embed": lambda x, offset=0, dim1=-2, dim2=-1: ("diag_embed", x, offset, dim1, dim2),
     "unfold": lambda x, dim, size, step: ("unfold", x, dim, size, step),
     "repeat_interleave": repeat_interleave,
+    "cdist": cdist,
+    "quantile": quantile,
+    "median": median,
+    "kthvalue": lambda x, k, dim=-1, keepdim=False: ("kthvalue", x, k, dim, bool(keepdim)),
+    "bincount": lambda x, weights=None, minlength=0: ("bincount_with", x, weights, minlength),
     "meshgrid": meshgrid,
     "nn.functional.pad": pad,
     "contiguous": contiguous("contiguous"),
@@ -1900,6 +1939,100 @@ def writing_at_indices():
             yield Case("scatter_reduce_with", ties, 0, T([[0, 0, 1], [0, 1, 1]]), ties, how, own)
 
 
+def distances():
+    mm = "use_mm_for_euclid_dist"
+    modes = (mm + "_if_necessary", mm, "donot_" + mm)
+    shapes = [(2, 3), (4, 3), (3,), (), (2, 2), (0, 3), (2, 0), (3, 1, 2, 3), (2, 4, 3), (3, 4, 3)]
+    for a, b in itertools.product(shapes, shapes):
+        yield Case("cdist_with", grid(*a), grid(*b), 1.0, modes[0])
+    for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf, -1.0, nan):
+        a, b = grid(3, 2), T([[0.0, 1.0], [-0.75, 0.125], [1.0, 2.0], [nan, 1.0]], f64)
+        yield Case("cdist_with", a, b, p, modes[2])
+        same = T([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0]], f64)
+        yield Case("cdist_with", same, same, p, modes[2])
+        yield Case("cdist_with", grid(3, 2, dtype=f32), grid(4, 2, dtype=f32), p, modes[2])
+        yield Case("cdist_with", grid(3, 2), grid(3, 2, dtype=f32), p, modes[2])
+        yield Case("cdist_with", T([[1, 2]]), grid(3, 2), p, modes[0])
+        yield Case("cdist_with", grid(1, 2), T([[1, 2]]), p, modes[0])
+    for mode in modes + ("mm",):
+        yield Case("cdist_with", R(1, 2, 3, 5), R(2, 4, 5), 2.0, mode)
+        yield Case("cdist_with", R(1, 5, 3, turned=True), R(2, 27, 3), 2.0, mode)
+    for dtype in (f64, f32):
+        for p in (1.0, 2.0, 2.5, inf):
+            yield Case("cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), p, modes[2])
+        yield Case("cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), 2.0, modes[0])
+
+
+def ranks():
+    """These find elements by their rank, and count integers."""
+    ties = T([[2.0, 1.0, 2.0, 1.0, 3.0], [nan, 1.0, -inf, nan, inf]], f64)
+    many = torch.tensor([[(7 * i * i + 3 * j) % 5 for i in range(40)] for j in range(2)])
+    for x in (
+        grid(3, 4),
+        ties,
+        ties.detach().float().requires_grad_(),
+        T([3, 1, 2, 2]),
+        T([True, False]),
+        T(2.5, f64),
+        T(3),
+        torch.zeros(0, dtype=f64, requires_grad=True),
+        torch.zeros(0, 3, dtype=f64, requires_grad=True),
+        torch.zeros(0, dtype=i64),
+        grid(2, 3, 4).detach().permute(2, 0, 1).requires_grad_(),
+        many,
+        many.double(),
+    ):
+        yield Case("median", x)
+        for d in (0, 1, -1, 3):
+            for keep in (False, True):
+                yield Case("median_dim", x, d, keep)
+            for k in (1, 2, 4, 0):
+                yield Case("kthvalue", x, k, d, k == 2)
+    for k in range(1, 41, 3):
+        yield Case("kthvalue", many, k, 1, False)
+    q = T([0.0, 0.3, 0.5, 1.0], f64)
+    for how in ("linear", "lower", "higher", "midpoint", "nearest"):
+        for d in (NO_DIM, 0, -1):
+            for x in (grid(3, 4), ties, T(1.5, f64)):
+                yield Case("quantile_with", x, Number(0.4), d, False, how, flags=["first"])
+                yield Case("quantile_with", x, q, d, True, how, flags=["first"])
+    for x in (grid(3, 4), T([1, 2]), T([True]), grid(3, dtype=f32), torch.zeros(0), grid(0, 2)):
+        for q in (Number(1), Number(-0.5), Number(nan), T(0.25, f64), T([0.5], f32), T([[0.5]], f64)):
+            yield Case("quantile_with", x, q, NO_DIM, False, "linear")
+    for q in (T([0.5, 1.5], f64), T([nan], f64), torch.zeros(0, dtype=f64), Number(0.3)):
+        for d in (1, 2):
+            yield Case("quantile_with", grid(3, 4), q, d, False, "linear")
+            yield Case("quantile_with", grid(3, 4), q, d, False, "cubic")
+    one = T([3.0, 1.0, 2.0], grad=False)
+    for s in (T([1, 2, 0]), T([1, 2]), T([1.0, 2.0, 0.0]), T([1, 2, 3]), T([-1, 2, 0]), T([[1, 2, 0]])):
+        for v in (T([1.5, 3.0], grad=False), Number(2.0), torch.zeros(0), T([1, 2])):
+            yield Case("searchsorted_with", one, v, False, s)
+            yield Case("searchsorted_with", one, v, True, s)
+    yield Case(
+        "searchsorted_with",
+        T([[3.0, 1.0], [2.0, 5.0]]),
+        T([[1.5], [4.0]]),
+        True,
+        T([[1, 0], [0, 1]]),
+    )
+    yield Case("searchsorted_with", torch.zeros(0), T([1.0]), False, torch.zeros(0, dtype=i64))
+    for x in (
+        T([0, 1, 1, 5]),
+        T([0, -1]),
+        T([[0, 1]]),
+        T(0),
+        T([0.0, 1.0], grad=False),
+        T([True, False]),
+        torch.zeros(0, dtype=i64),
+        torch.zeros(0),
+        T([2**63 - 1]),
+        T([3, 0, 1, 2, 9, 3])[::2],
+    ):
+        for w in (None, grid(4), grid(3, dtype=f32), T([1, 2, 3, 4]), T([True, False]), grid(1, 2)):
+            for least in (0, 8, -1):
+                yield Case("bincount_with", x, w, least)
+
+
 def normalizing():
     x = grid(2, 3, 4)
     rows = T([[-inf, -inf], [nan, 1.0], [inf, 1.0], [1000.0, 1000.0]], f64)
@@ -2424,6 +2557,11 @@ def large():
             order, correction, keep = reduction_arguments(name)
             behind = correction + keep
             yield Case(name, r(3, 20011))
+            if name == "sum":
+                for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True)):
+                    yield Case("median", x)
+                    yield Case("median_dim", x, 0, False)
+                    yield Case("kthvalue", x, 30, 1, False)
             for x in (r(3, 37, 1041), r(4, 1041, 37), r(5, 517, 67, turned=True)):
                 yield Case(name, x)
                 yield Case(name + "_dim", x, *order, 0, *behind)
@@ -2508,6 +2646,8 @@ def by_hand():
         indexing,
         interleaving,
         writing_at_indices,
+        ranks,
+        distances,
         indexing_by_tensors,
         gathering,
         ordering,

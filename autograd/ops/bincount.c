@@ -1,0 +1,76 @@
+/*
+ * bincount.c: how often each integer occurs.
+ */
+#include "autograd/op.h"
+
+/* ---- bincount: y_v = how many x are v, or the sum of their weights --------------- */
+
+struct bincount_attr {
+    int64_t minlength;
+};
+
+/* Sets *length to the largest integer and one more, or minlength. Fails with torch's sentence if
+ * one is negative, or too large. */
+static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *length) {
+    int64_t largest = -1;
+    for (int64_t i = 0; i < x->numel; i++) {
+        int64_t v = ((const int64_t *)x->data)[i];
+        RG_FAIL_IF(v < 0, NULL, "bincount only supports 1-d non-negative integral inputs.");
+        largest = RG_MAX(largest, v);
+    }
+    RG_FAIL_IF(largest == INT64_MAX, NULL,
+               "maximum value of input overflowed, it should be < %lld but got %lld",
+               (long long)INT64_MAX, (long long)INT64_MAX);
+    *length = RG_MAX(largest + 1, minlength);
+    return true;
+}
+
+/* Returns the dtype in which the weights are summed; without weights integers are counted. */
+static rg_dtype bincount_dtype(const rg_tensor *weights) {
+    if (rgi_is_none(weights))
+        return RG_INT64;
+    return weights->dtype == RG_FLOAT32 ? RG_FLOAT32 : RG_FLOAT64;
+}
+
+/* The op makes its output itself, since the integers say how large it is. */
+static bool bincount_make(rg_call *c) {
+    rg_tensor *y = c->out[0];
+    rg_tensor *weights = c->in[1];
+    y->dtype = bincount_dtype(weights);
+    RG_SCOPE();
+    rg_tensor *x = rgi_own(rgi_contiguous_copy(c->in[0], RG_INT64));
+    if (!x || !bincount_length(x, RG_ATTR(c, bincount)->minlength, &y->size[0]))
+        return false;
+    RG_FAIL_IF(!rgi_is_none(weights) && !rgi_same_shape(weights, x), NULL,
+               "weights should be 1-d and have the same length as input");
+    rg_tensor *row = rgi_own(rgi_new_like(x, y->dtype));
+    y->ndim = 1;
+    if (!row || !rgi_allocate(y))
+        return false;
+    if (rgi_is_none(weights))
+        rgi_fill_number(row, 1, 1);
+    else
+        rgi_copy_elements(row, weights);
+    rgi_fill_zero(y);
+    rg_tensor row_flat = rgi_flat(*row);
+    rg_tensor x_flat = rgi_flat(*x);
+    return x->numel == 0 || k_index_along(K_ADD, &row_flat, y, 0, &x_flat);
+}
+
+RG_OP(bincount, .doc = "how often each integer occurs", .node = "NotImplemented", .n_in = 2,
+      .optional = RG_IN(1), RG_WITH(bincount), .view = bincount_make, .by_value = true,
+      .no_grad = "the derivative for 'bincount' is not implemented; index_add of the weights has "
+                 "one",
+      RG_SAMPLES({ "i4(6) (6)", RG_A(bincount, 0) }, { "i4(2,3) (2,3)", RG_A(bincount, 7) },
+                 { "i4(0) (0)", RG_A(bincount, 2) }));
+
+rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o) {
+    struct bincount_attr a = { o.minlength };
+    RG_AS("bincount");
+    if (!rgi_check(x, NULL) || !rgi_check_optional(o.weights, NULL))
+        return NULL;
+    RG_FAIL_DTYPE_IF(x->dtype != RG_INT64, NULL, "bincount_cpu", x->dtype);
+    RG_FAIL_IF(o.minlength < 0, NULL, "minlength should be >= 0");
+    RG_FAIL_IF(x->ndim != 1, NULL, "bincount only supports 1-d non-negative integral inputs.");
+    return RG_APPLY(bincount, &a, x, x->numel ? o.weights : RG_NONE);
+}

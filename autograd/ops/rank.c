@@ -1,0 +1,262 @@
+/*
+ * rank.c: elements by their rank along a dim: the k-th least, the median, quantiles. (The largest
+ * and the smallest are in extreme.c, whole orders in sort.c.)
+ */
+#include "reduce.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* ---- parts that they share ----------------------------------------------------- */
+
+/* Along dim the k-th least is asked for, counted from 1, or the median. */
+struct rank_attr {
+    int dim;
+    bool keepdim;
+    int64_t k;
+};
+
+#define RANKED(inputs, ...) \
+    { inputs, RG_A(rank, __VA_ARGS__) } /* a sample */
+
+static bool rank_shape(rg_call *c) {
+    const struct rank_attr *a = RG_ATTR(c, rank);
+    const struct reduce_attr reduce = { .dims = 1u << a->dim, .keepdim = a->keepdim };
+    c->out[1]->dtype = RG_INT64;
+    rgi_reduce_sizes(c->out[0], c->in[0], &reduce);
+    rgi_reduce_sizes(c->out[1], c->in[0], &reduce);
+    return true;
+}
+
+/* Returns y, an output, with the dim that was reduced at size 1. */
+static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
+    const struct rank_attr *a = RG_ATTR(c, rank);
+    rg_tensor t = *y;
+    if (!a->keepdim && c->in[0]->ndim)
+        rgi_take_part(&t, &(rg_part){ RG_PART_NEW(a->dim) });
+    return t;
+}
+
+/* gx = g where the element came from, else 0 */
+static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
+    const struct rank_attr *a = RG_ATTR(s, rank);
+    rg_tensor *index = rgi_saved_output_at(s, 1);
+    if (!a->keepdim && rgi_input_ndim(s, 0)) {
+        index = rg_unsqueeze(index, a->dim);
+        g = rg_unsqueeze(g, a->dim);
+    }
+    return rg_scatter(rgi_input_zeros(s), a->dim, index, g);
+}
+
+/* Fails with torch's sentence if there is no element along dim; sets a->dim. */
+static bool rank_check(const char *op, rg_tensor *x, int dim, struct rank_attr *a) {
+    if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &a->dim))
+        return false;
+    RG_FAIL_INDEX_IF(x->ndim && x->size[a->dim] == 0, op,
+                     "Expected reduction dim %d to have non-zero size.", a->dim);
+    return true;
+}
+
+/* ---- kthvalue: the k-th least along dim, and where; g goes there --------------- */
+
+static bool kthvalue_shape(rg_call *c) {
+    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, NULL, "kthvalue_cpu", RG_BOOL);
+    return rank_shape(c);
+}
+
+static bool kthvalue_forward(rg_call *c) {
+    const struct rank_attr *a = RG_ATTR(c, rank);
+    rg_tensor values = rank_unreduced(c, c->out[0]);
+    rg_tensor indices = rank_unreduced(c, c->out[1]);
+    return k_kth(&values, &indices, c->in[0], a->dim, a->k);
+}
+
+RG_OP(kthvalue, .doc = "the k-th least of x along dim, and where", .node = "KthvalueBackward0",
+      RG_WITH(rank), .n_in = 1, .n_out = 2, RG_MADE(kthvalue),
+      .grad = { RG_RULE(RG_OUT(1), rank_rule) },
+      RG_SAMPLES(RANKED("d(2,5)", 1, false, 2), RANKED("d(2,4,3)", 1, true, 3),
+                 RANKED("()", 0, false, 1), RANKED("d(0,3)", 1, false, 2)));
+
+rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim) {
+    struct rank_attr a = { .keepdim = keepdim, .k = k };
+    bool ok = rank_check("kthvalue", x, dim, &a);
+    if (ok && (k < 1 || k > (x->ndim ? x->size[a.dim] : 1)))
+        ok = rgi_fail(RG_RUNTIME_ERROR, "kthvalue",
+                      "selected number k out of range for dimension %d", a.dim);
+    return rgi_apply_two(ok, &rg_op_kthvalue, &a, sizeof a, x);
+}
+
+/* ---- median_dim: the median along dim, of two the lesser, and where; g goes there ---- */
+
+static bool median_dim_shape(rg_call *c) {
+    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, NULL, "median_out", RG_BOOL);
+    return rank_shape(c);
+}
+
+static bool median_dim_forward(rg_call *c) {
+    rg_tensor values = rank_unreduced(c, c->out[0]);
+    rg_tensor indices = rank_unreduced(c, c->out[1]);
+    return k_median(&values, &indices, c->in[0], RG_ATTR(c, rank)->dim);
+}
+
+RG_OP(median_dim, .doc = "the median of x along dim, and where", .node = "MedianBackward1",
+      RG_WITH(rank), .n_in = 1, .n_out = 2, RG_MADE(median_dim),
+      .grad = { RG_RULE(RG_OUT(1), rank_rule) },
+      RG_SAMPLES(RANKED("d(2,5)", 1, false, 0), RANKED("d(2,4,3)", 1, true, 0),
+                 RANKED("()", 0, false, 0), RANKED("d(0,3)", 1, false, 0)));
+
+rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim) {
+    struct rank_attr a = { .keepdim = keepdim };
+    bool ok = rank_check("median", x, dim, &a);
+    RG_AS("median");
+    return rgi_apply_two(ok, &rg_op_median_dim, &a, sizeof a, x);
+}
+
+/* ---- median: of everything; those that equal it share g evenly, and NaNs do ---- */
+
+static bool median_shape(rg_call *c) {
+    RG_FAIL_DTYPE_IF(c->in[0]->dtype == RG_BOOL, NULL, "median_cpu", RG_BOOL);
+    c->out[0]->ndim = 0;
+    return true;
+}
+
+/* The median of nothing is NaN, or the least integer. */
+static bool median_forward(rg_call *c) {
+    rg_tensor *x = c->in[0];
+    rg_tensor *y = c->out[0];
+    if (x->numel == 0) {
+        rgi_fill_number(y, NAN, INT64_MIN);
+        return true;
+    }
+    RG_SCOPE();
+    x = rgi_own(rgi_contiguous_copy(x, x->dtype));
+    if (!x)
+        return false;
+    int64_t place;
+    rg_tensor line = rgi_flat(*x);
+    rg_tensor value = *y;
+    rg_tensor index = RG_NUMBER(RG_INT64, &place);
+    rgi_take_part(&value, &(rg_part){ RG_PART_NEW(0) });
+    rgi_take_part(&index, &(rg_part){ RG_PART_NEW(0) });
+    return k_median(&value, &index, &line, 0);
+}
+
+static rg_tensor *median_rule(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *y = rgi_saved_output(s);
+    return rg_mul(g, rgi_reduce_share(x, y, RG_REDUCE_ATTR(RG_UNNAMED), true));
+}
+
+RG_OP(median, .doc = "the median of everything", .node = "MedianBackward0", .n_in = 1,
+      RG_MADE(median), .grad = { RG_RULE(RG_IN(0) | RG_OUTPUT, median_rule) },
+      RG_SAMPLES({ "d(2,3)", NULL }, { "d(7)", NULL }, { "()", NULL }, { "(0,3)", NULL }));
+
+rg_tensor *rg_median(rg_tensor *x) { return RG_APPLY(median, RG_NO_ATTR, x); }
+
+/* ---- quantile: what a fraction q of the elements along dim lie below: between the two elements
+ *      next to rank q (n - 1), as the interpolation says ------------------------- */
+
+enum quantile_mode { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, QUANTILE_MODES };
+
+static bool quantile_read(const char *name, enum quantile_mode *mode) {
+    static const char *const names[QUANTILE_MODES] = { "linear", "lower", "higher", "midpoint",
+                                                       "nearest" };
+    int m = 0;
+    if (!rgi_given(name, NULL, "a text"))
+        return false;
+    while (m < QUANTILE_MODES && strcmp(names[m], name) != 0)
+        m++;
+    RG_FAIL_IF(m == QUANTILE_MODES, NULL,
+               "quantile() interpolation must be one of linear, lower, higher, midpoint or "
+               "nearest, but got %s",
+               name);
+    *mode = (enum quantile_mode)m;
+    return true;
+}
+
+static bool quantile_check(rg_tensor *x, rg_tensor *q, const char *interpolation,
+                           enum quantile_mode *mode) {
+    if (!rgi_check(x, NULL) || !rgi_check(q, NULL))
+        return false;
+    bool number = q->flags & RG_WEAK;
+    double value = number ? rgi_load_f64(q->data, q->dtype) : 0;
+    RG_FAIL_IF(!(value >= 0 && value <= 1), NULL,
+               "quantile() q must be in the range [0, 1] but got %g", value);
+    if (!quantile_read(interpolation, mode))
+        return false;
+    RG_FAIL_IF(x->numel == 0, NULL, "quantile() input tensor must be non-empty");
+    RG_FAIL_IF(q->ndim > 1, NULL, "quantile() q must be a scalar or 1D tensor");
+    RG_FAIL_IF(!rgi_is_float(x->dtype), NULL,
+               "quantile() input tensor must be either float or double dtype");
+    RG_FAIL_IF(!number && q->dtype != x->dtype, NULL,
+               "quantile() q tensor must be same dtype as the input tensor");
+    return true;
+}
+
+/* Fails with torch's sentence if an element of q isn't in [0, 1]. */
+static bool quantile_within(const rg_tensor *q) {
+    for (int64_t i = 0; i < q->numel; i++) {
+        int64_t step = q->ndim ? q->stride[0] * (int64_t)rgi_sizeof(q->dtype) : 0;
+        double value = rgi_load_f64(q->data + i * step, q->dtype);
+        RG_FAIL_IF(!(value >= 0 && value <= 1), NULL,
+                   "quantile() q values must be in the range [0, 1]");
+    }
+    return true;
+}
+
+/* Returns the sizes of the result: those of q, and of x reduced along dim, or everywhere. */
+static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool keepdim) {
+    rg_dims shape = { 0 };
+    if (q->ndim)
+        shape.v[shape.n++] = q->numel;
+    for (int d = 0; d < x->ndim; d++) {
+        bool reduced = dim < 0 || d == dim;
+        if (!reduced)
+            shape.v[shape.n++] = x->size[d];
+        else if (keepdim)
+            shape.v[shape.n++] = 1;
+    }
+    return shape;
+}
+
+/* Returns the elements at these ranks in sorted lines along the last dim, or between two of them.
+ */
+static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile_mode mode) {
+    if (mode == LOWER)
+        ranks = rg_floor(ranks);
+    else if (mode == HIGHER)
+        ranks = rg_ceil(ranks);
+    else if (mode == NEAREST)
+        ranks = rg_round(ranks);
+    rg_tensor *below = rg_long(ranks);
+    rg_tensor *y = rg_gather(sorted, -1, below);
+    if (mode != LINEAR && mode != MIDPOINT)
+        return y;
+    rg_tensor *above = rg_gather(sorted, -1, rg_long(rg_ceil(ranks)));
+    return mode == LINEAR ? rg_lerp(y, above, rg_sub(ranks, below)) : rg_lerp(y, above, 0.5);
+}
+
+static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options *o) {
+    enum quantile_mode mode;
+    int dim = -1;
+    if (!quantile_check(x, q, o->interpolation, &mode)
+        || (o->dim != INT_MIN && !rgi_wrap_dim(NULL, o->dim, x->ndim, &dim)) || !quantile_within(q))
+        return NULL;
+    rg_dims shape = quantile_sizes(x, q, dim, o->keepdim);
+    if (!rgi_check_dims(NULL, shape.n))
+        return NULL;
+    bool whole = dim < 0 || x->ndim == 0;
+    rg_tensor *lines = whole ? rg_reshape(x, x->numel) : rg_movedim(x, dim, -1);
+    rg_tensor *sorted = rg_sort(lines, -1, false).values;
+    if (!sorted)
+        return NULL;
+    double last = (double)sorted->size[sorted->ndim - 1] - 1;
+    rg_tensor *ranks = rg_mul(rg_reshape(rg_to(q, x->dtype), q->numel), last);
+    ranks = rg_masked_fill(ranks, rg_any_dim(rg_isnan(sorted), -1, true), last);
+    rg_tensor *y = rg_movedim(quantile_at(sorted, ranks, mode), -1, 0);
+    return rgi_reshape_own("SqueezeBackward4", y, shape);
+}
+
+rg_tensor *rg_quantile_with(rg_tensor *x, rg_tensor *q, rg_quantile_options o) {
+    return RG_COMPOSITE("quantile", quantile(x, q, &o));
+}

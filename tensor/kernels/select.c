@@ -1,0 +1,154 @@
+/*
+ * select.c: the k-th least along one dim, and the median. (Whole lines are sorted in sort.c.)
+ */
+#include "kernels.h"
+#include "tensor/storage.h"
+
+/* ---- the k-th of n items -------------------------------------------------------------------- */
+
+/* Puts the median of the first, the middle and the last item first, and a lesser one behind it. */
+static void select_pivot(k_ranked *first, k_ranked *last) {
+    k_ranked *second = first + 1;
+    RG_SWAP(first[(last - first) / 2], *second);
+    if (second->key > last->key)
+        RG_SWAP(*second, *last);
+    if (first->key > last->key)
+        RG_SWAP(*first, *last);
+    if (second->key > first->key)
+        RG_SWAP(*second, *first);
+}
+
+/* Parts the items around the first. Returns where it comes to stand, and sets *beyond to where the
+ * greater ones begin. */
+static k_ranked *select_partition(k_ranked *first, k_ranked *last, k_ranked **beyond) {
+    const int64_t pivot = first->key;
+    k_ranked *i = first + 1;
+    k_ranked *j = last;
+    for (;;) {
+        do
+            i++;
+        while (i->key < pivot);
+        do
+            j--;
+        while (j->key > pivot);
+        if (j < i)
+            break;
+        RG_SWAP(*i, *j);
+    }
+    RG_SWAP(*first, *j);
+    *beyond = i;
+    return j;
+}
+
+/* Brings the k-th item, counted from 1, to its place. The steps are those of torch.kthvalue's
+ * quickselect, so that among equals the same one is found. */
+static void select_kth(k_ranked *q, int64_t n, int64_t k) {
+    k_ranked *first = q;
+    k_ranked *last = q + n - 1;
+    k_ranked *const wanted = q + k - 1;
+    while (last - first > 1) {
+        select_pivot(first, last);
+        k_ranked *beyond;
+        k_ranked *middle = select_partition(first, last, &beyond);
+        if (middle >= wanted)
+            last = middle - 1;
+        if (middle <= wanted)
+            first = beyond;
+    }
+    if (last - first == 1 && first->key > last->key)
+        RG_SWAP(*first, *last);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* Lines have n elements, of `bytes` each; step[] has the bytes between neighbours in values,
+ * indices and x. k is 0 for the median. */
+typedef struct {
+    k_ranked *room;
+    k_ranks *rank;
+    int64_t n, k, step[3];
+    size_t bytes;
+    bool floats;
+} select_context;
+
+/* Returns the place of the first NaN among n ranked items, or -1. */
+static int64_t select_nan(const k_ranked *q, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (q[i].key == INT64_MAX)
+            return i;
+    return -1;
+}
+
+/* Returns the place of the item that a stable sort of n items in their first order would bring to
+ * the k-th place, where an item with that key comes to stand. */
+static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t key) {
+    int64_t at = -1;
+    for (int64_t i = 0; i < n; i++)
+        k -= q[i].key < key;
+    while (k > 0)
+        k -= q[++at].key == key;
+    return at;
+}
+
+/* Returns the place of the median in a line, of two the lesser. */
+static int64_t select_median(const select_context *c, const char *x) {
+    k_ranked *q = c->room;
+    const int64_t half = (c->n + 1) / 2;
+    const int64_t nan = c->floats ? select_nan(q, c->n) : -1;
+    if (nan >= 0)
+        return nan;
+    select_kth(q, c->n, half);
+    const int64_t key = q[half - 1].key;
+    c->rank(q, x, c->step[2], c->n, false);
+    return select_stable(q, c->n, half, key);
+}
+
+/* Returns the place of a line's k-th least, or of its median. */
+static int64_t select_place(const select_context *c, const char *x) {
+    c->rank(c->room, x, c->step[2], c->n, false);
+    if (c->k == 0)
+        return select_median(c, x);
+    select_kth(c->room, c->n, c->k);
+    return c->room[c->k - 1].index;
+}
+
+/* Selects in line after line; p[] are values, indices and x. */
+static void select_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
+    const select_context *c = context;
+    for (int64_t j = 0; j < lines; j++) {
+        const char *x = p[2] + j * s[2];
+        const int64_t at = select_place(c, x);
+        memcpy(p[0] + j * s[0], x + at * c->step[2], c->bytes);
+        *(int64_t *)(p[1] + j * s[1]) = at;
+    }
+}
+
+static bool select_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim,
+                       int64_t k) {
+    select_context c = { .n = x->ndim ? x->size[dim] : 1, .k = k };
+    c.bytes = rgi_sizeof(x->dtype);
+    c.floats = rgi_is_float(x->dtype);
+    c.rank = k_ranks_of(x->dtype);
+    if (!c.rank)
+        return false;
+    if (values->numel == 0)
+        return true;
+    /* A ranked item is two numbers. n has a limit here, for x may be expanded. */
+    int64_t numbers = 2 * RG_MIN(c.n, INT64_MAX / 64);
+    rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
+    if (!room)
+        return false;
+    c.room = (k_ranked *)(void *)room->data;
+    rg_tensor *t[] = { values, indices, (rg_tensor *)x };
+    k_lines(3, t, dim, false, c.step, select_lines, &c);
+    rgi_release(room);
+    return true;
+}
+
+bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k) {
+    return select_run(values, indices, x, dim, k);
+}
+
+bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim) {
+    return select_run(values, indices, x, dim, 0);
+}
