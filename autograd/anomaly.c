@@ -11,10 +11,20 @@
 #include "watch.h"
 
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#else
+/* musl has nothing that walks the stack, so it tells of no frame. */
+static int backtrace(void **address, int n) {
+    (void)address;
+    (void)n;
+    return 0;
+}
+#endif
 
 /* A trace remembers so many stack frames, and an error shows so many of the program's own. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
@@ -81,12 +91,12 @@ static bool add_frame(rg_text *text, const char *before, char *address) {
 }
 
 static void add_trace(rg_text *text, const trace *t) {
-    if (!t) {
+    if (t && *t->module)
+        rgi_text_add(text, ", in module %s", t->module);
+    if (!t || !t->n) {
         rgi_text_add(text, "; forward call: not recorded");
         return;
     }
-    if (*t->module)
-        rgi_text_add(text, ", in module %s", t->module);
     rgi_text_add(text, "; forward call: ");
     int shown = 0;
     for (int i = 0; i < t->n && shown < TRACE_SHOWN; i++)

@@ -14,7 +14,7 @@
 static void quote(const char *name, char text[128]) {
     size_t n = 0;
     for (; *name && n < 125; name++) {
-        bool control = *name < ' ' && *name >= 0;
+        bool control = (unsigned char)*name < ' ';
         if (*name == '"' || *name == '\\')
             text[n++] = '\\';
         text[n++] = control ? ' ' : *name;

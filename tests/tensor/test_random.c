@@ -26,6 +26,7 @@ typedef struct golden {
     uint64_t bits;  /* This is the hash of the elements. */
     double sum[2];  /* These are the sums of |v| and of (i % 7 + 1) v. */
     uint64_t state; /* The generator's state after the call has this hash. */
+    double waiting; /* This normal waits in it, or 0. */
 } golden;
 
 static golden read_call(golden_file *f, const char *kind, char *words) {
@@ -51,6 +52,10 @@ static golden read_call(golden_file *f, const char *kind, char *words) {
     }
     line = golden_field(f, 'g');
     r.state = golden_bits(&line);
+    if (golden_peek(f) == 'w') {
+        line = golden_field(f, 'w');
+        r.waiting = golden_number(&line);
+    }
     return r;
 }
 
@@ -64,6 +69,18 @@ static uint64_t fnv(const void *data, size_t n) {
 static uint64_t state_of(rg_generator *g) {
     RG_SCOPE();
     rg_tensor *t = rg_generator_state(g);
+    return fnv(t->data, (size_t)t->numel * 8);
+}
+
+/* Returns the hash of the state with torch's normal in the place of ours, if both wait and differ
+ * by the last digits alone, which are those of the C library's functions. */
+static uint64_t state_beside(rg_generator *g, double torchs) {
+    RG_SCOPE();
+    rg_tensor *t = rg_generator_state(g);
+    /* Four numbers come after it. */
+    double *normal = (double *)t->data + t->numel - 4;
+    if (*normal != 0 && fabs(*normal - torchs) <= 1e-14)
+        *normal = torchs;
     return fnv(t->data, (size_t)t->numel * 8);
 }
 
@@ -170,7 +187,7 @@ START_TEST(test_torch_streams) {
         }
         golden r = read_call(&f, kind, words);
         compare(&r, called(&r, rg_default_generator()));
-        ck_assert_msg(state_of(rg_default_generator()) == r.state,
+        ck_assert_msg(state_beside(rg_default_generator(), r.waiting) == r.state,
                       "line %d: the generator stands elsewhere", r.line);
         calls++;
     }
@@ -354,14 +371,14 @@ END_TEST
 
 START_TEST(test_multinomial_errors) {
     RG_SCOPE();
-    rg_tensor *w = rg_literal([1.0, 2.0]), *negative = rg_literal([1.0, -2.0]);
+    rg_tensor *w = rg_literal([ 1.0, 2.0 ]), *negative = rg_literal([ 1.0, -2.0 ]);
     rg_tensor *nan = rg_full(RG_DIMS(2), NAN), *infinite = rg_full(RG_DIMS(2), INFINITY),
               *zero = rg_zeros(2, 2);
     ck_fails(rg_multinomial(rg_literal(1.0), 1, true), RG_RUNTIME_ERROR,
              "multinomial: prob_dist must be 1 or 2 dim");
     ck_fails(rg_multinomial(rg_ones(1, 1, 1), 1, true), RG_RUNTIME_ERROR,
              "prob_dist must be 1 or 2 dim");
-    ck_fails(rg_multinomial(rg_literal([1, 2]), 1, true), RG_RUNTIME_ERROR,
+    ck_fails(rg_multinomial(rg_literal([ 1, 2 ]), 1, true), RG_RUNTIME_ERROR,
              "multinomial only supports floating-point dtypes for input, got: Long");
     ck_fails(rg_multinomial(w, 0, true), RG_RUNTIME_ERROR, "cannot sample n_sample <= 0 samples");
     ck_fails(rg_multinomial(w, 3, false), RG_RUNTIME_ERROR,

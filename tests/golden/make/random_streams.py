@@ -8,6 +8,7 @@
     s 0x1.8p+1 0x1p+4                               the sums of |v| and (i % 7 + 1) v, if the last
                                                     digits may differ
     g 38415810d4981e03                              the hash of the generator's state after it
+    w 0x1.8p-1                                      the normal that waits in it, if one does
 
 The streams are those without MKL, so the script has to run on a processor that is not Intel's,
 where torch.bernoulli_ with a number doesn't ask MKL, or with a torch that was built without it.
@@ -66,7 +67,12 @@ def show(kind, dtype, place, args, y):
     else:
         weights = torch.arange(len(v), dtype=F64) % 7 + 1
         data.line("s", number(v.abs().sum()), number((v * weights).sum()))
-    data.line("g", "%x" % fnv(torch.get_rng_state().numpy().tobytes()))
+    state = torch.get_rng_state()
+    data.line("g", "%x" % fnv(state.numpy().tobytes()))
+    # A state ends with x, the normal, rho, whether it waits, and the normal of float32.
+    waiting, waits = state[-32:-24].view(F64)[0], state[-16:-8].view(torch.int64)[0] != 0
+    if waits:
+        data.line("w", number(waiting))
 
 
 def call(kind, dtype=F32, place=((), ()), *args):
