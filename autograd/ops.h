@@ -14,6 +14,8 @@
  * Where arithmetic or a comparison takes a tensor, a number may stand: rg_div(x, 8.0),
  * rg_sub(1, p). A dim may be negative: -1 is the last. RG_NONE stands for an argument that is left
  * out. The macros that make this so are in ops_macros.h.
+ *
+ * This file is long because each function has its line here.
  */
 #pragma once
 
@@ -55,6 +57,8 @@ rg_tensor *rg_erfc(rg_tensor *x);                               /* 1 - erf x */
 rg_tensor *rg_relu(rg_tensor *x);                               /* max(x, 0) */
 rg_tensor *rg_relu6(rg_tensor *x);                              /* min(max(x, 0), 6) */
 rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope);  /* x > 0 ? x : slope x */
+/* x > 0 ? x : weight x, where the weight is one number, or one for each channel, which is dim 1 */
+rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight);
 rg_tensor *rg_elu(rg_tensor *x, double alpha);                  /* x > 0 ? x : alpha (e^x - 1) */
 /* x > 0 ? x : alpha (e^(x / alpha) - 1) */
 rg_tensor *rg_celu(rg_tensor *x, double alpha);
@@ -72,6 +76,11 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max);   /* min(max(x, mi
 rg_tensor *rg_hardswish(rg_tensor *x);                          /* x relu6(x + 3) / 6 */
 rg_tensor *rg_hardsigmoid(rg_tensor *x);                        /* relu6(x + 3) / 6 */
 rg_tensor *rg_logsigmoid(rg_tensor *x);                         /* ln sigmoid(x) */
+rg_tensor *rg_hardshrink(rg_tensor *x, double lambd);           /* -lambd <= x <= lambd ? 0 : x */
+rg_tensor *rg_softshrink(rg_tensor *x, double lambd);           /* x, moved by lambd towards 0 */
+rg_tensor *rg_tanhshrink(rg_tensor *x);                         /* x - tanh(x) */
+/* x <= threshold ? value : x */
+rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value);
 rg_tensor *rg_floor(rg_tensor *x);                              /* the largest integer <= x */
 rg_tensor *rg_ceil(rg_tensor *x);                               /* the smallest integer >= x */
 rg_tensor *rg_round(rg_tensor *x);                              /* the nearest; a half to even */
@@ -341,7 +350,10 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 /* ---- neural -------------------------------------------------------------------- */
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
+rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
+/* x's first half along dim times sigmoid(its second half) */
+rg_tensor *rg_glu(rg_tensor *x, int dim);
 /* (x - mean) / sqrt(var + eps) weight + bias, over the last dims */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
@@ -446,9 +458,14 @@ rg_tensor *rg_erf_(rg_tensor *x);
 rg_tensor *rg_erfc_(rg_tensor *x);
 rg_tensor *rg_relu_(rg_tensor *x);
 rg_tensor *rg_relu6_(rg_tensor *x);
+rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope);
+rg_tensor *rg_elu_(rg_tensor *x, double alpha);
+rg_tensor *rg_celu_(rg_tensor *x, double alpha);
 rg_tensor *rg_selu_(rg_tensor *x);
 rg_tensor *rg_silu_(rg_tensor *x);
 rg_tensor *rg_mish_(rg_tensor *x);
+rg_tensor *rg_hardtanh_(rg_tensor *x, double min, double max);
+rg_tensor *rg_threshold_(rg_tensor *x, double threshold, double value);
 rg_tensor *rg_hardswish_(rg_tensor *x);
 rg_tensor *rg_hardsigmoid_(rg_tensor *x);
 rg_tensor *rg_floor_(rg_tensor *x);

@@ -41,6 +41,14 @@
     F(celu, rg_nn_celu(0.5), "n(2,5)")                                                             \
     F(softplus, rg_nn_softplus(2, 1), "n(2,5)")                                                    \
     F(hardtanh, rg_nn_hardtanh(-0.5, 0.75), "n(2,5)")                                              \
+    F(tanhshrink, rg_nn_tanhshrink(), "n(2,5)")                                                    \
+    F(hardshrink, rg_nn_hardshrink(0.4), "n(2,5)")                                                 \
+    F(softshrink, rg_nn_softshrink(0.4), "n(2,5)")                                                 \
+    F(threshold, rg_nn_threshold(0.1, 20), "n(2,5)")                                               \
+    F(glu, rg_nn_glu(0), "n(4,3)")                                                                 \
+    F(prelu, rg_nn_prelu(), "n(2,5)")                                                              \
+    F(prelu_channels, rg_nn_prelu(.num_parameters = 3, .init = 0.1), "n(2,3,2)")                   \
+    F(softmin, rg_nn_softmin(1), "n(2,5)")                                                         \
     F(softmax, rg_nn_softmax(0), "n(2,5)")                                                         \
     F(log_softmax, rg_nn_log_softmax(-1), "n(2,5)")                                                \
     F(flatten, rg_nn_flatten(1, -1), "n(2,3,2)")                                                   \
