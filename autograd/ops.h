@@ -60,6 +60,8 @@ rg_tensor *rg_erfc(rg_tensor *x);                               /* 1 - erf x */
 rg_tensor *rg_relu(rg_tensor *x);                               /* max(x, 0) */
 rg_tensor *rg_relu6(rg_tensor *x);                              /* min(max(x, 0), 6) */
 rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope);  /* x > 0 ? x : slope x */
+/* x > 0 ? x : weight x, where the weight is one number, or one for each channel, which is dim 1 */
+rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight);
 rg_tensor *rg_elu(rg_tensor *x, double alpha);                  /* x > 0 ? x : alpha (e^x - 1) */
 /* x > 0 ? x : alpha (e^(x / alpha) - 1) */
 rg_tensor *rg_celu(rg_tensor *x, double alpha);
@@ -77,6 +79,11 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max);   /* min(max(x, mi
 rg_tensor *rg_hardswish(rg_tensor *x);                          /* x relu6(x + 3) / 6 */
 rg_tensor *rg_hardsigmoid(rg_tensor *x);                        /* relu6(x + 3) / 6 */
 rg_tensor *rg_logsigmoid(rg_tensor *x);                         /* ln sigmoid(x) */
+rg_tensor *rg_hardshrink(rg_tensor *x, double lambd);           /* -lambd <= x <= lambd ? 0 : x */
+rg_tensor *rg_softshrink(rg_tensor *x, double lambd);           /* x, moved by lambd towards 0 */
+rg_tensor *rg_tanhshrink(rg_tensor *x);                         /* x - tanh(x) */
+/* x <= threshold ? value : x */
+rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value);
 rg_tensor *rg_floor(rg_tensor *x);                              /* the largest integer <= x */
 rg_tensor *rg_ceil(rg_tensor *x);                               /* the smallest integer >= x */
 rg_tensor *rg_round(rg_tensor *x);                              /* the nearest; a half to even */
@@ -433,7 +440,10 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 /* ---- neural -------------------------------------------------------------------- */
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
+rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
+/* x's first half along dim times sigmoid(its second half) */
+rg_tensor *rg_glu(rg_tensor *x, int dim);
 /* (x - mean) / sqrt(var + eps) weight + bias, over the last dims */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
@@ -445,6 +455,8 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps); /* x / max(norm(x), eps) */
 /* sum(a b) / (max(norm(a), eps) max(norm(b), eps)) */
 rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps);
+/* norm_p(a - b + eps) along the last dim */
+rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps, bool keepdim);
 /* rg_dropout(x, p, training): x times a mask of 0 and 1 / (1 - p) */
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
@@ -507,6 +519,57 @@ rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *logits, rg_tensor
 /* t (ln t - log_p), or e^t (t - log_p) for a target of logarithms */
 rg_tensor *rg_kl_div_with(rg_tensor *log_p, rg_tensor *target, rg_loss_options o);
 
+/* These have options of their own. In the first two, t is 1 where vectors are to be alike or
+ * numbers in order, and -1 where not. */
+typedef struct RG_OPTIONS rg_margin_options {
+    RG_BY_NAME;
+    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    double margin          RG_DEFAULT(0);
+} rg_margin_options;
+/* with c the cosine of the angle between a and b, t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0
+ */
+rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
+                                         rg_margin_options o);
+/* max(-t (a - b) + margin, 0) */
+rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
+                                       rg_margin_options o);
+typedef struct RG_OPTIONS rg_hinge_options {
+    RG_BY_NAME;
+    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    double margin          RG_DEFAULT(1);
+} rg_hinge_options;
+/* t == 1 ? x : max(margin - x, 0), for a distance x, where t is 1 or -1 */
+rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hinge_options o);
+typedef struct RG_OPTIONS rg_triplet_options {
+    RG_BY_NAME;
+    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    double margin          RG_DEFAULT(1);
+    double p               RG_DEFAULT(2);     /* the distance's norm */
+    double eps             RG_DEFAULT(1e-6);  /* the distance's eps */
+    bool swap              RG_DEFAULT(false); /* d(positive, negative) counts if it is less */
+} rg_triplet_options;
+/* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is the pairwise distance */
+rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
+                                       rg_triplet_options o);
+typedef struct RG_OPTIONS rg_gaussian_nll_options {
+    RG_BY_NAME;
+    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    bool full              RG_DEFAULT(false); /* adds ln(2 pi) / 2 */
+    double eps             RG_DEFAULT(1e-6);  /* the variance is at least this */
+} rg_gaussian_nll_options;
+/* (ln var + (x - t)^2 / var) / 2; var may be a number, and may lack x's last dim. */
+rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor *var,
+                                     rg_gaussian_nll_options o);
+typedef struct RG_OPTIONS rg_poisson_nll_options {
+    RG_BY_NAME;
+    rg_reduction reduction RG_DEFAULT(RG_MEAN);
+    bool log_input         RG_DEFAULT(true);  /* x is a logarithm */
+    bool full              RG_DEFAULT(false); /* adds Stirling's term where t > 1 */
+    double eps             RG_DEFAULT(1e-8);  /* x is raised by this before its logarithm */
+} rg_poisson_nll_options;
+/* e^x - t x, or where x is no logarithm x - t ln(x + eps) */
+rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_nll_options o);
+
 /* ---- in place: the first argument is changed and returned ---------------------- */
 
 rg_tensor *rg_copy_(rg_tensor *x, rg_tensor *source);           /* x = source, as it broadcasts */
@@ -539,9 +602,14 @@ rg_tensor *rg_erf_(rg_tensor *x);
 rg_tensor *rg_erfc_(rg_tensor *x);
 rg_tensor *rg_relu_(rg_tensor *x);
 rg_tensor *rg_relu6_(rg_tensor *x);
+rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope);
+rg_tensor *rg_elu_(rg_tensor *x, double alpha);
+rg_tensor *rg_celu_(rg_tensor *x, double alpha);
 rg_tensor *rg_selu_(rg_tensor *x);
 rg_tensor *rg_silu_(rg_tensor *x);
 rg_tensor *rg_mish_(rg_tensor *x);
+rg_tensor *rg_hardtanh_(rg_tensor *x, double min, double max);
+rg_tensor *rg_threshold_(rg_tensor *x, double threshold, double value);
 rg_tensor *rg_hardswish_(rg_tensor *x);
 rg_tensor *rg_hardsigmoid_(rg_tensor *x);
 rg_tensor *rg_floor_(rg_tensor *x);

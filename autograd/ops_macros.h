@@ -124,6 +124,28 @@ RG_PUBLIC_BEGIN
     RG_LOSS_(rg_binary_cross_entropy_with_logits_with, x, t, __VA_ARGS__)
 #define rg_kl_div(x, t, ...) RG_LOSS_(rg_kl_div_with, x, t, __VA_ARGS__)
 
+#define RG_MARGIN_(...) RG_KEYWORDS(rg_margin_options, (.margin = 0), __VA_ARGS__)
+#define RG_HINGE_(...)  RG_KEYWORDS(rg_hinge_options, (.margin = 1), __VA_ARGS__)
+#define RG_TRIPLET_(...) \
+    RG_KEYWORDS(rg_triplet_options, (.margin = 1, .p = 2, .eps = 1e-6), __VA_ARGS__)
+#define RG_GAUSSIAN_NLL_(...) RG_KEYWORDS(rg_gaussian_nll_options, (.eps = 1e-6), __VA_ARGS__)
+#define RG_POISSON_NLL_(...) \
+    RG_KEYWORDS(rg_poisson_nll_options, (.log_input = true, .eps = 1e-8), __VA_ARGS__)
+
+#define rg_cosine_embedding_loss(a, b, t, ...) \
+    RG_IN_ORDER_3(rg_cosine_embedding_loss_with, __COUNTER__, a, b, t, RG_MARGIN_(__VA_ARGS__))
+#define rg_margin_ranking_loss(a, b, t, ...) \
+    RG_IN_ORDER_3(rg_margin_ranking_loss_with, __COUNTER__, a, b, t, RG_MARGIN_(__VA_ARGS__))
+#define rg_hinge_embedding_loss(x, t, ...) \
+    RG_IN_ORDER_2(rg_hinge_embedding_loss_with, __COUNTER__, x, t, RG_HINGE_(__VA_ARGS__))
+#define rg_triplet_margin_loss(a, p, n, ...) \
+    RG_IN_ORDER_3(rg_triplet_margin_loss_with, __COUNTER__, a, p, n, RG_TRIPLET_(__VA_ARGS__))
+#define rg_gaussian_nll_loss(x, t, var, ...)                                  \
+    RG_IN_ORDER_3(rg_gaussian_nll_loss_with, __COUNTER__, x, t, RG_WRAP(var), \
+                  RG_GAUSSIAN_NLL_(__VA_ARGS__))
+#define rg_poisson_nll_loss(x, t, ...) \
+    RG_IN_ORDER_2(rg_poisson_nll_loss_with, __COUNTER__, x, t, RG_POISSON_NLL_(__VA_ARGS__))
+
 /* ---- numbers where a tensor is expected ---------------------------------------- */
 #define rg_add(a, b)                         RG_T2(rg_add, a, b)
 #define rg_sub(a, b)                         RG_T2(rg_sub, a, b)

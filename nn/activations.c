@@ -1,6 +1,7 @@
 /*
  * activations.c: activation functions as modules. Each module computes the function of ops.h that
- * has its name; its numbers a and b are the constructor's arguments.
+ * has its name; its numbers a and b are the constructor's arguments. PReLU, which learns its
+ * slope, is in prelu.c.
  */
 #include "layers.h"
 #include "python_text.h"
@@ -30,6 +31,7 @@ OF_X(tanh, "Tanh")
 OF_X(sigmoid, "Sigmoid")
 OF_X(logsigmoid, "LogSigmoid")
 OF_X(softsign, "Softsign")
+OF_X(tanhshrink, "Tanhshrink")
 OF_X(hardswish, "Hardswish")
 OF_X(hardsigmoid, "Hardsigmoid")
 
@@ -73,6 +75,35 @@ rg_plain_module *rg_nn_elu(double alpha) {
 
 rg_plain_module *rg_nn_celu(double alpha) {
     return RG_MODULE(rg_plain_module, &celu_module_class, .a = alpha);
+}
+
+/* ---- Hardshrink and Softshrink ------------------------------------------------- */
+
+static rg_tensor *hardshrink_module_forward(rg_module *m, rg_tensor *x) {
+    return rg_hardshrink(x, number_a(m));
+}
+
+static rg_tensor *softshrink_module_forward(rg_module *m, rg_tensor *x) {
+    return rg_softshrink(x, number_a(m));
+}
+
+static void lambd_repr(rg_module *m, char *text, size_t room) {
+    snprintf(text, room, "%s", rgi_python_float(number_a(m)));
+}
+
+static const rg_module_class hardshrink_module_class = { .name = "Hardshrink",
+                                                         .forward = hardshrink_module_forward,
+                                                         .extra_repr = lambd_repr };
+static const rg_module_class softshrink_module_class = { .name = "Softshrink",
+                                                         .forward = softshrink_module_forward,
+                                                         .extra_repr = lambd_repr };
+
+rg_plain_module *rg_nn_hardshrink(double lambd) {
+    return RG_MODULE(rg_plain_module, &hardshrink_module_class, .a = lambd);
+}
+
+rg_plain_module *rg_nn_softshrink(double lambd) {
+    return RG_MODULE(rg_plain_module, &softshrink_module_class, .a = lambd);
 }
 
 /* ---- GELU, exact and by tanh --------------------------------------------------- */
@@ -150,10 +181,37 @@ rg_plain_module *rg_nn_hardtanh(double min_val, double max_val) {
     return RG_MODULE(rg_plain_module, &hardtanh_module_class, .a = min_val, .b = max_val);
 }
 
-/* ---- Softmax and LogSoftmax ---------------------------------------------------- */
+/* ---- Threshold ----------------------------------------------------------------- */
+
+static rg_tensor *threshold_module_forward(rg_module *m, rg_tensor *x) {
+    return rg_threshold(x, number_a(m), number_b(m));
+}
+
+static void threshold_repr(rg_module *m, char *text, size_t room) {
+    snprintf(text, room, "threshold=%s, value=%s", rgi_python_float(number_a(m)),
+             rgi_python_float(number_b(m)));
+}
+
+static const rg_module_class threshold_module_class = { .name = "Threshold",
+                                                        .forward = threshold_module_forward,
+                                                        .extra_repr = threshold_repr };
+
+rg_plain_module *rg_nn_threshold(double threshold, double value) {
+    return RG_MODULE(rg_plain_module, &threshold_module_class, .a = threshold, .b = value);
+}
+
+/* ---- Softmax, Softmin, LogSoftmax and GLU, along a dim ------------------------- */
 
 static rg_tensor *softmax_module_forward(rg_module *m, rg_tensor *x) {
     return rg_softmax(x, (int)number_a(m));
+}
+
+static rg_tensor *softmin_module_forward(rg_module *m, rg_tensor *x) {
+    return rg_softmin(x, (int)number_a(m));
+}
+
+static rg_tensor *glu_module_forward(rg_module *m, rg_tensor *x) {
+    return rg_glu(x, (int)number_a(m));
 }
 
 static rg_tensor *log_softmax_module_forward(rg_module *m, rg_tensor *x) {
@@ -167,6 +225,12 @@ static void dim_repr(rg_module *m, char *text, size_t room) {
 static const rg_module_class softmax_module_class = { .name = "Softmax",
                                                       .forward = softmax_module_forward,
                                                       .extra_repr = dim_repr };
+static const rg_module_class softmin_module_class = { .name = "Softmin",
+                                                      .forward = softmin_module_forward,
+                                                      .extra_repr = dim_repr };
+static const rg_module_class glu_module_class = { .name = "GLU",
+                                                  .forward = glu_module_forward,
+                                                  .extra_repr = dim_repr };
 static const rg_module_class log_softmax_module_class = { .name = "LogSoftmax",
                                                           .forward = log_softmax_module_forward,
                                                           .extra_repr = dim_repr };
@@ -177,4 +241,12 @@ rg_plain_module *rg_nn_softmax(int dim) {
 
 rg_plain_module *rg_nn_log_softmax(int dim) {
     return RG_MODULE(rg_plain_module, &log_softmax_module_class, .a = dim);
+}
+
+rg_plain_module *rg_nn_softmin(int dim) {
+    return RG_MODULE(rg_plain_module, &softmin_module_class, .a = dim);
+}
+
+rg_plain_module *rg_nn_glu(int dim) {
+    return RG_MODULE(rg_plain_module, &glu_module_class, .a = dim);
 }

@@ -1,6 +1,6 @@
 /*
- * layers.h: Linear, Embedding, the norms, and layers without parameters. Attention and positions
- * are in attention.h and positions.h, losses in losses.h.
+ * layers.h: Linear, Embedding, the norms, PReLU, and layers without parameters. Attention and
+ * positions are in attention.h and positions.h, losses in losses.h.
  *
  *     rg_linear_module *layer = rg_nn_linear(4, 2, .bias = false);
  *     rg_tensor *y = rg_call(layer, x);
@@ -70,6 +70,23 @@ rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_
 #define rg_nn_group_norm(groups, channels, ...) \
     rg_nn_group_norm_with(groups, channels, RG_NORM_(__VA_ARGS__))
 
+/* ---- PReLU: x > 0 ? x : weight x --------------------------------------------------
+ * The weight has one slope, or one for each channel. */
+typedef struct rg_prelu_module {
+    rg_module base;
+    rg_tensor *weight;
+    int64_t num_parameters;
+} rg_prelu_module;
+typedef struct RG_OPTIONS rg_prelu_options {
+    RG_BY_NAME;
+    int64_t num_parameters RG_DEFAULT(1);
+    double init RG_DEFAULT(0.25); /* The slopes begin with it. */
+} rg_prelu_options;
+rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
+#define rg_nn_prelu(...) \
+    rg_nn_prelu_with(    \
+        RG_KEYWORDS(rg_prelu_options, (.num_parameters = 1, .init = 0.25), __VA_ARGS__))
+
 /* ---- layers without parameters: rg_nn_x is a module that computes rg_x --------- */
 typedef struct rg_plain_module {
     rg_module base;
@@ -88,6 +105,7 @@ rg_plain_module *rg_nn_tanh(void);
 rg_plain_module *rg_nn_sigmoid(void);
 rg_plain_module *rg_nn_logsigmoid(void);
 rg_plain_module *rg_nn_softsign(void);
+rg_plain_module *rg_nn_tanhshrink(void);
 rg_plain_module *rg_nn_hardswish(void);
 rg_plain_module *rg_nn_hardsigmoid(void);
 rg_plain_module *rg_nn_leaky_relu(double negative_slope);
@@ -95,8 +113,13 @@ rg_plain_module *rg_nn_elu(double alpha);
 rg_plain_module *rg_nn_celu(double alpha);
 rg_plain_module *rg_nn_softplus(double beta, double threshold);
 rg_plain_module *rg_nn_hardtanh(double min_val, double max_val);
+rg_plain_module *rg_nn_hardshrink(double lambd);
+rg_plain_module *rg_nn_softshrink(double lambd);
+rg_plain_module *rg_nn_threshold(double threshold, double value);
 rg_plain_module *rg_nn_softmax(int dim);
+rg_plain_module *rg_nn_softmin(int dim);
 rg_plain_module *rg_nn_log_softmax(int dim);
+rg_plain_module *rg_nn_glu(int dim);
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
 

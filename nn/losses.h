@@ -38,4 +38,42 @@ rg_loss_module *rg_nn_kl_div_loss_with(rg_loss_options o);
     rg_nn_bce_with_logits_loss_with(RG_LOSS_OPTIONS_(__VA_ARGS__))
 #define rg_nn_kl_div_loss(...) rg_nn_kl_div_loss_with(RG_LOSS_OPTIONS_(__VA_ARGS__))
 
+/* ---- losses with options of their own ------------------------------------------
+ * rg_call(loss, a, b, target), rg_call(loss, x, target), rg_call(loss, anchor, positive, negative),
+ * rg_call(loss, x, target, var), rg_call(loss, x, target) */
+typedef struct rg_margin_loss_module {
+    rg_module base;
+    rg_margin_options o;
+    /* f computes the loss. */
+    rg_tensor *(*f)(rg_tensor *a, rg_tensor *b, rg_tensor *target, rg_margin_options o);
+} rg_margin_loss_module;
+typedef struct rg_hinge_loss_module {
+    rg_module base;
+    rg_hinge_options o;
+} rg_hinge_loss_module;
+typedef struct rg_triplet_loss_module {
+    rg_module base;
+    rg_triplet_options o;
+} rg_triplet_loss_module;
+typedef struct rg_gaussian_nll_loss_module {
+    rg_module base;
+    rg_gaussian_nll_options o;
+} rg_gaussian_nll_loss_module;
+typedef struct rg_poisson_nll_loss_module {
+    rg_module base;
+    rg_poisson_nll_options o;
+} rg_poisson_nll_loss_module;
+rg_margin_loss_module *rg_nn_cosine_embedding_loss_with(rg_margin_options o);
+rg_margin_loss_module *rg_nn_margin_ranking_loss_with(rg_margin_options o);
+rg_hinge_loss_module *rg_nn_hinge_embedding_loss_with(rg_hinge_options o);
+rg_triplet_loss_module *rg_nn_triplet_margin_loss_with(rg_triplet_options o);
+rg_gaussian_nll_loss_module *rg_nn_gaussian_nll_loss_with(rg_gaussian_nll_options o);
+rg_poisson_nll_loss_module *rg_nn_poisson_nll_loss_with(rg_poisson_nll_options o);
+#define rg_nn_cosine_embedding_loss(...) rg_nn_cosine_embedding_loss_with(RG_MARGIN_(__VA_ARGS__))
+#define rg_nn_margin_ranking_loss(...)   rg_nn_margin_ranking_loss_with(RG_MARGIN_(__VA_ARGS__))
+#define rg_nn_hinge_embedding_loss(...)  rg_nn_hinge_embedding_loss_with(RG_HINGE_(__VA_ARGS__))
+#define rg_nn_triplet_margin_loss(...)   rg_nn_triplet_margin_loss_with(RG_TRIPLET_(__VA_ARGS__))
+#define rg_nn_gaussian_nll_loss(...)     rg_nn_gaussian_nll_loss_with(RG_GAUSSIAN_NLL_(__VA_ARGS__))
+#define rg_nn_poisson_nll_loss(...)      rg_nn_poisson_nll_loss_with(RG_POISSON_NLL_(__VA_ARGS__))
+
 RG_PUBLIC_END

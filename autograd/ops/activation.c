@@ -71,6 +71,11 @@ rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
     return RG_APPLY(hardtanh, RG_A(activation, "HardtanhBackward0", { min, max }), x);
 }
 
+/* torch looks at the order of the bounds in hardtanh alone. */
+rg_tensor *rg_hardtanh_(rg_tensor *x, double min, double max) {
+    return RG_APPLY_(hardtanh, RG_A(activation, "HardtanhBackward0", { min, max }), x);
+}
+
 /* ---- relu6: min(max(x, 0), 6) -------------------------------------------------- */
 
 rg_tensor *rg_relu6(rg_tensor *x) {
@@ -112,6 +117,73 @@ rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope) {
     return RG_APPLY(leaky_relu, RG_A(activation, "LeakyReluBackward0", { negative_slope }), x);
 }
 
+rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope) {
+    return RG_APPLY_(leaky_relu, RG_A(activation, "LeakyReluBackward1", { negative_slope }), x);
+}
+
+/* ---- prelu: x > 0 ? x : w x; gx = x > 0 ? g : w g, gw = x > 0 ? 0 : x g -----------
+ * The row's w broadcasts; the function's is one number, or one for each channel, which is dim 1. */
+
+static bool prelu_shape(rg_call *c) {
+    RG_FAIL_DTYPE_IF(!rgi_is_float(c->in[0]->dtype), "prelu", "prelu_cpu", c->in[0]->dtype);
+    return rgi_shape_broadcast(c);
+}
+
+static rg_tensor *prelu_rule_x(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *w = rgi_saved(s, 1);
+    return rg_where(rg_gt(x, 0), g, rg_mul(w, g));
+}
+
+static rg_tensor *prelu_rule_w(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    return rg_masked_fill(rg_mul(x, g), rg_gt(x, 0), 0);
+}
+
+static bool prelu_fused(const rg_step *s, rg_tensor *gin[]) {
+    const rg_tensor *g = s->g[0];
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *w = rgi_saved(s, 1);
+    if (!x || !w)
+        return false;
+    if (!rgi_wants(s, 0))
+        return true;
+    gin[0] = rgi_new(g->dtype, g->ndim, g->size);
+    return gin[0] && k_run(k_prelu_grad, gin[0], s->g[0], x, w);
+}
+
+RG_OP(prelu, .doc = "x > 0 ? x : w x", .node = "PreluKernelBackward0", .n_in = 2,
+      .shape = prelu_shape, .kernel = &k_prelu, .fused = prelu_fused,
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), prelu_rule_x), RG_RULE(RG_IN(0), prelu_rule_w) },
+      SAMPLES_2("z", "", NULL));
+
+static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
+    RG_FAIL_IF(x->dtype != weight->dtype, "prelu",
+               "prelu: Type promoting not supported. Got %s and %s", rgi_scalar_name(x->dtype),
+               rgi_scalar_name(weight->dtype));
+    if (weight->numel != 1) {
+        int64_t channels = x->ndim > 1 ? x->size[1] : 1;
+        RG_FAIL_IF(x->ndim == 0, "prelu", "Not allow zero-dim input tensor.");
+        RG_FAIL_IF(channels != weight->numel, "prelu",
+                   "Mismatch of parameter numbers and input channel size. Found parameter numbers "
+                   "= %lld and channel size = %lld.",
+                   (long long)weight->numel, (long long)channels);
+    }
+    RG_FAIL_IF(weight->ndim > 1, "prelu",
+               "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d",
+               weight->ndim);
+    return true;
+}
+
+rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight) {
+    if (!rgi_check(x, "prelu") || !rgi_check(weight, "prelu") || !prelu_check(x, weight))
+        return NULL;
+    rg_dims aligned = { .n = x->ndim };
+    for (int d = 0; d < x->ndim; d++)
+        aligned.v[d] = d == (x->ndim > 1) ? weight->numel : 1;
+    return RG_COMPOSITE("prelu", RG_APPLY(prelu, RG_NO_ATTR, x, rg_reshape_dims(weight, aligned)));
+}
+
 /* ---- elu: x > 0 ? k0 x : k1 (e^(k2 x) - 1); gx = x > 0 ? k0 g : k1 k2 e^(k2 x) g ---- */
 
 static bool elu_shape(rg_call *c) { return elementwise_of_floats(c, "elu_cpu"); }
@@ -141,12 +213,23 @@ rg_tensor *rg_elu(rg_tensor *x, double alpha) {
     return RG_APPLY(elu, RG_A(activation, "EluBackward0", { 1, alpha, 1 }), x);
 }
 
+rg_tensor *rg_elu_(rg_tensor *x, double alpha) {
+    return RG_APPLY_(elu, RG_A(activation, "EluBackward1", { 1, alpha, 1 }), x);
+}
+
 /* ---- celu: x > 0 ? x : alpha (e^(x / alpha) - 1) ------------------------------- */
 
 rg_tensor *rg_celu(rg_tensor *x, double alpha) {
     RG_AS("celu");
     RG_FAIL_IF(alpha == 0, "celu", "ZeroDivisionError: alpha cannot be 0 for CELU");
     return RG_APPLY(elu, RG_A(activation, "CeluBackward0", { 1, alpha, 1 / alpha }), x);
+}
+
+rg_tensor *rg_celu_(rg_tensor *x, double alpha) {
+    const struct activation_attr a = { "CeluBackward1", { 1, alpha, 1 / alpha } };
+    RG_AS("celu_");
+    RG_FAIL_IF(alpha == 0, "celu_", "ZeroDivisionError: alpha cannot be 0 for CELU");
+    return rgi_apply_inplace("celu_", &rg_op_elu, &a, sizeof a, 1, &x);
 }
 
 /* ---- selu: scale (x > 0 ? x : alpha (e^x - 1)) --------------------------------- */

@@ -1,7 +1,8 @@
 /*
  * loss.c: losses by the distance of a prediction from its target, be it squared, absolute or
  * between the two, and by the divergence of distributions. (Losses over classes are in
- * binary_cross_entropy.c, nll.c and cross_entropy.c.)
+ * binary_cross_entropy.c, nll.c and cross_entropy.c, those of embeddings in embedding_loss.c, and
+ * those by a likelihood in likelihood_loss.c.)
  */
 #include "loss.h"
 
@@ -11,10 +12,14 @@ bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_
     if (!rgi_check(x, name) || !rgi_check(t, name) || !rgi_check_optional(o->weight, name)
         || !rgi_check_optional(o->pos_weight, name))
         return false;
-    RG_FAIL_VALUE_IF(o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div"), name,
-                     "batchmean is not a valid value for reduction");
-    RG_FAIL_VALUE_IF(o->reduction < RG_MEAN || o->reduction > RG_BATCHMEAN, name,
-                     "%d is not a valid value for reduction", (int)o->reduction);
+    return (o->reduction == RG_BATCHMEAN && strcmp(name, "kl_div") == 0)
+           || rgi_loss_check_reduction(name, o->reduction);
+}
+
+bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
+    RG_FAIL_VALUE_IF(how == RG_BATCHMEAN, name, "batchmean is not a valid value for reduction");
+    RG_FAIL_VALUE_IF(how < RG_MEAN || how > RG_BATCHMEAN, name,
+                     "%d is not a valid value for reduction", (int)how);
     return true;
 }
 

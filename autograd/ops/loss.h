@@ -1,7 +1,7 @@
 /*
  * loss.h: what losses share: checks of their options, their reduction, and the parts of a row that
  * one kernel serves. The losses themselves are in loss.c (distances), binary_cross_entropy.c,
- * nll.c and cross_entropy.c.
+ * nll.c, cross_entropy.c, embedding_loss.c and likelihood_loss.c.
  */
 #pragma once
 
@@ -12,6 +12,9 @@
 /* Fails with torch's sentence unless all tensors are there and the reduction is one that the loss
  * knows. */
 bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o);
+
+/* Fails with torch's sentence unless the reduction is one that every loss knows. */
+bool rgi_loss_check_reduction(const char *name, rg_reduction how);
 
 /* Fails with torch's sentence if the argument `what`, which torch doesn't differentiate by, wants a
  * gradient. `function` is the function of torch's that the sentence names. */

@@ -1,5 +1,6 @@
 /*
- * norm.c: norms over dims, and what is made of them: vectors of length 1, the angle between two.
+ * norm.c: norms over dims, and what is made of them: vectors of length 1, the distance of
+ * two and the angle between them.
  */
 #include "reduce.h"
 
@@ -97,6 +98,16 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) {
 
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps) {
     return RG_COMPOSITE("normalize", rg_div(x, rg_clamp_min(rg_norm_dim(x, p, dim, true), eps)));
+}
+
+/* ---- pairwise_distance: norm_p(a - b + eps) along the last dim ----------------- */
+
+rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps, bool keepdim) {
+    if (!rgi_check(a, "pairwise_distance") || !rgi_check(b, "pairwise_distance"))
+        return NULL;
+    int last = RG_MAX(a->ndim, b->ndim) - 1;
+    return RG_COMPOSITE("pairwise_distance",
+                        rg_norm_dim(rg_add(rg_sub(a, b), eps), p, last, keepdim));
 }
 
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim ---- */

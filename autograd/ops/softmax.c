@@ -1,5 +1,5 @@
 /*
- * softmax.c: softmax along a dim, and its logarithm.
+ * softmax.c: softmax along a dim, that of -x, and its logarithm.
  */
 #include "autograd/op.h"
 
@@ -74,6 +74,12 @@ RG_OP(softmax, .doc = "e^x / sum(e^x) along dim", .node = "SoftmaxBackward0", RG
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim) {
     return softmax_apply("softmax", &rg_op_softmax, x, dim);
+}
+
+/* ---- softmin: softmax(-x) ------------------------------------------------------ */
+
+rg_tensor *rg_softmin(rg_tensor *x, int dim) {
+    return RG_COMPOSITE("softmin", rg_softmax(rg_neg(x), dim));
 }
 
 /* ---- safe_softmax: softmax, but 0 for a row that is -inf throughout ------------ */

@@ -107,8 +107,13 @@ extern const rg_kernel k_tanh_grad, k_sigmoid_grad, k_relu_grad, k_gelu_grad, k_
 extern const rg_kernel k_silu_grad, k_mish_grad, k_hardswish_grad, k_hardsigmoid_grad;
 extern const rg_kernel k_logsigmoid_grad;
 /* These take numbers. */
-extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus;
+extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
+extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
+extern const rg_kernel k_threshold_grad, k_shrink_grad;
+/* prelu takes x and a slope, glu an x and what gates it; their gradients take g before them. The
+ * gradient of glu is that by the gate. */
+extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
 /* ---- compare.c: the answer is a bool ---- */
 extern const rg_kernel k_isnan, k_isinf, k_isfinite, k_logical_not;

@@ -87,6 +87,9 @@ static const rg_item_index *op_items(const op_argument *a) {
         .label_smoothing = X(6), .beta = X(7), .delta = X(8), .log_target = I(9)                   \
     }
 
+#define MARGIN_OPTIONS(type, k) \
+    (type) { .reduction = (rg_reduction)I(k), .margin = X(k + 1) }
+
 #define ONE(name)                 TENSOR(name, T(0))
 #define TWO(name)                 TENSOR(name, T(0), T(1))
 #define VALUES_INDICES(name, ...) GOLDEN(name, op_pair, __VA_ARGS__)

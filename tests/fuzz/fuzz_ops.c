@@ -185,6 +185,8 @@ static rg_generator *any_generator(void) {
         .ignore_index = odd_integer(), .label_smoothing = odd_number(), .beta = odd_number(), \
         .delta = odd_number(), .log_target = any(2)                                           \
     }
+#define MARGIN_OPTIONS(type, k) \
+    (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
 #define OPTIONS                                                          \
     (rg_backward_options) {                                              \
         .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \

@@ -41,6 +41,14 @@
     F(celu, rg_nn_celu(0.5), "n(2,5)")                                                             \
     F(softplus, rg_nn_softplus(2, 1), "n(2,5)")                                                    \
     F(hardtanh, rg_nn_hardtanh(-0.5, 0.75), "n(2,5)")                                              \
+    F(tanhshrink, rg_nn_tanhshrink(), "n(2,5)")                                                    \
+    F(hardshrink, rg_nn_hardshrink(0.4), "n(2,5)")                                                 \
+    F(softshrink, rg_nn_softshrink(0.4), "n(2,5)")                                                 \
+    F(threshold, rg_nn_threshold(0.1, 20), "n(2,5)")                                               \
+    F(glu, rg_nn_glu(0), "n(4,3)")                                                                 \
+    F(prelu, rg_nn_prelu(), "n(2,5)")                                                              \
+    F(prelu_channels, rg_nn_prelu(.num_parameters = 3, .init = 0.1), "n(2,3,2)")                   \
+    F(softmin, rg_nn_softmin(1), "n(2,5)")                                                         \
     F(softmax, rg_nn_softmax(0), "n(2,5)")                                                         \
     F(log_softmax, rg_nn_log_softmax(-1), "n(2,5)")                                                \
     F(flatten, rg_nn_flatten(1, -1), "n(2,3,2)")                                                   \
@@ -61,6 +69,24 @@
     F(kl_div_loss, rg_nn_kl_div_loss(.reduction = RG_BATCHMEAN), "l(2,3)", "p(2,3)")               \
     F(kl_div_loss_log, rg_nn_kl_div_loss(.reduction = RG_SUM, .log_target = true), "l(2,3)",       \
       "l(2,3)")                                                                                    \
+    F(cosine_embedding_loss, rg_nn_cosine_embedding_loss(.margin = 0.1, .reduction = RG_EACH),     \
+      "n(4,3)", "n(4,3)", "t(4)")                                                                  \
+    F(margin_ranking_loss, rg_nn_margin_ranking_loss(.margin = 0.5), "n(5)", "n(5)", "t(5)")       \
+    F(hinge_embedding_loss, rg_nn_hinge_embedding_loss(.margin = 0.5, .reduction = RG_SUM),        \
+      "p(2,3)", "t(2,3)")                                                                          \
+    F(triplet_margin_loss, rg_nn_triplet_margin_loss(), "n(4,3)", "n(4,3)", "n(4,3)")              \
+    F(triplet_margin_loss_all,                                                                     \
+      rg_nn_triplet_margin_loss(.margin = 2, .p = 3, .eps = 1e-3, .swap = true,                    \
+                                .reduction = RG_SUM),                                              \
+      "n(4,3)", "n(4,3)", "n(4,3)")                                                                \
+    F(gaussian_nll_loss, rg_nn_gaussian_nll_loss(), "n(2,3)", "n(2,3)", "p(2,3)")                  \
+    F(gaussian_nll_loss_all,                                                                       \
+      rg_nn_gaussian_nll_loss(.full = true, .eps = 0.3, .reduction = RG_EACH), "n(2,3)", "n(2,3)", \
+      "p(2)")                                                                                      \
+    F(poisson_nll_loss, rg_nn_poisson_nll_loss(), "n(2,3)", "i5(2,3)")                             \
+    F(poisson_nll_loss_all,                                                                        \
+      rg_nn_poisson_nll_loss(.log_input = false, .full = true, .eps = 0.1, .reduction = RG_EACH),  \
+      "p(2,3)", "n(2,3)")                                                                          \
     F(net,                                                                                         \
       rg_nn_sequential(rg_nn_linear(4, 3), rg_nn_layer_norm(3), rg_nn_gelu(),                      \
                        rg_nn_sequential(rg_nn_dropout(0.5), rg_nn_linear(3, 2))),                  \
@@ -73,7 +99,7 @@ LAYERS(MAKE)
 static const struct layer {
     const char *name;
     void *(*make)(void);
-    const char *inputs[2];
+    const char *inputs[3];
 } layers[] = { LAYERS(ROW) };
 enum { N_LAYERS = sizeof layers / sizeof *layers };
 
@@ -85,6 +111,10 @@ static rg_tensor *drawn(const char *spec) {
         below = strtol(at, &at, 10);
     while (*at && *at != ')' && at[1] != ')')
         shape.v[shape.n++] = strtol(at + 1, &at, 10);
+    if (*spec == 't') {
+        rg_tensor *bits = rg_randint_dims(0, 2, shape, RG_INT64, rg_default_generator());
+        return rg_sub(rg_mul(bits, 2), 1);
+    }
     if (*spec == 'i')
         return rg_randint_dims(0, below, shape, RG_INT64, rg_default_generator());
     if (*spec == 'p')
@@ -93,15 +123,21 @@ static rg_tensor *drawn(const char *spec) {
     return *spec == 'l' ? rg_log_softmax(x, -1) : x;
 }
 
-static rg_list inputs_of(const struct layer *l, rg_dtype dtype, rg_tensor *x[2]) {
+static int number_of_inputs(const struct layer *l) {
+    if (!l->inputs[1])
+        return 1;
+    return l->inputs[2] ? 3 : 2;
+}
+
+static rg_list inputs_of(const struct layer *l, rg_dtype dtype, rg_tensor *x[3]) {
+    int n = number_of_inputs(l);
     rg_manual_seed(2);
-    for (int i = 0; i < 2; i++) {
-        if (l->inputs[i])
-            x[i] = drawn(l->inputs[i]);
-        if (l->inputs[i] && *l->inputs[i] != 'i')
+    for (int i = 0; i < n; i++) {
+        x[i] = drawn(l->inputs[i]);
+        if (!strchr("it", *l->inputs[i]))
             x[i] = rg_requires_grad_(rg_to(x[i], dtype), i == 0);
     }
-    return (rg_list){ l->inputs[1] ? 2 : 1, x };
+    return (rg_list){ n, x };
 }
 
 START_TEST(test_values_and_gradients) {
@@ -110,7 +146,7 @@ START_TEST(test_values_and_gradients) {
         RG_SCOPE();
         const struct layer *l = &layers[i / 2];
         rg_dtype dtype = i % 2 ? RG_FLOAT32 : RG_FLOAT64;
-        rg_tensor *x[2];
+        rg_tensor *x[3];
         rg_manual_seed(1);
         rg_module *m = l->make();
         ck_assert_msg(m != NULL, "%s: %s", l->name, rg_error());
@@ -149,7 +185,7 @@ END_TEST
 
 static const struct layer *checked;
 static rg_tensor *call(rg_tensor *const in[], void *m) {
-    rg_tensor *x[2];
+    rg_tensor *x[3];
     rg_list given = inputs_of(checked, RG_FLOAT64, x);
     /* Dropout must be the same in each call. */
     rg_manual_seed(3);
@@ -185,7 +221,7 @@ END_TEST
 
 /* Makes the layer, calls it, differentiates it, loads and converts it. */
 static bool whole_life(void) {
-    rg_tensor *x[2];
+    rg_tensor *x[3];
     rg_manual_seed(1);
     rg_module *m = checked->make();
     rg_tensor *y = m ? rg_call_list(m, inputs_of(checked, RG_FLOAT64, x)) : NULL;
@@ -228,6 +264,10 @@ START_TEST(test_bad_constructors) {
              "dropout probability has to be between 0 and 1, but got -0.1");
     ck_fails(rg_nn_hardtanh(2, -2), RG_VALUE_ERROR,
              "max_val (-2) must be greater than min_val (2)");
+    ck_fails(rg_nn_triplet_margin_loss(.margin = 0), RG_VALUE_ERROR,
+             "TripletMarginLoss: expected margin to be greater than 0, got 0.0 instead");
+    ck_fails(rg_nn_prelu(.num_parameters = -1), RG_RUNTIME_ERROR,
+             "Trying to create tensor with negative dimension -1: [-1]");
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };
     for (int i = 0; i < 2; i++) {
         ck_ok(empty[i]);
@@ -261,8 +301,9 @@ START_TEST(test_bad_inputs) {
              "Module [ModuleList] is missing the required \"forward\" function");
     for (int i = 0; i < N_LAYERS; i++) {
         rg_module *m = layers[i].make();
-        rg_tensor *none[] = { NULL, rg_ones(2, 3) }, *absent[] = { RG_NONE, RG_NONE };
-        int n = layers[i].inputs[1] ? 2 : 1;
+        rg_tensor *none[] = { NULL, rg_ones(2, 3), rg_ones(2) };
+        rg_tensor *absent[] = { RG_NONE, RG_NONE, RG_NONE };
+        int n = number_of_inputs(&layers[i]);
         ck_fails(rg_call_list(m, (rg_list){ n, none }), RG_TYPE_ERROR,
                  "expected a tensor but got NULL");
         if (strcmp(layers[i].name, "identity"))

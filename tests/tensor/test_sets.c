@@ -435,6 +435,10 @@ START_TEST(test_elements) {
         &k_hardswish_grad,
         &k_hardsigmoid_grad,
         &k_logsigmoid_grad,
+        &k_prelu,
+        &k_prelu_grad,
+        &k_glu,
+        &k_glu_grad,
         &k_clamp,
         &k_lerp,
     };

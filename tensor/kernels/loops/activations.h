@@ -10,12 +10,15 @@ K_INLINE T K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
 
 /* For hardtanh, k[0] is the least result, and k[1] the greatest. */
 K_INLINE T K_NAME(hardtanh)(T x, const T *k) {
-    const T most = x > k[1] ? k[1] : x;
-    return x < k[0] ? k[0] : most;
+    const T least = x < k[0] ? k[0] : x;
+    return least > k[1] ? k[1] : least;
 }
+
+K_INLINE T K_NAME(threshold)(T x, const T *k) { return x <= k[0] ? k[1] : x; }
 
 K_MAP_1(relu)
 K_MAP_1_WITH(hardtanh)
+K_MAP_1_WITH(threshold)
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 #if K_IS_FLOAT
@@ -23,6 +26,16 @@ K_MAP_1_WITH(hardtanh)
 K_INLINE T K_NAME(relu_grad)(T g, T y) { return y <= 0 ? 0 : g; }
 
 K_INLINE T K_NAME(hardtanh_grad)(T g, T x, const T *k) { return x <= k[0] || x >= k[1] ? 0 : g; }
+
+K_INLINE T K_NAME(threshold_grad)(T g, T x, const T *k) { return x <= k[0] ? 0 : g; }
+
+K_INLINE T K_NAME(hardshrink)(T x, const T *k) { return x >= -k[0] && x <= k[0] ? 0 : x; }
+K_INLINE T K_NAME(softshrink)(T x, const T *k) {
+    const T below = x < -k[0] ? x + k[0] : 0;
+    const T beyond = x > k[0] ? x - k[0] : below;
+    return x != x ? x : beyond;
+}
+K_INLINE T K_NAME(shrink_grad)(T g, T x, const T *k) { return x >= -k[0] && x <= k[0] ? 0 : g; }
 
 K_INLINE T K_NAME(tanh_grad)(T g, T y) { return g * (1 - y * y); }
 
@@ -32,6 +45,15 @@ K_INLINE T K_NAME(sigmoid_grad)(T g, T y) { return g * (1 - y) * y; }
 /* For leaky_relu, k[0] is the slope below 0. */
 K_INLINE T K_NAME(leaky_relu)(T x, const T *k) { return x > 0 ? x : x * k[0]; }
 K_INLINE T K_NAME(leaky_relu_grad)(T g, T x, const T *k) { return x > 0 ? g : g * k[0]; }
+
+K_INLINE T K_NAME(prelu)(T x, T w) { return x > 0 ? x : w * x; }
+K_INLINE T K_NAME(prelu_grad)(T g, T x, T w) { return x > 0 ? g : w * g; }
+
+K_INLINE T K_NAME(glu)(T a, T b) { return a * K_NAME(sigmoid)(b); }
+K_INLINE T K_NAME(glu_grad)(T g, T a, T b) {
+    const T s = K_NAME(sigmoid)(b);
+    return g * a * s * (1 - s);
+}
 
 /* For elu and its kind, k[0] is the factor above 0, k[1] that below, and k[2] that of the
  * exponent. */
@@ -84,11 +106,19 @@ K_INLINE T K_NAME(logsigmoid_grad)(T g, T x) { return g * K_NAME(sigmoid)(-x); }
 
 K_MAP_2(relu_grad)
 K_MAP_2_WITH(hardtanh_grad)
+K_MAP_2_WITH(threshold_grad)
+K_MAP_1_WITH(hardshrink)
+K_MAP_1_WITH(softshrink)
+K_MAP_2_WITH(shrink_grad)
 K_MAP_2(tanh_grad)
 K_MAP_1(sigmoid)
 K_MAP_2(sigmoid_grad)
 K_MAP_1_WITH(leaky_relu)
 K_MAP_2_WITH(leaky_relu_grad)
+K_MAP_2(prelu)
+K_MAP_3(prelu_grad)
+K_MAP_2(glu)
+K_MAP_3(glu_grad)
 K_MAP_1_WITH(elu)
 K_MAP_2_WITH(elu_grad)
 K_MAP_1(silu)

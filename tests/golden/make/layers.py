@@ -1,8 +1,8 @@
 """Writes layers.txt and init.txt: PyTorch's layers, losses, reprs, state dicts, initial weights.
 
 A layer is made after torch.manual_seed(1) and called after torch.manual_seed(3). Its inputs are
-drawn after torch.manual_seed(2): n(2,3) is normal, p(2,3) lies in (0.05, 0.95), l(2,3) are
-log-probabilities, and i5(2,3) are indices below 5. A layer NAME has these cases:
+drawn after torch.manual_seed(2): n(2,3) is normal, p(2,3) lies in (0.05, 0.95), t(3) is -1 or 1,
+l(2,3) are log-probabilities, and i5(2,3) are indices below 5. A layer NAME has these cases:
 
     NAME.w       its parameters in float32
     NAME.y       its output
@@ -38,6 +38,8 @@ def put_text(name, text):
 def drawn(spec):
     kind, below, shape = re.fullmatch(r"([a-z])(\d*)\(([\d,]*)\)", spec).groups()
     shape = [int(n) for n in shape.split(",") if n]
+    if kind == "t":
+        return torch.randint(0, 2, shape) * 2 - 1
     if kind == "i":
         return torch.randint(0, int(below), shape)
     if kind == "p":
@@ -79,6 +81,14 @@ LAYERS = [
     ("celu", lambda: nn.CELU(0.5), "n(2,5)"),
     ("softplus", lambda: nn.Softplus(2.0, 1.0), "n(2,5)"),
     ("hardtanh", lambda: nn.Hardtanh(-0.5, 0.75), "n(2,5)"),
+    ("tanhshrink", lambda: nn.Tanhshrink(), "n(2,5)"),
+    ("hardshrink", lambda: nn.Hardshrink(0.4), "n(2,5)"),
+    ("softshrink", lambda: nn.Softshrink(0.4), "n(2,5)"),
+    ("threshold", lambda: nn.Threshold(0.1, 20.0), "n(2,5)"),
+    ("glu", lambda: nn.GLU(0), "n(4,3)"),
+    ("prelu", lambda: nn.PReLU(), "n(2,5)"),
+    ("prelu_channels", lambda: nn.PReLU(3, 0.1), "n(2,3,2)"),
+    ("softmin", lambda: nn.Softmin(1), "n(2,5)"),
     ("softmax", lambda: nn.Softmax(0), "n(2,5)"),
     ("log_softmax", lambda: nn.LogSoftmax(-1), "n(2,5)"),
     ("flatten", lambda: nn.Flatten(1, -1), "n(2,3,2)"),
@@ -106,6 +116,43 @@ LAYERS = [
     ),
     ("kl_div_loss", lambda: nn.KLDivLoss(reduction="batchmean"), "l(2,3)", "p(2,3)"),
     ("kl_div_loss_log", lambda: nn.KLDivLoss(reduction="sum", log_target=True), "l(2,3)", "l(2,3)"),
+    (
+        "cosine_embedding_loss",
+        lambda: nn.CosineEmbeddingLoss(0.1, reduction="none"),
+        "n(4,3)",
+        "n(4,3)",
+        "t(4)",
+    ),
+    ("margin_ranking_loss", lambda: nn.MarginRankingLoss(0.5), "n(5)", "n(5)", "t(5)"),
+    (
+        "hinge_embedding_loss",
+        lambda: nn.HingeEmbeddingLoss(0.5, reduction="sum"),
+        "p(2,3)",
+        "t(2,3)",
+    ),
+    ("triplet_margin_loss", lambda: nn.TripletMarginLoss(), "n(4,3)", "n(4,3)", "n(4,3)"),
+    (
+        "triplet_margin_loss_all",
+        lambda: nn.TripletMarginLoss(2.0, p=3.0, eps=1e-3, swap=True, reduction="sum"),
+        "n(4,3)",
+        "n(4,3)",
+        "n(4,3)",
+    ),
+    ("gaussian_nll_loss", lambda: nn.GaussianNLLLoss(), "n(2,3)", "n(2,3)", "p(2,3)"),
+    (
+        "gaussian_nll_loss_all",
+        lambda: nn.GaussianNLLLoss(full=True, eps=0.3, reduction="none"),
+        "n(2,3)",
+        "n(2,3)",
+        "p(2)",
+    ),
+    ("poisson_nll_loss", lambda: nn.PoissonNLLLoss(), "n(2,3)", "i5(2,3)"),
+    (
+        "poisson_nll_loss_all",
+        lambda: nn.PoissonNLLLoss(log_input=False, full=True, eps=0.1, reduction="none"),
+        "p(2,3)",
+        "n(2,3)",
+    ),
     (
         "net",
         lambda: nn.Sequential(

@@ -64,6 +64,12 @@ PARAMETERS = {
         name + "_with": [TENSOR, TENSOR, INT, TENSOR, TENSOR, INT, DOUBLE, DOUBLE, DOUBLE, INT]
         for name in LOSSES
     },
+    "cosine_embedding_loss_with": [TENSOR, TENSOR, TENSOR, INT, DOUBLE],
+    "margin_ranking_loss_with": [TENSOR, TENSOR, TENSOR, INT, DOUBLE],
+    "hinge_embedding_loss_with": [TENSOR, TENSOR, INT, DOUBLE],
+    "triplet_margin_loss_with": [TENSOR, TENSOR, TENSOR, INT, DOUBLE, DOUBLE, DOUBLE, INT],
+    "gaussian_nll_loss_with": [TENSOR, TENSOR, TENSOR, INT, INT, DOUBLE],
+    "poisson_nll_loss_with": [TENSOR, TENSOR, INT, INT, INT, DOUBLE],
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
     "embedding_with": [TENSOR, TENSOR, INT],
     "dropout_with": [TENSOR, DOUBLE, INT],
@@ -177,7 +183,35 @@ def set_items(x, value, *given):
     return x
 
 
+def margin_loss(name):
+    """Returns a call whose last two arguments are the reduction and the margin."""
+
+    def call(*args):
+        *tensors, how, margin = args
+        return getattr(F, name)(*tensors, margin=margin, reduction=REDUCTIONS[how])
+
+    return call
+
+
+MARGINS = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss")
 CALLS = {name + "_with": loss(name) for name in LOSSES}
+CALLS.update({name + "_with": margin_loss(name) for name in MARGINS})
+CALLS.update(
+    {
+        "pairwise_distance": lambda a, b, p, eps, keep: F.pairwise_distance(
+            a, b, p, eps, bool(keep)
+        ),
+        "triplet_margin_loss_with": lambda a, p, n, how, margin, norm, eps, swap: (
+            F.triplet_margin_loss(a, p, n, margin, norm, eps, bool(swap), reduction=REDUCTIONS[how])
+        ),
+        "gaussian_nll_loss_with": lambda x, t, var, how, full, eps: F.gaussian_nll_loss(
+            x, t, var, bool(full), eps, REDUCTIONS[how]
+        ),
+        "poisson_nll_loss_with": lambda x, t, how, log, full, eps: F.poisson_nll_loss(
+            x, t, bool(log), bool(full), eps=eps, reduction=REDUCTIONS[how]
+        ),
+    }
+)
 CALLS.update(
     {
         name: (lambda f: lambda x: f(x, inplace=True))(getattr(F, name[:-1]))
@@ -213,6 +247,8 @@ CALLS.update(
         "addmm": lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha),
         "baddbmm": lambda c, a, b, beta, alpha: torch.baddbmm(c, a, b, beta=beta, alpha=alpha),
         "einsum_list": lambda equation, operands: torch.einsum(equation, *operands),
+        # A zero of torch's softshrink has a sign by its place in the tensor.
+        "softshrink": lambda x, lambd: F.softshrink(x, lambd) + 0.0,
         "T": lambda x: x.T,
         "mT": lambda x: x.mT,
         "slice": lambda x, dim, start, end, step: torch.ops.aten.slice(x, dim, start, end, step),
@@ -632,6 +668,41 @@ def cdist(a, b, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     return ("cdist_with", a, b, float(p), compute_mode)
 
 
+def margin_sample(name, usual=0.0):
+    def adapt(*tensors, margin=usual, reduction="mean"):
+        if len(tensors) > (2 if name.startswith("hinge") else 3):
+            *tensors, margin = tensors
+        return (name + "_with", *tensors, REDUCTIONS.index(reduction), float(margin))
+
+    return adapt
+
+
+def triplet(a, p, n, margin=1.0, swap=False, eps=1e-6, reduction="mean", **norm):
+    power = float(norm.pop("p", 2))
+    return (
+        "triplet_margin_loss_with",
+        a,
+        p,
+        n,
+        REDUCTIONS.index(reduction),
+        float(margin),
+        power,
+        float(eps),
+        int(swap),
+    )
+
+
+def gaussian_nll(x, target, var, full=False, eps=1e-6, reduction="mean"):
+    var = Number(var) if isinstance(var, float) else var
+    how = REDUCTIONS.index(reduction)
+    return ("gaussian_nll_loss_with", x, target, var, how, int(full), float(eps))
+
+
+def poisson_nll(x, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
+    how = REDUCTIONS.index(reduction)
+    return ("poisson_nll_loss_with", x, target, how, int(log_input), int(full), float(eps))
+
+
 def contiguous(name):
     def adapt(x, memory_format=None):
         no(
@@ -657,7 +728,8 @@ UNARY = (
     "atan sigmoid erf erfc floor ceil trunc frac sign isnan isinf isfinite logical_not".split()
 )
 ACTIVATIONS = (
-    "relu relu6 selu gelu gelu_tanh silu mish softsign hardswish hardsigmoid logsigmoid".split()
+    "relu relu6 selu gelu gelu_tanh silu mish softsign hardswish hardsigmoid logsigmoid "
+    "tanhshrink".split()
 )
 UNARY_WRITES = [
     name + "_"
@@ -700,6 +772,18 @@ OPINFO = {
         float(beta),
         float(threshold),
     ),
+    "nn.functional.hardshrink": lambda x, lambd=0.5: ("hardshrink", x, float(lambd)),
+    "nn.functional.softshrink": lambda x, lambd=0.5: ("softshrink", x, float(lambd)),
+    "nn.functional.tanhshrink": plain("tanhshrink"),
+    "nn.functional.threshold": lambda x, threshold, value: (
+        "threshold",
+        x,
+        float(threshold),
+        float(value),
+    ),
+    "nn.functional.glu": lambda x, dim=-1: ("glu", x, dim),
+    "nn.functional.prelu": lambda x, weight: ("prelu", x, weight),
+    "nn.functional.softmin": cumulative("softmin"),
     "nn.functional.hardtanh": lambda x, min_val=-1.0, max_val=1.0: (
         "hardtanh",
         x,
@@ -904,6 +988,19 @@ OPINFO = {
     ),
     "nn.functional.scaled_dot_product_attention": sdpa,
     **{"nn.functional." + name: loss_sample(name) for name in LOSSES},
+    **{"nn.functional." + name: margin_sample(name) for name in MARGINS[:2]},
+    "nn.functional.hinge_embedding_loss": margin_sample("hinge_embedding_loss", 1.0),
+    "nn.functional.triplet_margin_loss": triplet,
+    "nn.functional.gaussian_nll_loss": gaussian_nll,
+    "nn.functional.poisson_nll_loss": poisson_nll,
+    "nn.functional.pairwise_distance": lambda a, b, p=2.0, eps=1e-6, keepdim=False: (
+        "pairwise_distance",
+        a,
+        b,
+        float(p),
+        float(eps),
+        keepdim,
+    ),
     "fill": lambda x, value: ("fill_", x, value),
     "zero_": plain("zero_"),
     "full": lambda shape, value, dtype=None, device=None: (
@@ -1032,6 +1129,7 @@ HUGE = [1e300, -1e300, 5e-324, 1e-310, 709.5, -745.0, 1e18]
 # and for single elements differ.
 UNSETTLED = {
     **dict.fromkeys(["elu", "selu", "celu", "hardswish", "hardtanh", "relu6"], [nan]),
+    **dict.fromkeys(["hardshrink", "softshrink"], [nan]),
     "gelu": [nan, inf],
 }
 
@@ -1062,6 +1160,9 @@ def unary():
         "celu": [(1.0,), (-1.5,), (0.0,)],
         "softplus": [(1.0, 20.0), (2.0, 1.0)],
         "hardtanh": [(-1.0, 1.0), (2.0, -2.0)],
+        "hardshrink": [(0.5,), (-1.0,)],
+        "softshrink": [(0.5,), (0.0,), (-1.0,), (1e39,), (nan,)],
+        "threshold": [(0.5, -7.0), (1.5, 2.5), (-1.0, nan), (0.0, 1e19)],
         "round_decimals": [(0,), (2,), (-1,)],
         "clamp": [(-1.0, 2.0), (None, 0.5), (2.0, -2.0), (None, None)],
         "clamp_min": [(0.5,)],
@@ -1088,6 +1189,23 @@ def unary_writes():
         yield Case(name, T([True, False]))
         yield direct(name, T([0.5, 0.25], f64))
         yield direct(name, torch.tensor([0.5]).expand(3))
+    for name, args in (
+        ("leaky_relu_", (0.01,)),
+        ("leaky_relu_", (-0.5,)),
+        ("elu_", (0.5,)),
+        ("celu_", (-1.5,)),
+        ("hardtanh_", (-1.0, 1.0)),
+        ("hardtanh_", (2.0, -2.0)),
+        ("threshold_", (0.5, -7.0)),
+    ):
+        yield Case(name, T(settled(name[:-1]), f64), *args, flags=["first"])
+        yield Case(name, T([0, 1, -1, 2, -3]), *args)
+        yield Case(name, T([True, False]), *args)
+        yield Case(name, T([0.5, 0.25], f64), *args, flags=["direct"])
+        if name != "threshold_":
+            yield Case(name, torch.tensor([0.5]).expand(3), *args, flags=["direct"])
+    yield Case("celu_", T([0.5, 0.25], f64), 0.0)
+
 
 
 def binary():
@@ -1271,7 +1389,7 @@ def exponentials_and_products():
     ):
         for dim in (0, 1, -1):
             yield Case("logsumexp", x, dim, False)
-            for name in ("softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp"):
+            for name in ("softmax", "softmin", "log_softmax", "cumsum", "cumprod", "logcumsumexp"):
                 yield Case(name, x, dim)
         yield Case("logsumexp", x, 0, True)
         yield Case("logsumexp_dims", x, (), False)
@@ -2036,11 +2154,32 @@ def ranks():
 def normalizing():
     x = grid(2, 3, 4)
     rows = T([[-inf, -inf], [nan, 1.0], [inf, 1.0], [1000.0, 1000.0]], f64)
-    for name in ("softmax", "log_softmax"):
+    for name in ("softmax", "softmin", "log_softmax"):
         for d in (0, 1, -1, 2, -3, 3):
             yield Case(name, x, d)
         yield Case(name, rows, 1)
         yield Case(name, rows, 0)
+    for shape in ((2, 3, 4), (4,), (3,), (0, 4), (2, 0), (), (6, 1)):
+        for d in (0, 1, -1, 2):
+            yield Case("glu", grid(*shape), d)
+    yield Case("glu", rows, 1, flags=["first"])
+    yield Case("glu", rows, 0, flags=["first"])
+    yield Case("glu", grid(4, dtype=f32), 0)
+    yield Case("glu", grid(4, 3).detach().t().requires_grad_(), 1)
+    yield Case("glu", grid(1, 4).detach().expand(4, 4).requires_grad_(), 0)
+    for t in (T([1, 2]), T([True, False])):
+        yield Case("glu", t, 0)
+        yield Case("prelu", t, t[:1])
+        yield Case("prelu", t, T([0.5]))
+    for shape in ((2, 3, 4), (2, 3), (3,), (1,), (), (0, 3), (2, 0), (2, 3, 0)):
+        for w in ((), (1,), (3,), (4,), (0,), (1, 1), (1, 3)):
+            yield Case("prelu", grid(*shape), grid(*w))
+    special = T([nan, inf, -inf, 0.0, -0.0, 1e300, -1e300], f64)
+    yield Case("prelu", special, T([0.5], f64), flags=["first"])
+    yield Case("prelu", grid(2, 3), grid(3, dtype=f32))
+    yield Case("prelu", grid(2, 3, dtype=f32), grid(3, dtype=f32))
+    yield Case("prelu", grid(4, 3).detach().t().requires_grad_(), grid(4))
+    yield Case("prelu", grid(4, 3).detach().t().requires_grad_(), T(0.25, f64, False))
     flat = T([[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]], f64)
     for shape, w, b in (
         ((4,), grid(4), grid(4)),
@@ -2271,6 +2410,106 @@ def losses_of_distributions():
         yield loss_by_hand("kl_div", grid(2, 3), T([[1, 0, 2]] * 2), reduction)
         yield loss_by_hand("kl_div", grid(0, 3), grid(0, 3), reduction)
         yield loss_by_hand("kl_div", grid(2, 3), grid(2), reduction)
+
+
+def margins():
+    """Makes cases of the losses that have options of their own."""
+    signs = T([1, -1, 1, -1, 0, 2])
+    integers = T([[1, 2, 3], [3, 2, 1]])
+    truths = T([[True, False, True]])
+    for how in range(4):
+        for margin in (0.0, 0.5, -2.0):
+            for t in (signs, signs.double(), grid(6)):
+                yield Case("cosine_embedding_loss_with", grid(6, 3), -grid(6, 3), t, how, margin)
+                yield Case("margin_ranking_loss_with", grid(6), R(4, 6), t, how, margin)
+                yield Case("hinge_embedding_loss_with", grid(6), t, how, margin)
+        for p, eps, swap in ((2.0, 1e-6, 0), (1.0, 0.0, 1), (3.0, 0.1, 1), (inf, 1e-6, 0)):
+            for margin in (1.0, 0.25, 30.0):
+                a, b, c = grid(4, 3), R(3, 4, 3), R(5, 4, 3)
+                yield Case("triplet_margin_loss_with", a, b, c, how, margin, p, eps, swap)
+        for full, eps in ((0, 1e-6), (1, 0.5)):
+            for x, var in (
+                ((2, 3), T([[0.1, 0.7, 2.0], [0.0, 0.4, 1e-9]], f64)),
+                ((2, 3), T([[0.1], [0.7]], f64)),
+                ((2, 3), T([0.1, 0.7], f64)),
+                ((2, 3), T([[0.1, 0.7, 0.9]], f64)),
+                ((2, 3), T([0.1, 0.7, 0.9], f64)),
+                ((2, 3), T([0.1], f64)),
+                ((3,), T(0.3, f64)),
+                ((), T(0.3, f64)),
+                ((3,), T([1.0, -1e-9, 2.0], f64)),
+                ((3,), T([1.0, nan, 2.0], f64)),
+                ((3,), Number(0.7)),
+                ((2, 3), Number(0.0)),
+                ((3,), Number(-0.7)),
+                ((3,), T([1, 2, 3])),
+                ((3,), T([1.0, 2.0, 3.0], f32)),
+            ):
+                yield Case("gaussian_nll_loss_with", grid(*x), R(2, *x), var, how, full, eps)
+        for log, full in ((1, 0), (1, 1), (0, 0), (0, 1)):
+            for x, t in (
+                (grid(6), T([0.0, 0.5, 1.0, 1.5, 2.0, 7.0], f64)),
+                (grid(2, 3), T([0, 1, 5])),
+                (T([nan, inf, -inf, 0.0], f64), T([1.0, 2.0, 3.0, nan], f64, False)),
+                (T(2.0, f64), T(3.0, f64)),
+                (T([1.0, 2.0]), T([2.0, 3.0], f64)),
+                (T([1, 2]), T([2, 3])),
+            ):
+                yield Case("poisson_nll_loss_with", x, t, how, log, full, 1e-8, flags=["first"])
+            yield Case("poisson_nll_loss_with", R(4, 5), R(5, 5), how, log, full, 1.5)
+    usual = (0, 1.0, 2.0, 1e-6, 1)
+    for margin in (0.0, -1.5, nan):
+        yield Case("triplet_margin_loss_with", *[grid(2, 3)] * 3, 0, margin, 2.0, 1e-6, 0)
+    for shapes in (
+        ((2, 3), (2, 3), (2,)),
+        ((2, 3), (2, 3), (1,)),
+        ((2, 3), (1, 3), (2,)),
+        ((3,), (3,), ()),
+        ((2, 3), (2, 3), ()),
+        ((2, 3), (3,), (2,)),
+        ((2, 3), (2, 4), (2,)),
+        ((2, 3), (2, 3), (3,)),
+        ((2, 3), (2, 3), (2, 1)),
+        ((0, 3), (0, 3), (0,)),
+        ((3,), (3,), (3,)),
+        ((2, 3), (2, 1), (1, 3)),
+        ((2, 3), (2, 4), (2, 3)),
+        ((2, 3), (2, 3), (2, 2)),
+        ((2, 2, 3), (2, 2, 3), (2, 2, 3)),
+        ((), (), ()),
+        ((0, 3), (0, 3), (0, 3)),
+        ((2, 0), (2, 0), (2, 0)),
+    ):
+        a, b, c = (R(k, *s) for k, s in enumerate(shapes))
+        yield Case("cosine_embedding_loss_with", a, b, c.sign().detach(), 2, 0.0)
+        yield Case("margin_ranking_loss_with", a, b, c, 2, 0.5)
+        yield Case("triplet_margin_loss_with", a, b, c, *usual)
+        yield Case("hinge_embedding_loss_with", a, c, 2, 1.0)
+        yield Case("gaussian_nll_loss_with", a, b, c.detach().abs().requires_grad_(), 2, 0, 1e-6)
+        yield Case("poisson_nll_loss_with", a, b, 2, 1, 0, 1e-8)
+        for p, keep in ((2.0, 0), (1.0, 1), (0.0, 0), (inf, 1), (-1.0, 0), (-inf, 0), (0.5, 0)):
+            yield Case("pairwise_distance", a, b, p, 1e-6, keep)
+    for t in (integers, truths):
+        yield Case("cosine_embedding_loss_with", t, t, signs[: len(t)], 2, 0.25)
+        yield Case("margin_ranking_loss_with", t, t, t, 2, 0.5)
+        yield Case("hinge_embedding_loss_with", t, t, 2, 2.5)
+        yield Case("hinge_embedding_loss_with", t, t, 0, 1.0)
+        yield Case("hinge_embedding_loss_with", t, t, 0, nan)
+        yield Case("triplet_margin_loss_with", t, t, t, *usual)
+        yield Case("gaussian_nll_loss_with", t, t, t, 2, 0, 1e-6)
+        yield Case("poisson_nll_loss_with", t, t, 2, 0, 1, 1e-8)
+        yield Case("pairwise_distance", t, t, 2.0, 1e-6, 0)
+    near, far = T([[1e300, 0.0]], f64), T([[-1e300, 0.0]], f64)
+    yield Case("pairwise_distance", near, far, 2.0, 1e-6, 0, flags=["first"])
+    yield Case("pairwise_distance", grid(2, 3), grid(2, 3), 2.0, 0.0, 0)
+    yield Case("pairwise_distance", grid(2, 3), grid(2, 3, dtype=f32), 2.0, 1e-6, 0)
+    yield Case("cosine_embedding_loss_with", near * 0, far, T([1]), 0, 0.0, flags=["first"])
+    mixed = grid(2, 3), grid(2, 3, dtype=f32)
+    yield Case("cosine_embedding_loss_with", *mixed, T([1, -1]), 0, 0.0)
+    yield Case("margin_ranking_loss_with", *mixed, integers, 0, 0.0)
+    yield Case("triplet_margin_loss_with", *mixed, integers, *usual)
+    odd = T([nan, inf, -inf, nan, inf, -inf], f64), T([1, 1, 1, -1, -1, -1])
+    yield Case("hinge_embedding_loss_with", *odd, 2, 1.0, flags=["first"])
 
 
 def writing():
@@ -2659,6 +2898,7 @@ def by_hand():
         losses_of_classes,
         losses_of_two,
         losses_of_distributions,
+        margins,
         writing,
         creation,
     ):
@@ -2721,6 +2961,18 @@ TOLERANCES = [
 # The name of a node differs from torch's. A row has a function, torch's name, ours, and the reason.
 NODES = [
     (
+        r"pairwise_distance",
+        "NormBackward1",
+        "LinalgVectorNormBackward0",
+        "torch's older norm has the same formula",
+    ),
+    (
+        r"softshrink",
+        "AddBackward0",
+        "SoftshrinkBackward0",
+        "CALLS adds 0, so that every zero is positive",
+    ),
+    (
         r"rms_norm",
         "CloneBackward0",
         "MulBackward0",
@@ -2756,12 +3008,30 @@ EXCEPTIONS = [
         "? Error the derivative is not implemented",
         "ours goes on with the reason",
     ),
+    (
+        r".*_",
+        r"\? RuntimeError In-place (leakyReLu|elu) backward calculation is triggered with a neg.*",
+        None,
+        "torch has the result alone, which doesn't tell the side; ours has x, and the gradient",
+    ),
     (r".*", r"! AssertionError (.*)", r"! Error \1", "Python's assert has no class of ours"),
     (
         r"expand_dims",
         r"! RuntimeError numel: integer multiplication overflow",
         "! RuntimeError The expanded size of the tensor",
         "torch multiplies the sizes before it looks at them",
+    ),
+    (
+        r"gaussian_nll_loss_with",
+        r"(! .*output type )long int",
+        r"\1Long",
+        "torch names the C++ type, as clamp_ does",
+    ),
+    (
+        r"gaussian_nll_loss_with",
+        r"(! .*output type )bool",
+        r"\1Bool",
+        "torch names the C++ type, as clamp_ does",
     ),
     (
         r"clamp\w*_",

@@ -1,0 +1,102 @@
+/*
+ * likelihood_loss.c: losses by how likely a target is where the prediction is a distribution's
+ * mean. Each is made of other functions, as torch makes it.
+ */
+#include "autograd/autograd.h"
+#include "elementwise.h"
+#include "loss.h"
+
+/* ---- gaussian_nll_loss: with v = max(var, eps), (ln v + (x - t)^2 / v) / 2, and with full
+ *      ln(2 pi) / 2 more. The gradient doesn't see that var was raised to eps. ---- */
+
+/* Fails unless every variance is at least 0; a NaN is let through, as in torch. */
+static bool gaussian_check_signs(rg_tensor *var) {
+    RG_SCOPE();
+    rg_tensor *negative = rg_any(rg_lt(rg_detach(var), 0));
+    if (!negative)
+        return false;
+    RG_FAIL_VALUE_IF(*(const bool *)negative->data, "gaussian_nll_loss",
+                     "var has negative entry/entries");
+    return true;
+}
+
+/* Returns whether sizes differ in dims of x that have size 1 in sum, which is torch's test: it
+ * means one dim, where var's size is to be 1. */
+static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
+    int64_t sum = 0;
+    if (x->ndim != var->ndim)
+        return false;
+    for (int d = 0; d < x->ndim; d++)
+        if (x->size[d] != var->size[d])
+            sum += var->size[d];
+    return sum == 1;
+}
+
+/* Returns var in a shape that broadcasts to x's. A var without x's last dim gets one of size 1. */
+static rg_tensor *gaussian_fitted(rg_tensor *x, rg_tensor *var) {
+    if (rgi_same_shape(x, var) || gaussian_one_dim_differs(x, var))
+        return var;
+    bool short_of_one = var->ndim == x->ndim - 1;
+    for (int d = 0; short_of_one && d < var->ndim; d++)
+        short_of_one = var->size[d] == x->size[d];
+    RG_FAIL_VALUE_IF(!short_of_one, "gaussian_nll_loss", "var is of incorrect size");
+    return rg_unsqueeze(var, -1);
+}
+
+/* Returns var where it is above eps, and eps elsewhere, with the gradient of var alone. */
+static rg_tensor *gaussian_raised(rg_tensor *var, double eps) {
+    rg_tensor *raised = rg_clone(var);
+    RG_NO_GRAD();
+    return rg_clamp_min_(raised, eps);
+}
+
+rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor *var,
+                                     rg_gaussian_nll_options o) {
+    if (!rgi_check(x, "gaussian_nll_loss") || !rgi_check(target, "gaussian_nll_loss")
+        || !rgi_check(var, "gaussian_nll_loss") || !gaussian_check_signs(var))
+        return NULL;
+    RG_AS("gaussian_nll_loss");
+    RG_SCOPE();
+    if (elementwise_is_number(var))
+        var = rg_mul(rg_ones_like(x), var);
+    else
+        var = gaussian_fitted(x, var);
+    if (!var)
+        return NULL;
+    RG_FAIL_VALUE_IF(o.reduction == RG_BATCHMEAN, "gaussian_nll_loss", "batchmean is not valid");
+    if (!rgi_loss_check_reduction("gaussian_nll_loss", o.reduction))
+        return NULL;
+    var = gaussian_raised(var, o.eps);
+    if (!var)
+        return NULL;
+    rg_tensor *far = rg_div(rg_pow(rg_sub(x, target), 2), var);
+    rg_tensor *each = rg_mul(rg_add(rg_log(var), far), 0.5);
+    if (o.full)
+        each = rg_add(each, 0.5 * log(2 * M_PI));
+    return rg_escape(rgi_loss_reduce(each, o.reduction));
+}
+
+/* ---- poisson_nll_loss: e^x - t x, or where x is no logarithm x - t ln(x + eps); with full, where
+ *      t > 1, Stirling's t ln t - t + ln(2 pi t) / 2 more ------------------------ */
+
+static rg_tensor *poisson_stirling(rg_tensor *t) {
+    rg_tensor *root = rg_mul(rg_log(rg_mul(t, 2 * M_PI)), 0.5);
+    rg_tensor *term = rg_add(rg_sub(rg_mul(t, rg_log(t)), t), root);
+    return rg_masked_fill(term, rg_le(t, 1), 0);
+}
+
+rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_nll_options o) {
+    if (!rgi_check(x, "poisson_nll_loss") || !rgi_check(target, "poisson_nll_loss")
+        || !rgi_loss_check_reduction("poisson_nll_loss", o.reduction))
+        return NULL;
+    RG_AS("poisson_nll_loss");
+    RG_SCOPE();
+    rg_tensor *each;
+    if (o.log_input)
+        each = rg_sub(rg_exp(x), rg_mul(target, x));
+    else
+        each = rg_sub(x, rg_mul(target, rg_log(rg_add(x, o.eps))));
+    if (o.full)
+        each = rg_add(each, poisson_stirling(target));
+    return rg_escape(rgi_loss_reduce(each, o.reduction));
+}
