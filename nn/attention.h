@@ -63,6 +63,12 @@ typedef struct rg_multihead_options {
 typedef struct rg_attended {
     rg_tensor *output, *weights;
 } rg_attended;
+/* These keywords are given to the module's forward_with, which puts the weights in. A class of
+ * one's own that stands in place of rg_multihead_attention takes them. */
+typedef struct rg_multihead_keywords {
+    rg_multihead_options options;
+    rg_tensor *weights RG_DEFAULT(RG_NONE);
+} rg_multihead_keywords;
 rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_tensor *query,
                                                 rg_tensor *key, rg_tensor *value,
                                                 rg_multihead_options o);

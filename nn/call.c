@@ -2,6 +2,7 @@
  * call.c: the one door through which every forward of every module goes, and the hooks there.
  */
 #include "registry.h"
+#include "stack.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
@@ -33,7 +34,7 @@ static int most_inputs(const rg_module_class *c) {
     return c->forward ? 1 : 0;
 }
 
-__attribute__((cold)) static rg_tensor *fail_for_inputs(const rg_module_class *c, int n) {
+__attribute__((cold)) rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n) {
     int most = most_inputs(c);
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !most, c->name,
                   "Module [%s] is missing the required \"forward\" function", c->name);
@@ -45,15 +46,18 @@ __attribute__((cold)) static rg_tensor *fail_for_inputs(const rg_module_class *c
                     most - n > 1 ? "s" : "");
 }
 
-static rg_tensor *forward_of(rg_module *m, int n, rg_tensor *const x[]) {
+static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
     const rg_module_class *c = m->cls;
+    int n = keywords ? -1 : in.n;
     if (n == 1 && c->forward)
-        return c->forward(m, x[0]);
+        return c->forward(m, in.v[0]);
     if (n == 2 && c->forward2)
-        return c->forward2(m, x[0], x[1]);
+        return c->forward2(m, in.v[0], in.v[1]);
     if (n == 3 && c->forward3)
-        return c->forward3(m, x[0], x[1], x[2]);
-    return fail_for_inputs(c, n);
+        return c->forward3(m, in.v[0], in.v[1], in.v[2]);
+    if (c->forward_with)
+        return c->forward_with(m, in, keywords);
+    return rgi_fail_for_inputs(c, in.n);
 }
 
 /* ---- hooks --------------------------------------------------------------------- */
@@ -87,15 +91,24 @@ static void run_hooks(rg_module *m, bool before, rg_list in, rg_tensor **hooked)
     }
 }
 
-enum { MOST_HOOKED_INPUTS = 3 };
-
-/* Hooks are rare: their code stays out of the way of calls that have none. */
-__attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in) {
-    rg_tensor *x[MOST_HOOKED_INPUTS];
-    memcpy(x, in.v, (size_t)in.n * sizeof *x);
+/* Hooks are rare: their code stays out of the way of calls that have none. Where there is no input,
+ * what a pre-hook returns becomes one. */
+__attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *m, rg_list in,
+                                                                     void *keywords) {
+    if (!rgi_may_do_once("a forward hook"))
+        return NULL;
+    rg_tensor **x = rgi_scope_alloc((size_t)(in.n + 1) * sizeof *x);
+    if (!x)
+        return NULL;
+    if (in.n)
+        memcpy(x, in.v, (size_t)in.n * sizeof *x);
+    else
+        x[0] = RG_NONE;
     in.v = x;
     run_hooks(m, true, in, &x[0]);
-    rg_tensor *y = x[0] ? forward_of(m, in.n, in.v) : NULL;
+    if (in.n == 0 && x[0] != RG_NONE)
+        in.n = 1;
+    rg_tensor *y = x[0] ? forward_of(m, in, keywords) : NULL;
     run_hooks(m, false, in, &y);
     return y;
 }
@@ -155,26 +168,81 @@ static bool may_call(rg_module *m, rg_list in) {
     return true;
 }
 
-/* Writes "h.0.attn (Attention)", which anomaly mode shows. */
-__attribute__((noinline, cold)) static void describe_module(rg_module *m, char *text, size_t room) {
-    size_t at = module_path(m, text, room);
-    snprintf(text + at, room - at, at ? " (%s)" : "%s", m->cls->name);
+/* Returns "h.0.attn (Attention)", which anomaly mode shows, or NULL if there is no memory. */
+__attribute__((noinline, cold)) static const char *describe_module(rg_module *m) {
+    enum { ROOM = 128 };
+    char *text = rgi_scope_alloc(ROOM);
+    if (!text)
+        return NULL;
+    size_t at = module_path(m, text, ROOM);
+    snprintf(text + at, ROOM - at, at ? " (%s)" : "%s", m->cls->name);
+    return text;
 }
 
-rg_tensor *rg_call_list(rg_module *m, rg_list in) {
+/* The thread's calls that are under way form a list, the innermost first. */
+typedef struct call_frame {
+    struct call_frame *outer;
+    rg_module *m;
+    bool frees; /* The module was freed meanwhile: the end of this call frees it. */
+} call_frame;
+static __thread call_frame *calling __attribute__((tls_model("initial-exec")));
+
+bool rgi_free_after_call(const rg_module *m) {
+    call_frame *outermost = NULL;
+    for (call_frame *f = calling; f; f = f->outer)
+        if (f->m == m)
+            outermost = f;
+    if (!outermost)
+        return false;
+    if (outermost->frees)
+        rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
+    outermost->frees = true;
+    return true;
+}
+
+/* Frees the module of a call that has ended. Returns y, which may be the module's own parameter. */
+__attribute__((noinline, cold)) static rg_tensor *free_called(rg_module *m, rg_tensor *y) {
+    y = rgi_lend(y);
+    rg_module_free(m);
+    return y;
+}
+
+/* Every forward of every module goes through here. */
+static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     if (!may_call(m, in))
         return NULL;
+    RG_FAIL_IF(rgi_stack_is_short(), m->cls->name, "maximum recursion depth exceeded");
     RG_SCOPE();
-    bool hooked = m->registry->live_hooks && in.n > 0 && in.n <= MOST_HOOKED_INPUTS;
-    if (hooked && !rgi_may_do_once("a forward hook"))
-        return NULL;
     const char *outside = rgi_inside;
-    char path[128];
     if (RG_UNLIKELY(rg_is_anomaly_enabled())) {
-        describe_module(m, path, sizeof path);
-        rgi_inside = path;
+        rgi_inside = describe_module(m);
+        if (!rgi_inside) {
+            rgi_inside = outside;
+            return NULL;
+        }
     }
-    rg_tensor *y = RG_UNLIKELY(hooked) ? forward_with_hooks(m, in) : forward_of(m, in.n, in.v);
+    call_frame frame = { calling, m, false };
+    calling = &frame;
+    rg_tensor *y = RG_UNLIKELY(m->registry->live_hooks) ? forward_with_hooks(m, in, keywords)
+                                                        : forward_of(m, in, keywords);
+    calling = frame.outer;
     rgi_inside = outside;
-    return rgi_given(y, m->cls->name, "a tensor of forward and its hooks") ? rg_escape(y) : NULL;
+    rgi_given(y, m->cls->name, "a tensor of forward and its hooks");
+    if (RG_UNLIKELY(frame.frees))
+        y = free_called(m, y);
+    return y ? rg_escape(y) : NULL;
+}
+
+rg_tensor *rg_call_list(rg_module *m, rg_list in) { return call(m, in, NULL); }
+
+rg_tensor *rg_call_with(rg_module *m, rg_list in, void *keywords, size_t keywords_bytes) {
+    if (!rgi_module_given(m, "call"))
+        return NULL;
+    const rg_module_class *c = m->cls;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, keywords && !c->keywords_bytes, c->name,
+                  "%s.forward() got unexpected keyword arguments", c->name);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, keywords && c->keywords_bytes != keywords_bytes, c->name,
+                  "%s.forward() takes keywords of %zu bytes but got %zu", c->name,
+                  c->keywords_bytes, keywords_bytes);
+    return call(m, in, keywords);
 }

@@ -88,6 +88,8 @@ void rg_module_free(void *module) {
     rg_module *m = module;
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents)
         return;
+    if (rgi_free_after_call(m))
+        return;
     rg_registry *r = m->registry;
     for (size_t i = r->n; i-- > 0;)
         release_entry(m, &r->entries[i]);

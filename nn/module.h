@@ -41,6 +41,10 @@ typedef struct rg_module_class {
     rg_tensor *(*forward)(rg_module *m, rg_tensor *x);
     rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y);
     rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z);
+    /* This one takes what those that are there don't: another number of inputs, and keywords. They
+     * are the struct that rg_call_keywords was given, which has so many bytes, or NULL. */
+    rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords);
+    size_t keywords_bytes;
     /* Writes what stands between the parentheses: "in_features=3, out_features=4". */
     void (*extra_repr)(rg_module *m, char *text, size_t room);
     /* Frees what the module holds besides its parameters, buffers and children. */
@@ -99,12 +103,33 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 
 /* ---- calling ------------------------------------------------------------------- */
 
-/* Runs forward and the hooks in a scope of their own, and returns the output. */
+/* Runs forward and the hooks in a scope of their own, and returns the output. Every forward of a
+ * module goes this way, also what a layer runs inside itself. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
 #define rg_call(m, ...) rg_call_list((rg_module *)(m), RG_LIST(__VA_ARGS__))
+/* Does so with keywords, which are a pointer to the struct that the module's class expects. Where
+ * forward has more than one result, the struct has room for the others, which forward gives to the
+ * scope outside:
+ *
+ *     typedef struct { bool normalise; rg_tensor *scores; } rank_keywords;
+ *
+ *     static rg_tensor *rank_forward(rg_module *m, rg_list in, void *keywords) {
+ *         rank_keywords *k = keywords;
+ *         ...
+ *         k->scores = rg_escape(scores);
+ *         return ranks;
+ *     }
+ *
+ *     rank_keywords k = { .normalise = true };
+ *     rg_tensor *ranks = rg_call_keywords(model, &k, x, y);
+ */
+rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t keywords_bytes);
+#define rg_call_keywords(m, keywords, ...) \
+    rg_call_with((rg_module *)(m), RG_LIST(__VA_ARGS__), keywords, sizeof *(keywords))
 
 /* A hook returns what takes the place of y; RG_NONE leaves y as it is. A pre-hook is called
- * before forward, with y RG_NONE: what it returns takes the place of the first input. */
+ * before forward, with y RG_NONE: what it returns takes the place of the first input. A hook may
+ * free the module, which then lives until its call ends. */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
 /* Both return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);

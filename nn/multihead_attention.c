@@ -5,7 +5,7 @@
 #include "tensor/error.h"
 #include "init.h"
 #include "linear.h"
-#include "tensor/shape.h"
+#include "registry.h"
 
 #include <math.h>
 
@@ -97,8 +97,6 @@ static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k
 
 static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
                       const rg_multihead_options *o) {
-    if (!rgi_given(self, "multihead_attention", "a module"))
-        return false;
     for (int i = 0; i < 3; i++)
         if (!rgi_check(in[i], "multihead_attention"))
             return false;
@@ -237,53 +235,79 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
     return batched ? mha_length_first(self, y) : rg_squeeze_dim(y, 1);
 }
 
-rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg_tensor *query,
-                                                rg_tensor *key, rg_tensor *value,
-                                                rg_multihead_options o) {
-    const rg_attended failed = { NULL, NULL };
-    rg_tensor *in[] = { query, key, value }, *x[3];
-    if (!mha_check(self, in, &o))
-        return failed;
-    RG_SCOPE();
-    bool batched = query->ndim == 3;
-    if (!mha_project(self, in, x))
-        return failed;
+/* Returns the output and the weights, which are (n, heads, l, s) or RG_NONE; or NULL. */
+static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3], bool batched,
+                              const rg_multihead_options *o) {
+    rg_attended a = { NULL, NULL };
     int64_t l = x[0]->size[0], n = x[0]->size[1];
     rg_tensor *mask = RG_NONE;
-    bool causal = o.is_causal && o.key_padding_mask == RG_NONE && !o.need_weights;
+    bool causal = o->is_causal && o->key_padding_mask == RG_NONE && !o->need_weights;
     if (!causal) {
         int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
         mha_sizes sizes = { l, n, x[1]->size[0], self->num_heads, more };
-        mask = mha_mask(&o, &sizes, batched, x[0]->dtype);
+        mask = mha_mask(o, &sizes, batched, x[0]->dtype);
     }
     rg_tensor *q = mha_heads(self, x[0], n, RG_NONE, false);
     rg_tensor *k = mha_heads(self, x[1], n, self->bias_k, self->o.add_zero_attn);
     rg_tensor *v = mha_heads(self, x[2], n, self->bias_v, self->o.add_zero_attn);
     if (!mask || !q || !k || !v)
-        return failed;
+        return a;
     double dropout = self->base.training ? self->o.dropout : 0;
-    rg_attended a = { .weights = RG_NONE };
-    if (o.need_weights)
-        a = mha_attend_with_weights(self, q, k, v, mask, dropout);
-    else
-        a.output = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
-                                                   .is_causal = causal);
-    if (o.need_weights && o.average_attn_weights)
+    if (o->need_weights)
+        return mha_attend_with_weights(self, q, k, v, mask, dropout);
+    a.weights = RG_NONE;
+    a.output = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask, .dropout_p = dropout,
+                                               .is_causal = causal);
+    return a;
+}
+
+/* Returns the output, and puts the weights, if they are asked for, into the keywords. */
+static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],
+                          rg_multihead_keywords *k) {
+    const rg_multihead_options *o = &k->options;
+    rg_tensor *x[3];
+    if (!mha_check(self, in, o))
+        return NULL;
+    bool batched = in[0]->ndim == 3;
+    if (!mha_project(self, in, x))
+        return NULL;
+    rg_attended a = mha_attend(self, x, batched, o);
+    if (o->need_weights && o->average_attn_weights)
         a.weights = rg_mean_dim(a.weights, 1, false);
-    if (o.need_weights && !batched)
+    if (o->need_weights && !batched)
         a.weights = rg_squeeze_dim(a.weights, 0);
-    a.output = mha_join(self, a.output, l, n, batched);
+    a.output = mha_join(self, a.output, x[0]->size[0], x[0]->size[1], batched);
     if (!a.output || !a.weights)
-        return failed;
-    return (rg_attended){ rg_escape(a.output), rg_escape(a.weights) };
+        return NULL;
+    k->weights = rg_escape(a.weights);
+    return a.output;
+}
+
+static rg_tensor *mha_forward_with(rg_module *m, rg_list in, void *keywords) {
+    if (in.n != 3)
+        return rgi_fail_for_inputs(m->cls, in.n);
+    return mha_run((rg_multihead_attention *)m, in.v, keywords);
 }
 
 static rg_tensor *mha_forward3(rg_module *m, rg_tensor *q, rg_tensor *k, rg_tensor *v) {
-    rg_multihead_attention *self = (rg_multihead_attention *)m;
-    return rg_multihead_attention_forward(self, q, k, v, .need_weights = false).output;
+    rg_tensor *in[] = { q, k, v };
+    rg_multihead_keywords plain = { .options = { .key_padding_mask = RG_NONE,
+                                                 .attn_mask = RG_NONE } };
+    return mha_run((rg_multihead_attention *)m, in, &plain);
 }
 
 static rg_tensor *mha_forward(rg_module *m, rg_tensor *x) { return mha_forward3(m, x, x, x); }
+
+rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg_tensor *query,
+                                                rg_tensor *key, rg_tensor *value,
+                                                rg_multihead_options o) {
+    const rg_attended failed = { NULL, NULL };
+    if (!rgi_module_given((rg_module *)self, "multihead_attention"))
+        return failed;
+    rg_multihead_keywords k = { o, RG_NONE };
+    rg_tensor *y = rg_call_keywords(self, &k, query, key, value);
+    return y && k.weights ? (rg_attended){ y, k.weights } : failed;
+}
 
 /* ---- making -------------------------------------------------------------------- */
 
@@ -291,6 +315,8 @@ static const rg_module_class mha_class = {
     .name = "MultiheadAttention",
     .forward = mha_forward,
     .forward3 = mha_forward3,
+    .forward_with = mha_forward_with,
+    .keywords_bytes = sizeof(rg_multihead_keywords),
 };
 
 static rg_tensor *mha_weight(bool there, int64_t out, int64_t in) {

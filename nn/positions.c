@@ -2,6 +2,7 @@
  * positions.c: where in the sequence a row stands: learned, sinusoidal and rotary positions.
  */
 #include "positions.h"
+#include "registry.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
 
@@ -19,30 +20,45 @@ static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_
     return rg_add(by_cos, by_sin);
 }
 
-rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
-    if (!rgi_given(self, "positions_forward", "a module") || !rgi_check(x, "positions_forward"))
+typedef struct positions_keywords {
+    int64_t start;
+} positions_keywords;
+
+static rg_tensor *positions_run(rg_module *m, rg_tensor *x, int64_t start) {
+    rg_positions *self = (rg_positions *)m;
+    if (!rgi_check(x, "positions_forward"))
         return NULL;
     RG_FAIL_IF(x->ndim < 2, "positions_forward", "expected x of (..., length, dim), but got %s",
                rg_repr_shape(x));
     int64_t length = x->size[x->ndim - 2];
-    RG_SCOPE();
     if (self->weight)
-        return rg_escape(rg_add(x, rg_narrow(self->weight, 0, start, length)));
-    return rg_escape(rotate(self, x, start, length));
+        return rg_add(x, rg_narrow(self->weight, 0, start, length));
+    return rotate(self, x, start, length);
 }
 
-static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) {
-    return rg_positions_forward((rg_positions *)m, x, 0);
+static rg_tensor *positions_forward(rg_module *m, rg_tensor *x) { return positions_run(m, x, 0); }
+
+static rg_tensor *positions_forward_with(rg_module *m, rg_list in, void *keywords) {
+    const positions_keywords *k = keywords;
+    return in.n == 1 ? positions_run(m, in.v[0], k->start) : rgi_fail_for_inputs(m->cls, in.n);
+}
+
+rg_tensor *rg_positions_forward(rg_positions *self, rg_tensor *x, int64_t start) {
+    if (!rgi_module_given((rg_module *)self, "positions_forward"))
+        return NULL;
+    return rg_call_keywords(self, &(positions_keywords){ start }, x);
 }
 
 /* ---- making -------------------------------------------------------------------- */
 
-static const rg_module_class learned_class = { .name = "LearnedPositions",
-                                               .forward = positions_forward };
-static const rg_module_class sinusoidal_class = { .name = "SinusoidalPositions",
-                                                  .forward = positions_forward };
-static const rg_module_class rotary_class = { .name = "RotaryPositions",
-                                              .forward = positions_forward };
+#define POSITIONS_CLASS(Name)                                                               \
+    {                                                                                       \
+        .name = Name, .forward = positions_forward, .forward_with = positions_forward_with, \
+        .keywords_bytes = sizeof(positions_keywords)                                        \
+    }
+static const rg_module_class learned_class = POSITIONS_CLASS("LearnedPositions");
+static const rg_module_class sinusoidal_class = POSITIONS_CLASS("SinusoidalPositions");
+static const rg_module_class rotary_class = POSITIONS_CLASS("RotaryPositions");
 
 /* Returns position / base^(2i/dim), of shape (max_len, dim/2 rounded up). */
 static rg_tensor *position_angles(int64_t max_len, int64_t dim, double base) {

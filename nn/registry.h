@@ -51,6 +51,13 @@ bool rgi_is_module(const rg_module *m);
 /* Returns true if m may be used; else the error stands. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
+/* Fails with the sentence that n inputs are too many, or too few, for the class. */
+rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
+
+/* Returns whether this thread is calling m; then the outermost of these calls frees m when it ends.
+ * To ask for that twice fails. */
+bool rgi_free_after_call(const rg_module *m);
+
 /* A walk over the tree collects these. */
 typedef struct rg_walk_for {
     bool parameters, buffers, modules;

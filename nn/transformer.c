@@ -3,6 +3,7 @@
  * added to its input, with a norm before or after.
  */
 #include "transformer.h"
+#include "registry.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
 
@@ -31,31 +32,40 @@ static bool encoder_check_mask(const rg_tensor *mask, const char *name) {
     return true;
 }
 
-rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self,
-                                                     rg_tensor *x, rg_src_options o) {
-    if (!rgi_given(self, "transformer_encoder_layer", "a module")
-        || !encoder_check_mask(o.src_key_padding_mask, "src_key_padding_mask")
-        || !encoder_check_mask(o.src_mask, "src_mask"))
+static rg_tensor *encoder_run(rg_module *m, rg_tensor *x, const rg_src_options *o) {
+    rg_transformer_encoder_layer *self = (rg_transformer_encoder_layer *)m;
+    if (!encoder_check_mask(o->src_key_padding_mask, "src_key_padding_mask")
+        || !encoder_check_mask(o->src_mask, "src_mask"))
         return NULL;
-    RG_SCOPE();
     if (self->o.norm_first) {
-        x = rg_add(x, encoder_attend(self, rg_call(self->norm1, x), &o));
-        x = rg_add(x, encoder_feed_forward(self, rg_call(self->norm2, x)));
-    } else {
-        x = rg_call(self->norm1, rg_add(x, encoder_attend(self, x, &o)));
-        x = rg_call(self->norm2, rg_add(x, encoder_feed_forward(self, x)));
+        x = rg_add(x, encoder_attend(self, rg_call(self->norm1, x), o));
+        return rg_add(x, encoder_feed_forward(self, rg_call(self->norm2, x)));
     }
-    return x ? rg_escape(x) : NULL;
+    x = rg_call(self->norm1, rg_add(x, encoder_attend(self, x, o)));
+    return rg_call(self->norm2, rg_add(x, encoder_feed_forward(self, x)));
 }
 
 static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
-    return rg_transformer_encoder_layer_forward((rg_transformer_encoder_layer *)m, x);
+    return encoder_run(m, x, &(rg_src_options){ RG_NONE, RG_NONE, false });
+}
+
+static rg_tensor *encoder_layer_forward_with(rg_module *m, rg_list in, void *keywords) {
+    return in.n == 1 ? encoder_run(m, in.v[0], keywords) : rgi_fail_for_inputs(m->cls, in.n);
+}
+
+rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self,
+                                                     rg_tensor *x, rg_src_options o) {
+    if (!rgi_module_given((rg_module *)self, "transformer_encoder_layer"))
+        return NULL;
+    return rg_call_keywords(self, &o, x);
 }
 
 /* ---- making -------------------------------------------------------------------- */
 
 static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer",
-                                                     .forward = encoder_layer_forward };
+                                                     .forward = encoder_layer_forward,
+                                                     .forward_with = encoder_layer_forward_with,
+                                                     .keywords_bytes = sizeof(rg_src_options) };
 
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
                                                                    rg_transformer_options o) {

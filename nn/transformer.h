@@ -38,6 +38,7 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
+/* These are the keywords of the layer's forward, too. */
 typedef struct rg_src_options {
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);

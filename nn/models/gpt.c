@@ -2,11 +2,11 @@
  * gpt.c: GPT: a decoder of nanoGPT's shape: its blocks, its forward, its constructor. Generation is
  * in gpt_generate.c.
  */
-#include "gpt_model.h"
+#include "gpt.h"
 #include "tensor/error.h"
 #include "nn/containers.h"
 #include "nn/init.h"
-#include "tensor/scope.h"
+#include "nn/registry.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,6 +31,20 @@ typedef struct {
     gpt_attention *attn;
     gpt_mlp *mlp;
 } gpt_block;
+
+/* These keywords lead through the model to its attention: x begins at this position, and the cache,
+ * or a block's part of it, holds what was before. Where the cache is RG_NONE, x is all there is. */
+typedef struct {
+    rg_tensor *cache;
+    int64_t position;
+} cached_keywords;
+/* These are the model's. Forward puts the loss in where it is given targets. */
+typedef struct {
+    cached_keywords cached;
+    rg_tensor *loss;
+} gpt_keywords;
+static const cached_keywords from_the_start = { RG_NONE, 0 };
+
 struct rg_gpt_transformer {
     rg_module base;
     rg_embedding_module *wte, *wpe;
@@ -71,20 +85,24 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
 }
 
 /* x is (batch, t, embd). */
-static rg_tensor *gpt_attend(gpt_attention *self, rg_tensor *x, rg_tensor *cache,
-                             int64_t position) {
+static rg_tensor *gpt_attend(rg_module *m, rg_tensor *x, const cached_keywords *k) {
+    gpt_attention *self = (gpt_attention *)m;
     rg_tensor *all = rg_call(self->c_attn, x);
     if (!all)
         return NULL;
     double dropout = self->base.training ? self->attn_dropout->a : 0;
-    rg_tensor *y = cache == RG_NONE && dropout == 0
+    rg_tensor *y = k->cache == RG_NONE && dropout == 0
                        ? rg_joint_attention(all, self->n_head, true)
-                       : gpt_attend_to(self, all, dropout, cache, position);
+                       : gpt_attend_to(self, all, dropout, k->cache, k->position);
     return rg_call(self->resid_dropout, rg_call(self->c_proj, y));
 }
 
 static rg_tensor *gpt_attention_forward(rg_module *m, rg_tensor *x) {
-    return gpt_attend((gpt_attention *)m, x, RG_NONE, 0);
+    return gpt_attend(m, x, &from_the_start);
+}
+
+static rg_tensor *gpt_attention_forward_with(rg_module *m, rg_list in, void *keywords) {
+    return in.n == 1 ? gpt_attend(m, in.v[0], keywords) : rgi_fail_for_inputs(m->cls, in.n);
 }
 
 static rg_tensor *gpt_mlp_forward(rg_module *m, rg_tensor *x) {
@@ -93,72 +111,123 @@ static rg_tensor *gpt_mlp_forward(rg_module *m, rg_tensor *x) {
     return rg_call(self->dropout, rg_call(self->c_proj, hidden));
 }
 
-static rg_tensor *gpt_block_cached(gpt_block *self, rg_tensor *x, rg_tensor *cache,
-                                   int64_t position) {
+static rg_tensor *gpt_block_run(rg_module *m, rg_tensor *x, const cached_keywords *k) {
+    gpt_block *self = (gpt_block *)m;
+    cached_keywords own = *k;
     rg_tensor *y = rg_call(self->ln_1, x);
-    x = rg_add(x, cache == RG_NONE ? rg_call(self->attn, y)
-                                   : gpt_attend(self->attn, y, cache, position));
+    x = rg_add(x, own.cache == RG_NONE ? rg_call(self->attn, y)
+                                       : rg_call_keywords(self->attn, &own, y));
     return rg_add(x, rg_call(self->mlp, rg_call(self->ln_2, x)));
 }
 
 static rg_tensor *gpt_block_forward(rg_module *m, rg_tensor *x) {
-    return gpt_block_cached((gpt_block *)m, x, RG_NONE, 0);
+    return gpt_block_run(m, x, &from_the_start);
+}
+
+static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keywords) {
+    return in.n == 1 ? gpt_block_run(m, in.v[0], keywords) : rgi_fail_for_inputs(m->cls, in.n);
 }
 
 /* ---- the model's forward ------------------------------------------------------- */
 
-rg_tensor *rgi_gpt_logits(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position,
-                          bool last) {
-    if (!rgi_given(self, "gpt", "a module") || !rgi_check(idx, "gpt"))
-        return NULL;
-    const struct rg_gpt_transformer *g = self->transformer;
+/* Fails unless idx, which begins at this position, is a part of a block. */
+static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
+    if (!rgi_check(idx, "gpt"))
+        return false;
     RG_FAIL_IF(idx->ndim != 2 || idx->size[1] == 0, "gpt",
                "expected idx of (batch, length), but got %s", rg_repr_shape(idx));
     int64_t t = idx->size[1];
     RG_FAIL_IF(position < 0 || position > self->config.block_size - t, "gpt",
                "Cannot forward sequence of length %lld, block size is only %lld",
                (long long)t + position, (long long)self->config.block_size);
+    return true;
+}
+
+/* Returns the logits after each of idx, or only after the last. */
+static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords *k, bool last) {
+    const struct rg_gpt_transformer *g = self->transformer;
+    if (!gpt_check_idx(self, idx, k->position))
+        return NULL;
+    int64_t t = idx->size[1];
+    rg_tensor *where = rg_arange_step(k->position, k->position + t, 1);
     rg_tensor *tokens = rg_call(g->wte, idx);
-    rg_tensor *x = rg_call(g->drop, rg_add(tokens, rg_narrow(g->wpe->weight, 0, position, t)));
+    rg_tensor *x = rg_call(g->drop, rg_add(tokens, rg_call(g->wpe, where)));
     for (int i = 0; i < g->h->n && x; i++) {
-        if (cache == RG_NONE)
+        if (k->cache == RG_NONE) {
             x = rg_call(g->h->v[i], x);
-        else
-            x = gpt_block_cached((gpt_block *)g->h->v[i], x, rg_select(cache, 0, i), position);
+            continue;
+        }
+        cached_keywords own = { rg_select(k->cache, 0, i), k->position };
+        x = rg_call_keywords(g->h->v[i], &own, x);
     }
     x = rg_call(g->ln_f, x);
     return rg_call(self->lm_head, last ? rg_narrow(x, 1, t - 1, 1) : x);
 }
 
-rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) {
-    RG_SCOPE();
-    rg_tensor *logits = rgi_gpt_logits(self, idx, RG_NONE, 0, targets == RG_NONE), *loss = RG_NONE;
-    if (logits && targets != RG_NONE)
-        loss = rg_cross_entropy(rg_flatten(logits, 0, 1), rg_reshape(targets, -1),
-                                .ignore_index = -1);
-    if (!logits || !loss)
-        return (rg_logits_loss){ NULL, NULL };
-    return (rg_logits_loss){ rg_escape(logits), rg_escape(loss) };
+static rg_tensor *gpt_run(rg_module *m, rg_tensor *idx, rg_tensor *targets, gpt_keywords *k) {
+    bool trains = targets != RG_NONE;
+    rg_tensor *logits = gpt_logits((rg_gpt *)m, idx, &k->cached, !trains);
+    if (!logits || !trains)
+        return logits;
+    rg_tensor *loss = rg_cross_entropy(rg_flatten(logits, 0, 1), rg_reshape(targets, -1),
+                                       .ignore_index = -1);
+    if (!loss)
+        return NULL;
+    k->loss = rg_escape(loss);
+    return logits;
 }
 
 static rg_tensor *gpt_forward(rg_module *m, rg_tensor *idx) {
-    return rg_gpt_forward((rg_gpt *)m, idx, RG_NONE).logits;
+    return gpt_logits((rg_gpt *)m, idx, &from_the_start, true);
 }
 
 static rg_tensor *gpt_forward_loss(rg_module *m, rg_tensor *idx, rg_tensor *targets) {
-    return rg_gpt_forward((rg_gpt *)m, idx, targets).loss;
+    RG_SCOPE();
+    gpt_keywords k = { from_the_start, RG_NONE };
+    return gpt_run(m, idx, targets, &k) ? k.loss : NULL;
+}
+
+static rg_tensor *gpt_forward_with(rg_module *m, rg_list in, void *keywords) {
+    if (in.n != 1 && in.n != 2)
+        return rgi_fail_for_inputs(m->cls, in.n);
+    return gpt_run(m, in.v[0], in.n == 2 ? in.v[1] : RG_NONE, keywords);
+}
+
+rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) {
+    const rg_logits_loss failed = { NULL, NULL };
+    if (!rgi_module_given((rg_module *)self, "gpt"))
+        return failed;
+    gpt_keywords k = { from_the_start, RG_NONE };
+    rg_tensor *logits = targets == RG_NONE ? rg_call_keywords(self, &k, idx)
+                                           : rg_call_keywords(self, &k, idx, targets);
+    return logits ? (rg_logits_loss){ logits, k.loss } : failed;
+}
+
+rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
+    RG_NO_GRAD();
+    if (!rgi_module_given((rg_module *)self, "gpt_cached") || !rgi_check(cache, "gpt_cached"))
+        return NULL;
+    gpt_keywords k = { { cache, position }, RG_NONE };
+    return rg_call_keywords(self, &k, idx);
 }
 
 /* ---- making: children are drawn in nanoGPT's order ----------------------------- */
 
 static const rg_module_class gpt_attention_class = { .name = "CausalSelfAttention",
-                                                     .forward = gpt_attention_forward };
+                                                     .forward = gpt_attention_forward,
+                                                     .forward_with = gpt_attention_forward_with,
+                                                     .keywords_bytes = sizeof(cached_keywords) };
 static const rg_module_class gpt_mlp_class = { .name = "MLP", .forward = gpt_mlp_forward };
-static const rg_module_class gpt_block_class = { .name = "Block", .forward = gpt_block_forward };
+static const rg_module_class gpt_block_class = { .name = "Block",
+                                                 .forward = gpt_block_forward,
+                                                 .forward_with = gpt_block_forward_with,
+                                                 .keywords_bytes = sizeof(cached_keywords) };
 static const rg_module_class gpt_transformer_class = { .name = "ModuleDict" };
 static const rg_module_class gpt_class = { .name = "GPT",
                                            .forward = gpt_forward,
-                                           .forward2 = gpt_forward_loss };
+                                           .forward2 = gpt_forward_loss,
+                                           .forward_with = gpt_forward_with,
+                                           .keywords_bytes = sizeof(gpt_keywords) };
 
 static gpt_attention *gpt_attention_new(const rg_gpt_options *o) {
     gpt_attention *self = RG_MODULE(gpt_attention, &gpt_attention_class, .n_head = o->n_head);

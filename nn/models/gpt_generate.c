@@ -2,7 +2,7 @@
  * gpt_generate.c: tokens that a GPT puts after those it is given. Keys and values of what was read
  * stay in a cache.
  */
-#include "gpt_model.h"
+#include "gpt.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
 
@@ -15,14 +15,6 @@ rg_tensor *rg_gpt_cache(rg_gpt *self, int64_t batch) {
     const rg_gpt_options *o = &self->config;
     rg_dims shape = RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head);
     return rg_zeros_dims(shape, self->lm_head->weight->dtype);
-}
-
-rg_tensor *rg_gpt_cached(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
-    RG_SCOPE();
-    RG_NO_GRAD();
-    if (!rgi_given(self, "gpt_cached", "a module") || !rgi_check(cache, "gpt_cached"))
-        return NULL;
-    return rg_escape(rgi_gpt_logits(self, idx, cache, position, true));
 }
 
 static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
@@ -45,7 +37,7 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
                                   int64_t t) {
     int64_t block = self->config.block_size;
     if (t > block)
-        return rgi_gpt_logits(self, rg_narrow(all, 1, t - block, block), RG_NONE, 0, true);
+        return rg_call(self, rg_narrow(all, 1, t - block, block));
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 

@@ -528,9 +528,9 @@ static bool well_formed(const char *message) {
  * Capitals and _ don't count, and neither does what only C needs behind a name. */
 static bool named(const char *message, const char *name) {
     /* These call several functions. */
-    static const char *const others[] = { "backward_with", "grad_with", "grad_many",
-                                          "gradcheck",     "orders",    "options",
-                                          "scopes",        "call_list", "set_grad" };
+    static const char *const others[] = { "backward_with", "grad_with", "grad_many", "gradcheck",
+                                          "orders",        "options",   "scopes",    "call_list",
+                                          "call_with",     "set_grad" };
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     static const char *const behind[] = { "_dims",  "_dim",     "_with",     "_list",  "_items",
                                           "_full",  "_alpha",   "_p",        "_step",  "_sizes",

@@ -108,7 +108,7 @@ __attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_t
 
 /* Lets the first request for memory fail, then the second, and so on, until none does. No call may
  * crash, and nothing may be left. */
-static void twin_out_of_memory(bool (*f)(void)) {
+__attribute__((unused)) static void twin_out_of_memory(bool (*f)(void)) {
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
                 other = rg_memory_stats().other;
