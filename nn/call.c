@@ -12,20 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
-static size_t module_path(rg_module *m, char *text, size_t room) {
-    rg_module *above = m->registry->parent;
-    if (!above)
-        return 0;
-    size_t at = module_path(above, text, room);
-    const char *name = "";
-    for (RG_EACH_ENTRY(e, above))
-        if (*e->place == m)
-            name = e->name;
-    int written = snprintf(text + at, room - at, "%s%s", at ? "." : "", name);
-    return RG_MIN(room - 1, at + (size_t)written);
-}
-
 static int most_inputs(const rg_module_class *c) {
     if (c->forward3)
         return 3;
@@ -170,12 +156,11 @@ static bool may_call(rg_module *m, rg_list in) {
 
 /* Returns "h.0.attn (Attention)", which anomaly mode shows, or NULL if there is no memory. */
 __attribute__((noinline, cold)) static const char *describe_module(rg_module *m) {
-    enum { ROOM = 128 };
-    char *text = rgi_scope_alloc(ROOM);
+    char *text = rgi_scope_alloc(RG_PATH_ROOM);
     if (!text)
         return NULL;
-    size_t at = module_path(m, text, ROOM);
-    snprintf(text + at, ROOM - at, at ? " (%s)" : "%s", m->cls->name);
+    size_t at = rgi_module_path(m, text, RG_PATH_ROOM);
+    snprintf(text + at, RG_PATH_ROOM - at, at ? " (%s)" : "%s", m->cls->name);
     return text;
 }
 

@@ -30,7 +30,9 @@ typedef struct rg_module_hook {
 typedef struct rg_registry {
     size_t bytes;      /* The block has so many bytes. */
     int parents;       /* So many modules have this one as their child. */
-    rg_module *parent; /* The first parent stands here while it lives. */
+    bool ready;        /* The constructor is done: what fails from now on leaves m as it was. */
+    rg_module *parent; /* The first parent stands here while it lives, and the number of */
+    size_t at;         /* this module's entry there. */
     rg_entry *entries;
     size_t n, room;
     rg_map names;          /* The entries' numbers by their names, where there are many. */
@@ -46,6 +48,14 @@ typedef struct rg_registry {
 
 /* Returns the module's entry of this name, or NULL. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
+/* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
+size_t rgi_module_path(const rg_module *m, char *text, size_t room);
+enum { RG_PATH_ROOM = 256 };
+/* Gives parameters of m whose names are their paths below `from` the same paths below `to`. Below
+ * "" a path begins with m's own parameters. */
+bool rgi_rename_below(rg_module *m, const char *from, const char *to);
+/* Returns whether what stands in the entry's place was registered; else fails with what to do. */
+bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that lives, and no tensor, without an error if it isn't. */
 bool rgi_is_module(const rg_module *m);
 /* Returns true if m may be used; else the error stands. */
