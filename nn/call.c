@@ -12,20 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
-static size_t module_path(rg_module *m, char *text, size_t room) {
-    rg_module *above = m->registry->parent;
-    if (!above)
-        return 0;
-    size_t at = module_path(above, text, room);
-    const char *name = "";
-    for (RG_EACH_ENTRY(e, above))
-        if (*e->place == m)
-            name = e->name;
-    int written = snprintf(text + at, room - at, "%s%s", at ? "." : "", name);
-    return RG_MIN(room - 1, at + (size_t)written);
-}
-
 static int most_inputs(const rg_module_class *c) {
     if (c->forward3)
         return 3;
@@ -170,24 +156,38 @@ static bool may_call(rg_module *m, rg_list in) {
 
 /* Returns "h.0.attn (Attention)", which anomaly mode shows, or NULL if there is no memory. */
 __attribute__((noinline, cold)) static const char *describe_module(rg_module *m) {
-    enum { ROOM = 128 };
-    char *text = rgi_scope_alloc(ROOM);
+    char *text = rgi_scope_alloc(RG_PATH_ROOM);
     if (!text)
         return NULL;
-    size_t at = module_path(m, text, ROOM);
-    snprintf(text + at, ROOM - at, at ? " (%s)" : "%s", m->cls->name);
+    size_t at = rgi_module_path(m, text, RG_PATH_ROOM);
+    snprintf(text + at, RG_PATH_ROOM - at, at ? " (%s)" : "%s", m->cls->name);
     return text;
 }
 
-/* A module that is freed while it is called lives until its last call ends. Returns y, which may be
- * the module's own parameter. */
-static inline rg_tensor *end_call(rg_module *m, rg_tensor *y) {
-    rg_registry *r = m->registry;
-    r->calls--;
-    if (RG_LIKELY(r->calls || !r->doomed))
-        return y;
+/* The thread's calls that are under way form a list, the innermost first. */
+typedef struct call_frame {
+    struct call_frame *outer;
+    rg_module *m;
+    bool frees; /* The module was freed meanwhile: the end of this call frees it. */
+} call_frame;
+static __thread call_frame *calling __attribute__((tls_model("initial-exec")));
+
+bool rgi_free_after_call(const rg_module *m) {
+    call_frame *outermost = NULL;
+    for (call_frame *f = calling; f; f = f->outer)
+        if (f->m == m)
+            outermost = f;
+    if (!outermost)
+        return false;
+    if (outermost->frees)
+        rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
+    outermost->frees = true;
+    return true;
+}
+
+/* Frees the module of a call that has ended. Returns y, which may be the module's own parameter. */
+__attribute__((noinline, cold)) static rg_tensor *free_called(rg_module *m, rg_tensor *y) {
     y = rgi_lend(y);
-    r->doomed = false;
     rg_module_free(m);
     return y;
 }
@@ -206,12 +206,15 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
             return NULL;
         }
     }
-    m->registry->calls++;
+    call_frame frame = { calling, m, false };
+    calling = &frame;
     rg_tensor *y = RG_UNLIKELY(m->registry->live_hooks) ? forward_with_hooks(m, in, keywords)
                                                         : forward_of(m, in, keywords);
+    calling = frame.outer;
     rgi_inside = outside;
     rgi_given(y, m->cls->name, "a tensor of forward and its hooks");
-    y = end_call(m, y);
+    if (RG_UNLIKELY(frame.frees))
+        y = free_called(m, y);
     return y ? rg_escape(y) : NULL;
 }
 

@@ -3,7 +3,8 @@
  *
  *     rg_sequential *mlp = rg_nn_sequential(rg_nn_linear(4, 8), rg_nn_relu(), rg_nn_linear(8, 2));
  *
- * The n children stand in v and belong to the container. If it can't be made, they are freed.
+ * The n children stand in v and belong to the container. If it can't be made, they are freed. What
+ * is written to v itself isn't registered, and fails where the tree is walked.
  */
 #pragma once
 
@@ -15,14 +16,25 @@ typedef struct rg_sequential {
     rg_module base;
     int n;
     rg_module **v;
+    size_t room; /* The library alone uses this. */
 } rg_sequential;
 typedef struct rg_module_list {
     rg_module base;
     int n;
     rg_module **v;
+    size_t room; /* The library alone uses this. */
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
+/* These put a child at the end, before child i, and in the place of child i, which is freed. As in
+ * torch, i counts from the end where it is negative. The child then belongs to the container; if
+ * this fails, it is freed, and the container is as before. */
+bool rg_sequential_append(rg_sequential *m, void *child);
+bool rg_sequential_insert(rg_sequential *m, int i, void *child);
+bool rg_sequential_set(rg_sequential *m, int i, void *child);
+bool rg_module_list_append(rg_module_list *m, void *child);
+bool rg_module_list_insert(rg_module_list *m, int i, void *child);
+bool rg_module_list_set(rg_module_list *m, int i, void *child);
 #ifdef __cplusplus
 #define RG_MODULES_(n, f, ...)                                  \
     [](std::initializer_list<void *> l) {                       \

@@ -10,6 +10,8 @@
 #include "tensor/shape.h"
 #include "tensor/text.h"
 
+#include <stdio.h>
+
 /* ---- making -------------------------------------------------------------------- */
 
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields) {
@@ -28,10 +30,14 @@ void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields
 
 void *rg_module_ready(void *module) {
     rg_module *m = module;
-    if (!m || !m->failed)
-        return m;
-    rg_module_free(m);
-    return NULL;
+    if (!m)
+        return NULL;
+    if (m->failed) {
+        rg_module_free(m);
+        return NULL;
+    }
+    m->registry->ready = true;
+    return m;
 }
 
 /* ---- what is a module ---------------------------------------------------------- */
@@ -72,12 +78,41 @@ bool rgi_module_given(const rg_module *m, const char *op) {
 
 /* ---- freeing ------------------------------------------------------------------- */
 
-static void release_entry(rg_module *m, rg_entry *e) {
-    if (e->kind != RG_ENTRY_CHILD) {
-        rg_drop(*e->place);
+static bool is_kept(const rg_tensor *t) {
+    return t && (t == RG_NONE || (t->state == RG_ALIVE && t->kept));
+}
+
+static bool is_child(const rg_module *m) { return rgi_is_module(m) && m->registry->parents; }
+
+bool rgi_is_registered(const char *op, const rg_entry *e) {
+    if (e->kind == RG_ENTRY_CHILD) {
+        rg_module *child = *e->place;
+        if (!rgi_module_given(child, op))
+            return false;
+        RG_FAIL_IF(!is_child(child), op,
+                   "the module in '%s' isn't registered: RG_CHILD, or a container's _set, puts it "
+                   "there",
+                   e->name);
+        return true;
+    }
+    rg_tensor *t = *e->place;
+    RG_FAIL_IF(t && !is_kept(t), op,
+               "the tensor in '%s' isn't registered: RG_PARAMETER or RG_BUFFER puts it there",
+               e->name);
+    return rgi_given(t, op, "a tensor");
+}
+
+/* Lets go of what an entry of m has. What was put there without being registered is the
+ * program's. */
+static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
+    if (kind != RG_ENTRY_CHILD) {
+        if (is_kept(value))
+            rg_drop(value);
         return;
     }
-    rg_module *child = *e->place;
+    rg_module *child = value;
+    if (!is_child(child))
+        return;
     child->registry->parents--;
     if (child->registry->parent == m)
         child->registry->parent = NULL;
@@ -88,6 +123,8 @@ void rg_module_free(void *module) {
     rg_module *m = module;
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents)
         return;
+    if (rgi_free_after_call(m))
+        return;
     rg_registry *r = m->registry;
     if (r->calls) {
         if (r->doomed)
@@ -96,7 +133,7 @@ void rg_module_free(void *module) {
         return;
     }
     for (size_t i = r->n; i-- > 0;)
-        release_entry(m, &r->entries[i]);
+        release_value(m, r->entries[i].kind, *r->entries[i].place);
     if (m->cls->destroy)
         m->cls->destroy(m);
     rgi_free(r->hooks, r->hook_room * sizeof *r->hooks, RG_MEM_OTHER);
@@ -135,9 +172,57 @@ static rg_entry *add_entry(rg_registry *r, rg_entry entry) {
     return &r->entries[r->n++];
 }
 
+/* ---- names --------------------------------------------------------------------- */
+
+size_t rgi_module_path(const rg_module *m, char *text, size_t room) {
+    const rg_registry *r = m->registry;
+    text[0] = 0;
+    if (!r->parent)
+        return 0;
+    size_t at = rgi_module_path(r->parent, text, room);
+    const char *name = r->parent->registry->entries[r->at].name;
+    int written = snprintf(text + at, room - at, "%s%s", at ? "." : "", name);
+    return RG_MIN(room - 1, at + (size_t)written);
+}
+
+/* Returns "above.below", or "below" where `above` is "". The scope owns it. */
+static const char *path_below(const char *above, const char *below) {
+    rg_text path = { 0 };
+    rgi_text_add(&path, "%s%s%s", above, *above ? "." : "", below);
+    return rgi_text_own(&path);
+}
+
+static bool rename_one(rg_named t, const char *from, const char *to) {
+    const char *before = path_below(from, t.name);
+    if (!before || strcmp(rg_name(t.tensor), before))
+        return before;
+    const char *name = path_below(to, t.name);
+    return name && rg_set_name(t.tensor, name);
+}
+
+bool rgi_rename_below(rg_module *m, const char *from, const char *to) {
+    RG_SCOPE();
+    rg_named_list l = rg_named_parameters(m);
+    for (int i = 0; i < l.n; i++)
+        if (!rename_one(l.v[i], from, to))
+            return false;
+    return l.n >= 0;
+}
+
+/* Names the parameters of what is to become m's child: "w_query" becomes "attn.w_query". */
+static bool name_child(rg_module *m, const char *name, rg_module *child) {
+    RG_SCOPE();
+    char above[RG_PATH_ROOM];
+    rgi_module_path(m, above, sizeof above);
+    const char *path = path_below(above, name);
+    return path && rgi_rename_below(child, "", path);
+}
+
 /* ---- registering --------------------------------------------------------------- */
 
-static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name) {
+/* A name that is there may be given again, for the same kind and place: the new value then takes
+ * the place of the old one. */
+static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void **place) {
     static const char *const kinds[] = {
         [RG_ENTRY_PARAMETER] = "parameter",
         [RG_ENTRY_BUFFER] = "buffer",
@@ -148,12 +233,40 @@ static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name) {
     RG_FAIL_VALUE_IF(strchr(name, '.'), cls, "%s name can't contain \".\"", kinds[kind]);
     RG_FAIL_VALUE_IF(strlen(name) >= sizeof((rg_entry *)0)->name, cls, "the name '%s' is too long",
                      name);
-    RG_FAIL_VALUE_IF(rgi_entry_named(m, name), cls, "attribute '%s' already exists", name);
+    const rg_entry *e = rgi_entry_named(m, name);
+    RG_FAIL_VALUE_IF(e && (e->kind != kind || e->place != place), cls,
+                     "attribute '%s' already exists", name);
     return true;
 }
 
-/* Returns the new entry, or marks m as failed and returns NULL. A tensor is taken from its scope.
- * The value goes to the place only if all is well. */
+/* Puts the value into the place, and returns its entry, or NULL if there is no memory. */
+static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, void **place,
+                           void *value) {
+    rg_entry *e = rgi_entry_named(m, name);
+    void *before = e ? *place : NULL;
+    if (!e) {
+        rg_entry entry = { .kind = kind, .place = place };
+        strcpy(entry.name, name);
+        e = add_entry(m->registry, entry);
+    }
+    if (!e)
+        return NULL;
+    *place = value;
+    if (kind == RG_ENTRY_CHILD) {
+        rg_registry *child = ((rg_module *)value)->registry;
+        child->parents++;
+        if (!child->parent) {
+            child->parent = m;
+            child->at = (size_t)(e - m->registry->entries);
+        }
+    }
+    if (before)
+        release_value(m, kind, before);
+    return e;
+}
+
+/* Returns the value's entry, or NULL where it fails. Then, before rg_module_ready, m has failed,
+ * too; afterwards it is as before. A tensor is taken from its scope. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
     static const char *const ops[] = {
@@ -168,18 +281,13 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
     }
     bool there = rgi_module_given(m, op);
     bool ok = there && rgi_given(name, op, "a name") && rgi_given(place, op, "a place")
-              && rgi_given(value, op, "a tensor") && may_enter(m, kind, name) && !m->failed;
-    rg_entry *e = NULL;
-    if (ok) {
-        rg_entry entry = { .kind = kind, .place = place };
-        strcpy(entry.name, name);
-        e = add_entry(m->registry, entry);
-    }
-    if (e)
-        *place = value;
-    else if (kind != RG_ENTRY_CHILD)
+              && rgi_given(value, op, "a tensor") && may_enter(m, kind, name, place) && !m->failed;
+    if (ok && kind == RG_ENTRY_CHILD)
+        ok = name_child(m, name, value);
+    rg_entry *e = ok ? put_value(m, kind, name, place, value) : NULL;
+    if (!e && kind != RG_ENTRY_CHILD)
         rg_drop(value);
-    if (there)
+    if (there && !m->registry->ready)
         m->failed |= !e;
     return e;
 }
@@ -198,9 +306,17 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     return value;
 }
 
+/* Returns the name of the parameter that has this name in m now, which tells m's path, too; or the
+ * name itself. */
+static const char *name_before(const rg_module *m, const char *name) {
+    rg_entry *e = m && name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
+    rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;
+    return t != RG_NONE && is_kept(t) && t->name ? t->name : name;
+}
+
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {
     if (value && !rgi_is_none(value))
-        value = as_parameter(value, name);
+        value = as_parameter(value, name_before(m, name));
     return enter(m, RG_ENTRY_PARAMETER, name, (void **)place, value);
 }
 
@@ -224,42 +340,17 @@ static bool leads_to(rg_module *from, const rg_module *to) {
     return false;
 }
 
-/* Gives t the name "attn.w_query" if its name is still its path below the child, "w_query". */
-static bool prefix_name(rg_named t, const char *child) {
-    rg_text path = { 0 };
-    rgi_text_add(&path, "%s.%s", child, t.name);
-    const char *text = rgi_text_own(&path);
-    if (!text)
-        return false;
-    return strcmp(rg_name(t.tensor), t.name) || rg_set_name(t.tensor, text);
-}
-
-static bool prefix_names(rg_module *child, const char *name) {
-    RG_SCOPE();
-    rg_named_list l = rg_named_parameters(child);
-    for (int i = 0; i < l.n; i++)
-        if (!prefix_name(l.v[i], name))
-            return false;
-    return l.n >= 0;
-}
-
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     if (!rgi_module_given(child, "register_child"))
         child = NULL;
-    bool circle = m && child && leads_to(child, m);
+    bool circle = m && child && rgi_is_module(m) && leads_to(child, m);
     if (circle)
         rgi_fail_(RG_VALUE_ERROR, m->cls->name, "the module '%s' would be a child of itself", name);
-    if (!enter(m, RG_ENTRY_CHILD, name, (void **)place, circle ? NULL : child)) {
-        if (!circle)
-            rg_module_free(child);
-        return false;
-    }
-    child->registry->parents++;
-    if (!child->registry->parent)
-        child->registry->parent = m;
-    if (!prefix_names(child, name))
-        m->failed = true;
-    return !m->failed;
+    if (enter(m, RG_ENTRY_CHILD, name, (void **)place, circle ? NULL : child))
+        return true;
+    if (!circle)
+        rg_module_free(child);
+    return false;
 }
 
 bool rg_tie(rg_tensor **place, rg_tensor *parameter) {

@@ -19,6 +19,14 @@
  *         return RG_READY(self);
  *     }
  *
+ * What is registered again, under the same name and in the same field, is replaced, and what was
+ * there before is freed, as in torch:
+ *
+ *     RG_CHILD(model, head, rg_nn_linear(3, 5));
+ *
+ * If that fails, the module stays as it was. A field that was assigned to in another way isn't
+ * registered: the next walk over the tree fails, and says so.
+ *
  * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n).
  * A constructor that fails frees what it made and returns NULL; NULL as a child or a
  * value makes it fail. A module belongs to whoever made it, until rg_module_free or until

@@ -30,9 +30,9 @@ typedef struct rg_module_hook {
 typedef struct rg_registry {
     size_t bytes;      /* The block has so many bytes. */
     int parents;       /* So many modules have this one as their child. */
-    rg_module *parent; /* The first parent stands here while it lives. */
-    int calls;         /* So many calls of the module are under way, */
-    bool doomed;       /* and rg_module_free was called meanwhile: the last call frees it. */
+    bool ready;        /* The constructor is done: what fails from now on leaves m as it was. */
+    rg_module *parent; /* The first parent stands here while it lives, and the number of */
+    size_t at;         /* this module's entry there. */
     rg_entry *entries;
     size_t n, room;
     rg_map names;          /* The entries' numbers by their names, where there are many. */
@@ -48,6 +48,14 @@ typedef struct rg_registry {
 
 /* Returns the module's entry of this name, or NULL. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
+/* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
+size_t rgi_module_path(const rg_module *m, char *text, size_t room);
+enum { RG_PATH_ROOM = 256 };
+/* Gives parameters of m whose names are their paths below `from` the same paths below `to`. Below
+ * "" a path begins with m's own parameters. */
+bool rgi_rename_below(rg_module *m, const char *from, const char *to);
+/* Returns whether what stands in the entry's place was registered; else fails with what to do. */
+bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that lives, and no tensor, without an error if it isn't. */
 bool rgi_is_module(const rg_module *m);
 /* Returns whether m may be used. If not, the thread has an error. */
@@ -55,6 +63,10 @@ bool rgi_module_given(const rg_module *m, const char *op);
 
 /* Fails with the sentence that n inputs are too many, or too few, for the class. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
+
+/* Returns whether this thread is calling m; then the outermost of these calls frees m when it ends.
+ * To ask for that twice fails. */
+bool rgi_free_after_call(const rg_module *m);
 
 /* A walk over the tree collects these. */
 typedef struct rg_walk_for {

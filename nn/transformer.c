@@ -46,7 +46,8 @@ static rg_tensor *encoder_run(rg_module *m, rg_tensor *x, const rg_src_options *
 }
 
 static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
-    return encoder_run(m, x, &(rg_src_options){ .src_mask = RG_NONE, .src_key_padding_mask = RG_NONE });
+    return encoder_run(m, x,
+                       &(rg_src_options){ .src_mask = RG_NONE, .src_key_padding_mask = RG_NONE });
 }
 
 static rg_tensor *encoder_layer_forward_with(rg_module *m, rg_list in, void *keywords) {

@@ -13,6 +13,7 @@
 /* ---- lists --------------------------------------------------------------------- */
 
 typedef struct walker {
+    const char *op;
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
@@ -71,6 +72,8 @@ static bool wander(walker *w, rg_module *m, const trail *above);
 
 static bool visit(walker *w, rg_entry *e, const trail *above) {
     trail here = { above, e->name };
+    if (!rgi_is_registered(w->op, e))
+        return false;
     if (*e->place == RG_NONE)
         return true;
     if (e->kind == RG_ENTRY_CHILD)
@@ -93,7 +96,7 @@ static bool wander(walker *w, rg_module *m, const trail *above) {
 }
 
 rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
-    walker w = { .wanted = wanted };
+    walker w = { .op = op, .wanted = wanted };
     bool ok = rgi_module_given(m, op) && wander(&w, m, NULL);
     rg_named *own = ok ? rgi_scope_alloc(w.n * sizeof *own + 1) : NULL;
     if (own && w.n)
