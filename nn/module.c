@@ -126,12 +126,6 @@ void rg_module_free(void *module) {
     if (rgi_free_after_call(m))
         return;
     rg_registry *r = m->registry;
-    if (r->calls) {
-        if (r->doomed)
-            rgi_fail_(RG_RELEASED, "module_free", "module released by rg_module_free");
-        r->doomed = true;
-        return;
-    }
     for (size_t i = r->n; i-- > 0;)
         release_value(m, r->entries[i].kind, *r->entries[i].place);
     if (m->cls->destroy)
