@@ -45,7 +45,9 @@ static bool is_recorded(int n, rg_tensor *const in[]) {
     for (int i = 0; i < n && !any; i++) {
         const rg_tensor *x = in[i];
         bool there = x && x->state == RG_ALIVE;
-        any = there && (x->history || (x->flags & RG_VIEW && x->base->history && (i == 0 || rgi_is_stale(x))));
+        any = there
+              && (x->history
+                  || (x->flags & RG_VIEW && x->base->history && (i == 0 || rgi_is_stale(x))));
     }
     return any && !rgi_grad_off;
 }

@@ -74,8 +74,7 @@ rg_tensor *rg_detach(rg_tensor *t) { return rgi_check(t, "detach") ? rgi_own(rgi
 rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rgi_check(t, "detach_"))
         return NULL;
-    RG_FAIL_IF(t->flags & RG_VIEW, "detach_",
-               "Can't detach views in-place. Use detach() instead.");
+    RG_FAIL_IF(t->flags & RG_VIEW, "detach_", "Can't detach views in-place. Use detach() instead.");
     return rgi_forget_history(t);
 }
 

@@ -28,8 +28,9 @@ static int64_t reach(const rg_tensor *t) {
  * data since, or its elements share places. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = t->base;
-    *at = (rg_strided){ { .n = base->ndim }, { .n = base->ndim }, { .n = t->ndim },
-                        { .n = t->ndim },    0 };
+    *at = (rg_strided){
+        { .n = base->ndim }, { .n = base->ndim }, { .n = t->ndim }, { .n = t->ndim }, 0
+    };
     for (int d = 0; d < base->ndim; d++) {
         at->shape.v[d] = base->size[d];
         at->layout.v[d] = base->stride[d];

@@ -22,8 +22,9 @@ static inline bool rgi_is_renewable(const rg_tensor *t) {
  * said by `written`: "is being" the view itself. */
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written);
 
-/* Returns a view, or an alias of it, whose history leads to its base's directly. torch calls no hook
- * of a view, or of a view on the way to it, with the gradient from before a write through it. */
+/* Returns a view, or an alias of it, whose history leads to its base's directly. torch calls no
+ * hook of a view, or of a view on the way to it, with the gradient from before a write through it.
+ */
 rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
 /* A rebase is a write to `t` on its way into the graph: headers with the histories that t and, if t

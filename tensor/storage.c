@@ -96,31 +96,41 @@ rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-/* Ends a tensor that has a history, a name or a base, which are released first. */
-static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
-    if (t->history)
-        t->history->cls->release(t->history);
-    if (t->name)
-        rgi_rename(&t->name, NULL);
-    t->history = NULL;
-    if (t->flags & RG_VIEW)
-        rgi_view_leave(t);
-    rgi_destroy(t);
-}
-
-/* The rare case is a call at the function's end, so that the usual case has no registers to
- * save. */
-__attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
-    if (t->history || t->name || t->flags & RG_VIEW) {
-        destroy_known(t);
-        return;
-    }
+/* Frees a tensor's header, and its storage where no other tensor has that. */
+static inline void free_tensor(rg_tensor *t) {
     rg_storage *s = t->storage;
     t->state = RG_DEAD;
     if (s && RG_COUNT_DOWN(&s->refs, 1))
         rgi_free_both(t, RG_HEADER_BYTES, s, RG_STORAGE_HEADER + s->bytes);
     else
         rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
+}
+
+static __attribute__((noinline)) void destroy_view(rg_tensor *t) {
+    rg_tensor *base = t->base;
+    free_tensor(t);
+    rgi_release(base);
+}
+
+/* Ends a tensor that has a history or a name, which are released first. */
+static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
+    if (t->history)
+        t->history->cls->release(t->history);
+    if (t->name)
+        rgi_rename(&t->name, NULL);
+    t->history = NULL;
+    rgi_destroy(t);
+}
+
+/* The rarer cases are calls at the function's end, so that the usual case has no registers to
+ * save. */
+__attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
+    if (t->history || t->name)
+        destroy_known(t);
+    else if (t->flags & RG_VIEW)
+        destroy_view(t);
+    else
+        free_tensor(t);
 }
 
 int64_t rg_live_tensors(void) { return rg_memory_stats().headers / RG_HEADER_BYTES; }

@@ -87,15 +87,16 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
     return ok;
 }
 
-#define STRIDED(...) &(const rg_strided){ __VA_ARGS__ }
+#define STRIDED(...) \
+    &(const rg_strided) { __VA_ARGS__ }
 /* These parts are y[1:, ::2], the transpose of all, windows that overlap, a row of a base that lies
  * transposed in memory, one of a base with gaps, one number, and nothing. */
-#define STRIDED_ROWS STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(1, 2), RG_D(3, 2), 3)
-#define STRIDED_TURNED STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(3, 2), RG_D(1, 3), 0)
+#define STRIDED_ROWS    STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(1, 2), RG_D(3, 2), 3)
+#define STRIDED_TURNED  STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(3, 2), RG_D(1, 3), 0)
 #define STRIDED_WINDOWS STRIDED(RG_D(5), RG_D(1), RG_D(2, 3), RG_D(2, 1), 0)
-#define STRIDED_ACROSS STRIDED(RG_D(2, 3), RG_D(1, 2), RG_D(3), RG_D(2), 1)
-#define STRIDED_GAPS STRIDED(RG_D(2, 2), RG_D(5, 2), RG_D(2), RG_D(2), 5)
-#define STRIDED_NUMBER STRIDED(RG_D(), RG_D(), RG_D(), RG_D(), 0)
+#define STRIDED_ACROSS  STRIDED(RG_D(2, 3), RG_D(1, 2), RG_D(3), RG_D(2), 1)
+#define STRIDED_GAPS    STRIDED(RG_D(2, 2), RG_D(5, 2), RG_D(2), RG_D(2), 5)
+#define STRIDED_NUMBER  STRIDED(RG_D(), RG_D(), RG_D(), RG_D(), 0)
 #define STRIDED_NOTHING STRIDED(RG_D(0, 3), RG_D(3, 1), RG_D(3, 0), RG_D(1, 3), 0)
 
 static const rg_strided *strided_of(const void *attr) { return attr; }

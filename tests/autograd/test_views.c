@@ -9,6 +9,7 @@
 #include "regard.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 /* ---- random programs --------------------------------------------------------------- */
@@ -75,9 +76,10 @@ static rg_tensor *call_unary(const char *name, rg_tensor *x) {
 
 static rg_tensor *call_binary(const char *name, rg_tensor *x, rg_tensor *y) {
     static const binary all[] = {
-        { "mul", (rg_mul) },     { "add", (rg_add) },   { "sub", (rg_sub) },   { "add_", (rg_add_) },
-        { "sub_", (rg_sub_) },   { "mul_", (rg_mul_) }, { "div_", (rg_div_) }, { "copy_", (rg_copy_) },
-        { "fill_", (rg_fill_) }, { "pow_", (rg_pow_) },
+        { "mul", (rg_mul) },   { "add", (rg_add) },     { "sub", (rg_sub) },
+        { "add_", (rg_add_) }, { "sub_", (rg_sub_) },   { "mul_", (rg_mul_) },
+        { "div_", (rg_div_) }, { "copy_", (rg_copy_) }, { "fill_", (rg_fill_) },
+        { "pow_", (rg_pow_) },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(name, all[i].name) == 0)
@@ -305,7 +307,8 @@ static rg_tensor *result_of(const program *p, int64_t k) {
     return RG_NONE;
 }
 
-/* Runs a program and compares what it gives. Returns whether it came to its end without an error. */
+/* Runs a program and compares what it gives. Returns whether it came to its end without an error.
+ */
 static bool run_program(golden_file *f) {
     static program p;
     memset(&p, 0, sizeof p);
@@ -353,4 +356,392 @@ START_TEST(test_random_programs) {
 }
 END_TEST
 
-RG_TESTS(views, test_random_programs)
+/* ---- by hand ----------------------------------------------------------------------- */
+
+/* Returns a leaf 1, 2, .., n. */
+static rg_tensor *counting(int64_t n) {
+    rg_tensor *x = rg_add(rg_to(rg_arange(n), RG_FLOAT64), 1);
+    return rg_requires_grad_(x, true);
+}
+
+static void holds(rg_tensor *t, const char *text) {
+    ck_assert_msg(t != NULL, "%s", rg_error());
+    ck_assert_str_eq(rg_str(rg_reshape(rg_to(rg_detach(t), RG_INT64), -1)), text);
+}
+
+START_TEST(test_base_takes_the_write_in) {
+    rg_tensor *x = counting(3), *y = rg_mul(x, 2), *v = rg_select(y, 0, 1),
+              *u = rg_slice(y, 0, 1, 3, 1);
+    ck_assert(rg_mul_(v, 3) == v);
+    ck_assert_str_eq(rg_grad_fn(y), "CopySlices");
+    ck_assert_str_eq(rg_grad_fn(v), "AsStridedBackward0");
+    ck_assert_str_eq(rg_repr(u), "tensor([12.,  6.], dtype=torch.float64, "
+                                 "grad_fn=<AsStridedBackward0>)");
+    ck_ok(rg_backward(rg_add(rg_sum(rg_mul(u, 10)), rg_sum(y))));
+    holds(rg_grad_of(x), "tensor([ 2, 66, 22])");
+}
+END_TEST
+
+/* A base that no history led to gets one, and so do its other views; the base itself may be gone.
+ */
+START_TEST(test_base_without_history) {
+    rg_tensor *w = counting(2), *u, *v;
+    {
+        RG_SCOPE();
+        rg_tensor *base = rg_zeros_dims(RG_DIMS(4), RG_FLOAT64);
+        u = rg_escape(rg_slice(base, 0, 1, 3, 1));
+        v = rg_escape(rg_slice(rg_narrow(base, 0, 0, 3), 0, 0, 2, 1));
+        ck_assert(!rg_requires_grad(base));
+        ck_ok(rg_add_(v, w));
+        ck_assert(rg_requires_grad(base) && rg_requires_grad(u) && !rg_is_leaf(u));
+        ck_assert_str_eq(rg_grad_fn(base), "CopySlices");
+    }
+    ck_ok(rg_mul_(u, 5));
+    ck_ok(rg_backward(rg_add(rg_sum(u), rg_sum(rg_mul(v, 100)))));
+    holds(u, "tensor([10,  0])");
+    holds(v, "tensor([ 1, 10])");
+    holds(rg_grad_of(w), "tensor([100, 505])");
+}
+END_TEST
+
+/* A write through a part of a view is one through a view of the base. */
+START_TEST(test_subscripts_of_views) {
+    rg_tensor *x = counting(6), *y = rg_mul(x, 1), *v = rg_view(y, 2, 3);
+    ck_assert(rg_set_item_(v, 7, 0, "1:") == v);
+    ck_assert(rg_set_item_(v, rg_mul(rg_index(x, "4:"), 3), 1, "[0, 2]") == v);
+    holds(y, "tensor([ 1,  7,  7, 15,  5, 18])");
+    ck_ok(rg_backward(rg_sum(rg_mul(v, v))));
+    holds(rg_grad_of(x), "tensor([  2,   0,   0,   0, 100, 108])");
+}
+END_TEST
+
+START_TEST(test_what_is_refused) {
+    rg_tensor *x = counting(4), *y = rg_mul(x, 1);
+    ck_fails(rg_add_(rg_expand(x, 2, 4), 1), RG_RUNTIME_ERROR,
+             "add_: a view of a leaf Variable that requires grad is being used in an in-place "
+             "operation.");
+    rg_list parts = rg_split(y, 2, 0);
+    ck_fails(rg_set_item_(parts.v[1], 5, 0), RG_RUNTIME_ERROR,
+             "set_item_: Output 0 of Select is a view and is being modified inplace. This view is "
+             "the output of a function that returns multiple views. Such functions do not allow "
+             "the output views to be modified inplace. You should replace the inplace operation by "
+             "an out-of-place one.");
+    ck_fails(rg_zero_(parts.v[1]), RG_RUNTIME_ERROR,
+             "Output 1 of Split is a view and is being modified inplace. This view is");
+    ck_ok(rg_mul_(y, 2));
+    ck_fails(rg_mul(parts.v[1], 2), RG_RUNTIME_ERROR,
+             "mul: Output 1 of Split is a view and its base or another view of its base has been "
+             "modified inplace. This view is");
+    ck_assert(rg_requires_grad(parts.v[1]));
+    ck_assert_str_eq(rg_repr(parts.v[1]),
+                     "tensor([6., 8.], dtype=torch.float64, grad_fn=<Invalid>)");
+    ck_ok(rg_detach(parts.v[1]));
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_mul_(parts.v[1], 2));
+        holds(y, "tensor([ 2,  4, 12, 16])");
+    }
+    rg_tensor *untracked;
+    {
+        RG_NO_GRAD();
+        untracked = rg_select(y, 0, 0);
+    }
+    ck_fails(rg_add_(untracked, 1), RG_RUNTIME_ERROR,
+             "A view was created in no_grad mode and is being modified inplace with grad mode "
+             "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
+             "can clarify your code by moving both the view and the inplace either both inside the "
+             "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+             "want the inplace to be tracked).");
+    ck_assert_double_eq(rg_item(untracked), 2);
+    ck_ok(rg_add_(y, 1));
+    ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
+             "A view was created in no_grad mode and its base or another view of its base has been "
+             "modified inplace with grad mode enabled.");
+    ck_fails(rg_detach_(rg_view(rg_zeros(4), 2, 2)), RG_RUNTIME_ERROR,
+             "Can't detach views in-place");
+}
+END_TEST
+
+/* A view of a detached tensor is a view of that; both share versions, but no history. */
+START_TEST(test_detached) {
+    rg_tensor *x = counting(3), *y = rg_mul(x, 2), *d = rg_detach(y), *v = rg_select(d, 0, 0);
+    ck_ok(rg_mul_(v, 5));
+    ck_assert(!rg_requires_grad(d) && !rg_requires_grad(v));
+    ck_assert_str_eq(rg_grad_fn(y), "MulBackward0");
+    ck_assert_int_eq(rg_version(y), 1);
+    rg_tensor *z = rg_mul(y, y);
+    ck_ok(rg_mul_(v, 2));
+    ck_fails(rg_backward(rg_sum(z)), RG_RUNTIME_ERROR,
+             "is at version 2; expected version 1 instead");
+}
+END_TEST
+
+/* What a write saves of its own result is the tensor itself, so that a later write is seen. */
+START_TEST(test_later_writes_are_seen) {
+    rg_tensor *x = counting(4), *y = rg_mul(x, 1);
+    ck_ok(rg_exp_(rg_slice(y, 0, 0, 2, 1)));
+    ck_ok(rg_backward_with(rg_sum(y),
+                           (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true }));
+    ck_ok(rg_add_(rg_select(y, 0, 3), 1));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "has been modified by an inplace operation: [torch.DoubleTensor [2]]");
+    y = rg_mul(x, 1);
+    ck_ok(rg_sigmoid_(y));
+    ck_ok(rg_neg_(y));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "modified by an inplace operation");
+}
+END_TEST
+
+static rg_tensor *count_calls(rg_tensor *g, void *context) {
+    *(rg_tensor **)context = rg_keep(rg_clone(g));
+    return RG_NONE;
+}
+
+/* A hook stays with the value that its tensor had; a retained gradient goes with the tensor. */
+START_TEST(test_who_looks_on) {
+    rg_tensor *before = NULL, *of_view = NULL, *after = NULL;
+    rg_tensor *x = counting(3), *y = rg_mul(x, 1), *v = rg_slice(y, 0, 0, 2, 1);
+    ck_assert_int_ge(rg_register_hook(y, count_calls, &before), 0);
+    ck_assert_int_ge(rg_register_hook(v, count_calls, &of_view), 0);
+    ck_ok(rg_retain_grad(y));
+    ck_ok(rg_retain_grad(v));
+    ck_ok(rg_mul_(v, 3));
+    ck_assert_int_ge(rg_register_hook(y, count_calls, &after), 0);
+    ck_ok(rg_backward(rg_add(rg_sum(rg_mul(y, 2)), rg_sum(v))));
+    holds(before, "tensor([9, 9, 2])");
+    holds(after, "tensor([3, 3, 2])");
+    ck_assert(!of_view);
+    holds(rg_grad_of(y), "tensor([3, 3, 2])");
+    holds(rg_grad_of(v), "tensor([1, 1])");
+    holds(rg_grad_of(x), "tensor([9, 9, 2])");
+    rg_drop(before);
+    rg_drop(after);
+
+    /* A plain write takes the retained gradient along, too. */
+    y = rg_mul(x, 1);
+    ck_ok(rg_retain_grad(y));
+    ck_ok(rg_mul_(rg_mul_(y, 2), 3));
+    ck_ok(rg_backward(rg_sum(y)));
+    holds(rg_grad_of(y), "tensor([1, 1, 1])");
+}
+END_TEST
+
+/* Bases lie in memory in any order, with gaps, or where elements of a view overlap. */
+START_TEST(test_layouts) {
+    rg_tensor *w = counting(3);
+    rg_tensor *turned = rg_detach(rg_T(rg_ones_dims(RG_DIMS(3, 2), RG_FLOAT64)));
+    rg_tensor *gaps = rg_detach(rg_index(rg_ones_dims(RG_DIMS(4, 6), RG_FLOAT64), "1:3, 1:6:2"));
+    rg_tensor *bases[] = { turned, gaps, rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64) };
+    for (int i = 0; i < 3; i++) {
+        rg_tensor *row = rg_select(bases[i], 0, 1),
+                  *wide = rg_expand(rg_select(bases[i], 0, 1), 2, 3);
+        ck_ok(rg_mul_(row, w));
+        ck_ok(rg_mul_(rg_select(bases[i], 1, 0), 5));
+        rg_tensor *many = rg_mul(wide, rg_reshape(rg_arange(6), 2, 3));
+        ck_ok(rg_backward(rg_add(rg_sum(many), rg_sum(bases[i]))));
+        holds(bases[i], "tensor([5, 1, 1, 5, 2, 3])");
+        holds(rg_grad_of(w), "tensor([20,  6,  8])");
+        ck_ok(rg_set_grad(w, RG_NONE));
+    }
+    rg_tensor *shared = rg_detach(rg_expand(rg_ones_dims(RG_DIMS(1, 3), RG_FLOAT64), 2, 3));
+    ck_fails(rg_mul_(rg_select(shared, 0, 0), w), RG_RUNTIME_ERROR,
+             "more than one element of the written-to tensor refers to a single memory location");
+    rg_tensor *empty = rg_mul(rg_narrow(w, 0, 0, 0), 1), *none = rg_view(empty, 0, 2);
+    ck_ok(rg_add_(none, 1));
+    ck_ok(rg_backward(rg_sum(empty)));
+    holds(rg_grad_of(w), "tensor([0, 0, 0])");
+    rg_tensor *number = rg_sum(rg_mul(w, 1)), *same = rg_view(number, 1, 1);
+    ck_ok(rg_mul_(same, 4));
+    ck_ok(rg_backward(number));
+    holds(rg_grad_of(w), "tensor([4, 4, 4])");
+}
+END_TEST
+
+/* Where a base was given other data, its old views follow it no more. */
+START_TEST(test_a_base_with_other_data) {
+    rg_tensor *x = rg_ones_dims(RG_DIMS(4), RG_FLOAT64), *v = rg_slice(x, 0, 2, 4, 1),
+              *w = counting(2);
+    ck_ok(rg_set_data(x, rg_zeros_dims(RG_DIMS(4), RG_FLOAT64)));
+    ck_ok(rg_mul_(v, w));
+    ck_assert(!rg_requires_grad(x));
+    ck_ok(rg_backward(rg_sum(v)));
+    holds(rg_grad_of(w), "tensor([1, 1])");
+    holds(x, "tensor([0, 0, 0, 0])");
+}
+END_TEST
+
+/* ---- derivatives against differences ------------------------------------------------ */
+
+/* Writes through views of views, reads between, and reads a view that is out of date. */
+static rg_tensor *weave(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_tensor *y = rg_mul(in[0], in[0]);
+    rg_tensor *columns = rg_T(y), *corner = rg_index(columns, ":2, 1:"), *row = rg_select(y, 0, 1);
+    rg_mul_(row, rg_select(in[1], 0, 0));
+    rg_tensor *read = rg_mul(corner, 1.5);
+    rg_sub_(rg_diagonal(corner, 0, 0, 1), rg_narrow(rg_select(in[1], 0, 1), 0, 1, 2));
+    rg_set_item_(columns, rg_sum(read), 0, 0);
+    rg_exp_(rg_select(corner, 0, 1));
+    return rg_add(rg_mul(corner, read), rg_sum(columns));
+}
+
+START_TEST(test_gradcheck) {
+    rg_manual_seed(5);
+    rg_tensor *in[2] = { rg_to(rg_randn(3, 3), RG_FLOAT64), rg_to(rg_randn(2, 3), RG_FLOAT64) };
+    rg_requires_grad_(in[0], true);
+    rg_requires_grad_(in[1], true);
+    ck_ok(rg_gradcheck(weave, NULL, 2, in));
+    ck_ok(rg_gradgradcheck(weave, NULL, 2, in));
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+/* Makes views and writes through them, with every request for memory refused in turn. A write that
+ * fails leaves values and histories as they were. */
+START_TEST(test_memory_fails) {
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        int64_t before = rg_live_tensors(), nodes = rg_memory_stats().nodes;
+        {
+            RG_SCOPE();
+            rg_tensor *x = counting(4), *y = rg_mul(x, 1), *v = rg_slice(y, 0, 1, 3, 1);
+            rg_tensor *u = rg_select(y, 0, 2), *w = counting(2);
+            ck_assert(x && y && v && u && w);
+            rg_memory_fail_at(fail);
+            bool wrote = rg_mul_(v, w);
+            rg_memory_fail_at(0);
+            ck_assert_str_eq(rg_grad_fn(y), wrote ? "CopySlices" : "MulBackward0");
+            holds(y, wrote ? "tensor([1, 2, 6, 4])" : "tensor([1, 2, 3, 4])");
+            rg_error_clear();
+            if (wrote) {
+                ck_ok(rg_retain_grad(y));
+                rg_memory_fail_at(fail);
+                done = rg_mul_(u, 2) && rg_backward(rg_add(rg_sum(v), u));
+                rg_memory_fail_at(0);
+                ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+            }
+            if (done)
+                holds(rg_grad_of(x), "tensor([0, 1, 8, 0])");
+            rg_error_clear();
+        }
+        ck_assert_int_eq(rg_live_tensors(), before);
+        ck_assert_int_eq(rg_memory_stats().nodes, nodes);
+    }
+}
+END_TEST
+
+/* A slice that is written to often costs memory for itself, not for its base. */
+START_TEST(test_backward_of_many_writes) {
+    enum { N = 256 };
+    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true);
+    rg_tensor *y = rg_mul(x, 1);
+    int64_t before = rg_memory_stats().now;
+    for (int i = 0; i < N; i++)
+        ck_ok(rg_mul_(rg_select(y, 0, i), 2));
+    ck_assert_int_lt(rg_memory_stats().now - before, 8 * N * 64 * (int64_t)sizeof(double));
+    before = rg_memory_stats().now;
+    rg_memory_reset_peak();
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert_int_lt(rg_memory_stats().peak - before, 6 * N * 64 * (int64_t)sizeof(double));
+    ck_assert_double_eq(rg_at(rg_grad_of(x), N - 1, 63), 2);
+}
+END_TEST
+
+/* ---- replay, anomaly mode, drawing, threads ------------------------------------------ */
+
+typedef struct {
+    rg_tensor *x, *w, *loss;
+} replayed;
+
+static void replayed_step(void *context) {
+    replayed *r = context;
+    rg_set_grad(r->w, RG_NONE);
+    rg_tensor *y = rg_mul(r->x, r->w), *v = rg_select(y, 0, 1), *u = rg_slice(y, 1, 0, 2, 1);
+    rg_mul_(v, rg_exp(r->w));
+    rg_tensor *read = rg_mul(u, 3);
+    rg_add_(rg_select(u, 1, 0), rg_select(r->w, 0, 0));
+    rg_sigmoid_(rg_T(y));
+    rg_tensor *loss = rg_sum(rg_mul(rg_slice(y, 1, 1, 3, 1), rg_sum(read)));
+    rg_backward(rg_add(loss, rg_sum(u)));
+    if (r->loss)
+        rg_drop(r->loss);
+    r->loss = rg_keep(loss);
+}
+
+/* A recorded step that writes through views gives what the step itself gives, on new inputs. */
+START_TEST(test_replay) {
+    replayed a = { .x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64), .w = rg_mul(counting(3), 0.25) };
+    replayed b = { .x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64) };
+    a.w = rg_requires_grad_(rg_detach(a.w), true);
+    b.w = rg_requires_grad_(rg_clone(rg_detach(a.w)), true);
+    rg_replay *r = rg_record(replayed_step, &a);
+    ck_assert_msg(r != NULL, "%s", rg_error());
+    replayed_step(&b);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_str_eq(rg_repr(rg_grad_of(a.w)), rg_repr(rg_grad_of(b.w)));
+        ck_assert(rg_equal(rg_grad_of(a.w), rg_grad_of(b.w)) && rg_equal(a.loss, b.loss));
+        ck_ok(rg_fill_(a.x, 0.1 * i));
+        ck_ok(rg_fill_(b.x, 0.1 * i));
+        ck_ok(rg_replay_run(r));
+        replayed_step(&b);
+    }
+    rg_replay_free(r);
+    rg_drop(a.loss);
+    rg_drop(b.loss);
+}
+END_TEST
+
+START_TEST(test_drawing_and_anomalies) {
+    rg_tensor *x = counting(3), *y = rg_sub(x, 1), *v = rg_slice(y, 0, 0, 2, 1);
+    ck_ok(rg_mul_(v, 2));
+    const char *dot = rg_graph_dot(v);
+    ck_assert(strstr(dot, "CopySlices") && strstr(dot, "AsStridedBackward0"));
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_log_(v), RG_RUNTIME_ERROR, "log: the first -inf arose forward in log of [2]");
+    holds(y, "tensor([0, 2, 2])");
+    ck_ok(rg_sqrt_(v));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "sqrt: the first inf arose backward in SqrtBackward0");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
+typedef struct {
+    rg_tensor *view;
+    double sum;
+} reader;
+
+static void *read_view(void *context) {
+    reader *r = context;
+    RG_FOR (int i = 0; i < 50; i++)
+        r->sum += rg_item(rg_sum(rg_mul(r->view, 2)));
+    return NULL;
+}
+
+/* Threads that use one view which is out of date renew it once. */
+START_TEST(test_threads) {
+    for (int turn = 0; turn < 20; turn++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_mul(counting(4), 1), *v = rg_slice(y, 0, 1, 3, 1);
+        ck_ok(rg_mul_(y, 2));
+        reader readers[4];
+        pthread_t thread[4];
+        for (int i = 0; i < 4; i++) {
+            readers[i] = (reader){ v, 0 };
+            ck_assert_int_eq(pthread_create(&thread[i], NULL, read_view, &readers[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(thread[i], NULL);
+            ck_assert_double_eq(readers[i].sum, 50 * 20);
+        }
+        ck_assert_str_eq(rg_grad_fn(v), "AsStridedBackward0");
+    }
+}
+END_TEST
+
+RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
+         test_subscripts_of_views, test_what_is_refused, test_detached, test_later_writes_are_seen,
+         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_gradcheck,
+         test_memory_fails, test_backward_of_many_writes, test_replay, test_drawing_and_anomalies,
+         test_threads)
