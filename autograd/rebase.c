@@ -54,7 +54,7 @@ static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
     *after = *t;
     after->history = NULL;
     rg_call c = { .op = op, .attr = at, .n_in = n, .n_out = 1, .in = in, .out = { after } };
-    if (rgi_record(&c, sizeof *at) && rgi_retain_alike(after, t))
+    if (rgi_record(&c, sizeof *at))
         return true;
     rgi_forget_history(after);
     return false;
@@ -135,6 +135,10 @@ bool rgi_renew_slowly(rg_tensor *t) {
     follows = follows && place_in_base(t, &at);
     if (follows && !record_view(&after, t, &at, t->base))
         return false;
+    if (follows && !rgi_retain_alike(&after, t)) {
+        rgi_forget_history(&after);
+        return false;
+    }
     rg_history *released = after.history;
     pthread_mutex_lock(&renew_lock);
     if (rgi_is_stale(t)) {
@@ -164,7 +168,8 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     return alias;
 }
 
-bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
+/* Makes the histories that t, and, if t is a view, its base, are to have. */
+static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     rg_strided at;
     r->t = t;
     r->base_after.history = NULL;
@@ -179,7 +184,7 @@ bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
                "operation.");
     if (!place_in_base(t, &at)) {
         rgi_view_leave(t);
-        return rgi_rebase_begin(r, t, value);
+        return record_rebase(r, t, value);
     }
     rg_tensor *const in[] = { t->base, value };
     if (!record_after(&r->base_after, t->base, &rg_op_copy_slices, &at, 2, in))
@@ -187,6 +192,16 @@ bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     if (record_view(&r->after, t, &at, &r->base_after))
         return true;
     rgi_forget_history(&r->base_after);
+    return false;
+}
+
+bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
+    if (!record_rebase(r, t, value))
+        return false;
+    if (rgi_retain_alike(&r->after, t)
+        && (!r->base_after.history || rgi_retain_alike(&r->base_after, t->base)))
+        return true;
+    rgi_rebase_cancel(r);
     return false;
 }
 
