@@ -105,7 +105,8 @@ START_TEST(test_all_or_nothing) {
         rg_error_clear();
         ck_assert_msg(all_are(m, converted ? RG_FLOAT64 : RG_FLOAT32),
                       "request %d failed, and a part was converted", (int)fail);
-        ck_assert_int_eq(rg_live_tensors(), live);
+        /* What was a view no longer keeps its base. */
+        ck_assert(converted ? rg_live_tensors() <= live : rg_live_tensors() == live);
         ck_assert(fail < 1000);
     }
     rg_tensor *computed = rg_mul(m->weight, 2);
