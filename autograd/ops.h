@@ -179,13 +179,14 @@ rg_tensor *rg_max(rg_tensor *x);                                /* max(x) */
 rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim); /* max(x), and where it is */
 rg_tensor *rg_min(rg_tensor *x);                                /* min(x) */
 rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim); /* min(x), and where it is */
-rg_tensor *rg_median(rg_tensor *x);                             /* half are below; of two the lesser */
+rg_tensor *rg_median(rg_tensor *x);                             /* as many are below as above */
+/* Of two in the middle, the median is the lesser. */
 rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
 /* the k-th least, counted from 1, and where it is */
 rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
-/* rg_quantile(x, 0.9, .dim = 1) returns what a fraction q of the elements lie below, along dim or of
- * all. q is a number, or a tensor of several, which become the first dim. Between two elements the
- * interpolation is "linear", "lower", "higher", "midpoint" or "nearest". */
+/* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie,
+ * along dim or of all. q is a number, or a tensor of several, which become the first dim. Between
+ * two elements the interpolation is "linear", "lower", "higher", "midpoint" or "nearest". */
 typedef struct rg_quantile_options {
     int dim                   RG_DEFAULT(INT_MIN);
     bool keepdim              RG_DEFAULT(false);
@@ -234,9 +235,9 @@ rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
 /* y[i m + j] = a[i] b[j] along each dim, where b has m elements */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
-/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows of two matrices, or of batches
- * that broadcast. For p = 2 and more than 25 rows it is computed by way of a product, which is less
- * exact for rows that are close; compute_mode is "use_mm_for_euclid_dist" or
+/* rg_cdist(a, b, .p = 1) returns sum(|a_i - b_j|^p)^(1/p) for all rows of two matrices, or of two
+ * batches that broadcast. For p = 2 and more than 25 rows it is computed by way of a product, which
+ * is less exact for rows that are close; compute_mode is "use_mm_for_euclid_dist" or
  * "donot_use_mm_for_euclid_dist" to have that always or never. */
 typedef struct rg_cdist_options {
     double p                 RG_DEFAULT(2);
@@ -319,8 +320,8 @@ rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
 /* zeros with x's last dim along a diagonal of dim1 and dim2 */
 rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 
-/* rg_repeat_interleave(x, 2, .dim = 0) returns each slice along dim so often, and of x flat if there
- * is no dim. The repeats are a number, or a tensor with one for each slice; output_size may say
+/* rg_repeat_interleave(x, 2, .dim = 0) returns each slice along dim so often, or each element if no
+ * dim is given. The repeats are a number, or a tensor with one for each slice; output_size may say
  * what they add up to. */
 typedef struct rg_repeat_interleave_options {
     int dim             RG_DEFAULT(INT_MIN);
@@ -391,7 +392,7 @@ rg_tensor *rg_index_add(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sour
 rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *value);
 /* along dim 0: y = x, then y[index[i]] = source[i] */
 rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
-/* rg_scatter_reduce(x, dim, index, source, "amax") returns x, where along dim 0 y[index[i][j]][j] is
+/* rg_scatter_reduce(x, dim, index, source, "amax") returns x, but along dim 0 y[index[i][j]][j] is
  * the "sum", "prod", "mean", "amax" or "amin" of all source[i][j] that go there, and of what x has
  * there unless .include_self = false. */
 typedef struct rg_scatter_reduce_options {

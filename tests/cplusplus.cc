@@ -72,6 +72,14 @@ static void keywords() {
     CHECK(a.eps == 1e-6 && a.n == 3 && !std::strcmp(a.text, "none"));
     CHECK(b.eps == 1e-6 && b.n == 4);
     CHECK(c.eps == 1 && c.n == 3 && !std::strcmp(c.text, "some"));
+    rg_tensor *x = rg_arange(4);
+    CHECK(rg_numel(rg_repeat_interleave(x, 2)) == 8 && rg_meshgrid(RG_LIST(x, x)).n == 2);
+    CHECK(rg_numel(rg_bincount(x, .minlength = 9)) == 9);
+    CHECK(rg_item(rg_quantile(rg_double(x), 0.5, .interpolation = "lower")) == 1);
+    CHECK(rg_item(rg_searchsorted(x, 2, true)) == 3);
+    CHECK(std::isnan(rg_nan_to_num_options{}.posinf)
+          && rg_item(rg_nan_to_num(rg_scalar(INFINITY), .posinf = 5)) == 5);
+    CHECK(rg_at(rg_index_fill(x, 0, rg_arange(1), 7), 0) == 7);
 }
 
 static void scopes() {

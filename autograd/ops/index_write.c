@@ -34,8 +34,8 @@ static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *in
     return k_index_slices(K_PUT, &row, &to, RG_ATTR(c, index_write)->dim, &along);
 }
 
-/* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g, filled with 0 there; gvalue
- *      is the sum of g there ------------------------------------------------------ */
+/* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g, filled with 0 there;
+ *      gvalue is the sum of g there ------------------------------------------------------ */
 
 static bool index_fill_shape(rg_call *c) {
     const rg_tensor *index = c->in[1];
@@ -50,9 +50,12 @@ static bool index_fill_shape(rg_call *c) {
 }
 
 /* Returns the indices, of which those below 0 count from the end, as they count from the start. */
-static rg_tensor *index_fill_wrapped(rg_tensor *index, int64_t size) {
-    rg_tensor *wrapped = rgi_own(rgi_contiguous_copy(index, RG_INT64));
-    for (int64_t i = 0; wrapped && i < wrapped->numel; i++) {
+static rg_tensor *index_fill_wrapped(const rg_tensor *index, int64_t size) {
+    rg_tensor *wrapped = rgi_own(rgi_new_like(index, RG_INT64));
+    if (!wrapped)
+        return NULL;
+    rgi_copy_elements(wrapped, index);
+    for (int64_t i = 0; i < wrapped->numel; i++) {
         int64_t *at = (int64_t *)wrapped->data + i;
         *at += *at < 0 ? size : 0;
     }

@@ -164,6 +164,8 @@ static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_
 /* Returns the slices of x along dim, each so often as its element of repeats says. */
 static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int64_t output_size) {
     int wrapped;
+    if (!repeats)
+        return NULL;
     RG_FAIL_IF(repeats->ndim > 1, NULL, "repeats must be 0-dim or 1-dim tensor");
     RG_FAIL_INDEX_IF(x->ndim == 0, NULL, "Dimension specified as %d but tensor has no dimensions",
                      dim);

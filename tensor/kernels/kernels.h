@@ -338,7 +338,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* y.narrow(dim, start, ..) = x */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
-/* ---- order (sort.c, select.c, top.c, unique.c, search.c) ---------------------------------------------- */
+/* ---- order (sort.c, select.c, top.c, unique.c, search.c) ------------------------------------ */
 
 /* A ranked item is an element's place, and a key that grows with the element, or falls as it grows
  * in descending order. */

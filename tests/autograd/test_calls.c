@@ -45,6 +45,66 @@ START_TEST(test_a_failed_list_can_be_looked_into) {
 }
 END_TEST
 
+/* The golden cases call the functions behind these macros, so here are the macros. */
+START_TEST(test_options_by_name) {
+    rg_tensor *x = rg_literal([[3.0, 1.0], [2.0, 4.0]]), *i = rg_literal([0, -1]);
+    ck_assert(rg_equal(rg_repeat_interleave(rg_literal([1, 2]), 2), rg_literal([1, 1, 2, 2])));
+    ck_assert(rg_equal(rg_repeat_interleave(x, rg_literal([0, 1]), .dim = 1, .output_size = 1),
+                       rg_literal([[1.0], [4.0]])));
+    ck_assert(rg_equal(rg_meshgrid(RG_LIST(i, rg_literal([5, 6, 7]))).v[0],
+                       rg_literal([[0, 0, 0], [-1, -1, -1]])));
+    ck_assert(rg_equal(rg_meshgrid(RG_LIST(i, i), .indexing = "xy").v[1],
+                       rg_literal([[0, 0], [-1, -1]])));
+    ck_assert(rg_equal(rg_nan_to_num(rg_literal([nan, -inf]), .neginf = -2),
+                       rg_literal([0.0, -2.0])));
+    ck_assert(rg_equal(rg_nan_to_num_(rg_literal([nan, 1.0])), rg_literal([0.0, 1.0])));
+    ck_assert_double_eq(rg_item(rg_quantile(x, 0.5)), 2.5);
+    ck_assert(
+        rg_equal(rg_quantile(x, 1, .dim = 0, .interpolation = "lower"), rg_literal([3.0, 4.0])));
+    ck_assert(
+        rg_equal(rg_bincount(rg_literal([0, 2]), .minlength = 4), rg_literal([1, 0, 1, 0])));
+    ck_assert(rg_equal(rg_bincount(rg_literal([1]), .weights = rg_literal([0.5])),
+                       rg_literal([0.0, 0.5])));
+    ck_assert(rg_equal(rg_searchsorted(rg_literal([1, 3]), rg_literal([2, 3]), true),
+                       rg_literal([1, 2])));
+    ck_assert(
+        rg_equal(rg_searchsorted(rg_literal([3, 1]), 3, false, .sorter = rg_literal([1, 0])),
+                 rg_scalar(1)));
+    ck_assert(rg_equal(rg_cdist(x, x, .p = 1), rg_literal([[0.0, 4.0], [4.0, 0.0]])));
+    ck_assert(rg_equal(rg_cdist(x, x, .compute_mode = "donot_use_mm_for_euclid_dist"),
+                       rg_sqrt(rg_literal([[0.0, 10.0], [10.0, 0.0]]))));
+    rg_tensor *at = rg_literal([0, 0]), *source = rg_literal([5.0, 7.0]);
+    ck_assert(rg_equal(rg_scatter_reduce(source, 0, at, source, "mean", .include_self = false),
+                       rg_literal([6.0, 7.0])));
+    ck_assert(
+        rg_equal(rg_scatter_reduce_(rg_zeros(2), 0, at, source, "sum"), rg_literal([12.0, 0.0])));
+}
+END_TEST
+
+/* An index that counts from the end is read, and not changed. */
+START_TEST(test_indices_stay) {
+    rg_tensor *i = rg_literal([0, -1]);
+    ck_assert(rg_equal(rg_index_fill(rg_zeros(3), 0, i, 1), rg_literal([1.0, 0.0, 1.0])));
+    ck_assert(rg_equal(rg_take(rg_arange(3.), i), rg_literal([0.0, 2.0])));
+    ck_assert(rg_equal(i, rg_literal([0, -1])));
+}
+END_TEST
+
+/* What is written to can't be read at the same time. */
+START_TEST(test_overlapping_writes_are_refused) {
+    static const char sentence[] = "refer to a single memory location";
+    rg_tensor *x = rg_arange(4.), *i = rg_literal([1, 0, 3, 2]);
+    ck_fails(rg_index_copy_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
+    ck_fails(rg_scatter_reduce_(x, 0, i, x, "sum"), RG_RUNTIME_ERROR, sentence);
+    ck_fails(rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([0, 1]), rg_narrow(x, 0, 1, 2)),
+             RG_RUNTIME_ERROR, sentence);
+    ck_assert(rg_equal(x, rg_arange(4.)));
+    ck_assert(
+        rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([0, 1]), rg_narrow(x, 0, 2, 2)));
+    ck_assert(rg_equal(x, rg_literal([2.0, 3.0, 2.0, 3.0])));
+}
+END_TEST
+
 START_TEST(test_guards_on_one_line) {
     RG_NO_GRAD();
     RG_ENABLE_GRAD();
@@ -58,4 +118,5 @@ START_TEST(test_guards_on_one_line) {
 END_TEST
 
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
+         test_options_by_name, test_indices_stay, test_overlapping_writes_are_refused,
          test_guards_on_one_line)

@@ -283,6 +283,46 @@ START_TEST(test_pow_and_atan2) {
 }
 END_TEST
 
+/* All sets give the same bits of functions of two numbers that are made of smooth ones, and of
+ * distances, whose lanes every set has. */
+START_TEST(test_logarithms_and_distances) {
+    static const rg_kernel *const kernels[] = { &k_xlogy, &k_logaddexp, &k_logaddexp2 };
+    static const double orders[] = { 0, 0.5, 1, 1.5, 2, 3, INFINITY };
+    enum { ROWS = 16, OTHERS = 9, N = 37 };
+    const int best = k_set;
+    for (int t = 0; t < 2 * (RG_COUNT(kernels) + RG_COUNT(orders)); t++) {
+        RG_SCOPE();
+        const rg_dtype dtype = t % 2 ? RG_FLOAT32 : RG_FLOAT64;
+        const int of_two = t / 2 - RG_COUNT(orders);
+        rg_tensor *a = rows_of(dtype, ROWS, N);
+        rg_tensor *b = of_two < 0 ? rows_of(dtype, OTHERS, N) : rows_of(dtype, N, ROWS);
+        if (of_two >= 0)
+            rgi_lay_out(b, 2, a->size); /* The numbers are others than a's. */
+        const rg_dims shape = of_two < 0 ? RG_DIMS(ROWS, OTHERS) : RG_DIMS(ROWS, N);
+        rg_tensor *plain[2] = { NULL, NULL };
+        for (k_set = 0; k_set <= best; k_set++) {
+            rg_tensor *y = rgi_own(rgi_new(dtype, 2, shape.v));
+            rg_tensor *ga = rgi_own(rgi_new(dtype, 2, a->size));
+            rgi_fill_zero(ga);
+            if (of_two >= 0) {
+                k_run_with(kernels[of_two], y, (rg_tensor *[]){ a, b }, NULL);
+            } else {
+                k_distance(y, a, b, orders[t / 2]);
+                k_distance_backward(ga, y, a, b, y, orders[t / 2], false);
+            }
+            if (k_set) {
+                check_bits(y, plain[0], "of two, or a distance");
+                check_bits(ga, plain[1], "a distance's slope");
+                continue;
+            }
+            plain[0] = y;
+            plain[1] = ga;
+        }
+        k_set = best;
+    }
+}
+END_TEST
+
 typedef struct {
     const char *name;
     const rg_kernel *kernel;
@@ -797,5 +837,6 @@ START_TEST(test_kernels_refuse_dtypes) {
 END_TEST
 
 RG_TESTS(sets, test_chosen, test_kernels_refuse_dtypes, test_past_the_caches, test_reductions,
-         test_cross_entropy, test_softmax, test_smooth_functions, test_pow_and_atan2, test_circle,
-         test_gelu_is_right, test_elements, test_normalize)
+         test_cross_entropy, test_softmax, test_smooth_functions, test_pow_and_atan2,
+         test_logarithms_and_distances, test_circle, test_gelu_is_right, test_elements,
+         test_normalize)

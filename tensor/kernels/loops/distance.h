@@ -4,7 +4,7 @@
  */
 #if K_IS_FLOAT
 
-/* ---- folds: what the difference |a_i - b_i| of two elements adds to a distance ----------------- */
+/* ---- folds: what the difference |a_i - b_i| of two elements adds to a distance --------------- */
 
 typedef T K_NAME(distance_step)(T so_far, T d, T p);
 
@@ -71,7 +71,7 @@ static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int6
     }
 }
 
-/* ---- slopes: the gradient of a_i, where d is a_i - b_i and g the gradient of the distance y ---- */
+/* ---- slopes: a_i's gradient, where d is a_i - b_i and g the gradient of the distance y ------- */
 
 typedef T K_NAME(distance_slope)(T d, T g, T y, T p);
 

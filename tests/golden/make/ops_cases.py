@@ -645,6 +645,7 @@ def repeat_interleave(x, repeats, dim=None, output_size=None):
 
 
 def meshgrid(first, *rest, indexing="ij"):
+    no(indexing == "xy", "OpInfo gives the two in no fixed order, so xy is in cases by hand")
     tensors = list(first) if isinstance(first, (list, tuple)) else [first, *rest]
     return ("meshgrid_with", tensors, indexing)
 
@@ -912,9 +913,7 @@ OPINFO = {
     },
     "__getitem__": getitem,
     "scatter": scatter,
-    **{
-        ("scatter_reduce", how): scatter_reduce for how in ("sum", "prod", "mean", "amax", "amin")
-    },
+    **{("scatter_reduce", how): scatter_reduce for how in ("sum", "prod", "mean", "amax", "amin")},
     "index_fill": lambda x, dim, index, value: (
         "index_fill",
         x,
@@ -1273,7 +1272,12 @@ def of_several():
     for dtype in (f64, f32, i64, b8):
         x = T([nan, inf, -inf, 0.0, 2.5], dtype) if dtype.is_floating_point else T([0, 1], dtype)
         for name in ("nan_to_num_with", "nan_to_num_with_"):
-            for args in ((0.0, nan, nan), (nan, inf, -inf), (1e300, 1e300, -1e300), (1.5, 2.0, nan)):
+            for args in (
+                (0.0, nan, nan),
+                (nan, inf, -inf),
+                (1e300, 1e300, -1e300),
+                (1.5, 2.0, nan),
+            ):
                 yield Case(name, x, *args)
         yield Case("nan_to_num_with_", x.detach(), 1.0, nan, nan, flags=["direct"])
     yield Case("nan_to_num_with", T([[nan, 1.0]] * 3, f64).t(), 0.0, nan, nan)
@@ -1396,11 +1400,11 @@ def exponentials_and_products():
         yield Case("logsumexp_dims", x, (0, -1), True)
     for v in ([2.0, 0.0, 3.0], [2.0, 0.0, 0.0, 4.0], [0.0, 1.0], [nan, 2.0, 0.0]):
         yield Case("cumprod", T(v, f64), 0)
+        yield Case("prod", T(v, f64))
+        yield Case("prod_dim", T([v, v], f64), 1, False)
     for v in ([-inf, -inf, 1.0], [1.0, inf, 2.0], [1.0, nan, 2.0], [1e4, -1e4, 1e4], [0.0] * 3):
         yield Case("logcumsumexp", T(v, f64), 0, flags=["first"])
         yield Case("logcumsumexp", T(v, f32), 0)
-        yield Case("prod", T(v, f64))
-        yield Case("prod_dim", T([v, v], f64), 1, False)
     yield Case("prod", T([[2.0, 0.0], [3.0, 4.0]], f64))
     yield Case("prod", T(3.0, f64))
 
@@ -2052,7 +2056,9 @@ def writing_at_indices():
                     i = T([0, 0, 0]) if t.dim() == 0 else T([0, 1, 0])
                     yield Case("scatter_reduce_with", t, 0, i, source, how, own)
             zeros = T([0.0, 0.0, 0.0, 2.0], f64)
-            yield Case("scatter_reduce_with", T([4.0, 0.0], f64), 0, T([0, 0, 1, 1]), zeros, how, own)
+            yield Case(
+                "scatter_reduce_with", T([4.0, 0.0], f64), 0, T([0, 0, 1, 1]), zeros, how, own
+            )
             ties = T([[1.0, 3.0, 3.0], [3.0, 3.0, 2.0]], f64)
             yield Case("scatter_reduce_with", ties, 0, T([[0, 0, 1], [0, 1, 1]]), ties, how, own)
 
@@ -2077,8 +2083,12 @@ def distances():
         yield Case("cdist_with", R(1, 5, 3, turned=True), R(2, 27, 3), 2.0, mode)
     for dtype in (f64, f32):
         for p in (1.0, 2.0, 2.5, inf):
-            yield Case("cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), p, modes[2])
-        yield Case("cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), 2.0, modes[0])
+            yield Case(
+                "cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), p, modes[2]
+            )
+        yield Case(
+            "cdist_with", R(1, 41, 37, dtype=dtype), R(2, 67, 37, dtype=dtype), 2.0, modes[0]
+        )
 
 
 def ranks():
@@ -2115,14 +2125,28 @@ def ranks():
                 yield Case("quantile_with", x, Number(0.4), d, False, how, flags=["first"])
                 yield Case("quantile_with", x, q, d, True, how, flags=["first"])
     for x in (grid(3, 4), T([1, 2]), T([True]), grid(3, dtype=f32), torch.zeros(0), grid(0, 2)):
-        for q in (Number(1), Number(-0.5), Number(nan), T(0.25, f64), T([0.5], f32), T([[0.5]], f64)):
+        for q in (
+            Number(1),
+            Number(-0.5),
+            Number(nan),
+            T(0.25, f64),
+            T([0.5], f32),
+            T([[0.5]], f64),
+        ):
             yield Case("quantile_with", x, q, NO_DIM, False, "linear")
     for q in (T([0.5, 1.5], f64), T([nan], f64), torch.zeros(0, dtype=f64), Number(0.3)):
         for d in (1, 2):
             yield Case("quantile_with", grid(3, 4), q, d, False, "linear")
             yield Case("quantile_with", grid(3, 4), q, d, False, "cubic")
     one = T([3.0, 1.0, 2.0], grad=False)
-    for s in (T([1, 2, 0]), T([1, 2]), T([1.0, 2.0, 0.0]), T([1, 2, 3]), T([-1, 2, 0]), T([[1, 2, 0]])):
+    for s in (
+        T([1, 2, 0]),
+        T([1, 2]),
+        T([1.0, 2.0, 0.0]),
+        T([1, 2, 3]),
+        T([-1, 2, 0]),
+        T([[1, 2, 0]]),
+    ):
         for v in (T([1.5, 3.0], grad=False), Number(2.0), torch.zeros(0), T([1, 2])):
             yield Case("searchsorted_with", one, v, False, s)
             yield Case("searchsorted_with", one, v, True, s)
@@ -2919,7 +2943,6 @@ NOT_OURS = (
 # torch doesn't record these and passes the gradient on as if nothing had happened. Ours are checked
 # without one.
 NOT_TRACKED = r"logical_\w+_"
-
 
 
 def meets(x, source):
