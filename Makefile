@@ -17,9 +17,7 @@ STB      := $(shell pkg-config --cflags stb 2>/dev/null)
 STB      := $(patsubst -I%,-isystem %,$(or $(STB),-I/usr/include/stb))
 CLANG    := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 # OpenMP brings the threads; `make OPENMP=` builds a library that has one.
-has_openmp = echo 'int main(void) { return 0; }' | \
-             $(CC) -fopenmp -xc -include omp.h - -o /dev/null 2>/dev/null
-OPENMP   ?= $(shell $(has_openmp) && echo -fopenmp)
+OPENMP   ?= $(shell RUN='$(RUN)' tests/openmp $(BUILD) $(CC))
 OPENMP   := $(OPENMP)
 override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread \
                    $(OPENMP) -I. $(STB)
