@@ -17,12 +17,10 @@ STB      := $(shell pkg-config --cflags stb 2>/dev/null)
 STB      := $(patsubst -I%,-isystem %,$(or $(STB),-I/usr/include/stb))
 CLANG    := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 # OpenMP brings the threads; `make OPENMP=` builds a library that has one.
-has_openmp = echo 'int main(void) { return 0; }' | \
-             $(CC) -fopenmp -xc -include omp.h - -o /dev/null 2>/dev/null
-OPENMP   ?= $(shell $(has_openmp) && echo -fopenmp)
+OPENMP   ?= $(shell RUN='$(RUN)' tests/openmp $(BUILD) $(CC))
 OPENMP   := $(OPENMP)
 override CFLAGS += -std=gnu11 $(WARNINGS) $(NUMBERS) -fPIC -fvisibility=hidden -pthread \
-                   $(OPENMP) -I. $(STB)
+                   $(OPENMP) -I. $(if $(BARE),-Itests/bare) $(STB)
 LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
@@ -55,8 +53,10 @@ COUNTED        := nn/map.c nn/module.c nn/tree.c nn/state.c nn/repr.c nn/contain
 TESTS          += $(STEPS)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
-# Other files of tests/ and of a layer's folder there are shared by the layer's tests.
-HELPERS        := $(call compiled,$(sort $(wildcard tests/*.c)))
+# Other files of tests/ and of a layer's folder there are shared by the layer's tests. BARE=1 takes
+# the part of Check that is in tests/bare, for targets for which there is no Check.
+HELPERS        := $(call compiled,$(sort $(wildcard tests/*.c)) $(if $(BARE),tests/bare/check.c))
+LIBCHECK        = $(if $(BARE),,$$(pkg-config --libs check))
 helpers         = $(HELPERS) \
                   $(call compiled,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
 
@@ -67,7 +67,8 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-refused
 GOALS   := all help test asan tsan fuzz valgrind notebooks bench docs demo deps size style fmt \
-           install clean $(CHECKS) run-threads run-fuzzers run-valgrind
+           install clean sets musl arm64 musl-deps arm64-deps $(CHECKS) run-threads \
+           run-fuzzers run-valgrind run-bare run-arm64
 .PHONY: $(GOALS) programs stb
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -93,7 +94,7 @@ test: deps
 programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES)
 
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
-	@tests/run $(TESTS) $(CXXTEST)
+	@RUN="$(RUN)" tests/run $(TESTS) $(CXXTEST)
 
 # GCC 12 miscompiles UBSan's null check of a thread-local's address, and ASan sees null
 # pointers anyway.
@@ -141,6 +142,46 @@ LEAKS          = valgrind -q --leak-check=full --error-exitcode=9 \
 run-valgrind: $(UNDER_VALGRIND)
 	@RUN="$(LEAKS)" CK_FORK=no REGARD_POOL=0 tests/run $(UNDER_VALGRIND)
 
+## sets       every test in each instruction set below the best that this processor has
+sets: deps
+	@$(MAKE) --no-print-directory programs
+	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory $(CHECKS)
+
+# On other targets a warning is an error, for nobody reads what their compilers say.
+ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ CFLAGS="-O2 -Werror"
+
+## musl       every test with musl as the C library
+musl: musl-deps
+	@$(MAKE) $(ELSEWHERE) CC=musl-gcc run-bare run-tests test-notebooks test-examples
+
+## arm64      the tests but LONG_EMULATED, on an emulated ARM of 64 bits
+arm64: arm64-deps
+	@$(MAKE) $(ELSEWHERE) CC=aarch64-linux-gnu-gcc RUN="$(EMULATOR)" run-bare run-arm64
+
+EMULATOR = qemu-aarch64 -E EMULATED=1 -L /usr/aarch64-linux-gnu
+musl-deps:
+	@tests/deps musl-tools libstb-dev
+arm64-deps:
+	@tests/deps gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libstb-dev
+
+# An emulator is twenty times as slow, and these would take minutes: large products and whole
+# ranges of floats.
+LONG_EMULATED  = bfloat16 matmul parallel sets bits
+UNDER_EMULATOR = $(filter-out $(LONG_EMULATED:%=\%/test_%),$(TESTS))
+run-arm64: $(UNDER_EMULATOR:%=%.emulated) $(SHARED)
+
+# Programs run side by side, and what each of them prints keeps together.
+%.emulated: %
+	@RUN="$(RUN)" tests/run $< >$@.txt 2>&1; status=$$?; cat $@.txt; exit $$status
+
+# The small part of Check is seen to tell a test that fails.
+$(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c tests/bare/check.c)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+run-bare: $(BUILD)/tests/bare/wrong
+	@$(RUN) $< >$<.txt || { cat $<.txt; exit 1; }
+	@echo "bare: $$(tail -1 $<.txt)"
+
 # V=1 shows the commands.
 ifneq ($(V),1)
 Q = @printf '%-7s %s\n' $(1) $(2);
@@ -180,7 +221,7 @@ define link_tests
 $(call tests,$(1)): $(BUILD)/%: $(BUILD)/%.o $(call helpers,$(1)) $$(links_$(1))
 	$$(call Q,link,$$@) $$(CC) $$(CFLAGS) -o $$@ $$< $$(call helpers,$(1)) \
 	    -Wl,--whole-archive $$(links_$(1)) -Wl,--no-whole-archive \
-	    $$$$(pkg-config --libs check) $$(LIBS)
+	    $$(LIBCHECK) $$(LIBS)
 endef
 $(foreach l,$(LAYERS),$(eval $(call link_tests,$(l))))
 

@@ -19,7 +19,8 @@
 int rg_run_tests(const char *name, size_t n, const TTest *const cases[]);
 /* Returns whether valgrind runs the program, on one thread and fifty times as slowly. */
 int rg_emulated(void);
-/* Returns whether valgrind or a sanitizer slows the program down. */
+/* Returns whether valgrind, a sanitizer or an emulator slows the program down; of the last one the
+ * environment tells, with EMULATED. */
 int rg_slow(void);
 
 /* Asserts what holds for each of many elements: ck_assert_msg would write to a pipe each time. */

@@ -1,0 +1,157 @@
+/*
+ * check.c: the runner behind tests/bare/check.h. It prints Check's summary, and before it a line
+ * for each test that failed, or that ended in another way than by its last line.
+ */
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A child ends with one of these, so that a test which calls exit has not passed. */
+enum { PASSED = 42, FAILED = 43 };
+
+enum { MOST = 4096 };
+
+struct TCase {
+    void (*setup)(void);
+    double timeout;
+    int n;
+    struct {
+        const TTest *test;
+        int i;
+    } tests[MOST];
+};
+
+struct Suite {
+    const char *name;
+    TCase *tcase;
+};
+
+struct SRunner {
+    Suite *suite;
+    int failures, errors;
+};
+
+static void *zeroed(size_t size) {
+    void *p = calloc(1, size);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- what is to run -------------------------------------------------------------------------- */
+
+TCase *tcase_create(const char *name) {
+    (void)name;
+    return zeroed(sizeof(TCase));
+}
+
+void tcase_set_timeout(TCase *tcase, double seconds) { tcase->timeout = seconds; }
+
+void tcase_add_checked_fixture(TCase *tcase, void (*setup)(void), void (*teardown)(void)) {
+    if (teardown)
+        abort();
+    tcase->setup = setup;
+}
+
+void tcase_add_loop_test(TCase *tcase, const TTest *test, int begin, int end) {
+    for (int i = begin; i < end; i++) {
+        if (tcase->n == MOST)
+            abort();
+        tcase->tests[tcase->n].test = test;
+        tcase->tests[tcase->n++].i = i;
+    }
+}
+
+void tcase_add_test(TCase *tcase, const TTest *test) { tcase_add_loop_test(tcase, test, 0, 1); }
+
+Suite *suite_create(const char *name) {
+    Suite *suite = zeroed(sizeof *suite);
+    suite->name = name;
+    return suite;
+}
+
+void suite_add_tcase(Suite *suite, TCase *tcase) {
+    if (suite->tcase)
+        abort();
+    suite->tcase = tcase;
+}
+
+SRunner *srunner_create(Suite *suite) {
+    SRunner *runner = zeroed(sizeof *runner);
+    runner->suite = suite;
+    return runner;
+}
+
+void srunner_free(SRunner *runner) {
+    free(runner->suite->tcase);
+    free(runner->suite);
+    free(runner);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+void bare_fail(const char *file, int line, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%s:%d:F: ", file, line);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+    fflush(NULL);
+    _exit(FAILED);
+}
+
+/* Runs a test in this process, which ends. */
+static _Noreturn void run_here(const TCase *tcase, int which) {
+    alarm((unsigned)tcase->timeout);
+    if (tcase->setup)
+        tcase->setup();
+    tcase->tests[which].test->run(tcase->tests[which].i);
+    exit(PASSED);
+}
+
+/* Counts a test that has ended, and says how, unless it passed. */
+static void count(SRunner *runner, int which, int status) {
+    const TCase *tcase = runner->suite->tcase;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == PASSED)
+        return;
+    printf("%s, %d: ", tcase->tests[which].test->name, tcase->tests[which].i);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == FAILED) {
+        runner->failures++;
+        puts("failed");
+        return;
+    }
+    runner->errors++;
+    if (WIFSIGNALED(status))
+        printf("ended by signal %d\n", WTERMSIG(status));
+    else
+        printf("ended with status %d\n", WEXITSTATUS(status));
+}
+
+void srunner_run_all(SRunner *runner, enum print_output mode) {
+    const Suite *suite = runner->suite;
+    const int n = suite->tcase->n;
+    (void)mode;
+    printf("Running suite(s): %s\n", suite->name);
+    for (int which = 0; which < n; which++) {
+        /* A child would print again what its parent has not written yet. */
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child == 0)
+            run_here(suite->tcase, which);
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            abort();
+        count(runner, which, status);
+    }
+    const int bad = srunner_ntests_failed(runner);
+    printf("%d%%: Checks: %d, Failures: %d, Errors: %d\n", n ? 100 * (n - bad) / n : 100, n,
+           runner->failures, runner->errors);
+}
+
+int srunner_ntests_failed(SRunner *runner) { return runner->failures + runner->errors; }
