@@ -187,8 +187,8 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
             i);
     }
     RG_FAIL_VALUE_IF(!checked, op,
-                     "expects at least one input tensor to require gradient, but none "
-                     "of the them have requires_grad=True.");
+                     "gradcheck expects at least one input tensor to require gradient, but none of "
+                     "them have requires_grad=True.");
     return true;
 }
 

@@ -155,7 +155,7 @@ typedef struct rg_dims {
                         RG_NO_SIZE_);                                                              \
          int unused;                                                                               \
      }))
-#define RG_IS_DTYPE_(x) _Generic((x), rg_dtype: 1, default: 0)
+#define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
 #endif
 
 /* ---- making --------------------------------------------------------------------------- */
@@ -352,10 +352,12 @@ const char *rg_get_float32_matmul_precision(void);
 /* ---- numbers where a tensor is expected -----------------------------------------------
  * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a number stays
  * weak in type promotion, as Python's do in torch. Each argument is evaluated once, from left
- * to right. In C11 `true` is the int 1: Python's True is (bool)1. In C++ what failed is
- * nullptr, since NULL is a number there. */
+ * to right. A number that int64 can't hold, 18446744073709551615ull, is an error. In C11
+ * `true` is the int 1: Python's True is (bool)1. In C++ what failed is nullptr, since NULL
+ * is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
+rg_tensor *rg_wrap_unsigned(uint64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
 /* An argument of the type void * is NULL, or a context that is a tensor. */
@@ -367,15 +369,17 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #else
 #define RG_AUTO __auto_type
 /* clang-format off */
-#define RG_WRAP(x)                    \
-    _Generic((x),                     \
-        rg_tensor *: rg_wrap_tensor,  \
-        const void *: rg_wrap_void,   \
-        void *: rg_wrap_void,         \
-        _Bool: rg_wrap_bool,          \
-        float: rg_wrap_float,         \
-        double: rg_wrap_float,        \
-        long double: rg_wrap_float,   \
+#define RG_WRAP(x)                            \
+    _Generic((x),                             \
+        rg_tensor *: rg_wrap_tensor,          \
+        const void *: rg_wrap_void,           \
+        void *: rg_wrap_void,                 \
+        _Bool: rg_wrap_bool,                  \
+        float: rg_wrap_float,                 \
+        double: rg_wrap_float,                \
+        long double: rg_wrap_float,           \
+        unsigned long: rg_wrap_unsigned,      \
+        unsigned long long: rg_wrap_unsigned, \
         default: rg_wrap_int)(x)
 /* clang-format on */
 #endif
@@ -441,6 +445,8 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
+static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_unsigned(x); }
+static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_unsigned(x); }
 /* A type of whole numbers has no 0.5. */
 template <typename T> static inline rg_tensor *rg_wrap(T x) {
     if constexpr ((T)0.5 == (T)0)

@@ -113,6 +113,8 @@ static rg_tensor *tensor(void) {
         return RELEASED;
     if (kind < 8)
         return rg_wrap_float(odd_number());
+    if (kind == 8)
+        return rg_wrap_unsigned((uint64_t)odd_integer());
     return kind < 12 ? rg_wrap_int(odd_integer()) : pool[any(POOL)];
 }
 
@@ -188,11 +190,12 @@ static int n_items;
 static const rg_item_index *items(void) {
     static rg_item_index v[5];
     for (int i = 0; i < n_items; i++) {
-        switch (any(5)) {
+        switch (any(6)) {
         case 0: v[i] = rg_index_text(text()); break;
         case 1: v[i] = rg_index_tensor(tensor()); break;
         case 2: v[i] = rg_index_slice(odd_integer(), odd_integer(), odd_integer()); break;
         case 3: v[i] = rg_index_bool(any(2)); break;
+        case 4: v[i] = rg_index_unsigned((uint64_t)odd_integer()); break;
         default: v[i] = rg_index_number(odd_integer()); break;
         }
     }
@@ -544,8 +547,10 @@ static bool named(const char *message, const char *name) {
                                           "_floor", "_trunc",   "_decimals", "_dtype", "_of",
                                           "_float", "_double",  "_int64",    "_bool",  "_int",
                                           "_many",  "_forward", "s_",        "_" };
+    if (strncmp(message, "torch.", 6) == 0)
+        message += 6;
     const char *end = message + strcspn(message, ":(");
-    if (strstr(message, "out of memory")
+    if (strstr(message, "out of memory") || isdigit((unsigned char)*message)
         || strstr(message, "a view is used after its base was modified"))
         return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

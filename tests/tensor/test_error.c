@@ -39,6 +39,32 @@ START_TEST(test_the_outermost_name) {
 }
 END_TEST
 
+/* Some of torch's sentences begin with the function's name. */
+START_TEST(test_no_name_comes_twice) {
+    static const char *const cases[][3] = {
+        { "einsum", "einsum(): two", "einsum(): two" },
+        { "trace", "trace: two", "trace: two" },
+        { "clamp", "torch.clamp: two", "torch.clamp: two" },
+        { "index_add", "index_add_(): two", "index_add_(): two" },
+        { "index_add_", "index_add_(): two", "index_add_(): two" },
+        { "product", "_product: two", "_product: two" },
+        { "trace", "traces: one", "trace: traces: one" },
+        { "trace", "trace", "trace: trace" },
+        { "trace", "trace:one", "trace: trace:one" },
+        { "pad", "narrow(): one", "pad: narrow(): one" },
+        { "", "one: two", ": one: two" },
+        { "_", "_: two", "_: _: two" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rgi_fail(RG_VALUE_ERROR, cases[i][0], "%s", cases[i][1]);
+        ck_assert_str_eq(rg_error(), cases[i][2]);
+    }
+    RG_AS("einsum");
+    rgi_fail(RG_VALUE_ERROR, "permute", "einsum(): two");
+    ck_assert_str_eq(rg_error(), "einsum(): two");
+}
+END_TEST
+
 START_TEST(test_long_messages_are_cut) {
     char big[5000];
     memset(big, 'x', sizeof big - 1);
@@ -123,6 +149,6 @@ START_TEST(test_errors_belong_to_the_thread) {
 }
 END_TEST
 
-RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut,
-         test_null_is_silent, test_a_handler_that_fails, test_handler,
+RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
+         test_long_messages_are_cut, test_null_is_silent, test_a_handler_that_fails, test_handler,
          test_errors_belong_to_the_thread)
