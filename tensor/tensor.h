@@ -127,6 +127,15 @@ typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler, or none for NULL, and returns the one before. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
 
+/* A call that succeeds may still warn, as torch does: a loss says that the target has another
+ * shape. A handler is called with "mse_loss: Using a target size ..", once for each place, which is
+ * a function and its sentence, shapes and all; it returns. At first that is rg_print_warning, which
+ * writes a line to stderr. */
+typedef void rg_warning_handler(const char *message);
+void rg_print_warning(const char *message);
+/* Installs a handler, or none for NULL, and returns the one before. Each place warns anew then. */
+rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
+
 /* ---- shapes ---------------------------------------------------------------------------
  * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where a function
  * takes its numbers one by one, as in rg_zeros(6, 3), the function with _dims behind its

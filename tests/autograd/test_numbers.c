@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- numbers that int64 can't hold ----------------------------------------------- */
@@ -96,6 +97,45 @@ START_TEST(test_cosine_in_a_replay) {
 }
 END_TEST
 
+/* ---- shapes that a loss broadcasts ------------------------------------------------- */
+
+static int warnings;
+static char warning[300];
+static void note_warning(const char *message) {
+    warnings++;
+    snprintf(warning, sizeof warning, "%s", message);
+}
+
+static const char sizes_differ[] =
+    "Using a target size (torch.Size([2])) that is different to the input size (torch.Size([2, 1]))"
+    ". This will likely lead to incorrect results due to broadcasting. Please ensure they have the "
+    "same size.";
+
+/* The sum over all pairs is torch's. */
+START_TEST(test_losses_warn_of_shapes) {
+    rg_on_warning(note_warning);
+    rg_tensor *x = rg_requires_grad_(rg_literal([[1.], [3.]]), true), *t = rg_literal([2., 6.]);
+    for (int i = 0; i < 3; i++)
+        ck_assert(rg_item(rg_mse_loss(x, t, .reduction = RG_SUM)) == 1 + 25 + 1 + 9);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert(strstr(warning, "mse_loss: ") == warning && strstr(warning, sizes_differ));
+    ck_assert(rg_item(rg_l1_loss(x, t, .reduction = RG_SUM)) == 1 + 5 + 1 + 3);
+    ck_assert(rg_item(rg_smooth_l1_loss(x, t, .reduction = RG_SUM)) == 0.5 + 4.5 + 0.5 + 2.5);
+    ck_assert(rg_item(rg_smooth_l1_loss(x, t, .beta = 0, .reduction = RG_SUM)) == 10);
+    ck_assert(rg_item(rg_huber_loss(x, t, .reduction = RG_SUM)) == 0.5 + 4.5 + 0.5 + 2.5);
+    ck_assert_int_eq(warnings, 4);
+    ck_assert(strstr(warning, "huber_loss: ") == warning && strstr(warning, sizes_differ));
+    ck_assert(rg_backward(rg_mse_loss(x, t)));
+    ck_assert(rg_equal(rg_grad_of(x), rg_literal([[-3.], [-1.]])));
+    ck_ok(rg_mse_loss(x, rg_ones(2, 1)));
+    ck_assert_int_eq(warnings, 4);
+    ck_ok(rg_kl_div(x, rg_ones(2, 1), .reduction = RG_BATCHMEAN));
+    ck_assert_int_eq(warnings, 4);
+    ck_ok(rg_kl_div(x, rg_ones(2, 1)));
+    ck_assert(warnings == 5 && strstr(warning, "kl_div: reduction: 'mean' divides the total loss"));
+}
+END_TEST
+
 /* ---- sizes ------------------------------------------------------------------------- */
 
 /* torch reads beyond x, or has no sentence of its own, where a padding is so negative. */
@@ -118,5 +158,5 @@ START_TEST(test_paddings_that_overflow) {
 }
 END_TEST
 
-RG_TESTS(numbers, test_unsigned_numbers, test_cosine_of_large_numbers,
+RG_TESTS(numbers, test_losses_warn_of_shapes, test_unsigned_numbers, test_cosine_of_large_numbers,
          test_cosine_gradients_at_any_scale, test_cosine_in_a_replay, test_paddings_that_overflow)
