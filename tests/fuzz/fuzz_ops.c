@@ -272,6 +272,13 @@ static rg_tensor *odd_function(rg_tensor *const inputs[], void *context) {
     }
 }
 
+static rg_list odd_functions(rg_tensor *const inputs[], void *context) {
+    static rg_tensor *y[2];
+    for (int k = 0; k < 2; k++)
+        y[k] = any(30) ? odd_function(inputs, context) : rg_arange(2);
+    return any(40) ? (rg_list){ 2, y } : list();
+}
+
 static rg_tensor *does_gradcheck(void) {
     rg_tensor *x[LISTED];
     for (int i = 0; i < LISTED; i++)
@@ -291,6 +298,12 @@ static rg_tensor *does_gradcheck(void) {
     bool (*check)(rg_function *, void *, int, rg_tensor *const[], rg_gradcheck_options);
     check = any(2) ? rg_gradcheck_with : rg_gradgradcheck_with;
     rg_function *f = any(20) ? odd_function : NULL;
+    if (any(4) == 0) {
+        bool (*check_list)(rg_list_function *, void *, int, rg_tensor *const[],
+                           rg_gradcheck_options);
+        check_list = any(2) ? rg_gradcheck_list_with : rg_gradgradcheck_list_with;
+        return check_list(any(20) ? odd_functions : NULL, NULL, n, x, o) ? RG_NONE : NULL;
+    }
     return check(f, NULL, n, any(20) ? x : NULL, o) ? RG_NONE : NULL;
 }
 
