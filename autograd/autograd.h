@@ -89,25 +89,40 @@ bool rg_remove_hook(rg_tensor *t, int id);
 /* ---- checking --------------------------------------------------------------------
  * rg_gradcheck compares the gradients of a function with finite differences, in
  * float64, and rg_gradgradcheck those of its gradients. Where they differ, both return
- * false, and rg_error() names the worst element and both values. A module's parameters
- * may be among the inputs: they are changed where they lie. */
+ * false, and rg_error() names the worst element, both values, and what is likely behind
+ * it: a path that is detached, a write in place, dropout. A module's parameters may be
+ * among the inputs: they are changed where they lie. With _list the function returns
+ * up to 64 outputs, in an array that outlives it; those that don't require grad, such as
+ * integers, count only where none does, and then must not change. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
+typedef struct rg_list rg_list; /* It is described in ops.h. */
+typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {
     RG_BY_NAME;
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
+    /* By so much a second backward run may differ. */
+    double nondet_tol RG_DEFAULT(0);
 } rg_gradcheck_options;
 bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_gradcheck_options options);
 bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                            rg_gradcheck_options options);
+bool rg_gradcheck_list_with(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
+                            rg_gradcheck_options options);
+bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
+                                rg_tensor *const inputs[], rg_gradcheck_options options);
 #define RG_GRADCHECK_(...) \
     RG_KEYWORDS(rg_gradcheck_options, (.eps = 1e-6, .atol = 1e-5, .rtol = 1e-3), __VA_ARGS__)
 #define rg_gradcheck(f, context, n, inputs, ...) \
     rg_gradcheck_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
 #define rg_gradgradcheck(f, context, n, inputs, ...) \
     rg_gradgradcheck_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
+#define rg_gradcheck_list(f, context, n, inputs, ...) \
+    rg_gradcheck_list_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
+#define rg_gradgradcheck_list(f, context, n, inputs, ...) \
+    rg_gradgradcheck_list_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
 
 /* In anomaly mode the first op that makes a NaN or an infinity out of finite numbers,
  * forward or backward, fails, and the error names the op, its shapes and where the

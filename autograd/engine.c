@@ -248,7 +248,7 @@ static void leaves_commit(rg_run *r) {
         pthread_mutex_unlock(&commit_lock);
 }
 
-static rg_tensor *result_of(const rg_run *r, rg_tensor *x, bool allow_unused) {
+static rg_tensor *result_of(const rg_run *r, rg_tensor *x, int index, bool allow_unused) {
     rg_node *n = rgi_node_of(x);
     rg_tensor *g = NULL;
     if (!n->op)
@@ -256,8 +256,9 @@ static rg_tensor *result_of(const rg_run *r, rg_tensor *x, bool allow_unused) {
     else if (n->run == (uintptr_t)r)
         g = r->grads[n->slot + x->output];
     RG_FAIL_IF(!g && !allow_unused, "grad",
-               "One of the differentiated Tensors appears to not have been used in the "
-               "graph. Set .allow_unused = true if this is the desired behavior.");
+               "The differentiated Tensor at index %d appears to not have been used in the graph. "
+               "Set allow_unused=True if this is the desired behavior.",
+               index);
     return g ? rgi_lend(g) : RG_NONE;
 }
 
@@ -267,7 +268,7 @@ static bool run_finish(rg_run *r, const request *q) {
         leaves_commit(r);
     bool ok = true;
     for (int j = 0; j < q->m && ok; j++) {
-        q->results[j] = result_of(r, q->x[j], q->options.allow_unused);
+        q->results[j] = result_of(r, q->x[j], j, q->options.allow_unused);
         ok = q->results[j] != NULL;
     }
     return ok;

@@ -7,21 +7,31 @@
 #include "node.h"
 
 #include <math.h>
+#include <string.h>
 
-/* A check calls f(inputs, context) with n inputs; `op` is the function that the user called. */
+/* A check calls f(inputs, context), or many(inputs, context), which returns several outputs, with n
+ * inputs; `op` is the function that the user called. */
 typedef struct {
     const char *op;
     rg_function *f;
+    rg_list_function *many;
     void *context;
     int n;
     rg_tensor *const *inputs;
     rg_gradcheck_options options;
 } check;
 
-/* A mismatch says by how much the two gradients of output element `out` with respect to element
- * `at` of an input differ beyond the tolerance. */
+/* The outputs of a call are kept here, since the next call may use the function's array again. */
+enum { MOST_OUTPUTS = 64 };
 typedef struct {
-    int input;
+    int n;
+    rg_tensor *v[MOST_OUTPUTS];
+} outputs;
+
+/* A mismatch says by how much the two gradients of element `out` of an output with respect to
+ * element `at` of an input differ beyond the tolerance. */
+typedef struct {
+    int input, output;
     int64_t at, out;
     double analytic, numeric, excess;
 } mismatch;
@@ -44,72 +54,171 @@ static double *element(const rg_tensor *t, int64_t at) {
     return it;
 }
 
-/* Returns f's value as a contiguous float64 tensor that the caller's scope owns. */
-static rg_tensor *value_of(const check *c) {
-    RG_SCOPE();
-    rg_tensor *y = c->f(c->inputs, c->context);
-    if (!rgi_check(y, c->op))
-        return NULL;
-    RG_FAIL_VALUE_IF(!rgi_is_float(y->dtype), c->op,
-                     "expects a function whose result is floating point");
-    y = rgi_own(rgi_contiguous_copy(y, RG_FLOAT64));
-    return rg_escape(y);
+/* Calls the function. Returns false where it, or one of its outputs, failed. */
+static bool call_function(const check *c, outputs *y) {
+    rg_tensor *one = c->f ? c->f(c->inputs, c->context) : NULL;
+    rg_list list = c->f ? (rg_list){ 1, &one } : c->many(c->inputs, c->context);
+    if (!rgi_given_list(list.n, list.v, c->op))
+        return false;
+    RG_FAIL_VALUE_IF(list.n > MOST_OUTPUTS, c->op, "takes up to %d outputs, but got %d",
+                     MOST_OUTPUTS, list.n);
+    y->n = list.n;
+    for (int k = 0; k < y->n; k++) {
+        y->v[k] = list.v[k];
+        if (!rgi_check(y->v[k], c->op))
+            return false;
+    }
+    return true;
 }
 
-/* Returns a copy of t: f may return one of its inputs, which changes when x is moved again. */
-static rg_tensor *copy_of(const rg_tensor *t) {
-    rg_tensor *copy = t ? rgi_own(rgi_new_like(t, RG_FLOAT64)) : NULL;
-    if (copy)
-        rgi_copy_elements(copy, t);
-    return copy;
+/* Returns how many elements the outputs have together. */
+static int64_t elements_of(const outputs *y) {
+    int64_t n = 0;
+    for (int k = 0; k < y->n; k++)
+        n += y->v[k]->numel;
+    return n;
+}
+
+/* Fails with torch's sentence where the outputs aren't of the shapes and dtypes of the first call.
+ */
+static bool outputs_alike(const check *c, const outputs *first, const outputs *y) {
+    RG_FAIL_IF(y->n != first->n, c->op,
+               "Expected `func` to return as many outputs in each call, but got %d and %d",
+               first->n, y->n);
+    for (int k = 0; k < y->n; k++) {
+        const rg_tensor *a = first->v[k];
+        const rg_tensor *b = y->v[k];
+        RG_FAIL_IF(
+            !rgi_same_shape(a, b), c->op,
+            "Expected `func` to return outputs with the same shape when inputs are perturbed "
+            "by %g, but got: shapes torch.Size(%s) and torch.Size(%s).",
+            c->options.eps, RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
+        RG_FAIL_IF(
+            a->dtype != b->dtype, c->op,
+            "Expected `func` to return outputs with the same dtype when inputs are perturbed "
+            "by %g, but got: dtypes %s and %s.",
+            c->options.eps, rg_dtype_name(a->dtype), rg_dtype_name(b->dtype));
+    }
+    return true;
+}
+
+/* Returns the elements of all outputs, one after the other, as a float64 tensor that the caller's
+ * scope owns. It is a copy: a function may return one of its inputs, which changes when x is moved
+ * again. */
+static rg_tensor *values_of(const check *c, const outputs *first) {
+    RG_SCOPE();
+    outputs y;
+    if (!call_function(c, &y) || !outputs_alike(c, first, &y))
+        return NULL;
+    rg_tensor *values = rgi_own(rgi_new(RG_FLOAT64, 1, (int64_t[]){ elements_of(&y) }));
+    double *to = values ? (double *)values->data : NULL;
+    for (int k = 0; k < y.n && values; k++) {
+        rg_tensor *part = rgi_own(rgi_contiguous_copy(y.v[k], RG_FLOAT64));
+        if (!part)
+            return NULL;
+        memcpy(to, part->data, (size_t)part->numel * sizeof *to);
+        to += part->numel;
+    }
+    return rg_escape(values);
 }
 
 /* Returns column (input, at) of the Jacobian as it is measured: (f(x + eps) - f(x - eps)) / 2 eps.
  */
-static rg_tensor *numeric_column(const check *c, int input, int64_t at) {
+static rg_tensor *numeric_column(const check *c, const outputs *first, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at);
     double before = *x;
     double eps = c->options.eps;
     *x = before + eps;
-    rg_tensor *column = copy_of(value_of(c));
+    rg_tensor *column = values_of(c, first);
     *x = before - eps;
-    const rg_tensor *below = column ? value_of(c) : NULL;
-    if (!below || below->numel != column->numel)
-        column = NULL;
-    double *slope = column ? (double *)column->data : NULL;
-    for (int64_t i = 0; column && i < column->numel; i++)
-        slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
-    /* `below` may be the input itself, so x gets its value back only now. */
+    const rg_tensor *below = column ? values_of(c, first) : NULL;
     *x = before;
+    if (!below)
+        return NULL;
+    double *slope = (double *)column->data;
+    for (int64_t i = 0; i < column->numel; i++)
+        slope[i] = (slope[i] - ((const double *)below->data)[i]) / (2 * eps);
     return rg_escape(column);
 }
 
-/* Computes rows of the Jacobian: rows[i][out * numel + at] for each input i that has them. */
-static bool analytic_rows(const check *c, rg_tensor *y, double *rows[]) {
+/* The rows of the Jacobian: of[i][out * numel + at] for each input i that has them, where `out`
+ * counts the elements of all outputs. reached[i] says that a gradient came to the input at all. */
+typedef struct {
+    double *of[RG_MAX_INPUTS];
+    bool reached[RG_MAX_INPUTS];
+} jacobian;
+
+/* Runs backward from one element of an output, and keeps what arrives as row `out`. */
+static bool analytic_row(const check *c, rg_tensor *y, int64_t element_of_y, jacobian *j,
+                         int64_t out) {
+    RG_SCOPE();
     int m = 0;
     rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
     for (int i = 0; i < c->n; i++)
-        if (rows[i])
+        if (j->of[i])
             wanted[m++] = c->inputs[i];
-    for (int64_t out = 0; out < y->numel; out++) {
-        RG_SCOPE();
-        rg_tensor *one = rg_zeros_dims(rg_shape(y), y->dtype);
-        if (!one)
-            return false;
-        rgi_store_f64(one->data + out * (int64_t)rgi_sizeof(y->dtype), y->dtype, 1);
-        if (!rg_grad_many(1, &y, &one, m, wanted, g,
-                          (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
-            return false;
-        int j = 0;
-        for (int i = 0; i < c->n; i++) {
-            if (!rows[i])
-                continue;
-            rg_tensor *row = g[j++];
-            for (int64_t at = 0; at < c->inputs[i]->numel; at++)
-                rows[i][out * c->inputs[i]->numel + at] = row == RG_NONE ? 0 : *element(row, at);
-        }
+    rg_tensor *one = rg_zeros_dims(rg_shape(y), y->dtype);
+    if (!one)
+        return false;
+    rgi_store_f64(one->data + element_of_y * (int64_t)rgi_sizeof(y->dtype), y->dtype, 1);
+    if (!rg_grad_many(1, &y, &one, m, wanted, g,
+                      (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
+        return false;
+    m = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (!j->of[i])
+            continue;
+        rg_tensor *row = g[m++];
+        j->reached[i] |= row != RG_NONE;
+        for (int64_t at = 0; at < c->inputs[i]->numel; at++)
+            j->of[i][out * c->inputs[i]->numel + at] = row == RG_NONE ? 0 : *element(row, at);
     }
+    return true;
+}
+
+static bool analytic_rows(const check *c, const outputs *y, jacobian *j) {
+    int64_t out = 0;
+    for (int k = 0; k < y->n; k++) {
+        rg_tensor *output = y->v[k];
+        for (int64_t e = 0; e < output->numel; e++, out++)
+            if (output->history && !analytic_row(c, output, e, j, out))
+                return false;
+    }
+    return true;
+}
+
+/* Makes room for the rows. */
+static bool jacobian_new(const check *c, const outputs *y, jacobian *j) {
+    for (int i = 0; i < c->n; i++) {
+        j->of[i] = NULL;
+        j->reached[i] = false;
+        if (!c->inputs[i]->history)
+            continue;
+        rg_tensor *room =
+            rgi_own(rgi_new(RG_FLOAT64, 2, (int64_t[]){ elements_of(y), c->inputs[i]->numel }));
+        if (!room)
+            return false;
+        rgi_fill_zero(room);
+        j->of[i] = (double *)room->data;
+    }
+    return true;
+}
+
+/* Fails with torch's sentence unless a second backward run gives what the first one gave. */
+static bool backward_repeats(const check *c, const outputs *y, const jacobian *j) {
+    RG_SCOPE();
+    jacobian again;
+    if (!jacobian_new(c, y, &again) || !analytic_rows(c, y, &again))
+        return false;
+    for (int i = 0; i < c->n; i++)
+        for (int64_t e = 0; j->of[i] && e < elements_of(y) * c->inputs[i]->numel; e++)
+            RG_FAIL_IF(fabs(j->of[i][e] - again.of[i][e]) > c->options.nondet_tol, c->op,
+                       "Backward is not reentrant, i.e., running backward with same input and "
+                       "grad_output multiple times gives different values, although analytical "
+                       "gradient matches numerical gradient."
+                       "The tolerance for nondeterminism was %s.",
+                       rg_str(rg_scalar_dtype(c->options.nondet_tol, RG_FLOAT64)));
     return true;
 }
 
@@ -124,45 +233,82 @@ static double excess_of(const check *c, double analytic, double numeric) {
     return excess > 0 ? excess : 0;
 }
 
-/* Compares column (input, at) of the Jacobian, and keeps the worst of its elements. */
-static bool compare_column(const check *c, const rg_tensor *y, const double *rows, int input,
+/* Compares column (input, at) of the Jacobian, and keeps the worst of its elements. Where no output
+ * has a history every slope must be 0; else only those outputs count that have one. */
+static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();
-    const rg_tensor *column = numeric_column(c, input, at);
+    const rg_tensor *column = numeric_column(c, y, input, at);
     if (!column)
         return false;
-    for (int64_t out = 0; out < y->numel; out++) {
-        double numeric = ((const double *)column->data)[out];
-        double analytic = y->history ? rows[out * c->inputs[input]->numel + at] : 0;
-        double excess = excess_of(c, analytic, numeric);
-        if (excess > worst->excess)
-            *worst = (mismatch){ input, at, out, analytic, numeric, excess };
+    int64_t out = 0;
+    for (int k = 0; k < y->n; k++) {
+        const rg_tensor *output = y->v[k];
+        for (int64_t e = 0; e < output->numel; e++, out++) {
+            double numeric = ((const double *)column->data)[out];
+            double analytic = j->of[input][out * c->inputs[input]->numel + at];
+            double excess = any && !output->history ? 0 : excess_of(c, analytic, numeric);
+            if (excess > worst->excess)
+                *worst = (mismatch){ input, k, at, e, analytic, numeric, excess };
+        }
     }
     return true;
 }
 
-static bool jacobian_check(const check *c, rg_tensor *y, double *rows[]) {
-    mismatch worst = { .excess = 0 };
-    if (y->history && !analytic_rows(c, y, rows))
-        return false;
-    for (int i = 0; i < c->n; i++)
-        for (int64_t at = 0; rows[i] && at < c->inputs[i]->numel; at++)
-            if (!compare_column(c, y, rows[i], i, at, &worst))
-                return false;
-    if (worst.excess == 0)
-        return true;
-    rg_dims in = position(c->inputs[worst.input], worst.at);
-    rg_dims out = position(y, worst.out);
-    return rgi_fail(RG_RUNTIME_ERROR, c->op,
-                    "Jacobian mismatch for output 0 with respect to input %d: at output %s and "
-                    "input %s the analytical value is %.12g but the numerical one is %.12g (%s)",
-                    worst.input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst.analytic,
-                    worst.numeric,
-                    y->history ? rgi_node_name(rgi_node_of(y)) : "a result without history");
+/* Returns whether two more calls give the same values. */
+static bool forward_repeats(const check *c, const outputs *y) {
+    RG_SCOPE();
+    const rg_tensor *a = values_of(c, y);
+    const rg_tensor *b = a ? values_of(c, y) : NULL;
+    return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
 }
 
-static bool takes_arguments(const char *op, rg_function *f, int n, int most,
-                            rg_tensor *const inputs[]) {
+/* Returns what likely is behind a mismatch, or "" where that can't be told. */
+static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
+                                const uint32_t versions[], const mismatch *worst) {
+    for (int i = 0; i < c->n; i++)
+        if (!rgi_is_none(c->inputs[i]) && c->inputs[i]->storage->version != versions[i])
+            return ". The function writes to one of its inputs in place";
+    if (!forward_repeats(c, y))
+        return ". The function isn't deterministic: it gives other values for the same inputs. Does "
+               "it drop out, or draw random numbers?";
+    if (!j->reached[worst->input])
+        return ". No gradient reaches that input: is it detached on its way, by rg_detach, "
+               "RG_NO_GRAD or rg_item?";
+    return "";
+}
+
+static bool report_mismatch(const check *c, const outputs *y, bool any, const jacobian *j,
+                            const uint32_t versions[], const mismatch *worst) {
+    const rg_tensor *output = y->v[worst->output];
+    rg_dims in = position(c->inputs[worst->input], worst->at);
+    rg_dims out = position(output, worst->out);
+    return rgi_fail(
+        RG_RUNTIME_ERROR, c->op,
+        "%sJacobian mismatch for output %d with respect to input %d: at output %s and "
+        "input %s the analytical value is %.12g but the numerical one is %.12g (%s)%s",
+        any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
+        worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst->analytic, worst->numeric,
+        output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history",
+        likely_cause(c, y, j, versions, worst));
+}
+
+static bool jacobian_check(const check *c, const outputs *y, const uint32_t versions[]) {
+    mismatch worst = { .excess = 0 };
+    jacobian j;
+    bool any = false;
+    for (int k = 0; k < y->n; k++)
+        any |= y->v[k]->history != NULL;
+    if (!jacobian_new(c, y, &j) || !analytic_rows(c, y, &j) || !backward_repeats(c, y, &j))
+        return false;
+    for (int i = 0; i < c->n; i++)
+        for (int64_t at = 0; j.of[i] && at < c->inputs[i]->numel; at++)
+            if (!compare_column(c, y, any, &j, i, at, &worst))
+                return false;
+    return worst.excess == 0 || report_mismatch(c, y, any, &j, versions, &worst);
+}
+
+static bool takes_arguments(const char *op, bool f, int n, int most, rg_tensor *const inputs[]) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !f || (n > 0 && !inputs), op,
                   "expected a function and its inputs but got NULL");
     return (n >= 0 && n <= most)
@@ -191,59 +337,62 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
             i);
     }
     RG_FAIL_VALUE_IF(!checked, op,
-                     "expects at least one input tensor to require gradient, but none "
-                     "of the them have requires_grad=True.");
+                     "gradcheck expects at least one input tensor to require gradient, but none of "
+                     "them have requires_grad=True.");
     return true;
 }
 
-static bool gradcheck_as(const char *op, rg_function *f, void *context, int n,
-                         rg_tensor *const inputs[], rg_gradcheck_options options) {
-    check c = { op, f, context, n, inputs, options };
-    if (!takes_arguments(op, f, n, RG_MAX_INPUTS, inputs) || !inputs_check(op, n, inputs))
+static bool gradcheck_as(const check *c) {
+    outputs y;
+    uint32_t versions[RG_MAX_INPUTS];
+    if (!takes_arguments(c->op, c->f || c->many, c->n, RG_MAX_INPUTS, c->inputs)
+        || !inputs_check(c->op, c->n, c->inputs))
         return false;
-    rg_tensor *y = f(inputs, context);
-    if (!rgi_check(y, op))
-        return false;
-    double *rows[RG_MAX_INPUTS];
-    for (int i = 0; i < n; i++) {
-        rows[i] = NULL;
-        if (!inputs[i]->history)
-            continue;
-        rg_tensor *room =
-            rgi_own(rgi_new(RG_FLOAT64, 2, (int64_t[]){ y->numel, inputs[i]->numel }));
-        if (!room)
-            return false;
-        rows[i] = (double *)room->data;
-    }
-    return jacobian_check(&c, y, rows);
+    for (int i = 0; i < c->n; i++)
+        versions[i] = rgi_is_none(c->inputs[i]) ? 0 : c->inputs[i]->storage->version;
+    return call_function(c, &y) && jacobian_check(c, &y, versions);
 }
 
 bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    return gradcheck_as("gradcheck", f, context, n, inputs, options);
+    return gradcheck_as(&(check){ "gradcheck", f, NULL, context, n, inputs, options });
+}
+
+bool rg_gradcheck_list_with(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
+                            rg_gradcheck_options options) {
+    RG_SCOPE();
+    RG_ENABLE_GRAD();
+    return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options });
 }
 
 /* ---- second order -------------------------------------------------------------------
- * The gradients of f for a cotangent v are a function of the inputs and v; that
- * function is checked as any other. */
-typedef struct {
-    rg_function *f;
-    void *context;
-    int n;
-} derivative;
+ * The gradients of the outputs that have some, for a cotangent of each, are a function of the
+ * inputs and the cotangents; that function is checked as any other. */
 
-static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
-    const derivative *d = context;
+/* Keeps those outputs that require grad. Returns how many they are. */
+static int differentiable(const outputs *y, rg_tensor *kept[]) {
     int m = 0;
-    rg_tensor *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
-    rg_tensor *v = inputs[d->n];
-    rg_tensor *y = d->f(inputs, d->context);
-    for (int i = 0; i < d->n; i++)
+    for (int k = 0; k < y->n; k++)
+        if (y->v[k]->history && m < RG_MAX_INPUTS)
+            kept[m++] = y->v[k];
+    return m;
+}
+
+/* The context is the check of the function itself. Its inputs come first, and then cotangents. */
+static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
+    check c = *(const check *)context;
+    outputs y;
+    int m = 0;
+    rg_tensor *out[RG_MAX_INPUTS], *wanted[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    c.inputs = inputs;
+    if (!call_function(&c, &y))
+        return NULL;
+    for (int i = 0; i < c.n; i++)
         if (inputs[i]->history)
             wanted[m++] = inputs[i];
-    if (!rg_grad_many(1, &y, &v, m, wanted, g,
+    if (!rg_grad_many(differentiable(&y, out), out, inputs + c.n, m, wanted, g,
                       (rg_backward_options){ .create_graph = true, .allow_unused = true }))
         return NULL;
     for (int j = 0; j < m; j++) {
@@ -266,23 +415,37 @@ static rg_tensor *cotangent(rg_tensor *y) {
     return v;
 }
 
-bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
-                           rg_gradcheck_options options) {
+static bool gradgradcheck_as(check *c) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    rg_tensor *all[RG_MAX_INPUTS];
-    if (!takes_arguments("gradgradcheck", f, n, RG_MAX_INPUTS - 1, inputs))
+    outputs y;
+    rg_tensor *all[RG_MAX_INPUTS], *out[RG_MAX_INPUTS];
+    if (!takes_arguments(c->op, c->f || c->many, c->n, RG_MAX_INPUTS - 1, c->inputs)
+        || !call_function(c, &y))
         return false;
-    for (int i = 0; i < n; i++)
-        all[i] = inputs[i];
-    rg_tensor *y = f(inputs, context);
-    if (!rgi_check(y, "gradgradcheck"))
-        return false;
-    /* A result that doesn't require grad has no gradients to be checked. */
-    if (!y->history)
+    int m = differentiable(&y, out);
+    /* What doesn't require grad has no gradients to be checked. */
+    if (m == 0)
         return true;
-    rg_tensor *v = cotangent(y);
-    all[n] = v ? rg_requires_grad_(v, true) : NULL;
-    derivative d = { f, context, n };
-    return all[n] && gradcheck_as("gradgradcheck", derivative_of, &d, n + 1, all, options);
+    RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,
+                     "takes up to %d inputs and outputs, but got %d", RG_MAX_INPUTS, c->n + m);
+    for (int i = 0; i < c->n; i++)
+        all[i] = c->inputs[i];
+    for (int k = 0; k < m; k++) {
+        rg_tensor *v = cotangent(out[k]);
+        all[c->n + k] = v ? rg_requires_grad_(v, true) : NULL;
+        if (!all[c->n + k])
+            return false;
+    }
+    return gradcheck_as(&(check){ c->op, derivative_of, NULL, c, c->n + m, all, c->options });
+}
+
+bool rg_gradgradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
+                           rg_gradcheck_options options) {
+    return gradgradcheck_as(&(check){ "gradgradcheck", f, NULL, context, n, inputs, options });
+}
+
+bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
+                                rg_tensor *const inputs[], rg_gradcheck_options options) {
+    return gradgradcheck_as(&(check){ "gradgradcheck", NULL, f, context, n, inputs, options });
 }

@@ -231,8 +231,7 @@ bool rgi_run_step(rg_run *r, rg_node *n) {
                   .g = &r->grads[n->slot],
                   .create_graph = r->create_graph,
                   .wanted = n->wanted };
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, n->op->no_grad, n->op->name,
-                  "the derivative is not implemented: %s", n->op->no_grad);
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, n->op->no_grad, n->op->name, "%s", n->op->no_grad);
     for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
         if (!rgi_run_needs(r, &n->edge[i]))
             s.wanted &= ~RG_IN(i);

@@ -84,8 +84,11 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
     rg_node *n = rgi_node_of(t);
-    RG_FAIL_IF((n && n->op) || !rgi_same_shape(t, data) || (n && !rgi_is_float(data->dtype)),
-               "set_data", "expects a leaf, and data of its shape and kind");
+    RG_FAIL_IF((n && n->op) || !rgi_same_shape(t, data), "set_data",
+               "expects a leaf, and data of its shape");
+    RG_FAIL_IF(n && !rgi_is_float(data->dtype), "set_data",
+               "data set to a tensor that requires gradients must be floating point or complex "
+               "dtype");
     rg_storage *before = t->storage;
     RG_COUNT_UP(&data->storage->refs, 1);
     t->storage = data->storage;
@@ -131,10 +134,13 @@ static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;
     RG_FAIL_IF(!rgi_same_shape(grad, t), "set_grad",
-               "assigned grad has data of a different size: %s, expected %s", RG_SHAPE_TEXT(grad),
-               RG_SHAPE_TEXT(t));
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, grad->dtype != t->dtype, "set_grad",
-                  "assigned grad has data of a different type");
+               "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please "
+               "ensure that the gradient and the tensor are the same size",
+               RG_SHAPE_TEXT(grad), RG_SHAPE_TEXT(t));
+    RG_FAIL_IF(grad->dtype != t->dtype, "set_grad",
+               "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. "
+               "The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype).",
+               rgi_c_name(grad->dtype), rgi_scalar_name(t->dtype));
     if (rgi_overlaps_itself(grad))
         return rgi_contiguous_copy(grad, grad->dtype);
     rgi_retain(grad);

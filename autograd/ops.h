@@ -367,6 +367,7 @@ rg_tensor *rg_index_items(rg_tensor *x, int n, const rg_item_index *items);
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items);
 rg_item_index rg_index_text(const char *text);
 rg_item_index rg_index_number(int64_t number);
+rg_item_index rg_index_unsigned(uint64_t number);
 rg_item_index rg_index_tensor(rg_tensor *t);
 rg_item_index rg_index_bool(bool b);
 rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step);

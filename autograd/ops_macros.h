@@ -230,8 +230,8 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
         rg_item_index: rg_index_item, rg_tensor *: rg_index_tensor, void *: rg_index_tensor,     \
         const char *: rg_index_text, char *: rg_index_text, _Bool: rg_index_bool,                \
         int: rg_index_number, unsigned: rg_index_number, long: rg_index_number,                  \
-        unsigned long: rg_index_number, long long: rg_index_number,                              \
-        unsigned long long: rg_index_number, short: rg_index_number,                             \
+        unsigned long: rg_index_unsigned, long long: rg_index_number,                            \
+        unsigned long long: rg_index_unsigned, short: rg_index_number,                           \
         unsigned short: rg_index_number, signed char: rg_index_number,                           \
         unsigned char: rg_index_number)(v)
 /* clang-format on */
@@ -295,9 +295,7 @@ static inline rg_item_index rg_index_item(bool b) { return rg_index_bool(b); }
 static inline rg_item_index rg_index_item(int i) { return rg_index_number(i); }
 static inline rg_item_index rg_index_item(unsigned i) { return rg_index_number(i); }
 static inline rg_item_index rg_index_item(long i) { return rg_index_number(i); }
-static inline rg_item_index rg_index_item(unsigned long i) { return rg_index_number((int64_t)i); }
+static inline rg_item_index rg_index_item(unsigned long i) { return rg_index_unsigned(i); }
 static inline rg_item_index rg_index_item(long long i) { return rg_index_number(i); }
-static inline rg_item_index rg_index_item(unsigned long long i) {
-    return rg_index_number((int64_t)i);
-}
+static inline rg_item_index rg_index_item(unsigned long long i) { return rg_index_unsigned(i); }
 #endif

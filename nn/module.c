@@ -290,6 +290,8 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
  * the name if it has none. */
 static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     RG_AS("register_parameter");
+    RG_FAIL_IF(rgi_check(value, NULL) && !rgi_is_float(value->dtype), NULL,
+               "Only Tensors of floating point and complex dtype can require gradients");
     if (!rg_is_leaf(value))
         value = rg_detach(value);
     value = rg_requires_grad_(value, true);

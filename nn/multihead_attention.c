@@ -212,6 +212,10 @@ static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t 
         x = rg_cat(RG_LIST(x, rg_repeat(bias, 1, n, 1)), 0);
     if (zeros && x)
         x = rg_cat(RG_LIST(x, rg_zeros_dims(RG_DIMS(1, n, embed), x->dtype)), 0);
+    MHA_FAIL_IF(x && x->size[1] != n,
+                "shape '[%lld, %lld, %lld]' is invalid for input of size %lld",
+                (long long)x->size[0], (long long)(n * heads), (long long)(embed / heads),
+                (long long)x->numel);
     return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
 }
 

@@ -28,6 +28,26 @@ static void call_handler(rg_thread *me, rg_code code, const char *line) {
     me->code = code;
 }
 
+/* Returns whether the line, "op: sentence" with the sentence at `at`, names op twice: some of
+ * torch's sentences begin with "op(): ", and a _ more or less or "torch." makes no other name. */
+static bool names_op_twice(const char *line, size_t at) {
+    const char *again = line + at;
+    if (strncmp(again, "torch.", 6) == 0)
+        again += 6;
+    again += strspn(again, "_");
+    const char *op = line + strspn(line, "_");
+    size_t n = strcspn(op, ":");
+    while (n > 0 && op[n - 1] == '_')
+        n--;
+    if (n == 0 || strncmp(again, op, n) != 0)
+        return false;
+    again += n;
+    again += strspn(again, "_");
+    if (strncmp(again, "()", 2) == 0)
+        again += 2;
+    return again[0] == ':' && again[1] == ' ';
+}
+
 void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
     char line[sizeof me->message]; /* The arguments may quote me->message. */
@@ -42,6 +62,8 @@ void rgi_fail_(rg_code code, const char *op, const char *format, ...) {
         int at = op ? snprintf(line, sizeof line, "%s: ", op) : 0;
         at = RG_MIN(at, (int)sizeof line - 1);
         vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+        if (at && names_op_twice(line, (size_t)at))
+            memmove(line, line + at, strlen(line + at) + 1);
     }
     va_end(args);
     memcpy(me->message, line, sizeof line);

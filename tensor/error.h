@@ -6,9 +6,9 @@
 
 #include "thread.h"
 
-/* Records "op: sentence" as the thread's error, and returns NULL. An op of NULL stands for the one
- * that is being applied, if there is one. A macro wraps the call, so that the compiler sees that
- * the value is NULL. */
+/* Records "op: sentence" as the thread's error, and returns NULL. A sentence that begins with the
+ * op's name, "op(): ..", gets no other. An op of NULL stands for the one that is being applied, if
+ * there is one. A macro wraps the call, so that the compiler sees that the value is NULL. */
 #define rgi_fail(...)           \
     __extension__({             \
         rgi_fail_(__VA_ARGS__); \

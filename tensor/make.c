@@ -6,6 +6,7 @@
 #include "scope.h"
 #include "storage.h"
 
+#include <stdio.h>
 #include <tgmath.h>
 #include <string.h>
 
@@ -46,6 +47,16 @@ static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
 rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *rg_wrap_int(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
+
+/* The call that the number is for isn't known here, so the error begins with the number. */
+rg_tensor *rg_wrap_unsigned(uint64_t x) {
+    char digits[24];
+    if (x <= INT64_MAX)
+        return rg_wrap_int((int64_t)x);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)x);
+    return rgi_fail(RG_RUNTIME_ERROR, digits,
+                    "value cannot be converted to type int64_t without overflow");
+}
 
 rg_tensor *(rg_scalar)(rg_tensor *number) {
     making_number v;

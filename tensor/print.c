@@ -29,7 +29,7 @@ void rg_set_printoptions(rg_printoptions o) {
     print_options = (rg_printoptions){
         .precision = RG_MIN(o.precision, RG_PRECISION_MAX),
         .threshold = RG_MAX(o.threshold, 0),
-        .edgeitems = RG_MAX(o.edgeitems, 0),
+        .edgeitems = o.edgeitems,
         .linewidth = RG_MAX(o.linewidth, 0),
         .sci_mode = o.sci_mode < 0 ? -1 : o.sci_mode > 0,
     };
@@ -80,6 +80,16 @@ static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
 
+/* Where a dim of n items has a gap, those before print_head are shown, and those from print_tail
+ * on: Python's [:edge] and [-edge:], which overlap where edge is negative. */
+static int64_t print_head(const printer *p, int64_t n) {
+    return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
+}
+
+static int64_t print_tail(const printer *p, int64_t n) {
+    return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
+}
+
 /* Visits each element of the dims from `dim` on that will be shown. */
 static void print_visit(printer *p, int dim, const char *at,
                         void (*visit)(printer *, const char *)) {
@@ -91,12 +101,12 @@ static void print_visit(printer *p, int dim, const char *at,
     const int64_t n = t->size[dim];
     const int64_t step = n > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
     const bool gap = print_has_gap(p, dim);
-    for (int64_t i = 0; i < n; i++) {
-        if (gap && i == p->edge)
-            i = n - p->edge;
-        if (i < n)
-            print_visit(p, dim + 1, at + i * step, visit);
-    }
+    const int64_t head = gap ? print_head(p, n) : n;
+    const int64_t tail = gap ? print_tail(p, n) : n;
+    for (int64_t i = 0; i < head; i++)
+        print_visit(p, dim + 1, at + i * step, visit);
+    for (int64_t i = RG_MAX(head, tail); i < n; i++)
+        print_visit(p, dim + 1, at + i * step, visit);
 }
 
 /* Notes what kinds of numbers there are, and how large they get. */
@@ -283,27 +293,30 @@ static void print_inner(printer *p, const char *at, int64_t k, int dim) {
         print_put(p, "...", 1);
 }
 
+/* Writes the k-th thing in a dim's brackets: a number or a block, or dots if `at` is NULL. */
+static void print_entry(printer *p, const char *at, int64_t k, int dim) {
+    if (dim == p->t->ndim - 1)
+        print_item(p, at, k, dim);
+    else
+        print_inner(p, at, k, dim);
+}
+
 /* Writes what dim holds in brackets. */
 static void print_block(printer *p, int dim, const char *at) {
     const rg_tensor *t = p->t;
     const int64_t n = t->size[dim];
     const int64_t step = t->stride[dim] * (int64_t)rgi_sizeof(t->dtype);
     const bool gap = print_has_gap(p, dim);
-    const bool is_row = dim == t->ndim - 1;
+    const int64_t head = gap ? print_head(p, n) : n;
     int64_t k = 0;
     print_put(p, "[", 1);
     p->column = p->indent + dim;
-    for (int64_t i = 0; i < n; i++) {
-        const bool left_out = gap && i == p->edge;
-        const char *item = left_out ? NULL : at + i * step;
-        if (is_row)
-            print_item(p, item, k, dim);
-        else
-            print_inner(p, item, k, dim);
-        k++;
-        if (left_out)
-            i = n - p->edge - 1;
-    }
+    for (int64_t i = 0; i < head; i++)
+        print_entry(p, at + i * step, k++, dim);
+    if (gap)
+        print_entry(p, NULL, k++, dim);
+    for (int64_t i = gap ? print_tail(p, n) : n; i < n; i++)
+        print_entry(p, at + i * step, k++, dim);
     print_put(p, "]", 1);
 }
 
@@ -368,6 +381,7 @@ const char *rg_repr(rg_tensor *t) {
                   .linewidth = o.linewidth,
                   .precision = o.precision,
                   .indent = 8 };
+    RG_FAIL_IF(p.cut && p.edge < 0 && t->ndim > 1, "repr", "stack expects a non-empty TensorList");
     if (t->flags & RG_IS_PARAMETER)
         print_put(&p, "Parameter containing:\n", 1);
     print_put(&p, "tensor(", 1);

@@ -127,6 +127,15 @@ typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler, or none for NULL, and returns the one before. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
 
+/* A call that succeeds may still warn, as torch does: a loss says that the target has another
+ * shape. A handler is called with "mse_loss: Using a target size ..", once for each place, which is
+ * a function and its sentence, shapes and all; it returns. At first that is rg_print_warning, which
+ * writes a line to stderr. */
+typedef void rg_warning_handler(const char *message);
+void rg_print_warning(const char *message);
+/* Installs a handler, or none for NULL, and returns the one before. Each place warns anew then. */
+rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
+
 /* ---- shapes ---------------------------------------------------------------------------
  * RG_DIMS(6, 3) is a list of numbers: a shape, some dims, a permutation. Where a function
  * takes its numbers one by one, as in rg_zeros(6, 3), the function with _dims behind its
@@ -155,7 +164,7 @@ typedef struct rg_dims {
                         RG_NO_SIZE_);                                                              \
          int unused;                                                                               \
      }))
-#define RG_IS_DTYPE_(x) _Generic((x), rg_dtype: 1, default: 0)
+#define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
 #endif
 
 /* ---- making --------------------------------------------------------------------------- */
@@ -356,10 +365,12 @@ const char *rg_get_float32_matmul_precision(void);
 /* ---- numbers where a tensor is expected -----------------------------------------------
  * The macros below let a number stand where a tensor may: rg_add(x, 1). Such a number stays
  * weak in type promotion, as Python's do in torch. Each argument is evaluated once, from left
- * to right. In C11 `true` is the int 1: Python's True is (bool)1. In C++ what failed is
- * nullptr, since NULL is a number there. */
+ * to right. A number that int64 can't hold, 18446744073709551615ull, is an error. In C11
+ * `true` is the int 1: Python's True is (bool)1. In C++ what failed is nullptr, since NULL
+ * is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
+rg_tensor *rg_wrap_unsigned(uint64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
 /* An argument of the type void * is NULL, or a context that is a tensor. */
@@ -371,15 +382,17 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #else
 #define RG_AUTO __auto_type
 /* clang-format off */
-#define RG_WRAP(x)                    \
-    _Generic((x),                     \
-        rg_tensor *: rg_wrap_tensor,  \
-        const void *: rg_wrap_void,   \
-        void *: rg_wrap_void,         \
-        _Bool: rg_wrap_bool,          \
-        float: rg_wrap_float,         \
-        double: rg_wrap_float,        \
-        long double: rg_wrap_float,   \
+#define RG_WRAP(x)                            \
+    _Generic((x),                             \
+        rg_tensor *: rg_wrap_tensor,          \
+        const void *: rg_wrap_void,           \
+        void *: rg_wrap_void,                 \
+        _Bool: rg_wrap_bool,                  \
+        float: rg_wrap_float,                 \
+        double: rg_wrap_float,                \
+        long double: rg_wrap_float,           \
+        unsigned long: rg_wrap_unsigned,      \
+        unsigned long long: rg_wrap_unsigned, \
         default: rg_wrap_int)(x)
 /* clang-format on */
 #endif
@@ -445,6 +458,8 @@ template <typename... T> static inline rg_dims rg_dims_of(T... v) {
 static inline rg_tensor *rg_wrap(rg_tensor *t) { return t; }
 static inline rg_tensor *rg_wrap(decltype(nullptr)) { return nullptr; }
 static inline rg_tensor *rg_wrap(bool x) { return rg_wrap_bool(x); }
+static inline rg_tensor *rg_wrap(unsigned long x) { return rg_wrap_unsigned(x); }
+static inline rg_tensor *rg_wrap(unsigned long long x) { return rg_wrap_unsigned(x); }
 /* In a type of whole numbers, 0.5 is 0. */
 template <typename T> static inline rg_tensor *rg_wrap(T x) {
     if constexpr ((T)0.5 == (T)0)

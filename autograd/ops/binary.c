@@ -64,6 +64,8 @@ static bool add_alpha_forward(rg_call *c) {
                "Boolean alpha only supported for Boolean results.");
     RG_FAIL_IF(rgi_is_float(a->dtype) && !rgi_is_float(result), "add",
                "For integral input tensors, argument alpha must not be a floating point number.");
+    if (rgi_is_float(a->dtype) && !rgi_number_fits("add", a->alpha, result))
+        return false;
     double k[3] = { a->alpha };
     if (result == RG_INT64)
         memcpy(k, &a->integer, sizeof a->integer);
@@ -204,8 +206,8 @@ rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
 RG_OP(floor_divide, .doc = "floor(a / b)", .node = "NotImplemented", .n_in = 2,
       .typing = RG_PROMOTED, .inplace = true, .shape = div_floor_shape,
       .forward = div_floor_forward,
-      .no_grad = "a quotient rounded down is flat almost everywhere, and torch refuses it too; "
-                 "rg_div_floor gives zeros",
+      .no_grad = "derivative for aten::floor_divide is not implemented: a quotient rounded down "
+                 "is flat almost everywhere; rg_div_floor gives zeros",
       SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_floor_divide)(rg_tensor *a, rg_tensor *b) {
@@ -252,7 +254,8 @@ static bool remainder_forward(rg_call *c) { return divided_forward(c, &k_remaind
 
 static rg_tensor *remainder_rule_b(const rg_step *s, rg_tensor *g) {
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, RG_ATTR(s, operands)->are == NUMBER_TENSOR, "remainder",
-                  "the derivative is not implemented: torch has none for a number's remainder");
+                  "derivative for aten::remainder is not implemented: torch has none for a "
+                  "number's remainder");
     return rg_mul(rg_neg(g), rg_div_floor(rgi_saved(s, 0), rgi_saved(s, 1)));
 }
 

@@ -2,6 +2,7 @@
  * gather.c: elements taken from indices along a dim, or put there: one by one in gather and
  * scatter, by slices in index_select and index_add. (Python's x[...] is in subscript.c.)
  */
+#include "elementwise.h"
 #include "gather.h"
 
 /* ---- parts that they share ----------------------------------------------------- */
@@ -243,13 +244,15 @@ RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "Sca
       RG_SAMPLES(ALONG("(5,3) i5(2,3) (2,3)", 0), ALONG("(2,3,4) i3(2,5,3) (3,5,3)", 1),
                  ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0)));
 
-/* Returns alpha times the source, in the source's dtype. */
+/* Returns alpha times the source, in the source's dtype, which has to hold alpha. */
 static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
+    if (!rgi_number_fits(NULL, alpha, (rg_dtype)source->dtype))
+        return NULL;
     if (rgi_is_float(source->dtype))
         return rg_mul(source, alpha);
     if (source->dtype == RG_BOOL)
         return rg_mul(source, (bool)(alpha != 0));
-    return rg_mul(source, (int64_t)RG_MAX(RG_MIN(alpha, 9e18), -9e18));
+    return rg_mul(source, (int64_t)alpha);
 }
 
 /* Applies the op, in place under the name in_place if that isn't NULL. A number as source is
@@ -263,7 +266,7 @@ static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
         a.number = true;
         a.node = "ScatterBackward1";
-        source = rg_to(source, x->dtype);
+        source = rgi_element_fits(NULL, source, x->dtype) ? rg_to(source, x->dtype) : NULL;
     } else if (a.scaled) {
         source = scatter_scaled(source, alpha);
     }

@@ -5,6 +5,7 @@
  * those by a likelihood in likelihood_loss.c.)
  */
 #include "loss.h"
+#include "tensor/warning.h"
 
 /* ---- options ------------------------------------------------------------------- */
 
@@ -21,6 +22,17 @@ bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
     RG_FAIL_VALUE_IF(how < RG_MEAN || how > RG_BATCHMEAN, name,
                      "%d is not a valid value for reduction", (int)how);
     return true;
+}
+
+/* Warns where the two shapes differ, and are broadcast, which is seldom what was meant. */
+static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_tensor *target) {
+    if (RG_LIKELY(rgi_same_shape(x, target)))
+        return;
+    rgi_warn(name,
+             "Using a target size (torch.Size(%s)) that is different to the input size "
+             "(torch.Size(%s)). This will likely lead to incorrect results due to broadcasting. "
+             "Please ensure they have the same size.",
+             RG_SHAPE_TEXT(target), RG_SHAPE_TEXT(x));
 }
 
 bool rgi_loss_constant(const char *name, const char *function, const char *what,
@@ -203,6 +215,7 @@ RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, RG_WI
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("mse_loss", x, target, &o))
         return NULL;
+    loss_compares_shapes("mse_loss", x, target);
     if (rgi_is_none(o.weight))
         return distance_apply(&rg_op_mse_loss, "mse_cpu", x, target, o.reduction, 0);
     return RG_COMPOSITE("mse_loss", loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2),
@@ -214,6 +227,7 @@ rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("l1_loss", x, target, &o))
         return NULL;
+    loss_compares_shapes("l1_loss", x, target);
     return RG_COMPOSITE("l1_loss", loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight,
                                                  o.reduction, true));
 }
@@ -252,6 +266,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_none(o.weight), "smooth_l1_loss",
                   "smooth_l1_loss() got an unexpected keyword argument 'weight'");
+    loss_compares_shapes("smooth_l1_loss", x, target);
     RG_FAIL_IF(!(o.beta >= 0), "smooth_l1_loss",
                "smooth_l1_loss does not support negative values for beta.");
     RG_AS("smooth_l1_loss");
@@ -292,6 +307,7 @@ RG_OP(huber_loss, .doc = "|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)",
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("huber_loss", x, target, &o))
         return NULL;
+    loss_compares_shapes("huber_loss", x, target);
     RG_FAIL_IF(!(o.delta > 0), "huber_loss",
                "huber_loss does not support non-positive values for delta.");
     RG_FAIL_IF(!rgi_is_float(x->dtype) && rgi_is_float(target->dtype), "huber_loss",
@@ -320,6 +336,12 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
                "kl_div: Integral inputs not supported.");
     RG_AS("kl_div");
     RG_SCOPE();
+    if (o.reduction == RG_MEAN)
+        rgi_warn("kl_div",
+                 "reduction: 'mean' divides the total loss by both the batch size and the support "
+                 "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+                 "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
+                 "major release.");
     rg_tensor *y;
     if (o.log_target) {
         y = rg_mul(rg_exp(target), rg_sub(target, x));

@@ -110,14 +110,51 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
                         rg_norm_dim(rg_add(rg_sub(a, b), eps), p, last, keepdim));
 }
 
-/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim ---- */
+/* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. (torch's
+ *      squares overflow from 1e19 on in float32, and its cosine is 0 or NaN then.) ---- */
+
+/* Squares of numbers between 1 / cosine_far and cosine_far, and their sums, are ordinary numbers.
+ */
+static double cosine_far(const rg_tensor *t) { return t->dtype == RG_FLOAT32 ? 0x1p50 : 0x1p400; }
+
+/* Returns whether t has to be scaled before its norm is taken. A recorded step always scales, since
+ * it may see other numbers when it runs again. */
+static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
+    double far = cosine_far(t);
+    bool ordinary = !rgi_this.observer;
+    for (int64_t i = 0; i < norm->numel && ordinary; i++) {
+        double v = rgi_load_f64(norm->data + i * (int64_t)rgi_sizeof(norm->dtype), norm->dtype);
+        ordinary = v == 0 || (v > 1 / far && v < far);
+    }
+    return !ordinary && t->numel;
+}
+
+/* Returns what t is divided by along dim: exactly 1 where the largest number is of an ordinary
+ * size. It is a constant to the gradient, as a cosine has no scale. */
+static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
+    RG_NO_GRAD();
+    double far = cosine_far(t);
+    rg_tensor *largest = rg_norm_dim(t, INFINITY, dim, true);
+    rg_tensor *scale = rg_div(largest, rg_clamp(largest, 1 / far, far));
+    return rg_clamp_min(scale, 1 / (far * far));
+}
 
 /* Returns t / max(norm(t), eps). The denominator is written as norm(t) plus a constant, so that its
  * gradient is always norm(t)'s. */
 static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
     rg_tensor *norm = rg_norm_dim(t, 2, dim, true);
+    if (!norm)
+        return NULL;
+    if (!cosine_needs_scale(t, norm)) {
+        rg_tensor *value = rg_detach(norm);
+        return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
+    }
+    rg_tensor *scale = cosine_scale(t, dim);
+    rg_tensor *least = rg_div(eps, scale);
+    t = rg_div(t, scale);
+    norm = rg_norm_dim(t, 2, dim, true);
     rg_tensor *value = norm ? rg_detach(norm) : NULL;
-    return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
+    return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, least), value)));
 }
 
 rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps) {

@@ -37,15 +37,24 @@ static bool pad_mirrors(const struct pad_attr *a) {
     return a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
 }
 
-/* Gives y its size along dim d. Fails with torch's sentence if there is no such padding. */
+/* Adds up three sizes, of which the first isn't negative. Returns whether the sum overflows; it is
+ * wrapped then. What one addition carries the other one may take back. */
+static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t *sum) {
+    bool first = __builtin_add_overflow(size, left, sum);
+    bool second = __builtin_add_overflow(*sum, right, sum);
+    return first != second;
+}
+
+/* Gives y its size along dim d. Fails with torch's sentence if there is no such padding. Where the
+ * sum overflows in a mode that repeats elements, torch names the wrapped size, and so does the
+ * caller, which refuses one that is negative. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);
     int64_t size = x->size[d];
     int64_t *sum = &y->size[d];
-    bool overflows = __builtin_add_overflow(size, left, sum)
-                     || __builtin_add_overflow(*sum, right, sum);
-    RG_FAIL_IF(overflows, NULL,
+    bool overflows = pad_sum_overflows(size, left, right, sum);
+    RG_FAIL_IF(overflows && (a->mode == RG_CONSTANT || (pad_mirrors(a) && *sum > 0)), NULL,
                "The input size %lld, plus negative padding %lld and %lld resulted in a negative "
                "output size, which is invalid. Check dimension %d of your input.",
                (long long)size, (long long)left, (long long)right, d);
@@ -55,8 +64,8 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
                4 + 2 * (x->ndim - 1 - d), (long long)left, (long long)right, d, RG_SHAPE_TEXT(x));
     RG_FAIL_IF(a->mode == RG_CIRCULAR && (left > size || right > size), NULL,
                "Padding value causes wrapping around more than once.");
-    int64_t kept = size + RG_MIN(left, 0) + RG_MIN(right, 0);
-    RG_FAIL_IF(a->mode == RG_CIRCULAR && (*sum < 0 || (kept <= 0 && *sum > 0)), NULL,
+    int64_t kept = overflows ? -1 : size + RG_MIN(left, 0) + RG_MIN(right, 0);
+    RG_FAIL_IF(a->mode == RG_CIRCULAR && (overflows || *sum < 0 || (kept <= 0 && *sum > 0)), NULL,
                "Negative padding value is resulting in an empty dimension");
     RG_FAIL_IF(a->mode == RG_CONSTANT && kept < 0, NULL, "narrow(): length must be non-negative.");
     return true;
@@ -90,13 +99,18 @@ static bool pad_shape(rg_call *c) {
     return rgi_dims_numel(NULL, &size) >= 0;
 }
 
-/* Returns which of a dim's n elements stands at place i, which may lie before the first or behind
- * the last. If the mode is circular, only the `kept` elements from `crop` on come again. */
-static int64_t pad_index(rg_pad_mode mode, int64_t i, int64_t n, int64_t crop, int64_t kept) {
+/* Returns which of a dim's n elements stands at place j behind the padding. If the mode is
+ * circular, only what a negative padding leaves comes again. */
+static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, int64_t right) {
+    int64_t i;
+    bool far_behind = __builtin_sub_overflow(j, left, &i);
     if (mode == RG_REPLICATE)
-        return RG_MAX(RG_MIN(i, n - 1), 0);
-    if (mode == RG_CIRCULAR)
+        return far_behind ? n - 1 : RG_MAX(RG_MIN(i, n - 1), 0);
+    if (mode == RG_CIRCULAR) {
+        int64_t crop = RG_MAX(-left, 0);
+        int64_t kept = n - crop - RG_MAX(-right, 0);
         return crop + ((i - crop) % kept + kept) % kept;
+    }
     if (i < 0)
         return -i;
     return i < n ? i : 2 * (n - 1) - i;
@@ -106,23 +120,21 @@ static int64_t pad_index(rg_pad_mode mode, int64_t i, int64_t n, int64_t crop, i
 static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n) {
     int64_t left = pad_at(a, ndim, d, false);
     int64_t right = pad_at(a, ndim, d, true);
-    int64_t size = n + left + right;
-    int64_t crop = RG_MAX(-left, 0);
-    int64_t kept = n - crop - RG_MAX(-right, 0);
+    int64_t size = n + (left + right);
     rg_tensor *index = rgi_new(RG_INT64, 1, &size);
     if (!index)
         return NULL;
     int64_t *at = (int64_t *)(void *)index->data;
     for (int64_t j = 0; j < size; j++)
-        at[j] = pad_index(a->mode, j - left, n, crop, kept);
+        at[j] = pad_index(a->mode, j, n, left, right);
     return index;
 }
 
 static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a) {
     rg_tensor to = *y;
     rg_tensor from = *whole;
-    int64_t integer = a->value > -9e18 && a->value < 9e18 ? (int64_t)a->value : INT64_MIN;
-    rgi_fill_number(y, a->value, y->dtype == RG_BOOL ? a->value != 0 : integer);
+    bool integer = rgi_kind((rg_dtype)y->dtype) == RG_INTEGER;
+    rgi_fill_number(y, a->value, integer ? (int64_t)a->value : a->value != 0);
     for (int d = 0; d < from.ndim; d++) {
         int64_t left = pad_at(a, from.ndim, d, false);
         int64_t right = pad_at(a, from.ndim, d, true);
@@ -161,10 +173,11 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
     rg_dims back = a->padding;
-    for (int i = 0; i < back.n; i++)
-        back.v[i] = -back.v[i];
-    if (a->mode == RG_CONSTANT)
+    if (a->mode == RG_CONSTANT) {
+        for (int i = 0; i < back.n; i++)
+            back.v[i] = -back.v[i];
         return rg_pad_with(g, back, RG_CONSTANT, 0);
+    }
     if (g->numel == 0)
         return rg_zeros_dims(shape, (rg_dtype)g->dtype);
     for (int d = shape.n - 1; d >= shape.n - back.n / 2 && g; d--) {
@@ -221,6 +234,8 @@ static bool pad_check(const rg_tensor *x, const rg_dims *padding, rg_pad_mode mo
 
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
     if (!rgi_check(x, "pad") || !rgi_check_dims("pad", padding.n) || !pad_check(x, &padding, mode))
+        return NULL;
+    if (mode == RG_CONSTANT && !rgi_number_fits("pad", value, (rg_dtype)x->dtype))
         return NULL;
     const char *node = mode == RG_CONSTANT ? NULL : pad_nodes[mode][padding.n / 2];
     return RG_APPLY(pad, RG_A(pad, node, padding, mode, value), x);

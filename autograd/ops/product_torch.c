@@ -196,19 +196,13 @@ static bool baddbmm_allows_dtypes(const rg_tensor *c, const rg_tensor *a, const 
     return true;
 }
 
-static bool addmm_fits_int64(double v) { return v >= -0x1p63 && v < 0x1p63; }
-
 bool rgi_addmm_allows(const struct addmm_attr *how, const rg_tensor *c, const rg_tensor *a,
                       const rg_tensor *b) {
     const char *op = how->batched ? "baddbmm" : "addmm";
     bool allowed = how->batched ? baddbmm_allows_dtypes(c, a, b) : addmm_allows_dtypes(op, c, a, b);
     if (!allowed)
         return false;
-    if (rgi_is_float(a->dtype))
-        return true;
-    RG_FAIL_IF(!addmm_fits_int64(how->alpha) || !addmm_fits_int64(how->beta), op,
-               "value cannot be converted to type int64_t without overflow");
-    return true;
+    return rgi_number_fits(op, how->beta, a->dtype) && rgi_number_fits(op, how->alpha, a->dtype);
 }
 
 /* ---- sentences about linear ---------------------------------------------------- */

@@ -44,6 +44,10 @@ rg_tensor *rgi_replace_(const char *name, const char *node, rg_tensor *x, rg_ten
 }
 
 rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
+    if (!rgi_check(x, "copy_") || !rgi_check(source, "copy_"))
+        return NULL;
+    if (elementwise_is_number(source) && !rgi_element_fits("copy_", source, x->dtype))
+        return NULL;
     return rgi_replace_("copy_", "CopyBackwards", x, source);
 }
 

@@ -199,10 +199,8 @@ static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim
                    (long long)shape->v[d], d, RG_DIMS_TEXT(shape));
         if (shape->v[d] == -1)
             infer = d;
-        else if (__builtin_mul_overflow(rest, shape->v[d], &rest)) {
-            rest = -1;
-            break;
-        }
+        else if (__builtin_mul_overflow(rest, shape->v[d], &rest))
+            rest = INT64_MAX; /* No tensor has as many elements, but a size of 0 may follow. */
     }
     RG_FAIL_IF(infer >= 0 && rest == 0 && numel == 0, op,
                "cannot reshape tensor of 0 elements into shape %s because the unspecified "

@@ -4,6 +4,7 @@
  * last view.
  */
 #include "subscript.h"
+#include "elementwise.h"
 
 /* ---- steps --------------------------------------------------------------------- */
 
@@ -310,6 +311,8 @@ static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool ind
  * Where there are index tensors, torch converts only numbers, or one element for a mask. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
+    if (elementwise_is_number(value) && !rgi_element_fits("set_item_", value, x->dtype))
+        return NULL;
     bool converts = value->dtype == x->dtype || value->flags & RG_WEAK || s->n_index == 0
                     || (s->masked && value->numel == 1);
     if (s->n_index) {

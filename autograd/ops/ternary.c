@@ -4,17 +4,8 @@
  */
 #include "elementwise.h"
 
-#include <float.h>
-
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
-    double v = rgi_load_f64(t->data, t->dtype);
-    if (!rgi_is_float(t->dtype))
-        return true;
-    RG_FAIL_IF(d == RG_INT64 && !(fabs(v) <= 0x1p63), op,
-               "value cannot be converted to type int64_t without overflow");
-    RG_FAIL_IF(d == RG_FLOAT32 && fabs(v) > FLT_MAX && !isinf(v), op,
-               "value cannot be converted to type float without overflow");
-    return true;
+    return !rgi_is_float(t->dtype) || rgi_number_fits(op, rgi_load_f64(t->data, t->dtype), d);
 }
 
 /* ---- where: condition ? a : b; ga = condition ? g : 0, gb = condition ? 0 : g ---- */
@@ -297,7 +288,10 @@ static rg_tensor *lerp_with(rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool 
     if (!lerp_check(a, b, weight))
         return NULL;
     struct lerp_attr attr = { "LerpBackward1", "lerp_kernel_tensor" };
-    if (elementwise_is_number(weight))
+    bool number = elementwise_is_number(weight);
+    if (number && !rgi_element_fits("lerp", weight, a->dtype))
+        return NULL;
+    if (number)
         attr = (struct lerp_attr){ "LerpBackward0", "lerp_kernel_scalar" };
     rg_tensor *w = weight->ndim ? weight : rg_to(weight, a->dtype);
     return inplace ? RG_APPLY_(lerp, &attr, a, b, w) : RG_APPLY(lerp, &attr, a, b, w);
@@ -319,7 +313,8 @@ struct addc_attr {
 };
 
 static bool addcmul_shape(rg_call *c) {
-    return elementwise_broadcast_numbers(c, "addcmul_cpu_out");
+    return elementwise_broadcast_numbers(c, "addcmul_cpu_out")
+           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], (rg_dtype)c->in[0]->dtype);
 }
 
 static bool addcmul_forward(rg_call *c) {
@@ -352,6 +347,11 @@ rg_tensor *rg_addcmul_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
 
 /* ---- addcdiv: x + k b / c; gx = g, gb = k g / c, gc = -k g b / c^2 ------------- */
 
+static bool addcdiv_shape(rg_call *c) {
+    return rgi_shape_broadcast(c)
+           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], (rg_dtype)c->in[0]->dtype);
+}
+
 static bool addcdiv_forward(rg_call *c) {
     return k_run_with(&k_addcdiv, c->out[0], c->in, RG_ATTR(c, addc)->k);
 }
@@ -369,8 +369,7 @@ static rg_tensor *addcdiv_rule_c(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(addcdiv, .doc = "x + value a / b", .node = "AddcdivBackward0", .n_in = 3, RG_WITH(addc),
-      .inplace = true, .typing = RG_PROMOTED, .shape = rgi_shape_broadcast,
-      .forward = addcdiv_forward,
+      .inplace = true, .typing = RG_PROMOTED, RG_MADE(addcdiv),
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(RG_IN(2), addcdiv_rule_b),
                 RG_RULE(RG_IN(1) | RG_IN(2), addcdiv_rule_c) },
       SAMPLES_3("z", RG_A(addc, { 1.5 })));

@@ -121,6 +121,90 @@ START_TEST(test_what_gradcheck_asks_for) {
 }
 END_TEST
 
+/* ---- several outputs, and what is likely wrong ----------------------------------------- */
+
+/* Returns x^2, which element is the largest, and x w. */
+static rg_list several(rg_tensor *const in[], void *context) {
+    rg_tensor **y = context;
+    y[0] = rg_argmax_dim(in[0], 1, false);
+    y[1] = rg_square(in[0]);
+    y[2] = rg_mul(in[0], in[1]);
+    return (rg_list){ 3, y };
+}
+
+static rg_list whole(rg_tensor *const in[], void *context) {
+    rg_tensor **y = context;
+    y[0] = rg_long(in[0]);
+    y[1] = rg_gt(in[0], 0);
+    return (rg_list){ 2, y };
+}
+
+static rg_list without_last_history(rg_tensor *const in[], void *context) {
+    rg_list y = several(in, context);
+    ((rg_tensor **)context)[1] = rg_mul(y.v[1], rg_detach(in[0]));
+    return y;
+}
+
+START_TEST(test_several_outputs) {
+    rg_tensor *in[] = { input(2, 3), input(2, 3) }, *y[3];
+    ck_assert_msg(rg_gradcheck_list(several, y, 2, in), "%s", rg_error());
+    ck_assert_msg(rg_gradgradcheck_list(several, y, 2, in), "%s", rg_error());
+    ck_assert_msg(rg_gradcheck_list(whole, y, 1, in), "%s", rg_error());
+    ck_assert(rg_gradgradcheck_list(whole, y, 1, in));
+    ck_fails(rg_gradcheck_list(without_last_history, y, 2, in), RG_RUNTIME_ERROR,
+             "Jacobian mismatch for output 1 with respect to input 0");
+    ck_fails(rg_gradcheck_list(NULL, y, 2, in), RG_TYPE_ERROR, "gradcheck: expected a function");
+    /* An integer that moves with x has no slope of 0. */
+    ((double *)rg_data(in[0]))[1] = 1;
+    ck_fails(rg_gradcheck_list(whole, y, 1, in), RG_RUNTIME_ERROR,
+             "Numerical gradient for function expected to be zero");
+}
+END_TEST
+
+static rg_tensor *grows(rg_tensor *grad, void *calls) { return rg_mul(grad, ++*(int *)calls); }
+static rg_tensor *unsteady_backward(rg_tensor *const in[], void *calls) {
+    rg_tensor *y = rg_mul(in[0], 2);
+    rg_register_hook(y, grows, calls);
+    return rg_mul(y, 1);
+}
+static rg_tensor *drops_out(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_dropout(in[0], 0.5, true);
+}
+static rg_tensor *writes(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_add_(rg_detach(in[1]), 1);
+    return rg_mul(in[0], in[1]);
+}
+static rg_tensor *changes_shape(rg_tensor *const in[], void *calls) {
+    return rg_narrow(rg_mul(in[0], 2), 0, 0, ++*(int *)calls == 1 ? 2 : 1);
+}
+
+START_TEST(test_likely_causes) {
+    rg_tensor *in[] = { input(2, 3), rg_detach(input(2, 3)) };
+    int calls = 0;
+    ck_fails(
+        rg_gradcheck(unsteady_backward, &calls, 1, in), RG_RUNTIME_ERROR,
+        "Backward is not reentrant, i.e., running backward with same input and grad_output "
+        "multiple times gives different values, although analytical gradient matches numerical "
+        "gradient.The tolerance for nondeterminism was 0.0.");
+    calls = 0;
+    ck_fails(rg_gradcheck(unsteady_backward, &calls, 1, in, .nondet_tol = 1e3), RG_RUNTIME_ERROR,
+             "Jacobian mismatch");
+    ck_fails(rg_gradcheck(drops_out, NULL, 1, in), RG_RUNTIME_ERROR,
+             "The function isn't deterministic");
+    ck_fails(rg_gradcheck(hidden, NULL, 1, in), RG_RUNTIME_ERROR,
+             "Numerical gradient for function expected to be zero");
+    ck_fails(rg_gradcheck(hidden, NULL, 1, in), RG_RUNTIME_ERROR, "No gradient reaches that input");
+    calls = 0;
+    ck_fails(rg_gradcheck(changes_shape, &calls, 1, in), RG_RUNTIME_ERROR,
+             "Expected `func` to return outputs with the same shape when inputs are perturbed by "
+             "1e-06, but got: shapes torch.Size([2, 3]) and torch.Size([1, 3]).");
+    ck_fails(rg_gradcheck(writes, NULL, 2, in), RG_RUNTIME_ERROR,
+             "The function writes to one of its inputs in place");
+}
+END_TEST
+
 /* ---- anomaly mode ---------------------------------------------------------------- */
 
 #if __has_include(<execinfo.h>)
@@ -173,17 +257,16 @@ START_TEST(test_graph_dot) {
     const char *dot = rg_graph_dot(y);
     ck_ok(dot);
     ck_assert_str_eq(
-        dot,
-        "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n"
-        "    n0 [label=\"SumBackward0\\n[]\"]\n    n1 -> n0\n"
-        "    n1 [label=\"MulBackward0\\n[2, 3]\"]\n    n2 -> n1\n"
-        "    leaf0 [shape=box, style=filled, fillcolor=lightblue, label=\"x\\n[2, 3]\"]\n"
-        "    leaf0 -> n1\n"
-        "    n2 [label=\"AddBackward0\\n[2, 3]\"]\n    leaf0 -> n2\n"
-        "    leaf1 [shape=box, style=filled, fillcolor=lightblue, "
-        "label=\"a \\\"quoted\\\" name\\n[3]\"]\n"
-        "    leaf1 -> n2\n"
-        "}\n");
+        dot, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n"
+             "    n0 [label=\"SumBackward0\\n[]\"]\n    n1 -> n0\n"
+             "    n1 [label=\"MulBackward0\\n[2, 3]\"]\n    n2 -> n1\n"
+             "    leaf0 [shape=box, style=filled, fillcolor=lightblue, label=\"x\\n[2, 3]\"]\n"
+             "    leaf0 -> n1\n"
+             "    n2 [label=\"AddBackward0\\n[2, 3]\"]\n    leaf0 -> n2\n"
+             "    leaf1 [shape=box, style=filled, fillcolor=lightblue, "
+             "label=\"a \\\"quoted\\\" name\\n[3]\"]\n"
+             "    leaf1 -> n2\n"
+             "}\n");
     /* Drawing has left the graph as it was. */
     ck_ok(rg_backward(y));
     ck_fails(rg_graph_dot(rg_ones(2)), RG_RUNTIME_ERROR, "no graph behind it");
@@ -192,4 +275,5 @@ START_TEST(test_graph_dot) {
 END_TEST
 
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
-         test_what_gradcheck_asks_for, test_anomaly_forward, test_anomaly_backward, test_graph_dot)
+         test_what_gradcheck_asks_for, test_several_outputs, test_likely_causes,
+         test_anomaly_forward, test_anomaly_backward, test_graph_dot)

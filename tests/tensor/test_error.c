@@ -1,6 +1,7 @@
 /* test_error.c: a failed call leaves a code and a line behind. */
 #include "tests/test.h"
 #include "tensor/error.h"
+#include "tensor/warning.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -36,6 +37,32 @@ START_TEST(test_the_outermost_name) {
     }
     rgi_fail(RG_VALUE_ERROR, "op", "fourth");
     ck_assert_str_eq(rg_error(), "op: fourth");
+}
+END_TEST
+
+/* Some of torch's sentences begin with the function's name. */
+START_TEST(test_no_name_comes_twice) {
+    static const char *const cases[][3] = {
+        { "einsum", "einsum(): two", "einsum(): two" },
+        { "trace", "trace: two", "trace: two" },
+        { "clamp", "torch.clamp: two", "torch.clamp: two" },
+        { "index_add", "index_add_(): two", "index_add_(): two" },
+        { "index_add_", "index_add_(): two", "index_add_(): two" },
+        { "product", "_product: two", "_product: two" },
+        { "trace", "traces: one", "trace: traces: one" },
+        { "trace", "trace", "trace: trace" },
+        { "trace", "trace:one", "trace: trace:one" },
+        { "pad", "narrow(): one", "pad: narrow(): one" },
+        { "", "one: two", ": one: two" },
+        { "_", "_: two", "_: _: two" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rgi_fail(RG_VALUE_ERROR, cases[i][0], "%s", cases[i][1]);
+        ck_assert_str_eq(rg_error(), cases[i][2]);
+    }
+    RG_AS("einsum");
+    rgi_fail(RG_VALUE_ERROR, "permute", "einsum(): two");
+    ck_assert_str_eq(rg_error(), "einsum(): two");
 }
 END_TEST
 
@@ -105,6 +132,41 @@ START_TEST(test_handler) {
 }
 END_TEST
 
+/* ---- warnings -------------------------------------------------------------------- */
+
+static int warnings;
+static char warning_text[100];
+static void warning_handler(const char *message) {
+    warnings++;
+    snprintf(warning_text, sizeof warning_text, "%s", message);
+}
+
+START_TEST(test_warnings_come_once_a_place) {
+    ck_assert(rg_on_warning(warning_handler) == rg_print_warning);
+    for (int i = 0; i < 3; i++)
+        rgi_warn("op", "of %d", 5);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert_str_eq(warning_text, "op: of 5");
+    rgi_warn("op", "of %d", 6);
+    rgi_warn("other", "of %d", 5);
+    ck_assert_int_eq(warnings, 3);
+    {
+        RG_AS("outer");
+        rgi_warn("op", "of %d", 5);
+        ck_assert_str_eq(warning_text, "outer: of 5");
+    }
+    ck_assert(rg_on_warning(warning_handler) == warning_handler);
+    rgi_warn("op", "of %d", 5);
+    ck_assert_int_eq(warnings, 5);
+    for (int i = 0; i < 1000; i++)
+        rgi_warn("op", "number %d", i);
+    ck_assert(warnings > 5 + 200 && warnings < 5 + 300);
+    ck_assert(rg_on_warning(NULL) == warning_handler);
+    rgi_warn("op", "unheard");
+    ck_assert(rg_error_code() == RG_OK && rg_on_warning(rg_print_warning) == NULL);
+}
+END_TEST
+
 static void *fail_elsewhere(void *text) {
     ck_assert_str_eq(rg_error(), "");
     rgi_fail(RG_IO_ERROR, NULL, "elsewhere");
@@ -123,6 +185,6 @@ START_TEST(test_errors_belong_to_the_thread) {
 }
 END_TEST
 
-RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_long_messages_are_cut,
-         test_null_is_silent, test_a_handler_that_fails, test_handler,
-         test_errors_belong_to_the_thread)
+RG_TESTS(error, test_message_and_code, test_the_outermost_name, test_no_name_comes_twice,
+         test_long_messages_are_cut, test_warnings_come_once_a_place, test_null_is_silent,
+         test_a_handler_that_fails, test_handler, test_errors_belong_to_the_thread)

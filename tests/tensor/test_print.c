@@ -44,7 +44,7 @@ START_TEST(test_shape) {
 END_TEST
 
 START_TEST(test_options_are_clamped) {
-    rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MIN, INT_MIN, INT_MIN, 7 });
+    rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MIN, 0, INT_MIN, 7 });
     rg_printoptions o = rg_get_printoptions();
     ck_assert(o.precision == 1000 && o.threshold == 0 && o.edgeitems == 0);
     ck_assert(o.linewidth == 0 && o.sci_mode == 1);
@@ -54,6 +54,19 @@ START_TEST(test_options_are_clamped) {
     rg_set_printoptions((rg_printoptions){ 1000, 1000, 3, 80, 0 });
     const char *text = rg_repr(rg_full_dims(RG_DIMS(1), -1.5e308 / 7, RG_FLOAT64));
     ck_assert_uint_eq(strlen(text), strlen("tensor([-.],\n       dtype=torch.float64)") + 308);
+}
+END_TEST
+
+/* A negative edgeitems cuts a row as Python's slices do. torch has no text for more dims. */
+START_TEST(test_negative_edgeitems) {
+    rg_set_printoptions((rg_printoptions){ 4, 3, -1, 80, -1 });
+    ck_assert_int_eq(rg_get_printoptions().edgeitems, -1);
+    ck_fails(rg_repr(rg_ones(2, 3)), RG_RUNTIME_ERROR,
+             "repr: stack expects a non-empty TensorList");
+    ck_ok(rg_repr(rg_ones(1, 3)));
+    ck_ok(rg_repr_numpy(rg_ones(40, 50)));
+    rg_set_printoptions((rg_printoptions){ 4, 0, INT_MIN, 80, -1 });
+    ck_assert_str_eq(rg_repr(rg_ones(6)), "tensor([ ...])");
 }
 END_TEST
 
@@ -156,5 +169,5 @@ START_TEST(test_print) {
 }
 END_TEST
 
-RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_locale, test_bad_arguments,
-         test_out_of_memory, test_print)
+RG_TESTS(print, test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
+         test_locale, test_bad_arguments, test_out_of_memory, test_print)

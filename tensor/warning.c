@@ -1,0 +1,70 @@
+/*
+ * warning.c: what a call says that has not failed, in torch's words, and who hears it.
+ *
+ * A place is a function and its sentence, which holds the shapes: C doesn't tell a function which
+ * line has called it. (Python warns once for each sentence and line.)
+ */
+#include "warning.h"
+
+#include "c_locale.h"
+#include "thread.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", message); }
+
+static _Atomic(rg_warning_handler *) on_warning = rg_print_warning;
+
+/* These are the hashes of what was said, 0 where there is room. A program that fills the table has
+ * heard enough, and gets no more warnings. */
+enum { MOST_WARNINGS = 256 };
+static _Atomic uint64_t warned[MOST_WARNINGS];
+
+static uint64_t warning_hash(const char *line) {
+    uint64_t hash = 14695981039346656037u;
+    for (; *line; line++)
+        hash = (hash ^ (unsigned char)*line) * 1099511628211u;
+    return hash ? hash : 1;
+}
+
+/* Returns whether the line is heard for the first time. */
+static bool warning_is_new(const char *line) {
+    uint64_t hash = warning_hash(line);
+    for (int i = 0; i < MOST_WARNINGS; i++) {
+        uint64_t there = 0;
+        if (atomic_compare_exchange_strong(&warned[i], &there, hash))
+            return true;
+        if (there == hash)
+            return false;
+    }
+    return false;
+}
+
+void rgi_warn(const char *op, const char *format, ...) {
+    rg_warning_handler *handler = atomic_load(&on_warning);
+    char line[1024];
+    if (!handler)
+        return;
+    va_list args;
+    va_start(args, format);
+    {
+        RG_C_NUMBERS();
+        int at = snprintf(line, sizeof line, "%s: ", rgi_named_as ? rgi_named_as : op);
+        vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    }
+    va_end(args);
+    const char *as = rgi_named_as;
+    rgi_named_as = NULL;
+    if (warning_is_new(line))
+        handler(line);
+    rgi_named_as = as;
+}
+
+rg_warning_handler *rg_on_warning(rg_warning_handler *handler) {
+    for (int i = 0; i < MOST_WARNINGS; i++)
+        atomic_store(&warned[i], 0);
+    return atomic_exchange(&on_warning, handler);
+}

@@ -1,0 +1,8 @@
+/*
+ * warning.h: what a call says that has not failed. The public half, which takes the words, is in
+ * tensor.h.
+ */
+#pragma once
+
+/* Hands "op: sentence" to the handler, unless it was handed over before. */
+void rgi_warn(const char *op, const char *format, ...) __attribute__((format(printf, 2, 3), cold));

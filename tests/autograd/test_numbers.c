@@ -1,0 +1,162 @@
+/*
+ * test_numbers.c: numbers at the ends of their ranges, where PyTorch's own values are inexact, or
+ * where C has numbers that Python hasn't. (What PyTorch says of others is in test_golden.c.)
+ */
+#include "tests/test.h"
+#include "autograd/op.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- numbers that int64 can't hold ----------------------------------------------- */
+
+#define ck_too_large(call) \
+    ck_fails(call, RG_RUNTIME_ERROR, "value cannot be converted to type int64_t without overflow")
+
+START_TEST(test_unsigned_numbers) {
+    unsigned long long most = 18446744073709551615ull;
+    unsigned long half = 1ul << 63;
+    size_t fits = INT64_MAX;
+    ck_assert_int_eq(rg_item_int(rg_scalar(fits)), INT64_MAX);
+    ck_assert_int_eq(rg_item_int(rg_scalar(5ul)), 5);
+    ck_too_large(rg_scalar(most));
+    ck_fails(rg_scalar(half), RG_RUNTIME_ERROR, "9223372036854775808: value cannot be");
+    rg_tensor *x = rg_arange(3);
+    ck_too_large(rg_add(x, most));
+    ck_too_large(rg_mul(most, rg_ones(2)));
+    ck_too_large(rg_full(RG_DIMS(2), most));
+    ck_too_large(rg_where(rg_gt(x, 1), x, most));
+    ck_too_large(rg_fill_(x, most));
+    ck_too_large(rg_set_item_(x, most, 0));
+    ck_too_large(rg_index(x, most));
+    ck_too_large(rg_index(x, half, 0));
+    ck_too_large(rg_set_item_(x, 1, half));
+    ck_assert_int_eq(rg_item_int(rg_index(x, 2ul)), 2);
+    ck_assert(rg_equal(x, rg_arange(3)));
+}
+END_TEST
+
+/* ---- cosine_similarity ------------------------------------------------------------- */
+
+/* Returns the cosine of (a, b) and (c, d). */
+static double cosine(double a, double b, double c, double d, rg_dtype dtype, double eps) {
+    rg_tensor *x = rg_to(rg_from_double((const double[]){ a, b }, RG_DIMS(2)), dtype);
+    rg_tensor *y = rg_to(rg_from_double((const double[]){ c, d }, RG_DIMS(2)), dtype);
+    return rg_item(rg_cosine_similarity(x, y, 0, eps));
+}
+
+START_TEST(test_cosine_of_large_numbers) {
+    ck_assert(cosine(1e20, 1, 1e20, 2, RG_FLOAT32, 1e-8) == 1);
+    ck_assert(cosine(1e200, 1, 1e200, 2, RG_FLOAT64, 1e-8) == 1);
+    ck_assert(cosine(3e38, 3e38, -3e38, 3e38, RG_FLOAT32, 1e-8) == 0);
+    ck_assert(fabs(cosine(FLT_MAX, FLT_MAX, 0, 1, RG_FLOAT32, 1e-8) - sqrt(0.5)) < 1e-7);
+    ck_assert(fabs(cosine(DBL_MAX, DBL_MAX, 0, 1, RG_FLOAT64, 1e-8) - sqrt(0.5)) < 1e-15);
+    ck_assert(fabs(cosine(1e-30, 1e-30, 0, 1, RG_FLOAT32, 1e-8) - 1e-22) < 1e-28);
+    ck_assert(isnan(cosine(INFINITY, 1, 1, 1, RG_FLOAT32, 1e-8)));
+    ck_assert(isnan(cosine(NAN, 1, 1e20, 1, RG_FLOAT32, 1e-8)));
+    ck_assert(cosine(0, 0, 1e20, 1, RG_FLOAT32, 1e-8) == 0);
+}
+END_TEST
+
+static rg_tensor *cosine_of(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_cosine_similarity(rg_mul(in[0], 1e300), rg_mul(in[1], 1e-2), 1, 1e-8);
+}
+
+START_TEST(test_cosine_gradients_at_any_scale) {
+    rg_tensor *in[] = { rg_literal_as(RG_FLOAT64, [[0.5, 2, -1], [1, 0.25, 3]]),
+                        rg_literal_as(RG_FLOAT64, [[1, -0.5, 2], [0.75, 1.5, -1]]) };
+    for (int i = 0; i < 2; i++)
+        rg_requires_grad_(in[i], true);
+    ck_assert_msg(rg_gradcheck(cosine_of, NULL, 2, in), "%s", rg_error());
+    ck_assert_msg(rg_gradgradcheck(cosine_of, NULL, 2, in), "%s", rg_error());
+}
+END_TEST
+
+typedef struct {
+    rg_tensor *a, *b, *cosine;
+} recorded;
+
+static void record_cosine(void *context) {
+    recorded *r = context;
+    rg_copy_(r->cosine, rg_cosine_similarity(r->a, r->b, 0, 1e-8));
+}
+
+/* A recorded step is ready for numbers of any size. */
+START_TEST(test_cosine_in_a_replay) {
+    recorded r = { rg_literal([3., 4.]), rg_literal([4., 3.]), rg_scalar(0.) };
+    rg_replay *replay = rg_record(record_cosine, &r);
+    ck_ok(replay);
+    ck_assert(fabs(rg_item(r.cosine) - 0.96) < 1e-6);
+    rg_copy_(r.a, rg_literal([3e20, 4e20]));
+    ck_assert(rg_replay_run(replay));
+    ck_assert(fabs(rg_item(r.cosine) - 0.96) < 1e-6);
+    rg_replay_free(replay);
+}
+END_TEST
+
+/* ---- shapes that a loss broadcasts ------------------------------------------------- */
+
+static int warnings;
+static char warning[300];
+static void note_warning(const char *message) {
+    warnings++;
+    snprintf(warning, sizeof warning, "%s", message);
+}
+
+static const char sizes_differ[] =
+    "Using a target size (torch.Size([2])) that is different to the input size (torch.Size([2, 1]))"
+    ". This will likely lead to incorrect results due to broadcasting. Please ensure they have the "
+    "same size.";
+
+/* The sum over all pairs is torch's. */
+START_TEST(test_losses_warn_of_shapes) {
+    rg_on_warning(note_warning);
+    rg_tensor *x = rg_requires_grad_(rg_literal([[1.], [3.]]), true), *t = rg_literal([2., 6.]);
+    for (int i = 0; i < 3; i++)
+        ck_assert(rg_item(rg_mse_loss(x, t, .reduction = RG_SUM)) == 1 + 25 + 1 + 9);
+    ck_assert_int_eq(warnings, 1);
+    ck_assert(strstr(warning, "mse_loss: ") == warning && strstr(warning, sizes_differ));
+    ck_assert(rg_item(rg_l1_loss(x, t, .reduction = RG_SUM)) == 1 + 5 + 1 + 3);
+    ck_assert(rg_item(rg_smooth_l1_loss(x, t, .reduction = RG_SUM)) == 0.5 + 4.5 + 0.5 + 2.5);
+    ck_assert(rg_item(rg_smooth_l1_loss(x, t, .beta = 0, .reduction = RG_SUM)) == 10);
+    ck_assert(rg_item(rg_huber_loss(x, t, .reduction = RG_SUM)) == 0.5 + 4.5 + 0.5 + 2.5);
+    ck_assert_int_eq(warnings, 4);
+    ck_assert(strstr(warning, "huber_loss: ") == warning && strstr(warning, sizes_differ));
+    ck_assert(rg_backward(rg_mse_loss(x, t)));
+    ck_assert(rg_equal(rg_grad_of(x), rg_literal([[-3.], [-1.]])));
+    ck_ok(rg_mse_loss(x, rg_ones(2, 1)));
+    ck_assert_int_eq(warnings, 4);
+    ck_ok(rg_kl_div(x, rg_ones(2, 1), .reduction = RG_BATCHMEAN));
+    ck_assert_int_eq(warnings, 4);
+    ck_ok(rg_kl_div(x, rg_ones(2, 1)));
+    ck_assert(warnings == 5 && strstr(warning, "kl_div: reduction: 'mean' divides the total loss"));
+}
+END_TEST
+
+/* ---- sizes ------------------------------------------------------------------------- */
+
+/* torch reads beyond x, or has no sentence of its own, where a padding is so negative. */
+START_TEST(test_paddings_that_overflow) {
+    const int64_t least = INT64_MIN, most = INT64_MAX;
+    rg_tensor *x = rg_literal([[[1., 2.]]]);
+#define PAD(left, right, mode) rg_pad_with(x, RG_DIMS(left, right), mode, 0)
+    ck_assert(rg_equal(PAD(least, most, RG_REPLICATE), rg_literal([[[2.]]])));
+    ck_assert(rg_equal(PAD(most, least, RG_REPLICATE), rg_literal([[[1.]]])));
+    ck_fails(PAD(most, most, RG_REPLICATE), RG_RUNTIME_ERROR,
+             "input (W: 2) is too small. Calculated output W: 0");
+    ck_fails(PAD(least, least, RG_REPLICATE), RG_RUNTIME_ERROR, "which is invalid");
+    ck_fails(PAD(least, least, RG_CIRCULAR), RG_RUNTIME_ERROR, "an empty dimension");
+    ck_fails(PAD(least, 1, RG_REFLECT), RG_RUNTIME_ERROR, "too small");
+    ck_fails(PAD(least, least, RG_CONSTANT), RG_RUNTIME_ERROR, "which is invalid");
+    ck_fails(PAD(most, most, RG_CONSTANT), RG_RUNTIME_ERROR, "which is invalid");
+    rg_tensor *y = rg_requires_grad_(rg_clone(x), true);
+    ck_assert(rg_backward(rg_sum(rg_pad_with(y, RG_DIMS(least, most), RG_REPLICATE, 0))));
+    ck_assert(rg_equal(rg_grad_of(y), rg_literal([[[0., 1.]]])));
+}
+END_TEST
+
+RG_TESTS(numbers, test_losses_warn_of_shapes, test_unsigned_numbers, test_cosine_of_large_numbers,
+         test_cosine_gradients_at_any_scale, test_cosine_in_a_replay, test_paddings_that_overflow)
