@@ -85,6 +85,9 @@ PARAMETERS = {
     "full_like": [TENSOR, TENSOR],
     "arange": [TENSOR],
     "arange_step": [TENSOR, TENSOR, TENSOR],
+    "arange_as": [TENSOR, DTYPE],
+    "arange_step_as": [TENSOR, TENSOR, TENSOR, DTYPE],
+    "eye_as": [INT, INT, DTYPE],
     "linspace": [DOUBLE, DOUBLE, INT, DTYPE],
     "logspace": [DOUBLE, DOUBLE, INT, DOUBLE, DTYPE],
     "eye": [INT, INT],
@@ -139,6 +142,16 @@ def loss(name):
     return call
 
 
+def typed(name, where=torch):
+    """Returns a call whose last argument is the dtype."""
+
+    def call(*args):
+        *given, dtype = args
+        return getattr(where, name)(*given, dtype=dtype)
+
+    return call
+
+
 def item(i):
     return eval("IndexOf()[%s]" % i, {"IndexOf": IndexOf}) if isinstance(i, str) else i
 
@@ -178,6 +191,24 @@ def margin_loss(name):
 MARGINS = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss")
 CALLS = {name + "_with": loss(name) for name in LOSSES}
 CALLS.update({name + "_with": margin_loss(name) for name in MARGINS})
+CALLS.update(
+    {
+        name + form + "_as": typed(name)
+        for name in ("sum", "nansum", "mean", "prod", "norm")
+        for form in ("", "_p", "_dim", "_dims")
+    }
+)
+CALLS.update(
+    {name + "_as": typed(name) for name in ("cumsum", "cumprod", "softmax", "log_softmax", "eye")}
+)
+CALLS.update(
+    {
+        "norm_as": lambda x, dtype: torch.norm(x, dtype=dtype),
+        "softmin_as": typed("softmin", F),
+        "arange_as": typed("arange"),
+        "arange_step_as": typed("arange"),
+    }
+)
 CALLS.update(
     {
         "pairwise_distance": lambda a, b, p, eps, keep: F.pairwise_distance(
@@ -334,17 +365,22 @@ def swapped(name):
     return lambda x, other: (name, other, x)
 
 
+def as_dtype(case, dtype):
+    """Returns a case, or where there is a dtype its twin that is told it."""
+    name, *args = case
+    return case if dtype is None else (name + "_as", *args, dtype)
+
+
 def reduction(name, keep=True):
     def adapt(x, dim=None, keepdim=False, dtype=None):
-        no(dtype, "dtype=")
         rest = (bool(keepdim),) if keep else ()
         if dim is None and not keepdim:
-            return (name, x)
+            return as_dtype((name, x), dtype)
         if isinstance(dim, int):
-            return (name + "_dim", x, dim, *rest)
+            return as_dtype((name + "_dim", x, dim, *rest), dtype)
         if name in ("prod", "argmax", "argmin", "max", "min"):
             raise Skip("keepdim without dim")
-        return (name + "_dims", x, dim or (), *rest)
+        return as_dtype((name + "_dims", x, dim or (), *rest), dtype)
 
     return adapt
 
@@ -366,15 +402,14 @@ def spread(name):
 
 
 def norm(x, p="fro", dim=None, keepdim=False, dtype=None):
-    no(dtype, "dtype=")
     if p == "nuc":
         raise Skip("the nuclear norm")
     p = 2.0 if p in ("fro", None) else float(p)
     if dim is None and not keepdim:
-        return ("norm", x) if p == 2 else ("norm_p", x, p)
+        return as_dtype(("norm", x) if p == 2 else ("norm_p", x, p), dtype)
     if isinstance(dim, int):
-        return ("norm_dim", x, p, dim, bool(keepdim))
-    return ("norm_dims", x, p, dim or (), bool(keepdim))
+        return as_dtype(("norm_dim", x, p, dim, bool(keepdim)), dtype)
+    return as_dtype(("norm_dims", x, p, dim or (), bool(keepdim)), dtype)
 
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
@@ -383,8 +418,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
 
 def cumulative(name):
     def adapt(x, dim, dtype=None):
-        no(dtype, "dtype=")
-        return (name, x, dim)
+        return as_dtype((name, x, dim), dtype)
 
     return adapt
 
@@ -1298,6 +1332,58 @@ EINSUMS = [
     ("...ij->...ji", (0, 2, 3)),
     ("i,i->", (0,), (0,)),
 ]
+
+
+def dtypes():
+    """Makes cases of the functions that are told a dtype."""
+    tensors = [
+        T([[1.5, 2.25, -3.7], [0.5, 300.0, 1e-3]], f32),
+        T([[1.5, 2.25, -3.7], [0.5, 300.0, 1e-3]], f64),
+        T([[1.5, 2.25, -3.7]], f64, False),
+        T([[1, 2, 300], [0, -1, 2]]),
+        T([[True, False], [True, True]]),
+        T(2.5, f32),
+        torch.zeros(0, 3, dtype=f64, requires_grad=True),
+        grid(4, 3, dtype=f32).detach().t().requires_grad_(),
+        grid(1, 3).detach().expand(2, 3).requires_grad_(),
+    ]
+    for x, dtype in itertools.product(tensors, DTYPES):
+        for name in ("sum", "nansum", "mean", "prod"):
+            yield Case(name + "_as", x, dtype)
+            for dim in (0, -1, 2):
+                yield Case(name + "_dim_as", x, dim, dim < 0, dtype)
+            for dims in ((), (0,), (0, 1)):
+                if name != "prod":
+                    yield Case(name + "_dims_as", x, dims, False, dtype)
+        for name in ("cumsum", "cumprod", "softmax", "softmin", "log_softmax"):
+            for dim in (0, -1, 2):
+                yield Case(name + "_as", x, dim, dtype)
+        yield Case("norm_as", x, dtype)
+        for p in (2.0, 1.0, inf, 3.0):
+            yield Case("norm_dim_as", x, p, -1, True, dtype)
+            # Of two reasons to refuse, ours names the other first.
+            if x.numel() or p != inf:
+                yield Case("norm_p_as", x, p, dtype)
+                yield Case("norm_dims_as", x, p, (0,), False, dtype)
+    for dtype in DTYPES:
+        for end in (0, 5, 2.9, True, -1, nan, inf, 1e19, -3.7):
+            yield Case("arange_as", Number(end), dtype)
+        for a, b, c in (
+            (1, 5, 2),
+            (5, 1, -2),
+            (0.5, 2.5, 0.5),
+            (0.5, 2.5, 1),
+            (1.2, 5.9, 1.5),
+            (5, 1, -1.9),
+            (1, 5, 0),
+            (0, 1e19, 1e18),
+            (0, 5, -1),
+            (0, 5, nan),
+            (2**53, 2**53 + 3, 1),
+        ):
+            yield Case("arange_step_as", *map(Number, (a, b, c)), dtype)
+        for n, m in ((2, 3), (0, 2), (3, 3), (-1, 2), (2, -1)):
+            yield Case("eye_as", n, m, dtype)
 
 
 def products():
@@ -2537,6 +2623,7 @@ def by_hand():
         indexing,
         neural,
         margins,
+        dtypes,
         writing,
         creation,
     ):
