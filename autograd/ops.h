@@ -362,10 +362,15 @@ rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: the largest + 1 */
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns rows of a table, the weight. The row at
- * padding_idx gets no gradient. */
+ * padding_idx gets no gradient. With a max_norm that isn't 0, rows that are asked for and longer
+ * than it are first made that long in the table itself, by their norm of order norm_type. With
+ * scale_grad_by_freq a row's gradient is divided by how often the row was asked for. */
 typedef struct RG_OPTIONS rg_embedding_options {
     RG_BY_NAME;
-    int64_t padding_idx RG_DEFAULT(INT64_MIN);
+    int64_t padding_idx     RG_DEFAULT(INT64_MIN);
+    double max_norm         RG_DEFAULT(0);
+    double norm_type        RG_DEFAULT(2);
+    bool scale_grad_by_freq RG_DEFAULT(false);
 } rg_embedding_options;
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o);
 

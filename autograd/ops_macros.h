@@ -68,9 +68,10 @@ RG_PUBLIC_BEGIN
 
 /* ---- options by name ----------------------------------------------------------- */
 
+#define RG_EMBEDDING_(...) \
+    RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN, .norm_type = 2), __VA_ARGS__)
 #define rg_embedding(index, weight, ...) \
-    rg_embedding_with(index, weight,     \
-                      RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+    rg_embedding_with(index, weight, RG_EMBEDDING_(__VA_ARGS__))
 #define rg_scaled_dot_product_attention(q, k, v, ...)                         \
     RG_IN_ORDER_3(rg_scaled_dot_product_attention_with, __COUNTER__, q, k, v, \
                   RG_KEYWORDS(rg_attention_options, (.attn_mask = RG_NONE), __VA_ARGS__))

@@ -71,7 +71,7 @@ PARAMETERS = {
     "gaussian_nll_loss_with": [TENSOR, TENSOR, TENSOR, INT, INT, DOUBLE],
     "poisson_nll_loss_with": [TENSOR, TENSOR, INT, INT, INT, DOUBLE],
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
-    "embedding_with": [TENSOR, TENSOR, INT],
+    "embedding_with": [TENSOR, TENSOR, INT, DOUBLE, DOUBLE, INT],
     "dropout_with": [TENSOR, DOUBLE, INT],
     "split_sizes": [TENSOR, DIMS, INT],
     "index_items": [TENSOR, "item"],
@@ -294,8 +294,8 @@ CALLS.update(
         ),
         "searchsorted": lambda a, v, right: torch.searchsorted(a, v, right=bool(right)),
         "bucketize": lambda v, b, right: torch.bucketize(v, b, right=bool(right)),
-        "embedding_with": lambda i, w, pad: F.embedding(
-            i, w, padding_idx=None if pad == NO_PADDING else pad
+        "embedding_with": lambda i, w, pad, most, norm, scale: F.embedding(
+            i, w, None if pad == NO_PADDING else pad, most or None, norm, bool(scale)
         ),
         "layer_norm": lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b, eps),
         "rms_norm": lambda x, shape, w, eps: F.rms_norm(x, shape, w, None if eps < 0 else eps),
@@ -545,11 +545,11 @@ def embedding(
     scale_grad_by_freq=False,
     sparse=False,
 ):
-    no(
-        max_norm is not None or scale_grad_by_freq or sparse,
-        "max_norm, scale_grad_by_freq or sparse",
-    )
-    return ("embedding_with", index, weight, NO_PADDING if padding_idx is None else padding_idx)
+    no(sparse, "sparse")
+    no(max_norm == 0, "max_norm=0")
+    padding = NO_PADDING if padding_idx is None else padding_idx
+    bound = float(max_norm or 0), float(norm_type)
+    return ("embedding_with", index, weight, padding, *bound, int(scale_grad_by_freq))
 
 
 def to(x, *args, dtype=None, **rest):
@@ -1852,8 +1852,30 @@ def indexing():
         T([0.5]),
     ):
         for pad in (NO_PADDING, 0, -1, 2, 5, -4):
-            yield Case("embedding_with", i, grid(3, 2), pad)
-    yield Case("embedding_with", T([0]), grid(3), NO_PADDING)
+            yield Case("embedding_with", i, grid(3, 2), pad, 0.0, 2.0, 0)
+    yield Case("embedding_with", T([0]), grid(3), NO_PADDING, 0.0, 2.0, 0)
+    often = T([[0, 2, 2], [1, 2, 0]])
+    for padding in (NO_PADDING, 2, 0):
+        yield Case("embedding_with", often, grid(4, 3), padding, 0.0, 2.0, 1)
+    yield Case("embedding_with", often[0, 0], grid(4, 3), NO_PADDING, 0.0, 2.0, 1)
+    yield Case("embedding_with", often[:0], grid(4, 3), NO_PADDING, 0.5, 2.0, 1)
+    yield Case("embedding_with", often, grid(4, 3, dtype=f32), 0, 0.5, 2.0, 1)
+    for most, norm in itertools.product((0.5, 1.25, inf, nan), (2.0, 1.0, inf, 3.0)):
+        yield Case("embedding_with", often, grid(4, 3), NO_PADDING, most, norm, 0)
+    yield Case("embedding_with", often, grid(3, 4).detach().t().requires_grad_(), 1, 0.5, 2.0, 0)
+    odd = T([[nan, 1.0], [inf, 2.0], [3.0, 4.0]], f64)
+    yield Case("embedding_with", often, odd, 1, 0.5, 2.0, 0)
+    for i, w in (
+        (T([3]), grid(3, 2)),
+        (T([-1]), grid(3, 2)),
+        (T([0.5]), grid(3, 2)),
+        (T([True]), grid(3, 2)),
+        (T([0]), grid(3)),
+        (T([0]), T([[1, 2], [3, 4]])),
+        (T([0]), T([[True], [False]])),
+        (T([0]), grid(3, 0)),
+    ):
+        yield Case("embedding_with", i, w, NO_PADDING, 0.5, 2.0, 0)
 
 
 def neural():
@@ -2601,7 +2623,8 @@ def large():
             )
             yield Case(*loss_case("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction))
             yield Case(*loss_case("nll_loss", r(1, 50, 30), indices, reduction))
-        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING)
+        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING, 0.0, 2.0, 0)
+        yield Case("embedding_with", indices, r(1, 30, 65), 7, 2.0, 2.0, 1)
         yield Case("index_select", r(1, 30, 65), 0, indices)
         yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0)
         yield Case("cat", [r(1, 30, 65), r(2, 30, 3)], 1)
@@ -2763,6 +2786,12 @@ EXCEPTIONS = [
         r"! IndexError Dimension out of range .*",
         "! RuntimeError Expected at least 2 dimensions for input tensor",
         "torch looks at the second size before its own sentence can be reached",
+    ),
+    (
+        r"embedding_with",
+        r"! IndexError index \d+ out of range for tensor of size .*",
+        "! IndexError index out of range in self",
+        "torch finds the row by select where there is a max_norm",
     ),
     (
         r"unflatten",
