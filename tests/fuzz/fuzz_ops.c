@@ -545,7 +545,7 @@ static bool named(const char *message, const char *name) {
                                           "_full",  "_alpha",   "_p",        "_step",  "_sizes",
                                           "_floor", "_trunc",   "_decimals", "_dtype", "_of",
                                           "_float", "_double",  "_int64",    "_bool",  "_int",
-                                          "_many",  "_forward", "s_",        "_" };
+                                          "_many",  "_forward", "_as",       "s_",     "_" };
     const char *end = message + strcspn(message, ":(");
     if (strstr(message, "out of memory")
         || strstr(message, "a view is used after its base was modified"))
