@@ -225,6 +225,28 @@ rg_tensor *rg_count_nonzero(rg_tensor *x);                      /* how many x ar
 rg_tensor *rg_count_nonzero_dim(rg_tensor *x, int dim);
 rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims);
 
+/* ---- reductions as another dtype --------------------------------------------------
+ * These are torch's with dtype=: they convert x, and then they are the functions whose names lack
+ * _as. The gradient comes back in x's dtype. softmax_as is with softmax. */
+
+rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype);
+rg_tensor *rg_sum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_sum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_nansum_as(rg_tensor *x, rg_dtype dtype);
+rg_tensor *rg_nansum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_nansum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_mean_as(rg_tensor *x, rg_dtype dtype);
+rg_tensor *rg_mean_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_mean_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_prod_as(rg_tensor *x, rg_dtype dtype);
+rg_tensor *rg_prod_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_norm_as(rg_tensor *x, rg_dtype dtype);
+rg_tensor *rg_norm_p_as(rg_tensor *x, double p, rg_dtype dtype);
+rg_tensor *rg_norm_dim_as(rg_tensor *x, double p, int dim, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, rg_dtype dtype);
+rg_tensor *rg_cumsum_as(rg_tensor *x, int dim, rg_dtype dtype);
+rg_tensor *rg_cumprod_as(rg_tensor *x, int dim, rg_dtype dtype);
+
 /* ---- products ------------------------------------------------------------------ */
 
 rg_tensor *rg_matmul(rg_tensor *a, rg_tensor *b);               /* a @ b, for every pair of ranks */
@@ -432,10 +454,15 @@ rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);       /* -1 classes: the largest + 1 */
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns rows of a table, the weight. The row at
- * padding_idx gets no gradient. */
+ * padding_idx gets no gradient. With a max_norm that isn't 0, rows that are asked for and longer
+ * than it are first made that long in the table itself, by their norm of order norm_type. With
+ * scale_grad_by_freq a row's gradient is divided by how often the row was asked for. */
 typedef struct RG_OPTIONS rg_embedding_options {
     RG_BY_NAME;
-    int64_t padding_idx RG_DEFAULT(INT64_MIN);
+    int64_t padding_idx     RG_DEFAULT(INT64_MIN);
+    double max_norm         RG_DEFAULT(0);
+    double norm_type        RG_DEFAULT(2);
+    bool scale_grad_by_freq RG_DEFAULT(false);
 } rg_embedding_options;
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o);
 
@@ -444,6 +471,10 @@ rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_o
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
 rg_tensor *rg_log_softmax(rg_tensor *x, int dim);               /* x - ln sum(e^x) */
+/* These convert x to the dtype first; the gradient comes back in x's dtype. */
+rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
+rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
+rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 /* x's first half along dim times sigmoid(its second half) */
 rg_tensor *rg_glu(rg_tensor *x, int dim);
 /* (x - mean) / sqrt(var + eps) weight + bias, over the last dims */

@@ -69,9 +69,10 @@ RG_PUBLIC_BEGIN
 
 /* ---- options by name ----------------------------------------------------------- */
 
+#define RG_EMBEDDING_(...) \
+    RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN, .norm_type = 2), __VA_ARGS__)
 #define rg_embedding(index, weight, ...) \
-    rg_embedding_with(index, weight,     \
-                      RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+    rg_embedding_with(index, weight, RG_EMBEDDING_(__VA_ARGS__))
 #define RG_NAN_TO_NUM_(...) \
     RG_KEYWORDS(rg_nan_to_num_options, (.posinf = NAN, .neginf = NAN), __VA_ARGS__)
 #define rg_nan_to_num(x, ...)  rg_nan_to_num_with(x, RG_NAN_TO_NUM_(__VA_ARGS__))

@@ -32,13 +32,14 @@ typedef struct rg_embedding_module {
     rg_tensor *weight;
     /* padding_idx is INT64_MIN if no row is for padding. */
     int64_t num_embeddings, embedding_dim, padding_idx;
+    /* Rows may be any length where max_norm is 0. */
+    double max_norm, norm_type;
+    bool scale_grad_by_freq;
 } rg_embedding_module;
 rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
                                           rg_embedding_options o);
 #define rg_nn_embedding(num_embeddings, embedding_dim, ...) \
-    rg_nn_embedding_with(                                   \
-        num_embeddings, embedding_dim,                      \
-        RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN), __VA_ARGS__))
+    rg_nn_embedding_with(num_embeddings, embedding_dim, RG_EMBEDDING_(__VA_ARGS__))
 
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
  * LayerNorm and RMSNorm normalise over the last dim, which has n elements; with _dims, over the

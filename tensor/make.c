@@ -150,11 +150,12 @@ rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     return full_of("full_like", &shape, value, x->dtype);
 }
 
-rg_tensor *rg_eye(int64_t n, int64_t m) {
+rg_tensor *rg_eye(int64_t n, int64_t m) { return rg_eye_as(n, m, rg_default_dtype()); }
+rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype) {
     RG_AS("eye");
     RG_FAIL_IF(n < 0, "eye", "n must be greater or equal to 0, got %lld", (long long)n);
     RG_FAIL_IF(m < 0, "eye", "m must be greater or equal to 0, got %lld", (long long)m);
-    rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), rg_default_dtype());
+    rg_tensor *t = rg_zeros_dims(RG_DIMS(n, m), dtype);
     for (int64_t i = 0; t && i < RG_MIN(n, m); i++)
         rgi_store_f64(t->data + (size_t)(i * (m + 1)) * rgi_sizeof(t->dtype), t->dtype, 1);
     return t;
@@ -172,13 +173,13 @@ static bool arange_ends(bool ends) {
     return true;
 }
 
-static rg_tensor *arange_floats(double start, double end, double step) {
+static rg_tensor *arange_floats(double start, double end, double step, rg_dtype dtype) {
     double steps = ceil((end - start) / step);
     if (!arange_leads(step > 0 ? end >= start : end <= start)
         || !arange_ends(steps >= 0 && steps < 0x1p63))
         return NULL;
     int64_t n = (int64_t)steps;
-    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), rg_default_dtype()));
+    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));
     return t && k_arange(t, start, step) ? t : NULL;
 }
 
@@ -194,25 +195,52 @@ static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step) {
     return rgi_own(t);
 }
 
-rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
-    making_number from;
-    making_number to;
-    making_number by;
-    if (!number_of("arange", "start", start, &from) || !number_of("arange", "end", end, &to)
-        || !number_of("arange", "step", step, &by))
+/* Integers are cut to whole numbers before anything else looks at them. */
+static rg_tensor *arange_cut(const making_number *a, const making_number *b,
+                             const making_number *s) {
+    if (!rgi_number_fits("arange", a->d, RG_INT64) || !rgi_number_fits("arange", b->d, RG_INT64)
+        || !rgi_number_fits("arange", s->d, RG_INT64))
         return NULL;
-    RG_FAIL_IF(!(by.d > 0 || by.d < 0), "arange", "step must be nonzero");
-    RG_FAIL_IF(!isfinite(from.d) || !isfinite(to.d), "arange", "unsupported range: %g -> %g",
-               from.d, to.d);
-    if (rgi_is_float(from.dtype) || rgi_is_float(to.dtype) || rgi_is_float(by.dtype))
-        return arange_floats(from.d, to.d, by.d);
-    return arange_integers(from.i, to.i, by.i);
+    RG_FAIL_VALUE_IF(s->i == 0, "arange", "step must be nonzero");
+    return arange_integers(a->i, b->i, s->i);
+}
+
+/* RG_NO_DTYPE stands for int64, or the default dtype if a number is floating. */
+static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, int dtype) {
+    making_number a;
+    making_number b;
+    making_number s;
+    if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
+        || !number_of("arange", "step", step, &s))
+        return NULL;
+    bool floats = rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype);
+    if (dtype == RG_NO_DTYPE)
+        dtype = floats ? rg_default_dtype() : RG_INT64;
+    RG_FAIL_DTYPE_IF(dtype == RG_BOOL, "arange", "arange_cpu", dtype);
+    RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
+    RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
+    if (rgi_is_float(dtype))
+        return arange_floats(a.d, b.d, s.d, dtype);
+    return floats ? arange_cut(&a, &b, &s) : arange_integers(a.i, b.i, s.i);
+}
+
+rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
+    return arange_of(start, end, step, RG_NO_DTYPE);
+}
+
+rg_tensor *(rg_arange_step_as)(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype) {
+    return rgi_check_dtype("arange", dtype) ? arange_of(start, end, step, dtype) : NULL;
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
     int64_t zero = 0;
     int64_t one = 1;
     return (rg_arange_step)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one));
+}
+
+rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
+    int64_t zero = 0, one = 1;
+    return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
 }
 
 /* Returns a tensor for so many numbers, or fails if an argument isn't valid. A single number is

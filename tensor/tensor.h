@@ -187,11 +187,15 @@ rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
 /* Return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
+/* These two return them in a dtype. For int64 the three numbers lose their fractions first. */
+rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
+rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
 /* Return so many evenly spaced numbers from start to end, and base to the power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 /* Returns n rows and m columns with ones on the diagonal. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
+rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
 /* Return a number as an ordinary 0-d tensor. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
@@ -427,7 +431,10 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define rg_full_like(x, value)            RG_T2(rg_full_like, x, value)
 #define rg_arange(end)                    RG_T1(rg_arange, end)
 #define rg_arange_step(start, end, step)  RG_T3(rg_arange_step, start, end, step)
-#define rg_scalar(number)                 RG_T1(rg_scalar, number)
+#define rg_arange_as(end, dtype)          (rg_arange_as)(RG_WRAP(end), dtype)
+#define rg_arange_step_as(start, end, step, dtype) \
+    (rg_arange_step_as)(RG_WRAP(start), RG_WRAP(end), RG_WRAP(step), dtype)
+#define rg_scalar(number) RG_T1(rg_scalar, number)
 
 #ifndef __cplusplus
 /* clang-format off */

@@ -1,6 +1,7 @@
 /*
  * embedding.c: class indices as rows: of a table, or with a 1 in the class's place.
  */
+#include "autograd/autograd.h"
 #include "autograd/op.h"
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
@@ -34,11 +35,12 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
 }
 
 /* ---- embedding: the rows of a table -----------------------------------------------
- * The gradient is added to the rows, in order; the one at padding_idx gets none. */
-
+ * The gradient is added to the rows, in order; the one at padding_idx gets none. If by_frequency, a
+ * row that was asked for n times gets an n-th of it. */
 /* A negative padding_idx stands for none. */
 struct embedding_attr {
     int64_t padding_idx;
+    bool by_frequency;
 };
 
 static bool embedding_shape(rg_call *c) {
@@ -58,11 +60,28 @@ static bool embedding_forward(rg_call *c) {
     return k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
 }
 
+/* Returns g, of which each row is divided by how often its index is there. torch's derivative of
+ * this is 1, as if it divided by nothing; so the value is a constant, and g - g is added. */
+static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
+    if (!RG_ATTR(s, embedding)->by_frequency || !rgi_check(g, "embedding"))
+        return g;
+    rg_tensor *none = rg_zeros_dims(RG_DIMS(rgi_input_dims(s, 1).v[0]), (rg_dtype)g->dtype);
+    rg_tensor *flat = rg_reshape(index, index->numel);
+    rg_tensor *one = rg_ones_dims(RG_DIMS(index->numel), (rg_dtype)g->dtype);
+    rg_tensor *often = rg_index_select(rg_index_add(none, 0, flat, one, 1), 0, flat);
+    rg_tensor *share = rg_unsqueeze(rg_view_as(rg_reciprocal(often), index), -1);
+    if (!s->create_graph)
+        return rg_mul(g, share);
+    rg_tensor *value = rg_detach(g);
+    return rg_add(rg_mul(value, share), rg_sub(g, value));
+}
+
 static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     rg_dims table = rgi_input_dims(s, 1);
     rg_tensor *index = rgi_saved(s, 0);
     if (!index)
         return NULL;
+    g = embedding_shared(s, g, index);
     g = rg_index_add(rgi_input_zeros(s), 0, rg_reshape(index, index->numel),
                      rg_reshape(g, index->numel, table.v[1]), 1);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;
@@ -74,6 +93,9 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rgi_saved(s, 0);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;
     if (!index)
+        return false;
+    g = embedding_shared(s, g, index);
+    if (!g)
         return false;
     if (padding < 0)
         return k_index_slices(K_ADD, g, buffer, 0, index);
@@ -90,9 +112,11 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 RG_OP(embedding, RG_WITH(embedding), .doc = "the rows of a table at the indices",
       .node = "EmbeddingBackward0", .n_in = 2, RG_MADE(embedding),
       .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
-      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1) }, { "i5(2,7) (8,2)", RG_A(embedding, 6) },
-                 { "i3() (3,2)", RG_A(embedding, -1) }, { "i1(0,2) (3,2)", RG_A(embedding, -1) },
-                 { "i3(4) (3,0)", RG_A(embedding, -1) }));
+      RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1, false) },
+                 { "i5(2,7) (8,2)", RG_A(embedding, 6, false) },
+                 { "i3() (3,2)", RG_A(embedding, -1, false) },
+                 { "i1(0,2) (3,2)", RG_A(embedding, -1, false) },
+                 { "i3(4) (3,0)", RG_A(embedding, -1, false) }));
 
 /* Returns torch's name of the type of an index that isn't Long. */
 static const char *embedding_type(const rg_tensor *index) {
@@ -110,15 +134,54 @@ static bool embedding_check(const rg_tensor *index, const rg_tensor *weight) {
     return rgi_check_dims("embedding", index->ndim + 1);
 }
 
+/* ---- max_norm: rows that are asked for and too long are shortened in the table ---- */
+
+static bool embedding_renorm_check(const rg_tensor *index, const rg_tensor *weight) {
+    int64_t bad;
+    RG_FAIL_IF(index->dtype != RG_INT64, "embedding",
+               "Expected tensor for argument #2 'indices' to have one of the following scalar "
+               "types: Long, Int; but got %s instead (while checking arguments for "
+               "embedding_renorm_)",
+               embedding_type(index));
+    RG_FAIL_IF(weight->ndim != 2, "embedding",
+               "Expected 2-dimensional tensor, but got %d-dimensional tensor for argument #1 "
+               "'self' (while checking arguments for embedding_renorm_)",
+               weight->ndim);
+    RG_FAIL_IF(!rgi_is_float(weight->dtype), "embedding",
+               "norm(): input dtype should be either floating point or complex. Got %s instead.",
+               rgi_scalar_name(weight->dtype));
+    RG_FAIL_INDEX_IF(!k_index_within(index, 0, weight->size[0], &bad), "embedding",
+                     "index out of range in self");
+    return true;
+}
+
+/* A row whose norm is above max_norm is multiplied by max_norm / (norm + 1e-7), in double
+ * precision, as in torch. A row that is asked for twice is written twice with the same numbers. */
+static bool embedding_renorm(rg_tensor *index, rg_tensor *weight, const rg_embedding_options *o) {
+    if (!embedding_renorm_check(index, weight))
+        return false;
+    RG_AS("embedding");
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *flat = rg_reshape(index, index->numel);
+    rg_tensor *rows = rg_index_select(weight, 0, flat);
+    rg_tensor *norm = rg_double(rg_norm_dim(rows, o->norm_type, 1, true));
+    rg_tensor *factor = rg_div(o->max_norm, rg_add(norm, 1e-7));
+    factor = rg_to(rg_where(rg_gt(norm, o->max_norm), factor, 1), (rg_dtype)weight->dtype);
+    return rg_set_item_(rg_detach(weight), rg_mul(rows, factor), flat) != NULL;
+}
+
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o) {
     if (!rgi_check(index, "embedding") || !rgi_check(weight, "embedding"))
         return NULL;
-    struct embedding_attr a = { -1 };
+    struct embedding_attr a = { -1, o.scale_grad_by_freq };
     if (o.padding_idx != INT64_MIN && weight->ndim) {
         int64_t rows = weight->size[0];
         RG_FAIL_VALUE_IF(o.padding_idx >= rows || o.padding_idx < -rows, "embedding",
                          "Padding_idx must be within num_embeddings");
         a.padding_idx = o.padding_idx < 0 ? o.padding_idx + rows : o.padding_idx;
     }
+    if (o.max_norm != 0 && !embedding_renorm(index, weight, &o))
+        return NULL;
     return embedding_check(index, weight) ? RG_APPLY(embedding, &a, index, weight) : NULL;
 }

@@ -9,17 +9,20 @@ struct softmax_attr {
     int dim;
 };
 
-/* Fails for integers with the sentence of torch's kernel, which depends on the dim. */
+/* Fails for integers, if there are any, with the sentence of torch's kernel, which depends on the
+ * dim. */
 static bool softmax_shape_as(rg_call *c, const char *name) {
     const rg_tensor *x = c->in[0];
     const char *last = RG_ATTR(c, softmax)->dim >= x->ndim - 1 ? "lastdim_" : "";
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rgi_is_float(x->dtype), name,
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, x->numel && !rgi_is_float(x->dtype), name,
                   "\"%s_%skernel_impl\" not implemented for '%s'", name, last,
                   rgi_scalar_name(x->dtype));
     return rgi_shape_same(c);
 }
 
 static bool softmax_make(rg_call *c, k_softmax_kind kind) {
+    if (c->out[0]->numel == 0)
+        return true;
     rg_tensor *x = rgi_contiguous_copy(c->in[0], (rg_dtype)c->out[0]->dtype);
     if (!x)
         return false;

@@ -240,7 +240,11 @@ static void op_read_argument(op_case *c, golden_file *f, char kind, char *rest) 
     case 'B': a->i = strtoll(rest, NULL, 10); break;
     case 'x': a->x = strtod(rest, NULL); break;
     case 'L': a->dims = golden_dims(rest); break;
-    case 'y': a->i = golden_dtype(rest); break;
+    case 'y':
+        a->i = golden_dtype(rest);
+        /* A function that is told float32 computes in it, whatever it is given. */
+        c->single |= a->i == RG_FLOAT32 && strstr(c->function, "_as");
+        break;
     case 's': a->s = rest; break;
     case 'l':
         a->list = (rg_list){ atoi(rest), a->item };

@@ -570,7 +570,7 @@ static const char *after_ending(const char *name) {
                                           "_full",  "_alpha",   "_p",        "_step",  "_sizes",
                                           "_floor", "_trunc",   "_decimals", "_dtype", "_of",
                                           "_float", "_double",  "_int64",    "_bool",  "_int",
-                                          "_many",  "_forward", "s_",        "_" };
+                                          "_many",  "_forward", "_as",       "s_",     "_" };
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
         if (!strncmp(name, behind[i], strlen(behind[i])))
             return name + strlen(behind[i]);

@@ -12,6 +12,10 @@
     F(linear_one, rg_nn_linear(1, 1), "n(1)")                                                      \
     F(embedding, rg_nn_embedding(5, 3), "i5(2,4)")                                                 \
     F(embedding_padded, rg_nn_embedding(5, 4, .padding_idx = -2), "i5(7)")                         \
+    F(embedding_bounded,                                                                           \
+      rg_nn_embedding(5, 4, .padding_idx = 1, .max_norm = 1.5, .norm_type = 1,                     \
+                      .scale_grad_by_freq = true),                                                 \
+      "i5(7)")                                                                                     \
     F(layer_norm, rg_nn_layer_norm(4), "n(2,3,4)")                                                 \
     F(layer_norm_two, rg_nn_layer_norm_dims(RG_DIMS(3, 4), .eps = 0.1, .bias = false), "n(2,3,4)") \
     F(layer_norm_bare, rg_nn_layer_norm(4, .elementwise_affine = false), "n(3,4)")                 \
@@ -200,8 +204,8 @@ START_TEST(test_second_order) {
         RG_SCOPE();
         rg_tensor *x[8];
         checked = &layers[i];
-        /* This layer's gradient leaves out a row by intention. */
-        if (strcmp(checked->name, "embedding_padded") == 0)
+        /* These layers' gradients leave out a row, or share it, by intention. */
+        if (strncmp(checked->name, "embedding_", 10) == 0)
             continue;
         rg_manual_seed(1);
         rg_module *m = checked->make();
@@ -321,5 +325,47 @@ START_TEST(test_bad_inputs) {
 }
 END_TEST
 
-RG_TESTS(layers, test_values_and_gradients, test_constructors_draw_torchs_numbers,
-         test_second_order, test_out_of_memory, test_bad_constructors, test_bad_inputs)
+/* Rows that are asked for are shortened in the table, once for each call; others stay as they are,
+ * and the gradient is that of the rows alone. */
+START_TEST(test_embedding_shortens_rows_of_its_table) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_manual_seed(1);
+    rg_embedding_module *m = rg_nn_embedding(4, 3, .max_norm = 0.5);
+    rg_tensor *before = rg_clone(rg_detach(m->weight)), *asked = rg_literal([[0, 2], [2, 0]]);
+    int64_t version = rg_version(m->weight);
+    rg_tensor *y = rg_call(m, asked);
+    ck_ok(y);
+    ck_assert_int_eq(rg_version(m->weight), version + 1);
+    ck_assert(rg_equal(y, rg_index(m->weight, asked)));
+    rg_tensor *norm = rg_norm_dim(rg_detach(m->weight), 2, 1, false);
+    for (int row = 0; row < 4; row++) {
+        bool bounded = row % 2 == 0;
+        bool same = rg_equal(rg_index(rg_detach(m->weight), row), rg_index(before, row));
+        ck_assert_msg(same != bounded, "row %d", row);
+        ck_assert(!bounded || fabs(rg_at(norm, row) - 0.5) < 1e-6);
+    }
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert(rg_equal(
+        rg_grad_of(m->weight),
+        rg_literal_as(RG_FLOAT64, [[2, 2, 2], [0, 0, 0], [2, 2, 2], [0, 0, 0]])));
+    rg_module_free(m);
+}
+END_TEST
+
+/* torch's second derivative of the gradient that is divided by frequencies isn't divided again. */
+START_TEST(test_embedding_by_frequency_twice) {
+    rg_tensor *w = rg_requires_grad_(rg_reshape(rg_arange_as(12, RG_FLOAT64), 4, 3), true);
+    rg_tensor *y = rg_embedding(rg_literal([[0, 2], [2, 1]]), w, .scale_grad_by_freq = true);
+    rg_tensor *g = rg_grad(rg_sum(rg_square(y)), w, .create_graph = true);
+    rg_tensor *h = rg_grad(rg_sum(rg_square(g)), w);
+    ck_ok(h);
+    rg_tensor *rows = rg_literal_as(RG_FLOAT64,
+                                    [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 0, 0]]);
+    ck_assert(rg_equal(g, rg_mul(rows, 2)));
+    ck_assert(rg_equal(h, rg_mul(rows, 8)));
+}
+END_TEST
+
+RG_TESTS(layers, test_embedding_shortens_rows_of_its_table, test_embedding_by_frequency_twice,
+         test_values_and_gradients, test_constructors_draw_torchs_numbers, test_second_order,
+         test_out_of_memory, test_bad_constructors, test_bad_inputs)

@@ -54,6 +54,11 @@ LAYERS = [
     ("linear_one", lambda: nn.Linear(1, 1), "n(1)"),
     ("embedding", lambda: nn.Embedding(5, 3), "i5(2,4)"),
     ("embedding_padded", lambda: nn.Embedding(5, 4, padding_idx=-2), "i5(7)"),
+    (
+        "embedding_bounded",
+        lambda: nn.Embedding(5, 4, 1, max_norm=1.5, norm_type=1.0, scale_grad_by_freq=True),
+        "i5(7)",
+    ),
     ("layer_norm", lambda: nn.LayerNorm(4), "n(2,3,4)"),
     ("layer_norm_two", lambda: nn.LayerNorm((3, 4), eps=0.1, bias=False), "n(2,3,4)"),
     ("layer_norm_bare", lambda: nn.LayerNorm(4, elementwise_affine=False), "n(3,4)"),

@@ -71,7 +71,7 @@ PARAMETERS = {
     "gaussian_nll_loss_with": [TENSOR, TENSOR, TENSOR, INT, INT, DOUBLE],
     "poisson_nll_loss_with": [TENSOR, TENSOR, INT, INT, INT, DOUBLE],
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
-    "embedding_with": [TENSOR, TENSOR, INT],
+    "embedding_with": [TENSOR, TENSOR, INT, DOUBLE, DOUBLE, INT],
     "dropout_with": [TENSOR, DOUBLE, INT],
     "repeat_interleave_with": [TENSOR, TENSOR, INT, INT],
     "meshgrid_with": [TENSOR, "text"],
@@ -97,6 +97,9 @@ PARAMETERS = {
     "full_like": [TENSOR, TENSOR],
     "arange": [TENSOR],
     "arange_step": [TENSOR, TENSOR, TENSOR],
+    "arange_as": [TENSOR, DTYPE],
+    "arange_step_as": [TENSOR, TENSOR, TENSOR, DTYPE],
+    "eye_as": [INT, INT, DTYPE],
     "linspace": [DOUBLE, DOUBLE, INT, DTYPE],
     "logspace": [DOUBLE, DOUBLE, INT, DOUBLE, DTYPE],
     "eye": [INT, INT],
@@ -152,6 +155,16 @@ def loss(name):
     return call
 
 
+def typed(name, where=torch):
+    """Returns a call whose last argument is the dtype."""
+
+    def call(*args):
+        *given, dtype = args
+        return getattr(where, name)(*given, dtype=dtype)
+
+    return call
+
+
 def item(i):
     return eval("IndexOf()[%s]" % i, {"IndexOf": IndexOf}) if isinstance(i, str) else i
 
@@ -196,6 +209,24 @@ def margin_loss(name):
 MARGINS = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss")
 CALLS = {name + "_with": loss(name) for name in LOSSES}
 CALLS.update({name + "_with": margin_loss(name) for name in MARGINS})
+CALLS.update(
+    {
+        name + form + "_as": typed(name)
+        for name in ("sum", "nansum", "mean", "prod", "norm")
+        for form in ("", "_p", "_dim", "_dims")
+    }
+)
+CALLS.update(
+    {name + "_as": typed(name) for name in ("cumsum", "cumprod", "softmax", "log_softmax", "eye")}
+)
+CALLS.update(
+    {
+        "norm_as": lambda x, dtype: torch.norm(x, dtype=dtype),
+        "softmin_as": typed("softmin", F),
+        "arange_as": typed("arange"),
+        "arange_step_as": typed("arange"),
+    }
+)
 CALLS.update(
     {
         "pairwise_distance": lambda a, b, p, eps, keep: F.pairwise_distance(
@@ -281,8 +312,8 @@ CALLS.update(
         ),
         "searchsorted": lambda a, v, right: torch.searchsorted(a, v, right=bool(right)),
         "bucketize": lambda v, b, right: torch.bucketize(v, b, right=bool(right)),
-        "embedding_with": lambda i, w, pad: F.embedding(
-            i, w, padding_idx=None if pad == NO_PADDING else pad
+        "embedding_with": lambda i, w, pad, most, norm, scale: F.embedding(
+            i, w, None if pad == NO_PADDING else pad, most or None, norm, bool(scale)
         ),
         **{
             name: (lambda f: lambda x, n, high, low: f(x, n, bound(high), bound(low)))(f)
@@ -383,17 +414,22 @@ def swapped(name):
     return lambda x, other: (name, other, x)
 
 
+def as_dtype(case, dtype):
+    """Returns a case, or where there is a dtype its twin that is told it."""
+    name, *args = case
+    return case if dtype is None else (name + "_as", *args, dtype)
+
+
 def reduction(name, keep=True):
     def adapt(x, dim=None, keepdim=False, dtype=None):
-        no(dtype, "dtype=")
         rest = (bool(keepdim),) if keep else ()
         if dim is None and not keepdim:
-            return (name, x)
+            return as_dtype((name, x), dtype)
         if isinstance(dim, int):
-            return (name + "_dim", x, dim, *rest)
+            return as_dtype((name + "_dim", x, dim, *rest), dtype)
         if name in ("prod", "argmax", "argmin", "max", "min"):
             raise Skip("keepdim without dim")
-        return (name + "_dims", x, dim or (), *rest)
+        return as_dtype((name + "_dims", x, dim or (), *rest), dtype)
 
     return adapt
 
@@ -415,15 +451,14 @@ def spread(name):
 
 
 def norm(x, p="fro", dim=None, keepdim=False, dtype=None):
-    no(dtype, "dtype=")
     if p == "nuc":
         raise Skip("the nuclear norm")
     p = 2.0 if p in ("fro", None) else float(p)
     if dim is None and not keepdim:
-        return ("norm", x) if p == 2 else ("norm_p", x, p)
+        return as_dtype(("norm", x) if p == 2 else ("norm_p", x, p), dtype)
     if isinstance(dim, int):
-        return ("norm_dim", x, p, dim, bool(keepdim))
-    return ("norm_dims", x, p, dim or (), bool(keepdim))
+        return as_dtype(("norm_dim", x, p, dim, bool(keepdim)), dtype)
+    return as_dtype(("norm_dims", x, p, dim or (), bool(keepdim)), dtype)
 
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
@@ -432,8 +467,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
 
 def cumulative(name):
     def adapt(x, dim, dtype=None):
-        no(dtype, "dtype=")
-        return (name, x, dim)
+        return as_dtype((name, x, dim), dtype)
 
     return adapt
 
@@ -567,11 +601,11 @@ def embedding(
     scale_grad_by_freq=False,
     sparse=False,
 ):
-    no(
-        max_norm is not None or scale_grad_by_freq or sparse,
-        "max_norm, scale_grad_by_freq or sparse",
-    )
-    return ("embedding_with", index, weight, NO_PADDING if padding_idx is None else padding_idx)
+    no(sparse, "sparse")
+    no(max_norm == 0, "max_norm=0")
+    padding = NO_PADDING if padding_idx is None else padding_idx
+    bound = float(max_norm or 0), float(norm_type)
+    return ("embedding_with", index, weight, padding, *bound, int(scale_grad_by_freq))
 
 
 def to(x, *args, dtype=None, **rest):
@@ -1447,6 +1481,58 @@ EINSUMS = [
 ]
 
 
+def dtypes():
+    """Makes cases of the functions that are told a dtype."""
+    tensors = [
+        T([[1.5, 2.25, -3.7], [0.5, 300.0, 1e-3]], f32),
+        T([[1.5, 2.25, -3.7], [0.5, 300.0, 1e-3]], f64),
+        T([[1.5, 2.25, -3.7]], f64, False),
+        T([[1, 2, 300], [0, -1, 2]]),
+        T([[True, False], [True, True]]),
+        T(2.5, f32),
+        torch.zeros(0, 3, dtype=f64, requires_grad=True),
+        grid(4, 3, dtype=f32).detach().t().requires_grad_(),
+        grid(1, 3).detach().expand(2, 3).requires_grad_(),
+    ]
+    for x, dtype in itertools.product(tensors, DTYPES):
+        for name in ("sum", "nansum", "mean", "prod"):
+            yield Case(name + "_as", x, dtype)
+            for dim in (0, -1, 2):
+                yield Case(name + "_dim_as", x, dim, dim < 0, dtype)
+            for dims in ((), (0,), (0, 1)):
+                if name != "prod":
+                    yield Case(name + "_dims_as", x, dims, False, dtype)
+        for name in ("cumsum", "cumprod", "softmax", "softmin", "log_softmax"):
+            for dim in (0, -1, 2):
+                yield Case(name + "_as", x, dim, dtype)
+        yield Case("norm_as", x, dtype)
+        for p in (2.0, 1.0, inf, 3.0):
+            yield Case("norm_dim_as", x, p, -1, True, dtype)
+            # Of two reasons to refuse, ours names the other first.
+            if x.numel() or p != inf:
+                yield Case("norm_p_as", x, p, dtype)
+                yield Case("norm_dims_as", x, p, (0,), False, dtype)
+    for dtype in DTYPES:
+        for end in (0, 5, 2.9, True, -1, nan, inf, 1e19, -3.7):
+            yield Case("arange_as", Number(end), dtype)
+        for a, b, c in (
+            (1, 5, 2),
+            (5, 1, -2),
+            (0.5, 2.5, 0.5),
+            (0.5, 2.5, 1),
+            (1.2, 5.9, 1.5),
+            (5, 1, -1.9),
+            (1, 5, 0),
+            (0, 1e19, 1e18),
+            (0, 5, -1),
+            (0, 5, nan),
+            (2**53, 2**53 + 3, 1),
+        ):
+            yield Case("arange_step_as", *map(Number, (a, b, c)), dtype)
+        for n, m in ((2, 3), (0, 2), (3, 3), (-1, 2), (2, -1)):
+            yield Case("eye_as", n, m, dtype)
+
+
 def products():
     shapes = [
         (),
@@ -1947,8 +2033,30 @@ def embedding_by_hand():
         T([0.5]),
     ):
         for pad in (NO_PADDING, 0, -1, 2, 5, -4):
-            yield Case("embedding_with", i, grid(3, 2), pad)
-    yield Case("embedding_with", T([0]), grid(3), NO_PADDING)
+            yield Case("embedding_with", i, grid(3, 2), pad, 0.0, 2.0, 0)
+    yield Case("embedding_with", T([0]), grid(3), NO_PADDING, 0.0, 2.0, 0)
+    often = T([[0, 2, 2], [1, 2, 0]])
+    for padding in (NO_PADDING, 2, 0):
+        yield Case("embedding_with", often, grid(4, 3), padding, 0.0, 2.0, 1)
+    yield Case("embedding_with", often[0, 0], grid(4, 3), NO_PADDING, 0.0, 2.0, 1)
+    yield Case("embedding_with", often[:0], grid(4, 3), NO_PADDING, 0.5, 2.0, 1)
+    yield Case("embedding_with", often, grid(4, 3, dtype=f32), 0, 0.5, 2.0, 1)
+    for most, norm in itertools.product((0.5, 1.25, inf, nan), (2.0, 1.0, inf, 3.0)):
+        yield Case("embedding_with", often, grid(4, 3), NO_PADDING, most, norm, 0)
+    yield Case("embedding_with", often, grid(3, 4).detach().t().requires_grad_(), 1, 0.5, 2.0, 0)
+    odd = T([[nan, 1.0], [inf, 2.0], [3.0, 4.0]], f64)
+    yield Case("embedding_with", often, odd, 1, 0.5, 2.0, 0)
+    for i, w in (
+        (T([3]), grid(3, 2)),
+        (T([-1]), grid(3, 2)),
+        (T([0.5]), grid(3, 2)),
+        (T([True]), grid(3, 2)),
+        (T([0]), grid(3)),
+        (T([0]), T([[1, 2], [3, 4]])),
+        (T([0]), T([[True], [False]])),
+        (T([0]), grid(3, 0)),
+    ):
+        yield Case("embedding_with", i, w, NO_PADDING, 0.5, 2.0, 0)
 
 
 def interleaving():
@@ -2920,7 +3028,8 @@ def large():
             )
             yield loss_by_hand("mse_loss", r(1, 50, 530), r(2, 50, 530), reduction)
             yield loss_by_hand("nll_loss", r(1, 50, 30), indices, reduction)
-        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING)
+        yield Case("embedding_with", indices, r(1, 30, 65), NO_PADDING, 0.0, 2.0, 0)
+        yield Case("embedding_with", indices, r(1, 30, 65), 7, 2.0, 2.0, 1)
         yield Case("index_select", r(1, 30, 65), 0, indices)
         yield Case("cat", [r(1, 30, 65), r(2, 7, 65), r(3, 1, 65)], 0)
         yield Case("cat", [r(1, 30, 65), r(2, 30, 3)], 1)
@@ -2963,6 +3072,7 @@ def by_hand():
         losses_of_two,
         losses_of_distributions,
         margins,
+        dtypes,
         writing,
         creation,
     ):
@@ -3113,6 +3223,12 @@ EXCEPTIONS = [
         r"! IndexError Dimension out of range .*",
         "! RuntimeError Expected at least 2 dimensions for input tensor",
         "torch looks at the second size before its own sentence can be reached",
+    ),
+    (
+        r"embedding_with",
+        r"! IndexError index \d+ out of range for tensor of size .*",
+        "! IndexError index out of range in self",
+        "torch finds the row by select where there is a max_norm",
     ),
     (
         r"meshgrid_with",

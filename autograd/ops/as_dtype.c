@@ -1,0 +1,150 @@
+/*
+ * as_dtype.c: reductions, running sums and softmax that are told a dtype, as torch's dtype= does: x
+ * is converted, and then the function without _as computes. The gradient is converted back.
+ */
+#include "autograd/autograd.h"
+#include "autograd/op.h"
+
+/* ---- sums and products --------------------------------------------------------- */
+
+/* Returns y, the sum of a converted x, in the dtype: a sum of bools is an integer, which becomes
+ * the bool that it stands for. Fails where the dtype has no gradient and x wants one. */
+static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
+    if (!y)
+        return NULL;
+    RG_FAIL_IF(!rgi_is_float(dtype) && x->history && rg_is_grad_enabled(), op,
+               "Autograd not support dtype: %s", rgi_scalar_name(dtype));
+    return rg_to(y, dtype);
+}
+
+rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype) {
+    return RG_COMPOSITE("sum", summed_as("sum", x, rg_sum(rg_to(x, dtype)), dtype));
+}
+
+rg_tensor *rg_sum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("sum",
+                        summed_as("sum", x, rg_sum_dim(rg_to(x, dtype), dim, keepdim), dtype));
+}
+
+rg_tensor *rg_sum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("sum",
+                        summed_as("sum", x, rg_sum_dims(rg_to(x, dtype), dims, keepdim), dtype));
+}
+
+rg_tensor *rg_nansum_as(rg_tensor *x, rg_dtype dtype) {
+    return RG_COMPOSITE("nansum", summed_as("nansum", x, rg_nansum(rg_to(x, dtype)), dtype));
+}
+
+rg_tensor *rg_nansum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE(
+        "nansum", summed_as("nansum", x, rg_nansum_dim(rg_to(x, dtype), dim, keepdim), dtype));
+}
+
+rg_tensor *rg_nansum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE(
+        "nansum", summed_as("nansum", x, rg_nansum_dims(rg_to(x, dtype), dims, keepdim), dtype));
+}
+
+rg_tensor *rg_prod_as(rg_tensor *x, rg_dtype dtype) {
+    return RG_COMPOSITE("prod", summed_as("prod", x, rg_prod(rg_to(x, dtype)), dtype));
+}
+
+rg_tensor *rg_prod_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("prod",
+                        summed_as("prod", x, rg_prod_dim(rg_to(x, dtype), dim, keepdim), dtype));
+}
+
+/* Returns x in the dtype. No kernel adds up bools, but where there are none torch doesn't mind. */
+static rg_tensor *running_as(const char *op, const char *cpu, rg_tensor *x, int dim,
+                             rg_dtype dtype) {
+    int wrapped;
+    if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &wrapped))
+        return NULL;
+    RG_FAIL_DTYPE_IF(dtype == RG_BOOL && x->ndim && x->numel, op, cpu, dtype);
+    return rg_to(x, dtype);
+}
+
+rg_tensor *rg_cumsum_as(rg_tensor *x, int dim, rg_dtype dtype) {
+    RG_AS("cumsum");
+    RG_SCOPE();
+    rg_tensor *y = rg_cumsum(running_as("cumsum", "cumsum_out_cpu", x, dim, dtype), dim);
+    return rg_escape(summed_as("cumsum", x, y, dtype));
+}
+
+rg_tensor *rg_cumprod_as(rg_tensor *x, int dim, rg_dtype dtype) {
+    RG_AS("cumprod");
+    RG_SCOPE();
+    rg_tensor *y = rg_cumprod(running_as("cumprod", "cumprod_out_cpu", x, dim, dtype), dim);
+    return rg_escape(summed_as("cumprod", x, y, dtype));
+}
+
+/* ---- means ------------------------------------------------------------------- */
+
+static rg_tensor *mean_as_dtype(rg_tensor *x, rg_dtype dtype) {
+    if (!rgi_check(x, "mean") || !rgi_check_dtype("mean", (int)dtype))
+        return NULL;
+    RG_FAIL_IF(!rgi_is_float(dtype), "mean",
+               "mean(): could not infer output dtype. Optional dtype must be either a floating "
+               "point or complex dtype. Got: %s",
+               rgi_scalar_name(dtype));
+    return rg_to(x, dtype);
+}
+
+rg_tensor *rg_mean_as(rg_tensor *x, rg_dtype dtype) {
+    return RG_COMPOSITE("mean", rg_mean(mean_as_dtype(x, dtype)));
+}
+
+rg_tensor *rg_mean_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("mean", rg_mean_dim(mean_as_dtype(x, dtype), dim, keepdim));
+}
+
+rg_tensor *rg_mean_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("mean", rg_mean_dims(mean_as_dtype(x, dtype), dims, keepdim));
+}
+
+/* ---- norms: of floats, which lose no digits ------------------------------------ */
+
+static rg_tensor *norm_as_dtype(rg_tensor *x, rg_dtype dtype) {
+    if (!rgi_check(x, "norm") || !rgi_check_dtype("norm", (int)dtype))
+        return NULL;
+    if (!rgi_is_float(x->dtype))
+        return x; /* The norm itself refuses it. */
+    RG_FAIL_IF(!rgi_is_float(dtype), "norm",
+               "linalg.vector_norm: dtype should be floating point or complex, but got %s",
+               rgi_scalar_name(dtype));
+    RG_FAIL_IF(rg_promote_types(x->dtype, dtype) != dtype, "norm",
+               "linalg.vector_norm: the dtype of the input (%s) should be convertible without "
+               "narrowing to the specified dtype (%s)",
+               rgi_scalar_name(x->dtype), rgi_scalar_name(dtype));
+    return rg_to(x, dtype);
+}
+
+rg_tensor *rg_norm_as(rg_tensor *x, rg_dtype dtype) {
+    return RG_COMPOSITE("norm", rg_norm(norm_as_dtype(x, dtype)));
+}
+
+rg_tensor *rg_norm_p_as(rg_tensor *x, double p, rg_dtype dtype) {
+    return RG_COMPOSITE("norm", rg_norm_p(norm_as_dtype(x, dtype), p));
+}
+
+rg_tensor *rg_norm_dim_as(rg_tensor *x, double p, int dim, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("norm", rg_norm_dim(norm_as_dtype(x, dtype), p, dim, keepdim));
+}
+
+rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, rg_dtype dtype) {
+    return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
+}
+
+/* ---- softmax and its kind, which refuse integers themselves -------------------- */
+
+rg_tensor *rg_softmax_as(rg_tensor *x, int dim, rg_dtype dtype) {
+    return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));
+}
+
+rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype) {
+    return RG_COMPOSITE("log_softmax", rg_log_softmax(rg_to(x, dtype), dim));
+}
+
+rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype) {
+    return RG_COMPOSITE("softmin", rg_softmax(rg_to(rg_neg(x), dtype), dim));
+}
