@@ -79,8 +79,8 @@ bool rg_retain_grad(rg_tensor *t);
 
 /* ---- hooks -----------------------------------------------------------------------
  * A hook is called with the gradient of t and returns the gradient to go on with, or
- * RG_NONE for the same one. rg_register_hook returns the hook's id, or -1 where it
- * fails. */
+ * RG_NONE for the same one. It must not be left by longjmp (see rg_error_handler).
+ * rg_register_hook returns the hook's id, or -1 where it fails. */
 typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);
@@ -89,7 +89,8 @@ bool rg_remove_hook(rg_tensor *t, int id);
  * rg_gradcheck compares the gradients of a function with finite differences, in
  * float64, and rg_gradgradcheck those of its gradients. Where they differ, both return
  * false, and rg_error() names the worst element and both values. A module's parameters
- * may be among the inputs: they are changed where they lie. */
+ * may be among the inputs: they are changed where they lie. The function must not be
+ * left by longjmp (see rg_error_handler). */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef struct rg_gradcheck_options {
     double eps RG_DEFAULT(1e-6);
