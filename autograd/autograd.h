@@ -80,8 +80,8 @@ bool rg_retain_grad(rg_tensor *t);
 
 /* ---- hooks -----------------------------------------------------------------------
  * A hook is called with the gradient of t and returns the gradient to go on with, or
- * RG_NONE for the same one. rg_register_hook returns the hook's id, or -1 where it
- * fails. */
+ * RG_NONE for the same one. It must not be left by longjmp (see rg_error_handler).
+ * rg_register_hook returns the hook's id, or -1 where it fails. */
 typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);
@@ -93,7 +93,8 @@ bool rg_remove_hook(rg_tensor *t, int id);
  * it: a path that is detached, a write in place, dropout. A module's parameters may be
  * among the inputs: they are changed where they lie. With _list the function returns
  * up to 64 outputs, in an array that outlives it; those that don't require grad, such as
- * integers, count only where none does, and then must not change. */
+ * integers, count only where none does, and then must not change. A longjmp must not leave the
+ * function (see rg_error_handler). */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef struct rg_list rg_list; /* It is described in ops.h. */
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);

@@ -4,6 +4,7 @@
  */
 #include "losses.h"
 #include "tensor/error.h"
+#include "tensor/scope.h"
 
 static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     rg_loss_module *self = (rg_loss_module *)m;
@@ -15,8 +16,9 @@ typedef rg_tensor *loss_function(rg_tensor *x, rg_tensor *target, rg_loss_option
 static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg_loss_options o) {
     RG_AS(cls->name);
     rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
-    RG_BUFFER(self, weight, o.weight);
-    RG_BUFFER(self, pos_weight, o.pos_weight);
+    /* The module keeps a reference of its own, and the program's scope its own, too. */
+    RG_BUFFER(self, weight, rgi_lend(o.weight));
+    RG_BUFFER(self, pos_weight, rgi_lend(o.pos_weight));
     return RG_READY(self);
 }
 

@@ -245,6 +245,9 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     }
     if (!e)
         return NULL;
+    /* What stays in the module is taken from its scope, once nothing can fail any more. */
+    if (kind != RG_ENTRY_CHILD && value != RG_NONE)
+        rg_keep(value);
     *place = value;
     if (kind == RG_ENTRY_CHILD) {
         rg_registry *child = ((rg_module *)value)->registry;
@@ -260,7 +263,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
 }
 
 /* Returns the value's entry, or NULL where it fails. Then, before rg_module_ready, m has failed,
- * too; afterwards it is as before. A tensor is taken from its scope. */
+ * too; afterwards it is as before. The value stays where it was. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
     static const char *const ops[] = {
@@ -269,18 +272,14 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
         [RG_ENTRY_CHILD] = "register_child",
     };
     const char *op = ops[kind];
-    if (kind != RG_ENTRY_CHILD && value && value != RG_NONE) {
-        RG_AS(op);
-        value = rg_keep(value);
-    }
+    if (kind != RG_ENTRY_CHILD && value != RG_NONE && !rgi_check(value, op))
+        value = NULL;
     bool there = rgi_module_given(m, op);
     bool ok = there && rgi_given(name, op, "a name") && rgi_given(place, op, "a place")
               && rgi_given(value, op, "a tensor") && may_enter(m, kind, name, place) && !m->failed;
     if (ok && kind == RG_ENTRY_CHILD)
         ok = name_child(m, name, value);
     rg_entry *e = ok ? put_value(m, kind, name, place, value) : NULL;
-    if (!e && kind != RG_ENTRY_CHILD)
-        rg_drop(value);
     if (there && !m->registry->ready)
         m->failed |= !e;
     return e;

@@ -43,6 +43,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_module rg_module;
 
+/* None of its functions may be left by longjmp (see rg_error_handler in tensor.h). */
 typedef struct rg_module_class {
     const char *name;
     /* rg_call(m, x) runs forward, rg_call(m, x, y) forward2, rg_call(m, x, y, z) forward3. */
@@ -138,7 +139,8 @@ rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t key
 
 /* A hook returns what takes the place of y; RG_NONE leaves y as it is. A pre-hook is called
  * before forward, with y RG_NONE: what it returns takes the place of the first input. A hook may
- * free the module, which then lives until its call ends. */
+ * free the module, which then lives until its call ends; it must not be left by longjmp (see
+ * rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
 /* Both return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
@@ -158,7 +160,7 @@ void rg_zero_grad(void *m);
 bool rg_module_to(void *m, rg_dtype dtype);
 /* Counts elements, those of a shared parameter once. Returns -1 on failure. */
 int64_t rg_num_parameters(void *m);
-/* Calls f with each module, children before their parents. */
+/* Calls f with each module, children before their parents. f must not be left by longjmp. */
 void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
 
 /* The scope owns the lists' arrays and names. A list with .n == -1 means failure. */

@@ -27,38 +27,62 @@ static void repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
         r->failed = true;
 }
 
-/* Returns the index of the last entry of the run that begins at i, in which all have the text
- * `one`. */
-static size_t last_alike(const rg_registry *g, size_t i, const rg_text *one, int indent) {
-    size_t last = i;
-    for (bool alike = true; alike && last + 1 < g->n; last += alike) {
-        if (g->entries[last + 1].kind != RG_ENTRY_CHILD)
-            break;
-        rg_text next = { 0 };
-        repr_module(&next, *g->entries[last + 1].place, indent);
-        alike = !next.failed && !one->failed && strcmp(next.v, one->v) == 0;
-        rgi_text_free(&next);
-    }
-    return last;
+/* A run of a ModuleList's equal neighbours shares a line. Its text is the one of each. */
+typedef struct run_of_children {
+    rg_text text;
+    const char *first, *last;
+    size_t n;
+} run_of_children;
+
+/* Adds the run's line, and ends the run. */
+static void flush_run(rg_text *r, run_of_children *run, int indent) {
+    if (run->n == 1)
+        rgi_text_add(r, "\n%*s(%s): ", indent, "", run->first);
+    else if (run->n)
+        rgi_text_add(r, "\n%*s(%s-%s): %zu x ", indent, "", run->first, run->last, run->n);
+    if (run->n && !run->text.failed)
+        rgi_text_add(r, "%s", run->text.v);
+    r->failed |= run->text.failed;
+    rgi_text_free(&run->text);
+    *run = (run_of_children){ 0 };
 }
 
-/* Adds the line of the child that is entry i, and returns the last entry that it speaks of: a
- * ModuleList's equal neighbours share a line. */
-static size_t repr_child(rg_text *r, rg_module *m, size_t i, int indent) {
-    const rg_registry *g = m->registry;
+static bool is_text_of(const run_of_children *run, const rg_text *text) {
+    return run->n && !run->text.failed && !text->failed && strcmp(run->text.v, text->v) == 0;
+}
+
+static void repr_children(rg_text *r, rg_module *m, int indent) {
     bool merges = !strcmp(m->cls->name, "ModuleList");
-    rg_text one = { 0 };
-    repr_module(&one, *g->entries[i].place, indent);
-    size_t last = merges ? last_alike(g, i, &one, indent) : i;
-    rgi_text_add(r, "\n%*s(%s", indent, "", g->entries[i].name);
-    if (last > i)
-        rgi_text_add(r, "-%zu): %zu x ", last, last - i + 1);
-    else
-        rgi_text_add(r, "): ");
-    rgi_text_add(r, "%s", one.failed ? "" : one.v);
-    r->failed |= one.failed;
-    rgi_text_free(&one);
-    return last;
+    run_of_children run = { 0 };
+    for (RG_EACH_ENTRY(e, m)) {
+        rg_text text = { 0 };
+        if (e->kind != RG_ENTRY_CHILD)
+            continue;
+        if (rgi_is_registered("module_repr", e))
+            repr_module(&text, *e->place, indent);
+        else
+            text.failed = true;
+        if (merges && is_text_of(&run, &text)) {
+            rgi_text_free(&text);
+        } else {
+            flush_run(r, &run, indent);
+            run = (run_of_children){ .text = text, .first = e->name };
+        }
+        run.last = e->name;
+        run.n++;
+    }
+    flush_run(r, &run, indent);
+}
+
+/* Adds each line of the text as a line of its own. */
+static void repr_lines(rg_text *r, const char *text, int indent) {
+    for (;;) {
+        size_t n = strcspn(text, "\n");
+        rgi_text_add(r, "\n%*s%.*s", indent, "", (int)n, text);
+        if (!text[n])
+            return;
+        text += n + 1;
+    }
 }
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
@@ -68,14 +92,12 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
     repr_extra(r, m, extra, sizeof extra);
     for (RG_EACH_ENTRY(e, m))
         children += e->kind == RG_ENTRY_CHILD;
-    if (*extra && children)
-        rgi_text_add(r, "%s(\n%*s%s", m->cls->name, indent + 2, "", extra);
-    else
-        rgi_text_add(r, "%s(%s", m->cls->name, extra);
-    for (size_t i = 0; i < m->registry->n; i++)
-        if (m->registry->entries[i].kind == RG_ENTRY_CHILD)
-            i = repr_child(r, m, i, indent + 2);
-    if (children)
+    bool lines = *extra && (children || strchr(extra, '\n'));
+    rgi_text_add(r, "%s(%s", m->cls->name, lines ? "" : extra);
+    if (lines)
+        repr_lines(r, extra, indent + 2);
+    repr_children(r, m, indent + 2);
+    if (lines || children)
         rgi_text_add(r, "\n%*s)", indent, "");
     else
         rgi_text_add(r, ")");

@@ -13,7 +13,7 @@ typedef struct RG_OPTIONS rg_transformer_options {
     RG_BY_NAME;
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
-    /* This may be rg_relu, rg_gelu, or another function. */
+    /* This may be rg_relu, rg_gelu, or another function, which must not be left by longjmp. */
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
     double layer_norm_eps RG_DEFAULT(1e-5);
     bool batch_first RG_DEFAULT(false);

@@ -122,7 +122,9 @@ const char *rg_error(void);
 rg_code rg_error_code(void);
 void rg_error_clear(void);
 
-/* A handler is called with each failure; it returns, or ends the program. */
+/* A handler is called with each failure; it returns, or ends the program. As any function that the
+ * library calls back, it must not be left by longjmp or by an exception of C++: scopes, grad mode
+ * and locks would stay as the call that is under way has set them. */
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler, or none for NULL, and returns the one before. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);

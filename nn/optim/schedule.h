@@ -11,6 +11,7 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_schedule rg_schedule;
+/* Returns what the first rate is multiplied by. It must not be left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
 
 /* A comment names the schedules that read the options below it. */

@@ -274,6 +274,11 @@ START_TEST(test_bad_arguments) {
              "embed_dim must be divisible by num_heads");
     ck_fails(rg_nn_multihead_attention(8, -3), RG_VALUE_ERROR,
              "must be greater than 0, got embed_dim=8 and num_heads=-3 instead");
+    ck_fails(rg_nn_multihead_attention(0, 2), RG_VALUE_ERROR,
+             "embed_dim and num_heads must be greater than 0, got embed_dim=0 and num_heads=2 "
+             "instead");
+    ck_fails(rg_nn_multihead_attention(8, 0), RG_VALUE_ERROR,
+             "got embed_dim=8 and num_heads=0 instead");
     ck_fails(rg_nn_multihead_attention(8, 2, .kdim = -1), RG_RUNTIME_ERROR,
              "negative dimension -1: [8, -1]");
     ck_assert(!rg_nn_multihead_attention(INT64_MAX, 1)

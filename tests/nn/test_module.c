@@ -83,6 +83,26 @@ START_TEST(test_names_and_repr) {
 }
 END_TEST
 
+static void two_lines(rg_module *m, char *text, size_t room) {
+    (void)m;
+    snprintf(text, room, "one\ntwo");
+}
+static const rg_module_class lines_class = { .name = "Lines", .extra_repr = two_lines };
+typedef struct {
+    rg_module base;
+} Lines;
+
+START_TEST(test_nested_repr) {
+    rg_module_list *inner = rg_nn_module_list(rg_nn_relu(), rg_nn_relu(), new_tree(),
+                                              RG_MODULE(Lines, &lines_class));
+    rg_sequential *all = rg_nn_sequential(
+        rg_nn_module_list(new_tree(), new_tree(), RG_MODULE(Lines, &lines_class), inner, inner),
+        RG_MODULE(Lines, &lines_class), new_tree());
+    ck_assert_str_eq(rg_module_repr(all), twin_text("nested", ".repr"));
+    rg_module_free(all);
+}
+END_TEST
+
 /* ---- states ---------------------------------------------------------------------- */
 
 enum { MOST = 32 };
@@ -147,6 +167,18 @@ START_TEST(test_states_are_copied) {
     ck_assert(rg_equal(rg_double(a->fc->weight), b->fc->weight)
               && rg_dtype_of(b->fc->weight) == RG_FLOAT64);
     ck_assert(b->tied->weight == b->fc->weight && rg_data(a->fc->bias) != rg_data(b->fc->bias));
+    /* Each entry is copied, the first and the last among them, and nothing is left in the scope. */
+    rg_named_list from = rg_state_dict(a), to = rg_state_dict(b);
+    for (int i = 0; i < from.n; i++) {
+        ck_ok(rg_fill_(rg_detach(from.v[i].tensor), i + 1));
+        ck_ok(rg_fill_(rg_detach(to.v[i].tensor), -1));
+    }
+    int64_t live = rg_live_tensors(), memory = rg_memory_stats().other;
+    ck_assert(rg_load_state_dict(b, from, true));
+    ck_assert(rg_live_tensors() == live && rg_memory_stats().other == memory);
+    for (int i = 0; i < to.n; i++)
+        ck_assert_msg(rg_equal(to.v[i].tensor, rg_double(from.v[i].tensor)), "%s isn't loaded",
+                      to.v[i].name);
     rg_named some[] = { { "0.bias", rg_ones(3) }, { "elsewhere", rg_ones(3) } };
     ck_assert(rg_load_state_dict(c, (rg_named_list){ 2, some }, false)
               && rg_item(rg_sum(((rg_linear_module *)c->v[0])->bias)) == 3);
@@ -502,7 +534,7 @@ START_TEST(test_anomaly_names_the_module) {
 }
 END_TEST
 
-RG_TESTS(module, test_names_and_repr, test_load_state_dict_complains_as_torch,
+RG_TESTS(module, test_names_and_repr, test_nested_repr, test_load_state_dict_complains_as_torch,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
          test_results_outlive_the_module, test_released_modules, test_what_cannot_be_registered,
          test_out_of_memory, test_anomaly_names_the_module)

@@ -211,6 +211,19 @@ class Tree(nn.Module):
         return "much"
 
 
+class Lines(nn.Module):
+    """This module tells of itself in two lines."""
+
+    def extra_repr(self):
+        return "one\ntwo"
+
+
+def nested():
+    """Builds what test_module.c builds: modules that tell of themselves, inside others."""
+    inner = nn.ModuleList([nn.ReLU(), nn.ReLU(), Tree(), Lines()])
+    return nn.Sequential(nn.ModuleList([Tree(), Tree(), Lines(), inner, inner]), Lines(), Tree())
+
+
 def loading(name, drop, add):
     m = Tree()
     state = {k: v for k, v in m.state_dict().items() if k not in drop}
@@ -252,6 +265,7 @@ def layers():
         put_text(name + ".repr", repr(m))
     m = Tree()
     put_text("tree.repr", repr(tree()))
+    put_text("nested.repr", repr(nested()))
     put_text("everything.repr", repr(m))
     put_text("everything.keys", " ".join(m.state_dict()))
     put_text("everything.parameters", " ".join(n for n, _ in m.named_parameters()))

@@ -1,0 +1,152 @@
+/*
+ * test_optim_state.c: an optimizer's state is loaded to its last key, or not at all, whatever state
+ * was there before.
+ */
+#include "tests/test.h"
+#include "regard.h"
+
+#include <string.h>
+
+enum { N = 3, MOST = 128 };
+
+typedef struct {
+    rg_tensor *v[N];
+    rg_optim *o;
+    rg_schedule *s;
+} learner;
+
+static void step_learner(learner *l, double slope) {
+    RG_SCOPE();
+    for (int i = 0; i < N; i++)
+        ck_ok(rg_set_grad(l->v[i], rg_add(rg_mul(rg_detach(l->v[i]), slope), i + 1)));
+    ck_ok(rg_optim_step(l->o));
+    /* The metric gets no better, so that the last of the schedule's numbers, its cooldown, counts.
+     */
+    ck_ok(rg_schedule_step_metric(l->s, 1));
+}
+
+/* Returns an optimizer of two groups with a schedule; the last parameter is alone in the second. */
+static learner new_learner(int kind, double lr) {
+    learner l;
+    rg_param_group with = RG_PARAM_GROUP_(.lr = lr);
+    if (kind == RG_SGD)
+        with.momentum = 0.9;
+    if (kind == RG_ADAM)
+        with.amsgrad = true;
+    if (kind == RG_RMSPROP)
+        with.momentum = 0.5;
+    for (int i = 0; i < N; i++)
+        l.v[i] = rg_requires_grad_(rg_full_dims(RG_DIMS(2, i), i + 0.5, RG_FLOAT64), true);
+    l.o = rg_optim_with((rg_optim_kind)kind, (rg_list){ N - 1, l.v }, with);
+    ck_ok(l.o);
+    rg_list last = { 1, l.v + N - 1 };
+    ck_ok(rg_optim_add_group(l.o, last, .lr = lr / 2));
+    l.s = rg_optim_reduce_lr_on_plateau(l.o, .patience = 0, .cooldown = 9);
+    ck_ok(l.s);
+    return l;
+}
+
+static bool same_states(rg_named_list a, rg_named_list b) {
+    bool same = a.n == b.n && a.n > 0;
+    for (int i = 0; same && i < a.n; i++)
+        same = !strcmp(a.v[i].name, b.v[i].name) && rg_equal(a.v[i].tensor, b.v[i].tensor);
+    return same;
+}
+
+static bool has_state(rg_optim *o, rg_named_list want) {
+    RG_SCOPE();
+    return same_states(rg_optim_state_dict(o), want);
+}
+
+/* Returns a copy of the state that later steps don't change. */
+static rg_named_list copy_of(rg_named_list l, rg_named *v) {
+    ck_assert(l.n > 0 && l.n <= MOST);
+    for (int i = 0; i < l.n; i++)
+        v[i] = (rg_named){ l.v[i].name, rg_clone(l.v[i].tensor) };
+    return (rg_named_list){ l.n, v };
+}
+
+START_TEST(test_every_key_is_loaded) {
+    for (int kind = RG_SGD; kind <= RG_LION; kind++) {
+        RG_SCOPE();
+        learner from = new_learner(kind, 0.1);
+        for (int t = 0; t < 3; t++)
+            step_learner(&from, 0.5);
+        rg_named copies[MOST];
+        rg_named_list dict = copy_of(rg_optim_state_dict(from.o), copies);
+        /* What is loaded into is fresh, or has stepped otherwise. */
+        for (int steps = 0; steps < 3; steps += 2) {
+            learner to = new_learner(kind, 0.3);
+            for (int t = 0; t < steps; t++)
+                step_learner(&to, -2);
+            ck_assert(!has_state(to.o, dict));
+            int64_t live = rg_live_tensors(), memory = rg_memory_stats().other;
+            ck_ok(rg_optim_load_state_dict(to.o, dict));
+            ck_assert(steps == 0 || rg_live_tensors() == live);
+            ck_assert_int_eq(rg_memory_stats().other, memory);
+            ck_assert(has_state(to.o, dict));
+            rg_optim_free(to.o);
+        }
+        rg_optim_free(from.o);
+    }
+}
+END_TEST
+
+/* A state that lacks a key changes nothing. Only what not every variant has may be absent, and all
+ * that a parameter has, which for Lion is one key. */
+START_TEST(test_no_key_is_missed) {
+    for (int kind = RG_SGD; kind <= RG_LION; kind++) {
+        RG_SCOPE();
+        learner from = new_learner(kind, 0.1), to = new_learner(kind, 0.3);
+        step_learner(&from, 0.5);
+        step_learner(&to, -2);
+        rg_named_list whole = rg_optim_state_dict(from.o);
+        rg_named copies[MOST], v[MOST];
+        rg_named_list before = copy_of(rg_optim_state_dict(to.o), copies);
+        for (int without = 0; without < whole.n; without++) {
+            RG_SCOPE();
+            const char *name = whole.v[without].name;
+            rg_named_list part = copy_of(whole, v);
+            memmove(v + without, v + without + 1, (size_t)(whole.n - without - 1) * sizeof *v);
+            part.n--;
+            bool optional = strstr(name, "max_exp_avg_sq") || strstr(name, "momentum_buffer")
+                            || (kind == RG_LION && strstr(name, "exp_avg"));
+            bool loaded = rg_optim_load_state_dict(to.o, part);
+            ck_assert_msg(loaded == optional, "without %s: %s", name, rg_error());
+            ck_assert(loaded || strstr(rg_error(), strstr(name, ".params") ? "groups" : name));
+            rg_error_clear();
+            if (loaded)
+                ck_ok(rg_optim_load_state_dict(to.o, before));
+            ck_assert_msg(has_state(to.o, before), "kind %d, without %s", kind, name);
+        }
+        rg_optim_free(from.o);
+        rg_optim_free(to.o);
+    }
+}
+END_TEST
+
+/* As in torch, a fresh state makes an optimizer that has stepped a fresh one. */
+START_TEST(test_fresh_into_stepped) {
+    for (int kind = RG_SGD; kind <= RG_LION; kind++) {
+        RG_SCOPE();
+        learner fresh = new_learner(kind, 0.1), stepped = new_learner(kind, 0.3);
+        for (int t = 0; t < 3; t++)
+            step_learner(&stepped, -2);
+        rg_named_list dict = rg_optim_state_dict(fresh.o);
+        ck_ok(rg_optim_load_state_dict(stepped.o, dict));
+        ck_assert(has_state(stepped.o, dict));
+        for (int i = 0; i < N; i++)
+            ck_ok(rg_set_data(stepped.v[i], rg_clone(rg_detach(fresh.v[i]))));
+        for (int t = 0; t < 3; t++) {
+            step_learner(&fresh, 0.5);
+            step_learner(&stepped, 0.5);
+            for (int i = 0; i < N; i++)
+                ck_assert_msg(rg_equal(fresh.v[i], stepped.v[i]), "kind %d, step %d", kind, t);
+        }
+        rg_optim_free(fresh.o);
+        rg_optim_free(stepped.o);
+    }
+}
+END_TEST
+
+RG_TESTS(optim_state, test_every_key_is_loaded, test_no_key_is_missed, test_fresh_into_stepped)
