@@ -39,21 +39,21 @@ __attribute__((constructor)) static void install_write_guard(void) {
     rgi_write_guard = guard_write;
 }
 
-/* Returns whether a write to in[0] that reads the other inputs is to be recorded. */
+/* Returns whether a write to in[0] that reads the other inputs is to be recorded. A view that is
+ * written to counts as its base does, and another one if it is to get its base's history. */
 static bool is_recorded(int n, rg_tensor *const in[]) {
     bool any = false;
     for (int i = 0; i < n && !any; i++) {
         const rg_tensor *x = in[i];
-        bool there = x && x->state == RG_ALIVE;
-        any = there
-              && (x->history
-                  || (x->flags & RG_VIEW && x->base->history && (i == 0 || rgi_is_stale(x))));
+        if (!x || x->state != RG_ALIVE)
+            continue;
+        any = i == 0 || rgi_is_stale(x) ? rgi_history_of(x) : x->history;
     }
     return any && !rgi_grad_off;
 }
 
-/* Returns whether the op may write to in[0], and has all inputs' histories renewed if the write is
- * to be recorded. */
+/* Returns whether the op may write to in[0]. If the write is to be recorded, the inputs' histories
+ * are renewed. */
 static bool may_write(const char *name, int n, rg_tensor *const in[]) {
     rg_tensor *t = in[0];
     if (!rgi_check(t, name))

@@ -8,7 +8,6 @@
 #include "ops/strided.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Two threads that use one view renew it once. */
@@ -48,11 +47,15 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
 
 /* ---- new histories ----------------------------------------------------------------- */
 
-/* Makes `after` a header like t, and the call of the op the history that it is to have. */
+/* Makes `after` a header like t, and the call of the op the history that it is to have. What
+ * another thread may renew meanwhile isn't read. */
 static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
                          const rg_strided *at, int n, rg_tensor *const in[]) {
-    *after = *t;
-    after->history = NULL;
+    *after =
+        (rg_tensor){ .storage = t->storage, .state = RG_ALIVE, .dtype = t->dtype, .data = t->data };
+    rgi_copy_shape(after, t);
+    memcpy(after->stride, t->stride, sizeof after->stride);
+    rgi_update_flags(after);
     rg_call c = { .op = op, .attr = at, .n_in = n, .n_out = 1, .in = in, .out = { after } };
     if (rgi_record(&c, sizeof *at))
         return true;
@@ -90,33 +93,36 @@ static int output_number(const rg_node *n, const rg_tensor *t) {
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
 }
 
+static const char advice_for_lists[] =
+    "This view is the output of a function that returns multiple views. Such functions do not "
+    "allow the output views to be modified inplace. You should replace the inplace operation by an "
+    "out-of-place one.";
+static const char advice_for_untracked[] =
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+    "tracked).";
+
+/* torch's sentence names the op that made the view, where the view has a history. */
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written) {
     if (rgi_is_renewable(t))
         return true;
-    const rg_node *n = rgi_node_of(t);
     bool untracked = t->flags & RG_UNTRACKED;
-    char what[160];
-    if (n && n->op) {
-        const char *name = rgi_node_name(n), *end = strstr(name, "Backward");
-        snprintf(what, sizeof what, "Output %d of %.*s is a view%s", output_number(n, t),
-                 end ? (int)(end - name) : (int)strlen(name), name,
-                 untracked ? " of a view which was created in no_grad mode" : "");
-    } else {
-        snprintf(what, sizeof what, "A view was created in no_grad mode");
-        n = NULL;
-    }
-    const char *mode = untracked || !n ? " with grad mode enabled" : "";
-    const char *advice =
-        untracked
-            ? "Given that this use case is ambiguous and error-prone, it is forbidden. You can "
-              "clarify your code by moving both the view and the inplace either both inside the "
-              "no_grad block (if you don't want the inplace to be tracked) or both outside (if "
-              "you want the inplace to be tracked)."
-            : "This view is the output of a function that returns multiple views. Such functions "
-              "do not allow the output views to be modified inplace. You should replace the "
-              "inplace operation by an out-of-place one.";
-    return rgi_fail(RG_RUNTIME_ERROR, op, "%s and %s modified inplace%s. %s", what, written, mode,
-                    advice);
+    const char *advice = untracked ? advice_for_untracked : advice_for_lists;
+    const rg_node *n = rgi_node_of(t);
+    if (!n || !n->op)
+        return rgi_fail(RG_RUNTIME_ERROR, op,
+                        "A view was created in no_grad mode and %s modified inplace with grad mode "
+                        "enabled. %s",
+                        written, advice);
+    const char *name = rgi_node_name(n);
+    const char *end = strstr(name, "Backward");
+    int length = (int)(end ? (size_t)(end - name) : strlen(name));
+    return rgi_fail(RG_RUNTIME_ERROR, op,
+                    "Output %d of %.*s is a view%s and %s modified inplace%s. %s",
+                    output_number(n, t), length, name,
+                    untracked ? " of a view which was created in no_grad mode" : "", written,
+                    untracked ? " with grad mode enabled" : "", advice);
 }
 
 /* Returns whether a view's history is its base's business: torch leaves a view alone that requires

@@ -56,7 +56,7 @@ static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
 
 /* Makes a view a tensor of its own, which follows no base. */
 static inline void rgi_view_leave(rg_tensor *t) {
-    t->flags &= (uint8_t) ~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
+    t->flags &= (uint8_t)~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
     rgi_release(t->base);
 }
 

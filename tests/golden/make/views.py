@@ -118,13 +118,13 @@ class Program:
         else:
             name, b = random.choice(PURE), self.operand(self.t[a].shape)
             if b is not None:
-                self.run(
-                    ("binary", name, a, b), lambda: getattr(torch, name)(self.t[a], self.t[b])
-                )
+                self.run(("binary", name, a, b), lambda: getattr(torch, name)(self.t[a], self.t[b]))
 
     def operand(self, shape):
-        """Returns the number of a tensor that broadcasts to the shape, or None. One that was made as
-        a view without grad mode requires grad in PyTorch, but its gradient goes nowhere."""
+        """Returns the number of a tensor that broadcasts to the shape, or None.
+
+        A view that was made without grad mode requires grad in PyTorch, but its gradient goes
+        nowhere."""
         fits = [
             i
             for i, t in enumerate(self.t)
@@ -154,7 +154,15 @@ class Program:
             ways += ["view", "view"]
         way = random.choice(ways)
         size = shape[d] if n else 0
-        if size == 0 and way in ("select", "slice", "narrow", "split", "unbind", "chunk", "diagonal"):
+        if size == 0 and way in (
+            "select",
+            "slice",
+            "narrow",
+            "split",
+            "unbind",
+            "chunk",
+            "diagonal",
+        ):
             return
         words, act = self.way(way, x, d, size)
         self.run(("view", a, *words), act)
@@ -227,7 +235,9 @@ class Program:
                 return
             self.run(("write", name, a, b), lambda: self.nothing(getattr(x, name)(y)))
         elif kind < 0.85:
-            mode, b = random.choice(["masked_fill_", "clamp_", "lerp_", "addcmul_"]), self.operand(x.shape)
+            mode, b = random.choice(["masked_fill_", "clamp_", "lerp_", "addcmul_"]), self.operand(
+                x.shape
+            )
             if b is None:
                 return
             y = self.t[b]
@@ -353,7 +363,9 @@ class Program:
         results = []
 
         def act():
-            loss = sum((self.weighted(self.t[i]) for i in outputs[1:]), self.weighted(self.t[outputs[0]]))
+            loss = sum(
+                (self.weighted(self.t[i]) for i in outputs[1:]), self.weighted(self.t[outputs[0]])
+            )
             if not second:
                 loss.backward()
                 return
@@ -370,8 +382,8 @@ class Program:
             self.lines.append(("r", k))
             if g is not None:
                 self.lines.append((":", *values_of(g)))
-        # What PyTorch saved in a write through a view leads to the view's new history in second order,
-        # so that what looks on there sees more.
+        # In second order, what PyTorch saved in a write through a view leads to the view's new
+        # history, so that what looks on there sees more.
         looking = (set(), []) if second else (self.retained, self.hooks)
         for k in sorted(set(leaves) | looking[0]):
             self.lines.append(("g", k))
@@ -387,7 +399,9 @@ class Program:
         if random.random() < 0.7:
             self.leaf()
         self.run(("number", 0), lambda: self.t[0] * 1.5)
-        steps = [self.view] * 6 + [self.write] * 6 + [self.pure] * 2 + [self.other] * 2 + [self.leaf]
+        steps = (
+            [self.view] * 6 + [self.write] * 6 + [self.pure] * 2 + [self.other] * 2 + [self.leaf]
+        )
         for _ in range(random.randint(3, 14)):
             if not self.error:
                 random.choice(steps)()
