@@ -94,19 +94,6 @@ rg_hook *rgi_hook_that_retains(const rg_tensor *t) {
     return NULL;
 }
 
-void rgi_move_retained(rg_node *from, int output, rg_node *to, int to_output) {
-    rg_hook **at = &from->hooks;
-    while (*at && ((*at)->function || (*at)->output != output))
-        at = &(*at)->next;
-    rg_hook *h = *at;
-    if (!h)
-        return;
-    *at = h->next;
-    h->output = to_output;
-    h->next = to->hooks;
-    to->hooks = h;
-}
-
 static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context) {
     rg_node *n = rgi_node_of(t);
     if (!n->hooks) {
