@@ -260,8 +260,8 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
                                 rg_tensor *index, rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
-    if (!rgi_check(x, NULL) || !rgi_check(source, NULL)
-        || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim))
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
+        || (in_place && !rgi_scatter_apart(NULL, x, source)))
         return NULL;
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
         a.number = true;

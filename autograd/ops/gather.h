@@ -24,6 +24,7 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
  * names; the rest is 0. */
 rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape);
 
-/* Fails with torch's sentence if x, which is to be written to, lies where the source does, so that
- * the write would spoil what is still to be read. */
+/* Fails with torch's sentence if the source lies in x, which is to be written to: anywhere where
+ * both are contiguous, else from the same first element on. (What overlaps in other ways is written
+ * to after all has been read.) */
 bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);

@@ -94,6 +94,9 @@ END_TEST
 START_TEST(test_overlapping_writes_are_refused) {
     static const char sentence[] = "refer to a single memory location";
     rg_tensor *x = rg_arange(4.), *i = rg_literal([1, 0, 3, 2]);
+    ck_fails(rg_scatter_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
+    ck_fails(rg_scatter_add_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
+    ck_fails(rg_index_add_(x, 0, i, x, 2), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_index_copy_(x, 0, i, x), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_scatter_reduce_(x, 0, i, x, "sum"), RG_RUNTIME_ERROR, sentence);
     ck_fails(rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([0, 1]), rg_narrow(x, 0, 1, 2)),
