@@ -119,4 +119,20 @@ START_TEST(test_all_or_nothing) {
 }
 END_TEST
 
-RG_TESTS(convert, test_views_are_converted, test_shared_tensors, test_all_or_nothing)
+/* v.data = data, where v is a view: v leaves its base's memory, as in torch. */
+START_TEST(test_views_take_data) {
+    rg_tensor *base = rg_zeros(4), *v = rg_narrow(base, 0, 1, 2);
+    rg_tensor *three_and_four = rg_literal([3., 4.]);
+    rg_memory_fail_at(1);
+    bool done = rg_set_data(v, three_and_four);
+    rg_memory_fail_at(0);
+    ck_ok(done);
+    ck_assert(rg_equal(v, rg_literal([3., 4.])) && rg_item(rg_sum(base)) == 0);
+    ck_assert(rg_fill_(v, 5) && rg_at(three_and_four, 1) == 5 && rg_item(rg_sum(base)) == 0);
+    rg_tensor *computed = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
+    ck_fails(rg_set_data(computed, v), RG_RUNTIME_ERROR, "set_data: expects a leaf");
+}
+END_TEST
+
+RG_TESTS(convert, test_views_are_converted, test_views_take_data, test_shared_tensors,
+         test_all_or_nothing)
