@@ -215,10 +215,6 @@ typedef struct rg_list {
     int n;
     rg_tensor *const *v;
 } rg_list;
-static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
-    rg_list list = { n, v };
-    return list;
-}
 
 /* rg_einsum("ij,jk->ik", a, b): the sum over products, said in labels */
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands);
