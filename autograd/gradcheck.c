@@ -270,8 +270,8 @@ static const char *likely_cause(const check *c, const outputs *y, const jacobian
         if (!rgi_is_none(c->inputs[i]) && c->inputs[i]->storage->version != versions[i])
             return ". The function writes to one of its inputs in place";
     if (!forward_repeats(c, y))
-        return ". The function isn't deterministic: it gives other values for the same inputs. Does "
-               "it drop out, or draw random numbers?";
+        return ". The function isn't deterministic: it gives other values for the same inputs. "
+               "Does it drop out, or draw random numbers?";
     if (!j->reached[worst->input])
         return ". No gradient reaches that input: is it detached on its way, by rg_detach, "
                "RG_NO_GRAD or rg_item?";

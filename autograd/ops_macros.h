@@ -15,6 +15,11 @@ RG_PUBLIC_BEGIN
 
 /* ---- lists and variadic shapes ------------------------------------------------- */
 
+static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
+    rg_list list = { n, v };
+    return list;
+}
+
 #ifndef __cplusplus
 #define RG_LIST(...)                                                                 \
     ((rg_list){ (int)(sizeof((rg_tensor *[]){ __VA_ARGS__ }) / sizeof(rg_tensor *)), \

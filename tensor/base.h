@@ -8,6 +8,7 @@
  *     thread             what a thread owns
  *     observer           an optional guest who sees tensors made and written
  *     c_locale, error    numbers with a point; what a failed call leaves behind
+ *     warning            what a call says that hasn't failed
  *     memory, text       the one door to malloc; strings that grow
  *     structs            the tensor, its storage, its history
  *     dtype, shape       what is true of an element type; what shapes do

@@ -25,6 +25,10 @@ static void numbers() {
           && rg_item(rg_scalar(4000000000u)) == 4e9);
     CHECK(rg_item(rg_scalar(5ul)) == 5 && rg_item(rg_scalar(5ll)) == 5
           && rg_item(rg_scalar(5ull)) == 5);
+    CHECK(!rg_scalar(18446744073709551615ull) && std::strstr(rg_error(), "without overflow"));
+    rg_error_clear();
+    CHECK(!rg_index(rg_arange(3), 18446744073709551615ul));
+    rg_error_clear();
     CHECK(rg_item(rg_scalar(2.5L)) == 2.5 && rg_item(rg_scalar(sizeof(int))) == sizeof(int));
     CHECK(rg_item(rg_scalar(rg_scalar(7))) == 7);
     rg_error_clear();
@@ -54,7 +58,7 @@ static void shapes() {
     CHECK(rg_at(rg_from(f, 2, 2), 1, 0) == 3 && rg_dtype_of(rg_from(d, 2)) == RG_FLOAT64);
     CHECK(rg_at(rg_from(l, 1), 0) == 5 && rg_at(rg_from(i, 2), 1) == 7
           && rg_dtype_of(rg_from(b, 1)) == RG_BOOL);
-    CHECK(rg_equal(rg_literal([[1, 0], [0, 2.5]]),
+    CHECK(rg_equal(rg_literal([ [ 1, 0 ], [ 0, 2.5 ] ]),
                    rg_from_float((const float[]){ 1, 0, 0, 2.5f }, RG_DIMS(2, 2))));
     rg_manual_seed(123);
     CHECK(std::fabs(rg_at(rg_rand(6, 3), 0, 0) - 0.2961) < 5e-5);
@@ -128,6 +132,9 @@ static void lists() {
     RG_SCOPE();
     rg_tensor *a = rg_ones(2, 3), *b = rg_ones(3, 4);
     CHECK(rg_size(rg_cat(RG_LIST(a, a), 0), 0) == 4);
+    rg_tensor *own[] = { a, a, a };
+    CHECK(rg_size(rg_cat(rg_list_of(3, own), 0), 0) == 6);
+    CHECK(rg_size(rg_add(rg_stack(rg_list_of(2, own), 0), 1), 0) == 2);
     CHECK(rg_at(rg_einsum("ij,jk->ik", a, b), 1, 2) == 3);
     CHECK(rg_at(rg_matmul(a, b), 0, 0) == 3);
     CHECK(rg_item(rg_mse_loss(a, rg_zeros(2, 3), .reduction = RG_SUM)) == 6);
@@ -137,7 +144,7 @@ static void texts() {
     RG_SCOPE();
     rg_vocabulary *words = rg_vocabulary_new("Life is short"),
                   *signs = rg_vocabulary_new("ab a", .characters = true, .unknown = "?");
-    CHECK(words && words->n == 3 && rg_equal(rg_encode(words, "short Life"), rg_literal([2, 0])));
+    CHECK(words && words->n == 3 && rg_equal(rg_encode(words, "short Life"), rg_literal([ 2, 0 ])));
     CHECK(signs && signs->n == 4
           && !std::strcmp(rg_decode(signs, rg_encode(signs, "a b!")), "a b?"));
     CHECK(rg_numel(rg_get_batch(rg_arange(9), 2, 3).second) == 6);
@@ -166,7 +173,7 @@ static void modules() {
     RG_CHILD(self, child, rg_nn_linear(2, 3, .bias = false));
     self = RG_READY(self);
     CHECK(!self
-          && !std::strncmp(rg_error(), "register_parameter: only Tensors of floating point", 32));
+          && !std::strncmp(rg_error(), "register_parameter: Only Tensors of floating point", 32));
     rg_error_clear();
     rg_sequential *model = rg_nn_sequential(rg_nn_linear(2, 3), rg_nn_gelu(),
                                             rg_nn_layer_norm(3, .bias = false));
@@ -194,7 +201,7 @@ static void transformers() {
         == 12);
     rg_gpt *gpt = rg_nn_gpt(.block_size = 4, .vocab_size = 7, .n_layer = 1, .n_head = 2,
                             .n_embd = 8);
-    CHECK(rg_numel(rg_gpt_generate(gpt, rg_literal([[1, 2]]), 5, .top_k = 3)) == 7);
+    CHECK(rg_numel(rg_gpt_generate(gpt, rg_literal([[ 1, 2 ]]), 5, .top_k = 3)) == 7);
     for (void *m : { (void *)attention, (void *)layer, (void *)gpt })
         rg_module_free(m);
 }

@@ -4,7 +4,7 @@
  *     rg_vocabulary *word_to_idx = rg_vocabulary_new(sentence);
  *     rg_tensor *sentence_int = rg_encode(word_to_idx, sentence);
  *
- * The vocabulary is {w: i for i, w in enumerate(sorted(words))}, each word once.
+ * The vocabulary is {w: i for i, w in enumerate(sorted(set(words)))}.
  */
 #pragma once
 

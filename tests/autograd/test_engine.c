@@ -116,6 +116,14 @@ START_TEST(test_unused_inputs) {
     rg_tensor *x = leaf(2), *z = leaf(1), *y = rg_mul(x, x);
     ck_fails(rg_grad(y, z, .retain_graph = true), RG_RUNTIME_ERROR,
              "appears to not have been used in the graph");
+    rg_tensor *results[2];
+    ck_fails(
+        rg_grad_many(1, &y, (rg_tensor *[]){ rg_ones_dims(rg_shape(y), RG_FLOAT64) }, 2,
+                     (rg_tensor *[]){ x, z }, results,
+                     (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true }),
+        RG_RUNTIME_ERROR,
+        "grad: The differentiated Tensor at index 1 appears to not have been used in the graph. "
+        "Set allow_unused=True if this is the desired behavior.");
     ck_assert(rg_grad(y, z, .allow_unused = true, .retain_graph = true) == RG_NONE);
     ck_fails(rg_grad(y, rg_detach(x)), RG_RUNTIME_ERROR,
              "One of the differentiated Tensors does not require grad");
@@ -305,6 +313,12 @@ START_TEST(test_gradients_are_copies) {
         ck_assert_double_eq(rg_item(v), 1);
     }
     ck_fails(rg_set_grad(x, x), RG_RUNTIME_ERROR, "can't assign Variable as its own grad");
+    ck_fails(
+        rg_set_grad(x, rg_ones_dims(RG_DIMS(3), RG_FLOAT64)), RG_RUNTIME_ERROR,
+        "attempting to assign a gradient of size '[3]' to a tensor of size '[]'. Please ensure "
+        "that the gradient and the tensor are the same size");
+    ck_fails(rg_set_grad(x, rg_scalar(1)), RG_RUNTIME_ERROR,
+             "attempting to assign a gradient with dtype 'long int' to a tensor with grad_dtype");
 }
 END_TEST
 

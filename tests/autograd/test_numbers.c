@@ -136,6 +136,18 @@ START_TEST(test_losses_warn_of_shapes) {
 }
 END_TEST
 
+/* ---- lists ------------------------------------------------------------------------- */
+
+/* rg_matmul is a macro, which a compound literal's comma would give a third argument. */
+START_TEST(test_lists_of_an_array) {
+    rg_tensor *v[] = { rg_ones(1, 2), rg_zeros(1, 2), rg_ones(1, 2) };
+    ck_assert(
+        rg_equal(rg_matmul(rg_cat(rg_list_of(3, v), 0), rg_ones(2)), rg_literal([2., 0., 2.])));
+    ck_assert_int_eq(rg_size(rg_add(rg_stack(rg_list_of(2, v), 0), 1), 0), 2);
+    ck_fails(rg_cat(rg_list_of(2, NULL), 0), RG_TYPE_ERROR, "but got NULL");
+}
+END_TEST
+
 /* ---- sizes ------------------------------------------------------------------------- */
 
 /* torch reads beyond x, or has no sentence of its own, where a padding is so negative. */
@@ -158,5 +170,6 @@ START_TEST(test_paddings_that_overflow) {
 }
 END_TEST
 
-RG_TESTS(numbers, test_losses_warn_of_shapes, test_unsigned_numbers, test_cosine_of_large_numbers,
-         test_cosine_gradients_at_any_scale, test_cosine_in_a_replay, test_paddings_that_overflow)
+RG_TESTS(numbers, test_lists_of_an_array, test_losses_warn_of_shapes, test_unsigned_numbers,
+         test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
+         test_paddings_that_overflow)

@@ -250,8 +250,8 @@ START_TEST(test_bad_arguments) {
             .need_weights = true);
     REFUSED("key shape torch.Size([4, 2, 8]) does not match value shape torch.Size([3, 2, 8])", q,
             k, q, .need_weights = true);
-    REFUSED("is invalid for input of size 32", q, rg_zeros(4, 1, 8), rg_zeros(4, 1, 8),
-            .need_weights = true);
+    REFUSED("shape '[4, 4, 4]' is invalid for input of size 32", q, rg_zeros(4, 1, 8),
+            rg_zeros(4, 1, 8), .need_weights = true);
     REFUSED("mat1 and mat2 shapes cannot be multiplied (8x7 and 8x8)", q, rg_zeros(4, 2, 7),
             rg_zeros(4, 2, 7), .need_weights = true);
     rg_multihead_attention *same = m;

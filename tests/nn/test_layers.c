@@ -242,6 +242,15 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+/* torch's bounds are ints or floats, ours floats. */
+START_TEST(test_hardtanh_is_written_with_floats) {
+    rg_plain_module *m = rg_nn_hardtanh(-2, 1e20);
+    ck_assert_str_eq(rg_module_repr(m), "Hardtanh(min_val=-2.0, max_val=1e+20)");
+    rg_module_free(m);
+    ck_fails(rg_nn_hardtanh(1, 0.5), RG_VALUE_ERROR, "must be greater than min_val");
+}
+END_TEST
+
 START_TEST(test_bad_constructors) {
     ck_fails(rg_nn_linear(-1, 3), RG_RUNTIME_ERROR,
              "Trying to create tensor with negative dimension -1: [3, -1]");
@@ -368,4 +377,5 @@ END_TEST
 
 RG_TESTS(layers, test_embedding_shortens_rows_of_its_table, test_embedding_by_frequency_twice,
          test_values_and_gradients, test_constructors_draw_torchs_numbers, test_second_order,
-         test_out_of_memory, test_bad_constructors, test_bad_inputs)
+         test_out_of_memory, test_hardtanh_is_written_with_floats, test_bad_constructors,
+         test_bad_inputs)
