@@ -8,6 +8,7 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "graph_observer.h"
+#include "rebase.h"
 #include "watch.h"
 
 atomic_int rgi_watching;
@@ -19,11 +20,8 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t) {
         return true;
     if (!rgi_check(t, op->name))
         return false;
-    RG_FAIL_IF(t->flags & RG_VIEW && t->rebased != t->storage->rebased, op->name,
-               "a view is used after its base was modified by %s with gradients recorded; "
-               "take the view again",
-               t->storage->mutation);
-    return true;
+    bool untouched = rgi_grad_off && rgi_history_of(t);
+    return untouched || rgi_renew(t);
 }
 
 /* Returns whether input i is one of those that are converted. */
@@ -248,7 +246,7 @@ static inline __attribute__((always_inline)) bool is_plain(const rg_op *op, cons
                                                            rg_tensor *const in[]) {
     return t && t->state == RG_ALIVE && t->storage
            && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
-               || (!(t->flags & RG_WEAK) && t->rebased == t->storage->rebased))
+               || (!(t->flags & RG_WEAK) && !rgi_is_stale(t)))
            && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
 }
 

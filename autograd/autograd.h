@@ -21,7 +21,12 @@ RG_PUBLIC_BEGIN
  * rg_detach returns a tensor on the same storage without history. rg_set_data is
  * t.data = data: the leaf stays the same and takes over the storage and dtype of
  * data. rg_grad_fn returns "MulBackward0" or the like, and "" for a leaf. A function
- * that returns bool returns false, too, where it fails. */
+ * that returns bool returns false, too, where it fails.
+ *
+ * A write through a view is a write to its base, whose history takes it in
+ * ("CopySlices"); each other view of the base gets a new history ("AsStridedBackward0")
+ * when it is next used. Refused are views of leaves, and views that a list holds
+ * (rg_split, rg_unbind) or that were made without grad mode, as torch refuses them. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);

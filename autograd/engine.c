@@ -9,6 +9,7 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 #include "hooks.h"
+#include "rebase.h"
 #include "run.h"
 
 #include <pthread.h>
@@ -169,7 +170,8 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
 
 /* Fails with the sentence, which may name i, if t doesn't require grad. */
 static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
-    return rgi_check(t, op) && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
+    return rgi_check(t, op) && rgi_renew(t)
+           && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
 }
 
 static bool request_check(const request *q) {
@@ -227,6 +229,8 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
         rgi_release(leaf->grad);
         leaf->grad = s->grad;
         s->grad = NULL;
+        if (leaf->grad->flags & RG_VIEW)
+            rgi_view_leave(leaf->grad);
     }
 }
 

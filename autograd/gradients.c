@@ -19,7 +19,10 @@ bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->is_sole_owner)
         return o->is_sole_owner(o, t);
-    return t->refs == 1 && t->storage->refs == 1 && t->flags & RG_CONTIGUOUS && !t->history;
+    bool only = t->storage->refs == 1;
+    if (t->flags & RG_VIEW)
+        only = t->storage->refs == 2 && t->base->refs == 1;
+    return t->refs == 1 && only && t->flags & RG_CONTIGUOUS && !t->history;
 }
 
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g) {

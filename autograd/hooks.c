@@ -6,6 +6,7 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "engine.h"
+#include "rebase.h"
 
 /* ---- running ----------------------------------------------------------------------- */
 
@@ -79,6 +80,19 @@ rg_hook *rgi_hook_that_retains(const rg_tensor *t) {
     return h;
 }
 
+void rgi_move_retained(rg_node *from, int output, rg_node *to, int to_output) {
+    rg_hook **at = &from->hooks;
+    while (*at && ((*at)->function || (*at)->output != output))
+        at = &(*at)->next;
+    rg_hook *h = *at;
+    if (!h)
+        return;
+    *at = h->next;
+    h->output = to_output;
+    h->next = to->hooks;
+    to->hooks = h;
+}
+
 static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context) {
     rg_node *n = rgi_node_of(t);
     rg_hook *h = rgi_alloc(sizeof *h, RG_MEM_NODE);
@@ -94,7 +108,7 @@ static rg_hook *hook_new(rg_tensor *t, rg_hook_function *function, void *context
 }
 
 bool rg_retain_grad(rg_tensor *t) {
-    if (!rgi_check(t, "retain_grad"))
+    if (!rgi_check(t, "retain_grad") || !rgi_renew(t))
         return false;
     RG_FAIL_IF(!t->history, "retain_grad",
                "can't retain_grad on Tensor that has requires_grad=False");
@@ -104,7 +118,7 @@ bool rg_retain_grad(rg_tensor *t) {
 }
 
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
-    if (!rgi_check(t, "register_hook"))
+    if (!rgi_check(t, "register_hook") || !rgi_renew(t))
         return -1;
     if (!t->history || !function) {
         rgi_fail(RG_RUNTIME_ERROR, "register_hook",

@@ -6,33 +6,67 @@
 #include "apply.h"
 #include "tensor/observer.h"
 #include "graph_observer.h"
+#include "rebase.h"
 
 /* ---- who may write ------------------------------------------------------------------ */
 
-/* Refuses a write to a leaf that requires grad, and one to a result of the graph that isn't
- * recorded. */
-static bool guard_write(rg_tensor *t, const char *op, bool recorded) {
-    rg_node *n = rgi_node_of(t);
-    if (!n || rgi_grad_off)
-        return true;
+/* Refuses to write to a leaf that requires grad, or to a view that can't be part of its base's
+ * history, in torch's words. */
+static bool may_record_write(const rg_tensor *t, const char *op) {
     bool view = t->flags & RG_VIEW;
-    bool of_leaf = n->n_in && n->edge[0].node && !n->edge[0].node->op;
-    RG_FAIL_IF(!n->op || (view && of_leaf), op,
+    const rg_tensor *base = view ? t->base : t;
+    if (view && !rgi_view_follows(op, t, "is being"))
+        return false;
+    bool of_leaf = rgi_history_of(t) && !(base->history && rgi_node_of(base)->op);
+    RG_FAIL_IF(of_leaf, op,
                "a %sleaf Variable that requires grad is being used in an in-place operation.",
-               n->op ? "view of a " : "");
-    RG_FAIL_IF(view, op,
-               "Output %d of %s is a view and is being modified inplace. Write to its base with "
-               "rg_set_item instead.",
-               t->output, rgi_node_name(n));
-    RG_FAIL_IF(!recorded, op,
-               "a result of %s would be overwritten, which is not recorded. "
-               "Use rg_detach or RG_NO_GRAD.",
-               rgi_node_name(n));
+               view ? "view of a " : "");
     return true;
+}
+
+static bool guard_write(rg_tensor *t, const char *op) {
+    if (rgi_grad_off || !rgi_history_of(t))
+        return true;
+    if (!may_record_write(t, op) || !rgi_renew(t))
+        return false;
+    return rgi_fail(RG_RUNTIME_ERROR, op,
+                    "a result of %s would be overwritten, which is not recorded. "
+                    "Use rg_detach or RG_NO_GRAD.",
+                    rgi_node_name(rgi_node_of(t)));
 }
 
 __attribute__((constructor)) static void install_write_guard(void) {
     rgi_write_guard = guard_write;
+}
+
+/* Returns whether a write to in[0] that reads the other inputs is to be recorded. A view that is
+ * written to counts as its base does, and another one if it is to get its base's history. */
+static bool is_recorded(int n, rg_tensor *const in[]) {
+    bool any = false;
+    for (int i = 0; i < n && !any; i++) {
+        const rg_tensor *x = in[i];
+        if (!x || x->state != RG_ALIVE)
+            continue;
+        any = i == 0 || rgi_is_stale(x) ? rgi_history_of(x) : x->history;
+    }
+    return any && !rgi_grad_off;
+}
+
+/* Returns whether the op may write to in[0]. If the write is to be recorded, the inputs' histories
+ * are renewed. */
+static bool may_write(const char *name, int n, rg_tensor *const in[]) {
+    rg_tensor *t = in[0];
+    if (!rgi_check(t, name))
+        return false;
+    if (!is_recorded(n, in))
+        return rgi_may_overwrite(t, name);
+    if (!may_record_write(t, name) || !rgi_may_overwrite(t, name))
+        return false;
+    RG_AS(name);
+    for (int i = 0; i < n; i++)
+        if (in[i] && in[i]->state == RG_ALIVE && !rgi_renew(in[i]))
+            return false;
+    return true;
 }
 
 /* ---- what a write would spoil ------------------------------------------------------- */
@@ -73,14 +107,23 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 
 /* ---- writing ------------------------------------------------------------------------ */
 
-/* Gives t the history of y. Views of t are out of date from now on. */
-static void take_history(rg_tensor *t, rg_tensor *y) {
-    rg_history *before = t->history;
-    rgi_node_attach(t, rgi_node_of(y), y->output);
-    t->storage->rebased++;
-    t->rebased = t->storage->rebased;
-    if (before)
-        before->cls->release(before);
+/* Gives t the values of y, and their history to t and its base. An output that y's op saved is t
+ * from now on, as in torch: a later write to t is seen there. */
+static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
+    rg_tensor *cast = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
+    rg_rebase rebase;
+    if (!cast || !rgi_rebase_begin(&rebase, t, cast))
+        return false;
+    rgi_copy_elements(t, cast);
+    if (!rgi_observe_copy(t, cast, name)) {
+        rgi_rebase_cancel(&rebase);
+        return false;
+    }
+    rgi_count_write(t, name);
+    rgi_rebase_end(&rebase);
+    if (cast == y)
+        rgi_node_save_instead(rgi_node_of(y), t);
+    return true;
 }
 
 /* Gives t the values of y, and its place in the graph. */
@@ -93,46 +136,40 @@ static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
     RG_FAIL_IF(to_bool || to_integer, name,
                "result type %s can't be cast to the desired output type %s",
                rgi_scalar_name(y->dtype), rgi_scalar_name(t->dtype));
-    RG_FAIL_IF(y->history && t->flags & RG_VIEW, name,
-               "the view of a tensor is written to with a value that requires grad. Write to its "
-               "base with rg_set_item instead.");
     if (y->history)
-        y = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
-    if (!y)
-        return false;
+        return take_over_history(name, t, y);
     rgi_copy_elements(t, y);
-    if (!rgi_observe_copy(t, y, name))
-        return false;
-    if (y->history)
-        take_history(t, y);
-    return true;
+    rgi_count_write(t, name);
+    return rgi_observe_copy(t, y, name);
 }
 
 rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr, size_t attr_size,
                              int n, rg_tensor *const in[]) {
-    rg_tensor *t = in[0], *apart[RG_MAX_RULES];
-    if (!rgi_may_write(t, name, true))
+    rg_tensor *t = in[0], *apart[2 + RG_MAX_DIMS];
+    if (!may_write(name, n, in))
         return NULL;
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->may_update && !o->may_update(o, t, name))
         return NULL;
     bool direct = op->inplace && !collides(t, n, in);
     RG_SCOPE();
-    if (reads_overwritten(op, n, in)) {
-        apart[0] = copy_with_history(t);
-        if (!apart[0])
-            return NULL;
-        for (int i = 1; i < n; i++)
-            apart[i] = in[i];
+    rg_tensor *source = rgi_grad_off ? t : rgi_beside_hooks(t);
+    if (source && reads_overwritten(op, n, in))
+        source = copy_with_history(source);
+    if (!source)
+        return NULL;
+    if (source != t) {
+        memcpy(apart, in, (size_t)n * sizeof *in);
+        apart[0] = source;
         in = apart;
     }
     rg_tensor *y = rgi_apply_over(op, attr, attr_size, n, in, direct ? t : NULL);
     if (!y)
         return NULL;
-    if (y == t)
+    if (y == t) {
         rgi_release(y);
-    else if (!rgi_own(y) || !take_over(name, t, y))
-        return NULL;
-    rgi_count_write(t, name);
-    return t;
+        rgi_count_write(t, name);
+        return t;
+    }
+    return rgi_own(y) && take_over(name, t, y) ? t : NULL;
 }

@@ -7,6 +7,7 @@
 #include "tensor/text.h"
 #include "hooks.h"
 #include "node.h"
+#include "rebase.h"
 
 /* ---- grad mode --------------------------------------------------------------------- */
 
@@ -28,9 +29,11 @@ void rg_grad_guard_close(rg_grad_guard *guard) { rg_set_grad_enabled(guard->befo
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     if (!rgi_check(t, "requires_grad_"))
         return NULL;
-    rg_node *n = rgi_node_of(t);
-    if (on && n)
+    if (on && rg_requires_grad(t))
         return t;
+    if (!rgi_renew(t))
+        return NULL;
+    rg_node *n = rgi_node_of(t);
     RG_FAIL_IF(n && n->op, "requires_grad_",
                "you can only change requires_grad flags of leaf variables. If you want to use a "
                "computed variable in a subgraph that doesn't require differentiation use "
@@ -51,13 +54,17 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     return t;
 }
 
-bool rg_requires_grad(rg_tensor *t) { return rgi_check(t, "requires_grad") && t->history; }
+/* A view that was written to requires grad where its base does, even if it can't be used. */
+bool rg_requires_grad(rg_tensor *t) {
+    return rgi_check(t, "requires_grad") && (t->history || (rgi_is_stale(t) && t->base->history));
+}
+
 bool rg_is_leaf(rg_tensor *t) {
-    return rgi_check(t, "is_leaf") && !(t->history && rgi_node_of(t)->op);
+    return rgi_check(t, "is_leaf") && rgi_renew(t) && !(t->history && rgi_node_of(t)->op);
 }
 
 const char *rg_grad_fn(rg_tensor *t) {
-    if (!rgi_check(t, "grad_fn"))
+    if (!rgi_check(t, "grad_fn") || !rgi_renew(t))
         return NULL;
     return rg_is_leaf(t) ? "" : rgi_node_name(rgi_node_of(t));
 }
@@ -67,8 +74,7 @@ rg_tensor *rg_detach(rg_tensor *t) { return rgi_check(t, "detach") ? rgi_own(rgi
 rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rgi_check(t, "detach_"))
         return NULL;
-    RG_FAIL_IF(t->history && t->flags & RG_VIEW, "detach_",
-               "Can't detach views in-place. Use detach() instead.");
+    RG_FAIL_IF(t->flags & RG_VIEW, "detach_", "Can't detach views in-place. Use detach() instead.");
     return rgi_forget_history(t);
 }
 

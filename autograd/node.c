@@ -5,6 +5,7 @@
 #include "node.h"
 #include "tensor/memory.h"
 #include "tensor/text.h"
+#include "rebase.h"
 #include "watch.h"
 
 /* `clock` is the order of the thread's newest node. `pending` lists nodes that nobody has any more
@@ -22,9 +23,12 @@ static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 static inline void node_let_go(rg_node *n, int64_t what);
 
-static const char *node_history_name(const rg_history *h) {
-    const rg_node *n = (const rg_node *)h;
-    return n->op ? rgi_node_name(n) : NULL;
+/* A view that was written to gets its history first. torch prints "Invalid" for one that can't. */
+static const char *node_history_name(rg_tensor *t) {
+    if (rgi_is_stale(t) && t->base->history && !rgi_is_renewable(t))
+        return "Invalid";
+    const rg_node *n = rgi_renew(t) ? rgi_node_of(t) : NULL;
+    return n && n->op ? rgi_node_name(n) : NULL;
 }
 
 static __attribute__((noinline)) void node_forget_grad(rg_node *n) {
@@ -235,6 +239,15 @@ bool rgi_record(const rg_call *c, size_t attr_size) {
     save_values(n, c, needs, value);
     join_outputs(n, c);
     return RG_LIKELY(!rgi_watching) || rgi_watch_forward(c, n);
+}
+
+void rgi_node_save_instead(rg_node *n, rg_tensor *t) {
+    int slot = n->n_in;
+    rg_tensor *value = slot < n->n_saved ? n->saved[slot] : NULL;
+    if (!value)
+        return;
+    rgi_storage_release(value->storage);
+    save(n, slot, value, t);
 }
 
 /* ---- releasing --------------------------------------------------------------------- */

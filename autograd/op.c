@@ -2,7 +2,7 @@
  * op.c: the list of all ops, and the shapes, views and the rule that many of them
  * share. Each op has its paragraph in ops/.
  */
-#include "op.h"
+#include "node.h"
 
 const rg_op *const rgi_ops[] = {
 #define OP(name) &rg_op_##name,
@@ -41,8 +41,9 @@ bool rgi_view_begin(rg_call *c) {
     RG_COUNT_UP(&x->storage->refs, 1);
     y->storage = x->storage;
     y->data = x->data;
-    y->flags |= RG_VIEW;
-    y->rebased = x->storage->rebased;
+    rgi_view_join(y, x);
+    if (rgi_grad_off)
+        y->flags = (uint8_t)((y->flags & ~RG_OF_LIST) | RG_UNTRACKED);
     y->ndim = x->ndim;
     for (int i = 0; i < x->ndim; i++) {
         y->size[i] = x->size[i];

@@ -253,12 +253,13 @@ bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape);
 
 /* A part of a tensor lies at an index or in a range of one dim or along a diagonal of two, or is
  * all of it with a new dim of size 1. An index and a diagonal's offset are its `start`; torch's
- * name of the node is NULL if it is the op's. */
+ * name of the node is NULL if it is the op's. A part of a list has a `number` there. */
 typedef enum rg_part_kind { RG_AT_INDEX, RG_AT_RANGE, RG_AT_DIAGONAL, RG_AT_NEW } rg_part_kind;
 typedef struct rg_part {
     const char *node;
     rg_part_kind kind;
     int dim, dim2;
+    int number;
     int64_t start, length, step;
 } rg_part;
 #define RG_PART_NEW(dim_)       .kind = RG_AT_NEW, .dim = dim_

@@ -96,12 +96,14 @@ static void retire(rg_tensor *t) {
     rgi_forget_history(t);
     if (t->name)
         rgi_rename(&t->name, NULL);
+    if (t->flags & RG_VIEW)
+        rgi_view_leave(t);
     t->state = RG_DEAD;
     rgi_storage_release(t->storage);
 }
 
-/* A tensor that is retired lets go of its history, which may have held others, so the list is gone
- * through once more. */
+/* A tensor that is retired lets go of its history and its base, which may have held others, so the
+ * list is gone through once more. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **living = (rg_tensor **)r->living.v;
     bool more = true;
@@ -114,7 +116,7 @@ void rgi_recording_reap(rg_replay *r) {
                 living[n++] = t;
                 continue;
             }
-            more = more || t->history;
+            more = more || t->history || t->flags & RG_VIEW;
             retire(t);
         }
         r->living.n = n;

@@ -218,12 +218,15 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* A tensor may be added to if it is in lent memory and, beside the recording, only the caller has
- * it. */
+/* A tensor may be added to if it is in lent memory and, beside the recording and the base that a
+ * view has, only the caller has it. */
 static bool recorder_is_sole_owner(rg_graph_observer *o, const rg_tensor *t) {
     rg_replay *r = (rg_replay *)o;
     rgi_recording_reap(r);
-    return t->refs == 2 && t->storage->refs == 2 && t->flags & RG_CONTIGUOUS && !t->history
+    bool only = t->storage->refs == 2;
+    if (t->flags & RG_VIEW)
+        only = t->storage->refs == 3 && t->base->refs == 2;
+    return t->refs == 2 && only && t->flags & RG_CONTIGUOUS && !t->history
            && rgi_pointers_have(&r->living, t);
 }
 

@@ -334,8 +334,7 @@ static void print_suffix(printer *p, size_t *line, const char *key, const char *
 }
 
 /* Writes what follows the numbers: size, dtype and grad_fn, each where torch shows it. */
-static void print_suffixes(printer *p) {
-    const rg_tensor *t = p->t;
+static void print_suffixes(printer *p, rg_tensor *t) {
     const rg_text *text = &p->text;
     const char *newline = text->failed ? NULL : memrchr(text->v, '\n', text->n);
     size_t line = newline ? (size_t)(text->v + text->n - newline) + 1 : text->n + 2;
@@ -343,7 +342,8 @@ static void print_suffixes(printer *p) {
         print_suffix(p, &line, "size=", PRINT_TUPLE(t), "");
     if (t->dtype != rg_default_dtype() && (t->numel == 0 || rgi_is_float(t->dtype)))
         print_suffix(p, &line, "dtype=", rg_dtype_name(t->dtype), "");
-    const char *grad_fn = t->history ? t->history->cls->name(t->history) : NULL;
+    const rg_history *history = rgi_history_of(t);
+    const char *grad_fn = history ? history->cls->name(t) : NULL;
     if (grad_fn)
         print_suffix(p, &line, "grad_fn=<", grad_fn, ">");
     else if (t->history)
@@ -364,7 +364,7 @@ const char *rg_repr(rg_tensor *t) {
         print_put(&p, "Parameter containing:\n", 1);
     print_put(&p, "tensor(", 1);
     print_contents(&p);
-    print_suffixes(&p);
+    print_suffixes(&p, t);
     print_put(&p, ")", 1);
     return rgi_text_own(&p.text);
 }

@@ -40,7 +40,7 @@ static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_
 
 static rg_tensor *fill_in_place(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                                 const char *op) {
-    if (!rgi_may_write(t, op, false))
+    if (!rgi_may_write(t, op))
         return NULL;
     if (!fill(t, p, g, op))
         return NULL;

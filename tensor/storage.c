@@ -96,6 +96,22 @@ rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
+/* Frees a tensor's header, and its storage where no other tensor has that. */
+static inline void free_tensor(rg_tensor *t) {
+    rg_storage *s = t->storage;
+    t->state = RG_DEAD;
+    if (s && RG_COUNT_DOWN(&s->refs, 1))
+        rgi_free_both(t, RG_HEADER_BYTES, s, RG_STORAGE_HEADER + s->bytes);
+    else
+        rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
+}
+
+static __attribute__((noinline)) void destroy_view(rg_tensor *t) {
+    rg_tensor *base = t->base;
+    free_tensor(t);
+    rgi_release(base);
+}
+
 /* Ends a tensor that has a history or a name, which are released first. */
 static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     if (t->history)
@@ -106,26 +122,22 @@ static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     rgi_destroy(t);
 }
 
-/* The rare case is a call at the function's end, so that the usual case has no registers to
+/* The rarer cases are calls at the function's end, so that the usual case has no registers to
  * save. */
 __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
-    if (t->history || t->name) {
+    if (t->history || t->name)
         destroy_known(t);
-        return;
-    }
-    rg_storage *s = t->storage;
-    t->state = RG_DEAD;
-    if (s && RG_COUNT_DOWN(&s->refs, 1))
-        rgi_free_both(t, RG_HEADER_BYTES, s, RG_STORAGE_HEADER + s->bytes);
+    else if (t->flags & RG_VIEW)
+        destroy_view(t);
     else
-        rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
+        free_tensor(t);
 }
 
 int64_t rg_live_tensors(void) { return rg_memory_stats().headers / RG_HEADER_BYTES; }
 
 /* ---- writes ------------------------------------------------------------------------ */
 
-bool (*rgi_write_guard)(rg_tensor *t, const char *op, bool recorded);
+bool (*rgi_write_guard)(rg_tensor *t, const char *op);
 
 bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
     return !rgi_overlaps_itself(t)
@@ -135,9 +147,9 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op) {
                        "performing the operation.");
 }
 
-bool rgi_may_write(rg_tensor *t, const char *op, bool recorded) {
-    return rgi_check(t, op) && rgi_may_overwrite(t, op)
-           && (!rgi_write_guard || rgi_write_guard(t, op, recorded));
+bool rgi_may_write(rg_tensor *t, const char *op) {
+    return rgi_check(t, op) && (!rgi_write_guard || rgi_write_guard(t, op))
+           && rgi_may_overwrite(t, op);
 }
 
 void rgi_count_write(rg_tensor *t, const char *op) {

@@ -44,16 +44,31 @@ static inline void rgi_release(rg_tensor *t) {
         rgi_destroy(t);
 }
 
+/* ---- views ---------------------------------------------------------------------- */
+
+/* Makes y, which has x's storage, a view of x's base, or of x if that is no view. */
+static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
+    y->base = x->flags & RG_VIEW ? x->base : x;
+    y->flags |= RG_VIEW | (x->flags & (RG_OF_LIST | RG_UNTRACKED));
+    atomic_store_explicit(&y->version, x->storage->version, memory_order_relaxed);
+    rgi_retain(y->base);
+}
+
+/* Makes a view a tensor of its own, which follows no base. */
+static inline void rgi_view_leave(rg_tensor *t) {
+    t->flags &= (uint8_t)~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
+    rgi_release(t->base);
+}
+
 /* ---- writes --------------------------------------------------------------------- */
 
 /* Counts a write to t's storage. An observer is told by whoever writes. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
-/* Returns whether op may write to t in place; else fails with torch's sentence. The guard is the
- * autograd layer's: a leaf that requires grad stays as it is, and a result of the graph is written
- * to only by what is recorded. */
-bool rgi_may_write(rg_tensor *t, const char *op, bool recorded);
-extern bool (*rgi_write_guard)(rg_tensor *t, const char *op, bool recorded);
+/* Returns whether `op`, which isn't recorded, may write to t in place; else fails with torch's
+ * sentence. The guard is the autograd layer's, and refuses leaves and results of the graph. */
+bool rgi_may_write(rg_tensor *t, const char *op);
+extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
 /* Returns whether each element of t has a place of its own; else fails. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
 
@@ -106,7 +121,6 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     a->output = 0;
     atomic_store_explicit(&a->slot, 0, memory_order_relaxed);
     atomic_store_explicit(&a->kept, 0, memory_order_relaxed);
-    a->rebased = t->rebased;
     a->numel = t->numel;
     a->data = t->data;
     a->history = NULL;

@@ -10,11 +10,10 @@
 #include <string.h>
 
 /* A storage is a block that begins with these fields; the data, of so many bytes, follow them. The
- * version counts the writes since birth, and `rebased` those of them that the graph recorded;
- * `mutation` names the last one. */
+ * version counts the writes since birth; `mutation` names the last one. */
 typedef struct rg_storage {
     atomic_int refs;
-    uint32_t version, rebased;
+    uint32_t version;
     const char *mutation;
     size_t bytes;
     void *data;
@@ -23,7 +22,7 @@ typedef struct rg_storage {
 /* tensor/ knows no more of a tensor's past than this: how to print it, and how to release it. */
 typedef struct rg_history rg_history;
 typedef struct rg_history_class {
-    const char *(*name)(const rg_history *h); /* Returns "AddBackward0"; for a leaf NULL. */
+    const char *(*name)(rg_tensor *t); /* Returns t's "AddBackward0"; for a leaf NULL. */
     void (*release)(rg_history *h);
 } rg_history_class;
 /* The name is the one that its tensor was given, or NULL. */
@@ -41,30 +40,45 @@ enum rg_tensor_flags {
     RG_VIEW = 4, /* A view shares another tensor's storage, and its history. */
     RG_RETAINS_GRAD = 8,
     RG_IS_PARAMETER = 16, /* A module's parameter prints as one. */
+    RG_OF_LIST = 32,      /* A view is one of a list that one function made, or a view of one. */
+    RG_UNTRACKED = 64,    /* A view was made without grad mode, or is a view of such a one. */
 };
 
 /* Where a tensor has been released, the free list's link may lie over `storage`, but nothing is
  * ever written over `state`, so that a use after the release is seen. `data` points to the first
  * element, and strides count elements. `history` isn't NULL where a gradient is required: the
  * tensor is output number `output` of that history. `kept` counts how often rg_keep took the tensor
- * out of its scope, and `slot` is a hint: where the scope stack last put it. `rebased` is what the
- * storage's `rebased` was when this header got its history. */
+ * out of its scope, and `slot` is a hint: where the scope stack last put it. A view has a reference
+ * to its `base`, which is no view; its `version` is the storage's when it got its history. Other
+ * tensors have neither. */
 struct rg_tensor {
     rg_storage *storage;
     uint32_t state;
     atomic_int refs;
     uint8_t dtype, ndim, flags, output;
     atomic_uint slot, kept;
-    uint32_t rebased;
+    atomic_uint version;
     int64_t numel;
     char *data;
     rg_history *history;
     char *name;
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];
+    rg_tensor *base;
 };
 
 static inline bool rgi_is_none(const rg_tensor *t) { return t == RG_NONE; }
+
+/* Returns whether t is a view whose storage was written to since it got its history. */
+static inline bool rgi_is_stale(const rg_tensor *t) {
+    return t->flags & RG_VIEW
+           && atomic_load_explicit(&t->version, memory_order_acquire) != t->storage->version;
+}
+
+/* Returns the history that t has, or that it gets from its base when it is next used, or NULL. */
+static inline rg_history *rgi_history_of(const rg_tensor *t) {
+    return t->history || !(t->flags & RG_VIEW) ? t->history : t->base->history;
+}
 
 /* Returns whether t may be worked on. NULL (silently where an error stands already), RG_NONE and a
  * released tensor fail. */

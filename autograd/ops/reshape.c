@@ -173,7 +173,7 @@ static bool reshape_view(rg_call *c) {
         "view size is not compatible with input tensor's size and stride (at least one dimension "
         "spans across two contiguous subspaces). Use .reshape(...) instead.");
     if (RG_ATTR(c, reshape)->own)
-        y->flags &= (uint8_t)~RG_VIEW;
+        rgi_view_leave(y);
     return rgi_view_end(c);
 }
 

@@ -32,9 +32,12 @@ static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
         return list_failed;
     for (int64_t i = 0; i < n; i++) {
         p.length = sizes ? sizes[i] : RG_MIN(p.length, x->size[p.dim] - p.start);
+        p.number = (int)i;
         part[i] = rgi_part_of(x, &p);
         if (!part[i])
             return list_failed;
+        if (rg_is_grad_enabled())
+            part[i]->flags = (uint8_t)((part[i]->flags & ~RG_UNTRACKED) | RG_OF_LIST);
         p.start += p.length;
     }
     return (rg_list){ (int)n, part };

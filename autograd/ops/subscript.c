@@ -327,6 +327,7 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
+/* Where x is a view in the graph, its part is written to as a view of x's base. */
 rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");
@@ -343,12 +344,17 @@ rg_tensor *rg_set_items_(rg_tensor *x, rg_tensor *value, int n, const rg_item_in
     rg_tensor *in[2 + RG_MAX_DIMS] = { x, set_item_value(x, value, &s) };
     if (!in[1])
         return NULL;
+    s.way.at.node = set_item_node(x, value, &s);
+    if (x->flags & RG_VIEW && s.way.n_steps && (rgi_history_of(x) || value->history)) {
+        in[0] = subscript_take(x, &s.way, 0, NULL);
+        s.way.n_steps = 0;
+    }
     for (int i = 0; i < s.n_index; i++) {
         in[2 + i] = s.index[i]->storage == x->storage ? rg_clone(s.index[i]) : s.index[i];
         if (!in[2 + i])
             return NULL;
     }
-    s.way.at.node = set_item_node(x, value, &s);
-    return rgi_apply_inplace("set_item_", &rg_op_set_item, &s.way, set_item_bytes(&s.way),
-                             2 + s.n_index, in);
+    rg_tensor *y = rgi_apply_inplace("set_item_", &rg_op_set_item, &s.way, set_item_bytes(&s.way),
+                                     2 + s.n_index, in);
+    return y ? x : NULL;
 }

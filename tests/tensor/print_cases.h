@@ -30,8 +30,8 @@ typedef struct named_history {
     char name[128];
 } named_history;
 
-static const char *named_history_name(const rg_history *h) {
-    const char *name = ((const named_history *)h)->name;
+static const char *named_history_name(rg_tensor *t) {
+    const char *name = ((const named_history *)t->history)->name;
     return strcmp(name, "leaf") == 0 ? NULL : name;
 }
 

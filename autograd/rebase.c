@@ -1,0 +1,212 @@
+/*
+ * rebase.c: how views and their bases follow each other. The base's history takes a write through
+ * a view in as the op copy_slices; a view's own is then the op as_strided, applied to the base
+ * (ops/strided.c). Who may write is inplace.c's business.
+ */
+#include "rebase.h"
+#include "hooks.h"
+#include "ops/strided.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Two threads that use one view renew it once. */
+static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- where a view lies ------------------------------------------------------------- */
+
+/* Returns how far a tensor's last element is from its first. */
+static int64_t reach(const rg_tensor *t) {
+    int64_t last = 0;
+    for (int d = 0; d < t->ndim; d++)
+        last += (t->size[d] - 1) * t->stride[d];
+    return t->numel ? last : 0;
+}
+
+/* Fills in where a view lies in its base. Returns false if it doesn't: the base was given other
+ * data since, or its elements share places. */
+static bool place_in_base(const rg_tensor *t, rg_strided *at) {
+    const rg_tensor *base = t->base;
+    *at = (rg_strided){
+        { .n = base->ndim }, { .n = base->ndim }, { .n = t->ndim }, { .n = t->ndim }, 0
+    };
+    for (int d = 0; d < base->ndim; d++) {
+        at->shape.v[d] = base->size[d];
+        at->layout.v[d] = base->stride[d];
+    }
+    for (int d = 0; d < t->ndim; d++) {
+        at->size.v[d] = t->size[d];
+        at->stride.v[d] = t->stride[d];
+    }
+    if (t->numel == 0)
+        return true;
+    at->start = (t->data - base->data) / (int64_t)rgi_sizeof((rg_dtype)base->dtype);
+    return t->storage == base->storage && t->dtype == base->dtype && at->start >= 0
+           && at->start + reach(t) <= reach(base) && !rgi_overlaps_itself(base);
+}
+
+/* ---- new histories ----------------------------------------------------------------- */
+
+/* Makes `after` a header like t, and the call of the op the history that it is to have. What
+ * another thread may renew meanwhile isn't read. */
+static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
+                         const rg_strided *at, int n, rg_tensor *const in[]) {
+    *after =
+        (rg_tensor){ .storage = t->storage, .state = RG_ALIVE, .dtype = t->dtype, .data = t->data };
+    rgi_copy_shape(after, t);
+    memcpy(after->stride, t->stride, sizeof after->stride);
+    rgi_update_flags(after);
+    rg_call c = { .op = op, .attr = at, .n_in = n, .n_out = 1, .in = in, .out = { after } };
+    if (rgi_record(&c, sizeof *at))
+        return true;
+    rgi_forget_history(after);
+    return false;
+}
+
+/* Makes `after` a header like the view t, with a history that leads to its base's. */
+static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *at,
+                        rg_tensor *base) {
+    return record_after(after, t, &rg_op_as_strided, at, 1, &base);
+}
+
+/* Gives t the history of `after`, and returns the one that it had, whose reference is the caller's
+ * now. A retained gradient is that of t's new value from now on; hooks stay where they are. */
+static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
+    rg_history *before = t->history;
+    if (before && rgi_node_of(t)->hooks)
+        rgi_move_retained(rgi_node_of(t), t->output, rgi_node_of(after), after->output);
+    t->history = after->history;
+    t->output = after->output;
+    return before;
+}
+
+static void release_history(rg_history *h) {
+    if (h)
+        h->cls->release(h);
+}
+
+/* ---- views that were written to ---------------------------------------------------- */
+
+/* Returns the number that torch gives to the view among the outputs of the op that made it. */
+static int output_number(const rg_node *n, const rg_tensor *t) {
+    bool is_part = n->op && (RG_IS(n->op, select) || RG_IS(n->op, slice));
+    return is_part ? ((const rg_part *)n->attr)->number : t->output;
+}
+
+static const char advice_for_lists[] =
+    "This view is the output of a function that returns multiple views. Such functions do not "
+    "allow the output views to be modified inplace. You should replace the inplace operation by an "
+    "out-of-place one.";
+static const char advice_for_untracked[] =
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+    "tracked).";
+
+/* torch's sentence names the op that made the view, where the view has a history. */
+bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written) {
+    if (rgi_is_renewable(t))
+        return true;
+    bool untracked = t->flags & RG_UNTRACKED;
+    const char *advice = untracked ? advice_for_untracked : advice_for_lists;
+    const rg_node *n = rgi_node_of(t);
+    if (!n || !n->op)
+        return rgi_fail(RG_RUNTIME_ERROR, op,
+                        "A view was created in no_grad mode and %s modified inplace with grad mode "
+                        "enabled. %s",
+                        written, advice);
+    const char *name = rgi_node_name(n);
+    const char *end = strstr(name, "Backward");
+    int length = (int)(end ? (size_t)(end - name) : strlen(name));
+    return rgi_fail(RG_RUNTIME_ERROR, op,
+                    "Output %d of %.*s is a view%s and %s modified inplace%s. %s",
+                    output_number(n, t), length, name,
+                    untracked ? " of a view which was created in no_grad mode" : "", written,
+                    untracked ? " with grad mode enabled" : "", advice);
+}
+
+/* Returns whether a view's history is its base's business: torch leaves a view alone that requires
+ * no grad, or is a leaf, as long as its base requires none. */
+static bool follows_base(const rg_tensor *t) {
+    return t->base->history || (t->history && rgi_node_of(t)->op);
+}
+
+bool rgi_renew_slowly(rg_tensor *t) {
+    rg_tensor after = { .history = NULL };
+    rg_strided at;
+    bool follows = follows_base(t);
+    if (follows
+        && !rgi_view_follows(rgi_applying, t, "its base or another view of its base has been"))
+        return false;
+    follows = follows && place_in_base(t, &at);
+    if (follows && !record_view(&after, t, &at, t->base))
+        return false;
+    rg_history *released = after.history;
+    pthread_mutex_lock(&renew_lock);
+    if (rgi_is_stale(t)) {
+        if (follows)
+            released = exchange_history(t, &after);
+        atomic_store_explicit(&t->version, t->storage->version, memory_order_release);
+    }
+    pthread_mutex_unlock(&renew_lock);
+    release_history(released);
+    return true;
+}
+
+/* ---- writes ------------------------------------------------------------------------ */
+
+rg_tensor *rgi_beside_hooks(rg_tensor *t) {
+    rg_strided at;
+    rg_tensor after;
+    const rg_node *n = rgi_node_of(t);
+    if (!(t->flags & RG_VIEW) || !n || !place_in_base(t, &at))
+        return t;
+    if (n->op && RG_IS(n->op, as_strided) && !n->hooks && n->edge[0].node == rgi_node_of(t->base))
+        return t;
+    if (!record_view(&after, t, &at, t->base))
+        return NULL;
+    rg_tensor *alias = rgi_join(t, rgi_node_of(&after), after.output);
+    rgi_forget_history(&after);
+    return alias;
+}
+
+bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
+    rg_strided at;
+    r->t = t;
+    r->base_after.history = NULL;
+    if (!(t->flags & RG_VIEW)) {
+        r->after = *value;
+        rgi_node_attach(&r->after, rgi_node_of(value), value->output);
+        return true;
+    }
+    RG_FAIL_IF(rgi_overlaps_itself(t->base), rgi_applying,
+               "unsupported operation: more than one element of the written-to tensor refers to a "
+               "single memory location. Please clone() the tensor before performing the "
+               "operation.");
+    if (!place_in_base(t, &at)) {
+        rgi_view_leave(t);
+        return rgi_rebase_begin(r, t, value);
+    }
+    rg_tensor *const in[] = { t->base, value };
+    if (!record_after(&r->base_after, t->base, &rg_op_copy_slices, &at, 2, in))
+        return false;
+    if (record_view(&r->after, t, &at, &r->base_after))
+        return true;
+    rgi_forget_history(&r->base_after);
+    return false;
+}
+
+void rgi_rebase_end(rg_rebase *r) {
+    rg_tensor *t = r->t;
+    if (r->base_after.history)
+        release_history(exchange_history(t->base, &r->base_after));
+    release_history(exchange_history(t, &r->after));
+    if (t->flags & RG_VIEW)
+        atomic_store_explicit(&t->version, t->storage->version, memory_order_release);
+}
+
+void rgi_rebase_cancel(rg_rebase *r) {
+    rgi_forget_history(&r->after);
+    if (r->base_after.history)
+        rgi_forget_history(&r->base_after);
+}
