@@ -1,0 +1,747 @@
+/*
+ * test_views.c: writing through views. Random programs of views and writes give what PyTorch gives:
+ * values, histories, gradients of both orders, what hooks see, and errors
+ * (tests/golden/make/views.py says how they are written). What such programs don't reach is tested
+ * by hand: memory, replay, threads, derivatives against differences.
+ */
+#include "tests/test.h"
+#include "tests/golden.h"
+#include "regard.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+/* ---- random programs --------------------------------------------------------------- */
+
+enum { MOST = 64 };
+
+/* What a hook was called with is a list of numbers, one gradient behind the other. */
+typedef struct {
+    int n;
+    double v[512];
+} seen;
+
+/* A program has made these tensors so far; `more` says that its last line isn't read yet. */
+typedef struct {
+    int n, n_hooks, n_leaves;
+    rg_tensor *t[MOST];
+    seen hook[MOST];
+    /* The results of `second` belong to these tensors. */
+    int leaf[MOST];
+    rg_tensor *result[MOST];
+    golden_file *f;
+} program;
+
+static rg_tensor *see(rg_tensor *g, void *context) {
+    seen *s = context;
+    RG_SCOPE();
+    rg_tensor *flat = rg_reshape(g, -1);
+    for (int64_t i = 0; i < rg_numel(flat); i++)
+        s->v[s->n++] = rg_at(flat, i);
+    return RG_NONE;
+}
+
+/* These numbers are exact in binary. */
+static rg_tensor *values(rg_dims shape, int64_t seed) {
+    rg_tensor *t = rg_empty_dims(shape, RG_FLOAT64);
+    double *v = rg_data(t);
+    for (int64_t i = 0; i < rg_numel(t); i++)
+        v[i] = (double)((i * 7 + seed * 5) % 19 * 2 - 19) / 16;
+    return t;
+}
+
+typedef struct {
+    const char *name;
+    rg_tensor *(*call)(rg_tensor *);
+} unary;
+typedef struct {
+    const char *name;
+    rg_tensor *(*call)(rg_tensor *, rg_tensor *);
+} binary;
+
+static rg_tensor *call_unary(const char *name, rg_tensor *x) {
+    static const unary all[] = {
+        { "exp", rg_exp },         { "sin", rg_sin },     { "square", rg_square },
+        { "neg", rg_neg },         { "exp_", rg_exp_ },   { "sigmoid_", rg_sigmoid_ },
+        { "tanh_", rg_tanh_ },     { "neg_", rg_neg_ },   { "relu_", rg_relu_ },
+        { "square_", rg_square_ }, { "abs_", rg_abs_ },   { "sin_", rg_sin_ },
+        { "floor_", rg_floor_ },   { "zero_", rg_zero_ }, { "sigmoid", rg_sigmoid },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i].name) == 0)
+            return all[i].call(x);
+    ck_abort_msg("no function %s", name);
+}
+
+static rg_tensor *call_binary(const char *name, rg_tensor *x, rg_tensor *y) {
+    static const binary all[] = {
+        { "mul", (rg_mul) },   { "add", (rg_add) },     { "sub", (rg_sub) },
+        { "add_", (rg_add_) }, { "sub_", (rg_sub_) },   { "mul_", (rg_mul_) },
+        { "div_", (rg_div_) }, { "copy_", (rg_copy_) }, { "fill_", (rg_fill_) },
+        { "pow_", (rg_pow_) },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i].name) == 0)
+            return all[i].call(x, y);
+    ck_abort_msg("no function %s", name);
+}
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static rg_tensor *part_of_list(rg_list list, int64_t k) { return list.n < 0 ? NULL : list.v[k]; }
+
+static rg_tensor *view_of(rg_tensor *x, char *at) {
+    char *way = golden_word(&at);
+    if (is(way, "alias"))
+        return rg_index(x, "...");
+    if (is(way, "squeeze"))
+        return rg_squeeze(x);
+    if (is(way, "flatten"))
+        return rg_flatten(x, 0, -1);
+    if (is(way, "T"))
+        return rg_T(x);
+    if (is(way, "expand"))
+        return rg_expand_dims(x, golden_dims(golden_word(&at)));
+    if (is(way, "permute"))
+        return rg_permute_dims(x, golden_dims(golden_word(&at)));
+    if (is(way, "view"))
+        return rg_view_dims(x, golden_dims(golden_word(&at)));
+    int64_t n[4] = { 0 };
+    for (int i = 0; i < 4 && !golden_at_end(at); i++)
+        n[i] = golden_integer(&at);
+    int d = (int)n[0];
+    if (is(way, "select"))
+        return rg_select(x, d, n[1]);
+    if (is(way, "slice"))
+        return rg_slice(x, d, n[1], n[2], n[3]);
+    if (is(way, "narrow"))
+        return rg_narrow(x, d, n[1], n[2]);
+    if (is(way, "unsqueeze"))
+        return rg_unsqueeze(x, d);
+    if (is(way, "transpose"))
+        return rg_transpose(x, d, (int)n[1]);
+    if (is(way, "diagonal"))
+        return rg_diagonal(x, n[0], 0, 1);
+    if (is(way, "unbind"))
+        return part_of_list(rg_unbind(x, d), n[1]);
+    if (is(way, "split"))
+        return part_of_list(rg_split(x, n[0], (int)n[1]), n[2]);
+    if (is(way, "chunk"))
+        return part_of_list(rg_chunk(x, n[0], (int)n[1]), n[2]);
+    ck_abort_msg("no view %s", way);
+}
+
+static rg_tensor *write_with(const char *name, rg_tensor *x, rg_tensor *y) {
+    if (is(name, "masked_fill_")) {
+        rg_tensor *even = rg_eq(rg_remainder(rg_arange(rg_numel(x)), 2), 0);
+        return rg_masked_fill_(x, rg_reshape_dims(even, rg_shape(x)), 0.75);
+    }
+    if (is(name, "clamp_"))
+        return rg_clamp_(x, -0.5, 0.75);
+    if (is(name, "lerp_"))
+        return rg_lerp_(x, y, 0.25);
+    if (is(name, "addcmul_"))
+        return rg_addcmul_(x, y, y, 0.5);
+    return call_binary(name, x, y);
+}
+
+/* Returns the sum of the losses of the tensors that the line names. */
+static rg_tensor *loss_of(program *p, char *at) {
+    rg_tensor *loss = NULL;
+    while (!golden_at_end(at)) {
+        rg_tensor *y = p->t[golden_integer(&at)];
+        rg_tensor *sum = rg_sum(rg_mul(y, values(rg_shape(y), 3)));
+        loss = loss ? rg_add(loss, sum) : sum;
+        if (!loss)
+            return NULL;
+    }
+    return loss;
+}
+
+static bool second_order(program *p, rg_tensor *loss) {
+    rg_tensor *leaves[MOST], *squares = NULL;
+    for (int k = 0; k < p->n; k++) {
+        bool known = false;
+        for (int j = 0; j < k; j++)
+            known = known || p->t[j] == p->t[k];
+        if (known || !rg_requires_grad(p->t[k]) || !rg_is_leaf(p->t[k]))
+            continue;
+        leaves[p->n_leaves] = p->t[k];
+        p->leaf[p->n_leaves++] = k;
+    }
+    rg_error_clear();
+    if (!rg_grad_many(1, &loss, NULL, p->n_leaves, leaves, p->result,
+                      (rg_backward_options){
+                          .gradient = RG_NONE, .create_graph = true, .allow_unused = true }))
+        return false;
+    for (int i = 0; i < p->n_leaves; i++) {
+        rg_tensor *g = p->result[i];
+        if (g == RG_NONE || !rg_requires_grad(g))
+            continue;
+        rg_tensor *sum = rg_sum(rg_mul(g, g));
+        squares = squares ? rg_add(squares, sum) : sum;
+    }
+    return !squares || rg_backward(squares);
+}
+
+/* Adds a tensor to the program's. Returns false if there is none. */
+static bool made(program *p, rg_tensor *t) {
+    if (t)
+        p->t[p->n++] = t;
+    return t != NULL;
+}
+
+/* Runs a statement, and returns whether it succeeded. */
+static bool statement(program *p, char *at) {
+    char *kind = golden_word(&at), *name;
+    if (is(kind, "leaf") || is(kind, "plain")) {
+        rg_dims shape = golden_dims(golden_word(&at));
+        rg_tensor *t = values(shape, golden_integer(&at));
+        return made(p, is(kind, "leaf") ? rg_requires_grad_(t, true) : t);
+    }
+    if (is(kind, "grad_mode")) {
+        rg_set_grad_enabled(golden_integer(&at));
+        return true;
+    }
+    if (is(kind, "backward")) {
+        rg_tensor *loss = loss_of(p, at);
+        return loss && rg_backward(loss);
+    }
+    if (is(kind, "second")) {
+        rg_tensor *loss = loss_of(p, at);
+        return loss && second_order(p, loss);
+    }
+    bool named = is(kind, "unary") || is(kind, "binary") || is(kind, "write_number");
+    name = named || is(kind, "write") ? golden_word(&at) : "";
+    rg_tensor *x = p->t[golden_integer(&at)];
+    if (is(kind, "unary"))
+        return made(p, call_unary(name, x));
+    if (is(kind, "number"))
+        return made(p, rg_mul(x, 1.5));
+    if (is(kind, "binary"))
+        return made(p, call_binary(name, x, p->t[golden_integer(&at)]));
+    if (is(kind, "view"))
+        return made(p, view_of(x, at));
+    if (is(kind, "detach"))
+        return made(p, rg_detach(x));
+    if (is(kind, "detach_"))
+        return rg_detach_(x);
+    if (is(kind, "requires_grad_"))
+        return rg_requires_grad_(x, true);
+    if (is(kind, "retain"))
+        return rg_retain_grad(x);
+    if (is(kind, "hook"))
+        return rg_register_hook(x, see, &p->hook[p->n_hooks++]) >= 0;
+    if (is(kind, "write_number"))
+        return call_binary(name, x, rg_wrap_float(golden_number(&at)));
+    if (is(kind, "set_number")) {
+        rg_tensor *value = rg_wrap_float(golden_number(&at));
+        return rg_set_item_(x, value, at + (*at == ' '));
+    }
+    if (is(kind, "set_item")) {
+        rg_tensor *value = p->t[golden_integer(&at)];
+        return rg_set_item_(x, value, at + (*at == ' '));
+    }
+    if (golden_at_end(at))
+        return call_unary(name, x);
+    return write_with(name, x, p->t[golden_integer(&at)]);
+}
+
+/* Compares with the numbers of the next line, if that holds any. In second order no gradient may
+ * stand for zeros: PyTorch makes some where nothing depends on an input any more. */
+static void compare(program *p, const char *what, const double *v, int64_t n) {
+    char *at = golden_peek(p->f) == ':' ? golden_field(p->f, ':') : "";
+    bool none = p->n_leaves && golden_at_end(at);
+    for (int64_t i = 0; i < n; i++) {
+        ck_each(!golden_at_end(at) || (none && v[i] == 0), "%s:%d: %s: too many", p->f->path,
+                p->f->line, what);
+        if (none)
+            continue;
+        double want = golden_number(&at);
+        bool same = fabs(v[i] - want) <= 1e-12 * fmax(1, fabs(want)) || v[i] == want
+                    || (isnan(v[i]) && isnan(want));
+        ck_each(same, "%s:%d: %s: element %d is %.17g, not %.17g", p->f->path, p->f->line, what,
+                (int)i, v[i], want);
+    }
+    while (p->n_leaves && n == 0 && !golden_at_end(at))
+        ck_each(golden_number(&at) == 0, "%s:%d: %s: no zeros", p->f->path, p->f->line, what);
+    ck_each(golden_at_end(at), "%s:%d: %s: too few", p->f->path, p->f->line, what);
+}
+
+static void compare_tensor(program *p, const char *what, rg_tensor *t) {
+    RG_NO_GRAD();
+    double v[512];
+    int64_t n = t == RG_NONE ? 0 : rg_numel(t);
+    ck_assert_msg(t && n <= 512, "%s:%d: %s: %s", p->f->path, p->f->line, what, rg_error());
+    if (t != RG_NONE)
+        ck_assert(rg_copy_out(t, v, sizeof v));
+    compare(p, what, v, n);
+}
+
+static void compare_state(program *p, char *at) {
+    rg_tensor *t = p->t[golden_integer(&at)];
+    if (golden_at_end(at)) {
+        compare_tensor(p, "value", t);
+        return;
+    }
+    bool requires = golden_integer(&at);
+    char *grad_fn = golden_word(&at);
+    ck_each(rg_requires_grad(t) == requires, "%s:%d: requires_grad is %d", p->f->path, p->f->line,
+            !requires);
+    const char *name = rg_grad_fn(t);
+    if (!name)
+        name = "Invalid";
+    if (!*name)
+        name = "-";
+    rg_error_clear();
+    ck_each(is(name, grad_fn), "%s:%d: grad_fn is %s, not %s", p->f->path, p->f->line, name,
+            grad_fn);
+    compare_tensor(p, "value", t);
+}
+
+static rg_tensor *result_of(const program *p, int64_t k) {
+    for (int i = 0; i < p->n_leaves; i++)
+        if (p->leaf[i] == k)
+            return p->result[i];
+    return RG_NONE;
+}
+
+/* Runs a program and compares what it gives. Returns whether it came to its end without an error.
+ */
+static bool run_program(golden_file *f) {
+    static program p;
+    memset(&p, 0, sizeof p);
+    p.f = f;
+    RG_SCOPE();
+    bool ok = true;
+    char kind;
+    while ((kind = golden_peek(f)) && kind != '=') {
+        if (kind == '>') {
+            const char *want = golden_text(f);
+            ck_each(!ok && strstr(rg_error(), want), "%s:%d: got '%s', not '%s'", f->path, f->line,
+                    rg_error(), want);
+            rg_error_clear();
+            rg_set_grad_enabled(true);
+            return false;
+        }
+        ck_each(ok, "%s:%d: %s", f->path, f->line, rg_error());
+        char *at = golden_field(f, kind);
+        if (kind == '$')
+            ok = statement(&p, at);
+        if (kind == '?')
+            compare_state(&p, at);
+        if (kind == 'g')
+            compare_tensor(&p, "gradient", rg_grad_of(p.t[golden_integer(&at)]));
+        if (kind == 'r')
+            compare_tensor(&p, "result", result_of(&p, golden_integer(&at)));
+        if (kind == 'h') {
+            const seen *s = &p.hook[golden_integer(&at)];
+            compare(&p, "hook", s->v, s->n);
+        }
+    }
+    return true;
+}
+
+START_TEST(test_random_programs) {
+    golden_file f = golden_open("views");
+    int n = 0, ended = 0;
+    while (golden_case(&f)) {
+        n++;
+        ended += run_program(&f);
+    }
+    golden_close(&f);
+    ck_assert_int_gt(n, 500);
+    ck_assert_int_gt(ended, n / 2);
+}
+END_TEST
+
+/* ---- by hand ----------------------------------------------------------------------- */
+
+/* Returns a leaf 1, 2, .., n. */
+static rg_tensor *counting(int64_t n) {
+    rg_tensor *x = rg_add(rg_to(rg_arange(n), RG_FLOAT64), 1);
+    return rg_requires_grad_(x, true);
+}
+
+static void holds(rg_tensor *t, const char *text) {
+    ck_assert_msg(t != NULL, "%s", rg_error());
+    ck_assert_str_eq(rg_str(rg_reshape(rg_to(rg_detach(t), RG_INT64), -1)), text);
+}
+
+START_TEST(test_base_takes_the_write_in) {
+    rg_tensor *x = counting(3), *y = rg_mul(x, 2), *v = rg_select(y, 0, 1),
+              *u = rg_slice(y, 0, 1, 3, 1);
+    ck_assert(rg_mul_(v, 3) == v);
+    ck_assert_str_eq(rg_grad_fn(y), "CopySlices");
+    ck_assert_str_eq(rg_grad_fn(v), "AsStridedBackward0");
+    ck_assert_str_eq(rg_repr(u), "tensor([12.,  6.], dtype=torch.float64, "
+                                 "grad_fn=<AsStridedBackward0>)");
+    ck_ok(rg_backward(rg_add(rg_sum(rg_mul(u, 10)), rg_sum(y))));
+    holds(rg_grad_of(x), "tensor([ 2, 66, 22])");
+}
+END_TEST
+
+/* A base that no history led to gets one, and so do its other views; the base itself may be gone.
+ */
+START_TEST(test_base_without_history) {
+    rg_tensor *w = counting(2), *u, *v;
+    {
+        RG_SCOPE();
+        rg_tensor *base = rg_zeros_dims(RG_DIMS(4), RG_FLOAT64);
+        u = rg_escape(rg_slice(base, 0, 1, 3, 1));
+        v = rg_escape(rg_slice(rg_narrow(base, 0, 0, 3), 0, 0, 2, 1));
+        ck_assert(!rg_requires_grad(base));
+        ck_ok(rg_add_(v, w));
+        ck_assert(rg_requires_grad(base) && rg_requires_grad(u) && !rg_is_leaf(u));
+        ck_assert_str_eq(rg_grad_fn(base), "CopySlices");
+    }
+    ck_ok(rg_mul_(u, 5));
+    ck_ok(rg_backward(rg_add(rg_sum(u), rg_sum(rg_mul(v, 100)))));
+    holds(u, "tensor([10,  0])");
+    holds(v, "tensor([ 1, 10])");
+    holds(rg_grad_of(w), "tensor([100, 505])");
+}
+END_TEST
+
+/* A write through a part of a view is one through a view of the base. */
+START_TEST(test_subscripts_of_views) {
+    rg_tensor *x = counting(6), *y = rg_mul(x, 1), *v = rg_view(y, 2, 3);
+    ck_assert(rg_set_item_(v, 7, 0, "1:") == v);
+    ck_assert(rg_set_item_(v, rg_mul(rg_index(x, "4:"), 3), 1, "[0, 2]") == v);
+    holds(y, "tensor([ 1,  7,  7, 15,  5, 18])");
+    ck_ok(rg_backward(rg_sum(rg_mul(v, v))));
+    holds(rg_grad_of(x), "tensor([  2,   0,   0,   0, 100, 108])");
+}
+END_TEST
+
+START_TEST(test_what_is_refused) {
+    rg_tensor *x = counting(4), *y = rg_mul(x, 1);
+    ck_fails(rg_add_(rg_expand(x, 2, 4), 1), RG_RUNTIME_ERROR,
+             "add_: a view of a leaf Variable that requires grad is being used in an in-place "
+             "operation.");
+    rg_list parts = rg_split(y, 2, 0);
+    ck_fails(rg_set_item_(parts.v[1], 5, 0), RG_RUNTIME_ERROR,
+             "set_item_: Output 0 of Select is a view and is being modified inplace. This view is "
+             "the output of a function that returns multiple views. Such functions do not allow "
+             "the output views to be modified inplace. You should replace the inplace operation by "
+             "an out-of-place one.");
+    ck_fails(rg_zero_(parts.v[1]), RG_RUNTIME_ERROR,
+             "Output 1 of Split is a view and is being modified inplace. This view is");
+    ck_ok(rg_mul_(y, 2));
+    ck_fails(rg_mul(parts.v[1], 2), RG_RUNTIME_ERROR,
+             "mul: Output 1 of Split is a view and its base or another view of its base has been "
+             "modified inplace. This view is");
+    ck_assert(rg_requires_grad(parts.v[1]));
+    ck_assert_str_eq(rg_repr(parts.v[1]),
+                     "tensor([6., 8.], dtype=torch.float64, grad_fn=<Invalid>)");
+    ck_ok(rg_detach(parts.v[1]));
+    {
+        RG_NO_GRAD();
+        ck_ok(rg_mul_(parts.v[1], 2));
+        holds(y, "tensor([ 2,  4, 12, 16])");
+    }
+    rg_tensor *untracked;
+    {
+        RG_NO_GRAD();
+        untracked = rg_select(y, 0, 0);
+    }
+    ck_fails(rg_add_(untracked, 1), RG_RUNTIME_ERROR,
+             "A view was created in no_grad mode and is being modified inplace with grad mode "
+             "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
+             "can clarify your code by moving both the view and the inplace either both inside the "
+             "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+             "want the inplace to be tracked).");
+    ck_assert_double_eq(rg_item(untracked), 2);
+    ck_ok(rg_add_(y, 1));
+    ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
+             "A view was created in no_grad mode and its base or another view of its base has been "
+             "modified inplace with grad mode enabled.");
+    ck_fails(rg_detach_(rg_view(rg_zeros(4), 2, 2)), RG_RUNTIME_ERROR,
+             "Can't detach views in-place");
+}
+END_TEST
+
+/* A view of a detached tensor is a view of that; both share versions, but no history. */
+START_TEST(test_detached) {
+    rg_tensor *x = counting(3), *y = rg_mul(x, 2), *d = rg_detach(y), *v = rg_select(d, 0, 0);
+    ck_ok(rg_mul_(v, 5));
+    ck_assert(!rg_requires_grad(d) && !rg_requires_grad(v));
+    ck_assert_str_eq(rg_grad_fn(y), "MulBackward0");
+    ck_assert_int_eq(rg_version(y), 1);
+    rg_tensor *z = rg_mul(y, y);
+    ck_ok(rg_mul_(v, 2));
+    ck_fails(rg_backward(rg_sum(z)), RG_RUNTIME_ERROR,
+             "is at version 2; expected version 1 instead");
+}
+END_TEST
+
+/* What a write saves of its own result is the tensor itself, so that a later write is seen. */
+START_TEST(test_later_writes_are_seen) {
+    rg_tensor *x = counting(4), *y = rg_mul(x, 1);
+    ck_ok(rg_exp_(rg_slice(y, 0, 0, 2, 1)));
+    ck_ok(rg_backward_with(rg_sum(y),
+                           (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true }));
+    ck_ok(rg_add_(rg_select(y, 0, 3), 1));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "has been modified by an inplace operation: [torch.DoubleTensor [2]]");
+    y = rg_mul(x, 1);
+    ck_ok(rg_sigmoid_(y));
+    ck_ok(rg_neg_(y));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "modified by an inplace operation");
+}
+END_TEST
+
+static rg_tensor *count_calls(rg_tensor *g, void *context) {
+    *(rg_tensor **)context = rg_keep(rg_clone(g));
+    return RG_NONE;
+}
+
+/* A hook stays with the value that its tensor had; a retained gradient goes with the tensor. */
+START_TEST(test_who_looks_on) {
+    rg_tensor *before = NULL, *of_view = NULL, *after = NULL;
+    rg_tensor *x = counting(3), *y = rg_mul(x, 1), *v = rg_slice(y, 0, 0, 2, 1);
+    ck_assert_int_ge(rg_register_hook(y, count_calls, &before), 0);
+    ck_assert_int_ge(rg_register_hook(v, count_calls, &of_view), 0);
+    ck_ok(rg_retain_grad(y));
+    ck_ok(rg_retain_grad(v));
+    ck_ok(rg_mul_(v, 3));
+    ck_assert_int_ge(rg_register_hook(y, count_calls, &after), 0);
+    ck_ok(rg_backward(rg_add(rg_sum(rg_mul(y, 2)), rg_sum(v))));
+    holds(before, "tensor([9, 9, 2])");
+    holds(after, "tensor([3, 3, 2])");
+    ck_assert(!of_view);
+    holds(rg_grad_of(y), "tensor([3, 3, 2])");
+    holds(rg_grad_of(v), "tensor([1, 1])");
+    holds(rg_grad_of(x), "tensor([9, 9, 2])");
+    rg_drop(before);
+    rg_drop(after);
+
+    /* A plain write takes the retained gradient along, too. */
+    y = rg_mul(x, 1);
+    ck_ok(rg_retain_grad(y));
+    ck_ok(rg_mul_(rg_mul_(y, 2), 3));
+    ck_ok(rg_backward(rg_sum(y)));
+    holds(rg_grad_of(y), "tensor([1, 1, 1])");
+}
+END_TEST
+
+/* Bases lie in memory in any order, with gaps, or where elements of a view overlap. */
+START_TEST(test_layouts) {
+    rg_tensor *w = counting(3);
+    rg_tensor *turned = rg_detach(rg_T(rg_ones_dims(RG_DIMS(3, 2), RG_FLOAT64)));
+    rg_tensor *gaps = rg_detach(rg_index(rg_ones_dims(RG_DIMS(4, 6), RG_FLOAT64), "1:3, 1:6:2"));
+    rg_tensor *bases[] = { turned, gaps, rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64) };
+    for (int i = 0; i < 3; i++) {
+        rg_tensor *row = rg_select(bases[i], 0, 1),
+                  *wide = rg_expand(rg_select(bases[i], 0, 1), 2, 3);
+        ck_ok(rg_mul_(row, w));
+        ck_ok(rg_mul_(rg_select(bases[i], 1, 0), 5));
+        rg_tensor *many = rg_mul(wide, rg_reshape(rg_arange(6), 2, 3));
+        ck_ok(rg_backward(rg_add(rg_sum(many), rg_sum(bases[i]))));
+        holds(bases[i], "tensor([5, 1, 1, 5, 2, 3])");
+        holds(rg_grad_of(w), "tensor([20,  6,  8])");
+        ck_ok(rg_set_grad(w, RG_NONE));
+    }
+    rg_tensor *shared = rg_detach(rg_expand(rg_ones_dims(RG_DIMS(1, 3), RG_FLOAT64), 2, 3));
+    ck_fails(rg_mul_(rg_select(shared, 0, 0), w), RG_RUNTIME_ERROR,
+             "more than one element of the written-to tensor refers to a single memory location");
+    rg_tensor *empty = rg_mul(rg_narrow(w, 0, 0, 0), 1), *none = rg_view(empty, 0, 2);
+    ck_ok(rg_add_(none, 1));
+    ck_ok(rg_backward(rg_sum(empty)));
+    holds(rg_grad_of(w), "tensor([0, 0, 0])");
+    rg_tensor *number = rg_sum(rg_mul(w, 1)), *same = rg_view(number, 1, 1);
+    ck_ok(rg_mul_(same, 4));
+    ck_ok(rg_backward(number));
+    holds(rg_grad_of(w), "tensor([4, 4, 4])");
+}
+END_TEST
+
+/* Where a base was given other data, its old views follow it no more. */
+START_TEST(test_a_base_with_other_data) {
+    rg_tensor *x = rg_ones_dims(RG_DIMS(4), RG_FLOAT64), *v = rg_slice(x, 0, 2, 4, 1),
+              *w = counting(2);
+    ck_ok(rg_set_data(x, rg_zeros_dims(RG_DIMS(4), RG_FLOAT64)));
+    ck_ok(rg_mul_(v, w));
+    ck_assert(!rg_requires_grad(x));
+    ck_ok(rg_backward(rg_sum(v)));
+    holds(rg_grad_of(w), "tensor([1, 1])");
+    holds(x, "tensor([0, 0, 0, 0])");
+}
+END_TEST
+
+/* ---- derivatives against differences ------------------------------------------------ */
+
+/* Writes through views of views, reads between, and reads a view that is out of date. */
+static rg_tensor *weave(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_tensor *y = rg_mul(in[0], in[0]);
+    rg_tensor *columns = rg_T(y), *corner = rg_index(columns, ":2, 1:"), *row = rg_select(y, 0, 1);
+    rg_mul_(row, rg_select(in[1], 0, 0));
+    rg_tensor *read = rg_mul(corner, 1.5);
+    rg_sub_(rg_diagonal(corner, 0, 0, 1), rg_narrow(rg_select(in[1], 0, 1), 0, 1, 2));
+    rg_set_item_(columns, rg_sum(read), 0, 0);
+    rg_exp_(rg_select(corner, 0, 1));
+    return rg_add(rg_mul(corner, read), rg_sum(columns));
+}
+
+START_TEST(test_gradcheck) {
+    rg_manual_seed(5);
+    rg_tensor *in[2] = { rg_to(rg_randn(3, 3), RG_FLOAT64), rg_to(rg_randn(2, 3), RG_FLOAT64) };
+    rg_requires_grad_(in[0], true);
+    rg_requires_grad_(in[1], true);
+    ck_ok(rg_gradcheck(weave, NULL, 2, in));
+    ck_ok(rg_gradgradcheck(weave, NULL, 2, in));
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+/* Makes views and writes through them, with every request for memory refused in turn. A write that
+ * fails leaves values and histories as they were. */
+START_TEST(test_memory_fails) {
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        int64_t before = rg_live_tensors(), nodes = rg_memory_stats().nodes;
+        {
+            RG_SCOPE();
+            rg_tensor *x = counting(4), *y = rg_mul(x, 1), *v = rg_slice(y, 0, 1, 3, 1);
+            rg_tensor *u = rg_select(y, 0, 2), *w = counting(2);
+            ck_assert(x && y && v && u && w);
+            rg_memory_fail_at(fail);
+            bool wrote = rg_mul_(v, w);
+            rg_memory_fail_at(0);
+            ck_assert_str_eq(rg_grad_fn(y), wrote ? "CopySlices" : "MulBackward0");
+            holds(y, wrote ? "tensor([1, 2, 6, 4])" : "tensor([1, 2, 3, 4])");
+            rg_error_clear();
+            if (wrote) {
+                ck_ok(rg_retain_grad(y));
+                rg_memory_fail_at(fail);
+                done = rg_mul_(u, 2) && rg_backward(rg_add(rg_sum(v), u));
+                rg_memory_fail_at(0);
+                ck_assert(done || rg_error_code() == RG_OUT_OF_MEMORY);
+            }
+            if (done)
+                holds(rg_grad_of(x), "tensor([0, 1, 8, 0])");
+            rg_error_clear();
+        }
+        ck_assert_int_eq(rg_live_tensors(), before);
+        ck_assert_int_eq(rg_memory_stats().nodes, nodes);
+    }
+}
+END_TEST
+
+/* A slice that is written to often costs memory for itself, not for its base. */
+START_TEST(test_backward_of_many_writes) {
+    enum { N = 256 };
+    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true);
+    rg_tensor *y = rg_mul(x, 1);
+    int64_t before = rg_memory_stats().now;
+    for (int i = 0; i < N; i++)
+        ck_ok(rg_mul_(rg_select(y, 0, i), 2));
+    ck_assert_int_lt(rg_memory_stats().now - before, 8 * N * 64 * (int64_t)sizeof(double));
+    before = rg_memory_stats().now;
+    rg_memory_reset_peak();
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert_int_lt(rg_memory_stats().peak - before, 6 * N * 64 * (int64_t)sizeof(double));
+    ck_assert_double_eq(rg_at(rg_grad_of(x), N - 1, 63), 2);
+}
+END_TEST
+
+/* ---- replay, anomaly mode, drawing, threads ------------------------------------------ */
+
+typedef struct {
+    rg_tensor *x, *w, *loss;
+} replayed;
+
+static void replayed_step(void *context) {
+    replayed *r = context;
+    rg_set_grad(r->w, RG_NONE);
+    rg_tensor *y = rg_mul(r->x, r->w), *v = rg_select(y, 0, 1), *u = rg_slice(y, 1, 0, 2, 1);
+    rg_mul_(v, rg_exp(r->w));
+    rg_tensor *read = rg_mul(u, 3);
+    rg_add_(rg_select(u, 1, 0), rg_select(r->w, 0, 0));
+    rg_sigmoid_(rg_T(y));
+    rg_tensor *loss = rg_sum(rg_mul(rg_slice(y, 1, 1, 3, 1), rg_sum(read)));
+    rg_backward(rg_add(loss, rg_sum(u)));
+    if (r->loss)
+        rg_drop(r->loss);
+    r->loss = rg_keep(loss);
+}
+
+/* A recorded step that writes through views gives what the step itself gives, on new inputs. */
+START_TEST(test_replay) {
+    replayed a = { .x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64), .w = rg_mul(counting(3), 0.25) };
+    replayed b = { .x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64) };
+    a.w = rg_requires_grad_(rg_detach(a.w), true);
+    b.w = rg_requires_grad_(rg_clone(rg_detach(a.w)), true);
+    rg_replay *r = rg_record(replayed_step, &a);
+    ck_assert_msg(r != NULL, "%s", rg_error());
+    replayed_step(&b);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_str_eq(rg_repr(rg_grad_of(a.w)), rg_repr(rg_grad_of(b.w)));
+        ck_assert(rg_equal(rg_grad_of(a.w), rg_grad_of(b.w)) && rg_equal(a.loss, b.loss));
+        ck_ok(rg_fill_(a.x, 0.1 * i));
+        ck_ok(rg_fill_(b.x, 0.1 * i));
+        ck_ok(rg_replay_run(r));
+        replayed_step(&b);
+    }
+    rg_replay_free(r);
+    rg_drop(a.loss);
+    rg_drop(b.loss);
+}
+END_TEST
+
+START_TEST(test_drawing_and_anomalies) {
+    rg_tensor *x = counting(3), *y = rg_sub(x, 1), *v = rg_slice(y, 0, 0, 2, 1);
+    ck_ok(rg_mul_(v, 2));
+    const char *dot = rg_graph_dot(v);
+    ck_assert(strstr(dot, "CopySlices") && strstr(dot, "AsStridedBackward0"));
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_log_(v), RG_RUNTIME_ERROR, "log: the first -inf arose forward in log of [2]");
+    holds(y, "tensor([0, 2, 2])");
+    ck_ok(rg_sqrt_(v));
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "sqrt: the first inf arose backward in SqrtBackward0");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
+typedef struct {
+    rg_tensor *view;
+    double sum;
+} reader;
+
+static void *read_view(void *context) {
+    reader *r = context;
+    RG_FOR (int i = 0; i < 50; i++)
+        r->sum += rg_item(rg_sum(rg_mul(r->view, 2)));
+    return NULL;
+}
+
+/* Threads that use one view which is out of date renew it once. */
+START_TEST(test_threads) {
+    for (int turn = 0; turn < 20; turn++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_mul(counting(4), 1), *v = rg_slice(y, 0, 1, 3, 1);
+        ck_ok(rg_mul_(y, 2));
+        reader readers[4];
+        pthread_t thread[4];
+        for (int i = 0; i < 4; i++) {
+            readers[i] = (reader){ v, 0 };
+            ck_assert_int_eq(pthread_create(&thread[i], NULL, read_view, &readers[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(thread[i], NULL);
+            ck_assert_double_eq(readers[i].sum, 50 * 20);
+        }
+        ck_assert_str_eq(rg_grad_fn(v), "AsStridedBackward0");
+    }
+}
+END_TEST
+
+RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
+         test_subscripts_of_views, test_what_is_refused, test_detached, test_later_writes_are_seen,
+         test_who_looks_on, test_layouts, test_a_base_with_other_data, test_gradcheck,
+         test_memory_fails, test_backward_of_many_writes, test_replay, test_drawing_and_anomalies,
+         test_threads)
