@@ -702,7 +702,9 @@ static void one_call(void) {
     if (!nested) {
         require((y != NULL) == (rg_error_code() == RG_OK), calling,
                 y ? "an error in spite of a result" : "no error");
-        take_prints(!writes || !y, !y);
+        /* max_norm shortens rows of the table, also where what follows fails. */
+        bool shortens = strcmp(calling, "embedding_with") == 0;
+        take_prints(!shortens && (!writes || !y), !y);
         require(y || named(rg_error(), calling), calling, "named otherwise");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
