@@ -59,7 +59,7 @@ static bool bincount_make(rg_call *c) {
 
 RG_OP(bincount, .doc = "how often each integer occurs", .node = "NotImplemented", .n_in = 2,
       .optional = RG_IN(1), RG_WITH(bincount), .view = bincount_make, .by_value = true,
-      .no_grad = "the derivative for 'bincount' is not implemented; index_add of the weights has "
+      .no_grad = "derivative for aten::bincount is not implemented: index_add of the weights has "
                  "one",
       RG_SAMPLES({ "i4(6) (6)", RG_A(bincount, 0) }, { "i4(2,3) (2,3)", RG_A(bincount, 7) },
                  { "i4(0) (0)", RG_A(bincount, 2) }));
