@@ -78,10 +78,12 @@ bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options);
 
 /* rg_grad_of returns t.grad, or RG_NONE if there is none; rg_set_grad takes it away
- * where it is given RG_NONE; rg_retain_grad keeps .grad though t is no leaf. */
+ * where it is given RG_NONE; rg_retain_grad keeps .grad though t is no leaf, and
+ * rg_retains_grad returns whether it was called for such a t. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);
+bool rg_retains_grad(rg_tensor *t);
 
 /* ---- hooks -----------------------------------------------------------------------
  * A hook is called with the gradient of t and returns the gradient to go on with, or

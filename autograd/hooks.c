@@ -164,6 +164,10 @@ bool rg_retain_grad(rg_tensor *t) {
     return hook_new(t, NULL, NULL) != NULL;
 }
 
+bool rg_retains_grad(rg_tensor *t) {
+    return rgi_check(t, "retains_grad") && rgi_hook_that_retains(t);
+}
+
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
     if (!rgi_check(t, "register_hook") || !rgi_renew(t))
         return -1;

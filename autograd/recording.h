@@ -42,6 +42,8 @@ struct rg_replay {
     rg_step_observer collector, giver;
     /* The step went wrong, or was refused. */
     bool failed;
+    /* rg_replay_free has freed it. */
+    bool released;
     /* Memory that is lent from now on must never have been lent before. */
     bool lends_only_new;
     rg_replay_entry *entries;

@@ -374,9 +374,16 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     return NULL;
 }
 
+/* A freed recording keeps its mark, since the pool's list of free blocks writes elsewhere in the
+ * block. */
+static bool is_recording(const rg_replay *r, const char *op) {
+    RG_FAIL_IF(!r, op, "there is no recorded step");
+    RG_FAIL_AS_IF(RG_RELEASED, r->released, op, "recorded step released by rg_replay_free");
+    return true;
+}
+
 bool rg_replay_run(rg_replay *r) {
-    RG_FAIL_IF(!r, "replay_run", "there is no recorded step");
-    if (!rgi_may_do_once("replay_run"))
+    if (!is_recording(r, "replay_run") || !rgi_may_do_once("replay_run"))
         return false;
     bool ok = true;
     size_t mark = rg_scope_begin();
@@ -387,7 +394,7 @@ bool rg_replay_run(rg_replay *r) {
 }
 
 void rg_replay_free(rg_replay *r) {
-    if (!r)
+    if (!r || !is_recording(r, "replay_free"))
         return;
     for (size_t i = 0; i < r->n_entries; i++) {
         rg_replay_entry *e = &r->entries[i];
@@ -399,5 +406,6 @@ void rg_replay_free(rg_replay *r) {
         rgi_release(r->held.v[i]);
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_pointers_free(&r->held);
+    r->released = true;
     rgi_free(r, sizeof *r, RG_MEM_OTHER);
 }

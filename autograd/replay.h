@@ -19,6 +19,8 @@ typedef struct rg_replay rg_replay;
 /* Returns NULL where the step failed or was refused. */
 rg_replay *rg_record(void (*step)(void *context), void *context);
 bool rg_replay_run(rg_replay *r);
+/* A use after this is noticed (RG_RELEASED) only while the memory isn't in use for something else.
+ * NULL is left alone. */
 void rg_replay_free(rg_replay *r);
 
 RG_PUBLIC_END

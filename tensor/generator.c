@@ -65,8 +65,16 @@ void rgi_draw_doubles(rg_generator *g, double *to, int n) {
 
 /* ---- generators ------------------------------------------------------------------ */
 
-bool rgi_generator_lock(rg_generator *g, const char *op) {
+/* A freed generator keeps its mark while its memory isn't in use for something else: the pool's
+ * list of free blocks writes elsewhere in the block. */
+static bool generator_given(const rg_generator *g, const char *op) {
     if (!rgi_given(g, op, "a generator"))
+        return false;
+    return !g->released || rgi_fail(RG_RELEASED, op, "generator released by rg_generator_free");
+}
+
+bool rgi_generator_lock(rg_generator *g, const char *op) {
+    if (!generator_given(g, op))
         return false;
     pthread_mutex_lock(&g->lock);
     if (!g->left)
@@ -92,14 +100,16 @@ rg_generator *rg_generator_new(uint64_t seed) {
     if (!g)
         return NULL;
     pthread_mutex_init(&g->lock, NULL);
+    g->released = false;
     mt_seed(g, seed);
     return g;
 }
 
 void rg_generator_free(rg_generator *g) {
-    if (!g || g == &default_generator)
+    if (!g || g == &default_generator || !generator_given(g, "generator_free"))
         return;
     pthread_mutex_destroy(&g->lock);
+    g->released = true;
     rgi_free(g, sizeof *g, RG_MEM_OTHER);
 }
 

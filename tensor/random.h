@@ -25,12 +25,15 @@ struct rg_generator {
     int next;
     /* The second of a pair of normals waits here for the next call. */
     bool has_normal;
+    /* rg_generator_free has freed it. */
+    bool released;
     double normal;
     /* The words are aligned, so that vectors of them don't cross cache lines. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
 };
 
-/* Locks the generator, and seeds it at its first use. Fails, in the name of op, if g is NULL. */
+/* Locks the generator, and seeds it at its first use. Fails, in the name of op, if g is NULL or was
+ * freed. */
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 

@@ -36,9 +36,8 @@ enum { RG_ALIVE = 0x52454741, RG_DEAD = 0x44454144 };
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2, /* A wrapped number is weak in promotion. */
-    RG_VIEW = 4, /* A view shares another tensor's storage, and its history. */
-    RG_RETAINS_GRAD = 8,
+    RG_WEAK = 2,          /* A wrapped number is weak in promotion. */
+    RG_VIEW = 4,          /* A view shares another tensor's storage, and its history. */
     RG_IS_PARAMETER = 16, /* A module's parameter prints as one. */
     RG_OF_LIST = 32,      /* A view is one of a list that one function made, or a view of one. */
     RG_UNTRACKED = 64,    /* A view was made without grad mode, or is a view of such a one. */

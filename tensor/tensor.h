@@ -269,7 +269,8 @@ const char *rg_name(rg_tensor *t);
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
-/* Returns a generator to be released with rg_generator_free. */
+/* Returns a generator to be released with rg_generator_free. A use after that is noticed
+ * (RG_RELEASED) only while the memory isn't in use for something else. */
 rg_generator *rg_generator_new(uint64_t seed);
 void rg_generator_free(rg_generator *g);
 bool rg_generator_seed(rg_generator *g, uint64_t seed);

@@ -18,6 +18,7 @@ typedef struct rg_vocabulary {
     const char **tokens;
     char *drop;
     bool characters;
+    bool released; /* rg_vocabulary_free has freed it. */
     /* The library alone uses these two. */
     struct rg_map *index;
     size_t tokens_bytes;
@@ -36,6 +37,8 @@ typedef struct RG_OPTIONS rg_vocabulary_options {
 #define rg_vocabulary_new(text, ...) \
     rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o);
+/* A use after this is noticed (RG_RELEASED) only while the memory isn't in use for something else.
+ */
 void rg_vocabulary_free(rg_vocabulary *v);
 /* Returns word_to_idx[token], or -1 on failure. */
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token);

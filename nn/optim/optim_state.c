@@ -114,7 +114,7 @@ static rg_tensor *entry_value(const optim_entry *e) {
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     const rg_named_list failed = { .n = -1 };
     optim_entries all = { 0 };
-    if (!rgi_given(o, "state_dict", "an optimizer") || !list_entries(o, &all))
+    if (!rgi_optim_given(o, "state_dict") || !list_entries(o, &all))
         return failed;
     rg_named *v = rgi_scope_alloc((size_t)all.n * sizeof *v);
     if (!v)
@@ -234,7 +234,7 @@ static bool find_values(const rg_optim *o, const optim_entries *all, rg_named_li
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
     optim_entries all = { 0 };
-    if (!rgi_given(o, load_op, "an optimizer") || !rgi_given_list(dict.n, dict.v, load_op)
+    if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op)
         || !list_entries(o, &all) || !check_groups(o, dict))
         return false;
     bool ok = index_entries(o, &all) && find_values(o, &all, dict);

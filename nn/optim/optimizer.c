@@ -29,7 +29,7 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
 /* Checks what is to become parameter i, and notes its place. */
 static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
-    RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !(param->flags & RG_RETAINS_GRAD), name,
+    RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
                      "can't optimize a non-leaf Tensor");
     int64_t j = rgi_map_address(&o->places, param);
     RG_FAIL_VALUE_IF(j >= 0 && (size_t)j < o->n_slots, name,
@@ -56,7 +56,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
 
 bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) {
     RG_AS("add_group");
-    if (!rgi_given(o, "add_group", "an optimizer"))
+    if (!rgi_optim_given(o, "add_group"))
         return false;
     rg_group group = { { options }, list.n };
     if (!complete_options(o, &group) || !rgi_given_list(list.n, list.v, o->row->name))
@@ -76,11 +76,11 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
 }
 
 int rg_optim_n_groups(rg_optim *o) {
-    return rgi_given(o, "n_groups", "an optimizer") ? (int)o->n_groups : -1;
+    return rgi_optim_given(o, "n_groups") ? (int)o->n_groups : -1;
 }
 
 rg_param_group *rg_optim_group(rg_optim *o, int i) {
-    if (!rgi_given(o, "group", "an optimizer"))
+    if (!rgi_optim_given(o, "group"))
         return NULL;
     RG_FAIL_INDEX_IF(i < 0 || (size_t)i >= o->n_groups, "group", "there is no group %d of %zu", i,
                      o->n_groups);
@@ -145,8 +145,25 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     return o;
 }
 
+/* A freed optimizer keeps its mark while its memory isn't in use for something else: the pool's
+ * list of free blocks writes elsewhere in the block. */
+bool rgi_optim_given(const rg_optim *o, const char *op) {
+    if (!rgi_given(o, op, "an optimizer"))
+        return false;
+    return !o->released || rgi_fail(RG_RELEASED, op, "optimizer released by rg_optim_free");
+}
+
 void rg_optim_free(rg_optim *o) {
-    if (!o || --o->holders)
+    if (!o || !rgi_optim_given(o, "optim_free"))
+        return;
+    o->released = true;
+    for (rg_schedule *s = o->schedules; s; s = s->next)
+        s->released = true;
+    rgi_optim_let_go(o);
+}
+
+void rgi_optim_let_go(rg_optim *o) {
+    if (--o->holders)
         return;
     for (size_t i = 0; i < o->n_slots; i++) {
         rgi_release(o->slots[i].param);
@@ -164,7 +181,7 @@ void rg_optim_free(rg_optim *o) {
 }
 
 bool rg_optim_zero_grad(rg_optim *o) {
-    if (!rgi_given(o, "zero_grad", "an optimizer"))
+    if (!rgi_optim_given(o, "zero_grad"))
         return false;
     for (size_t i = 0; i < o->n_slots; i++)
         if (!rg_set_grad(o->slots[i].param, RG_NONE))

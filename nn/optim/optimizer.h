@@ -64,7 +64,8 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
 bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
 #define rg_optim_add_group(o, params, ...) \
     rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
-/* Frees the optimizer; recordings of its steps stay valid. NULL is left alone. */
+/* Frees the optimizer and its schedules; recordings of its steps stay valid. NULL is left alone. A
+ * use after this is noticed (RG_RELEASED) only while the memory isn't in use for something else. */
 void rg_optim_free(rg_optim *o);
 
 /* ---- using --------------------------------------------------------------------- */

@@ -81,8 +81,13 @@ struct rg_optim {
     size_t n_groups, groups_room, n_slots, slots_room;
     rg_map places; /* The slots' numbers by the addresses of their parameters. */
     rg_schedule *schedules;
-    int holders; /* Whoever made it is one; each recording that has a step of it is another. */
+    int holders;   /* Whoever made it is one; each recording that has a step of it is another. */
+    bool released; /* rg_optim_free has freed it; recordings may still step it. */
 };
+/* Returns whether a program may use the optimizer. */
+bool rgi_optim_given(const rg_optim *o, const char *op);
+/* Takes a holder away. The last one's end is the optimizer's. */
+void rgi_optim_let_go(rg_optim *o);
 
 /* ---- a schedule ---------------------------------------------------------------- */
 
@@ -93,6 +98,7 @@ struct rg_schedule {
     rg_schedule *next;
     rg_optim *optim;
     rg_schedule_kind kind;
+    bool released; /* It was freed with its optimizer. */
     rg_schedule_options o;
     double state[RG_SCHEDULE_STATES];
 };

@@ -150,7 +150,7 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
     RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_schedule_rows), "schedule",
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
-    if (!rgi_given(o, "schedule", "an optimizer") || !check_schedule(o, kind, &q))
+    if (!rgi_optim_given(o, "schedule") || !check_schedule(o, kind, &q))
         return NULL;
     rg_schedule *s = rgi_alloc(sizeof *s, RG_MEM_OTHER);
     if (!s)
@@ -187,7 +187,9 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
 /* ---- stepping ------------------------------------------------------------------ */
 
 static bool may_step(rg_schedule *s, const char *op) {
-    return rgi_may_do_once(op) && rgi_given(s, op, "a schedule");
+    if (!rgi_may_do_once(op) || !rgi_given(s, op, "a schedule"))
+        return false;
+    return !s->released || rgi_fail(RG_RELEASED, op, "schedule released with its optimizer");
 }
 
 bool rg_schedule_step(rg_schedule *s) {

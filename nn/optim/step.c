@@ -67,20 +67,7 @@ static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *sl
     return z;
 }
 
-/* An observer that does steps again holds the optimizer. */
-static bool optimizer_step_again(void *context) { return rg_optim_step(*(rg_optim **)context); }
-static void drop_optimizer(void *context) { rg_optim_free(*(rg_optim **)context); }
-
-static void observe_step(rg_optim *o) {
-    rg_deed deed = { optimizer_step_again, drop_optimizer, &o, sizeof o };
-    if (rgi_observe_deed(NULL, "step", &deed))
-        o->holders++;
-}
-
-bool rg_optim_step(rg_optim *o) {
-    if (!rgi_given(o, "step", "an optimizer"))
-        return false;
-    observe_step(o);
+static bool step_all(rg_optim *o) {
     RG_SCOPE();
     rg_optim_slot *end = o->slots + o->n_slots;
     for (rg_optim_slot *slot = o->slots; slot < end; slot++)
@@ -102,4 +89,21 @@ bool rg_optim_step(rg_optim *o) {
         rgi_count_write(slot->param, "step");
     }
     return true;
+}
+
+/* An observer that does steps again holds the optimizer, which the program may have freed. */
+static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
+static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
+
+static void observe_step(rg_optim *o) {
+    rg_deed deed = { optimizer_step_again, drop_optimizer, &o, sizeof o };
+    if (rgi_observe_deed(NULL, "step", &deed))
+        o->holders++;
+}
+
+bool rg_optim_step(rg_optim *o) {
+    if (!rgi_optim_given(o, "step"))
+        return false;
+    observe_step(o);
+    return step_all(o);
 }

@@ -2,6 +2,7 @@
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "nn/optim.h"
+#include "tensor/memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -172,23 +173,35 @@ END_TEST
 
 /* A transposed parameter, with a gradient that is a slice or expanded, moves as a contiguous one
  * does. */
+/* Whatever the strides of parameter and gradient, the steps are those of contiguous ones. */
 START_TEST(test_strides) {
-    RG_SCOPE();
-    rg_tensor *x = rg_randn(5, 7), *g = rg_randn(7, 10), *row = rg_randn(1, 5);
-    rg_tensor *odd = rg_requires_grad_(rg_T(rg_clone(x)), true),
-              *even = rg_requires_grad_(rg_contiguous(rg_T(rg_clone(x))), true);
-    rg_optim *a = rg_optim_rmsprop(RG_LIST(odd), .momentum = 0.9, .centered = true);
-    rg_optim *b = rg_optim_rmsprop(RG_LIST(even), .momentum = 0.9, .centered = true);
-    for (int t = 0; t < 6; t++) {
-        rg_tensor *grad = t % 2 ? rg_slice(g, 1, 1, 10, 2) : rg_expand(row, 7, 5);
-        ck_ok(rg_set_grad(odd, grad));
-        ck_ok(rg_set_grad(even, rg_contiguous(grad)));
-        ck_ok(rg_optim_step(a));
-        ck_ok(rg_optim_step(b));
-        ck_assert(rg_equal(odd, even));
+    for (int kind = RG_SGD; kind <= RG_LION; kind++) {
+        RG_SCOPE();
+        rg_tensor *x = rg_randn(5, 7), *g = rg_randn(7, 10), *row = rg_randn(1, 5);
+        rg_tensor *odd = rg_requires_grad_(rg_T(rg_clone(x)), true),
+                  *plain = rg_requires_grad_(rg_contiguous(rg_T(rg_clone(x))), true),
+                  *even = rg_requires_grad_(rg_contiguous(rg_T(rg_clone(x))), true);
+        rg_param_group with = RG_PARAM_GROUP_(.lr = 0.1);
+        if (kind == RG_RMSPROP) {
+            with.momentum = 0.9;
+            with.centered = true;
+        }
+        rg_optim *a = rg_optim_with((rg_optim_kind)kind, RG_LIST(odd, plain), with);
+        rg_optim *b = rg_optim_with((rg_optim_kind)kind, RG_LIST(even), with);
+        for (int t = 0; t < 6; t++) {
+            rg_tensor *grads[] = { rg_slice(g, 1, 1, 10, 2), rg_expand(row, 7, 5),
+                                   rg_T(rg_contiguous(rg_T(rg_slice(g, 1, 0, 5, 1)))) };
+            rg_tensor *grad = grads[t % 3];
+            ck_ok(rg_set_grad(odd, grad));
+            ck_ok(rg_set_grad(plain, grad));
+            ck_ok(rg_set_grad(even, rg_contiguous(grad)));
+            ck_ok(rg_optim_step(a));
+            ck_ok(rg_optim_step(b));
+            ck_assert(rg_equal(odd, even) && rg_equal(plain, even));
+        }
+        rg_optim_free(a);
+        rg_optim_free(b);
     }
-    rg_optim_free(a);
-    rg_optim_free(b);
 }
 END_TEST
 
@@ -459,5 +472,55 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+/* torch's optimizers take a tensor that is no leaf but retains its gradient, and step it. */
+START_TEST(test_what_retains_its_gradient) {
+    rg_tensor *x = rg_requires_grad_(rg_scalar(2.), true), *y = rg_mul(x, 3);
+    ck_fails(rg_optim_sgd(RG_LIST(y), .lr = 0.1), RG_VALUE_ERROR,
+             "can't optimize a non-leaf Tensor");
+    ck_assert(!rg_retains_grad(y) && !rg_retains_grad(x));
+    ck_ok(rg_retain_grad(y) && rg_retain_grad(x));
+    ck_assert(rg_retains_grad(y) && !rg_retains_grad(x));
+    rg_optim *o = rg_optim_sgd(RG_LIST(y), .lr = 0.1);
+    ck_ok(o);
+    ck_ok(rg_backward(rg_mul(y, y)));
+    ck_assert_double_eq(rg_item(rg_grad_of(y)), 12);
+    ck_ok(rg_optim_step(o));
+    ck_assert_str_eq(rg_repr(y), "tensor(4.8000, grad_fn=<MulBackward0>)");
+    ck_ok(rg_optim_zero_grad(o));
+    ck_assert(rg_grad_of(y) == RG_NONE);
+    rg_optim_free(o);
+}
+END_TEST
+
+/* An optimizer that was freed is noticed while its memory isn't in use for something else. Without
+ * the pool it is in use at once. */
+START_TEST(test_released_optimizers) {
+    if (rgi_pool_bypassed())
+        return;
+    params p = make_params(RG_FLOAT32);
+    rg_list list = { N_PARAMS, p.v };
+    rg_optim *o = rg_optim_adam(list);
+    rg_schedule *s = rg_optim_exponential_lr(o, .gamma = 0.5);
+    ck_ok(o && s);
+    rg_optim_free(o);
+    static const char said[] = "optimizer released by rg_optim_free";
+    ck_fails((rg_optim_free(o), rg_error_code() == RG_OK), RG_RELEASED, said);
+    ck_fails(rg_optim_step(o), RG_RELEASED, said);
+    ck_fails(rg_optim_zero_grad(o), RG_RELEASED, said);
+    ck_fails(rg_optim_add_group(o, list), RG_RELEASED, said);
+    ck_fails(rg_optim_group(o, 0), RG_RELEASED, said);
+    ck_fails(rg_optim_n_groups(o) != -1, RG_RELEASED, said);
+    ck_fails(rg_optim_state_dict(o).n != -1, RG_RELEASED, said);
+    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 0, NULL }), RG_RELEASED, said);
+    ck_fails(rg_optim_exponential_lr(o, .gamma = 0.5), RG_RELEASED, said);
+    ck_fails(rg_schedule_step(s), RG_RELEASED, "schedule released with its optimizer");
+    ck_fails(rg_schedule_step_to(s, 1), RG_RELEASED, "schedule released with its optimizer");
+    ck_fails(rg_schedule_step_metric(s, 1), RG_RELEASED, "schedule released with its optimizer");
+    rg_optim_free(NULL);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+}
+END_TEST
+
 RG_TESTS(optim, test_trajectories, test_groups, test_strides, test_state, test_state_names,
-         test_clipping, test_errors, test_out_of_memory)
+         test_clipping, test_errors, test_out_of_memory, test_what_retains_its_gradient,
+         test_released_optimizers)

@@ -5,6 +5,7 @@
 #include "nn/optim.h"
 #include "nn/models/gpt.h"
 #include "nn/transformer.h"
+#include "tensor/memory.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -719,7 +720,29 @@ START_TEST(test_graph_from_outside) {
 }
 END_TEST
 
+/* A recording that was freed is noticed while its memory isn't in use for something else. Without
+ * the pool it is in use at once. An optimizer is freed once, though a recording still steps it. */
+START_TEST(test_released_recordings) {
+    if (rgi_pool_bypassed())
+        return;
+    model m = make("self attention");
+    rg_replay *r = rg_record(step, &m);
+    ck_ok(r);
+    rg_optim_free(m.optim);
+    ck_fails((rg_optim_free(m.optim), rg_error_code() == RG_OK), RG_RELEASED,
+             "optimizer released by rg_optim_free");
+    ck_fails(rg_optim_step(m.optim), RG_RELEASED, "optimizer released by rg_optim_free");
+    rg_tensor *before = rg_clone(rg_detach(rg_parameters(m.module).v[0]));
+    ck_ok(rg_replay_run(r));
+    ck_assert(!rg_equal(before, rg_detach(rg_parameters(m.module).v[0])));
+    rg_replay_free(r);
+    static const char said[] = "recorded step released by rg_replay_free";
+    ck_fails((rg_replay_free(r), rg_error_code() == RG_OK), RG_RELEASED, said);
+    ck_fails(rg_replay_run(r), RG_RELEASED, said);
+}
+END_TEST
+
 RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_fresh_draws,
          test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer, test_without_memory,
          test_wild_steps, test_memory_goes_round, test_refused_as_by_the_step, test_three_roots,
-         test_graph_from_outside)
+         test_graph_from_outside, test_released_recordings)

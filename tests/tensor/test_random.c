@@ -5,6 +5,7 @@
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
@@ -533,7 +534,44 @@ START_TEST(test_threads_share_the_stream) {
 }
 END_TEST
 
+START_TEST(test_generators_need_memory) {
+    int64_t other = rg_memory_stats().other;
+    rg_memory_fail_at(1);
+    ck_fails(rg_generator_new(7), RG_OUT_OF_MEMORY, "out of memory");
+    rg_memory_fail_at(0);
+    ck_assert_int_eq(rg_memory_stats().other, other);
+    rg_generator *g = rg_generator_new(7);
+    ck_ok(g);
+    rg_memory_fail_at(1);
+    ck_fails(rg_generator_state(g), RG_OUT_OF_MEMORY, "out of memory");
+    rg_memory_fail_at(0);
+    rg_generator_free(g);
+}
+END_TEST
+
+/* A generator that was freed is noticed while its memory isn't in use for something else. Without
+ * the pool it is in use at once. */
+START_TEST(test_released_generators) {
+    if (rgi_pool_bypassed())
+        return;
+    rg_generator *g = rg_generator_new(7);
+    rg_tensor *state = rg_generator_state(g), *t = rg_zeros(3);
+    rg_generator_free(g);
+    static const char said[] = "generator released by rg_generator_free";
+    ck_fails((rg_generator_free(g), rg_error_code() == RG_OK), RG_RELEASED, said);
+    ck_fails(rg_generator_seed(g, 1), RG_RELEASED, said);
+    ck_fails(rg_generator_state(g), RG_RELEASED, said);
+    ck_fails(rg_generator_set_state(g, state), RG_RELEASED, said);
+    ck_fails(rg_rand_dims(RG_DIMS(3), RG_FLOAT32, g), RG_RELEASED, said);
+    ck_fails(rg_normal_with_(t, 0, 1, g), RG_RELEASED, said);
+    ck_fails(rg_randperm_with(3, g), RG_RELEASED, said);
+    rg_generator_free(NULL);
+    rg_generator_free(rg_default_generator());
+    ck_ok(rg_rand(3));
+}
+END_TEST
+
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_bad_states, test_errors,
          test_multinomial_errors, test_writes, test_large_permutation, test_out_of_memory,
-         test_threads_share_the_stream)
+         test_threads_share_the_stream, test_released_generators, test_generators_need_memory)
