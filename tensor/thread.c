@@ -10,7 +10,10 @@
 #include <stdlib.h>
 
 /* `nobody` stands in for threads that haven't begun, and `fallback` is for a thread for which there
- * was no memory. */
+ * was no memory. Two such threads would share it without a lock. The library accepts that: whoever
+ * started a thread has just got a stack for it, which is many times as large, so the fallback
+ * serves a main thread alone. A fallback for each would have to be thread-local, and initial-exec
+ * leaves a library that is loaded late no room for its four kilobytes. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;

@@ -120,6 +120,38 @@ START_TEST(test_guards_on_one_line) {
 }
 END_TEST
 
+/* No loss takes a number that is no reduction, and the mean of a batch is kl_div's alone. */
+START_TEST(test_no_reduction) {
+    typedef rg_tensor *loss(rg_tensor * x, rg_tensor * target, rg_loss_options o);
+    static loss *const losses[] = { rg_kl_div_with,
+                                    rg_mse_loss_with,
+                                    rg_l1_loss_with,
+                                    rg_smooth_l1_loss_with,
+                                    rg_huber_loss_with,
+                                    rg_binary_cross_entropy_with,
+                                    rg_binary_cross_entropy_with_logits_with,
+                                    rg_nll_loss_with,
+                                    rg_cross_entropy_with };
+    rg_tensor *x = rg_full(RG_DIMS(2, 3), 0.5), *class = rg_literal([0, 2]);
+    for (int i = 0; i < (int)(sizeof losses / sizeof losses[0]); i++) {
+        rg_tensor *target = i < 7 ? x : class;
+        rg_loss_options o = { .weight = RG_NONE, .pos_weight = RG_NONE, .beta = 1, .delta = 1 };
+        for (int wrong = -1; wrong < 7; wrong++) {
+            if (wrong == RG_MEAN || wrong == RG_SUM || wrong == RG_EACH)
+                continue;
+            o.reduction = (rg_reduction)wrong;
+            if (wrong == RG_BATCHMEAN && i == 0)
+                ck_ok(losses[i](x, target, o));
+            else
+                ck_fails(losses[i](x, target, o), RG_VALUE_ERROR,
+                         "is not a valid value for reduction");
+        }
+        o.reduction = RG_EACH;
+        ck_ok(losses[i](x, target, o));
+    }
+}
+END_TEST
+
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
          test_options_by_name, test_indices_stay, test_overlapping_writes_are_refused,
-         test_guards_on_one_line)
+         test_guards_on_one_line, test_no_reduction)

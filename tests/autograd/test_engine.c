@@ -481,6 +481,24 @@ START_TEST(test_a_mutated_saved_value_is_named) {
 }
 END_TEST
 
+/* The tensor and its place in the graph have one name: where a request for memory fails, the old.
+ */
+START_TEST(test_a_name_is_given_whole_or_not) {
+    rg_tensor *x = rg_set_name(leaf(2), "old");
+    bool named = false;
+    for (int64_t fail = 1; !named; fail++) {
+        rg_memory_fail_at(fail);
+        named = rg_set_name(x, "new") != NULL;
+        rg_memory_fail_at(0);
+        rg_error_clear();
+        ck_assert_str_eq(rg_name(x), named ? "new" : "old");
+        ck_assert(strstr(rg_graph_dot(rg_mul(x, x)), named ? "new" : "old"));
+        ck_assert(!strstr(rg_graph_dot(rg_mul(x, x)), named ? "old" : "new"));
+    }
+    ck_assert_str_eq(rg_name(rg_set_name(x, NULL)), "");
+}
+END_TEST
+
 /* A view taken before its base was changed in place gets its history from the base again. (More on
  * views is in test_views.c.) */
 START_TEST(test_a_stale_view_is_renewed) {
@@ -523,6 +541,87 @@ START_TEST(test_threads_share_parameters) {
 }
 END_TEST
 
+typedef struct {
+    rg_tensor *x, *y;
+} handed;
+
+/* Goes on with a graph for a while, so that its nodes are the thread's newest. */
+static void *go_on(void *context) {
+    handed *h = context;
+    rg_tensor *y = h->y;
+    for (int i = 0; i < 500; i++)
+        y = rg_add(rg_mul(y, 1), rg_mul(h->x, 1));
+    h->y = rg_keep(rg_mul(y, y));
+    return NULL;
+}
+
+/* A graph grows in one thread, in another, and in the first again: a node is walked after all those
+ * that depend on it, whichever thread made it. */
+START_TEST(test_threads_hand_a_graph_on) {
+    pthread_t thread;
+    handed h = { .x = leaf(2) };
+    h.y = h.x;
+    for (int turn = 0; turn < 2; turn++) {
+        pthread_create(&thread, NULL, go_on, &h);
+        pthread_join(thread, NULL);
+        /* Here the clock is behind that of the thread. */
+        h.y = rg_mul(rg_add(h.y, rg_mul(h.y, h.x)), 1e-6);
+    }
+    rg_tensor *again = leaf(2);
+    handed alone = { .x = again, .y = again };
+    for (int turn = 0; turn < 2; turn++) {
+        go_on(&alone);
+        alone.y = rg_mul(rg_add(alone.y, rg_mul(alone.y, again)), 1e-6);
+    }
+    ck_ok(rg_backward(h.y));
+    ck_ok(rg_backward(alone.y));
+    ck_assert_double_eq(grad_at(h.x, 0), grad_at(again, 0));
+    ck_assert_double_ne(grad_at(again, 0), 0);
+}
+END_TEST
+
+/* ---- errors ---------------------------------------------------------------------- */
+
+/* What fails in a step of backward has the name of its op, and what fails outside the steps that of
+ * the run. */
+START_TEST(test_failures_of_backward_have_names) {
+    rg_tensor *x = leaf_vector(3);
+    int of_softmax = 0, of_run = 0;
+    bool ok = false;
+    for (int64_t fail = 1; !ok; fail++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_sum(rg_softmax(rg_mul(x, x), 0));
+        rg_memory_fail_at(fail);
+        ok = rg_backward(y);
+        rg_memory_fail_at(0);
+        of_softmax += strncmp(rg_error(), "softmax: out of memory", 22) == 0;
+        of_run += strncmp(rg_error(), "backward: out of memory", 23) == 0;
+        ck_assert(ok || rg_error_code() == RG_OUT_OF_MEMORY);
+        rg_error_clear();
+    }
+    ck_assert_int_gt(of_softmax, 0);
+    ck_assert_int_gt(of_run, 0);
+    /* The run's name doesn't stay behind it. */
+    rg_memory_fail_at(1);
+    ck_assert(!rg_from(((int[]){ 1, 2 }), 2));
+    rg_memory_fail_at(0);
+    ck_assert_msg(!strstr(rg_error(), "backward") && !strstr(rg_error(), "softmax"), "%s",
+                  rg_error());
+}
+END_TEST
+
+START_TEST(test_detached_in_place) {
+    rg_tensor *x = leaf(2), *y = rg_mul(x, 3), *v = rg_reshape(rg_mul(x, 3), 1);
+    ck_ok(rg_detach_(y));
+    ck_assert(!rg_requires_grad(y) && rg_is_leaf(y));
+    ck_ok(rg_detach_(y));
+    ck_fails(rg_detach_(v), RG_RUNTIME_ERROR, "Can't detach views in-place");
+    ck_assert(rg_requires_grad(v));
+    ck_ok(rg_detach_(x));
+    ck_assert(!rg_requires_grad(x));
+}
+END_TEST
+
 RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
          test_one_value_used_many_times, test_paths_of_different_lengths,
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone,
@@ -533,4 +632,6 @@ RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sig
          test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
          test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
          test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
-         test_a_stale_view_is_renewed, test_threads_share_parameters)
+         test_a_stale_view_is_renewed, test_threads_share_parameters,
+         test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
+         test_failures_of_backward_have_names, test_detached_in_place)

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static rg_tensor *input(int64_t n, int64_t m) {
     rg_tensor *x = rg_zeros_dims(RG_DIMS(n, m), RG_FLOAT64);
@@ -247,6 +248,38 @@ START_TEST(test_anomaly_backward) {
 }
 END_TEST
 
+/* A graph that grew before anomaly mode was on has no traces. */
+START_TEST(test_anomaly_without_traces) {
+    rg_tensor *x = input(1, 2), *y = rg_sum(rg_sqrt(rg_mul(x, 0)));
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "; forward call: not recorded");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
+/* ---- where there is no slope ------------------------------------------------------- */
+
+static rg_tensor *root_of_nothing(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_sqrt(rg_mul(in[0], 0));
+}
+
+static rg_tensor *nothing_at_all(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_reshape(in[0], 77);
+}
+
+/* A slope of NaN is another than the 0 that differences give, however large the tolerance. */
+START_TEST(test_slopes_of_nan) {
+    rg_tensor *x = input(2, 2);
+    ck_fails(rg_gradcheck(root_of_nothing, NULL, 1, &x), RG_RUNTIME_ERROR, "Jacobian mismatch");
+    ck_fails(rg_gradcheck(root_of_nothing, NULL, 1, &x, .atol = 1e300), RG_RUNTIME_ERROR,
+             "Jacobian mismatch");
+    ck_fails(rg_gradcheck(nothing_at_all, NULL, 1, &x), RG_RUNTIME_ERROR, "reshape: ");
+    ck_fails(rg_gradgradcheck(nothing_at_all, NULL, 1, &x), RG_RUNTIME_ERROR, "reshape: ");
+}
+END_TEST
+
 /* ---- drawing --------------------------------------------------------------------- */
 
 START_TEST(test_graph_dot) {
@@ -269,6 +302,14 @@ START_TEST(test_graph_dot) {
              "}\n");
     /* Drawing has left the graph as it was. */
     ck_ok(rg_backward(y));
+    /* A node with several outputs is one node, and edges count nodes, not outputs. */
+    rg_tensor *most = rg_max_dim(rg_exp(x), 1, false).values;
+    const char *of_two = rg_graph_dot(rg_mul(most, rg_select(x, 1, 0)));
+    for (int i = 1; i < 5; i++) {
+        char edge[12];
+        snprintf(edge, sizeof edge, "    n%d -> n", i);
+        ck_assert_msg((strstr(of_two, edge) != NULL) == (i < 4), "'%s' in %s", edge, of_two);
+    }
     ck_fails(rg_graph_dot(rg_ones(2)), RG_RUNTIME_ERROR, "no graph behind it");
     ck_fails(rg_graph_save(y, "/nowhere/at/all.dot"), RG_IO_ERROR, "can't write to");
 }
@@ -276,4 +317,5 @@ END_TEST
 
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_several_outputs, test_likely_causes,
-         test_anomaly_forward, test_anomaly_backward, test_graph_dot)
+         test_anomaly_forward, test_anomaly_backward, test_graph_dot,
+         test_anomaly_without_traces, test_slopes_of_nan)

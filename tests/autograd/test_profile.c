@@ -7,7 +7,10 @@
 #include "tests/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Reads the columns of a row; returns false if the row isn't there. */
 static bool row(const char *name, long *calls, double *ms, double *gflops) {
@@ -118,4 +121,123 @@ START_TEST(test_inside) {
 }
 END_TEST
 
-RG_TESTS(profile, test_counts, test_products, test_attention, test_inside)
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* The time of a call is its own: without that of the calls inside it, so that no more time is
+ * counted than there was. Nearly all of addmm's backward is time of the products inside it. */
+START_TEST(test_times_are_each_calls_own) {
+    rg_tensor *c = rg_requires_grad_(rg_randn(200, 200), true),
+              *a = rg_requires_grad_(rg_randn(200, 200), true);
+    double counted = rg_profile_cost(NULL).ns, began = now();
+    rg_set_profiling(true);
+    for (int i = 0; i < 5; i++)
+        rg_grad(rg_sum(rg_addmm(c, a, a, 1, 1)), a, .create_graph = true);
+    rg_set_profiling(false);
+    double took = now() - began;
+    ck_assert_double_le(rg_profile_cost(NULL).ns - counted, took);
+}
+END_TEST
+
+/* The costliest row is the first. */
+START_TEST(test_rows_are_in_order) {
+    rg_tensor *x = rg_requires_grad_(rg_randn(100, 100), true);
+    rg_set_profiling(true);
+    rg_exp(rg_select(rg_detach(x), 0, 0));
+    rg_backward(rg_sum(rg_matmul(rg_exp(x), x)));
+    rg_backward(rg_sum(rg_matmul(rg_tanh(x), x)));
+    rg_set_profiling(false);
+    const char *line = rg_profile_table();
+    double before = 0, ms = 0, percent, percents = 0;
+    int rows = 0;
+    while ((line = strchr(line, '\n')) && line[1]) {
+        line++;
+        char name[37];
+        long calls;
+        ck_assert_int_eq(sscanf(line, "%36c %ld %lf %lf", name, &calls, &ms, &percent), 4);
+        ck_assert(rows == 0 || ms <= before);
+        before = ms;
+        percents += percent;
+        rows++;
+    }
+    ck_assert_int_ge(rows, 8);
+    ck_assert_double_eq_tol(percents, 100, 0.06 * rows);
+    /* A view costs nothing, an element one operation. */
+    check_cost("exp", 2, 100 + 100 * 100, 2 * 4.0 * (100 + 100 * 100));
+    rg_cost views = rg_profile_cost("select");
+    ck_assert(views.calls == 1 && views.flops == 0 && views.bytes == 0);
+}
+END_TEST
+
+/* ---- REGARD_PROFILE ---------------------------------------------------------------- */
+
+static int profiled(void) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(3), true);
+    for (int i = 0; i < 3; i++)
+        rg_backward(rg_sum(rg_exp(x)));
+    return 0;
+}
+
+/* Reads all that a program writes to its standard error where REGARD_PROFILE has this value. */
+static void run_profiled(const char *value, char *text, size_t room) {
+    char command[256];
+    snprintf(command, sizeof command, "REGARD_PROFILE='%s' /proc/%d/exe 2>&1", value, getpid());
+    FILE *pipe = popen(command, "r");
+    ck_assert(pipe != NULL);
+    text[fread(text, 1, room - 1, pipe)] = 0;
+    ck_assert_int_eq(pclose(pipe), 0);
+}
+
+/* The variable asks for the table at the program's end, and a path for each call in a file. */
+START_TEST(test_environment) {
+    static char text[8192], json[8192];
+    if (rg_emulated())
+        return;
+    run_profiled("0", text, sizeof text);
+    ck_assert_str_eq(text, "");
+    run_profiled("1", text, sizeof text);
+    ck_assert_msg(strncmp(text, "op ", 3) == 0 && strstr(text, "\nexp ")
+                      && strstr(text, "\nexp, backward "),
+                  "%s", text);
+    run_profiled("/nowhere/at/all.json", text, sizeof text);
+    ck_assert(strstr(text, "REGARD_PROFILE: can't write to '/nowhere/at/all.json'\n"));
+    char path[] = "/tmp/profileXXXXXX";
+    int made = mkstemp(path);
+    ck_assert_int_ge(made, 0);
+    close(made);
+    run_profiled(path, text, sizeof text);
+    ck_assert(strncmp(text, "op ", 3) == 0);
+    FILE *file = fopen(path, "r");
+    json[fread(json, 1, sizeof json - 1, file)] = 0;
+    fclose(file);
+    remove(path);
+    /* A list of objects, with a comma between two of them. */
+    static const char exp[] = "{\"name\": \"exp\", \"cat\": \"forward\"";
+    int objects = 0, commas = 0, forwards = 0;
+    for (const char *p = json; *p; p++) {
+        objects += *p == '{';
+        commas += strncmp(p, "},\n{", 4) == 0;
+        forwards += strncmp(p, exp, strlen(exp)) == 0;
+    }
+    ck_assert(strncmp(json, "[\n{", 3) == 0 && strcmp(json + strlen(json) - 4, "}\n]\n") == 0);
+    ck_assert_int_ge(objects, 12);
+    ck_assert_int_eq(commas, objects - 1);
+    ck_assert_int_eq(forwards, 3);
+}
+END_TEST
+
+int main(void) {
+    const TTest *cases[] = { test_counts,
+                             test_products,
+                             test_attention,
+                             test_inside,
+                             test_times_are_each_calls_own,
+                             test_rows_are_in_order,
+                             test_environment };
+    if (getenv("REGARD_PROFILE"))
+        return profiled();
+    return rg_run_tests("profile", sizeof cases / sizeof cases[0], cases);
+}
