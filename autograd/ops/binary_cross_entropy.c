@@ -150,6 +150,9 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
     RG_FAIL_IF(target->dtype == RG_BOOL, name,
                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
                "`^` or `logical_xor()` operator instead.");
+    RG_FAIL_IF(o->pos_weight->dtype == RG_BOOL && o->pos_weight != RG_NONE, name,
+               "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+               "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
     RG_FAIL_IF(!rgi_is_float(target->dtype), name,
                "result type %s can't be cast to the desired output type Long",
                rgi_scalar_name(x->dtype));

@@ -102,6 +102,11 @@ static bool matmul_shape(rg_call *c) {
 static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
+    /* Only products of bools without terms get as far as this, and they are false. */
+    if (RG_UNLIKELY(c->out[0]->dtype == RG_BOOL)) {
+        rgi_fill_zero(c->out[0]);
+        return true;
+    }
     if (RG_LIKELY(a->ndim > 1 && b->ndim > 1))
         return k_matmul(c->out[0], a, b);
     rg_tensor y = *c->out[0];

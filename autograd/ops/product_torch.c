@@ -135,7 +135,7 @@ static bool matmul_allows_as(const struct matmul_attr *how, const rg_tensor *l, 
     return true;
 }
 
-/* torch multiplies bools only where there is nothing to multiply, and never in dot. */
+/* torch multiplies bools only where there is nothing to multiply or to add, and never in dot. */
 bool rgi_matmul_allows(const struct matmul_attr *how, const rg_tensor *a, const rg_tensor *b,
                        const rg_tensor *y) {
     static const char *const cpu[] = { [MATMUL_DOT] = "dot",
@@ -152,7 +152,7 @@ bool rgi_matmul_allows(const struct matmul_attr *how, const rg_tensor *a, const 
     if (!matmul_allows_as(how, &l, &r, matmul_batches(a, b, y), of_bool))
         return false;
     bool empty = rgi_product_vectors(&l, l.ndim - 1) == 0
-                 || rgi_product_vectors(&r, r.ndim - 2) == 0;
+                 || rgi_product_vectors(&r, r.ndim - 2) == 0 || l.size[l.ndim - 1] == 0;
     RG_FAIL_DTYPE_IF(of_bool && (how->kind == MATMUL_DOT || !empty), how->name, cpu[how->kind],
                      RG_BOOL);
     return true;
