@@ -238,6 +238,15 @@ static double distance(rg_tensor *a, rg_tensor *b) {
     return most / largest;
 }
 
+/* Returns 0.5, 0.6, .. in y's shape and dtype. */
+static rg_tensor *cotangent_of(const rg_tensor *y) {
+    rg_tensor *v = rg_zeros_dims(rg_shape((rg_tensor *)y), (rg_dtype)y->dtype);
+    for (int64_t j = 0; v && j < y->numel; j++)
+        rgi_store_f64(v->data + j * (int64_t)rgi_sizeof(v->dtype), v->dtype,
+                      0.5 + 0.1 * (double)(j % 11));
+    return v;
+}
+
 /* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
  * cotangent of 0.5, 0.6, .. of every floating output. Returns false if it failed. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
@@ -250,10 +259,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
         value[i] = out[i];
         if (!out[i]->history || a->op->no_grad)
             continue;
-        v[k] = rg_zeros_like(out[i]);
-        for (int64_t j = 0; v[k] && j < out[i]->numel; j++)
-            rgi_store_f64(v[k]->data + j * (int64_t)rgi_sizeof(v[k]->dtype), v[k]->dtype,
-                          0.5 + 0.1 * (double)(j % 11));
+        v[k] = cotangent_of(out[i]);
         y[k++] = out[i];
     }
     *n = outs;
@@ -422,6 +428,147 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
             faults += fault(op, s, "in place", "another value");
         if (distance(g[0], g[1]) > 1e-14)
             faults += fault(op, s, "in place", "another gradient");
+    }
+    return faults;
+}
+
+/* ---- inner tensors --------------------------------------------------------------- */
+
+/* An inner tensor that is asked for alone has the gradient that it has among all: the walk ends at
+ * it, and leaves out what doesn't lead there. */
+int derive_inner(const rg_op *op, const rg_sample *s) {
+    RG_SCOPE();
+    int faults = 0, n;
+    rg_tensor *in[RG_MAX_INPUTS], *inner[RG_MAX_INPUTS], *value[RG_MAX_INPUTS + RG_MAX_OUTPUTS];
+    application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
+    if (op->no_grad)
+        return 0;
+    if (!values_of(&a, in, false, value, &n))
+        return fault(op, s, "inner", rg_error());
+    int at = outputs_of(op);
+    for (int i = 0; i < a.n; i++) {
+        if (in[i] == RG_NONE || !in[i]->history)
+            continue;
+        for (int k = 0; k < a.n; k++)
+            inner[k] = in[k] != RG_NONE && in[k]->history ? rg_mul(in[k], 1) : in[k];
+        rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *g;
+        int m = 0;
+        bool ok = apply_all(&a, inner, out);
+        for (int k = 0; ok && k < outputs_of(op); k++)
+            if (out[k]->history) {
+                v[m] = cotangent_of(out[k]);
+                y[m++] = out[k];
+            }
+        if (ok && m == 0)
+            return faults;
+        derive_checks++;
+        rg_backward_options o = { .gradient = RG_NONE, .allow_unused = true };
+        if (!ok || !rg_grad_many(m, y, v, 1, &inner[i], &g, o))
+            faults += fault(op, s, "inner", rg_error());
+        else if (distance(g, value[at]) > 1e-14)
+            faults += fault(op, s, "inner", "another gradient where it is asked for alone");
+        at++;
+    }
+    return faults;
+}
+
+/* ---- writes ---------------------------------------------------------------------- */
+
+/* Returns numel elements of a buffer from `first` on, in that shape. */
+static rg_tensor *part_of(rg_tensor *buffer, int64_t first, rg_dims shape, int64_t numel) {
+    return rg_view_dims(rg_narrow(buffer, 0, first, numel), shape);
+}
+
+/* Applies the op in place where input i lies in the memory of the first, `over` elements from its
+ * beginning, and compares with inputs that lie apart. */
+static int check_overlap(const application *a, rg_tensor *const in[], int i, int64_t over) {
+    RG_SCOPE();
+    int64_t n = in[0]->numel, m = in[i]->numel, most = RG_MAX(n, m);
+    int64_t begin = RG_MAX(-over, 0);
+    rg_tensor *args[RG_MAX_RULES], *apart[RG_MAX_RULES];
+    rg_tensor *buffer = rg_repeat(rg_reshape(rg_detach(in[i]), -1), 3 + 3 * most / m);
+    for (int k = 0; k < a->n; k++)
+        args[k] = apart[k] = in[k] == RG_NONE ? in[k] : rg_detach(in[k]);
+    args[0] = part_of(buffer, begin, rg_shape(in[0]), n);
+    args[i] = part_of(buffer, begin + over, rg_shape(in[i]), m);
+    apart[0] = rg_clone(args[0]);
+    apart[i] = rg_clone(args[i]);
+    size_t bytes = a->sample->attr ? a->op->attr_size : 0;
+    rg_tensor *want = rgi_apply(a->op, a->sample->attr, bytes, a->n, apart);
+    if (!want || !rgi_same_shape(want, in[0]) || want->dtype != in[0]->dtype) {
+        rg_error_clear();
+        return 0;
+    }
+    rg_tensor *y = rgi_apply_inplace("inplace", a->op, a->sample->attr, bytes, a->n, args);
+    derive_checks++;
+    if (!y)
+        return fault(a->op, a->sample, "overlap", rg_error());
+    return distance(want, y) > 0 ? fault(a->op, a->sample, "overlap", "another value") : 0;
+}
+
+/* An op that is written over its first input gives what it gives elsewhere, wherever in the same
+ * memory another input lies: before it, behind it, within it or just there. */
+int derive_overlap(const rg_op *op, const rg_sample *s) {
+    static const int64_t places[] = { -1, 0, 1, 2 };
+    int faults = 0;
+    RG_SCOPE();
+    rg_tensor *in[RG_MAX_INPUTS];
+    application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
+    for (int i = 1; op->inplace && i < a.n; i++) {
+        if (in[i] == RG_NONE || in[i]->dtype != in[0]->dtype || !in[i]->numel || !in[0]->numel)
+            continue;
+        for (int k = 0; k < RG_COUNT(places); k++)
+            faults += check_overlap(&a, in, i, places[k]);
+    }
+    return faults;
+}
+
+/* Writes other values over a leaf or an index, as nobody should between forward and backward. */
+static bool overwrite(rg_tensor *t) {
+    RG_NO_GRAD();
+    if (t->dtype == RG_BOOL)
+        return rg_logical_not_(t);
+    return rgi_is_float(t->dtype) ? rg_add_(t, 0.25) : rg_zero_(t);
+}
+
+/* An input that is written to before backward either isn't read there, so that the gradients are
+ * what they were, or is refused by an error that names the op. */
+int derive_written(const rg_op *op, const rg_sample *s) {
+    int faults = 0;
+    application a = { .op = op, .sample = s };
+    for (int i = 0; !op->no_grad && !op->view && i < 8; i++) {
+        RG_SCOPE();
+        rg_tensor *in[RG_MAX_INPUTS], *same[RG_MAX_INPUTS], *want[RG_MAX_INPUTS], *out[3];
+        rg_tensor *x[RG_MAX_INPUTS], *got[RG_MAX_INPUTS];
+        int n, m = 0;
+        a.n = derive_inputs(s->inputs, RG_FLOAT64, in);
+        if (i >= a.n)
+            return faults;
+        derive_inputs(s->inputs, RG_FLOAT64, same);
+        if (in[i] == RG_NONE || !in[i]->numel)
+            continue;
+        if (!apply_all(&a, in, out) || !values_of(&a, same, false, want, &n))
+            return fault(op, s, "written", rg_error());
+        rg_tensor *y = out[0], *v = cotangent_of(y);
+        for (int k = 0; k < a.n; k++)
+            if (in[k] != RG_NONE && in[k]->history)
+                x[m++] = in[k];
+        if (!y->history || outputs_of(op) > 1 || m == 0 || !overwrite(in[i]))
+            continue;
+        derive_checks++;
+        char name[64];
+        int length = snprintf(name, sizeof name, "%s: ", op->name);
+        rg_backward_options o = { .gradient = RG_NONE, .allow_unused = true };
+        if (!rg_grad_many(1, &y, &v, m, x, got, o)) {
+            if (!strstr(rg_error(), "modified by an inplace operation")
+                || strncmp(rg_error(), name, (size_t)length) != 0)
+                faults += fault(op, s, "written", rg_error());
+            rg_error_clear();
+            continue;
+        }
+        for (int k = 0; k < m; k++)
+            if (distance(got[k], want[1 + k]) > 0)
+                faults += fault(op, s, "written", "a wrong gradient, and no error");
     }
     return faults;
 }

@@ -20,6 +20,9 @@ static const struct {
     { "leaves nothing", derive_leaves_nothing },
     { "no gradient", derive_no_gradient },
     { "in place", derive_inplace },
+    { "inner", derive_inner },
+    { "overlap", derive_overlap },
+    { "written", derive_written },
     { "out of memory", derive_out_of_memory },
 };
 
