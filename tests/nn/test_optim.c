@@ -521,6 +521,23 @@ START_TEST(test_released_optimizers) {
 }
 END_TEST
 
+/* Where more is better, the first metric is the best one so far, however low it is. */
+START_TEST(test_the_first_metric_is_the_best) {
+    params p = make_params(RG_FLOAT32);
+    for (int max = 0; max < 2; max++) {
+        rg_optim *o = rg_optim_sgd(((rg_list){ N_PARAMS, p.v }), .lr = 0.5);
+        rg_schedule *s = rg_optim_reduce_lr_on_plateau(o, .mode_max = max, .patience = 0);
+        double sign = max ? 1 : -1;
+        ck_ok(rg_schedule_step_metric(s, -50 * sign));
+        ck_ok(rg_schedule_step_metric(s, -40 * sign));
+        ck_assert_double_eq(rg_optim_group(o, 0)->lr, 0.5);
+        ck_ok(rg_schedule_step_metric(s, -45 * sign));
+        ck_assert_double_lt(rg_optim_group(o, 0)->lr, 0.5);
+        rg_optim_free(o);
+    }
+}
+END_TEST
+
 RG_TESTS(optim, test_trajectories, test_groups, test_strides, test_state, test_state_names,
          test_clipping, test_errors, test_out_of_memory, test_what_retains_its_gradient,
-         test_released_optimizers)
+         test_released_optimizers, test_the_first_metric_is_the_best)

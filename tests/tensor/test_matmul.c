@@ -81,7 +81,7 @@ START_TEST(test_products) {
     };
     int threads = rg_get_num_threads();
     /* Several threads would cut a wide product into narrow ones, which test_parallel compares. */
-    rg_set_num_threads(1);
+    ck_ok(rg_set_num_threads(1));
     for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
         for (int s = 0; s < RG_COUNT(sizes); s++)
             for (int layouts = 0; layouts < 16; layouts++)

@@ -2966,7 +2966,8 @@ def at_limits():
             a, b = T([1e20, 1.0, -3.0], dtype), T([3.0, 1e20, 1e-20], dtype)
             yield Case("lerp", a, b, Number(weight))
             yield Case("lerp", a, b, T([weight] * 3, dtype))
-    for value in (8e18, 9e18, 9.2e18, 9223372036854774784.0, 2.0**63, 1e19):
+    # torch alone takes 2^63, which int64 does not hold, and wraps it.
+    for value in (8e18, 9e18, 9.2e18, 9223372036854774784.0, 1e19):
         for sign in (1, -1):
             for t in (T([1, 2]), T([True]), T([1.0]), T([1.0], f64)):
                 yield Case("pad_with", t, (1, 0), 0, sign * value)
