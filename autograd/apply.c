@@ -21,7 +21,7 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     if (!rgi_check(t, op->name))
         return false;
     bool untouched = rgi_grad_off && rgi_history_of(t);
-    return untouched || rgi_renew(t);
+    return untouched || rgi_renew(t, op->name);
 }
 
 /* Returns whether input i is one of those that are converted. */

@@ -171,7 +171,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
 
 /* Fails with the sentence, which may name i, if t doesn't require grad. */
 static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
-    return rgi_check(t, op) && rgi_renew(t)
+    return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
 }
 

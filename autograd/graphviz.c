@@ -83,7 +83,7 @@ static void graph_of(rg_text *d, const rg_node_list *nodes, const rg_node *root)
 const char *rg_graph_dot(rg_tensor *y) {
     rg_text d = { 0 };
     rg_node_list nodes;
-    if (!rgi_check(y, "graph_dot") || !rgi_renew(y))
+    if (!rgi_check(y, "graph_dot") || !rgi_renew(y, "graph_dot"))
         return NULL;
     RG_FAIL_IF(!y->history, "graph_dot",
                "the tensor does not require grad: there is no graph behind it");

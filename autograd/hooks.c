@@ -155,7 +155,7 @@ void rgi_hooks_free(rg_hooks *hooks) {
 }
 
 bool rg_retain_grad(rg_tensor *t) {
-    if (!rgi_check(t, "retain_grad") || !rgi_renew(t))
+    if (!rgi_check(t, "retain_grad") || !rgi_renew(t, "retain_grad"))
         return false;
     RG_FAIL_IF(!t->history, "retain_grad",
                "can't retain_grad on Tensor that has requires_grad=False");
@@ -169,7 +169,7 @@ bool rg_retains_grad(rg_tensor *t) {
 }
 
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
-    if (!rgi_check(t, "register_hook") || !rgi_renew(t))
+    if (!rgi_check(t, "register_hook") || !rgi_renew(t, "register_hook"))
         return -1;
     if (!t->history || !function) {
         rgi_fail(RG_RUNTIME_ERROR, "register_hook",

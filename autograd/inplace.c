@@ -27,7 +27,7 @@ static bool may_record_write(const rg_tensor *t, const char *op) {
 static bool guard_write(rg_tensor *t, const char *op) {
     if (rgi_grad_off || !rgi_history_of(t))
         return true;
-    if (!may_record_write(t, op) || !rgi_renew(t))
+    if (!may_record_write(t, op) || !rgi_renew(t, op))
         return false;
     return rgi_fail(RG_RUNTIME_ERROR, op,
                     "a result of %s would be overwritten, which is not recorded. "
@@ -64,7 +64,7 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
         return false;
     RG_AS(name);
     for (int i = 0; i < n; i++)
-        if (in[i] && in[i]->state == RG_ALIVE && !rgi_renew(in[i]))
+        if (in[i] && in[i]->state == RG_ALIVE && !rgi_renew(in[i], name))
             return false;
     return true;
 }

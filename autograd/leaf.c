@@ -31,7 +31,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
         return NULL;
     if (on && rg_requires_grad(t))
         return t;
-    if (!rgi_renew(t))
+    if (!rgi_renew(t, "requires_grad_"))
         return NULL;
     rg_node *n = rgi_node_of(t);
     RG_FAIL_IF(n && n->op, "requires_grad_",
@@ -60,11 +60,12 @@ bool rg_requires_grad(rg_tensor *t) {
 }
 
 bool rg_is_leaf(rg_tensor *t) {
-    return rgi_check(t, "is_leaf") && rgi_renew(t) && !(t->history && rgi_node_of(t)->op);
+    return rgi_check(t, "is_leaf") && rgi_renew(t, "is_leaf")
+           && !(t->history && rgi_node_of(t)->op);
 }
 
 const char *rg_grad_fn(rg_tensor *t) {
-    if (!rgi_check(t, "grad_fn") || !rgi_renew(t))
+    if (!rgi_check(t, "grad_fn") || !rgi_renew(t, "grad_fn"))
         return NULL;
     return rg_is_leaf(t) ? "" : rgi_node_name(rgi_node_of(t));
 }

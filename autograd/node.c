@@ -26,9 +26,9 @@ static inline void node_let_go(rg_node *n, int64_t refs);
 
 /* A view that was written to gets its history first. torch prints "Invalid" for one that can't. */
 static const char *node_history_name(rg_tensor *t) {
-    if (rgi_is_stale(t) && t->base->history && !rgi_is_renewable(t))
+    if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";
-    const rg_node *n = rgi_renew(t) ? rgi_node_of(t) : NULL;
+    const rg_node *n = rgi_renew(t, "grad_fn") ? rgi_node_of(t) : NULL;
     return n && n->op ? rgi_node_name(n) : NULL;
 }
 

@@ -125,18 +125,12 @@ bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written) {
                     untracked ? " with grad mode enabled" : "", advice);
 }
 
-/* Returns whether a view's history is its base's business: torch leaves a view alone that requires
- * no grad, or is a leaf, as long as its base requires none. */
-static bool follows_base(const rg_tensor *t) {
-    return t->base->history || (t->history && rgi_node_of(t)->op);
-}
-
-bool rgi_renew_slowly(rg_tensor *t) {
+bool rgi_renew_slowly(rg_tensor *t, const char *op) {
     rg_tensor after = { .history = NULL };
     rg_strided at;
-    bool follows = follows_base(t);
+    bool follows = rgi_follows_base(t);
     if (follows
-        && !rgi_view_follows(rgi_applying, t, "its base or another view of its base has been"))
+        && !rgi_view_follows(op, t, "its base or another view of its base has been"))
         return false;
     follows = follows && place_in_base(t, &at);
     if (follows && !record_view(&after, t, &at, t->base))

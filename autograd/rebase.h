@@ -8,11 +8,16 @@
 #include "node.h"
 
 /* Gives a view whose storage was written to a new history. Returns false if it failed, also with
- * torch's sentence for a view that can't have one: one of a list, or one that was made without grad
- * mode. */
-bool rgi_renew_slowly(rg_tensor *t);
-static inline bool rgi_renew(rg_tensor *t) {
-    return RG_LIKELY(!rgi_is_stale(t)) || rgi_renew_slowly(t);
+ * torch's sentence, said of `op`, for a view that can't have one: one of a list, or one that was
+ * made without grad mode. */
+bool rgi_renew_slowly(rg_tensor *t, const char *op);
+static inline bool rgi_renew(rg_tensor *t, const char *op) {
+    return RG_LIKELY(!rgi_is_stale(t)) || rgi_renew_slowly(t, op);
+}
+/* Returns whether a view's history is its base's business: torch leaves a view alone that requires
+ * no grad, or is a leaf, as long as its base requires none. */
+static inline bool rgi_follows_base(const rg_tensor *t) {
+    return t->base->history || (t->history && rgi_node_of(t)->op);
 }
 /* Returns whether a view may get a new history after its base was written to. */
 static inline bool rgi_is_renewable(const rg_tensor *t) {
