@@ -97,7 +97,8 @@ rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
 /* rg_nan_to_num(x, .nan = 0) writes numbers for NaN, infinity and -infinity; a NaN as posinf or
  * neginf stands for the largest number, or its negative, that the dtype has. */
-typedef struct rg_nan_to_num_options {
+typedef struct RG_OPTIONS rg_nan_to_num_options {
+    RG_BY_NAME;
     double nan    RG_DEFAULT(0);
     double posinf RG_DEFAULT(NAN);
     double neginf RG_DEFAULT(NAN);
@@ -187,7 +188,8 @@ rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
 /* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie,
  * along dim or of all. q is a number, or a tensor of several, which become the first dim. Between
  * two elements the interpolation is "linear", "lower", "higher", "midpoint" or "nearest". */
-typedef struct rg_quantile_options {
+typedef struct RG_OPTIONS rg_quantile_options {
+    RG_BY_NAME;
     int dim                   RG_DEFAULT(INT_MIN);
     bool keepdim              RG_DEFAULT(false);
     const char *interpolation RG_DEFAULT("linear");
@@ -261,7 +263,8 @@ rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
  * batches that broadcast. For p = 2 and more than 25 rows it is computed by way of a product, which
  * is less exact for rows that are close; compute_mode is "use_mm_for_euclid_dist" or
  * "donot_use_mm_for_euclid_dist" to have that always or never. */
-typedef struct rg_cdist_options {
+typedef struct RG_OPTIONS rg_cdist_options {
+    RG_BY_NAME;
     double p                 RG_DEFAULT(2);
     const char *compute_mode RG_DEFAULT("use_mm_for_euclid_dist_if_necessary");
 } rg_cdist_options;
@@ -347,7 +350,8 @@ rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 /* rg_repeat_interleave(x, 2, .dim = 0) returns each slice along dim so often, or each element if no
  * dim is given. The repeats are a number, or a tensor with one for each slice; output_size may say
  * what they add up to. */
-typedef struct rg_repeat_interleave_options {
+typedef struct RG_OPTIONS rg_repeat_interleave_options {
+    RG_BY_NAME;
     int dim             RG_DEFAULT(INT_MIN);
     int64_t output_size RG_DEFAULT(-1);
 } rg_repeat_interleave_options;
@@ -357,7 +361,8 @@ rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
 /* rg_meshgrid(RG_LIST(a, b)) returns vectors expanded over the grid that they span: the first
  * varies along the first dim, and the second along the second, or with .indexing = "xy" the other
  * way. */
-typedef struct rg_meshgrid_options {
+typedef struct RG_OPTIONS rg_meshgrid_options {
+    RG_BY_NAME;
     const char *indexing RG_DEFAULT("ij");
 } rg_meshgrid_options;
 rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
@@ -420,7 +425,8 @@ rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
 /* rg_scatter_reduce(x, dim, index, source, "amax") returns x, but along dim 0 y[index[i][j]][j] is
  * the "sum", "prod", "mean", "amax" or "amin" of all source[i][j] that go there, and of what x has
  * there unless .include_self = false. */
-typedef struct rg_scatter_reduce_options {
+typedef struct RG_OPTIONS rg_scatter_reduce_options {
+    RG_BY_NAME;
     bool include_self RG_DEFAULT(true);
 } rg_scatter_reduce_options;
 rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
@@ -440,7 +446,8 @@ rg_unique_result rg_unique_dim(rg_tensor *x, int dim);          /* distinct slic
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 /* rg_searchsorted(x, values, right, .sorter = rg_argsort(x, -1, false)) takes rows that aren't
  * sorted. */
-typedef struct rg_searchsorted_options {
+typedef struct RG_OPTIONS rg_searchsorted_options {
+    RG_BY_NAME;
     rg_tensor *sorter RG_DEFAULT(RG_NONE);
 } rg_searchsorted_options;
 rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
@@ -448,7 +455,8 @@ rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 /* rg_bincount(x, .weights = w) returns how often each of 0, 1, .. occurs in a vector, or the sum of
  * the weights there, for at least minlength integers. */
-typedef struct rg_bincount_options {
+typedef struct RG_OPTIONS rg_bincount_options {
+    RG_BY_NAME;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
     int64_t minlength  RG_DEFAULT(0);
 } rg_bincount_options;
