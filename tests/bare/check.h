@@ -77,6 +77,8 @@ static inline int bare_same(const char *x, const char *y) { return x && y && str
 #define ck_assert_uint_eq(x, y)   BARE_COMPARE(uintmax_t, "%ju", x, ==, y)
 #define ck_assert_float_eq(x, y)  BARE_COMPARE(float, "%.9g", x, ==, y)
 #define ck_assert_double_eq(x, y) BARE_COMPARE(double, "%.17g", x, ==, y)
+#define ck_assert_double_ne(x, y) BARE_COMPARE(double, "%.17g", x, !=, y)
+#define ck_assert_double_le(x, y) BARE_COMPARE(double, "%.17g", x, <=, y)
 #define ck_assert_double_lt(x, y) BARE_COMPARE(double, "%.17g", x, <, y)
 #define ck_assert_double_gt(x, y) BARE_COMPARE(double, "%.17g", x, >, y)
 #define ck_assert_ptr_eq(x, y)    BARE_COMPARE(void *, "%p", (void *)(x), ==, (void *)(y))

@@ -73,9 +73,13 @@ START_TEST(test_wrong) {
         ck_assert_str_eq("text", "Text");
     if (_i == 20)
         ck_assert_str_eq(none, none);
+    if (_i == 21)
+        ck_assert_double_ne(1, 1);
+    if (_i == 22)
+        ck_assert_double_le(1, 0.5);
 }
 END_TEST
-enum { WRONG = 21 };
+enum { WRONG = 23 };
 
 /* For each number there is an end before the last line. */
 START_TEST(test_exits) {
