@@ -229,7 +229,7 @@ $(BUILD)/steps/%.o: %.c Makefile $(THREADS) | stb
 	$(call Q,compile,$<) $(CC) $(CFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -c $< -o $@
 
 $(STEPS): $(STEPS).o $(HELPERS) $(COUNTED:%.c=$(BUILD)/steps/%.o) $(links_nn)
-	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $$(pkg-config --libs check) $(LIBS)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBCHECK) $(LIBS)
 
 $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 	@mkdir -p $(@D)
