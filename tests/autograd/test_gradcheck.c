@@ -220,9 +220,11 @@ START_TEST(test_anomaly_forward) {
     rg_tensor *fine = rg_mul(big, 2);
     ck_ok(fine);
     ck_assert(rg_mul(fine, fine) == NULL);
-    ck_assert_msg(strstr(rg_error(), "mul: the first inf arose forward in mul of [2, 3] [2, 3]")
-                      && strstr(rg_error(), "; forward call: " FRAME),
+    ck_assert_msg(strstr(rg_error(), "mul: the first inf arose forward in mul of [2, 3] [2, 3]"),
                   "%s", rg_error());
+    /* A sanitizer's frames may come first. */
+    const char *trace = strstr(rg_error(), "; forward call: ");
+    ck_assert_msg(trace && strstr(trace, FRAME), "%s", rg_error());
     rg_error_clear();
     /* The infinity came in with an input, and no op has made it. */
     ck_ok(rg_mul(rg_full_dims(RG_DIMS(2), INFINITY, RG_FLOAT64), 2));
