@@ -48,7 +48,7 @@ static int64_t part_start(const rg_tensor *t, const rg_part *p) {
     if (p->kind == RG_AT_NEW || (p->kind != RG_AT_INDEX && p->length == 0))
         return 0;
     if (p->kind == RG_AT_DIAGONAL && p->start >= 0)
-        return p->start * t->stride[p->dim2];
+        return part_product(p->start, t->stride[p->dim2]);
     int64_t start = part_product(p->start, t->stride[p->dim]);
     return p->kind == RG_AT_DIAGONAL ? -start : start;
 }

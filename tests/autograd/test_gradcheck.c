@@ -308,7 +308,7 @@ START_TEST(test_graph_dot) {
     rg_tensor *most = rg_max_dim(rg_exp(x), 1, false).values;
     const char *of_two = rg_graph_dot(rg_mul(most, rg_select(x, 1, 0)));
     for (int i = 1; i < 5; i++) {
-        char edge[12];
+        char edge[24];
         snprintf(edge, sizeof edge, "    n%d -> n", i);
         ck_assert_msg((strstr(of_two, edge) != NULL) == (i < 4), "'%s' in %s", edge, of_two);
     }
