@@ -359,7 +359,16 @@ static void *recur(void *small) {
     return NULL;
 }
 
+/* ThreadSanitizer keeps at most 65,536 calls of a stack, and fills a small one with 20 calls. */
+#ifdef __SANITIZE_THREAD__
+enum { CAN_RECUR = false };
+#else
+enum { CAN_RECUR = true };
+#endif
+
 START_TEST(test_recursion) {
+    if (!CAN_RECUR)
+        return;
     recur(NULL);
     pthread_attr_t attributes;
     pthread_t thread;
