@@ -66,9 +66,11 @@ static corpus read_corpus(const char *path) {
     rg_pair part = rg_split_text(c.all, 0.9);
     c.learn = part.first;
     c.test = part.second;
-    if (rg_numel(c.test) <= block)
+    if (rg_numel(c.test) <= block) {
+        rg_vocabulary_free(c.vocabulary);
         refuse("'%s' has %lld characters: with --block %lld it takes %lld", path,
                (long long)rg_numel(c.all), (long long)block, (long long)(10 * block + 10));
+    }
     return c;
 }
 
@@ -143,8 +145,10 @@ int main(int argc, char *argv[]) {
     const char *path = read_command_line(argc, argv);
     corpus c = read_corpus(path);
     rg_tensor *begin = *prompt ? rg_encode(c.vocabulary, prompt) : rg_narrow(c.all, 0, 0, 1);
-    if (!begin)
+    if (!begin) {
+        rg_vocabulary_free(c.vocabulary);
         refuse("--prompt: %s", rg_error());
+    }
     make_folder(out);
     double *losses = malloc((size_t)steps * sizeof *losses);
     if (!losses)
