@@ -21,7 +21,7 @@ bool rgi_is_sole_owner(const rg_tensor *t) {
         return o->is_sole_owner(o, t);
     bool only = t->storage->refs == 1;
     if (t->flags & RG_VIEW)
-        only = t->storage->refs == 2 && t->base->refs == 1;
+        only = t->storage->refs == 2 && rgi_base_of(t)->refs == 1;
     return t->refs == 1 && only && t->flags & RG_CONTIGUOUS && !t->history;
 }
 

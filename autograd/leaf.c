@@ -45,7 +45,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     n = rgi_leaf_new(t);
     if (!n)
         return NULL;
-    if (!t->name || rgi_rename(&n->base.name, t->name))
+    if (rgi_rename(&n->base.name, rgi_name_of(t)))
         rgi_node_attach(t, n, 0);
     rgi_node_release(n);
     if (!t->history)
@@ -56,7 +56,8 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
 
 /* A view that was written to requires grad where its base does, even if it can't be used. */
 bool rg_requires_grad(rg_tensor *t) {
-    return rgi_check(t, "requires_grad") && (t->history || (rgi_is_stale(t) && t->base->history));
+    return rgi_check(t, "requires_grad")
+           && (t->history || (rgi_is_stale(t) && rgi_base_of(t)->history));
 }
 
 bool rg_is_leaf(rg_tensor *t) {

@@ -26,7 +26,7 @@ static int64_t reach(const rg_tensor *t) {
 /* Fills in where a view lies in its base. Returns false if it doesn't: the base was given other
  * data since, or its elements share places. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
-    const rg_tensor *base = t->base;
+    const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
         { .n = base->ndim }, { .n = base->ndim }, { .n = t->ndim }, { .n = t->ndim }, 0
     };
@@ -129,11 +129,10 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
     rg_tensor after = { .history = NULL };
     rg_strided at;
     bool follows = rgi_follows_base(t);
-    if (follows
-        && !rgi_view_follows(op, t, "its base or another view of its base has been"))
+    if (follows && !rgi_view_follows(op, t, "its base or another view of its base has been"))
         return false;
     follows = follows && place_in_base(t, &at);
-    if (follows && !record_view(&after, t, &at, t->base))
+    if (follows && !record_view(&after, t, &at, rgi_base_of(t)))
         return false;
     if (follows && !rgi_retain_alike(&after, t)) {
         rgi_forget_history(&after);
@@ -159,9 +158,10 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     const rg_node *n = rgi_node_of(t);
     if (!(t->flags & RG_VIEW) || !n || !place_in_base(t, &at))
         return t;
-    if (n->op && RG_IS(n->op, as_strided) && !n->hooks && n->edge[0].node == rgi_node_of(t->base))
+    rg_tensor *base = rgi_base_of(t);
+    if (n->op && RG_IS(n->op, as_strided) && !n->hooks && n->edge[0].node == rgi_node_of(base))
         return t;
-    if (!record_view(&after, t, &at, t->base))
+    if (!record_view(&after, t, &at, base))
         return NULL;
     rg_tensor *alias = rgi_join(t, rgi_node_of(&after), after.output);
     rgi_forget_history(&after);
@@ -178,7 +178,8 @@ static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
         rgi_node_attach(&r->after, rgi_node_of(value), value->output);
         return true;
     }
-    RG_FAIL_IF(rgi_overlaps_itself(t->base), rgi_applying,
+    rg_tensor *base = rgi_base_of(t);
+    RG_FAIL_IF(rgi_overlaps_itself(base), rgi_applying,
                "unsupported operation: more than one element of the written-to tensor refers to a "
                "single memory location. Please clone() the tensor before performing the "
                "operation.");
@@ -186,8 +187,8 @@ static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
         rgi_view_leave(t);
         return record_rebase(r, t, value);
     }
-    rg_tensor *const in[] = { t->base, value };
-    if (!record_after(&r->base_after, t->base, &rg_op_copy_slices, &at, 2, in))
+    rg_tensor *const in[] = { base, value };
+    if (!record_after(&r->base_after, base, &rg_op_copy_slices, &at, 2, in))
         return false;
     if (record_view(&r->after, t, &at, &r->base_after))
         return true;
@@ -199,7 +200,7 @@ bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     if (!record_rebase(r, t, value))
         return false;
     if (rgi_retain_alike(&r->after, t)
-        && (!r->base_after.history || rgi_retain_alike(&r->base_after, t->base)))
+        && (!r->base_after.history || rgi_retain_alike(&r->base_after, rgi_base_of(t))))
         return true;
     rgi_rebase_cancel(r);
     return false;
@@ -208,7 +209,7 @@ bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
 void rgi_rebase_end(rg_rebase *r) {
     rg_tensor *t = r->t;
     if (r->base_after.history)
-        release_history(exchange_history(t->base, &r->base_after));
+        release_history(exchange_history(rgi_base_of(t), &r->base_after));
     release_history(exchange_history(t, &r->after));
     if (t->flags & RG_VIEW)
         atomic_store_explicit(&t->version, t->storage->version, memory_order_release);

@@ -95,8 +95,7 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
  * it. */
 static void retire(rg_tensor *t) {
     rgi_forget_history(t);
-    if (t->name)
-        rgi_rename(&t->name, NULL);
+    rgi_forget_name(t);
     if (t->flags & RG_VIEW)
         rgi_view_leave(t);
     t->state = RG_DEAD;

@@ -225,7 +225,7 @@ static bool recorder_is_sole_owner(rg_graph_observer *o, const rg_tensor *t) {
     rgi_recording_reap(r);
     bool only = t->storage->refs == 2;
     if (t->flags & RG_VIEW)
-        only = t->storage->refs == 3 && t->base->refs == 2;
+        only = t->storage->refs == 3 && rgi_base_of(t)->refs == 2;
     return t->refs == 2 && only && t->flags & RG_CONTIGUOUS && !t->history
            && rgi_pointers_have(&r->living, t);
 }

@@ -306,7 +306,7 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = m && name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;
-    return t != RG_NONE && is_kept(t) && t->name ? t->name : name;
+    return t != RG_NONE && is_kept(t) && rgi_name_of(t) ? rgi_name_of(t) : name;
 }
 
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value) {

@@ -1,24 +1,56 @@
 /*
  * name.c: the names that tensors are given, for errors and drawings.
  */
-#include "structs.h"
+#include "storage.h"
 #include "text.h"
 
+/* Returns a label with a copy of the name, or NULL where there is no memory. */
+static rg_label *label_new(const char *name) {
+    size_t length = strlen(name) + 1;
+    rg_label *label = rgi_alloc(sizeof *label + length, RG_MEM_OTHER);
+    if (label)
+        memcpy(label->name, name, length);
+    return label;
+}
+
+static void label_free(rg_label *label) {
+    if (label)
+        rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
+}
+
+/* Gives t the label, which may be NULL, and returns the one that it had, or NULL. */
+static rg_label *exchange_label(rg_tensor *t, rg_label *label) {
+    rg_label *before = t->flags & RG_NAMED ? t->label : NULL;
+    rg_tensor *base = t->flags & RG_VIEW ? rgi_base_of(t) : NULL;
+    if (label) {
+        label->base = base;
+        t->label = label;
+        t->flags |= RG_NAMED;
+    } else {
+        t->base = base;
+        t->flags &= (uint8_t)~RG_NAMED;
+    }
+    return before;
+}
+
+void rgi_forget_name(rg_tensor *t) { label_free(exchange_label(t, NULL)); }
+
 rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
-    char *copy = NULL;
-    if (!rgi_check(t, "set_name") || !rgi_rename(&copy, name))
+    rg_label *label = NULL;
+    if (!rgi_check(t, "set_name") || (name && !(label = label_new(name))))
         return NULL;
-    /* The tensor takes the name only after its history has it, so that both or neither have. */
+    /* The tensor takes the label only after its history has the name: both have it, or neither. */
     if (!t->history || rgi_rename(&t->history->name, name))
-        RG_SWAP(t->name, copy);
+        label = exchange_label(t, label);
     else
         t = NULL;
-    rgi_rename(&copy, NULL);
+    label_free(label);
     return t;
 }
 
 const char *rg_name(rg_tensor *t) {
     if (!rgi_check(t, "name"))
         return NULL;
-    return t->name ? t->name : "";
+    const char *name = rgi_name_of(t);
+    return name ? name : "";
 }

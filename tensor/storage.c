@@ -106,29 +106,22 @@ static inline void free_tensor(rg_tensor *t) {
         rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
 }
 
-static __attribute__((noinline)) void destroy_view(rg_tensor *t) {
-    rg_tensor *base = t->base;
+/* Ends a tensor that has a history, a name or a base, which it lets go of. */
+static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
+    if (t->history)
+        t->history->cls->release(t->history);
+    if (t->flags & RG_NAMED)
+        rgi_forget_name(t);
+    rg_tensor *base = t->flags & RG_VIEW ? t->base : NULL;
     free_tensor(t);
     rgi_release(base);
 }
 
-/* Ends a tensor that has a history or a name, which are released first. */
-static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
-    if (t->history)
-        t->history->cls->release(t->history);
-    if (t->name)
-        rgi_rename(&t->name, NULL);
-    t->history = NULL;
-    rgi_destroy(t);
-}
-
-/* The rarer cases are calls at the function's end, so that the usual case has no registers to
+/* The rarer cases are a call at the function's end, so that the usual case has no registers to
  * save. */
 __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
-    if (t->history || t->name)
+    if (t->history || t->flags & (RG_VIEW | RG_NAMED))
         destroy_known(t);
-    else if (t->flags & RG_VIEW)
-        destroy_view(t);
     else
         free_tensor(t);
 }

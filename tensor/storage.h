@@ -36,6 +36,8 @@ static inline void rgi_retain(rg_tensor *t);
 static inline void rgi_release(rg_tensor *t);
 /* Ends a tensor that has no reference any more. */
 void rgi_destroy(rg_tensor *t);
+/* Takes t's name away, if it has one. */
+void rgi_forget_name(rg_tensor *t);
 
 static inline void rgi_retain(rg_tensor *t) { RG_COUNT_UP(&t->refs, 1); }
 
@@ -46,9 +48,9 @@ static inline void rgi_release(rg_tensor *t) {
 
 /* ---- views ---------------------------------------------------------------------- */
 
-/* Makes y, which has x's storage, a view of x's base, or of x if that is no view. */
+/* Makes y, which is new and has x's storage, a view of x's base, or of x if that is no view. */
 static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
-    y->base = x->flags & RG_VIEW ? x->base : x;
+    y->base = x->flags & RG_VIEW ? rgi_base_of(x) : x;
     y->flags |= RG_VIEW | (x->flags & (RG_OF_LIST | RG_UNTRACKED));
     atomic_store_explicit(&y->version, x->storage->version, memory_order_relaxed);
     rgi_retain(y->base);
@@ -56,8 +58,8 @@ static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
 
 /* Makes a view a tensor of its own, which follows no base. */
 static inline void rgi_view_leave(rg_tensor *t) {
-    t->flags &= (uint8_t)~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
-    rgi_release(t->base);
+    t->flags &= (uint8_t) ~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
+    rgi_release(rgi_base_of(t));
 }
 
 /* ---- writes --------------------------------------------------------------------- */
@@ -79,6 +81,7 @@ enum {
     RG_STORAGE_HEADER = 64, /* A storage's data follow at a multiple of 64 bytes. */
 };
 _Static_assert(sizeof(rg_storage) <= RG_STORAGE_HEADER, "a storage's header fits");
+_Static_assert(sizeof(rg_tensor) <= 192, "a tensor's header takes three cache lines");
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
                "a tensor's state outlives it in the free list");
 
@@ -124,7 +127,6 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     a->numel = t->numel;
     a->data = t->data;
     a->history = NULL;
-    a->name = NULL;
     memcpy(a->size, t->size, sizeof a->size);
     memcpy(a->stride, t->stride, sizeof a->stride);
 }

@@ -41,15 +41,23 @@ enum rg_tensor_flags {
     RG_IS_PARAMETER = 16, /* A module's parameter prints as one. */
     RG_OF_LIST = 32,      /* A view is one of a list that one function made, or a view of one. */
     RG_UNTRACKED = 64,    /* A view was made without grad mode, or is a view of such a one. */
+    RG_NAMED = 128,       /* A tensor has a label, which holds its name. */
 };
+
+/* A tensor with a name has its name and its base, if it is a view, in a block of their own, so that
+ * a header needs room for one of the two only: its 192 bytes are three cache lines. */
+typedef struct {
+    rg_tensor *base;
+    char name[];
+} rg_label;
 
 /* Where a tensor has been released, the free list's link may lie over `storage`, but nothing is
  * ever written over `state`, so that a use after the release is seen. `data` points to the first
  * element, and strides count elements. `history` isn't NULL where a gradient is required: the
  * tensor is output number `output` of that history. `kept` counts how often rg_keep took the tensor
  * out of its scope, and `slot` is a hint: where the scope stack last put it. A view has a reference
- * to its `base`, which is no view; its `version` is the storage's when it got its history. Other
- * tensors have neither. */
+ * to its base, which is no view; its `version` is the storage's when it got its history. Other
+ * tensors have neither. rgi_base_of and rgi_name_of read the union. */
 struct rg_tensor {
     rg_storage *storage;
     uint32_t state;
@@ -60,13 +68,25 @@ struct rg_tensor {
     int64_t numel;
     char *data;
     rg_history *history;
-    char *name;
+    union {
+        rg_tensor *base; /* A view without a name has it, */
+        rg_label *label; /* and a tensor with one this. */
+    };
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];
-    rg_tensor *base;
 };
 
 static inline bool rgi_is_none(const rg_tensor *t) { return t == RG_NONE; }
+
+/* Returns the tensor that t is a view of. Requires that t is a view. */
+static inline rg_tensor *rgi_base_of(const rg_tensor *t) {
+    return t->flags & RG_NAMED ? t->label->base : t->base;
+}
+
+/* Returns t's name, or NULL. */
+static inline const char *rgi_name_of(const rg_tensor *t) {
+    return t->flags & RG_NAMED ? t->label->name : NULL;
+}
 
 /* Returns whether t is a view whose storage was written to since it got its history. */
 static inline bool rgi_is_stale(const rg_tensor *t) {
@@ -76,7 +96,7 @@ static inline bool rgi_is_stale(const rg_tensor *t) {
 
 /* Returns the history that t has, or that it gets from its base when it is next used, or NULL. */
 static inline rg_history *rgi_history_of(const rg_tensor *t) {
-    return t->history || !(t->flags & RG_VIEW) ? t->history : t->base->history;
+    return t->history || !(t->flags & RG_VIEW) ? t->history : rgi_base_of(t)->history;
 }
 
 /* Returns whether t may be worked on. NULL (silently where an error stands already), RG_NONE and a

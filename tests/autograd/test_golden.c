@@ -373,7 +373,7 @@ static void check_backward(op_result r) {
 static int64_t bases_of(const op_result *r) {
     int64_t n = 0;
     for (int k = 0; k < r->n && k < OP_OUTPUTS; k++)
-        n += r->t[k] && r->t[k]->flags & RG_VIEW && r->t[k]->base->refs == 1;
+        n += r->t[k] && r->t[k]->flags & RG_VIEW && rgi_base_of(r->t[k])->refs == 1;
     return n;
 }
 

@@ -740,8 +740,35 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+/* A view with a name has its base still, whichever of the two goes first. */
+START_TEST(test_named) {
+    int64_t live = rg_live_tensors(), bytes = 0;
+    for (int turn = 0; turn < 5; turn++) {
+        if (turn == 1)
+            bytes = rg_memory_stats().other;
+        RG_SCOPE();
+        rg_tensor *y = rg_mul(counting(4), 1), *v = rg_set_name(rg_slice(y, 0, 1, 3, 1), "v");
+        ck_assert_str_eq(rg_name(rg_set_name(v, "a longer name")), "a longer name");
+        rg_tensor *w = rg_slice(v, 0, 1, 2, 1);
+        if (turn & 1)
+            ck_assert_str_eq(rg_name(rg_set_name(v, NULL)), "");
+        ck_ok(rg_mul_(w, 3));
+        if (turn & 2)
+            rg_set_name(w, "w");
+        ck_assert_str_eq(rg_grad_fn(y), "CopySlices");
+        ck_assert_str_eq(rg_grad_fn(v), "AsStridedBackward0");
+        ck_assert_str_eq(rg_name(v), turn & 1 ? "" : "a longer name");
+        ck_assert_double_eq(rg_at(v, 1), rg_at(y, 2));
+        rg_set_name(y, "y");
+        ck_assert_double_eq(rg_at(rg_mul(v, 1), 1), rg_at(y, 2));
+    }
+    ck_assert_int_eq(rg_live_tensors(), live);
+    ck_assert_int_eq(rg_memory_stats().other, bytes);
+}
+END_TEST
+
 RG_TESTS(views, test_random_programs, test_base_takes_the_write_in, test_base_without_history,
          test_subscripts_of_views, test_what_is_refused, test_detached, test_later_writes_are_seen,
          test_who_looks_on, test_layouts, test_a_base_with_other_data, test_gradcheck,
          test_memory_fails, test_backward_of_many_writes, test_replay, test_drawing_and_anomalies,
-         test_threads)
+         test_threads, test_named)

@@ -36,7 +36,7 @@ START_TEST(test_looking) {
              "copy_out: 48 bytes are needed, but there is room for 47");
     ck_fails(rg_copy_out(t, NULL, 48), RG_VALUE_ERROR,
              "copy_out: 48 bytes are needed, but there is room for 0");
-    ck_assert_ptr_null(t->name);
+    ck_assert_ptr_null(rgi_name_of(t));
     ck_assert_str_eq(rg_name(t), "");
     ck_assert_ptr_eq(rg_set_name(t, "weights"), t);
     ck_assert_ptr_eq(rg_set_name(t, "w"), t);

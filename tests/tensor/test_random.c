@@ -412,7 +412,8 @@ START_TEST(test_multinomial_errors) {
 END_TEST
 
 static bool refuse(rg_tensor *t, const char *op) {
-    return !t->name || rgi_fail(RG_RUNTIME_ERROR, op, "%s may not be written to", t->name);
+    const char *name = rgi_name_of(t);
+    return !name || rgi_fail(RG_RUNTIME_ERROR, op, "%s may not be written to", name);
 }
 
 START_TEST(test_writes) {
