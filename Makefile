@@ -25,7 +25,8 @@ LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
-PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h autograd/autograd.h autograd/replay.h \
+PUBLIC   := regard.h $(addprefix tensor/,keywords.h tensor.h files.h) \
+            autograd/autograd.h autograd/replay.h \
             autograd/ops.h autograd/ops_macros.h \
             $(addprefix nn/,nn.h module.h containers.h layers.h losses.h init.h optim.h) \
             $(addprefix nn/,attention.h positions.h transformer.h) \
@@ -48,8 +49,9 @@ TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
 FUZZERS        := $(call programs,tests/fuzz/*.c)
 # One test counts what these files do, step by step: they are compiled for it a second time.
 STEPS          := $(BUILD)/tests/steps/test_steps
-COUNTED        := nn/map.c nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c \
-                  nn/optim/optimizer.c nn/optim/optim_state.c autograd/hooks.c
+COUNTED        := tensor/map.c autograd/hooks.c \
+                  nn/module.c nn/tree.c nn/state.c nn/repr.c nn/containers.c nn/call.c \
+                  nn/optim/optimizer.c nn/optim/optim_state.c
 TESTS          += $(STEPS)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
@@ -186,7 +188,7 @@ ifneq ($(V),1)
 Q = @printf '%-7s %s\n' $(1) $(2);
 endif
 
-# nn/map.c takes its hash map from libstb-dev.
+# tensor/map.c takes its hash map from libstb-dev.
 stb:
 	@echo '#include <stb_ds.h>' | $(CC) $(STB) -E -xc - >/dev/null 2>&1 || tests/deps libstb-dev
 

@@ -2,6 +2,7 @@
  * the source tree, which are compiled with -I., "regard.h". */
 #pragma once
 #include "tensor/tensor.h"
+#include "tensor/files.h"
 #include "autograd/autograd.h"
 #include "autograd/replay.h"
 #include "autograd/ops.h"

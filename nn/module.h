@@ -164,14 +164,6 @@ int64_t rg_num_parameters(void *m);
 void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
 
 /* The scope owns the lists' arrays and names. A list with .n == -1 means failure. */
-typedef struct rg_named {
-    const char *name;
-    rg_tensor *tensor;
-} rg_named;
-typedef struct rg_named_list {
-    int n;
-    const rg_named *v;
-} rg_named_list;
 typedef struct rg_named_module {
     const char *name;
     rg_module *module;

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "map.h"
+#include "tensor/map.h"
 #include "module.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"

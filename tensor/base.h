@@ -10,12 +10,14 @@
  *     c_locale, error    numbers with a point; what a failed call leaves behind
  *     warning            what a call says that hasn't failed
  *     memory, text       the one door to malloc; strings that grow
+ *     map                from names, or addresses, to numbers
  *     structs            the tensor, its storage, its history
  *     dtype, shape       what is true of an element type; what shapes do
  *     storage, scope     births and deaths; who owns a result
  *     parallel, walk     threads at work; walks over tensors that broadcast
  *     kernels/           loops over elements
  *     make, look, compare, name, random, digits, print, parse
+ *     files/             tensors in files: what is believed of a file, and what is refused
  *
  * One arrow points the other way: thread.c, which begins and ends a thread, calls
  * memory.c and scope.c for what they hold for it.

@@ -169,6 +169,18 @@ typedef struct rg_dims {
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
 #endif
 
+/* ---- tensors by name -------------------------------------------------------------------
+ * A module's state_dict and what is in a file are such lists. The scope owns the array and the
+ * names; a list with .n == -1 means failure. */
+typedef struct rg_named {
+    const char *name;
+    rg_tensor *tensor;
+} rg_named;
+typedef struct rg_named_list {
+    int n;
+    const rg_named *v;
+} rg_named_list;
+
 /* ---- making --------------------------------------------------------------------------- */
 
 /* The elements of an empty tensor have no value yet. */

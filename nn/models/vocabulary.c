@@ -8,7 +8,7 @@
 #include "tensor/storage.h"
 #include "tensor/text.h"
 #include "autograd/ops.h"
-#include "nn/map.h"
+#include "tensor/map.h"
 #include "tensor/scope.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * of its groups and schedules.
  */
 #include "optimizer_structs.h"
-#include "nn/map.h"
+#include "tensor/map.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/storage.h"
 #include "tensor/scope.h"

@@ -6,7 +6,7 @@
 
 #include "optimizer.h"
 #include "schedule.h"
-#include "nn/map.h"
+#include "tensor/map.h"
 #include "tensor/kernels/optim.h"
 
 /* ---- options by number --------------------------------------------------------- */

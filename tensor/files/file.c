@@ -1,0 +1,259 @@
+/*
+ * file.c: opening, reading and closing files; writing them beside their place, syncing and renaming
+ * them. What is in a file is its format's business.
+ */
+#include "file.h"
+
+#include "tensor/c_locale.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the system ----------------------------------------------------------------------- */
+
+static int system_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+
+rg_system rgi_system = { system_open, fstat, pread, write, fsync, close, rename, unlink };
+
+void rgi_fail_errno(const char *op, int number, const char *path) {
+    RG_C_NUMBERS(); /* strerror speaks the locale's language. */
+    rgi_fail(RG_IO_ERROR, op, "[Errno %d] %s: '%s'", number, strerror(number), path);
+}
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+bool rgi_file_open(rg_file *f, const char *op, const char *path) {
+    if (!rgi_given(path, op, "a path"))
+        return false;
+    *f = (rg_file){ .op = op, .path = path };
+    f->fd = rgi_system.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (f->fd < 0) {
+        rgi_fail_errno(op, errno, path);
+        return false;
+    }
+    struct stat status;
+    if (rgi_system.stat(f->fd, &status)) {
+        rgi_fail_errno(op, errno, path);
+    } else if (S_ISDIR(status.st_mode)) {
+        rgi_fail_errno(op, EISDIR, path);
+    } else if (!S_ISREG(status.st_mode)) {
+        rgi_file_refuse(f, "it is no regular file");
+    } else {
+        f->bytes = (uint64_t)status.st_size;
+        return true;
+    }
+    rgi_file_close(f);
+    return false;
+}
+
+void rgi_file_close(rg_file *f) {
+    if (f->fd >= 0)
+        rgi_system.close(f->fd);
+    f->fd = -1;
+}
+
+bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n) {
+    char *next = to;
+    if (at > f->bytes || n > f->bytes - at)
+        return rgi_file_refuse(f, "it ends at byte %llu, but byte %llu is needed",
+                               (unsigned long long)f->bytes, (unsigned long long)at + n);
+    while (n > 0) {
+        ssize_t got = rgi_system.pread(f->fd, next, RG_MIN(n, (size_t)1 << 30), (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            rgi_fail_errno(f->op, errno, f->path);
+            return false;
+        }
+        if (got == 0)
+            return rgi_file_refuse(f, "it was cut short at byte %llu while it was read",
+                                   (unsigned long long)at);
+        next += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+bool rgi_file_refuse(const rg_file *f, const char *format, ...) {
+    char sentence[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return rgi_fail(RG_IO_ERROR, f->op, "'%s': %s", f->path, sentence);
+}
+
+char *rgi_file_text(const char *op, const char *path, size_t *n) {
+    rg_file f;
+    if (!rgi_file_open(&f, op, path))
+        return NULL;
+    char *text = NULL;
+    if (f.bytes < SIZE_MAX)
+        text = rgi_scope_alloc((size_t)f.bytes + 1);
+    if (text && rgi_file_read(&f, 0, text, (size_t)f.bytes)) {
+        *n = (size_t)f.bytes;
+        text[*n] = 0;
+    } else {
+        text = NULL;
+    }
+    rgi_file_close(&f);
+    return text;
+}
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+enum { WRITER_BUFFER = 1 << 16 };
+
+static void writer_fail(rg_writer *w, int number) {
+    if (!w->failed)
+        rgi_fail_errno(w->op, number, w->path);
+    w->failed = true;
+}
+
+static void writer_free(rg_writer *w) {
+    rgi_free(w->path, w->room, RG_MEM_OTHER);
+    rgi_free(w->beside, w->room, RG_MEM_OTHER);
+    rgi_free(w->buffer, WRITER_BUFFER, RG_MEM_OTHER);
+    *w = (rg_writer){ .fd = -1, .failed = true };
+}
+
+/* Opens a file that isn't there yet. Its permissions are those of the file that it replaces, or
+ * what the umask leaves. */
+static bool open_beside(rg_writer *w) {
+    static atomic_uint counter;
+    struct stat old;
+    mode_t mode = stat(w->path, &old) == 0 ? old.st_mode & 07777 : 0;
+    for (int attempt = 0; attempt < 100 && w->fd < 0; attempt++) {
+        snprintf(w->beside, w->room, "%s.%ld-%u.new", w->path, (long)getpid(),
+                 atomic_fetch_add(&counter, 1u));
+        w->fd = rgi_system.open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (w->fd < 0)
+        return false;
+    /* Where the owner isn't the same, this may fail; then the file has those of a new one. */
+    if (mode)
+        (void)!fchmod(w->fd, mode);
+    return true;
+}
+
+bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
+    *w = (rg_writer){ .op = op, .fd = -1 };
+    if (!rgi_given(path, op, "a path"))
+        return false;
+    /* What a link points to is replaced, and the link stays. */
+    char *target = realpath(path, NULL);
+    const char *at = target ? target : path;
+    w->room = strlen(at) + 64;
+    w->path = rgi_alloc(w->room, RG_MEM_OTHER);
+    w->beside = rgi_alloc(w->room, RG_MEM_OTHER);
+    w->buffer = rgi_alloc(WRITER_BUFFER, RG_MEM_OTHER);
+    bool ok = w->path && w->beside && w->buffer;
+    if (ok) {
+        memcpy(w->path, at, strlen(at) + 1);
+        ok = open_beside(w);
+        if (!ok)
+            writer_fail(w, errno);
+    }
+    free(target);
+    if (!ok)
+        writer_free(w);
+    return ok;
+}
+
+/* Hands bytes to the system, however few it takes at a time. */
+static void write_all(rg_writer *w, const char *from, size_t n) {
+    while (n > 0 && !w->failed) {
+        ssize_t put = rgi_system.write(w->fd, from, RG_MIN(n, (size_t)1 << 30));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            writer_fail(w, put < 0 ? errno : ENOSPC);
+            return;
+        }
+        from += put;
+        n -= (size_t)put;
+    }
+}
+
+static void flush(rg_writer *w) {
+    write_all(w, w->buffer, w->used);
+    w->used = 0;
+}
+
+void rgi_write(rg_writer *w, const void *from, size_t n) {
+    w->bytes += n;
+    if (n >= WRITER_BUFFER) {
+        flush(w);
+        write_all(w, from, n);
+        return;
+    }
+    if (n > WRITER_BUFFER - w->used)
+        flush(w);
+    if (n > 0)
+        memcpy(w->buffer + w->used, from, n);
+    w->used += n;
+}
+
+void rgi_write_zeros_to(rg_writer *w, size_t alignment) {
+    static const char zeros[64];
+    size_t left = (alignment - w->bytes % alignment) % alignment;
+    for (size_t n; left > 0; left -= n) {
+        n = RG_MIN(left, sizeof zeros);
+        rgi_write(w, zeros, n);
+    }
+}
+
+/* Syncs the folder in which the file was renamed, so that the new name outlives a power cut. A file
+ * system that can't do so isn't an error: the file is in its place. */
+static void sync_folder(const char *path) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (n >= sizeof folder)
+        return;
+    memcpy(folder, path, n);
+    folder[n] = 0;
+    int fd = rgi_system.open(n ? folder : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    rgi_system.sync(fd);
+    rgi_system.close(fd);
+}
+
+bool rgi_writer_end(rg_writer *w) {
+    flush(w);
+    if (!w->failed && rgi_system.sync(w->fd))
+        writer_fail(w, errno);
+    if (rgi_system.close(w->fd))
+        writer_fail(w, errno);
+    w->fd = -1;
+    if (!w->failed && rgi_system.rename(w->beside, w->path))
+        writer_fail(w, errno);
+    if (w->failed) {
+        rgi_writer_cancel(w);
+        return false;
+    }
+    sync_folder(w->path);
+    writer_free(w);
+    return true;
+}
+
+void rgi_writer_cancel(rg_writer *w) {
+    if (w->fd >= 0)
+        rgi_system.close(w->fd);
+    if (w->beside)
+        rgi_system.unlink(w->beside);
+    writer_free(w);
+}

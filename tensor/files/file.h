@@ -1,0 +1,76 @@
+/*
+ * file.h: the one door to the file system. A file that is read may be cut short or changed at any
+ * moment, so that nothing of it is mapped: a read is a copy, and what is missing is an error. A
+ * file that is written stands beside its place until it is whole and on the disk; only then is it
+ * renamed, so that a reader meets the old file or the new one.
+ */
+#pragma once
+
+#include "tensor/error.h"
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* The system is called through this table alone, so that the tests can let each call fail. */
+typedef struct {
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*stat)(int fd, struct stat *status);
+    ssize_t (*pread)(int fd, void *to, size_t n, off_t at);
+    ssize_t (*write)(int fd, const void *from, size_t n);
+    int (*sync)(int fd);
+    int (*close)(int fd);
+    int (*rename)(const char *from, const char *to);
+    int (*unlink)(const char *path);
+} rg_system;
+extern rg_system rgi_system;
+
+/* Fails with RG_IO_ERROR and Python's sentence: op: [Errno 2] No such file or directory: 'path' */
+void rgi_fail_errno(const char *op, int number, const char *path);
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+/* `op` is the function that reads, for errors. The path is the caller's, and must live as long. */
+typedef struct {
+    const char *op, *path;
+    int fd;
+    uint64_t bytes; /* The file had so many when it was opened. */
+} rg_file;
+
+/* Opens a regular file. Returns false, with nothing to close, on failure. */
+bool rgi_file_open(rg_file *f, const char *op, const char *path);
+/* Closes the file, if it is open. */
+void rgi_file_close(rg_file *f);
+/* Reads n bytes from this place on. Fails where the file has fewer. */
+bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n);
+/* Fails with RG_IO_ERROR: op: 'path': the sentence. Returns false. */
+bool rgi_file_refuse(const rg_file *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+/* Returns the whole file, with a 0 behind its *n bytes, or NULL. The scope owns it. */
+char *rgi_file_text(const char *op, const char *path, size_t *n);
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *op;
+    char *path;   /* The file is to have this path. It is another than the caller's for a link. */
+    char *beside; /* Meanwhile it has this one. */
+    size_t room;  /* So many bytes were asked for each of the two. */
+    int fd;
+    uint64_t bytes; /* So many were written so far. */
+    size_t used;    /* So many of them wait in the buffer. */
+    char *buffer;
+    bool failed;
+} rg_writer;
+
+/* Opens a new file beside the path. Returns false, with nothing to end, on failure. */
+bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
+/* Writes n bytes, or does nothing where something failed before. */
+void rgi_write(rg_writer *w, const void *from, size_t n);
+/* Writes zeros up to a multiple of `alignment`. */
+void rgi_write_zeros_to(rg_writer *w, size_t alignment);
+/* Writes what waits, syncs and renames. Where that or anything before it failed, takes away what
+ * was written, and returns false. */
+bool rgi_writer_end(rg_writer *w);
+/* Takes away what was written. */
+void rgi_writer_cancel(rg_writer *w);

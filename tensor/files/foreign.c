@@ -1,0 +1,173 @@
+/*
+ * foreign.c: the table of the element types that files have, and their conversion to regard's own.
+ */
+#include "foreign.h"
+
+#include "tensor/kernels/copy.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RG_FOREIGN_ROW_(NAME, bytes, dtype, safetensors, numpy, torch, storage) \
+    [RG_FILE_##NAME] = { bytes, dtype, safetensors, numpy, torch, storage },
+const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT] = { RG_FOREIGN_TYPES(RG_FOREIGN_ROW_) };
+
+rg_foreign rgi_foreign_of(rg_dtype dtype) {
+    static const rg_foreign own[RG_DTYPE_COUNT] = {
+        [RG_BOOL] = RG_FILE_BOOL,
+        [RG_INT64] = RG_FILE_I64,
+        [RG_FLOAT32] = RG_FILE_F32,
+        [RG_FLOAT64] = RG_FILE_F64,
+    };
+    return own[dtype];
+}
+
+/* ---- one element ---------------------------------------------------------------------- */
+
+static inline float float_of_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* A small float has a sign, `exponent` bits of exponent and `mantissa` of mantissa. Its value is
+ * (-1)^sign * 2^(e - bias) * 1.m, or 2^(1 - bias) * 0.m where e is 0. What the largest e stands
+ * for is the caller's business. */
+static float small_float(uint32_t bits, int exponent, int mantissa) {
+    const int bias = (1 << (exponent - 1)) - 1;
+    const uint32_t m = bits & ((1u << mantissa) - 1);
+    const int e = (int)(bits >> mantissa) & ((1 << exponent) - 1);
+    const float whole = e ? (float)(m | 1u << mantissa) : (float)m;
+    const float value = ldexpf(whole, (e ? e : 1) - bias - mantissa);
+    return bits >> (exponent + mantissa) & 1 ? -value : value;
+}
+
+/* NaNs keep their sign and what is in their mantissa, as where a processor converts them. */
+static inline float float_of_f16(uint16_t bits) {
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, m = bits & 0x3FF;
+    const uint32_t e = bits >> 10 & 0x1F;
+    if (e == 0)
+        return small_float(bits, 5, 10);
+    return float_of_bits(sign | (e == 31 ? 0xFFu : e + 112) << 23 | m << 13);
+}
+
+static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
+
+/* This type has no infinity: its largest exponent is a usual one, but for one NaN of each sign. */
+static inline float float_of_f8_e4m3(uint8_t bits) {
+    if ((bits & 0x7F) == 0x7F)
+        return float_of_bits(bits & 0x80 ? 0xFFF00000 : 0x7FF00000);
+    return small_float(bits, 4, 3);
+}
+
+/* This is the upper half of a float16. */
+static inline float float_of_f8_e5m2(uint8_t bits) {
+    return float_of_f16((uint16_t)((uint32_t)bits << 8));
+}
+
+/* This is an exponent alone: 2^(bits - 127). */
+static inline float float_of_f8_e8m0(uint8_t bits) {
+    return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
+}
+
+/* ---- many elements -------------------------------------------------------------------- */
+
+static inline void turn_bytes(char *to, const char *from, size_t bytes, bool swapped) {
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = from[swapped ? bytes - 1 - i : i];
+}
+
+/* Each case is a loop over elements of one type: `value` is an expression of x. */
+#define EACH(from_type, to_type, value)                                       \
+    for (int64_t i = 0; i < n; i++) {                                         \
+        from_type x;                                                          \
+        turn_bytes((char *)&x, p + i * (int64_t)sizeof x, sizeof x, swapped); \
+        ((to_type *)to)[i] = (to_type)(value);                                \
+    }                                                                         \
+    return n
+
+int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n) {
+    const char *p = from;
+    switch (type) {
+    case RG_FILE_BOOL: EACH(uint8_t, bool, x != 0);
+    case RG_FILE_U8: EACH(uint8_t, int64_t, x);
+    case RG_FILE_I8: EACH(int8_t, int64_t, x);
+    case RG_FILE_U16: EACH(uint16_t, int64_t, x);
+    case RG_FILE_I16: EACH(int16_t, int64_t, x);
+    case RG_FILE_U32: EACH(uint32_t, int64_t, x);
+    case RG_FILE_I32: EACH(int32_t, int64_t, x);
+    case RG_FILE_U64:
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t x;
+            turn_bytes((char *)&x, p + i * 8, 8, swapped);
+            if (x > INT64_MAX)
+                return i;
+            ((int64_t *)to)[i] = (int64_t)x;
+        }
+        return n;
+    case RG_FILE_F8_E4M3: EACH(uint8_t, float, float_of_f8_e4m3(x));
+    case RG_FILE_F8_E5M2: EACH(uint8_t, float, float_of_f8_e5m2(x));
+    case RG_FILE_F8_E8M0: EACH(uint8_t, float, float_of_f8_e8m0(x));
+    case RG_FILE_F16: EACH(uint16_t, float, float_of_f16(x));
+    case RG_FILE_BF16: EACH(uint16_t, float, float_of_bf16(x));
+    case RG_FILE_I64:
+    case RG_FILE_F32:
+    case RG_FILE_F64:
+    case RG_FOREIGN_COUNT: break;
+    }
+    const size_t bytes = rgi_foreign[type].bytes;
+    if (!swapped && n > 0)
+        memcpy(to, from, (size_t)n * bytes);
+    for (int64_t i = 0; swapped && i < n; i++)
+        turn_bytes((char *)to + i * (int64_t)bytes, p + i * (int64_t)bytes, bytes, true);
+    return n;
+}
+
+/* ---- files ---------------------------------------------------------------------------- */
+
+bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
+                        const char *what) {
+    uint64_t x;
+    turn_bytes((char *)&x, from, sizeof x, swapped);
+    return rgi_file_refuse(f, "%s: element %lld is %llu, which int64 can't hold", what,
+                           (long long)at, (unsigned long long)x);
+}
+
+bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
+                       int64_t n, const char *what) {
+    const rg_foreign_row *row = &rgi_foreign[type];
+    const bool as_it_is = type == RG_FILE_F32 || type == RG_FILE_F64 || type == RG_FILE_I64;
+    if (as_it_is && !swapped)
+        return rgi_file_read(f, at, to, (size_t)n * row->bytes);
+    char part[1 << 14];
+    const int64_t most = (int64_t)(sizeof part / row->bytes);
+    const size_t size = rgi_sizeof(row->dtype);
+    for (int64_t done = 0, m; done < n; done += m) {
+        m = RG_MIN(most, n - done);
+        if (!rgi_file_read(f, at + (uint64_t)done * row->bytes, part, (size_t)m * row->bytes))
+            return false;
+        int64_t good = rgi_convert(type, swapped, (char *)to + (size_t)done * size, part, m);
+        if (good < m)
+            return rgi_refuse_element(f, swapped, part + (size_t)good * row->bytes, done + good,
+                                      what);
+    }
+    return true;
+}
+
+void rgi_write_elements(rg_writer *w, const rg_tensor *t) {
+    if (t->numel == 0 || w->failed)
+        return;
+    if (t->flags & RG_CONTIGUOUS) {
+        rgi_write(w, t->data, rgi_bytes_of(t));
+        return;
+    }
+    rg_tensor *copy = rgi_new_like(t, (rg_dtype)t->dtype);
+    if (copy) {
+        rgi_copy_elements(copy, t);
+        rgi_write(w, copy->data, rgi_bytes_of(copy));
+    } else {
+        w->failed = true;
+    }
+    rgi_release(copy);
+}

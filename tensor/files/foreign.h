@@ -1,0 +1,68 @@
+/*
+ * foreign.h: element types as files have them. regard's own four are stored as they are; others
+ * become the one of the four that holds all their values, or are refused by name.
+ */
+#pragma once
+
+#include "tensor/dtype.h"
+#include "tensor/files/file.h"
+
+/* A row is X(NAME, bytes, dtype, safetensors, numpy, torch, storage):
+ *
+ *     NAME         the type is RG_FILE_NAME
+ *     bytes        an element takes so many
+ *     dtype        a tensor of this dtype takes the values
+ *     safetensors  is its name in safetensors
+ *     numpy        is its name in NumPy's .npy, behind the byte order
+ *     torch        is its name in torch: torch.float16
+ *     storage      is the name of torch's storage that holds such elements, without "Storage"
+ *
+ * A format lacks a type whose name there is NULL. */
+/* clang-format off */
+#define RG_FOREIGN_TYPES(X)                                                             \
+    X(BOOL,    1, RG_BOOL,    "BOOL",    "b1", "bool",           "Bool")                \
+    X(U8,      1, RG_INT64,   "U8",      "u1", "uint8",          "Byte")                \
+    X(I8,      1, RG_INT64,   "I8",      "i1", "int8",           "Char")                \
+    X(U16,     2, RG_INT64,   "U16",     "u2", "uint16",         NULL)                  \
+    X(I16,     2, RG_INT64,   "I16",     "i2", "int16",          "Short")               \
+    X(U32,     4, RG_INT64,   "U32",     "u4", "uint32",         NULL)                  \
+    X(I32,     4, RG_INT64,   "I32",     "i4", "int32",          "Int")                 \
+    X(U64,     8, RG_INT64,   "U64",     "u8", "uint64",         NULL)                  \
+    X(I64,     8, RG_INT64,   "I64",     "i8", "int64",          "Long")                \
+    X(F8_E4M3, 1, RG_FLOAT32, "F8_E4M3", NULL, "float8_e4m3fn",  NULL)                  \
+    X(F8_E5M2, 1, RG_FLOAT32, "F8_E5M2", NULL, "float8_e5m2",    NULL)                  \
+    X(F8_E8M0, 1, RG_FLOAT32, "F8_E8M0", NULL, "float8_e8m0fnu", NULL)                  \
+    X(F16,     2, RG_FLOAT32, "F16",     "f2", "float16",        "Half")                \
+    X(BF16,    2, RG_FLOAT32, "BF16",    NULL, "bfloat16",       "BFloat16")            \
+    X(F32,     4, RG_FLOAT32, "F32",     "f4", "float32",        "Float")               \
+    X(F64,     8, RG_FLOAT64, "F64",     "f8", "float64",        "Double")
+/* clang-format on */
+
+#define RG_FOREIGN_NAME_(NAME, ...) RG_FILE_##NAME,
+typedef enum { RG_FOREIGN_TYPES(RG_FOREIGN_NAME_) RG_FOREIGN_COUNT } rg_foreign;
+
+typedef struct {
+    size_t bytes;
+    rg_dtype dtype;
+    const char *safetensors, *numpy, *torch, *storage;
+} rg_foreign_row;
+extern const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT];
+
+/* Returns the type as which a dtype is written. */
+rg_foreign rgi_foreign_of(rg_dtype dtype);
+
+/* Converts n elements at `from`, whose bytes are in the other order than the machine's if
+ * `swapped`, to those of the type's dtype. Returns n, or the number of the first element that the
+ * dtype can't hold: a uint64 of 2^63 or more. */
+int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
+/* Reads n elements of the file. `what` says whose they are, for errors: tensor "weight". */
+bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
+                       int64_t n, const char *what);
+/* Fails as rgi_read_elements does where the element at `from` is what rgi_convert stopped at. */
+bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
+                        const char *what);
+/* Writes t's elements in the order of its dims, whatever its strides. */
+void rgi_write_elements(rg_writer *w, const rg_tensor *t);
+
+/* Returns whether the machine's bytes begin with the lowest. */
+static inline bool rgi_little_endian(void) { return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__; }

@@ -1,0 +1,359 @@
+/*
+ * json.c: reading JSON, and writing its texts.
+ */
+#include "json.h"
+
+#include "tensor/c_locale.h"
+#include "tensor/error.h"
+#include "tensor/files/utf8.h"
+#include "tensor/map.h"
+#include "tensor/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is in something that is in something may lie so deep. */
+enum { JSON_DEPTH = 128 };
+
+/* The next byte to read is *at. Texts are written, without their escapes, over what was read. */
+typedef struct {
+    rg_json *j;
+    const char *op, *path;
+    char *text, *at, *end;
+    int depth;
+} parser;
+
+static bool json_value(parser *p);
+
+/* Fails with what is wrong at the next byte. */
+static bool complain(const parser *p, const char *what) {
+    return rgi_fail(RG_IO_ERROR, p->op, "'%s': it is no JSON: at byte %lld %s", p->path,
+                    (long long)(p->at - p->text), what);
+}
+
+/* Returns the number of a new value, or -1. */
+static int64_t add_value(parser *p, rg_json_kind kind) {
+    rg_json *j = p->j;
+    if (j->n >= UINT32_MAX / 2) {
+        complain(p, "there are too many values");
+        return -1;
+    }
+    if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
+        return -1;
+    j->v[j->n] = (rg_json_value){ .kind = kind, .end = (uint32_t)j->n + 1 };
+    return (int64_t)j->n++;
+}
+
+static void skip_blanks(parser *p) {
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
+        p->at++;
+}
+
+/* Returns whether the next byte is c, and goes past it. */
+static bool next_is(parser *p, char c) {
+    if (p->at == p->end || *p->at != c)
+        return false;
+    p->at++;
+    return true;
+}
+
+/* ---- texts ---------------------------------------------------------------------------- */
+
+/* Reads the four digits of \u12ab. Returns -1 where they aren't four. */
+static int32_t four_digits(parser *p) {
+    int32_t code = 0;
+    if (p->end - p->at < 4)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        char c = p->at[i];
+        bool digit = c >= '0' && c <= '9';
+        char lower = (char)(c | 0x20);
+        if (!digit && !(lower >= 'a' && lower <= 'f'))
+            return -1;
+        code = code * 16 + (digit ? c - '0' : lower - 'a' + 10);
+    }
+    p->at += 4;
+    return code;
+}
+
+/* Reads what follows \u, and the second half where it is the first of a pair. */
+static bool json_unicode(parser *p, uint32_t *code) {
+    int32_t high = four_digits(p);
+    if (high < 0)
+        return complain(p, "four hexadecimal digits are expected");
+    *code = (uint32_t)high;
+    if (high < 0xD800 || high > 0xDFFF)
+        return true;
+    int32_t low = -1;
+    if (high < 0xDC00 && p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == 'u') {
+        p->at += 2;
+        low = four_digits(p);
+    }
+    if (low < 0xDC00 || low > 0xDFFF)
+        return complain(p, "there is half of a surrogate pair");
+    *code = 0x10000 + (((uint32_t)high & 0x3FF) << 10) + ((uint32_t)low & 0x3FF);
+    return true;
+}
+
+/* Reads what follows a backslash. */
+static bool json_escape(parser *p, uint32_t *code) {
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    if (next_is(p, 'u'))
+        return json_unicode(p, code);
+    const char *which = p->at < p->end && *p->at ? strchr(from, *p->at) : NULL;
+    if (!which)
+        return complain(p, "there is an escape that JSON doesn't know");
+    p->at++;
+    *code = (unsigned char)to[which - from];
+    return true;
+}
+
+/* Reads a text up to its closing quote; the opening one has been read. */
+static bool json_text(parser *p) {
+    int64_t me = add_value(p, RG_JSON_TEXT);
+    char *to = p->at, *begin = to;
+    if (me < 0)
+        return false;
+    while (!next_is(p, '"')) {
+        uint32_t code = 0;
+        if (p->at == p->end)
+            return complain(p, "a text doesn't end");
+        if ((unsigned char)*p->at < 0x20)
+            return complain(p, "there is a control character in a text");
+        if (next_is(p, '\\')) {
+            if (!json_escape(p, &code))
+                return false;
+        } else {
+            size_t n = rgi_utf8_read(p->at, p->end, &code);
+            if (n == 0)
+                return complain(p, "there is no UTF-8");
+            p->at += n;
+        }
+        to += rgi_utf8_write(to, code);
+    }
+    *to = 0;
+    p->j->v[me].v = begin;
+    p->j->v[me].n = (uint32_t)(to - begin);
+    return true;
+}
+
+/* ---- numbers and words ---------------------------------------------------------------- */
+
+static bool digits(parser *p) {
+    const char *begin = p->at;
+    while (p->at < p->end && *p->at >= '0' && *p->at <= '9')
+        p->at++;
+    return p->at > begin;
+}
+
+/* A number isn't ended by a 0 in the text; who reads it knows its length. */
+static bool json_digits(parser *p) {
+    int64_t me = add_value(p, RG_JSON_NUMBER);
+    const char *begin = p->at;
+    if (me < 0)
+        return false;
+    next_is(p, '-');
+    if (!next_is(p, '0') && !digits(p))
+        return complain(p, "a value is expected");
+    if (next_is(p, '.') && !digits(p))
+        return complain(p, "a digit is expected");
+    if (next_is(p, 'e') || next_is(p, 'E')) {
+        if (!next_is(p, '+'))
+            next_is(p, '-');
+        if (!digits(p))
+            return complain(p, "a digit is expected");
+    }
+    p->j->v[me].v = begin;
+    p->j->v[me].n = (uint32_t)(p->at - begin);
+    return true;
+}
+
+static bool json_word(parser *p, const char *word, rg_json_kind kind) {
+    size_t n = strlen(word);
+    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n))
+        return complain(p, "a value is expected");
+    p->at += n;
+    return add_value(p, kind) >= 0;
+}
+
+/* ---- arrays and objects --------------------------------------------------------------- */
+
+static bool json_array(parser *p) {
+    int64_t me = add_value(p, RG_JSON_ARRAY);
+    if (me < 0)
+        return false;
+    skip_blanks(p);
+    if (!next_is(p, ']'))
+        for (;;) {
+            if (!json_value(p))
+                return false;
+            p->j->v[me].n++;
+            skip_blanks(p);
+            if (next_is(p, ']'))
+                break;
+            if (!next_is(p, ','))
+                return complain(p, "a comma or ] is expected");
+        }
+    p->j->v[me].end = (uint32_t)p->j->n;
+    return true;
+}
+
+/* Returns whether each name of the object comes once, and has no 0 in it. */
+static bool names_differ(parser *p, uint32_t object) {
+    const rg_json *j = p->j;
+    rg_map names = { 0 };
+    bool ok = true;
+    for (RG_EACH_JSON(i, j, object)) {
+        const char *name = j->v[i].v;
+        if (strlen(name) != j->v[i].n)
+            ok = complain(p, "there is a name with a 0 in it");
+        else if (rgi_map_name(&names, name) >= 0)
+            ok = rgi_fail(RG_IO_ERROR, p->op, "'%s': \"%s\" comes twice in one object", p->path,
+                          name);
+        else
+            ok = rgi_map_put_name(&names, name, i);
+        if (!ok)
+            break;
+    }
+    rgi_map_free(&names);
+    return ok;
+}
+
+static bool json_member(parser *p) {
+    skip_blanks(p);
+    if (!next_is(p, '"'))
+        return complain(p, "a name is expected");
+    if (!json_text(p))
+        return false;
+    skip_blanks(p);
+    if (!next_is(p, ':'))
+        return complain(p, "a colon is expected");
+    return json_value(p);
+}
+
+static bool json_object(parser *p) {
+    int64_t me = add_value(p, RG_JSON_OBJECT);
+    if (me < 0)
+        return false;
+    skip_blanks(p);
+    if (!next_is(p, '}'))
+        for (;;) {
+            if (!json_member(p))
+                return false;
+            p->j->v[me].n++;
+            skip_blanks(p);
+            if (next_is(p, '}'))
+                break;
+            if (!next_is(p, ','))
+                return complain(p, "a comma or } is expected");
+        }
+    p->j->v[me].end = (uint32_t)p->j->n;
+    return names_differ(p, (uint32_t)me);
+}
+
+static bool json_value(parser *p) {
+    skip_blanks(p);
+    if (p->at == p->end)
+        return complain(p, "the text ends");
+    if (p->depth == JSON_DEPTH)
+        return complain(p, "values lie too deep in each other");
+    p->depth++;
+    bool ok;
+    switch (*p->at) {
+    case '"':
+        p->at++;
+        ok = json_text(p);
+        break;
+    case '[':
+        p->at++;
+        ok = json_array(p);
+        break;
+    case '{':
+        p->at++;
+        ok = json_object(p);
+        break;
+    case 't': ok = json_word(p, "true", RG_JSON_TRUE); break;
+    case 'f': ok = json_word(p, "false", RG_JSON_FALSE); break;
+    case 'n': ok = json_word(p, "null", RG_JSON_NULL); break;
+    default: ok = json_digits(p);
+    }
+    p->depth--;
+    return ok;
+}
+
+bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n) {
+    *j = (rg_json){ 0 };
+    parser p = { j, op, path, text, text, text + n, 0 };
+    bool ok = json_value(&p);
+    skip_blanks(&p);
+    if (ok && p.at < p.end)
+        ok = complain(&p, "there is more behind the value");
+    if (!ok)
+        rgi_json_free(j);
+    return ok;
+}
+
+void rgi_json_free(rg_json *j) {
+    rgi_free(j->v, j->room * sizeof *j->v, RG_MEM_OTHER);
+    *j = (rg_json){ 0 };
+}
+
+/* ---- looking -------------------------------------------------------------------------- */
+
+uint32_t rgi_json_find(const rg_json *j, uint32_t object, const char *name) {
+    if (j->v[object].kind != RG_JSON_OBJECT)
+        return 0;
+    for (RG_EACH_JSON(i, j, object))
+        if (strcmp(j->v[i].v, name) == 0)
+            return i + 1;
+    return 0;
+}
+
+bool rgi_json_integer(const rg_json *j, uint32_t value, int64_t *v) {
+    char text[32];
+    const rg_json_value *it = &j->v[value];
+    if (it->kind != RG_JSON_NUMBER || it->n >= sizeof text)
+        return false;
+    memcpy(text, it->v, it->n);
+    text[it->n] = 0;
+    char *end;
+    errno = 0;
+    long long whole = strtoll(text, &end, 10);
+    *v = whole;
+    return !*end && !errno;
+}
+
+bool rgi_json_number(const rg_json *j, uint32_t value, double *v) {
+    const rg_json_value *it = &j->v[value];
+    if (it->kind != RG_JSON_NUMBER)
+        return false;
+    RG_C_NUMBERS();
+    *v = strtod(it->v, NULL);
+    return true;
+}
+
+const char *rgi_json_text(const rg_json *j, uint32_t value) {
+    const rg_json_value *it = &j->v[value];
+    return it->kind == RG_JSON_TEXT && strlen(it->v) == it->n ? it->v : NULL;
+}
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+void rgi_json_quote(rg_text *to, const char *text) {
+    rgi_text_add(to, "\"");
+    for (const char *begin = text;;) {
+        const char *p = begin;
+        while ((unsigned char)*p >= 0x20 && *p != '"' && *p != '\\')
+            p++;
+        rgi_text_add(to, "%.*s", (int)(p - begin), begin);
+        if (!*p)
+            break;
+        if (*p == '"' || *p == '\\')
+            rgi_text_add(to, "\\%c", *p);
+        else
+            rgi_text_add(to, "\\u%04x", (unsigned)*p);
+        begin = p + 1;
+    }
+    rgi_text_add(to, "\"");
+}

@@ -1,0 +1,48 @@
+/*
+ * utf8.h: one character of UTF-8, read and written. What is no shortest form, a surrogate, or above
+ * U+10FFFF is refused.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns how many bytes the character at p takes, and sets *code; 0 where there is none before
+ * `end`. */
+static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *code) {
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *u = (const unsigned char *)p;
+    if (p >= end)
+        return 0;
+    if (*u < 0x80) {
+        *code = *u;
+        return 1;
+    }
+    size_t n = *u >= 0xF0 ? 4 : *u >= 0xE0 ? 3 : 2;
+    if (*u < 0xC2 || *u > 0xF4 || (size_t)(end - p) < n)
+        return 0;
+    uint32_t c = *u & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xC0) != 0x80)
+            return 0;
+        c = c << 6 | (u[i] & 0x3F);
+    }
+    *code = c;
+    return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : n;
+}
+
+/* Writes the character to p, and returns how many bytes it takes, 4 at most. */
+static inline size_t rgi_utf8_write(char *p, uint32_t code) {
+    static const uint8_t lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
+    if (code < 0x80) {
+        *p = (char)code;
+        return 1;
+    }
+    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--) {
+        p[i] = (char)(0x80 | (code & 0x3F));
+        code >>= 6;
+    }
+    *p = (char)(lead[n] | code);
+    return n;
+}

@@ -1,0 +1,67 @@
+/*
+ * zip.h: archives as NumPy's .npz and PyTorch have them: members that are stored or deflated,
+ * zip64, no encryption, one disk. The reader trusts the central directory alone, and checks it.
+ */
+#pragma once
+
+#include "tensor/files/file.h"
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name; /* It is UTF-8. */
+    uint64_t at;      /* The member's local header begins here. */
+    uint64_t packed;  /* The member takes so many bytes in the archive, */
+    uint64_t bytes;   /* and so many once it is inflated. */
+    uint32_t crc;
+    bool deflated; /* A member that isn't is stored as it is. */
+} rg_zip_member;
+
+typedef struct {
+    rg_file file;
+    size_t n;
+    rg_zip_member *v; /* They are in the directory's order. No name comes twice. */
+    /* zip.c alone uses these two. */
+    char *directory;
+    size_t directory_bytes;
+} rg_zip;
+
+/* Opens an archive and reads its directory. Returns false, with nothing to close, on failure. */
+bool rgi_zip_open(rg_zip *z, const char *op, const char *path);
+void rgi_zip_close(rg_zip *z);
+/* Returns the member of this name, or NULL. */
+const rg_zip_member *rgi_zip_find(const rg_zip *z, const char *name);
+
+/* A member is read from its beginning to its end, a part at a time. */
+typedef struct rg_zip_stream rg_zip_stream;
+/* Returns a stream to be ended, or NULL. */
+rg_zip_stream *rgi_zip_stream(const rg_zip *z, const rg_zip_member *m);
+/* Reads the next n bytes. Fails where the member has fewer. */
+bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n);
+/* Frees the stream. Returns whether all bytes were read, and are those of which the archive has the
+ * CRC; if `whole` is false it doesn't look. */
+bool rgi_zip_stream_end(rg_zip_stream *s, bool whole);
+/* Reads the whole member, of m->bytes bytes, and checks its CRC. */
+bool rgi_zip_read(const rg_zip *z, const rg_zip_member *m, void *to);
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+/* Members are stored. A 64-bit archive comes about where a size or a place asks for it. */
+typedef struct {
+    rg_writer file;
+    struct rg_zip_written *v;
+    size_t n, room;
+} rg_zip_writer;
+
+/* Opens a new archive beside the path. Returns false, with nothing to end, on failure. */
+bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path);
+/* Adds a member of so many bytes, which begin at a multiple of `alignment`; the rgi_zip_put calls
+ * that follow give just these bytes. After a failure these do nothing. */
+void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, size_t alignment);
+void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n);
+/* Puts t's elements, in the order of its dims. */
+void rgi_zip_put_elements(rg_zip_writer *z, const rg_tensor *t);
+/* Writes the directory and ends the file. Where anything failed, takes away what was written, and
+ * returns false. */
+bool rgi_zip_end(rg_zip_writer *z);
+void rgi_zip_cancel(rg_zip_writer *z);
