@@ -4,6 +4,7 @@
 BUILD  ?= build
 CFLAGS ?= -O3 -g
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 
 # A sub-make shares the jobs of the first one.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
@@ -38,6 +39,10 @@ objects   = $(call compiled,$(call sources,$(1)))
 ARCHIVES := $(LAYERS:%=$(BUILD)/libregard-%.a)
 STATIC   := $(BUILD)/libregard.a
 SHARED   := $(BUILD)/libregard.so
+# A program that was linked with one version runs with every later one that has the same first
+# number, which stands in the shared library's name and in its symbols' version.
+VERSION  := $(shell sed -n 's/^.define RG_VERSION "\(.*\)"/\1/p' regard.h)
+MAJOR    := $(firstword $(subst ., ,$(VERSION)))
 
 # A test links its own layer and those below it, and nothing above.
 links_tensor   := $(BUILD)/libregard-tensor.a
@@ -69,7 +74,7 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-readme test-refused
 GOALS   := all help test asan tsan fuzz valgrind notebooks bench docs demo deps size style fmt \
-           install clean sets musl arm64 musl-deps arm64-deps $(CHECKS) run-threads \
+           install uninstall clean sets musl arm64 musl-deps arm64-deps $(CHECKS) run-threads \
            run-fuzzers run-valgrind run-bare run-arm64
 .PHONY: $(GOALS) programs stb
 .DELETE_ON_ERROR:
@@ -213,8 +218,11 @@ $(STATIC): $(foreach l,$(LAYERS),$(call objects,$(l)))
 	@rm -f $@
 	$(call Q,archive,$@) ar rcs $@ $^
 
-LINK_SHARED := -shared -Wl,-soname,libregard.so,-z,nodelete,-Bsymbolic-functions
+LINK_SHARED = -shared -Wl,-soname,$(notdir $(SHARED)).$(MAJOR),-z,nodelete,-Bsymbolic-functions \
+              -Wl,--version-script=$(BUILD)/libregard.map
 $(SHARED): $(foreach l,$(LAYERS),$(call objects,$(l)))
+	@echo 'REGARD_$(MAJOR) { global: rg_*; local: *; };' >$(BUILD)/libregard.map
+	@ln -sf $(@F) $@.$(MAJOR)
 	$(call Q,link,$@) $(CC) $(CFLAGS) $(LINK_SHARED) -o $@ $^ $(LIBS)
 
 # Every object of a layer is linked to its tests, so that one that calls upward fails.
@@ -306,13 +314,69 @@ fmt:
 	@tests/deps clang-format
 	git clang-format --force
 
-## install    headers and libraries under PREFIX (/usr/local)
-INCLUDE := $(DESTDIR)$(PREFIX)/include/regard
+## install    headers, libraries, and what pkg-config and CMake look for, under PREFIX (/usr/local)
+# DESTDIR stands before every path, and in no file; LIBDIR is PREFIX/lib unless it is said.
+INCLUDE := $(PREFIX)/include
+CMAKE   := $(LIBDIR)/cmake/regard
+PLAIN   := $(PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard.h $(LIBDIR)/libregard.a \
+           $(LIBDIR)/libregard.so.$(VERSION) $(LIBDIR)/pkgconfig/regard.pc \
+           $(CMAKE)/regard-config.cmake $(CMAKE)/regard-config-version.cmake
+LINKS   := $(LIBDIR)/libregard.so $(LIBDIR)/libregard.so.$(MAJOR)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/lib $(addprefix $(INCLUDE)/,$(sort $(dir $(PUBLIC))))
-	for h in $(PUBLIC); do install -m 644 $$h $(INCLUDE)/$$h || exit 1; done
-	install -m 644 $(STATIC) $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib
+	install -d $(sort $(dir $(PLAIN:%=$(DESTDIR)%)))
+	for h in $(PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
+	echo '#include "regard/regard.h"' >$(DESTDIR)$(INCLUDE)/regard.h
+	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
+	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/libregard.so.$(VERSION)
+	for l in $(LINKS:%=$(DESTDIR)%); do ln -sf libregard.so.$(VERSION) $$l || exit 1; done
+	$(file >$(BUILD)/regard.pc,$(regard.pc))
+	$(file >$(BUILD)/regard-config.cmake,$(regard-config.cmake))
+	$(file >$(BUILD)/regard-config-version.cmake,$(regard-config-version.cmake))
+	install -m 644 $(BUILD)/regard.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 $(BUILD)/regard-config*.cmake $(DESTDIR)$(CMAKE)
+
+## uninstall  takes away what install put there, with the same PREFIX, LIBDIR and DESTDIR
+uninstall:
+	rm -f $(patsubst %,$(DESTDIR)%,$(PLAIN) $(LINKS))
+	find $(DESTDIR)$(INCLUDE)/regard $(DESTDIR)$(CMAKE) -depth -type d -empty -delete 2>/dev/null || :
+
+define regard.pc
+Name: regard
+Description: autograd and neural-network modules in plain C
+Version: $(VERSION)
+Cflags: -I$(INCLUDE)
+Libs: -L$(LIBDIR) -lregard
+Libs.private: $(LIBS) $(OPENMP)
+endef
+
+define regard-config.cmake
+# regard::regard is the shared library, and regard::static the static one.
+if(NOT TARGET regard::regard)
+  add_library(regard::regard SHARED IMPORTED)
+  set_target_properties(regard::regard PROPERTIES
+    IMPORTED_LOCATION "$(LIBDIR)/libregard.so.$(VERSION)"
+    IMPORTED_SONAME libregard.so.$(MAJOR)
+    INTERFACE_INCLUDE_DIRECTORIES "$(INCLUDE)"
+    INTERFACE_LINK_LIBRARIES m)
+  add_library(regard::static STATIC IMPORTED)
+  set_target_properties(regard::static PROPERTIES
+    IMPORTED_LOCATION "$(LIBDIR)/libregard.a"
+    INTERFACE_INCLUDE_DIRECTORIES "$(INCLUDE)"
+    INTERFACE_LINK_LIBRARIES "$(subst $(eval ) ,;,$(LIBS:-l%=%) $(OPENMP))")
+endif()
+endef
+
+# A program that asks for another first number, or for a later version, is told that it isn't here.
+define regard-config-version.cmake
+set(PACKAGE_VERSION $(VERSION))
+if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+if(PACKAGE_FIND_VERSION_MAJOR EQUAL $(MAJOR)
+   AND NOT PACKAGE_FIND_VERSION VERSION_GREATER $(VERSION))
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+endef
 
 clean:
 	rm -rf $(BUILD)

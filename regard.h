@@ -1,6 +1,8 @@
 /* regard.h: includes all that is public. Programs write #include <regard/regard.h>, and those in
  * the source tree, which are compiled with -I., "regard.h". */
 #pragma once
+#define RG_VERSION "0.1.0"
+
 #include "tensor/tensor.h"
 #include "tensor/files.h"
 #include "autograd/autograd.h"
