@@ -5,3 +5,4 @@
 #include "containers.h"
 #include "layers.h"
 #include "losses.h"
+#include "save.h"

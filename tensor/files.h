@@ -13,4 +13,52 @@
 
 RG_PUBLIC_BEGIN
 
+/* ---- safetensors ----------------------------------------------------------------------
+ * A file of named tensors, as safetensors' Python has them:
+ *
+ *     rg_save_file(rg_state_dict(model), "model.safetensors");
+ *     rg_load_state_dict(model, rg_load_file("model.safetensors"), true);
+ *
+ * In nn/save.h there are two functions that save and load a module, and write what it ties once. */
+
+/* Texts about a file, by name. A list with .n == -1 means failure. */
+typedef struct rg_metadata_pair {
+    const char *key, *value;
+} rg_metadata_pair;
+typedef struct rg_metadata {
+    int n;
+    const rg_metadata_pair *v;
+} rg_metadata;
+
+typedef struct RG_OPTIONS rg_save_file_options {
+    RG_BY_NAME;
+    rg_metadata metadata RG_DEFAULT({}); /* .metadata = { 1, pairs } */
+} rg_save_file_options;
+/* Writes the tensors, each one whole, even where two of them share memory. Returns false, and
+ * leaves the file that was there, where that fails. A name is UTF-8, and may come once. */
+bool rg_save_file_with(rg_named_list tensors, const char *path, rg_save_file_options o);
+#define rg_save_file(tensors, path, ...) \
+    rg_save_file_with(tensors, path,     \
+                      RG_KEYWORDS(rg_save_file_options, (.metadata = { 0 }), __VA_ARGS__))
+/* Returns all tensors of a file, in the order in which they lie there. */
+rg_named_list rg_load_file(const char *path);
+
+/* A file that is open gives one tensor at a time; only its header is held in memory. If the file is
+ * replaced meanwhile, what was opened is read; if it is cut short, reading fails. */
+typedef struct rg_safe_file rg_safe_file;
+typedef struct rg_names {
+    int n;
+    const char *const *v;
+} rg_names;
+/* Returns a file to be closed with rg_safe_close, or NULL. Threads may read from it at once. */
+rg_safe_file *rg_safe_open(const char *path);
+/* Returns the tensors' names, sorted, which the scope owns. A list with .n == -1 means failure. */
+rg_names rg_safe_keys(const rg_safe_file *f);
+rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name);
+/* The scope owns the texts. */
+rg_metadata rg_safe_metadata(const rg_safe_file *f);
+/* NULL is left alone. A use after this is noticed (RG_RELEASED) only while the memory isn't in use
+ * for something else. */
+void rg_safe_close(rg_safe_file *f);
+
 RG_PUBLIC_END

@@ -5,6 +5,7 @@
 #include "file.h"
 
 #include "tensor/c_locale.h"
+#include "tensor/files/utf8.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/text.h"
@@ -91,6 +92,20 @@ bool rgi_file_refuse(const rg_file *f, const char *format, ...) {
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     return rgi_fail(RG_IO_ERROR, f->op, "'%s': %s", f->path, sentence);
+}
+
+const char *rgi_shown(const char *name, char text[128]) {
+    enum { MOST = 120 };
+    const char *end = name + strlen(name);
+    uint32_t code;
+    size_t n = 0;
+    for (size_t more; (more = rgi_utf8_read(name, end, &code)) > 0 && n + more <= MOST;) {
+        const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+        n += rgi_utf8_write(text + n, control ? '?' : code);
+        name += more;
+    }
+    memcpy(text + n, name < end ? ".." : "", name < end ? 3 : 1);
+    return text;
 }
 
 char *rgi_file_text(const char *op, const char *path, size_t *n) {

@@ -46,6 +46,11 @@ bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n);
 bool rgi_file_refuse(const rg_file *f, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/* Returns a copy of a name that stands in a file, as a sentence may hold it: its first 120 bytes,
+ * with ? for each control character, since who reads an error may see it on a terminal. */
+const char *rgi_shown(const char *name, char text[128]);
+#define RG_SHOWN(name) rgi_shown(name, (char[128]){ 0 })
+
 /* Returns the whole file, with a 0 behind its *n bytes, or NULL. The scope owns it. */
 char *rgi_file_text(const char *op, const char *path, size_t *n);
 

@@ -5,6 +5,7 @@
 
 #include "tensor/c_locale.h"
 #include "tensor/error.h"
+#include "tensor/files/file.h"
 #include "tensor/files/utf8.h"
 #include "tensor/map.h"
 #include "tensor/memory.h"
@@ -96,16 +97,19 @@ static bool json_unicode(parser *p, uint32_t *code) {
     return true;
 }
 
+/* A backslash and one of the first stand for one of the second. What is written has no need for /,
+ * the last. */
+static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
+
 /* Reads what follows a backslash. */
 static bool json_escape(parser *p, uint32_t *code) {
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (next_is(p, 'u'))
         return json_unicode(p, code);
-    const char *which = p->at < p->end && *p->at ? strchr(from, *p->at) : NULL;
+    const char *which = p->at < p->end && *p->at ? strchr(json_escapes, *p->at) : NULL;
     if (!which)
         return complain(p, "there is an escape that JSON doesn't know");
     p->at++;
-    *code = (unsigned char)to[which - from];
+    *code = (unsigned char)json_escaped[which - json_escapes];
     return true;
 }
 
@@ -210,7 +214,7 @@ static bool names_differ(parser *p, uint32_t object) {
             ok = complain(p, "there is a name with a 0 in it");
         else if (rgi_map_name(&names, name) >= 0)
             ok = rgi_fail(RG_IO_ERROR, p->op, "'%s': \"%s\" comes twice in one object", p->path,
-                          name);
+                          RG_SHOWN(name));
         else
             ok = rgi_map_put_name(&names, name, i);
         if (!ok)
@@ -349,8 +353,9 @@ void rgi_json_quote(rg_text *to, const char *text) {
         rgi_text_add(to, "%.*s", (int)(p - begin), begin);
         if (!*p)
             break;
-        if (*p == '"' || *p == '\\')
-            rgi_text_add(to, "\\%c", *p);
+        const char *which = strchr(json_escaped, *p);
+        if (which)
+            rgi_text_add(to, "\\%c", json_escapes[which - json_escaped]);
         else
             rgi_text_add(to, "\\u%04x", (unsigned)*p);
         begin = p + 1;

@@ -1,0 +1,245 @@
+/*
+ * save.c: a module in a safetensors file, as safetensors.torch's save_model and load_model write
+ * and read it: what several names share is in the file once.
+ */
+#include "save.h"
+#include "registry.h"
+#include "tensor/files/safetensors.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/text.h"
+
+#include <stdlib.h>
+
+/* ---- who shares memory ----------------------------------------------------------------- */
+
+/* A tensor of the state_dict, with the bytes from its first element to its last. */
+typedef struct area {
+    const rg_named *it;
+    const char *begin, *end;
+    const char *keeper; /* What this name shares is written under that one, or NULL. */
+    bool written;       /* The file has this name. */
+} area;
+
+/* Of one storage, what begins first comes first. */
+static int by_memory(const void *a, const void *b) {
+    const area *x = a, *y = b;
+    const uintptr_t keys[2][3] = {
+        { (uintptr_t)x->it->tensor->storage, (uintptr_t)x->begin, (uintptr_t)x->end },
+        { (uintptr_t)y->it->tensor->storage, (uintptr_t)y->begin, (uintptr_t)y->end },
+    };
+    for (int i = 0; i < 3; i++)
+        if (keys[0][i] != keys[1][i])
+            return keys[0][i] < keys[1][i] ? -1 : 1;
+    return strcmp(x->it->name, y->it->name);
+}
+
+static area area_of(const rg_named *it) {
+    const rg_tensor *t = it->tensor;
+    int64_t last = 0;
+    for (int d = 0; d < t->ndim; d++)
+        last += (t->size[d] - 1) * t->stride[d];
+    const char *end = t->data;
+    if (t->numel > 0)
+        end += (size_t)(last + 1) * rgi_sizeof((rg_dtype)t->dtype);
+    return (area){ .it = it, .begin = t->data, .end = end };
+}
+
+static bool has_all_of_storage(const area *a) {
+    const rg_tensor *t = a->it->tensor;
+    return t->data == t->storage->data && rgi_bytes_of(t) == t->storage->bytes;
+}
+
+/* Returns whether x is behind `before` and shares with it. */
+static bool share(const area *before, const area *x) {
+    return before->it->tensor->storage == x->it->tensor->storage && x->begin < before->end;
+}
+
+/* Fails with the reference's sentence for names none of which has all of the memory. */
+static bool refuse_group(const char *op, const area *v, int n) {
+    rg_text names = { 0 };
+    for (int i = 0; i < n; i++)
+        rgi_text_add(&names, "%s'%s'", i ? ", " : "", v[i].it->name);
+    const char *text = rgi_text_own(&names);
+    return text
+           && rgi_fail(RG_RUNTIME_ERROR, op,
+                       "Error while trying to find names to remove to save state dict, but found no"
+                       " suitable name to keep for saving amongst: {%s}. None is covering the"
+                       " entire storage.Refusing to save/load the model since you could be storing"
+                       " much more memory than needed.",
+                       text);
+}
+
+/* Chooses the name under which the group is written: the first, by its letters, of those that have
+ * all of the memory, and are in the file, if one is. */
+static bool choose_keeper(const char *op, area *v, int n) {
+    const area *best = NULL;
+    for (int i = 0; i < n; i++)
+        if (has_all_of_storage(&v[i])
+            && (!best || v[i].written > best->written
+                || (v[i].written == best->written && strcmp(v[i].it->name, best->it->name) < 0)))
+            best = &v[i];
+    if (!best)
+        return refuse_group(op, v, n);
+    for (int i = 0; i < n; i++)
+        if (&v[i] != best)
+            v[i].keeper = best->it->name;
+    return true;
+}
+
+/* Sets the keepers. A name that shares with none is written whatever it covers. */
+static bool choose_keepers(const char *op, area *v, int n) {
+    qsort(v, (size_t)n, sizeof *v, by_memory);
+    for (int begin = 0, end; begin < n; begin = end) {
+        for (end = begin + 1; end < n && share(&v[end - 1], &v[end]);)
+            end++;
+        if (end - begin > 1 && !choose_keeper(op, v + begin, end - begin))
+            return false;
+    }
+    return true;
+}
+
+static int by_area_name(const void *a, const void *b) {
+    return strcmp(((const area *)a)->it->name, ((const area *)b)->it->name);
+}
+
+/* Lists the names of the module's state by their letters, each with its keeper. `file` has the
+ * names that are in a file. The scope owns the list; NULL means failure. */
+static area *list_areas(const char *op, rg_named_list state, const rg_map *file) {
+    area *v = rgi_scope_alloc((size_t)state.n * sizeof *v + 1);
+    for (int i = 0; v && i < state.n; i++) {
+        v[i] = area_of(&state.v[i]);
+        v[i].written = rgi_map_name(file, state.v[i].name) >= 0;
+    }
+    if (!v || !choose_keepers(op, v, state.n))
+        return NULL;
+    qsort(v, (size_t)state.n, sizeof *v, by_area_name);
+    return v;
+}
+
+/* ---- saving ------------------------------------------------------------------------------ */
+
+static bool has_key(rg_metadata m, const char *key) {
+    for (int i = 0; i < m.n; i++)
+        if (m.v[i].key && strcmp(m.v[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
+    const char *op = "module_save";
+    RG_AS("module_save");
+    RG_SCOPE();
+    rg_named_list state = rg_state_dict(m);
+    if (state.n < 0 || !rgi_given_list(o.metadata.n, o.metadata.v, op))
+        return false;
+    const area *areas = list_areas(op, state, &(rg_map){ 0 });
+    rg_named *kept = rgi_scope_alloc((size_t)state.n * sizeof *kept);
+    rg_metadata_pair *pairs =
+        rgi_scope_alloc(((size_t)o.metadata.n + (size_t)state.n) * sizeof *pairs);
+    if (!areas || !kept || !pairs)
+        return false;
+    rg_named_list tensors = { 0, kept };
+    rg_metadata metadata = { o.metadata.n, pairs };
+    for (int i = 0; i < o.metadata.n; i++)
+        pairs[i] = o.metadata.v[i];
+    for (int i = 0; i < state.n; i++)
+        if (!areas[i].keeper)
+            kept[tensors.n++] = *areas[i].it;
+        else if (!has_key(o.metadata, areas[i].it->name))
+            pairs[metadata.n++] = (rg_metadata_pair){ areas[i].it->name, areas[i].keeper };
+    return rgi_safetensors_write(op, tensors, metadata, path);
+}
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+/* What is loaded, and what is wrong with it. */
+typedef struct module_loading {
+    rg_module *module;
+    rg_named_list state, file;
+    rg_map state_names, file_names;
+    rg_text missing, unexpected;
+} module_loading;
+
+static bool index_names(rg_map *map, rg_named_list list) {
+    for (int i = 0; i < list.n; i++)
+        if (!rgi_map_put_name(map, list.v[i].name, i))
+            return false;
+    return true;
+}
+
+static void add_quoted(rg_text *to, const char *name) {
+    rgi_text_add(to, to->n ? ", \"%s\"" : "\"%s\"", name);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A name of the file is unexpected where the module lacks it, or keeps it under another one. */
+static bool find_unexpected_names(module_loading *l, const area *areas) {
+    const char **names =
+        rgi_scope_alloc(((size_t)l->file.n + (size_t)l->state.n) * sizeof *names + 1);
+    int n = 0;
+    if (!names)
+        return false;
+    for (int i = 0; i < l->file.n; i++)
+        if (rgi_map_name(&l->state_names, l->file.v[i].name) < 0)
+            names[n++] = l->file.v[i].name;
+    for (int i = 0; i < l->state.n; i++)
+        if (areas[i].keeper && areas[i].written)
+            names[n++] = areas[i].it->name;
+    qsort(names, (size_t)n, sizeof *names, by_text);
+    for (int i = 0; i < n; i++)
+        add_quoted(&l->unexpected, names[i]);
+    return !l->unexpected.failed;
+}
+
+static bool find_missing_names(module_loading *l, const area *areas) {
+    for (int i = 0; i < l->state.n; i++)
+        if (!areas[i].keeper && !areas[i].written)
+            add_quoted(&l->missing, areas[i].it->name);
+    return !l->missing.failed;
+}
+
+/* Returns whether each tensor has the shape of the module's of its name. */
+static bool shapes_fit(const module_loading *l) {
+    for (int i = 0; i < l->file.n; i++) {
+        int64_t at = rgi_map_name(&l->state_names, l->file.v[i].name);
+        if (at >= 0 && !rgi_same_shape(l->file.v[i].tensor, l->state.v[at].tensor))
+            return false;
+    }
+    return true;
+}
+
+/* Fails with load_model's sentence where a name is missing or unexpected. A shape that differs
+ * comes first, and load_state_dict tells of it. */
+static bool names_fit(module_loading *l) {
+    const area *areas = list_areas("module_load", l->state, &l->file_names);
+    if (!areas || !find_missing_names(l, areas) || !find_unexpected_names(l, areas))
+        return false;
+    if ((!l->missing.n && !l->unexpected.n) || !shapes_fit(l))
+        return true;
+    return rgi_fail(RG_RUNTIME_ERROR, "module_load",
+                    "Error(s) in loading state_dict for %s:%s%s%s%s", l->module->cls->name,
+                    l->missing.n ? "\n    Missing key(s) in state_dict: " : "",
+                    l->missing.n ? l->missing.v : "",
+                    l->unexpected.n ? "\n    Unexpected key(s) in state_dict: " : "",
+                    l->unexpected.n ? l->unexpected.v : "");
+}
+
+bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
+    RG_AS("module_load");
+    RG_SCOPE();
+    module_loading l = { .module = m, .state = rg_state_dict(m) };
+    if (l.state.n < 0)
+        return false;
+    l.file = rg_load_file(path);
+    bool ok = l.file.n >= 0 && index_names(&l.state_names, l.state)
+              && index_names(&l.file_names, l.file);
+    ok = ok && (!o.strict || names_fit(&l)) && rg_load_state_dict(m, l.file, false);
+    rgi_text_free(&l.missing);
+    rgi_text_free(&l.unexpected);
+    rgi_map_free(&l.state_names);
+    rgi_map_free(&l.file_names);
+    return ok;
+}

@@ -1,0 +1,99 @@
+/*
+ * safe_file.c: a safetensors file as a program opens it: at once, or one tensor at a time.
+ */
+#include "safetensors.h"
+
+#include "tensor/scope.h"
+
+/* The path is a copy, and lies behind these fields. What follows the first two words of a block
+ * stays as it is when the block is freed. */
+struct rg_safe_file {
+    rg_safetensors file;
+    size_t bytes;
+    bool released;
+    char path[];
+};
+
+rg_named_list rg_load_file(const char *path) {
+    rg_safetensors s;
+    if (!rgi_safetensors_open(&s, "load_file", path))
+        return (rg_named_list){ .n = -1 };
+    rg_named_list tensors = rgi_safetensors_read_all(&s);
+    rgi_safetensors_close(&s);
+    return tensors;
+}
+
+rg_safe_file *rg_safe_open(const char *path) {
+    if (!rgi_given(path, "safe_open", "a path"))
+        return NULL;
+    const size_t n = strlen(path) + 1, bytes = sizeof(rg_safe_file) + n;
+    rg_safe_file *f = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (!f)
+        return NULL;
+    *f = (rg_safe_file){ .bytes = bytes };
+    memcpy(f->path, path, n);
+    if (rgi_safetensors_open(&f->file, "safe_open", f->path))
+        return f;
+    rgi_free(f, bytes, RG_MEM_OTHER);
+    return NULL;
+}
+
+static bool safe_file_given(const rg_safe_file *f, const char *op) {
+    if (!rgi_given(f, op, "a file"))
+        return false;
+    return !f->released || rgi_fail(RG_RELEASED, op, "file released by rg_safe_close");
+}
+
+void rg_safe_close(rg_safe_file *f) {
+    if (!f || !safe_file_given(f, "safe_close"))
+        return;
+    rgi_safetensors_close(&f->file);
+    f->released = true;
+    rgi_free(f, f->bytes, RG_MEM_OTHER);
+}
+
+/* Returns a copy of the text, which the scope owns. */
+static const char *scope_copy(const char *text) {
+    size_t n = strlen(text) + 1;
+    char *copy = rgi_scope_alloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+rg_names rg_safe_keys(const rg_safe_file *f) {
+    const rg_names failed = { .n = -1 };
+    if (!safe_file_given(f, "safe_keys"))
+        return failed;
+    const rg_safetensors *s = &f->file;
+    const char **v = rgi_scope_alloc((size_t)s->n * sizeof *v);
+    for (int i = 0; v && i < s->n; i++)
+        if (!(v[i] = scope_copy(s->named[i]->name)))
+            return failed;
+    return v ? (rg_names){ s->n, v } : failed;
+}
+
+rg_metadata rg_safe_metadata(const rg_safe_file *f) {
+    const rg_metadata failed = { .n = -1 };
+    if (!safe_file_given(f, "safe_metadata"))
+        return failed;
+    const rg_metadata m = f->file.metadata;
+    rg_metadata_pair *v = rgi_scope_alloc((size_t)m.n * sizeof *v);
+    for (int i = 0; v && i < m.n; i++) {
+        v[i] = (rg_metadata_pair){ scope_copy(m.v[i].key), scope_copy(m.v[i].value) };
+        if (!v[i].key || !v[i].value)
+            return failed;
+    }
+    return v ? (rg_metadata){ m.n, v } : failed;
+}
+
+rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
+    const char *op = "safe_get_tensor";
+    if (!safe_file_given(f, op) || !rgi_given(name, op, "a name"))
+        return NULL;
+    rg_safetensors s = f->file; /* Several threads may read, and an error has this op's name. */
+    s.file.op = op;
+    const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);
+    if (e)
+        return rgi_safetensors_read(&s, e);
+    return rgi_fail(RG_INDEX_ERROR, op, "'%s': File does not contain tensor %s", f->path,
+                    RG_SHOWN(name));
+}

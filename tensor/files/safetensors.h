@@ -1,0 +1,55 @@
+/*
+ * safetensors.h: the format of that name: eight bytes that say how long the header is, the header,
+ * which is JSON, and the tensors' elements one behind the other. Private; what a program may use is
+ * in files.h.
+ */
+#pragma once
+
+#include "tensor/files.h"
+#include "tensor/files/foreign.h"
+
+/* A header may have so many bytes, and no more, as in the format's own library. */
+enum { RG_SAFETENSORS_HEADER_MAX = 100000000 };
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    rg_foreign type;
+    rg_dims shape;
+    int64_t numel;
+    uint64_t begin, end; /* The elements' first byte in the file, and the one behind the last. */
+} rg_safetensors_entry;
+
+/* An open file, whose header was read and checked. The names and the metadata live as long as it
+ * is open. */
+typedef struct {
+    rg_file file;
+    int n;
+    rg_safetensors_entry *v;            /* They are in the order of the file, */
+    const rg_safetensors_entry **named; /* and here in the order of their names. */
+    rg_metadata metadata;
+    /* safetensors.c alone uses these. */
+    char *header;
+    size_t header_bytes, entries_room, pairs_room;
+} rg_safetensors;
+
+/* Opens a file and checks its header. `op` and the path must live as long as it is open. Returns
+ * false, with nothing to close, on failure. */
+bool rgi_safetensors_open(rg_safetensors *s, const char *op, const char *path);
+void rgi_safetensors_close(rg_safetensors *s);
+/* Returns the tensor of this name, or NULL without an error. */
+const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const char *name);
+/* Returns the text under this name in the metadata, or NULL without an error. */
+const char *rgi_safetensors_text(const rg_safetensors *s, const char *key);
+/* Returns a new tensor, which the scope owns, or NULL. */
+rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e);
+/* Returns all tensors in the order of the file. The scope owns them and copies of their names, so
+ * that the file may be closed. A list with .n == -1 means failure. */
+rg_named_list rgi_safetensors_read_all(const rg_safetensors *s);
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+/* Writes a file, or leaves the one that was there as it was and returns false. */
+bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,
+                           const char *path);

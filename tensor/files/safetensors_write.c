@@ -1,0 +1,177 @@
+/*
+ * safetensors_write.c: writing safetensors: the bytes that the format's own library writes.
+ */
+#include "safetensors.h"
+
+#include "tensor/files/json.h"
+#include "tensor/files/utf8.h"
+#include "tensor/map.h"
+#include "tensor/scope.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- what can be written -------------------------------------------------------------- */
+
+static bool is_utf8(const char *text) {
+    const char *end = text + strlen(text);
+    uint32_t code;
+    for (size_t n; (n = rgi_utf8_read(text, end, &code)) > 0;)
+        text += n;
+    return text == end;
+}
+
+/* Returns whether a text may stand in the header. `known` has those that came before. */
+static bool safetensors_name_fits(const char *op, const char *what, const char *name,
+                                  rg_map *known) {
+    if (!rgi_given(name, op, "a name"))
+        return false;
+    RG_FAIL_VALUE_IF(strlen(name) > RG_SAFETENSORS_HEADER_MAX, op,
+                     "%s \"%s\": a name of %zu bytes is too long for a header", what,
+                     RG_SHOWN(name), strlen(name));
+    RG_FAIL_VALUE_IF(!is_utf8(name), op, "%s \"%s\": its name is no UTF-8", what, RG_SHOWN(name));
+    RG_FAIL_VALUE_IF(rgi_map_name(known, name) >= 0, op, "%s \"%s\" comes twice", what,
+                     RG_SHOWN(name));
+    return rgi_map_put_name(known, name, 0);
+}
+
+static bool tensors_fit(const char *op, rg_named_list tensors) {
+    rg_map known = { 0 };
+    bool ok = rgi_given_list(tensors.n, tensors.v, op)
+              && rgi_map_put_name(&known, "__metadata__", 0);
+    for (int i = 0; ok && i < tensors.n; i++) {
+        const char *name = tensors.v[i].name;
+        ok = rgi_check(tensors.v[i].tensor, op);
+        if (ok && name && strcmp(name, "__metadata__") == 0)
+            ok = rgi_fail(RG_VALUE_ERROR, op, "no tensor can have the name \"%s\"", name);
+        ok = ok && safetensors_name_fits(op, "tensor", name, &known);
+    }
+    rgi_map_free(&known);
+    return ok;
+}
+
+static bool value_fits(const char *op, const rg_metadata_pair *pair) {
+    if (!rgi_given(pair->value, op, "a text"))
+        return false;
+    RG_FAIL_VALUE_IF(strlen(pair->value) > RG_SAFETENSORS_HEADER_MAX, op,
+                     "metadata \"%s\": a text of %zu bytes is too long for a header",
+                     RG_SHOWN(pair->key), strlen(pair->value));
+    RG_FAIL_VALUE_IF(!is_utf8(pair->value), op, "metadata \"%s\": its text is no UTF-8",
+                     RG_SHOWN(pair->key));
+    return true;
+}
+
+static bool metadata_fit(const char *op, rg_metadata metadata) {
+    rg_map known = { 0 };
+    bool ok = rgi_given_list(metadata.n, metadata.v, op);
+    for (int i = 0; ok && i < metadata.n; i++)
+        ok = safetensors_name_fits(op, "metadata", metadata.v[i].key, &known)
+             && value_fits(op, &metadata.v[i]);
+    rgi_map_free(&known);
+    return ok;
+}
+
+/* ---- the order ------------------------------------------------------------------------ */
+
+/* Larger elements come first, so that all lie at multiples of their size. Among types of one size
+ * the format's library has an order of its own. */
+static int safetensors_rank(const rg_tensor *t) {
+    static const int8_t rank[RG_DTYPE_COUNT] = {
+        [RG_BOOL] = 0, [RG_FLOAT32] = 1, [RG_FLOAT64] = 2, [RG_INT64] = 3
+    };
+    return rank[t->dtype];
+}
+
+static int by_rank_and_name(const void *a, const void *b) {
+    const rg_named *x = a, *y = b;
+    const int more = safetensors_rank(y->tensor) - safetensors_rank(x->tensor);
+    return more ? more : strcmp(x->name, y->name);
+}
+
+/* Returns the list in the order in which it is written; the scope owns the array, or NULL. */
+static const rg_named *in_order(rg_named_list tensors) {
+    rg_named *v = rgi_scope_alloc((size_t)tensors.n * sizeof *v);
+    if (v && tensors.n > 0) {
+        memcpy(v, tensors.v, (size_t)tensors.n * sizeof *v);
+        qsort(v, (size_t)tensors.n, sizeof *v, by_rank_and_name);
+    }
+    return v;
+}
+
+/* ---- the header ----------------------------------------------------------------------- */
+
+static void add_metadata(rg_text *to, rg_metadata metadata) {
+    rgi_text_add(to, "\"__metadata__\":{");
+    for (int i = 0; i < metadata.n && to->n <= RG_SAFETENSORS_HEADER_MAX; i++) {
+        rgi_text_add(to, i ? "," : "");
+        rgi_json_quote(to, metadata.v[i].key);
+        rgi_text_add(to, ":");
+        rgi_json_quote(to, metadata.v[i].value);
+    }
+    rgi_text_add(to, "}");
+}
+
+/* Adds a tensor's description, and counts its bytes in *at. */
+static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
+    const rg_tensor *t = it->tensor;
+    rgi_json_quote(to, it->name);
+    rgi_text_add(to, ":{\"dtype\":\"%s\",\"shape\":[",
+                 rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)].safetensors);
+    for (int d = 0; d < t->ndim; d++)
+        rgi_text_add(to, d ? ",%" PRId64 : "%" PRId64, t->size[d]);
+    rgi_text_add(to, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", *at, *at + rgi_bytes_of(t));
+    *at += rgi_bytes_of(t);
+}
+
+/* Makes the header, which is padded to a multiple of 8. Returns false where it is too long, or
+ * where there is no memory for it. */
+static bool make_header(rg_text *to, const char *op, const rg_named *v, int n,
+                        rg_metadata metadata) {
+    uint64_t at = 0;
+    rgi_text_add(to, "{");
+    if (metadata.n > 0)
+        add_metadata(to, metadata);
+    for (int i = 0; i < n && to->n <= RG_SAFETENSORS_HEADER_MAX; i++) {
+        rgi_text_add(to, i || metadata.n > 0 ? "," : "");
+        add_description(to, &v[i], &at);
+    }
+    rgi_text_add(to, "}");
+    rgi_text_add(to, "%*s", (int)(-to->n % 8), "");
+    RG_FAIL_VALUE_IF(to->n > RG_SAFETENSORS_HEADER_MAX, op,
+                     "the header would have more than %d bytes", RG_SAFETENSORS_HEADER_MAX);
+    return !to->failed;
+}
+
+/* ---- the file ------------------------------------------------------------------------- */
+
+static bool write_header_and_tensors(const char *op, const char *path, const rg_text *header,
+                                     const rg_named *v, int n) {
+    rg_writer w;
+    unsigned char length[8];
+    if (!rgi_writer_begin(&w, op, path))
+        return false;
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)header->n >> 8 * i);
+    rgi_write(&w, length, sizeof length);
+    rgi_write(&w, header->v, header->n);
+    for (int i = 0; i < n; i++)
+        rgi_write_elements(&w, v[i].tensor);
+    return rgi_writer_end(&w);
+}
+
+bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,
+                           const char *path) {
+    RG_SCOPE();
+    if (!rgi_given(path, op, "a path") || !tensors_fit(op, tensors) || !metadata_fit(op, metadata))
+        return false;
+    const rg_named *v = in_order(tensors);
+    rg_text header = { 0 };
+    bool ok = v && make_header(&header, op, v, tensors.n, metadata)
+              && write_header_and_tensors(op, path, &header, v, tensors.n);
+    rgi_text_free(&header);
+    return ok;
+}
+
+bool rg_save_file_with(rg_named_list tensors, const char *path, rg_save_file_options o) {
+    return rgi_safetensors_write("save_file", tensors, o.metadata, path);
+}
