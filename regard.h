@@ -17,3 +17,4 @@
 #include "nn/models/vocabulary.h"
 #include "nn/models/batches.h"
 #include "nn/optim.h"
+#include "nn/checkpoint.h"

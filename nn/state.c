@@ -1,7 +1,7 @@
 /*
  * state.c: a module's values by name, as state_dict has them, and how they are loaded.
  */
-#include "registry.h"
+#include "loading.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -17,14 +17,8 @@ rg_named_list rg_state_dict(void *m) {
 
 /* ---- two dictionaries ---------------------------------------------------------- */
 
-/* A dictionary with its places by name. Where a name comes twice, the first place counts. */
-typedef struct dictionary {
-    rg_named_list list;
-    rg_map places;
-} dictionary;
-
-static bool dictionary_begin(dictionary *d, rg_named_list list) {
-    *d = (dictionary){ .list = list };
+static bool dictionary_begin(rg_dictionary *d, rg_named_list list) {
+    *d = (rg_dictionary){ .list = list };
     for (int i = 0; i < list.n; i++)
         if (rgi_map_name(&d->places, list.v[i].name) < 0
             && !rgi_map_put_name(&d->places, list.v[i].name, i))
@@ -32,17 +26,10 @@ static bool dictionary_begin(dictionary *d, rg_named_list list) {
     return true;
 }
 
-static rg_tensor *tensor_named(const dictionary *d, const char *name) {
+static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
     int64_t at = rgi_map_name(&d->places, name);
     return at < 0 ? NULL : d->list.v[at].tensor;
 }
-
-/* A load takes the tensors of `dict` into `own`, which is the module's. */
-typedef struct loading {
-    rg_module *module;
-    dictionary own, dict;
-    rg_text complaint;
-} loading;
 
 /* ---- complaints ---------------------------------------------------------------- */
 
@@ -70,7 +57,7 @@ static void complain_of_key(rg_text *complaint, const char *what, int *so_far, c
         rgi_text_add(complaint, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
 }
 
-static void complain_of_missing(loading *l) {
+static void complain_of_missing(rg_module_load *l) {
     rg_named_list own = l->own.list;
     int missing = 0;
     for (int i = 0; i < own.n; i++)
@@ -93,7 +80,7 @@ static int by_module(const void *a, const void *b) {
 }
 
 /* Returns the number of the key's reporter, or -1 if there is no memory to find it. */
-static int64_t reporter_number(loading *l, const rg_map *modules, const char *key) {
+static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const char *key) {
     size_t n = reporter(l->module, key);
     char *name = rgi_scope_alloc(n + 1);
     if (!name)
@@ -104,7 +91,7 @@ static int64_t reporter_number(loading *l, const rg_map *modules, const char *ke
 }
 
 /* Lists the unexpected keys in `keys`, and returns how many there are, or -1. */
-static int find_unexpected(loading *l, const rg_map *modules, unexpected_key *keys) {
+static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_key *keys) {
     rg_named_list dict = l->dict.list;
     int n = 0;
     for (int i = 0; i < dict.n; i++) {
@@ -119,12 +106,12 @@ static int find_unexpected(loading *l, const rg_map *modules, unexpected_key *ke
 }
 
 /* torch lists unexpected keys module by module. */
-static void complain_of_unexpected(loading *l) {
+static void complain_of_unexpected(rg_module_load *l) {
     rg_named_list dict = l->dict.list;
     rg_named_list modules = rgi_walk("load_state_dict", l->module,
                                      (rg_walk_for){ .modules = true, .saved = true });
     unexpected_key *keys = rgi_scope_alloc((size_t)dict.n * sizeof *keys + 1);
-    dictionary by_name = { 0 };
+    rg_dictionary by_name = { 0 };
     int n = -1, so_far = 0;
     if (modules.n >= 0 && keys && dictionary_begin(&by_name, modules))
         n = find_unexpected(l, &by_name.places, keys);
@@ -138,7 +125,7 @@ static void complain_of_unexpected(loading *l) {
     rgi_text_add(&l->complaint, ". ");
 }
 
-static void complain_of_sizes(loading *l) {
+static void complain_of_sizes(rg_module_load *l) {
     rg_named_list own = l->own.list;
     for (int i = 0; i < own.n; i++) {
         const rg_tensor *from = tensor_named(&l->dict, own.v[i].name), *to = own.v[i].tensor;
@@ -163,7 +150,7 @@ static bool dict_given(rg_named_list dict) {
 }
 
 /* Fails with torch's list of complaints if there are any. */
-static bool state_fits(loading *l, bool strict) {
+static bool state_fits(rg_module_load *l, bool strict) {
     if (strict) {
         complain_of_missing(l);
         complain_of_unexpected(l);
@@ -177,7 +164,7 @@ static bool state_fits(loading *l, bool strict) {
                        "Error(s) in loading state_dict for %s:%s", l->module->cls->name, text);
 }
 
-static bool copy_values(const loading *l) {
+static bool copy_values(const rg_module_load *l) {
     rg_named_list own = l->own.list;
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = tensor_named(&l->dict, own.v[i].name);
@@ -187,17 +174,27 @@ static bool copy_values(const loading *l) {
     return true;
 }
 
+bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict) {
+    *l = (rg_module_load){ .module = m };
+    rg_named_list own = rg_state_dict(m);
+    if (own.n < 0 || !dict_given(dict))
+        return false;
+    bool ok = dictionary_begin(&l->own, own) && dictionary_begin(&l->dict, dict)
+              && state_fits(l, strict);
+    return ok || rgi_module_load_end(l, false);
+}
+
+bool rgi_module_load_end(rg_module_load *l, bool go) {
+    bool done = go && copy_values(l);
+    rgi_map_free(&l->own.places);
+    rgi_map_free(&l->dict.places);
+    return done;
+}
+
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_SCOPE();
     RG_NO_GRAD();
-    rg_named_list own = rg_state_dict(m);
-    if (own.n < 0 || !dict_given(dict))
-        return false;
-    loading l = { .module = m };
-    bool ok = dictionary_begin(&l.own, own) && dictionary_begin(&l.dict, dict)
-              && state_fits(&l, strict) && copy_values(&l);
-    rgi_map_free(&l.own.places);
-    rgi_map_free(&l.dict.places);
-    return ok;
+    rg_module_load l;
+    return rgi_module_load_begin(&l, m, dict, strict) && rgi_module_load_end(&l, true);
 }

@@ -2,7 +2,7 @@
  * optim_state.c: an optimizer's state by name, and how it is loaded: its tensors, and the numbers
  * of its groups and schedules.
  */
-#include "optimizer_structs.h"
+#include "nn/loading.h"
 #include "tensor/map.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/storage.h"
@@ -26,15 +26,7 @@ typedef struct optim_entry {
     rg_tensor *found;    /* The dictionary that is loaded has this value. */
 } optim_entry;
 
-/* `loaded` says of each slot whether the dictionary has anything of it. */
-typedef struct optim_entries {
-    optim_entry *v;
-    int n;
-    rg_map places; /* The entries' places by name. */
-    bool *loaded;
-} optim_entries;
-
-__attribute__((format(printf, 3, 4))) static void add_entry(optim_entries *all, optim_entry e,
+__attribute__((format(printf, 3, 4))) static void add_entry(rg_optim_load *all, optim_entry e,
                                                             const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -43,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static void add_entry(optim_entries *all, 
     all->v[all->n++] = e;
 }
 
-static void add_slot(optim_entries *all, rg_optim *o, size_t i) {
+static void add_slot(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_optim_slot *slot = &o->slots[i];
     if (o->row->saves_step)
         add_entry(all, (optim_entry){ .number = &slot->step, .slot = slot }, "state.%zu.step", i);
@@ -56,7 +48,7 @@ static void add_slot(optim_entries *all, rg_optim *o, size_t i) {
 }
 
 /* A schedule's options may be loaded before there is a schedule that sets them. */
-static void add_group(optim_entries *all, rg_optim *o, size_t i) {
+static void add_group(rg_optim_load *all, rg_optim *o, size_t i) {
     rg_group *g = &o->groups[i];
     add_entry(all, (optim_entry){ .number = &g->n_params }, "param_groups.%zu.params", i);
     for (int k = 0; k < RG_OPTION_COUNT; k++)
@@ -65,7 +57,7 @@ static void add_group(optim_entries *all, rg_optim *o, size_t i) {
                       rgi_option_names[k]);
 }
 
-static void add_schedule(optim_entries *all, rg_schedule *s, size_t i) {
+static void add_schedule(rg_optim_load *all, rg_schedule *s, size_t i) {
     static const char *const names[RG_SCHEDULE_STATES] = {
         [RG_LAST_EPOCH] = "last_epoch",
         [RG_BEST] = "best",
@@ -78,7 +70,7 @@ static void add_schedule(optim_entries *all, rg_schedule *s, size_t i) {
 
 /* Lists every entry that there may be; the scope owns the list. Returns false if there is no memory
  * for it. */
-static bool list_entries(rg_optim *o, optim_entries *all) {
+static bool list_entries(rg_optim *o, rg_optim_load *all) {
     size_t most = o->n_slots * (RG_OPTIM_STATES + 1) + o->n_groups * (RG_OPTION_COUNT + 1);
     for (rg_schedule *s = o->schedules; s; s = s->next)
         most += RG_SCHEDULE_STATES;
@@ -113,7 +105,7 @@ static rg_tensor *entry_value(const optim_entry *e) {
 
 rg_named_list rg_optim_state_dict(rg_optim *o) {
     const rg_named_list failed = { .n = -1 };
-    optim_entries all = { 0 };
+    rg_optim_load all = { 0 };
     if (!rgi_optim_given(o, "state_dict") || !list_entries(o, &all))
         return failed;
     rg_named *v = rgi_scope_alloc((size_t)all.n * sizeof *v);
@@ -144,7 +136,7 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
     return true;
 }
 
-static optim_entry *entry_named(const optim_entries *all, const char *name) {
+static optim_entry *entry_named(const rg_optim_load *all, const char *name) {
     int64_t at = rgi_map_name(&all->places, name);
     RG_FAIL_IF(at < 0, load_op, "Unexpected key(s) in state_dict: \"%s\".", name);
     return &all->v[at];
@@ -158,7 +150,7 @@ static rg_tensor *copy_for(const rg_tensor *param, const rg_tensor *t) {
     return copy;
 }
 
-static bool find_value(const rg_optim *o, const optim_entries *all, rg_named loaded) {
+static bool find_value(const rg_optim_load *all, rg_named loaded) {
     if (!rgi_given(loaded.name, load_op, "a name") || !rgi_check(loaded.tensor, load_op))
         return false;
     optim_entry *e = entry_named(all, loaded.name);
@@ -174,21 +166,21 @@ static bool find_value(const rg_optim *o, const optim_entries *all, rg_named loa
                      "optimizer's group");
     e->found = e->tensor ? copy_for(e->slot->param, loaded.tensor) : loaded.tensor;
     if (e->slot)
-        all->loaded[e->slot - o->slots] = true;
+        all->loaded[e->slot - all->optim->slots] = true;
     return e->found;
 }
 
 /* Returns whether the dictionary must have the entry. A parameter's state may be absent as a whole.
  * A number of a group or schedule must be there if the optimizer has it now. */
-static bool entry_is_needed(const rg_optim *o, const optim_entries *all, const optim_entry *e) {
+static bool entry_is_needed(const rg_optim_load *all, const optim_entry *e) {
     if (!e->slot)
         return entry_is_there(e);
-    return !e->optional && all->loaded[e->slot - o->slots];
+    return !e->optional && all->loaded[e->slot - all->optim->slots];
 }
 
-static bool check_found(const rg_optim *o, const optim_entries *all) {
+static bool check_found(const rg_optim_load *all) {
     for (const optim_entry *e = all->v; e < all->v + all->n; e++)
-        RG_FAIL_IF(!e->found && entry_is_needed(o, all, e), load_op,
+        RG_FAIL_IF(!e->found && entry_is_needed(all, e), load_op,
                    "Missing key(s) in state_dict: \"%s\".", e->name);
     return true;
 }
@@ -213,37 +205,51 @@ static void put_number(optim_entry *e) {
 }
 
 /* Prepares `all` for look-ups by name. */
-static bool index_entries(const rg_optim *o, optim_entries *all) {
-    all->loaded = rgi_scope_alloc(o->n_slots + 1);
+static bool index_entries(rg_optim_load *all) {
+    const size_t slots = all->optim->n_slots;
+    all->loaded = rgi_scope_alloc(slots + 1);
     if (!all->loaded)
         return false;
-    memset(all->loaded, 0, o->n_slots);
+    memset(all->loaded, 0, slots);
     for (int i = 0; i < all->n; i++)
         if (!rgi_map_put_name(&all->places, all->v[i].name, i))
             return false;
     return true;
 }
 
-static bool find_values(const rg_optim *o, const optim_entries *all, rg_named_list dict) {
+static bool find_values(const rg_optim_load *all, rg_named_list dict) {
     for (int i = 0; i < dict.n; i++)
-        if (!find_value(o, all, dict.v[i]))
+        if (!find_value(all, dict.v[i]))
             return false;
-    return check_found(o, all);
+    return check_found(all);
+}
+
+bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict) {
+    *l = (rg_optim_load){ .optim = o };
+    if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op)
+        || !list_entries(o, l) || !check_groups(o, dict))
+        return false;
+    if (index_entries(l) && find_values(l, dict))
+        return true;
+    rgi_map_free(&l->places);
+    return false;
+}
+
+void rgi_optim_load_end(rg_optim_load *l, bool go) {
+    rgi_map_free(&l->places);
+    for (int i = 0; go && i < l->n; i++) {
+        if (l->v[i].tensor)
+            put_tensor(l->optim, &l->v[i]);
+        else
+            put_number(&l->v[i]);
+    }
 }
 
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict) {
     RG_SCOPE();
-    optim_entries all = { 0 };
-    if (!rgi_optim_given(o, load_op) || !rgi_given_list(dict.n, dict.v, load_op)
-        || !list_entries(o, &all) || !check_groups(o, dict))
-        return false;
-    bool ok = index_entries(o, &all) && find_values(o, &all, dict);
-    rgi_map_free(&all.places);
-    for (int i = 0; ok && i < all.n; i++) {
-        if (all.v[i].tensor)
-            put_tensor(o, &all.v[i]);
-        else
-            put_number(&all.v[i]);
-    }
+    rg_optim_load l;
+    bool ok = rgi_optim_load_begin(&l, o, dict);
+    if (ok)
+        rgi_optim_load_end(&l, true);
     return ok;
 }

@@ -1,0 +1,58 @@
+/*
+ * checkpoint.h: all that a training needs to go on as if it had never stopped, in one file.
+ *
+ *     double step = 0, best = INFINITY;
+ *     rg_checkpoint run = { .model = model, .optim = adam,
+ *                           .numbers = RG_NUMBERS({ "step", &step }, { "best", &best }) };
+ *     if (resuming)
+ *         rg_load_checkpoint("run.safetensors", run);
+ *     for (; step < 1000; step++) {
+ *         ...
+ *         rg_save_checkpoint("run.safetensors", run);
+ *     }
+ *
+ * The file is one of safetensors: "model.fc.weight", "optim.state.0.exp_avg", "tensors.mask",
+ * "numbers.step", and "random", the state of the generator.
+ */
+#pragma once
+
+#include "module.h"
+#include "optim.h"
+
+RG_PUBLIC_BEGIN
+
+/* A number of the program, which is saved, and set when it is loaded. */
+typedef struct rg_number {
+    const char *name;
+    double *value;
+} rg_number;
+typedef struct rg_number_list {
+    int n;
+    const rg_number *v;
+} rg_number_list;
+
+/* What isn't there is neither saved nor loaded, but for the generator. */
+typedef struct rg_checkpoint {
+    void *model;             /* Its parameters and its persistent buffers are saved. */
+    rg_optim *optim;         /* Its state, its options and its schedules are saved. */
+    rg_generator *generator; /* NULL stands for the default one. */
+    rg_named_list tensors;   /* The program's own tensors get the file's values in place. */
+    rg_number_list numbers;
+} rg_checkpoint;
+
+/* Writes the file beside its place, syncs it and renames it, so that a kill at any moment leaves
+ * the old file or the new one. Tied weights are written once. Returns false on failure. */
+bool rg_save_checkpoint(const char *path, rg_checkpoint run);
+/* Loads what rg_save_checkpoint wrote from a run of the same parts; what the file lacks, and what
+ * only the file has, are errors. Returns false on failure, and then nothing was loaded. */
+bool rg_load_checkpoint(const char *path, rg_checkpoint run);
+
+/* A compound literal lives to the end of its block. C++, in which it doesn't, takes an array:
+ * rg_number numbers[] = { { "step", &step } }; run.numbers = { 1, numbers }; */
+#ifndef __cplusplus
+#define RG_NUMBERS(...)                                                                 \
+    ((rg_number_list){ (int)(sizeof((rg_number[]){ __VA_ARGS__ }) / sizeof(rg_number)), \
+                       (const rg_number[]){ __VA_ARGS__ } })
+#endif
+
+RG_PUBLIC_END

@@ -1,0 +1,42 @@
+/*
+ * loading.h: loading a module's values, and an optimizer's, in two steps: the first finds out
+ * whether all of it can be loaded, and the second does it. Between the two others can be asked, so
+ * that a checkpoint is loaded whole or not at all. Private.
+ */
+#pragma once
+
+#include "optim/optimizer_structs.h"
+#include "registry.h"
+#include "tensor/text.h"
+
+/* A dictionary with its places by name. Where a name comes twice, the first place counts. */
+typedef struct rg_dictionary {
+    rg_named_list list;
+    rg_map places;
+} rg_dictionary;
+
+/* A load takes the tensors of `dict` into `own`, which is the module's. */
+typedef struct rg_module_load {
+    rg_module *module;
+    rg_dictionary own, dict;
+    rg_text complaint;
+} rg_module_load;
+
+/* Fails with torch's complaints where the module can't take the dictionary. Returns false, with
+ * nothing to end, on failure. A scope that is open must stay so until the end. */
+bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict);
+/* Copies the values, if `go`, and frees what the beginning made. */
+bool rgi_module_load_end(rg_module_load *l, bool go);
+
+/* The entries are names of the optimizer's state, with the dictionary's values for them. */
+typedef struct rg_optim_load {
+    rg_optim *optim;
+    struct optim_entry *v;
+    int n;
+    rg_map places; /* The entries' places by name. */
+    bool *loaded;  /* The dictionary has something of the slot of this number. */
+} rg_optim_load;
+
+/* These two are the same for an optimizer. Its end can't fail. */
+bool rgi_optim_load_begin(rg_optim_load *l, rg_optim *o, rg_named_list dict);
+void rgi_optim_load_end(rg_optim_load *l, bool go);
