@@ -68,7 +68,6 @@ typedef struct k_stream {
     rg_loop *loop;
     const void *context;
 } k_stream;
-rg_loop *k_stream_loop(void);
 /* Ends a thread's part that went past the caches: other threads may read it afterwards. */
 static inline void k_stream_end(void) {
 #ifdef __x86_64__
@@ -317,14 +316,10 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
 
 /* ---- index.c ----
  * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
- * first three return whether there is a loop for the dtype. */
+ * first two return whether there is a loop for the dtype. */
 /* These are row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
  * greater, or the lesser, of the two. */
 typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
-/* Each element of row meets the one that lies index * step elements behind its element of base.
- * base and index have row's shape. */
-bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
-             int64_t step);
 /* Indices along dim name single elements, as in gather and scatter. */
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index);
