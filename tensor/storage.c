@@ -6,7 +6,6 @@
 #include "error.h"
 #include "refs.h"
 #include "storage.h"
-#include "text.h"
 #include "thread.h"
 #include "observer.h"
 

@@ -2,7 +2,6 @@
  * as_dtype.c: reductions, running sums and softmax that are told a dtype, as torch's dtype= does: x
  * is converted, and then the function without _as computes. The gradient is converted back.
  */
-#include "autograd/autograd.h"
 #include "autograd/op.h"
 
 /* ---- sums and products --------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /*
  * embedding.c: class indices as rows: of a table, or with a 1 in the class's place.
  */
-#include "autograd/autograd.h"
 #include "autograd/op.h"
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */

@@ -5,7 +5,6 @@
  */
 #include "reduce.h"
 #include "tensor/shape.h"
-#include "tensor/storage.h"
 
 #include <tgmath.h>
 #include <string.h>
