@@ -122,7 +122,7 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
     uint32_t every_dim = (1u << each->ndim) - 1;
     bool ok = a->reduction == RG_MEAN ? k_mean(y, each, every_dim) : k_sum(y, each, every_dim);
     rgi_release(each);
-    return ok;
+    return made && ok;
 }
 
 /* Returns the factor of g: 1 / n for the mean, else 1. */
