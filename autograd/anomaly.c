@@ -36,17 +36,13 @@ typedef struct {
     char module[128];
 } trace;
 
-static _Atomic bool anomaly_on;
-
 bool rg_set_detect_anomaly(bool on) {
-    if (on)
-        atomic_fetch_or(&rgi_watching, RG_WATCH_VALUES);
-    else
-        atomic_fetch_and(&rgi_watching, ~RG_WATCH_VALUES);
-    return atomic_exchange(&anomaly_on, on);
+    int before = on ? atomic_fetch_or(&rgi_watching, RG_WATCH_VALUES)
+                    : atomic_fetch_and(&rgi_watching, ~RG_WATCH_VALUES);
+    return before & RG_WATCH_VALUES;
 }
 
-bool rg_is_anomaly_enabled(void) { return anomaly_on; }
+bool rg_is_anomaly_enabled(void) { return rgi_watching & RG_WATCH_VALUES; }
 
 void rgi_trace_free(void *t) { rgi_free(t, sizeof(trace), RG_MEM_OTHER); }
 
@@ -132,7 +128,7 @@ static bool remember_trace(rg_node *n, const trace *here) {
 
 /* A view has its base's values, and maybe shows one of them very often, so it isn't looked at. */
 bool rgi_watch_forward(const rg_call *c, rg_node *n) {
-    if (!anomaly_on)
+    if (!rg_is_anomaly_enabled())
         return true;
     trace here;
     here.n = backtrace(here.address, TRACE_DEPTH);
@@ -158,7 +154,7 @@ bool rgi_watch_forward(const rg_call *c, rg_node *n) {
 }
 
 bool rgi_watch_backward(const rg_step *s, rg_tensor *g, int input) {
-    double odd = anomaly_on ? odd_element(g) : 0;
+    double odd = rg_is_anomaly_enabled() ? odd_element(g) : 0;
     if (odd == 0)
         return true;
     for (int k = 0; k < s->node->n_out; k++)

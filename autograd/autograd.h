@@ -110,7 +110,7 @@ typedef struct RG_OPTIONS rg_gradcheck_options {
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
-    /* By so much a second backward run may differ. */
+    /* A second backward run may differ by so much. */
     double nondet_tol RG_DEFAULT(0);
 } rg_gradcheck_options;
 bool rg_gradcheck_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],

@@ -79,8 +79,7 @@ static int64_t elements_of(const outputs *y) {
     return n;
 }
 
-/* Fails with torch's sentence where the outputs aren't of the shapes and dtypes of the first call.
- */
+/* Fails with torch's sentence where the outputs haven't the shapes and dtypes of the first call. */
 static bool outputs_alike(const check *c, const outputs *first, const outputs *y) {
     RG_FAIL_IF(y->n != first->n, c->op,
                "Expected `func` to return as many outputs in each call, but got %d and %d",
@@ -122,8 +121,7 @@ static rg_tensor *values_of(const check *c, const outputs *first) {
     return rg_escape(values);
 }
 
-/* Returns column (input, at) of the Jacobian as it is measured: (f(x + eps) - f(x - eps)) / 2 eps.
- */
+/* Returns the Jacobian's column (input, at) as measured: (f(x + eps) - f(x - eps)) / 2 eps. */
 static rg_tensor *numeric_column(const check *c, const outputs *first, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at);
@@ -142,8 +140,9 @@ static rg_tensor *numeric_column(const check *c, const outputs *first, int input
     return rg_escape(column);
 }
 
-/* The rows of the Jacobian: of[i][out * numel + at] for each input i that has them, where `out`
- * counts the elements of all outputs. reached[i] says that a gradient came to the input at all. */
+/* A Jacobian's rows are in of[i] for input i, which is NULL if that requires no grad: element `at`
+ * of row `out` is of[i][out * numel + at], and `out` counts the elements of all outputs. reached[i]
+ * says that a gradient came to the input at all. */
 typedef struct {
     double *of[RG_MAX_INPUTS];
     bool reached[RG_MAX_INPUTS];
@@ -255,7 +254,7 @@ static bool compare_column(const check *c, const outputs *y, bool any, const jac
     return true;
 }
 
-/* Returns whether two more calls give the same values. */
+/* Returns whether two more calls give the same values, or one of them fails. */
 static bool forward_repeats(const check *c, const outputs *y) {
     RG_SCOPE();
     const rg_tensor *a = values_of(c, y);
@@ -380,7 +379,8 @@ static int differentiable(const outputs *y, rg_tensor *kept[]) {
     return m;
 }
 
-/* The context is the check of the function itself. Its inputs come first, and then cotangents. */
+/* Returns the gradients of the function that `context` checks, as one vector. inputs[] has its
+ * inputs, and then a cotangent for each output that requires grad. */
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     check c = *(const check *)context;
     outputs y;
@@ -424,7 +424,7 @@ static bool gradgradcheck_as(check *c) {
         || !call_function(c, &y))
         return false;
     int m = differentiable(&y, out);
-    /* What doesn't require grad has no gradients to be checked. */
+    /* A function whose outputs require no grad has no gradients to be checked. */
     if (m == 0)
         return true;
     RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,

@@ -12,7 +12,8 @@
 
 /* Returns the place of the first hook whose id isn't below this one. */
 static size_t place_of(const rg_hooks *hooks, int id) {
-    size_t low = 0, high = hooks->n;
+    size_t low = 0;
+    size_t high = hooks->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (hooks->v[middle].id < id)

@@ -39,8 +39,8 @@ __attribute__((constructor)) static void install_write_guard(void) {
     rgi_write_guard = guard_write;
 }
 
-/* Returns whether a write to in[0] that reads the other inputs is to be recorded. A view that is
- * written to counts as its base does, and another one if it is to get its base's history. */
+/* Returns whether a write to in[0] that reads the other inputs is to be recorded: whether any has a
+ * history. For in[0], and for a view that is stale, its base's history counts, too. */
 static bool is_recorded(int n, rg_tensor *const in[]) {
     bool any = false;
     for (int i = 0; i < n && !any; i++) {

@@ -103,8 +103,7 @@ static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 void rgi_node_release(rg_node *n);
 void rgi_node_free_saved(rg_node *n);
-/* Makes t, over which the first output was written, the saved value of that output if it has one.
- */
+/* Makes t, over which the first output was written, that output's saved value if it has one. */
 void rgi_node_save_instead(rg_node *n, rg_tensor *t);
 rg_dims rgi_meta_dims(const rg_meta *m);
 

@@ -281,8 +281,7 @@ rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p);
 int64_t rgi_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
 /* ---- in a rule (step.c) ------------------------------------------------------------ */
-/* rgi_saved returns the value of an input, RG_NONE if it is absent; the others return an output's.
- */
+/* rgi_saved returns an input's value, RG_NONE if it is absent; the others return an output's. */
 rg_tensor *rgi_saved(const rg_step *s, int input);
 rg_tensor *rgi_saved_output(const rg_step *s);
 rg_tensor *rgi_saved_output_at(const rg_step *s, int output);

@@ -181,7 +181,7 @@ rg_values_indices rg_max_dim(rg_tensor *x, int dim, bool keepdim); /* max(x), an
 rg_tensor *rg_min(rg_tensor *x);                                /* min(x) */
 rg_values_indices rg_min_dim(rg_tensor *x, int dim, bool keepdim); /* min(x), and where it is */
 rg_tensor *rg_median(rg_tensor *x);                             /* as many are below as above */
-/* Of two in the middle, the median is the lesser. */
+/* Where two are in the middle, the median is the lesser. */
 rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
 /* the k-th least, counted from 1, and where it is */
 rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);

@@ -69,8 +69,8 @@ static void trace_call(const char *name, bool backward, double began, double too
             (unsigned long)pthread_self() >> 12, (began - profile_start) / 1e3, took / 1e3);
 }
 
-void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double bytes,
-                    double flops) {
+static void profile_end(const rg_timing *t, const char *name, bool backward, double bytes,
+                        double flops) {
     double took = profile_now() - t->began;
     rg_cost own = { .calls = 1, .ns = took - profile_inside, .bytes = bytes, .flops = flops };
     profile_inside = t->outer + took;
@@ -116,7 +116,7 @@ void rgi_timing_of_call(const rg_timing *t, const rg_call *c) {
     double bytes = profile_bytes(c->n_in, c->in) + profile_bytes(c->n_out, c->out);
     double flops = profile_flops(c->op, c->attr, y, x->ndim, x->size)
                    * RG_MAX(1, c->op->terms.times);
-    rgi_timing_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
+    profile_end(t, c->op->name, false, c->op->view ? 0 : bytes, flops);
 }
 
 /* Returns the operations of a step that made `gradients` itself: each gradient of a product is as
@@ -158,7 +158,7 @@ void rgi_timing_of_step(const rg_timing *t, const rg_step *s, uint32_t made) {
     double bytes = profile_made_bytes(n, made);
     if (made)
         bytes += profile_bytes(n->n_out, s->g) + profile_bytes(n->n_saved, n->saved);
-    rgi_timing_end(t, s->op->name, true, bytes, flops);
+    profile_end(t, s->op->name, true, bytes, flops);
 }
 
 /* ---- the table --------------------------------------------------------------------- */

@@ -179,10 +179,8 @@ static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
         return true;
     }
     rg_tensor *base = rgi_base_of(t);
-    RG_FAIL_IF(rgi_overlaps_itself(base), rgi_applying,
-               "unsupported operation: more than one element of the written-to tensor refers to a "
-               "single memory location. Please clone() the tensor before performing the "
-               "operation.");
+    if (!rgi_may_overwrite(base, rgi_applying))
+        return false;
     if (!place_in_base(t, &at)) {
         rgi_view_leave(t);
         return record_rebase(r, t, value);

@@ -23,13 +23,12 @@ static inline bool rgi_follows_base(const rg_tensor *t) {
 static inline bool rgi_is_renewable(const rg_tensor *t) {
     return !(t->flags & (RG_OF_LIST | RG_UNTRACKED));
 }
-/* Fails with torch's sentence if a view can't be part of its base's history. What was written to is
- * said by `written`: "is being" the view itself. */
+/* Fails with torch's sentence if a view can't be part of its base's history. `written` is the part
+ * of it that says what was written to: "is being", if it was the view itself. */
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written);
 
 /* Returns a view, or an alias of it, whose history leads to its base's directly. torch calls no
- * hook of a view, or of a view on the way to it, with the gradient from before a write through it.
- */
+ * hook of a view, or of one on the way to it, with the gradient from before a write through it. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
 /* A rebase is a write to `t` on its way into the graph: headers with the histories that t and, if t

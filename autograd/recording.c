@@ -10,8 +10,6 @@
  */
 #include "recording.h"
 #include "tensor/memory.h"
-#include "tensor/observer.h"
-#include "tensor/text.h"
 
 /* ---- lists of pointers ------------------------------------------------------------- */
 

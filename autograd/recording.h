@@ -82,8 +82,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
 void rgi_recording_reap(rg_replay *r);
 /* Returns whether t was made by the step, and no run makes it anew. */
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
-/* Notes that every run writes to all of t; refuses that if t was made by the step and read before.
- */
+/* Notes that every run writes to all of t, or refuses, if the step made t and has read it. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 /* Ends the recording: memory stays with its tensors from now on, and those that were released to
  * all but the recording are alive again. */

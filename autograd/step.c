@@ -6,7 +6,8 @@
 
 /* ---- saved values ------------------------------------------------------------------ */
 
-/* Says why a saved value isn't there, or isn't to be used; an absent input is RG_NONE. */
+/* Fails with torch's sentence if a saved value isn't there or isn't to be used. Returns RG_NONE for
+ * an input that was absent. */
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
                                                            rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;

@@ -24,8 +24,6 @@ typedef struct rg_timing {
     double began, outer;
 } rg_timing;
 void rgi_timing_begin(rg_timing *t);
-void rgi_timing_end(const rg_timing *t, const char *name, bool backward, double bytes,
-                    double flops);
 void rgi_timing_of_call(const rg_timing *t, const rg_call *c);
 /* Counts a step's cost; `made` is an RG_IN mask of the gradients that it made itself, not by a
  * rule. */

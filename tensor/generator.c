@@ -3,10 +3,9 @@
  * them, its seed and its state. What distributions make of the words is in distributions.c.
  */
 #include "random.h"
-#include "observer.h"
-
 #include "error.h"
 #include "memory.h"
+#include "observer.h"
 
 /* The default generator is seeded at its first use, with torch's default seed. */
 static rg_generator default_generator = { .lock = PTHREAD_MUTEX_INITIALIZER,

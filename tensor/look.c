@@ -6,7 +6,6 @@
 #include "kernels/copy.h"
 #include "observer.h"
 #include "shape.h"
-#include "walk.h"
 
 #include <math.h>
 #include <string.h>

@@ -145,8 +145,7 @@ rg_tensor *rg_ones_like(rg_tensor *x) { return making_full(like("ones_like", x),
 rg_tensor *(rg_full_like)(rg_tensor *x, rg_tensor *value) {
     if (!rgi_check(x, "full_like"))
         return NULL;
-    rg_dims shape = { .n = x->ndim };
-    memcpy(shape.v, x->size, sizeof shape.v);
+    rg_dims shape = rg_shape(x);
     return full_of("full_like", &shape, value, x->dtype);
 }
 
@@ -239,7 +238,8 @@ rg_tensor *(rg_arange)(rg_tensor *end) {
 }
 
 rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
-    int64_t zero = 0, one = 1;
+    int64_t zero = 0;
+    int64_t one = 1;
     return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
 }
 

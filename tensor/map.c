@@ -83,7 +83,8 @@ static void put_key(rg_map *m, const char *name, const void *address, int64_t nu
 }
 
 static bool put_or_empty(rg_map *m, const char *name, const void *address, int64_t number) {
-    map_put this = { .map = m }, *outer = putting;
+    map_put this = { .map = m };
+    map_put *outer = putting;
     volatile bool done = false;
     pthread_mutex_lock(&map_lock);
     putting = &this;
@@ -132,9 +133,11 @@ size_t rgi_map_addresses(const rg_map *m) { return (size_t)stbds_hmlen(m->addres
 const char *rgi_map_name_at(const rg_map *m, size_t i) { return m->names[i].key; }
 
 void rgi_map_free(rg_map *m) {
-    for (map_block *b = m->blocks, *next; b; b = next) {
-        next = b->next;
+    map_block *b = m->blocks;
+    while (b) {
+        map_block *next = b->next;
         rgi_free(b, sizeof *b + b->bytes, RG_MEM_OTHER);
+        b = next;
     }
     *m = (rg_map){ 0 };
 }

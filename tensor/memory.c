@@ -255,8 +255,11 @@ void rg_memory_trim(void) {
  * where a test wants the request to fail. */
 static void *find_block(rg_thread *me, size_t bytes, rg_class cls, size_t *size) {
     const size_t absurd = (size_t)1 << 39;
-    if (RG_UNLIKELY(me->fail_at && --me->fail_at == 0))
-        return NULL;
+    if (RG_UNLIKELY(me->fail_at)) {
+        me->fail_at--;
+        if (me->fail_at == 0)
+            return NULL;
+    }
     if (bytes >= absurd)
         return NULL;
     size_t c = class_of(bytes, cls, size);

@@ -21,7 +21,7 @@ bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
 /* Returns whether every block is malloc's own; memory.c says when. */
 bool rgi_pool_bypassed(void);
 
-/* Begin and end a thread's free lists and counts. Only thread.c calls them. */
+/* These begin and end a thread's free lists and counts. Only thread.c calls them. */
 void rgi_memory_begin_thread(rg_thread *me);
 void rgi_memory_end_thread(rg_thread *me);
 

@@ -36,8 +36,10 @@ static rg_label *exchange_label(rg_tensor *t, rg_label *label) {
 void rgi_forget_name(rg_tensor *t) { label_free(exchange_label(t, NULL)); }
 
 rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
-    rg_label *label = NULL;
-    if (!rgi_check(t, "set_name") || (name && !(label = label_new(name))))
+    if (!rgi_check(t, "set_name"))
+        return NULL;
+    rg_label *label = name ? label_new(name) : NULL;
+    if (name && !label)
         return NULL;
     /* The tensor takes the label only after its history has the name: both have it, or neither. */
     if (!t->history || rgi_rename(&t->history->name, name))

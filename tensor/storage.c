@@ -6,7 +6,6 @@
 #include "error.h"
 #include "refs.h"
 #include "storage.h"
-#include "text.h"
 #include "thread.h"
 #include "observer.h"
 
@@ -29,6 +28,7 @@ static bool allocate(rg_tensor *t, rg_observer *observer) {
 
 bool rgi_allocate(rg_tensor *t) { return allocate(t, rgi_this.observer); }
 
+/* Returns a header without storage, or NULL. */
 static rg_tensor *header_of_size(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_tensor *t = rgi_header_new();
     if (!t)
@@ -40,23 +40,23 @@ static rg_tensor *header_of_size(rg_dtype dtype, int ndim, const int64_t *size) 
     return t;
 }
 
-__attribute__((noinline)) rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_observer *observer = rgi_this.observer;
-    if (RG_UNLIKELY(observer != NULL) && observer->make)
-        return observer->make(observer, dtype, ndim, size);
+static rg_tensor *new_by(rg_observer *observer, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_tensor *t = header_of_size(dtype, ndim, size);
-    if (t && allocate(t, NULL))
+    if (t && allocate(t, observer))
         return t;
     rgi_release(t);
     return NULL;
 }
 
+__attribute__((noinline)) rg_tensor *rgi_new_slowly(rg_dtype dtype, int ndim, const int64_t *size) {
+    rg_observer *observer = rgi_this.observer;
+    if (RG_UNLIKELY(observer != NULL) && observer->make)
+        return observer->make(observer, dtype, ndim, size);
+    return new_by(NULL, dtype, ndim, size);
+}
+
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_tensor *t = header_of_size(dtype, ndim, size);
-    if (t && allocate(t, rgi_this.observer))
-        return t;
-    rgi_release(t);
-    return NULL;
+    return new_by(rgi_this.observer, dtype, ndim, size);
 }
 
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size) {

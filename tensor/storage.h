@@ -15,7 +15,7 @@
 static inline rg_tensor *rgi_header_new(void);
 /* Gives t contiguous strides, and storage for its size. */
 bool rgi_allocate(rg_tensor *t);
-/* Return a contiguous tensor with one reference, whose elements have no value yet. */
+/* These return a contiguous tensor with one reference, whose elements have no value yet. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns such a tensor for an op's output; an observer may be the one that gives it the

@@ -69,8 +69,8 @@ struct rg_tensor {
     char *data;
     rg_history *history;
     union {
-        rg_tensor *base; /* A view without a name has it, */
-        rg_label *label; /* and a tensor with one this. */
+        rg_tensor *base; /* A view without a name has this, */
+        rg_label *label; /* and any tensor with a name has this. */
     };
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];

@@ -198,19 +198,19 @@ rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
 rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
 
-/* Return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
+/* These return 0, 1, 2 and so on, below end; and start, start + step and so on, before end. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
 /* These two return them in a dtype. For int64 the three numbers lose their fractions first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
-/* Return so many evenly spaced numbers from start to end, and base to the power of each. */
+/* These return evenly spaced numbers from start to end, and base to the power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 /* Returns n rows and m columns with ones on the diagonal. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
 rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
-/* Return a number as an ordinary 0-d tensor. */
+/* Both return a number as an ordinary 0-d tensor. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
@@ -250,7 +250,7 @@ rg_dims rg_shape(rg_tensor *t);
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
-/* Return the one element that there is; where the call fails, NaN or -1. */
+/* Both return the one element that there is, or, where the call fails, NaN and -1. */
 double rg_item(rg_tensor *t);
 int64_t rg_item_int(rg_tensor *t);
 /* Returns one element of many, or NaN. */
@@ -269,7 +269,7 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol);
 
 /* Returns a name such as "torch.float32". */
 const char *rg_dtype_name(rg_dtype dtype);
-/* Return the dtype to which both are promoted, or -1. */
+/* These return the dtype to which both are promoted, or -1. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
 int rg_result_type(rg_tensor *a, rg_tensor *b);
 /* A name appears in errors and drawings; it is "" for a tensor without one. */

@@ -85,7 +85,8 @@ void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context) {
         for (; d >= 0; d--) {
             for (int k = 0; k < w->n; k++)
                 p[k] += w->step[d][k];
-            if (++at[d] < w->size[d])
+            at[d]++;
+            if (at[d] < w->size[d])
                 break;
             for (int k = 0; k < w->n; k++)
                 p[k] -= w->step[d][k] * w->size[d];

@@ -12,7 +12,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", message); }
 

@@ -2,7 +2,6 @@
  * as_dtype.c: reductions, running sums and softmax that are told a dtype, as torch's dtype= does: x
  * is converted, and then the function without _as computes. The gradient is converted back.
  */
-#include "autograd/autograd.h"
 #include "autograd/op.h"
 
 /* ---- sums and products --------------------------------------------------------- */
@@ -54,7 +53,8 @@ rg_tensor *rg_prod_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
                         summed_as("prod", x, rg_prod_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
 
-/* Returns x in the dtype. No kernel adds up bools, but where there are none torch doesn't mind. */
+/* Returns x in the dtype. No kernel adds up bools, which torch minds only where x has dims and
+ * elements. */
 static rg_tensor *running_as(const char *op, const char *cpu, rg_tensor *x, int dim,
                              rg_dtype dtype) {
     int wrapped;

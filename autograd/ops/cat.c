@@ -17,9 +17,10 @@ static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] ==
 
 /* Returns the first tensor that isn't skipped, or else the last. */
 static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
-    while (n-- > 1 && cat_skips(*v))
-        v++;
-    return *v;
+    int i = 0;
+    while (i < n - 1 && cat_skips(v[i]))
+        i++;
+    return v[i];
 }
 
 /* Fails with torch's sentence unless input i has the first's size along every dim but the one that

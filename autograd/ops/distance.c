@@ -109,8 +109,9 @@ static bool cdist_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define CDIST_NEEDS (RG_IN(0) | RG_IN(1) | RG_OUTPUT)
+/* CDIST makes a sample. */
 #define CDIST(inputs, p) \
-    { inputs, RG_A(cdist, p) } /* a sample */
+    { inputs, RG_A(cdist, p) }
 RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "CdistBackward0",
       RG_WITH(cdist), .n_in = 2, .shape = distance_shape, .forward = cdist_forward,
       .fused = cdist_fused,
@@ -123,12 +124,12 @@ RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "Cdist
 /* ---- euclidean_dist: cdist for p = 2 by way of a product, sqrt(|a|^2 - 2 a b + |b|^2), which is
  *      faster for many rows, and less exact for rows that are close ---------------- */
 
-/* Sets y to the squares of each row's norm: (.., n, 1). */
+/* Returns the square of each row's norm: (.., n, 1). K_NORM_2 doesn't take the root. */
 static rg_tensor *euclidean_squares(const rg_tensor *x) {
     rg_tensor shape = *x;
     shape.size[x->ndim - 1] = 1;
-    rg_tensor *norms = rgi_own(rgi_new(x->dtype, x->ndim, shape.size));
-    return norms && k_reduce(K_NORM_2, norms, x, 1u << (x->ndim - 1)) ? norms : NULL;
+    rg_tensor *squares = rgi_own(rgi_new(x->dtype, x->ndim, shape.size));
+    return squares && k_reduce(K_NORM_2, squares, x, 1u << (x->ndim - 1)) ? squares : NULL;
 }
 
 static bool euclidean_dist_forward(rg_call *c) {

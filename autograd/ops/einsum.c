@@ -317,9 +317,11 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
         einsum_dims *role = einsum_role(r, in_a, in_b, wanted[l]);
         if (!role)
             continue;
-        role->label[role->n++] = l;
-        if (role != &r->both && kept++ == RG_MAX_DIMS)
+        if (role != &r->both)
+            kept++;
+        if (kept > RG_MAX_DIMS)
             return rgi_check_dims("einsum", kept);
+        role->label[role->n++] = l;
     }
     return true;
 }

@@ -1,7 +1,6 @@
 /*
  * embedding.c: class indices as rows: of a table, or with a 1 in the class's place.
  */
-#include "autograd/autograd.h"
 #include "autograd/op.h"
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
@@ -37,6 +36,7 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes) {
 /* ---- embedding: the rows of a table -----------------------------------------------
  * The gradient is added to the rows, in order; the one at padding_idx gets none. If by_frequency, a
  * row that was asked for n times gets an n-th of it. */
+
 /* A negative padding_idx stands for none. */
 struct embedding_attr {
     int64_t padding_idx;

@@ -89,8 +89,9 @@ static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
     return rg_sum(rg_where(filled, g, 0));
 }
 
+/* FILL makes a sample. */
 #define FILL(inputs, dim) \
-    { inputs, RG_A(index_write, "IndexFillBackward1", dim) } /* a sample */
+    { inputs, RG_A(index_write, "IndexFillBackward1", dim) }
 RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(index_write),
       .n_in = 3, .inplace = true, RG_MADE(index_fill),
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
@@ -200,8 +201,9 @@ static rg_tensor *index_copy_rule_source(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(g, rgi_input_dims(s, 2));
 }
 
+/* COPY makes a sample. */
 #define COPY(inputs, dim) \
-    { inputs, RG_A(index_write, "IndexCopyBackward0", dim) } /* a sample */
+    { inputs, RG_A(index_write, "IndexCopyBackward0", dim) }
 RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",
       RG_NAMED(index_write), .n_in = 3, .inplace = true, RG_MADE(index_copy),
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,

@@ -2,7 +2,6 @@
  * likelihood_loss.c: losses by how likely a target is where the prediction is a distribution's
  * mean. Each is made of other functions, as torch makes it.
  */
-#include "autograd/autograd.h"
 #include "elementwise.h"
 #include "loss.h"
 

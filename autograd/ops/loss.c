@@ -122,7 +122,7 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
     uint32_t every_dim = (1u << each->ndim) - 1;
     bool ok = a->reduction == RG_MEAN ? k_mean(y, each, every_dim) : k_sum(y, each, every_dim);
     rgi_release(each);
-    return ok;
+    return made && ok;
 }
 
 /* Returns the factor of g: 1 / n for the mean, else 1. */
@@ -171,8 +171,7 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                { "d(4) z(4)", RG_A(loss, RG_EACH, c) }, { "d() z()", RG_A(loss, RG_EACH, c) }, \
                { "(0,3) (0,3)", RG_A(loss, RG_SUM, c) })
 
-/* Applies the op. Fails with the sentence of torch's kernel `cpu` if neither tensor is of floats.
- */
+/* Applies the op. Fails with the sentence of torch's kernel `cpu` if neither tensor has floats. */
 static rg_tensor *distance_apply(const rg_op *op, const char *cpu, rg_tensor *x, rg_tensor *t,
                                  rg_reduction reduction, double c) {
     const struct loss_attr a = { reduction, c };

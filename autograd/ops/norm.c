@@ -113,8 +113,7 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 /* ---- cosine_similarity: sum(a b / (max(norm(a), eps) max(norm(b), eps))) along dim. (torch's
  *      squares overflow from 1e19 on in float32, and its cosine is 0 or NaN then.) ---- */
 
-/* Squares of numbers between 1 / cosine_far and cosine_far, and their sums, are ordinary numbers.
- */
+/* Numbers between 1 / cosine_far and cosine_far have squares in range, whose sums are so, too. */
 static double cosine_far(const rg_tensor *t) { return t->dtype == RG_FLOAT32 ? 0x1p50 : 0x1p400; }
 
 /* Returns whether t has to be scaled before its norm is taken. A recorded step always scales, since

@@ -16,8 +16,9 @@ struct rank_attr {
     int64_t k;
 };
 
+/* RANKED makes a sample. */
 #define RANKED(inputs, ...) \
-    { inputs, RG_A(rank, __VA_ARGS__) } /* a sample */
+    { inputs, RG_A(rank, __VA_ARGS__) }
 
 static bool rank_shape(rg_call *c) {
     const struct rank_attr *a = RG_ATTR(c, rank);
@@ -219,8 +220,7 @@ static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool ke
     return shape;
 }
 
-/* Returns the elements at these ranks in sorted lines along the last dim, or between two of them.
- */
+/* Returns the elements at these ranks, or between two ranks, of lines sorted along the last dim. */
 static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile_mode mode) {
     if (mode == LOWER)
         ranks = rg_floor(ranks);

@@ -92,7 +92,7 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
 /* ---- interleave: the number 0 so often as the first of the repeats says, then 1, and
  *      so on ---------------------------------------------------------------------  */
 
-/* The sum of the repeats, or -1 if nobody said it. */
+/* output_size is the sum of the repeats, or -1 if the caller didn't say. */
 struct interleave_attr {
     int64_t output_size;
 };
@@ -138,8 +138,8 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
 
 /* ---- repeat_interleave: each slice along dim so often, of x flat if there is no dim ---- */
 
-/* Returns each slice of x along dim so often. x is seen as (before, size, after), and each of the
- * dim's places is expanded. */
+/* Returns each slice of x along dim `times` times. x is seen as (before, size, after), and each of
+ * the dim's places is expanded. */
 static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_t output_size) {
     rg_dims shape = rg_shape(x);
     RG_FAIL_IF(times < 0, NULL, "Repeats must be non-negative");

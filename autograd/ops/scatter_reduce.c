@@ -10,7 +10,7 @@
 
 enum scatter_reduce_how { JOIN_SUM, JOIN_PROD, JOIN_MEAN, JOIN_AMAX, JOIN_AMIN, JOINS };
 
-/* What x holds takes part if include_self. */
+/* If include_self, the elements of x take part. */
 struct scatter_reduce_attr {
     int dim;
     enum scatter_reduce_how how;
@@ -43,7 +43,7 @@ static bool scatter_reduce_shape(rg_call *c) {
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }
 
-/* Has one number join the places of t that the index names. */
+/* Joins one number to every place of t that the index names. */
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
                                   const rg_tensor *index, double number) {
     double room;
@@ -211,8 +211,9 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
 }
 
 #define SCATTER_REDUCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUTPUT)
+/* JOIN makes a sample. */
 #define JOIN(inputs, ...) \
-    { inputs, RG_A(scatter_reduce, __VA_ARGS__) } /* a sample */
+    { inputs, RG_A(scatter_reduce, __VA_ARGS__) }
 RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",
       .node = "ScatterReduceBackward0", RG_WITH(scatter_reduce), .n_in = 3, .inplace = true,
       RG_MADE(scatter_reduce),

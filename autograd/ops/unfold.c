@@ -4,7 +4,7 @@
  */
 #include "view.h"
 
-/* A window has so many elements of dim, and begins `step` of them behind the one before. */
+/* A window has `size` elements of dim, and begins `step` of them behind the one before. */
 struct unfold_attr {
     int dim;
     int64_t size, step;

@@ -1,7 +1,7 @@
 /*
  * circle.c: sine, cosine and tangent. Those of floats up to 2^17 are short polynomials, which
- * vectorise, and are within 1.6 units in the last place of the true value. Beyond, at infinities
- * and NaN they are libm's, as all of doubles are.
+ * vectorise, and are within 1.6 units in the last place of the true value. Beyond that, and at
+ * infinities and NaN, they are libm's, as all of doubles are.
  */
 #include "kernels.h"
 

@@ -9,8 +9,9 @@
 
 enum { DISTANCE_LANES = 16 };
 
-/* In each batch there are so many rows of a and others of b, of n elements; y is their distances.
- * For gradients, `to` is a's, given y's, g. */
+/* In each batch a has `rows` rows and b has `others`, of n elements each, and y has their
+ * distances. For gradients, `to` is a's, and g is y's. If `turned`, g and y have a row for each of
+ * b's. */
 typedef struct {
     int64_t rows, others, n;
     double p;
@@ -26,7 +27,7 @@ typedef void distance_loop(const distance_context *c, int64_t begin, int64_t end
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-/* The threads call one of these. */
+/* The threads share this work: each has the loop do some of the rows. */
 typedef struct {
     const distance_context *c;
     distance_loop *loop;

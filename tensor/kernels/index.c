@@ -53,8 +53,10 @@ static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
     return K_BASE_LOOP_OF(loops[how], dtype, "index");
 }
 
-bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
-             int64_t step) {
+/* Has each element of row meet the one that lies index * step elements behind its element of base.
+ * base and index have row's shape. */
+static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
+                      int64_t step) {
     rg_loop *loop = index_loop(how, row->dtype);
     if (!loop)
         return false;
@@ -76,7 +78,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
         base.stride[dim] = 0;
     rgi_update_flags(&part);
     rgi_update_flags(&base);
-    return k_index(how, &part, &base, index, step);
+    return index_all(how, &part, &base, index, step);
 }
 
 /* Moves or adds whole slices of contiguous tensors, along the first dim. */
@@ -114,7 +116,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
     }
     rgi_update_flags(&base);
     rgi_update_flags(&along);
-    return k_index(how, row, &base, &along, t->ndim ? t->stride[dim] : 0);
+    return index_all(how, row, &base, &along, t->ndim ? t->stride[dim] : 0);
 }
 
 /* ---- what is in range ------------------------------------------------------------ */

@@ -53,8 +53,7 @@ void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
 /* Returns whether y should be written past the caches, in lines of 64 bytes: it is contiguous and
  * has at least K_STREAM_LEAST bytes, half of a usual last cache, and each stretch of `row` elements
- * that is written by itself begins where a line does. A row of 0 says that y is written as a whole.
- */
+ * that is written by itself begins where a line does. A row of 0 says: y is written as a whole. */
 enum { K_STREAM_LEAST = 16 << 20 };
 static inline bool k_should_stream(const rg_tensor *y, int64_t row) {
     int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
@@ -68,7 +67,6 @@ typedef struct k_stream {
     rg_loop *loop;
     const void *context;
 } k_stream;
-rg_loop *k_stream_loop(void);
 /* Ends a thread's part that went past the caches: other threads may read it afterwards. */
 static inline void k_stream_end(void) {
 #ifdef __x86_64__
@@ -266,8 +264,7 @@ k_turn *k_direct_turn(rg_dtype dtype);
  * These are products of float32 by way of bfloat16. */
 /* Returns whether the processor has the instruction, and its set runs. */
 bool k_has_bfloat16(void);
-/* Returns the bytes of room for tiles of so many columns, or 0 if the product is to stay float32's.
- */
+/* Returns the bytes of room for tiles of so many columns, or 0 if the product stays float32's. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns);
 /* y = alpha a b + beta c */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
@@ -317,14 +314,10 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
 
 /* ---- index.c ----
  * Indices are int64 and in range. An index that comes again adds up, or overwrites, in order. The
- * first three return whether there is a loop for the dtype. */
+ * first two return whether there is a loop for the dtype. */
 /* These are row = t[index], t[index] = row, t[index] += row, t[index] *= row, and t[index] = the
  * greater, or the lesser, of the two. */
 typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
-/* Each element of row meets the one that lies index * step elements behind its element of base.
- * base and index have row's shape. */
-bool k_index(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
-             int64_t step);
 /* Indices along dim name single elements, as in gather and scatter. */
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index);
@@ -375,9 +368,10 @@ bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);
 
-/* Find the k-th least of each line along dim, counted from 1, and its place; or the median, which
- * is the first NaN if there is one, and of equals the one that a stable sort brings to the middle.
- * In values and indices the dim has size 1. Return false if there was no memory. */
+/* k_kth finds the k-th least of each line along dim, counted from 1, and its place. k_median finds
+ * the median, which is the first NaN if there is one, and among equals the one that a stable sort
+ * brings to the middle. In values and indices the dim has size 1. Both return false if there was no
+ * memory. */
 bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k);
 bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 

@@ -13,8 +13,8 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 
 enum {
-    /* The second cache holds so many steps along k of so many rows of a, or all of a b that has so
-     * many elements. */
+    /* The second cache holds MATMUL_KC steps along k of MATMUL_MC rows of a, or a whole b of up to
+     * MATMUL_STAYS elements. */
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,

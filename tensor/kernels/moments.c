@@ -4,8 +4,6 @@
  */
 #include "reduce.h"
 #include "copy.h"
-#include "tensor/memory.h"
-#include "tensor/shape.h"
 #include "tensor/storage.h"
 
 #include <tgmath.h>

@@ -19,8 +19,8 @@ typedef struct k_optimizer_numbers {
     union {
         /* t[2], where there is a momentum, is its buffer. */
         struct {
-            double momentum; /* So much of the buffer is kept, */
-            double entering; /* and so much of the gradient enters: 1 - dampening. */
+            double momentum; /* So much of the buffer is kept. */
+            double entering; /* So much of the gradient enters: 1 - dampening. */
             bool first;      /* The buffer doesn't count yet and becomes the gradient. */
             bool nesterov;
             bool has_buffer;

@@ -5,7 +5,6 @@
  */
 #include "reduce.h"
 #include "tensor/shape.h"
-#include "tensor/storage.h"
 
 #include <tgmath.h>
 #include <string.h>
@@ -108,8 +107,9 @@ static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
     return merged + 1;
 }
 
-void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
-                     const void *context) {
+/* Cuts x into blocks, and folds them into y by the loop. */
+static void reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
+                          const void *context) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);
     if (x->numel == 0)
         return;
@@ -192,7 +192,7 @@ bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
     const place_context c = { .values = values->data,
                               .indices = (int64_t *)indices->data,
                               .smallest = smallest };
-    k_reduce_blocks(values, x, 1u << dim, loop, &c);
+    reduce_blocks(values, x, 1u << dim, loop, &c);
     return true;
 }
 
@@ -236,7 +236,7 @@ bool k_reduce(k_reduction how, rg_tensor *y, const rg_tensor *x, uint32_t dims) 
         rgi_fill_zero(y);
     else
         rgi_fill_number(y, r->unit, y->dtype == RG_BOOL ? r->integer > 0 : r->integer);
-    k_reduce_blocks(y, x, dims, loop, NULL);
+    reduce_blocks(y, x, dims, loop, NULL);
     return true;
 }
 

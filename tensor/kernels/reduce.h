@@ -17,8 +17,5 @@ typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 /* The sums of side-by-side columns that are made at once take so many bytes. */
 enum { REDUCE_BLOCK = 8192 };
 
-/* Cuts x into blocks, and folds them into y by the loop. */
-void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
-                     const void *context);
 /* Returns y with x's dims, the reduced ones at 1, so that a walk over x can go along with it. */
 rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims);

@@ -67,7 +67,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) {
              rgi_scalar_name(dtype));
 }
 
-rg_loop *k_stream_loop(void) {
+static rg_loop *stream_loop_of_set(void) {
     static rg_loop *const loops[K_SETS] = K_BY_SET(stream_loop);
     return loops[k_set];
 }
@@ -146,7 +146,7 @@ void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const v
                           .stream = light && run_streams(&w, t[0]) };
     const k_stream stream = { .n = n, .loop = loop, .context = context };
     if (spread.stream) {
-        spread.loop = k_stream_loop();
+        spread.loop = stream_loop_of_set();
         spread.context = &stream;
     }
     k_turning turning;

@@ -116,8 +116,7 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 #define K_TABLE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_SET(f##_##suffix),
 
-/* K_NARROW_FLOATS and its like make tables [dtype][set] of loops that are compiled with K_NARROW.
- */
+/* K_NARROW_FLOATS and its like make tables [dtype][set] of loops compiled with K_NARROW. */
 #define K_NARROW_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_NARROW_ROW, f) }
 #define K_NARROW_NUMBERS(f) \

@@ -6,7 +6,8 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* The rows, one after the other, are the elements (of one number each) or the slices. */
+/* The rows lie one after the other. They are the elements, of one number each, or the slices, of
+ * `numbers`. */
 typedef struct {
     const char *data;
     int64_t numbers;

@@ -45,8 +45,7 @@ BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Packs one panel of lines that are dense along k: pairs of a line are turned into lines of a pair.
- */
+/* Packs one panel of lines that are dense along k: a line's pairs become a pair's lines. */
 BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line) {
     for (int64_t l = 0; l < k; l += 2 * BF_LANES) {
         bf_pairs v[BF_LANES];
@@ -64,8 +63,7 @@ BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_
     }
 }
 
-/* Packs lines that lie `line` apart into panels, with zeros beyond the last line and the last step.
- */
+/* Packs lines that lie `line` apart into panels, with zeros beyond the last line and last step. */
 BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     for (; lines > 0; lines -= BF_LANES) {

@@ -195,10 +195,10 @@ K_INLINE T K_NAME(fmin)(T a, T b) { return a & b; }
 #else
 
 /* The maximum and the minimum are NaN if a or b is; fmax and fmin are NaN only if both are. */
-K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_NAME(map_is_nan)(a) ? a : b; }
-K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_NAME(map_is_nan)(a) ? a : b; }
-K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_NAME(map_is_nan)(b) ? a : b; }
-K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_NAME(map_is_nan)(b) ? a : b; }
+K_INLINE T K_NAME(maximum)(T a, T b) { return a > b || K_NAME(is_nan)(a) ? a : b; }
+K_INLINE T K_NAME(minimum)(T a, T b) { return a < b || K_NAME(is_nan)(a) ? a : b; }
+K_INLINE T K_NAME(fmax)(T a, T b) { return a > b || K_NAME(is_nan)(b) ? a : b; }
+K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_NAME(is_nan)(b) ? a : b; }
 
 #endif
 

@@ -6,7 +6,7 @@
 
 /* ---- one element ----------------------------------------------------------------------------- */
 
-K_INLINE bool K_NAME(isnan)(T x) { return K_NAME(map_is_nan)(x); }
+K_INLINE bool K_NAME(isnan)(T x) { return K_NAME(is_nan)(x); }
 K_INLINE bool K_NAME(isinf)(T x) {
 #if K_IS_FLOAT
     return fabs(x) == (T)INFINITY;

@@ -4,6 +4,7 @@
  * wrap around; of bools a sum is "or", and a product "and". A NaN stays.
  */
 #include "index_each.h"
+#include "nan.h"
 
 K_INLINE void K_NAME(index_add_one)(T *row, T *at) {
 #if K_IS_BOOL
@@ -25,22 +26,13 @@ K_INLINE void K_NAME(index_multiply_one)(T *row, T *at) {
 #endif
 }
 
-K_INLINE bool K_NAME(index_is_nan)(T v) {
-#if K_IS_FLOAT
-    return v != v;
-#else
-    (void)v;
-    return false;
-#endif
-}
-
 K_INLINE void K_NAME(index_max_one)(T *row, T *at) {
-    const bool kept = *at > *row || K_NAME(index_is_nan)(*at);
+    const bool kept = *at > *row || K_NAME(is_nan)(*at);
     *at = kept ? *at : *row;
 }
 
 K_INLINE void K_NAME(index_min_one)(T *row, T *at) {
-    const bool kept = *at < *row || K_NAME(index_is_nan)(*at);
+    const bool kept = *at < *row || K_NAME(is_nan)(*at);
     *at = kept ? *at : *row;
 }
 

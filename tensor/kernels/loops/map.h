@@ -23,19 +23,11 @@
 #define R T
 #endif
 
+#include "nan.h"
+
 typedef R K_NAME(map_1_function)(A a, const T *k);
 typedef R K_NAME(map_2_function)(A a, T b, const T *k);
 typedef R K_NAME(map_3_function)(A a, T b, T c, const T *k);
-
-/* Returns whether x is NaN, which an integer never is. */
-K_INLINE bool K_NAME(map_is_nan)(T x) {
-#if K_IS_FLOAT
-    return x != x;
-#else
-    (void)x;
-    return false;
-#endif
-}
 
 /* Reads the numbers of a kernel, which are doubles; without any, all are 0. */
 K_INLINE void K_NAME(map_numbers)(T k[3], const void *context) {

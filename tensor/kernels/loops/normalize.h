@@ -219,8 +219,7 @@ static void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, cons
     K_NAME(norm_gradient_of)(z, stream, gx, row, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
-/* to[i] += the values at i of `count` rows. If there are NORM_ROWS of them, to[i] is written once.
- */
+/* to[i] += the values at i of `count` rows. If they are NORM_ROWS, to[i] is written only once. */
 K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
                                        int64_t count, VALUE *value) {
     if (count == NORM_ROWS) {

@@ -11,20 +11,13 @@
 #define PLACE int64_t
 #endif
 
-K_INLINE bool K_NAME(place_is_nan)(T v) {
-#if K_IS_FLOAT
-    return v != v;
-#else
-    (void)v;
-    return false;
-#endif
-}
+#include "nan.h"
 
 /* Returns whether v takes the place of the best so far; nothing does once that is a NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
-    const bool is_nan = K_NAME(place_is_nan)(v);
-    const bool best_is_nan = K_NAME(place_is_nan)(best);
+    const bool is_nan = K_NAME(is_nan)(v);
+    const bool best_is_nan = K_NAME(is_nan)(best);
     return (beyond | is_nan) & !best_is_nan;
 }
 
@@ -56,8 +49,8 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
             at = i;
         }
     }
-    const bool is_nan = K_NAME(place_is_nan)(*best);
-    while (is_nan ? !K_NAME(place_is_nan)(v[at]) : v[at] != *best)
+    const bool is_nan = K_NAME(is_nan)(*best);
+    while (is_nan ? !K_NAME(is_nan)(v[at]) : v[at] != *best)
         at++;
     return at;
 }

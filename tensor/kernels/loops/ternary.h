@@ -7,9 +7,9 @@
 K_INLINE T K_NAME(clamp)(T a, T b, T c) {
     const T raised = a < b ? b : a;
     const T clamped = raised > c ? c : raised;
-    const T third = K_NAME(map_is_nan)(c) ? c : clamped;
-    const T second = K_NAME(map_is_nan)(b) ? b : third;
-    return K_NAME(map_is_nan)(a) ? a : second;
+    const T third = K_NAME(is_nan)(c) ? c : clamped;
+    const T second = K_NAME(is_nan)(b) ? b : third;
+    return K_NAME(is_nan)(a) ? a : second;
 }
 K_MAP_3(clamp)
 

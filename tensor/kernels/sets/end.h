@@ -7,8 +7,6 @@
 #pragma GCC pop_options
 #endif
 #undef K_SET_SUFFIX
-#undef K_SET_IS_SSE2
 #undef K_SET_IS_AVX2
 #undef K_SET_IS_AVX512
-#undef K_SET_IS_PLAIN
 #undef K_VECTOR_BYTES

@@ -8,7 +8,6 @@ static inline bool k_has_plain(void) { return true; }
 #endif
 
 #define K_SET_SUFFIX   plain
-#define K_SET_IS_PLAIN 1
 #define K_VECTOR_BYTES 16
 
 #ifdef __clang__

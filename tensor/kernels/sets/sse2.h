@@ -13,7 +13,6 @@ static inline bool k_has_sse2(void) { return true; }
 #endif
 
 #define K_SET_SUFFIX   sse2
-#define K_SET_IS_SSE2  1
 #define K_VECTOR_BYTES 16
 
 #ifdef __clang__
