@@ -10,7 +10,7 @@
 static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64;
 static int64_t warmup = 50, every = 100, seed = 1337, sample = 500, top_k = 0, threads = 1;
 static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
-static const char *prompt = "", *out = "build/char_gpt";
+static const char *prompt = "", *out = "build/char_gpt", *save = "", *resume = "", *load = "";
 
 static const option options[] = {
     { "steps", WHOLE, &steps, 1, 1e8, "how many to train" },
@@ -35,6 +35,10 @@ static const option options[] = {
     { "temperature", NUMBER, &temperature, 1e-3, 1e6, "lower is safer, higher is wilder" },
     { "top-k", WHOLE, &top_k, 0, 1e15, "choose among so many characters; 0: among all" },
     { "out", TEXT, &out, 0, 0, "folder for the curve of the loss" },
+    { "save", TEXT, &save, 0, 0, "file for the weights whose validation loss is the lowest" },
+    { "load", TEXT, &load, 0, 0, "such a file, which writes without learning more" },
+    { "resume", TEXT, &resume, 0, 0,
+      "a checkpoint: training goes on from it if it is there, and writes it at each validation" },
 };
 
 /* Returns the path of the text to learn from. */
@@ -46,10 +50,12 @@ static const char *read_command_line(int argc, char *argv[]) {
         refuse("--dim %lld is not a multiple of --heads %lld", (long long)dim, (long long)heads);
     if (dropout >= 1)
         refuse("--dropout takes a number below 1, not %g", dropout);
+    if (*load && (first < argc || *save || *resume))
+        refuse("--load learns nothing, so that it takes no text, no --save and no --resume");
     return first < argc ? argv[first] : "examples/sonnets.txt";
 }
 
-/* ---- training ------------------------------------------------------------------ */
+/* ---- the text ------------------------------------------------------------------ */
 
 /* A corpus is a text as numbers. Its first nine tenths are learned from, and the rest tests what
  * was learned. */
@@ -73,6 +79,63 @@ static corpus read_corpus(const char *path) {
     }
     return c;
 }
+
+/* ---- the model, and its file --------------------------------------------------- */
+
+static rg_gpt *make_model(const rg_vocabulary *vocabulary) {
+    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers,
+                              .n_head = heads, .n_embd = dim, .dropout = dropout);
+    if (!model)
+        refuse("%s", rg_error());
+    return model;
+}
+
+/* A saved model's file also says what the model is made of, and which characters it knows. */
+static const struct {
+    const char *key;
+    int64_t *value;
+} shape[] = { { "block", &block }, { "layers", &layers }, { "heads", &heads }, { "dim", &dim } };
+enum { SHAPES = sizeof shape / sizeof *shape };
+
+static void save_model(rg_gpt *model, const rg_vocabulary *vocabulary) {
+    char numbers[SHAPES][24];
+    rg_metadata_pair pairs[SHAPES + 1];
+    RG_SCOPE();
+    for (int i = 0; i < SHAPES; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)*shape[i].value);
+        pairs[i] = (rg_metadata_pair){ shape[i].key, numbers[i] };
+    }
+    const char *characters = rg_decode(vocabulary, rg_arange(vocabulary->n));
+    pairs[SHAPES] = (rg_metadata_pair){ "characters", characters };
+    rg_module_save(model, save, .metadata = { SHAPES + 1, pairs });
+}
+
+static const char *text_of(rg_metadata all, const char *key) {
+    for (int i = 0; i < all.n; i++)
+        if (strcmp(all.v[i].key, key) == 0)
+            return all.v[i].value;
+    refuse("'%s' doesn't say its %s: char_gpt --save has not written it", load, key);
+}
+
+/* Makes the model that a file says, with its weights. */
+static rg_gpt *load_model(rg_vocabulary **vocabulary) {
+    rg_safe_file *f = rg_safe_open(load);
+    rg_metadata all = { 0 };
+    if (f)
+        all = rg_safe_metadata(f);
+    rg_safe_close(f);
+    if (rg_error_code())
+        refuse("%s", rg_error());
+    for (int i = 0; i < SHAPES; i++)
+        *shape[i].value = atoll(text_of(all, shape[i].key));
+    *vocabulary = rg_vocabulary_new(text_of(all, "characters"), .characters = true);
+    rg_gpt *model = make_model(*vocabulary);
+    if (!rg_module_load(model, load))
+        refuse("%s", rg_error());
+    return model;
+}
+
+/* ---- training ------------------------------------------------------------------ */
 
 /* Makes AdamW as nanoGPT sets it up: matrices decay, vectors don't. */
 static rg_optim *make_optimizer(rg_gpt *model) {
@@ -122,61 +185,114 @@ static double validate(rg_gpt *model, rg_tensor *data) {
     return sum / (double)windows;
 }
 
-static void train(rg_gpt *model, rg_optim *optimizer, const corpus *c, double losses[]) {
+/* This is all that changes while it learns: a checkpoint has it. */
+typedef struct {
+    rg_gpt *model;
+    rg_optim *optimizer;
+    rg_tensor *losses; /* The loss of each step that was made, of float64. */
+    double step, best;
+} training;
+
+/* Writes or reads the checkpoint. */
+static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), training *t) {
+    return f(resume,
+             (rg_checkpoint){ .model = t->model,
+                              .optim = t->optimizer,
+                              .tensors = { 1, (rg_named[]){ { "losses", t->losses } } },
+                              .numbers = RG_NUMBERS({ "step", &t->step }, { "best", &t->best }) });
+}
+
+/* Shows how well it guesses what it hasn't learned from, and writes what is to be kept. */
+static void look(training *t, const corpus *c, const progress *p) {
+    double loss = validate(t->model, c->test);
+    progress_note(p, "  after %.0f steps: validation loss %.4f", t->step, loss);
+    if (*save && loss < t->best)
+        save_model(t->model, c->vocabulary);
+    t->best = fmin(t->best, loss);
+    if (*resume)
+        with_checkpoint(rg_save_checkpoint, t);
+}
+
+static void train(training *t, const corpus *c) {
     progress p = progress_begin(steps);
-    RG_FOR (int64_t step = 0; step < steps; step++) {
-        set_rate(optimizer, step);
+    double *losses = rg_data(t->losses);
+    RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
+        set_rate(t->optimizer, step);
         rg_pair b = rg_get_batch(c->learn, batch, block);
-        rg_tensor *loss = rg_call(model, b.first, b.second);
-        rg_optim_zero_grad(optimizer);
+        rg_tensor *loss = rg_call(t->model, b.first, b.second);
+        rg_optim_zero_grad(t->optimizer);
         rg_backward(loss);
-        rg_clip_grad_norm_(rg_parameters(model), clip);
-        rg_optim_step(optimizer);
+        rg_clip_grad_norm_(rg_parameters(t->model), clip);
+        rg_optim_step(t->optimizer);
         losses[step] = rg_item(loss);
+        t->step = (double)step + 1;
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
         if ((step + 1) % every == 0 || step + 1 == steps)
-            progress_note(&p, "  after %lld steps: validation loss %.4f", (long long)step + 1,
-                          validate(model, c->test));
+            look(t, c, &p);
     }
+}
+
+/* Trains a model on the text, and shows how it went. */
+static rg_gpt *learn(const corpus *c, const char *path) {
+    training t = { .model = make_model(c->vocabulary), .best = INFINITY };
+    t.optimizer = make_optimizer(t.model);
+    t.losses = rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64);
+    if (!t.losses)
+        refuse("no memory for %lld losses", (long long)steps);
+    if (*resume && access(resume, F_OK) == 0 && !with_checkpoint(rg_load_checkpoint, &t))
+        refuse("%s", rg_error());
+    rg_on_error(stop_on_error);
+    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
+           (long long)rg_numel(c->all), (long long)c->vocabulary->n,
+           (long long)rg_num_parameters(t.model));
+    if (t.step > 0)
+        printf("  resumed after %.0f steps\n", t.step);
+    else
+        printf("  before: validation loss %.4f, of chance %.4f\n", validate(t.model, c->test),
+               log((double)c->vocabulary->n));
+    train(&t, c);
+    print_curve("\nThe loss on what it learns from, step by step:", steps, rg_data(t.losses));
+    save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps,
+               rg_data(t.losses));
+    rg_optim_free(t.optimizer);
+    return t.model;
+}
+
+/* Continues the prompt, or where there is none, the text's first character. */
+static rg_tensor *encode_prompt(rg_vocabulary *vocabulary, rg_tensor *text) {
+    rg_tensor *begin;
+    if (*prompt)
+        begin = rg_encode(vocabulary, prompt);
+    else
+        begin = text ? rg_narrow(text, 0, 0, 1) : rg_zeros_dims(RG_DIMS(1), RG_INT64);
+    if (!begin) {
+        rg_vocabulary_free(vocabulary);
+        refuse("--prompt: %s", rg_error());
+    }
+    return begin;
 }
 
 int main(int argc, char *argv[]) {
     const char *path = read_command_line(argc, argv);
-    corpus c = read_corpus(path);
-    rg_tensor *begin = *prompt ? rg_encode(c.vocabulary, prompt) : rg_narrow(c.all, 0, 0, 1);
-    if (!begin) {
-        rg_vocabulary_free(c.vocabulary);
-        refuse("--prompt: %s", rg_error());
-    }
-    make_folder(out);
-    double *losses = malloc((size_t)steps * sizeof *losses);
-    if (!losses)
-        refuse("no memory for %lld losses", (long long)steps);
-
     rg_set_num_threads((int)threads);
+    corpus c = { 0 };
+    rg_gpt *model = NULL;
+    if (*load)
+        model = load_model(&c.vocabulary);
+    else
+        c = read_corpus(path);
+    rg_tensor *begin = encode_prompt(c.vocabulary, c.all);
     rg_manual_seed((uint64_t)seed);
-    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = c.vocabulary->n, .n_layer = layers,
-                              .n_head = heads, .n_embd = dim, .dropout = dropout);
-    if (!model)
-        refuse("%s", rg_error());
+    if (!model) {
+        make_folder(out);
+        model = learn(&c, path);
+    }
     rg_on_error(stop_on_error);
-    rg_optim *optimizer = make_optimizer(model);
-    printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
-           (long long)rg_numel(c.all), (long long)c.vocabulary->n,
-           (long long)rg_num_parameters(model));
-    printf("  before: validation loss %.4f, of chance %.4f\n", validate(model, c.test),
-           log((double)c.vocabulary->n));
-    train(model, optimizer, &c, losses);
-
-    print_curve("\nThe loss on what it learns from, step by step:", steps, losses);
-    save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps, losses);
     rg_eval(model);
     rg_tensor *written = rg_gpt_generate(model, rg_unsqueeze(begin, 0), sample,
                                          .temperature = temperature, .top_k = top_k);
     printf("\nIt writes:\n%s\n", rg_decode(c.vocabulary, written));
-    free(losses);
-    rg_optim_free(optimizer);
     rg_module_free(model);
     rg_vocabulary_free(c.vocabulary);
 }

@@ -165,22 +165,43 @@ static lesson read_sentences(int n, const char *const sentences[],
 
 /* ---- training, and what it comes to -------------------------------------------- */
 
-static void train(Guesser *model, const lesson *l, double lr, int64_t steps, double losses[]) {
-    rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr, .weight_decay = 0.1);
+/* This is all that changes while it learns. What `resume` names is a checkpoint with it, and ""
+ * names none. */
+typedef struct {
+    Guesser *model;
+    rg_optim *optimizer;
+    rg_tensor *losses; /* The loss of each step that was made, of float64. */
+    double step;
+    const char *resume;
+} training;
+
+/* Writes or reads the checkpoint. */
+static bool with_checkpoint(bool (*f)(const char *path, rg_checkpoint run), training *t) {
+    return f(t->resume, (rg_checkpoint){ .model = t->model,
+                                         .optim = t->optimizer,
+                                         .tensors = { 1, (rg_named[]){ { "losses", t->losses } } },
+                                         .numbers = RG_NUMBERS({ "step", &t->step }) });
+}
+
+static void train(training *t, const lesson *l) {
+    const int64_t steps = rg_numel(t->losses);
+    double *losses = rg_data(t->losses);
     progress p = progress_begin(steps);
-    RG_FOR (int64_t step = 0; step < steps; step++) {
+    RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
         rg_tensor *guesses[l->n];
         for (int i = 0; i < l->n; i++)
-            guesses[i] = rg_call(model, l->rows[i]);
+            guesses[i] = rg_call(t->model, l->rows[i]);
         rg_tensor *loss = rg_cross_entropy(rg_cat((rg_list){ l->n, guesses }, 0), l->targets);
-        rg_optim_zero_grad(optimizer);
+        rg_optim_zero_grad(t->optimizer);
         rg_backward(loss);
-        rg_optim_step(optimizer);
+        rg_optim_step(t->optimizer);
         losses[step] = rg_item(loss);
+        t->step = (double)step + 1;
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
+        if (*t->resume && ((step + 1) % 100 == 0 || step + 1 == steps))
+            with_checkpoint(rg_save_checkpoint, t);
     }
-    rg_optim_free(optimizer);
 }
 
 /* Row i of the picture shows how the place of word i attends to the others while word i is hidden.
@@ -213,7 +234,8 @@ static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_t
 int main(int argc, char *argv[]) {
     int64_t steps = 400, seed = 123, d = 8, d_kq = 4, d_v = 8;
     double lr = 0.01;
-    const char *out = "build/demo", *standard[] = { "Life is short, eat dessert first" };
+    const char *out = "build/demo", *save = "", *resume = "";
+    const char *standard[] = { "Life is short, eat dessert first" };
     const option options[] = {
         { "steps", WHOLE, &steps, 1, 1e8, "how many to train" },
         { "lr", NUMBER, &lr, 0, 1e6, "learning rate of AdamW" },
@@ -222,6 +244,9 @@ int main(int argc, char *argv[]) {
         { "dim-kq", WHOLE, &d_kq, 1, 4096, "of a query and of a key" },
         { "dim-v", WHOLE, &d_v, 1, 4096, "of a value" },
         { "out", TEXT, &out, 0, 0, "folder for the pictures" },
+        { "save", TEXT, &save, 0, 0, "file for the weights that it learns" },
+        { "resume", TEXT, &resume, 0, 0,
+          "a checkpoint: training goes on from it if it is there, and writes it" },
     };
     int first = READ_OPTIONS(argc, argv, "[sentence ...]", options);
     const char *const *sentences = first < argc ? (const char *const *)argv + first : standard;
@@ -237,18 +262,24 @@ int main(int argc, char *argv[]) {
     printf("%s\n\n%lld parameters, %lld words of %lld different ones\n", rg_module_repr(model),
            (long long)rg_num_parameters(model), (long long)rg_numel(l.targets),
            (long long)vocabulary->n - 1);
-    double *losses = malloc((size_t)steps * sizeof *losses);
-    if (!losses)
-        refuse("no memory for %lld losses", (long long)steps);
-    train(model, &l, lr, steps, losses);
+    rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr, .weight_decay = 0.1);
+    training t = { model, optimizer, rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64), 0, resume };
+    if (*resume && access(resume, F_OK) == 0) {
+        with_checkpoint(rg_load_checkpoint, &t);
+        printf("resumed after %.0f steps\n", t.step);
+    }
+    train(&t, &l);
+    if (*save)
+        rg_module_save(model, save);
 
+    const double *losses = rg_data(t.losses);
     print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
     for (int i = 0; i < n_sentences; i++)
         show_attention(model, vocabulary, l.words[i], out, i);
     save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
-    free(losses);
     free(l.words);
     free(l.rows);
+    rg_optim_free(optimizer);
     rg_module_free(model);
     rg_vocabulary_free(vocabulary);
 }
