@@ -4,10 +4,8 @@
  */
 #pragma once
 
-#include "tensor/map.h"
 #include "module.h"
-#include "tensor/scope.h"
-#include "tensor/shape.h"
+#include "tensor/map.h"
 
 typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD } rg_entry_kind;
 

@@ -6,6 +6,8 @@
 #include "registry.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
 #include "tensor/text.h"
 
 #include <stdlib.h>

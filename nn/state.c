@@ -3,7 +3,6 @@
  */
 #include "loading.h"
 #include "tensor/error.h"
-#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/text.h"

@@ -4,6 +4,8 @@
  */
 #include "gpt.h"
 #include "tensor/error.h"
+#include "tensor/scope.h"
+#include "tensor/structs.h"
 #include "nn/containers.h"
 #include "nn/init.h"
 #include "nn/registry.h"

@@ -9,7 +9,6 @@
 #include "regard.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -7,10 +7,8 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-#include <float.h>
 #include <limits.h>
 #include <math.h>
-#include <pthread.h>
 
 /* Returns a view of a matrix. */
 static rg_tensor *transposed(rg_tensor *m) {
