@@ -65,7 +65,7 @@ START_TEST(test_ranges_are_torchs) {
     for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         const char *kind = golden_word(&words);
         if (strchr(kind, '.'))
-            continue; /* It is no range, but a promotion or a conversion. */
+            continue; /* The case is no range, but a promotion or a conversion. */
         RG_SCOPE();
         rg_dtype dtype = golden_dtype(golden_word(&words));
         rg_tensor *t = range_of(kind, dtype, words);
