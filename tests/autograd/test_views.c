@@ -192,28 +192,11 @@ static bool made(program *p, rg_tensor *t) {
     return t != NULL;
 }
 
-/* Runs a statement, and returns whether it succeeded. */
-static bool statement(program *p, char *at) {
-    char *kind = golden_word(&at), *name;
-    if (is(kind, "leaf") || is(kind, "plain")) {
-        rg_dims shape = golden_dims(golden_word(&at));
-        rg_tensor *t = values(shape, golden_integer(&at));
-        return made(p, is(kind, "leaf") ? rg_requires_grad_(t, true) : t);
-    }
-    if (is(kind, "grad_mode")) {
-        rg_set_grad_enabled(golden_integer(&at));
-        return true;
-    }
-    if (is(kind, "backward")) {
-        rg_tensor *loss = loss_of(p, at);
-        return loss && rg_backward(loss);
-    }
-    if (is(kind, "second")) {
-        rg_tensor *loss = loss_of(p, at);
-        return loss && second_order(p, loss);
-    }
+/* Runs a statement about a tensor. Behind its kind stand a function's name, if it has one, and the
+ * tensor's number. */
+static bool statement_on(program *p, const char *kind, char *at) {
     bool named = is(kind, "unary") || is(kind, "binary") || is(kind, "write_number");
-    name = named || is(kind, "write") ? golden_word(&at) : "";
+    char *name = named || is(kind, "write") ? golden_word(&at) : "";
     rg_tensor *x = p->t[golden_integer(&at)];
     if (is(kind, "unary"))
         return made(p, call_unary(name, x));
@@ -246,6 +229,29 @@ static bool statement(program *p, char *at) {
     if (golden_at_end(at))
         return call_unary(name, x);
     return write_with(name, x, p->t[golden_integer(&at)]);
+}
+
+/* Runs a statement, and returns whether it succeeded. */
+static bool statement(program *p, char *at) {
+    char *kind = golden_word(&at);
+    if (is(kind, "leaf") || is(kind, "plain")) {
+        rg_dims shape = golden_dims(golden_word(&at));
+        rg_tensor *t = values(shape, golden_integer(&at));
+        return made(p, is(kind, "leaf") ? rg_requires_grad_(t, true) : t);
+    }
+    if (is(kind, "grad_mode")) {
+        rg_set_grad_enabled(golden_integer(&at));
+        return true;
+    }
+    if (is(kind, "backward")) {
+        rg_tensor *loss = loss_of(p, at);
+        return loss && rg_backward(loss);
+    }
+    if (is(kind, "second")) {
+        rg_tensor *loss = loss_of(p, at);
+        return loss && second_order(p, loss);
+    }
+    return statement_on(p, kind, at);
 }
 
 /* Compares with the numbers of the next line, if that holds any. In second order no gradient may

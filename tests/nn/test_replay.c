@@ -436,25 +436,24 @@ static rg_tensor *wild_value(wild *w, rg_tensor *a, rg_tensor *b) {
     }
 }
 
+static bool is_among(const rg_tensor *t, int n, rg_tensor *const v[]) {
+    for (int k = 0; k < n; k++)
+        if (v[k] == t)
+            return true;
+    return false;
+}
+
 static rg_tensor *wild_loss(wild *w) {
     rg_tensor *v[SLOTS] = { w->x, w->p[0], w->p[1], w->x, w->p[0] };
     for (int i = 0; i < 14; i++) {
         int to = any(w, SLOTS), keep = any(w, 4 * KEPT);
         rg_tensor *y = wild_value(w, v[any(w, SLOTS)], v[any(w, SLOTS)]), *old = v[to];
         v[to] = y;
-        bool used = old == w->x || old == w->p[0] || old == w->p[1];
-        for (int k = 0; k < SLOTS; k++)
-            used = used || v[k] == old;
-        for (int k = 0; k < KEPT; k++)
-            used = used || w->kept[k] == old;
+        bool used = old == w->x || is_among(old, 2, w->p) || is_among(old, SLOTS, v)
+                    || is_among(old, KEPT, w->kept);
         if (!used && any(w, 3))
             rg_drop(old);
-        if (keep >= KEPT || y == w->kept[keep])
-            continue;
-        used = false;
-        for (int k = 0; k < SLOTS; k++)
-            used = used || v[k] == w->kept[keep];
-        if (used)
+        if (keep >= KEPT || y == w->kept[keep] || is_among(w->kept[keep], SLOTS, v))
             continue;
         rg_drop(w->kept[keep]);
         w->kept[keep] = rg_keep(any(w, 2) ? y : rg_detach(y));
