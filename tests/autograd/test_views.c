@@ -22,7 +22,7 @@ typedef struct {
     double v[512];
 } seen;
 
-/* A program has made these tensors so far; `more` says that its last line isn't read yet. */
+/* A program has made these tensors so far, and has registered these hooks. */
 typedef struct {
     int n, n_hooks, n_leaves;
     rg_tensor *t[MOST];
@@ -321,8 +321,7 @@ static bool run_program(golden_file *f) {
     p.f = f;
     RG_SCOPE();
     bool ok = true;
-    char kind;
-    while ((kind = golden_peek(f)) && kind != '=') {
+    for (char kind = golden_peek(f); kind && kind != '='; kind = golden_peek(f)) {
         if (kind == '>') {
             const char *want = golden_text(f);
             ck_each(!ok && strstr(rg_error(), want), "%s:%d: got '%s', not '%s'", f->path, f->line,

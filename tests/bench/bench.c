@@ -507,7 +507,7 @@ static double check_adamw(void) {
 
 typedef struct {
     const char *sweep;
-    int64_t at; /* This number grows: one of those that follow, or that of the nodes. */
+    int64_t at; /* This is the number that grows: one of those below, or the number of nodes. */
     int64_t layers, width, batch, length;
 } growth;
 /* A node and its tensor are about 900 bytes, so each of the last three sweeps stays in one cache,
