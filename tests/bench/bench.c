@@ -535,7 +535,7 @@ static const growth growths[] = {
 };
 enum { LETTERS = 65, HEADS = 4 };
 typedef struct {
-    double work, flops, moved, held;
+    double flops, moved, held;
 } growth_cost;
 
 /* Returns the bytes of the block that the pool hands out for a tensor of so many bytes, with its
