@@ -6,6 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
+#include "tensor/scope.h"
 #include "tensor/structs.h"
 #include "tensor/thread.h"
 

@@ -6,6 +6,7 @@
 
 #include "loading.h"
 #include "tensor/files/safetensors.h"
+#include "tensor/scope.h"
 #include "tensor/storage.h"
 
 #include <string.h>

@@ -71,8 +71,8 @@ static bool append(rg_sequential *self, rg_module *child) {
 
 /* ---- making -------------------------------------------------------------------- */
 
-/* While it is held, no child is freed, also one that comes twice among those that a container
- * fails to take. What is no module is left alone. */
+/* Keeps the children from being freed until let_go_of_children: one that comes twice must outlive
+ * the first failure to take it. What is no module is left alone. */
 static void hold_children(int n, rg_module *const *children) {
     for (int i = 0; i < n; i++)
         if (rgi_is_module(children[i]))
@@ -115,8 +115,8 @@ rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children) {
 
 /* ---- changing ------------------------------------------------------------------ */
 
-/* Tells the child that stands at place i now, and its parameters, where that is. A name is a label:
- * where there is no memory for a new one, the old one stays. */
+/* Takes down that the child at place i stands there now, and renames its parameters. A name is a
+ * label: where there is no memory for a new one, the old one stays. */
 static void tell_place(rg_sequential *self, int i) {
     RG_SCOPE();
     rg_registry *r = self->v[i]->registry;
@@ -144,7 +144,7 @@ static bool container_insert(const char *op, void *container, int i, rg_module *
         return refuse_child(child);
     if (i < -self->n || i > self->n) {
         refuse_child(child);
-        RG_FAIL_INDEX_IF(true, op, "Index out of range: %d", i);
+        return rgi_fail(RG_INDEX_ERROR, op, "Index out of range: %d", i);
     }
     if (!append(self, child))
         return false;
@@ -165,7 +165,7 @@ static bool container_set(const char *op, void *container, int i, rg_module *chi
         return refuse_child(child);
     if (i < -self->n || i >= self->n) {
         refuse_child(child);
-        RG_FAIL_INDEX_IF(true, op, "index %d is out of range", i);
+        return rgi_fail(RG_INDEX_ERROR, op, "index %d is out of range", i);
     }
     if (i < 0)
         i += self->n;

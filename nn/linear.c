@@ -3,6 +3,7 @@
  */
 #include "linear.h"
 #include "init.h"
+#include "python_text.h"
 #include "tensor/error.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static void linear_module_repr(rg_module *m, char *text, size_t room) {
     rg_linear_module *self = (rg_linear_module *)m;
     snprintf(text, room, "in_features=%lld, out_features=%lld, bias=%s",
              (long long)self->in_features, (long long)self->out_features,
-             self->bias == RG_NONE ? "False" : "True");
+             rgi_python_bool(self->bias != RG_NONE));
 }
 
 static const rg_module_class linear_module_class = { .name = "Linear",

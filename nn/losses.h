@@ -39,8 +39,9 @@ rg_loss_module *rg_nn_kl_div_loss_with(rg_loss_options o);
 #define rg_nn_kl_div_loss(...) rg_nn_kl_div_loss_with(RG_LOSS_OPTIONS_(__VA_ARGS__))
 
 /* ---- losses with options of their own ------------------------------------------
- * rg_call(loss, a, b, target), rg_call(loss, x, target), rg_call(loss, anchor, positive, negative),
- * rg_call(loss, x, target, var), rg_call(loss, x, target) */
+ * CosineEmbeddingLoss and MarginRankingLoss are called with (a, b, target), HingeEmbeddingLoss and
+ * PoissonNLLLoss with (x, target), TripletMarginLoss with (anchor, positive, negative), and
+ * GaussianNLLLoss with (x, target, var). */
 typedef struct rg_margin_loss_module {
     rg_module base;
     rg_margin_options o;

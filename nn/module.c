@@ -186,10 +186,13 @@ static const char *path_below(const char *above, const char *below) {
     return rgi_text_own(&path);
 }
 
+/* Returns false if there is no memory for a name. */
 static bool rename_one(rg_named t, const char *from, const char *to) {
     const char *before = path_below(from, t.name);
-    if (!before || strcmp(rg_name(t.tensor), before))
-        return before;
+    if (!before)
+        return false;
+    if (strcmp(rg_name(t.tensor), before))
+        return true;
     const char *name = path_below(to, t.name);
     return name && rg_set_name(t.tensor, name);
 }
@@ -323,7 +326,8 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
     return e;
 }
 
-/* Nothing leads to a module that is nobody's child. */
+/* Returns whether `to` is `from`, or stands below it. Nothing leads to a module that is nobody's
+ * child. */
 static bool leads_to(rg_module *from, const rg_module *to) {
     if (from == to)
         return true;

@@ -6,6 +6,7 @@
 #include "init.h"
 #include "linear.h"
 #include "registry.h"
+#include "tensor/structs.h"
 
 #include <math.h>
 

@@ -4,10 +4,8 @@
  */
 #pragma once
 
-#include "tensor/map.h"
 #include "module.h"
-#include "tensor/scope.h"
-#include "tensor/shape.h"
+#include "tensor/map.h"
 
 typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD } rg_entry_kind;
 
@@ -31,12 +29,12 @@ typedef struct rg_registry {
     size_t bytes;      /* The block has so many bytes. */
     int parents;       /* So many modules have this one as their child. */
     bool ready;        /* The constructor is done: what fails from now on leaves m as it was. */
-    rg_module *parent; /* The first parent stands here while it lives, and the number of */
-    size_t at;         /* this module's entry there. */
+    rg_module *parent; /* The first parent stands here while it lives. */
+    size_t at;         /* The parent's entry of this number is this module. */
     rg_entry *entries;
     size_t n, room;
     rg_map names;          /* The entries' numbers by their names, where there are many. */
-    rg_module_hook *hooks; /* They are in the order of their ids. */
+    rg_module_hook *hooks; /* Hooks stand in the order of their ids. */
     size_t n_hooks, hook_room, live_hooks;
     int last_hook; /* The newest hook has this id; no id is given twice. */
 } rg_registry;
@@ -51,8 +49,8 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name);
 /* Writes m's path from the top of its tree, "h.0.attn", and returns its length. */
 size_t rgi_module_path(const rg_module *m, char *text, size_t room);
 enum { RG_PATH_ROOM = 256 };
-/* Gives parameters of m whose names are their paths below `from` the same paths below `to`. Below
- * "" a path begins with m's own parameters. */
+/* Renames each parameter of m whose name is `from`, a dot and its name in m: `to` takes the place
+ * of `from`. Where one of the two is "", the dot is left out, too. */
 bool rgi_rename_below(rg_module *m, const char *from, const char *to);
 /* Returns whether what stands in the entry's place was registered; else fails with what to do. */
 bool rgi_is_registered(const char *op, const rg_entry *e);
@@ -65,7 +63,7 @@ bool rgi_module_given(const rg_module *m, const char *op);
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 
 /* Returns whether this thread is calling m; then the outermost of these calls frees m when it ends.
- * To ask for that twice fails. */
+ * Asking for that twice leaves an error. */
 bool rgi_free_after_call(const rg_module *m);
 
 /* A walk over the tree collects these. */

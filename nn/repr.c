@@ -27,7 +27,7 @@ static void repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
         r->failed = true;
 }
 
-/* A run of a ModuleList's equal neighbours shares a line. Its text is the one of each. */
+/* Neighbours in a ModuleList that have the same text are a run, and share a line. */
 typedef struct run_of_children {
     rg_text text;
     const char *first, *last;

@@ -6,6 +6,8 @@
 #include "registry.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
 #include "tensor/text.h"
 
 #include <stdlib.h>
@@ -20,7 +22,7 @@ typedef struct area {
     bool written;       /* The file has this name. */
 } area;
 
-/* Of one storage, what begins first comes first. */
+/* Orders areas by their storages, and those of one storage by where they begin. */
 static int by_memory(const void *a, const void *b) {
     const area *x = a, *y = b;
     const uintptr_t keys[2][3] = {

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-/* So much is left for a forward and all that it calls but modules. */
+/* A forward may take so many bytes, with all that it calls except the forwards of other modules. */
 static const size_t STACK_RESERVE = 256 << 10;
 
 /* The thread's stack lies from `low` on, and grows down to there. */

@@ -3,7 +3,6 @@
  */
 #include "loading.h"
 #include "tensor/error.h"
-#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/text.h"
@@ -51,10 +50,11 @@ static size_t reporter(rg_module *m, const char *key) {
 
 /* Adds one key to torch's `Missing key(s) in state_dict: "a", "b". `, and counts it in *so_far. */
 static void complain_of_key(rg_text *complaint, const char *what, int *so_far, const char *key) {
-    if ((*so_far)++)
+    if (*so_far)
         rgi_text_add(complaint, ", \"%s\"", key);
     else
         rgi_text_add(complaint, "\n\t%s key(s) in state_dict: \"%s\"", what, key);
+    ++*so_far;
 }
 
 static void complain_of_missing(rg_module_load *l) {
@@ -99,8 +99,9 @@ static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_
             continue;
         RG_SCOPE();
         keys[n] = (unexpected_key){ reporter_number(l, modules, dict.v[i].name), i };
-        if (keys[n++].module < 0)
+        if (keys[n].module < 0)
             return -1;
+        n++;
     }
     return n;
 }

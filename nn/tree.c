@@ -17,7 +17,7 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
-    rg_map known; /* All that was found, if it is much and must not be listed twice. */
+    rg_map known; /* The map has what was found, where that is much and is listed once. */
 } walker;
 
 /* So much is looked through one by one; more is in the map. */
@@ -47,7 +47,7 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* Makes what was found last known. The map begins when there is much. */
+/* Puts what was found last into the map, once much was found. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))

@@ -4,6 +4,8 @@
  */
 #include "gpt.h"
 #include "tensor/error.h"
+#include "tensor/scope.h"
+#include "tensor/structs.h"
 #include "nn/containers.h"
 #include "nn/init.h"
 #include "nn/registry.h"
@@ -38,7 +40,8 @@ typedef struct {
     rg_tensor *cache;
     int64_t position;
 } cached_keywords;
-/* These are the model's. Forward puts the loss in where it is given targets. */
+/* The model's own keywords have a place for the loss, too, which forward fills where it is given
+ * targets. */
 typedef struct {
     cached_keywords cached;
     rg_tensor *loss;

@@ -29,7 +29,7 @@ typedef struct RG_OPTIONS rg_gpt_options {
 } rg_gpt_options;
 typedef struct rg_gpt {
     rg_module base;
-    struct rg_gpt_transformer *transformer; /* It has wte, wpe, drop, h and ln_f. */
+    struct rg_gpt_transformer *transformer; /* The fields are wte, wpe, drop, h, ln_f. */
     rg_linear_module *lm_head;              /* wte shares this weight. */
     rg_gpt_options config;
 } rg_gpt;

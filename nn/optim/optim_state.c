@@ -8,7 +8,6 @@
 #include "tensor/storage.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
-#include "tensor/walk.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -86,7 +86,7 @@ struct rg_optim {
 };
 /* Returns whether a program may use the optimizer. */
 bool rgi_optim_given(const rg_optim *o, const char *op);
-/* Takes a holder away. The last one's end is the optimizer's. */
+/* Takes a holder away, and frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
 /* ---- a schedule ---------------------------------------------------------------- */
@@ -98,7 +98,7 @@ struct rg_schedule {
     rg_schedule *next;
     rg_optim *optim;
     rg_schedule_kind kind;
-    bool released; /* It was freed with its optimizer. */
+    bool released; /* rg_optim_free has freed the optimizer. */
     rg_schedule_options o;
     double state[RG_SCHEDULE_STATES];
 };

@@ -247,12 +247,21 @@ static rg_tensor *cotangent_of(const rg_tensor *y) {
     return v;
 }
 
+/* Puts the inputs that have a history into x, and returns how many they are. */
+static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
+    int m = 0;
+    for (int i = 0; i < n; i++)
+        if (in[i] != RG_NONE && in[i]->history)
+            x[m++] = in[i];
+    return m;
+}
+
 /* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
  * cotangent of 0.5, 0.6, .. of every floating output. Returns false if it failed. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
-    int outs = outputs_of(a->op), m = 0, k = 0;
+    int outs = outputs_of(a->op), k = 0;
     if (!apply_all(a, in, out))
         return false;
     for (int i = 0; i < outs; i++) {
@@ -265,9 +274,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
     *n = outs;
     if (k == 0)
         return true;
-    for (int i = 0; i < a->n; i++)
-        if (in[i] != RG_NONE && in[i]->history)
-            x[m++] = in[i];
+    int m = inputs_with_history(a->n, in, x);
     *n += m;
     return rg_grad_many(k, y, v, m, x, value + outs,
                         (rg_backward_options){ .create_graph = graph, .allow_unused = true });
@@ -487,8 +494,10 @@ static int check_overlap(const application *a, rg_tensor *const in[], int i, int
     int64_t begin = RG_MAX(-over, 0);
     rg_tensor *args[RG_MAX_RULES], *apart[RG_MAX_RULES];
     rg_tensor *buffer = rg_repeat(rg_reshape(rg_detach(in[i]), -1), 3 + 3 * most / m);
-    for (int k = 0; k < a->n; k++)
-        args[k] = apart[k] = in[k] == RG_NONE ? in[k] : rg_detach(in[k]);
+    for (int k = 0; k < a->n; k++) {
+        args[k] = in[k] == RG_NONE ? in[k] : rg_detach(in[k]);
+        apart[k] = args[k];
+    }
     args[0] = part_of(buffer, begin, rg_shape(in[0]), n);
     args[i] = part_of(buffer, begin + over, rg_shape(in[i]), m);
     apart[0] = rg_clone(args[0]);
@@ -531,6 +540,29 @@ static bool overwrite(rg_tensor *t) {
     return rgi_is_float(t->dtype) ? rg_add_(t, 0.25) : rg_zero_(t);
 }
 
+/* Differentiates y by the m inputs of x, one of which was written to since, and compares with the
+ * gradients that are wanted. Returns the number of faults. */
+static int check_written(const application *a, rg_tensor *y, int m, rg_tensor *const x[],
+                         rg_tensor *const want[]) {
+    rg_tensor *v = cotangent_of(y), *got[RG_MAX_INPUTS];
+    rg_backward_options o = { .gradient = RG_NONE, .allow_unused = true };
+    int faults = 0;
+    derive_checks++;
+    if (rg_grad_many(1, &y, &v, m, x, got, o)) {
+        for (int k = 0; k < m; k++)
+            if (distance(got[k], want[k]) > 0)
+                faults += fault(a->op, a->sample, "written", "a wrong gradient, and no error");
+        return faults;
+    }
+    char name[64];
+    int length = snprintf(name, sizeof name, "%s: ", a->op->name);
+    if (!strstr(rg_error(), "modified by an inplace operation")
+        || strncmp(rg_error(), name, (size_t)length) != 0)
+        faults = fault(a->op, a->sample, "written", rg_error());
+    rg_error_clear();
+    return faults;
+}
+
 /* An input that is written to before backward either isn't read there, so that the gradients are
  * what they were, or is refused by an error that names the op. */
 int derive_written(const rg_op *op, const rg_sample *s) {
@@ -539,8 +571,8 @@ int derive_written(const rg_op *op, const rg_sample *s) {
     for (int i = 0; !op->no_grad && !op->view && i < 8; i++) {
         RG_SCOPE();
         rg_tensor *in[RG_MAX_INPUTS], *same[RG_MAX_INPUTS], *want[RG_MAX_INPUTS], *out[3];
-        rg_tensor *x[RG_MAX_INPUTS], *got[RG_MAX_INPUTS];
-        int n, m = 0;
+        rg_tensor *x[RG_MAX_INPUTS];
+        int n;
         a.n = derive_inputs(s->inputs, RG_FLOAT64, in);
         if (i >= a.n)
             return faults;
@@ -549,26 +581,11 @@ int derive_written(const rg_op *op, const rg_sample *s) {
             continue;
         if (!apply_all(&a, in, out) || !values_of(&a, same, false, want, &n))
             return fault(op, s, "written", rg_error());
-        rg_tensor *y = out[0], *v = cotangent_of(y);
-        for (int k = 0; k < a.n; k++)
-            if (in[k] != RG_NONE && in[k]->history)
-                x[m++] = in[k];
-        if (!y->history || outputs_of(op) > 1 || m == 0 || !overwrite(in[i]))
+        int m = inputs_with_history(a.n, in, x);
+        if (!out[0]->history || outputs_of(op) > 1 || m == 0 || !overwrite(in[i]))
             continue;
-        derive_checks++;
-        char name[64];
-        int length = snprintf(name, sizeof name, "%s: ", op->name);
-        rg_backward_options o = { .gradient = RG_NONE, .allow_unused = true };
-        if (!rg_grad_many(1, &y, &v, m, x, got, o)) {
-            if (!strstr(rg_error(), "modified by an inplace operation")
-                || strncmp(rg_error(), name, (size_t)length) != 0)
-                faults += fault(op, s, "written", rg_error());
-            rg_error_clear();
-            continue;
-        }
-        for (int k = 0; k < m; k++)
-            if (distance(got[k], want[1 + k]) > 0)
-                faults += fault(op, s, "written", "a wrong gradient, and no error");
+        /* The gradients stand behind the one output. */
+        faults += check_written(&a, out[0], m, x, want + 1);
     }
     return faults;
 }

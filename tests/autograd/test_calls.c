@@ -45,7 +45,7 @@ START_TEST(test_a_failed_list_can_be_looked_into) {
 }
 END_TEST
 
-/* The golden cases call the functions behind these macros, so here are the macros. */
+/* The golden cases call the functions behind these macros, so the macros are tested here. */
 START_TEST(test_options_by_name) {
     rg_tensor *x = rg_literal([[3.0, 1.0], [2.0, 4.0]]), *i = rg_literal([0, -1]);
     ck_assert(rg_equal(rg_repeat_interleave(rg_literal([1, 2]), 2), rg_literal([1, 1, 2, 2])));

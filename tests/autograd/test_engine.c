@@ -6,9 +6,7 @@
 #include "tests/test.h"
 #include "regard.h"
 
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 

@@ -389,9 +389,6 @@ static void check_leavings(op_case *c, const op_call *f) {
         complain("%lld tensors besides the results are left to the scope", (long long)left);
 }
 
-/* A recorded call gives, on other inputs, what a direct one gives on them, or it refuses to be
- * recorded. Values are compared: a view that was made before its base was written to prints as
- * grad_fn=<Invalid>, as torch's does, and the direct call's is a new one. */
 static struct {
     op_case *of;
     const op_call *call;
@@ -419,6 +416,9 @@ static void change_inputs(op_case *c, double by) {
     }
 }
 
+/* A recorded call gives, on other inputs, what a direct one gives on them, or it refuses to be
+ * recorded. Values are compared: a view that was made before its base was written to prints as
+ * grad_fn=<Invalid>, as torch's does, and the direct call's is a new one. */
 static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -661,22 +661,24 @@ static void check_memory(const op_call *f) {
 static size_t n_named;
 static char **named;
 
-START_TEST(test_function) {
-    const op_call *f = &op_calls[_i];
+/* Returns whether the command line names the function, or none. */
+static bool is_wanted(const op_call *f) {
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++)
         wanted |= strcmp(named[i], f->name) == 0;
-    if (wanted)
+    return wanted;
+}
+
+START_TEST(test_function) {
+    const op_call *f = &op_calls[_i];
+    if (is_wanted(f))
         check_function(f, directory);
 }
 END_TEST
 
 START_TEST(test_without_memory) {
     const op_call *f = &op_calls[_i];
-    bool wanted = n_named == 0;
-    for (size_t i = 0; i < n_named; i++)
-        wanted |= strcmp(named[i], f->name) == 0;
-    if (wanted)
+    if (is_wanted(f))
         check_memory(f);
 }
 END_TEST

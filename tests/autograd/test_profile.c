@@ -161,7 +161,7 @@ START_TEST(test_rows_are_in_order) {
     const char *line = rg_profile_table();
     double before = 0, ms = 0, percent, percents = 0;
     int rows = 0;
-    while ((line = strchr(line, '\n')) && line[1]) {
+    for (line = strchr(line, '\n'); line && line[1]; line = strchr(line, '\n')) {
         line++;
         char name[37];
         long calls;

@@ -22,7 +22,7 @@ typedef struct {
     double v[512];
 } seen;
 
-/* A program has made these tensors so far; `more` says that its last line isn't read yet. */
+/* A program has made these tensors so far, and has registered these hooks. */
 typedef struct {
     int n, n_hooks, n_leaves;
     rg_tensor *t[MOST];
@@ -42,7 +42,7 @@ static rg_tensor *see(rg_tensor *g, void *context) {
     return RG_NONE;
 }
 
-/* These numbers are exact in binary. */
+/* Returns numbers that are exact in binary. */
 static rg_tensor *values(rg_dims shape, int64_t seed) {
     rg_tensor *t = rg_empty_dims(shape, RG_FLOAT64);
     double *v = rg_data(t);
@@ -192,28 +192,11 @@ static bool made(program *p, rg_tensor *t) {
     return t != NULL;
 }
 
-/* Runs a statement, and returns whether it succeeded. */
-static bool statement(program *p, char *at) {
-    char *kind = golden_word(&at), *name;
-    if (is(kind, "leaf") || is(kind, "plain")) {
-        rg_dims shape = golden_dims(golden_word(&at));
-        rg_tensor *t = values(shape, golden_integer(&at));
-        return made(p, is(kind, "leaf") ? rg_requires_grad_(t, true) : t);
-    }
-    if (is(kind, "grad_mode")) {
-        rg_set_grad_enabled(golden_integer(&at));
-        return true;
-    }
-    if (is(kind, "backward")) {
-        rg_tensor *loss = loss_of(p, at);
-        return loss && rg_backward(loss);
-    }
-    if (is(kind, "second")) {
-        rg_tensor *loss = loss_of(p, at);
-        return loss && second_order(p, loss);
-    }
+/* Runs a statement about a tensor. Behind its kind stand a function's name, if it has one, and the
+ * tensor's number. */
+static bool statement_on(program *p, const char *kind, char *at) {
     bool named = is(kind, "unary") || is(kind, "binary") || is(kind, "write_number");
-    name = named || is(kind, "write") ? golden_word(&at) : "";
+    char *name = named || is(kind, "write") ? golden_word(&at) : "";
     rg_tensor *x = p->t[golden_integer(&at)];
     if (is(kind, "unary"))
         return made(p, call_unary(name, x));
@@ -246,6 +229,29 @@ static bool statement(program *p, char *at) {
     if (golden_at_end(at))
         return call_unary(name, x);
     return write_with(name, x, p->t[golden_integer(&at)]);
+}
+
+/* Runs a statement, and returns whether it succeeded. */
+static bool statement(program *p, char *at) {
+    char *kind = golden_word(&at);
+    if (is(kind, "leaf") || is(kind, "plain")) {
+        rg_dims shape = golden_dims(golden_word(&at));
+        rg_tensor *t = values(shape, golden_integer(&at));
+        return made(p, is(kind, "leaf") ? rg_requires_grad_(t, true) : t);
+    }
+    if (is(kind, "grad_mode")) {
+        rg_set_grad_enabled(golden_integer(&at));
+        return true;
+    }
+    if (is(kind, "backward")) {
+        rg_tensor *loss = loss_of(p, at);
+        return loss && rg_backward(loss);
+    }
+    if (is(kind, "second")) {
+        rg_tensor *loss = loss_of(p, at);
+        return loss && second_order(p, loss);
+    }
+    return statement_on(p, kind, at);
 }
 
 /* Compares with the numbers of the next line, if that holds any. In second order no gradient may
@@ -315,8 +321,7 @@ static bool run_program(golden_file *f) {
     p.f = f;
     RG_SCOPE();
     bool ok = true;
-    char kind;
-    while ((kind = golden_peek(f)) && kind != '=') {
+    for (char kind = golden_peek(f); kind && kind != '='; kind = golden_peek(f)) {
         if (kind == '>') {
             const char *want = golden_text(f);
             ck_each(!ok && strstr(rg_error(), want), "%s:%d: got '%s', not '%s'", f->path, f->line,
@@ -492,7 +497,8 @@ START_TEST(test_later_writes_are_seen) {
 }
 END_TEST
 
-static rg_tensor *count_calls(rg_tensor *g, void *context) {
+/* Keeps a copy of the gradient in the place to which the context points. */
+static rg_tensor *keep_gradient(rg_tensor *g, void *context) {
     *(rg_tensor **)context = rg_keep(rg_clone(g));
     return RG_NONE;
 }
@@ -501,12 +507,12 @@ static rg_tensor *count_calls(rg_tensor *g, void *context) {
 START_TEST(test_who_looks_on) {
     rg_tensor *before = NULL, *of_view = NULL, *after = NULL;
     rg_tensor *x = counting(3), *y = rg_mul(x, 1), *v = rg_slice(y, 0, 0, 2, 1);
-    ck_assert_int_ge(rg_register_hook(y, count_calls, &before), 0);
-    ck_assert_int_ge(rg_register_hook(v, count_calls, &of_view), 0);
+    ck_assert_int_ge(rg_register_hook(y, keep_gradient, &before), 0);
+    ck_assert_int_ge(rg_register_hook(v, keep_gradient, &of_view), 0);
     ck_ok(rg_retain_grad(y));
     ck_ok(rg_retain_grad(v));
     ck_ok(rg_mul_(v, 3));
-    ck_assert_int_ge(rg_register_hook(y, count_calls, &after), 0);
+    ck_assert_int_ge(rg_register_hook(y, keep_gradient, &after), 0);
     ck_ok(rg_backward(rg_add(rg_sum(rg_mul(y, 2)), rg_sum(v))));
     holds(before, "tensor([9, 9, 2])");
     holds(after, "tensor([3, 3, 2])");

@@ -507,7 +507,7 @@ static double check_adamw(void) {
 
 typedef struct {
     const char *sweep;
-    int64_t at; /* This number grows: one of those that follow, or that of the nodes. */
+    int64_t at; /* This is the number that grows: one of those below, or the number of nodes. */
     int64_t layers, width, batch, length;
 } growth;
 /* A node and its tensor are about 900 bytes, so each of the last three sweeps stays in one cache,
@@ -535,7 +535,7 @@ static const growth growths[] = {
 };
 enum { LETTERS = 65, HEADS = 4 };
 typedef struct {
-    double work, flops, moved, held;
+    double flops, moved, held;
 } growth_cost;
 
 /* Returns the bytes of the block that the pool hands out for a tensor of so many bytes, with its

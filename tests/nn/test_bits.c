@@ -5,7 +5,6 @@
 #include "tests/test.h"
 #include "regard.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- training -------------------------------------------------------------------- */

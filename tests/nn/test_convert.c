@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Its weight is a transposed view, its mask a view as nanoGPT's, and both have a base elsewhere. */
+/* The weight is a transposed view, the mask a view as nanoGPT's, and both have a base elsewhere. */
 typedef struct {
     rg_module base;
     rg_tensor *weight, *bias, *mask, *count;
@@ -67,7 +67,7 @@ START_TEST(test_views_are_converted) {
     ck_assert(rg_at(m->mask, 0, 0, 2, 3) == 0 && rg_at(m->mask, 0, 0, 3, 2) == 1);
     ck_assert(rg_equal(m->where->weight, rg_double(angles)));
     ck_assert(rg_at(rg_grad_of(weight), 1, 2) == 1 && rg_at(rg_grad_of(m->bias), 1) == 2);
-    /* It learns as before. */
+    /* The module learns as before. */
     rg_tensor *x = rg_ones_dims(RG_DIMS(3), RG_FLOAT64);
     ck_ok(rg_backward(rg_sum(rg_matmul(m->weight, x))));
     ck_assert(rg_at(rg_grad_of(weight), 1, 2) == 2);

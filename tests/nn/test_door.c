@@ -139,7 +139,7 @@ START_TEST(test_hooks_inside_layers) {
 }
 END_TEST
 
-/* A hook is called as often with a cache as without one, and by positions that begin elsewhere. */
+/* Hooks are called with a cache as without one, and where the positions begin elsewhere. */
 START_TEST(test_hooks_with_keywords_of_their_own) {
     rg_gpt *gpt = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2,
                             .n_embd = 4);
@@ -350,7 +350,7 @@ static void *recur(void *small) {
     Again *m = RG_MODULE(Again, &again_class, .left = INT64_MAX);
     rg_tensor *x = rg_ones(1);
     ck_fails(rg_call(m, x), RG_RUNTIME_ERROR, "Again: maximum recursion depth exceeded");
-    /* All is as before, and what ends is fine. */
+    /* The failure leaves nothing behind, and a recursion that ends is fine. */
     m->left = small ? 20 : 500;
     ck_ok(rg_call(m, x));
     rg_register_forward_pre_hook(&m->base, call_again, NULL);

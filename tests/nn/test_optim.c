@@ -171,8 +171,6 @@ START_TEST(test_groups) {
 }
 END_TEST
 
-/* A transposed parameter, with a gradient that is a slice or expanded, moves as a contiguous one
- * does. */
 /* Whatever the strides of parameter and gradient, the steps are those of contiguous ones. */
 START_TEST(test_strides) {
     for (int kind = RG_SGD; kind <= RG_LION; kind++) {

@@ -204,7 +204,7 @@ START_TEST(test_module_list) {
                                         "bias=True)\n"
                                         ")");
     ck_assert(rg_named_parameters(l).n == 2 && rg_state_dict(l).n == 6);
-    /* One of its places is another module's now; the others keep it. */
+    /* Another module takes one of the shared module's places; the others keep it. */
     ck_assert(rg_module_list_set(l, -1, rg_nn_relu()) && rg_state_dict(l).n == 4);
     ck_ok(rg_call(l->v[0], rg_ones(2)));
     ck_fails(rg_module_list_insert(l, 9, rg_nn_relu()), RG_INDEX_ERROR,

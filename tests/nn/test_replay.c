@@ -235,7 +235,6 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* A replayed step draws new numbers in each run, and draws those that the step itself would. */
 static rg_tensor *drawn;
 static void draws(void *unused) {
     (void)unused;
@@ -244,6 +243,7 @@ static void draws(void *unused) {
         rg_keep(rg_add(rg_randint(0, 100, 3), rg_mul(rg_rand(3), rg_uniform_(rg_empty(3), 1, 2))));
 }
 
+/* A replayed step draws new numbers in each run, and draws those that the step itself would. */
 START_TEST(test_fresh_draws) {
     rg_tensor *want[4];
     rg_manual_seed(7);
@@ -265,7 +265,6 @@ START_TEST(test_fresh_draws) {
 }
 END_TEST
 
-/* A draw is made anew in each run, so it may be updated, even where its memory was a constant's. */
 static void updates_a_draw(void *unused) {
     (void)unused;
     RG_FOR (int i = 0; i < 1; i++)
@@ -274,6 +273,7 @@ static void updates_a_draw(void *unused) {
     drawn = rg_keep(rg_add_(rg_rand(3), 1));
 }
 
+/* A draw is made anew in each run, so it may be updated, even where its memory was a constant's. */
 START_TEST(test_updated_draws) {
     rg_manual_seed(7);
     rg_tensor *first = rg_add(rg_rand(3), 1), *second = rg_add(rg_rand(3), 1);
@@ -353,8 +353,6 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* Products are computed by way of bfloat16, forward, backward and in a replay, while "medium" is
- * set; after that they are not. */
 static rg_tensor *factor[2], *product_y;
 
 static void multiplies(void *unused) {
@@ -366,6 +364,8 @@ static void multiplies(void *unused) {
     rg_keep(product_y);
 }
 
+/* Products are computed by way of bfloat16, forward, backward and in a replay, while "medium" is
+ * set; after that they are not. */
 START_TEST(test_precision_of_products) {
     RG_SCOPE();
     factor[0] = rg_requires_grad_(rg_randn(40, 50), true);
@@ -436,25 +436,24 @@ static rg_tensor *wild_value(wild *w, rg_tensor *a, rg_tensor *b) {
     }
 }
 
+static bool is_among(const rg_tensor *t, int n, rg_tensor *const v[]) {
+    for (int k = 0; k < n; k++)
+        if (v[k] == t)
+            return true;
+    return false;
+}
+
 static rg_tensor *wild_loss(wild *w) {
     rg_tensor *v[SLOTS] = { w->x, w->p[0], w->p[1], w->x, w->p[0] };
     for (int i = 0; i < 14; i++) {
         int to = any(w, SLOTS), keep = any(w, 4 * KEPT);
         rg_tensor *y = wild_value(w, v[any(w, SLOTS)], v[any(w, SLOTS)]), *old = v[to];
         v[to] = y;
-        bool used = old == w->x || old == w->p[0] || old == w->p[1];
-        for (int k = 0; k < SLOTS; k++)
-            used = used || v[k] == old;
-        for (int k = 0; k < KEPT; k++)
-            used = used || w->kept[k] == old;
+        bool used = old == w->x || is_among(old, 2, w->p) || is_among(old, SLOTS, v)
+                    || is_among(old, KEPT, w->kept);
         if (!used && any(w, 3))
             rg_drop(old);
-        if (keep >= KEPT || y == w->kept[keep])
-            continue;
-        used = false;
-        for (int k = 0; k < SLOTS; k++)
-            used = used || v[k] == w->kept[keep];
-        if (used)
+        if (keep >= KEPT || y == w->kept[keep] || is_among(w->kept[keep], SLOTS, v))
             continue;
         rg_drop(w->kept[keep]);
         w->kept[keep] = rg_keep(any(w, 2) ? y : rg_detach(y));
@@ -598,8 +597,6 @@ START_TEST(test_wild_steps) {
 }
 END_TEST
 
-/* A recording takes as much memory as the step itself, since results that die on the way share
- * memory. */
 static void chain(void *from) {
     rg_tensor *y = from;
     for (int i = 0; i < 40; i++) {
@@ -619,6 +616,8 @@ static void deep(void *w) {
     rg_backward(rg_sum(y));
 }
 
+/* A recording takes as much memory as the step itself, since results that die on the way share
+ * memory. */
 START_TEST(test_memory_goes_round) {
     RG_SCOPE();
     rg_tensor *values = rg_randn(64, 1024), *w = rg_requires_grad_(rg_randn(128, 128), true);
@@ -642,7 +641,6 @@ START_TEST(test_memory_goes_round) {
 }
 END_TEST
 
-/* A recording refuses what the step itself would refuse, in the same words. */
 static void second_backward(void *w) {
     rg_tensor *y = rg_sum(rg_tanh(rg_mul(w, w)));
     rg_backward(y);
@@ -660,6 +658,7 @@ static void released(void *w) {
 
 static void other_data(void *w) { rg_set_data(w, rg_zeros(3)); }
 
+/* A recording refuses what the step itself would refuse, in the same words. */
 START_TEST(test_refused_as_by_the_step) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
@@ -671,7 +670,6 @@ START_TEST(test_refused_as_by_the_step) {
 }
 END_TEST
 
-/* A root's gradient is made once, in the recording, so nothing may be added into it. */
 static void three_roots(void *w) {
     rg_set_grad(w, RG_NONE);
     rg_tensor *y = rg_sum_dim(rg_mul(w, w), 0, true),
@@ -679,6 +677,7 @@ static void three_roots(void *w) {
     rg_backward_many(3, v, NULL, (rg_backward_options){ .gradient = RG_NONE });
 }
 
+/* A root's gradient is made once, in the recording, so nothing may be added into it. */
 START_TEST(test_three_roots) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
@@ -691,13 +690,13 @@ START_TEST(test_three_roots) {
 }
 END_TEST
 
-/* A graph from before the recording lives on in the recording when its maker has dropped it. */
 static rg_tensor *root;
 static void backs(void *unused) {
     (void)unused;
     rg_backward(root, .retain_graph = true);
 }
 
+/* A graph from before the recording lives on in the recording when its maker has dropped it. */
 START_TEST(test_graph_from_outside) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(4, 4), true), *want[3];

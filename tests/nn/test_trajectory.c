@@ -5,8 +5,6 @@
 #include "regard.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { STEPS = 200 };
 

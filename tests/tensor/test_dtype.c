@@ -3,8 +3,6 @@
 #include "tests/test.h"
 #include "tensor/dtype.h"
 
-#include <math.h>
-
 enum { OPERANDS = 11 };
 
 /* Reads what operand a makes with each one, with float32 or float64 as the default. */

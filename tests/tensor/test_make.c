@@ -7,10 +7,8 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-#include <float.h>
 #include <limits.h>
 #include <math.h>
-#include <pthread.h>
 
 /* Returns a view of a matrix. */
 static rg_tensor *transposed(rg_tensor *m) {
@@ -67,7 +65,7 @@ START_TEST(test_ranges_are_torchs) {
     for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         const char *kind = golden_word(&words);
         if (strchr(kind, '.'))
-            continue; /* It is no range, but a promotion or a conversion. */
+            continue; /* The case is no range, but a promotion or a conversion. */
         RG_SCOPE();
         rg_dtype dtype = golden_dtype(golden_word(&words));
         rg_tensor *t = range_of(kind, dtype, words);

@@ -364,7 +364,7 @@ START_TEST(test_errors) {
              "\"normal_kernel_cpu\" not implemented for 'Long'");
     ck_fails(rg_trunc_normal_(b, 0, 1, 2, 3), RG_NOT_IMPLEMENTED,
              "\"check_uniform_bounds\" not implemented for 'Bool'");
-    /* None of them drew. */
+    /* No call that failed drew a number. */
     ck_assert(state_of(rg_default_generator()) == before);
     ck_assert(rg_version(x) == 0 && rg_version(one) == 0);
 }

@@ -128,7 +128,7 @@ static rg_tensor *turned_over(const rg_tensor *x) {
     return y;
 }
 
-/* Turned rows lie side by side. */
+/* Tries rows of n numbers, or turned ones, whose first numbers lie side by side in memory. */
 static void try_softmax(bool turned, rg_dtype dtype, k_softmax_kind kind, int64_t rows, int64_t n) {
     RG_SCOPE();
     const int best = k_set;

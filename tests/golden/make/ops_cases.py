@@ -2911,7 +2911,8 @@ def writes():
 
 
 def extremes():
-    """Numbers that the dtype just holds, or doesn't, and sizes whose sum or product overflows."""
+    """These have numbers that the dtype just holds, or doesn't, and sizes that overflow in a sum or
+    product."""
     whole, single, mask = T([3, 4]), T([3.0, 4.0], f32, False), T([True, False])
     index, one, ones = T([0]), T([1]), T([[1, 1], [1, 1]])
     for v in (9.1e18, -9.1e18, -(2.0**63), 1e19, -1e19, nan, inf, 2.5, 1e40, -1e40):
@@ -2950,7 +2951,7 @@ def extremes():
 
 
 def at_limits():
-    """The last vector of a reduction, the last number of a dtype, and shapes without elements."""
+    """These have the last vector of a reduction, the last number of a dtype, or no elements."""
     for dtype in (f64, f32):
         for n in (15, 16, 17, 31, 33, 67):
             for place in (0, 7, n - 1):
@@ -3031,7 +3032,7 @@ def of_other_dtypes():
 
 
 def refused():
-    """Shapes and dtypes that torch refuses in words of their own."""
+    """These have shapes and dtypes that torch refuses in words of their own."""
     for name in ("nll_loss", "cross_entropy"):
         for shape in ((2, 2), (2, 1), (2, 3), (3,), (1,), ()):
             yield loss_by_hand(name, grid(2, 3), torch.zeros(shape, dtype=i64))
