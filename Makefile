@@ -249,6 +249,11 @@ $(BUILD)/tests/cplusplus: tests/cplusplus.cc $(SHARED) Makefile
 $(EXAMPLES) $(FUZZERS): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
+# These are regard's half of the scripts in tests/exchange/.
+EXCHANGE := $(call programs,tests/exchange/*.c)
+$(EXCHANGE): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
 ## notebooks  the five notebooks' twins, to standard output and to build/notebooks/
 notebooks: $(NOTEBOOKS:%=$(BUILD)/examples/notebooks/%)
 	@mkdir -p $(BUILD)/notebooks

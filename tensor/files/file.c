@@ -142,12 +142,30 @@ static void writer_free(rg_writer *w) {
     *w = (rg_writer){ .fd = -1, .failed = true };
 }
 
+/* Returns whether the path may be renamed to: a device or a folder must stay. Sets *mode to the
+ * permissions of what is there, or to 0. */
+static bool may_replace(rg_writer *w, mode_t *mode) {
+    struct stat old;
+    *mode = 0;
+    if (stat(w->path, &old))
+        return true;
+    *mode = old.st_mode & 07777;
+    if (S_ISDIR(old.st_mode)) {
+        writer_fail(w, EISDIR);
+    } else if (!S_ISREG(old.st_mode)) {
+        rgi_fail_(RG_IO_ERROR, w->op, "'%s': it is no regular file", w->path);
+        w->failed = true;
+    }
+    return !w->failed;
+}
+
 /* Opens a file that isn't there yet. Its permissions are those of the file that it replaces, or
  * what the umask leaves. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
-    struct stat old;
-    mode_t mode = stat(w->path, &old) == 0 ? old.st_mode & 07777 : 0;
+    mode_t mode;
+    if (!may_replace(w, &mode))
+        return false;
     for (int attempt = 0; attempt < 100 && w->fd < 0; attempt++) {
         snprintf(w->beside, w->room, "%s.%ld-%u.new", w->path, (long)getpid(),
                  atomic_fetch_add(&counter, 1u));
@@ -155,8 +173,10 @@ static bool open_beside(rg_writer *w) {
         if (w->fd < 0 && errno != EEXIST)
             break;
     }
-    if (w->fd < 0)
+    if (w->fd < 0) {
+        writer_fail(w, errno);
         return false;
+    }
     /* Where the owner isn't the same, this may fail; then the file has those of a new one. */
     if (mode)
         (void)!fchmod(w->fd, mode);
@@ -178,8 +198,6 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     if (ok) {
         memcpy(w->path, at, strlen(at) + 1);
         ok = open_beside(w);
-        if (!ok)
-            writer_fail(w, errno);
     }
     free(target);
     if (!ok)
@@ -247,11 +265,17 @@ static void sync_folder(const char *path) {
     rgi_system.close(fd);
 }
 
+static void sync_writer(rg_writer *w) {
+    while (!w->failed && rgi_system.sync(w->fd))
+        if (errno != EINTR)
+            writer_fail(w, errno);
+}
+
 bool rgi_writer_end(rg_writer *w) {
     flush(w);
-    if (!w->failed && rgi_system.sync(w->fd))
-        writer_fail(w, errno);
-    if (rgi_system.close(w->fd))
+    sync_writer(w);
+    /* A signal may interrupt a close, but what was synced is on the disk. */
+    if (rgi_system.close(w->fd) && errno != EINTR)
         writer_fail(w, errno);
     w->fd = -1;
     if (!w->failed && rgi_system.rename(w->beside, w->path))

@@ -211,7 +211,8 @@ static bool names_differ(parser *p, uint32_t object) {
     for (RG_EACH_JSON(i, j, object)) {
         const char *name = j->v[i].v;
         if (strlen(name) != j->v[i].n)
-            ok = complain(p, "there is a name with a 0 in it");
+            ok = rgi_fail(RG_IO_ERROR, p->op, "'%s': a name that begins with \"%s\" has a 0 in it",
+                          p->path, RG_SHOWN(name));
         else if (rgi_map_name(&names, name) >= 0)
             ok = rgi_fail(RG_IO_ERROR, p->op, "'%s': \"%s\" comes twice in one object", p->path,
                           RG_SHOWN(name));

@@ -1,0 +1,23 @@
+/*
+ * scratch.h: a folder for the files of a test, in TMPDIR or /tmp.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes a new folder, and takes it away with all that is in it. */
+void scratch_begin(void);
+void scratch_end(void);
+/* Returns the path of this name in the folder, or of the folder for "". The text is overwritten
+ * four calls later. */
+const char *scratch(const char *name);
+/* Returns how many files are in the folder. */
+int scratch_files(void);
+
+/* Writes a file into the folder, and returns its path. */
+const char *scratch_write(const char *name, const void *bytes, size_t n);
+/* Returns the bytes of a file, to be freed. */
+char *file_bytes(const char *path, size_t *n);
+/* Returns whether two files have the same bytes. */
+bool same_files(const char *a, const char *b);

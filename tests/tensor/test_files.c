@@ -1,0 +1,479 @@
+/*
+ * test_files.c: the one door to the file system: what is read, however little the system gives at a
+ * time; what is written, whole or not at all, whatever call fails and whenever the process is
+ * killed.
+ */
+#include "tests/faults.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "tensor/files.h"
+#include "tensor/files/file.h"
+#include "tensor/scope.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BIG = 300000, SMALL = 1000 };
+
+/* Byte i of what the tests write. */
+static char byte_at(size_t i, int version) { return (char)(i * 31 + i / 1000 + (size_t)version); }
+
+static bool write_bytes(const char *path, size_t n, size_t at_a_time, int version) {
+    rg_writer w;
+    if (!rgi_writer_begin(&w, "save", path))
+        return false;
+    char part[BIG];
+    for (size_t done = 0, m; done < n; done += m) {
+        m = RG_MIN(at_a_time, n - done);
+        for (size_t i = 0; i < m; i++)
+            part[i] = byte_at(done + i, version);
+        rgi_write(&w, part, m);
+    }
+    return rgi_writer_end(&w);
+}
+
+static void check_bytes(const char *path, size_t n, int version) {
+    RG_SCOPE();
+    size_t got = 0;
+    char *text = rgi_file_text("load", path, &got);
+    ck_ok(text);
+    ck_assert_uint_eq(got, n);
+    for (size_t i = 0; i < n; i++)
+        ck_each(text[i] == byte_at(i, version), "byte %zu of %zu", i, n);
+    ck_assert(text[n] == 0);
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+START_TEST(test_read) {
+    scratch_begin();
+    const char *path = scratch("f");
+    ck_ok(write_bytes(path, SMALL, 10, 0));
+    rg_file f;
+    char part[100];
+    ck_ok(rgi_file_open(&f, "load", path));
+    ck_assert_uint_eq(f.bytes, SMALL);
+    for (size_t at = 0; at <= SMALL - sizeof part; at += 90) {
+        ck_ok(rgi_file_read(&f, at, part, sizeof part));
+        for (size_t i = 0; i < sizeof part; i++)
+            ck_each(part[i] == byte_at(at + i, 0), "byte %zu", at + i);
+    }
+    ck_ok(rgi_file_read(&f, SMALL, part, 0));
+    ck_fails(rgi_file_read(&f, SMALL - 1, part, 2), RG_IO_ERROR,
+             "f': it ends at byte 1000, but byte 1001 is needed");
+    ck_fails(rgi_file_read(&f, UINT64_MAX, part, 2), RG_IO_ERROR, "it ends at byte 1000");
+    ck_fails(rgi_file_read(&f, 1, part, SIZE_MAX), RG_IO_ERROR, "it ends at byte 1000");
+    rgi_file_close(&f);
+    rgi_file_close(&f);
+    ck_ok(write_bytes(path, 0, 1, 0));
+    check_bytes(path, 0, 0);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_no_file) {
+    scratch_begin();
+    rg_file f;
+    size_t n;
+    ck_fails(rgi_file_open(&f, "load", scratch("none")), RG_IO_ERROR,
+             "load: [Errno 2] No such file or directory: '");
+    ck_fails(rgi_file_open(&f, "load", scratch("")), RG_IO_ERROR,
+             "load: [Errno 21] Is a directory: '");
+    ck_fails(rgi_file_open(&f, "load", NULL), RG_TYPE_ERROR, "load: expected a path but got NULL");
+    ck_fails(rgi_file_open(&f, "load", "/dev/null"), RG_IO_ERROR,
+             "load: '/dev/null': it is no regular file");
+    /* A pipe that nobody writes to must not let the reader wait. */
+    ck_assert(mkfifo(scratch("pipe"), 0600) == 0);
+    ck_fails(rgi_file_text("load", scratch("pipe"), &n), RG_IO_ERROR, "it is no regular file");
+    scratch_end();
+}
+END_TEST
+
+/* A system that gives few bytes at a time, and signals between them, give the same. */
+START_TEST(test_short_calls) {
+    static const size_t most[] = { 1, 7, 4096, 65536 };
+    scratch_begin();
+    const char *path = scratch("f");
+    for (int i = 0; i < RG_COUNT(most); i++) {
+        const size_t n = most[i] < 100 ? SMALL : BIG;
+        faults_begin();
+        faults.most = most[i];
+        faults.interrupts = true;
+        ck_ok(write_bytes(path, n, n / 3, i));
+        check_bytes(path, n, i);
+        ck_assert_int_eq(faults.open, 0);
+        faults_end();
+        check_bytes(path, n, i);
+    }
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_cut_short) {
+    scratch_begin();
+    const char *path = scratch("f");
+    size_t n;
+    ck_ok(write_bytes(path, SMALL, SMALL, 0));
+    faults_begin();
+    faults.ends = true;
+    ck_fails(rgi_file_text("load", path, &n), RG_IO_ERROR,
+             "f': it was cut short at byte 0 while it was read");
+    ck_assert_int_eq(faults.open, 0);
+    faults_end();
+    /* This is what happens to a file that is opened and then cut. */
+    rg_file f;
+    char part[SMALL];
+    ck_ok(rgi_file_open(&f, "load", path));
+    ck_assert(truncate(path, 600) == 0);
+    ck_ok(rgi_file_read(&f, 0, part, 600));
+    ck_fails(rgi_file_read(&f, 100, part, 900), RG_IO_ERROR, "it was cut short at byte 600");
+    rgi_file_close(&f);
+    scratch_end();
+}
+END_TEST
+
+/* ---- faults ---------------------------------------------------------------------------- */
+
+/* Each call of a read fails in turn. */
+START_TEST(test_read_faults) {
+    scratch_begin();
+    const char *path = scratch("f");
+    size_t n;
+    ck_ok(write_bytes(path, SMALL, SMALL, 0));
+    faults_begin();
+    check_bytes(path, SMALL, 0);
+    const long calls = faults.calls;
+    ck_assert_int_eq(calls, 4);
+    for (long fail = 1; fail < calls; fail++) {
+        faults.calls = 0;
+        faults.fail_at = fail;
+        ck_fails(rgi_file_text("load", path, &n), RG_IO_ERROR, "load: [Errno 5] ");
+        ck_assert_int_eq(faults.open, 0);
+    }
+    /* Nothing is lost where the last one, a close, fails. */
+    faults.calls = 0;
+    faults.fail_at = calls;
+    check_bytes(path, SMALL, 0);
+    ck_assert_str_eq(faults.failed, "close");
+    faults_end();
+    scratch_end();
+}
+END_TEST
+
+/* Each call of a save fails in turn. Then the old file stands there and nothing beside it; only
+ * after the rename there is the new one, and what fails doesn't count. */
+static void check_write_faults(size_t n, size_t at_a_time) {
+    scratch_begin();
+    const char *path = scratch("f");
+    faults_begin();
+    ck_ok(write_bytes(path, n, at_a_time, 1));
+    const long calls = faults.calls;
+    for (long fail = 1; fail <= calls; fail++) {
+        ck_ok(write_bytes(path, n, at_a_time, 1));
+        faults.calls = 0;
+        faults.fail_at = fail;
+        bool saved = write_bytes(path, n, at_a_time, 2);
+        faults.fail_at = 0;
+        ck_assert_msg(saved == (fail > calls - 3), "call %ld, %s", fail, faults.failed);
+        ck_assert_msg(saved || strncmp(rg_error(), "save: [Errno 5] ", 16) == 0, "%s", rg_error());
+        ck_assert_int_eq(rg_error_code(), saved ? RG_OK : RG_IO_ERROR);
+        rg_error_clear();
+        ck_assert_int_eq(faults.open, 0);
+        ck_assert_int_eq(scratch_files(), 1);
+        check_bytes(path, n, saved ? 2 : 1);
+    }
+    faults_end();
+    scratch_end();
+}
+
+START_TEST(test_write_faults) {
+    check_write_faults(SMALL, SMALL);
+    check_write_faults(BIG, SMALL);
+    check_write_faults(BIG, BIG);
+}
+END_TEST
+
+START_TEST(test_full_disk) {
+    scratch_begin();
+    faults_begin();
+    faults.full = true;
+    ck_fails(write_bytes(scratch("f"), BIG, SMALL, 0), RG_IO_ERROR, "save: [Errno 28] ");
+    faults.full = false;
+    faults.calls = 0;
+    faults.fail_at = 3;
+    faults.number = ENOSPC;
+    ck_fails(write_bytes(scratch("f"), BIG, SMALL, 0), RG_IO_ERROR, "save: [Errno 28] ");
+    ck_assert_int_eq(faults.open, 0);
+    faults_end();
+    ck_assert_int_eq(scratch_files(), 0);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what stands there ------------------------------------------------------------------ */
+
+static mode_t mode_of(const char *path) {
+    struct stat status;
+    ck_assert(stat(path, &status) == 0);
+    return status.st_mode & 07777;
+}
+
+START_TEST(test_permissions) {
+    scratch_begin();
+    mode_t before = umask(027);
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    ck_assert_int_eq(mode_of(scratch("f")), 0640);
+    ck_assert(chmod(scratch("f"), 0604) == 0);
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 1));
+    ck_assert_int_eq(mode_of(scratch("f")), 0604);
+    umask(before);
+    scratch_end();
+}
+END_TEST
+
+/* What a link points to is replaced. Another name of the old file keeps the old bytes. */
+START_TEST(test_links) {
+    scratch_begin();
+    struct stat status;
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    ck_assert(link(scratch("f"), scratch("other")) == 0);
+    ck_assert(symlink("f", scratch("link")) == 0);
+    ck_ok(write_bytes(scratch("link"), SMALL, SMALL, 1));
+    ck_assert(lstat(scratch("link"), &status) == 0 && S_ISLNK(status.st_mode));
+    check_bytes(scratch("f"), SMALL, 1);
+    check_bytes(scratch("link"), SMALL, 1);
+    check_bytes(scratch("other"), SMALL, 0);
+    ck_assert_int_eq(scratch_files(), 3);
+    scratch_end();
+}
+END_TEST
+
+/* Whoever has the old file open reads the old file. */
+START_TEST(test_reader_keeps_old_file) {
+    scratch_begin();
+    rg_file f;
+    char part[SMALL];
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    ck_ok(rgi_file_open(&f, "load", scratch("f")));
+    ck_ok(write_bytes(scratch("f"), 10, 10, 1));
+    ck_ok(rgi_file_read(&f, 0, part, SMALL));
+    for (size_t i = 0; i < SMALL; i++)
+        ck_each(part[i] == byte_at(i, 0), "byte %zu", i);
+    rgi_file_close(&f);
+    check_bytes(scratch("f"), 10, 1);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_no_place) {
+    scratch_begin();
+    rg_writer w;
+    ck_fails(rgi_writer_begin(&w, "save", NULL), RG_TYPE_ERROR, "expected a path but got NULL");
+    ck_fails(write_bytes(scratch("no/f"), 1, 1, 0), RG_IO_ERROR, "[Errno 2] No such file or");
+    ck_fails(write_bytes(scratch(""), 1, 1, 0), RG_IO_ERROR, "[Errno 21] Is a directory: '");
+    ck_fails(write_bytes("", 1, 1, 0), RG_IO_ERROR,
+             "save: [Errno 2] No such file or directory: ''");
+    /* To save into a device is a mistake, after which the device must still be there. */
+    ck_assert(mkfifo(scratch("pipe"), 0600) == 0);
+    ck_fails(write_bytes(scratch("pipe"), 1, 1, 0), RG_IO_ERROR, "pipe': it is no regular file");
+    char name[300] = { 0 };
+    memset(name, 'x', sizeof name - 1);
+    ck_fails(write_bytes(scratch(name), 1, 1, 0), RG_IO_ERROR, "[Errno 36] ");
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
+/* A file that a killed process left beside isn't written over. */
+START_TEST(test_beside_is_taken) {
+    scratch_begin();
+    faults_begin();
+    faults.exists = true;
+    ck_ok(write_bytes(scratch("f"), SMALL, SMALL, 0));
+    ck_assert(!faults.exists);
+    faults_end();
+    check_bytes(scratch("f"), SMALL, 0);
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_in_this_folder) {
+    char before[4096];
+    scratch_begin();
+    ck_assert(getcwd(before, sizeof before) != NULL && chdir(scratch("")) == 0);
+    ck_ok(write_bytes("f", SMALL, SMALL, 0));
+    check_bytes("f", SMALL, 0);
+    ck_assert(chdir(before) == 0);
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_cancel) {
+    scratch_begin();
+    rg_writer w;
+    ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
+    rgi_write(&w, "text", 4);
+    rgi_write_zeros_to(&w, 64);
+    ck_assert_uint_eq(w.bytes, 64);
+    rgi_write_zeros_to(&w, 64);
+    ck_assert_uint_eq(w.bytes, 64);
+    rgi_write(&w, "", 0);
+    ck_assert_int_eq(scratch_files(), 1);
+    rgi_writer_cancel(&w);
+    ck_assert_int_eq(scratch_files(), 0);
+    ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
+    rgi_write(&w, "x", 1);
+    rgi_write_zeros_to(&w, 4096);
+    ck_ok(rgi_writer_end(&w));
+    size_t n;
+    char *bytes = file_bytes(scratch("f"), &n);
+    ck_assert_uint_eq(n, 4096);
+    for (size_t i = 0; i < n; i++)
+        ck_each(bytes[i] == (i ? 0 : 'x'), "byte %zu", i);
+    free(bytes);
+    scratch_end();
+}
+END_TEST
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+START_TEST(test_denied) {
+    scratch_begin();
+    const char *path = scratch("f");
+    ck_ok(write_bytes(path, SMALL, SMALL, 1));
+    faults_begin();
+    size_t n;
+    bool done = false;
+    for (int64_t fail = 1; !done; fail++) {
+        RG_SCOPE();
+        const int64_t before = rg_memory_stats().now;
+        rg_memory_fail_at(fail);
+        done = write_bytes(path, SMALL, SMALL, 1) && rgi_file_text("load", path, &n);
+        rg_memory_fail_at(0);
+        ck_assert_int_eq(rg_error_code(), done ? RG_OK : RG_OUT_OF_MEMORY);
+        rg_error_clear();
+        ck_assert_int_eq(faults.open, 0);
+        ck_assert(done || rg_memory_stats().now == before);
+    }
+    faults_end();
+    check_bytes(path, SMALL, 1);
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
+/* ---- names in errors --------------------------------------------------------------------- */
+
+START_TEST(test_shown) {
+    char longest[200] = { 0 };
+    memset(longest, 'a', sizeof longest - 1);
+    ck_assert_str_eq(RG_SHOWN(""), "");
+    ck_assert_str_eq(RG_SHOWN("wei\xc3\x9f.1"), "wei\xc3\x9f.1");
+    ck_assert_str_eq(RG_SHOWN("a\n\x1b[31m\x7f\xc2\x9b"), "a??[31m??");
+    ck_assert_str_eq(RG_SHOWN("a\xff z"), "a..");
+    ck_assert_int_eq(strlen(RG_SHOWN(longest)), 122);
+    longest[119] = '\xc3';
+    longest[120] = '\x9f';
+    ck_assert_int_eq(strlen(RG_SHOWN(longest)), 121);
+    longest[120] = 0;
+    longest[119] = 'a';
+    ck_assert_str_eq(RG_SHOWN(longest), longest);
+}
+END_TEST
+
+/* ---- kill -9 ----------------------------------------------------------------------------- */
+
+/* Saves tensors that are all `version`, without a loop that threads would share. */
+static bool save_version(const char *path, int version, int64_t n) {
+    RG_SCOPE();
+    rg_named tensors[3];
+    for (int i = 0; i < RG_COUNT(tensors); i++) {
+        tensors[i] = (rg_named){ (const char *[]){ "a", "b", "c" }[i], rg_empty(n) };
+        for (int64_t k = 0; tensors[i].tensor && k < n; k++)
+            ((float *)tensors[i].tensor->data)[k] = (float)version;
+    }
+    rg_named_list all = { RG_COUNT(tensors), tensors };
+    return rg_save_file(all, path);
+}
+
+/* Asserts that the file has one version of all its tensors. */
+static void check_version(const char *path, int64_t n) {
+    RG_SCOPE();
+    rg_named_list all = rg_load_file(path);
+    ck_assert_msg(all.n == 3, "%s", rg_error());
+    const float version = *(const float *)all.v[0].tensor->data;
+    for (int i = 0; i < 3; i++)
+        for (int64_t k = 0; k < n; k++)
+            ck_each(((const float *)all.v[i].tensor->data)[k] == version, "torn at %d, %d", i,
+                    (int)k);
+}
+
+/* Runs what saves in a process of its own until it is killed, or has come to its end. Returns
+ * whether it was killed. */
+static bool killed(const char *path, int64_t n, long kill_at, bool after, int microseconds) {
+    int status;
+    pid_t child = fork();
+    ck_assert(child >= 0);
+    if (child == 0) {
+        faults_begin();
+        faults.kill_at = kill_at;
+        faults.kill_after = after;
+        int version = 1;
+        while (save_version(path, version, n) && microseconds)
+            version++;
+        _exit(0);
+    }
+    if (microseconds) {
+        usleep((useconds_t)microseconds);
+        kill(child, SIGKILL);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/* A save is killed before and after each of its calls. */
+START_TEST(test_kill_at_each_call) {
+    enum { N = 40000 };
+    if (rg_emulated() || getenv("EMULATED"))
+        return;
+    scratch_begin();
+    const char *path = scratch("f");
+    ck_ok(save_version(path, 0, N));
+    long call = 1;
+    while (killed(path, N, call, false, 0)) {
+        check_version(path, N);
+        if (killed(path, N, call, true, 0))
+            check_version(path, N);
+        call++;
+    }
+    ck_assert_int_ge(call, 9);
+    scratch_end();
+}
+END_TEST
+
+/* 200 savers that never end are killed after a while, in the midst of a save. */
+START_TEST(test_kill_at_any_time) {
+    enum { N = 100000 };
+    if (rg_emulated() || getenv("EMULATED"))
+        return;
+    scratch_begin();
+    const char *path = scratch("f");
+    ck_ok(save_version(path, 0, N));
+    for (int i = 0; i < 200; i++) {
+        ck_assert(killed(path, N, 0, false, 1 + i * 97 % 5000));
+        check_version(path, N);
+    }
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
+         test_write_faults, test_full_disk, test_permissions, test_links,
+         test_reader_keeps_old_file, test_no_place, test_beside_is_taken, test_in_this_folder,
+         test_cancel, test_denied, test_shown, test_kill_at_each_call, test_kill_at_any_time)
