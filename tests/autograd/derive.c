@@ -607,25 +607,25 @@ static bool gradients_are_preset(int n, rg_tensor *const in[], rg_tensor *const 
     return true;
 }
 
-/* Runs the op, and backward from its first output that has a derivative. Returns whether both
- * succeeded. */
+/* Runs the op, and backward from the one output. Returns whether both succeeded. */
 static bool run_both_ways(const application *a, rg_tensor *const in[]) {
     rg_tensor *out[RG_MAX_OUTPUTS];
     if (!apply_all(a, in, out))
         return false;
-    for (int k = 0; k < outputs_of(a->op); k++)
-        if (out[k]->history && !a->op->no_grad)
-            return rg_backward_with(
-                rg_sum(out[k]), (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
-    return true;
+    if (!out[a->output]->history || a->op->no_grad)
+        return true;
+    return rg_backward_with(rg_sum(out[a->output]),
+                            (rg_backward_options){ .gradient = RG_NONE, .retain_graph = true });
 }
 
 /* Runs the op where this request for memory fails. Returns the number of faults, and whether the
  * run succeeded all the same. */
-static int run_without_memory(const rg_op *op, const rg_sample *s, int64_t fail, bool *succeeded) {
+static int run_without_memory(application a, int64_t fail, bool *succeeded) {
     RG_SCOPE();
+    const rg_op *op = a.op;
+    const rg_sample *s = a.sample;
     rg_tensor *in[RG_MAX_INPUTS], *grads[RG_MAX_INPUTS];
-    application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
+    a.n = derive_inputs(s->inputs, RG_FLOAT64, in);
     preset_gradients(a.n, in, grads);
     rg_error_clear();
     rg_memory_fail_at(fail);
@@ -642,18 +642,32 @@ static int run_without_memory(const rg_op *op, const rg_sample *s, int64_t fail,
 }
 
 /* The first request for memory fails, then the second, and so on, until none does. */
-int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
+static int without_memory(application a) {
     bool succeeded = false;
     for (int64_t fail = 1; !succeeded; fail++) {
         int64_t before = rg_live_tensors(), nodes = rg_memory_stats().nodes;
-        if (run_without_memory(op, s, fail, &succeeded))
+        if (run_without_memory(a, fail, &succeeded))
             return 1;
         if (rg_live_tensors() != before)
-            return fault(op, s, "out of memory", "tensors are alive after it");
+            return fault(a.op, a.sample, "out of memory", "tensors are alive after it");
         if (rg_memory_stats().nodes != nodes)
-            return fault(op, s, "out of memory", "nodes are alive after it");
+            return fault(a.op, a.sample, "out of memory", "nodes are alive after it");
         if (fail > 100000)
-            return fault(op, s, "out of memory", "does not end");
+            return fault(a.op, a.sample, "out of memory", "does not end");
     }
     return 0;
+}
+
+/* Inputs with gaps are copied by many ops, so that there is more to deny; some ops refuse them. The
+ * gradients of the other outputs are zeros, which take memory, too. */
+int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
+    int faults = 0;
+    for (int k = 0; k < outputs_of(op); k++) {
+        application a = { .op = op, .sample = s, .output = k };
+        faults += without_memory(a);
+        a.layout = STRIDED;
+        if (!op->some_strides)
+            faults += without_memory(a);
+    }
+    return faults;
 }

@@ -120,6 +120,34 @@ START_TEST(test_guards_on_one_line) {
 }
 END_TEST
 
+/* A size of 0 asks for a dim of 0, whatever the other dims are. */
+START_TEST(test_parts_of_no_size) {
+    ck_fails(rg_split(rg_zeros(0, 3), 0, 1).n >= 0, RG_RUNTIME_ERROR,
+             "split_size can only be 0 if dimension size is 0, but got dimension size of 3");
+    ck_assert_int_eq(rg_split(rg_zeros(3, 0), 0, 1).n, 1);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+}
+END_TEST
+
+/* torch names the shape in which it computes: the rows, and then the groups. */
+START_TEST(test_group_norm_of_one_value) {
+    ck_fails(rg_group_norm(rg_zeros(2, 1), 2, RG_NONE, RG_NONE, 1e-5), RG_VALUE_ERROR,
+             "Expected more than 1 value per channel when training, got input size [1, 2]");
+}
+END_TEST
+
+/* From 26 rows on, distances come from products, which lose what is small beside the squares. */
+START_TEST(test_distances_by_products) {
+    rg_tensor *many = rg_add(rg_mul(rg_reshape(rg_arange(78), 26, 3), 1e-3), 1e3);
+    rg_tensor *few = rg_narrow(many, 0, 0, 25), *one = rg_narrow(many, 0, 3, 1);
+    rg_tensor *exact = rg_cdist(many, one, .compute_mode = "donot_use_mm_for_euclid_dist");
+    ck_assert(!rg_allclose(rg_cdist(many, one), exact, 1e-3, 0));
+    ck_assert(!rg_allclose(rg_cdist(one, many), rg_mT(exact), 1e-3, 0));
+    ck_assert(rg_equal(rg_cdist(few, one), rg_narrow(exact, 0, 0, 25)));
+    ck_assert(rg_equal(rg_cdist(one, few), rg_mT(rg_narrow(exact, 0, 0, 25))));
+}
+END_TEST
+
 /* No loss takes a number that is no reduction, and the mean of a batch is kl_div's alone. */
 START_TEST(test_no_reduction) {
     typedef rg_tensor *loss(rg_tensor * x, rg_tensor * target, rg_loss_options o);
@@ -154,4 +182,5 @@ END_TEST
 
 RG_TESTS(calls, test_arguments_are_evaluated_in_order, test_a_failed_list_can_be_looked_into,
          test_options_by_name, test_indices_stay, test_overlapping_writes_are_refused,
-         test_guards_on_one_line, test_no_reduction)
+         test_guards_on_one_line, test_parts_of_no_size, test_group_norm_of_one_value,
+         test_distances_by_products, test_no_reduction)

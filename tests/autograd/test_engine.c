@@ -320,6 +320,30 @@ START_TEST(test_gradients_are_copies) {
 }
 END_TEST
 
+/* A gradient that came from outside may reach x as a view. What else reaches x is added to a copy.
+ */
+START_TEST(test_gradients_from_outside_stay) {
+    for (int graph = 0; graph < 2; graph++) {
+        rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true);
+        rg_tensor *y[] = { rg_reshape(x, 6), rg_mul(x, 2), rg_unsqueeze(x, 0) };
+        rg_tensor *g[] = { rg_full(RG_DIMS(6), 5.0), rg_full(RG_DIMS(2, 3), 7.0),
+                           rg_full(RG_DIMS(1, 2, 3), 11.0) };
+        rg_tensor *sum[1];
+        for (int first = 0; first < 3; first++) {
+            rg_tensor *roots[] = { y[first], y[(first + 1) % 3], y[(first + 2) % 3] };
+            rg_tensor *given[] = { g[first], g[(first + 1) % 3], g[(first + 2) % 3] };
+            ck_ok(rg_grad_many(3, roots, given, 1, &x, sum,
+                               (rg_backward_options){ .gradient = RG_NONE,
+                                                      .retain_graph = true,
+                                                      .create_graph = graph }));
+            ck_assert_double_eq(rg_at(sum[0], 1, 2), 5 + 14 + 11);
+            for (int k = 0; k < 3; k++)
+                ck_assert(rg_equal(g[k], rg_full_like(g[k], k == 0 ? 5 : k == 1 ? 7 : 11)));
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_what_is_missing_is_refused) {
     rg_tensor *x = leaf(2), *y = rg_mul(x, x), *g;
     rg_backward_options o = { .gradient = RG_NONE };
@@ -632,11 +656,11 @@ RG_TESTS(engine, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sig
          test_wide_graphs_are_sorted, test_second_and_third_order, test_grad_leaves_leaves_alone,
          test_grad_of_inner_tensors, test_unused_inputs, test_a_result_without_elements,
          test_a_graph_is_freed_as_it_goes, test_modes, test_hooks, test_a_hook_takes_itself_away,
-         test_gradients_are_copies, test_what_is_missing_is_refused,
-         test_a_failed_run_leaves_grads_alone, test_a_run_inside_a_run,
-         test_recorded_gradients_make_no_cycle, test_ending_a_scope_keeps_the_graph,
-         test_a_chain_of_a_million, test_a_hook_drops_the_root, test_slices_share_one_buffer,
-         test_in_place_is_recorded, test_in_place_is_refused, test_a_mutated_saved_value_is_named,
-         test_a_stale_view_is_renewed, test_threads_share_parameters,
-         test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
-         test_failures_of_backward_have_names, test_detached_in_place)
+         test_gradients_are_copies, test_gradients_from_outside_stay,
+         test_what_is_missing_is_refused, test_a_failed_run_leaves_grads_alone,
+         test_a_run_inside_a_run, test_recorded_gradients_make_no_cycle,
+         test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
+         test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
+         test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
+         test_threads_share_parameters, test_a_name_is_given_whole_or_not,
+         test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place)

@@ -146,6 +146,12 @@ static rg_list without_last_history(rg_tensor *const in[], void *context) {
     return y;
 }
 
+/* What it calls fails, and so it has no list. */
+static rg_list refused_list(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_split(in[0], -1, 0);
+}
+
 START_TEST(test_several_outputs) {
     rg_tensor *in[] = { input(2, 3), input(2, 3) }, *y[3];
     ck_assert_msg(rg_gradcheck_list(several, y, 2, in), "%s", rg_error());
@@ -154,6 +160,8 @@ START_TEST(test_several_outputs) {
     ck_assert(rg_gradgradcheck_list(whole, y, 1, in));
     ck_fails(rg_gradcheck_list(without_last_history, y, 2, in), RG_RUNTIME_ERROR,
              "Jacobian mismatch for output 1 with respect to input 0");
+    ck_fails(rg_gradcheck_list(refused_list, NULL, 2, in), RG_RUNTIME_ERROR,
+             "split expects split_size be non-negative, but got split_size=-1");
     ck_fails(rg_gradcheck_list(NULL, y, 2, in), RG_TYPE_ERROR, "gradcheck: expected a function");
     /* An integer that moves with x has no slope of 0. */
     ((double *)rg_data(in[0]))[1] = 1;
@@ -176,6 +184,9 @@ static rg_tensor *writes(rg_tensor *const in[], void *context) {
     (void)context;
     rg_add_(rg_detach(in[1]), 1);
     return rg_mul(in[0], in[1]);
+}
+static rg_tensor *changes_dtype(rg_tensor *const in[], void *calls) {
+    return ++*(int *)calls == 1 ? rg_mul(in[0], 2) : rg_float(in[0]);
 }
 static rg_tensor *changes_shape(rg_tensor *const in[], void *calls) {
     return rg_narrow(rg_mul(in[0], 2), 0, 0, ++*(int *)calls == 1 ? 2 : 1);
@@ -201,6 +212,10 @@ START_TEST(test_likely_causes) {
     ck_fails(rg_gradcheck(changes_shape, &calls, 1, in), RG_RUNTIME_ERROR,
              "Expected `func` to return outputs with the same shape when inputs are perturbed by "
              "1e-06, but got: shapes torch.Size([2, 3]) and torch.Size([1, 3]).");
+    calls = 0;
+    ck_fails(rg_gradcheck(changes_dtype, &calls, 1, in), RG_RUNTIME_ERROR,
+             "with the same dtype when inputs are perturbed by 1e-06, but got: dtypes "
+             "torch.float64 and torch.float32.");
     ck_fails(rg_gradcheck(writes, NULL, 2, in), RG_RUNTIME_ERROR,
              "The function writes to one of its inputs in place");
 }
@@ -255,6 +270,17 @@ START_TEST(test_anomaly_without_traces) {
     rg_tensor *x = input(1, 2), *y = rg_sum(rg_sqrt(rg_mul(x, 0)));
     rg_set_detect_anomaly(true);
     ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "; forward call: not recorded");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
+/* The NaN came in with an input, so that every gradient of attention is NaN, also that of the
+ * logarithms of sums, which nobody asks for. */
+START_TEST(test_anomaly_of_several_outputs) {
+    rg_tensor *q = rg_requires_grad_(rg_full_dims(RG_DIMS(1, 1, 3, 4), NAN, RG_FLOAT64), true);
+    rg_tensor *y = rg_sum(rg_scaled_dot_product_attention(q, q, q));
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "the first nan arose backward in ");
     rg_set_detect_anomaly(false);
 }
 END_TEST
@@ -319,5 +345,5 @@ END_TEST
 
 RG_TESTS(gradcheck, test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_several_outputs, test_likely_causes,
-         test_anomaly_forward, test_anomaly_backward, test_graph_dot,
-         test_anomaly_without_traces, test_slopes_of_nan)
+         test_anomaly_forward, test_anomaly_backward, test_graph_dot, test_anomaly_without_traces,
+         test_anomaly_of_several_outputs, test_slopes_of_nan)

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 /* Reads the columns of a row; returns false if the row isn't there. */
-static bool row(const char *name, long *calls, double *ms, double *gflops) {
+static bool row(const char *name, long *calls, double *ms, double *us, double *gflops) {
     const char *table = rg_profile_table();
     const char *line = table ? strstr(table, name) : NULL;
-    double percent, us, gb;
+    double percent, gb;
     return line
-           && sscanf(line + strlen(name), "%ld %lf %lf %lf %lf %lf", calls, ms, &percent, &us, &gb,
+           && sscanf(line + strlen(name), "%ld %lf %lf %lf %lf %lf", calls, ms, &percent, us, &gb,
                      gflops)
                   == 6;
 }
@@ -40,28 +40,29 @@ static void check_cost(const char *name, int64_t calls, double flops, double byt
 START_TEST(test_counts) {
     rg_tensor *a = rg_requires_grad_(rg_randn(40, 300), true), *b = rg_randn(300, 200);
     long calls;
-    double ms, gflops;
+    double ms, us, gflops;
     rg_matmul(a, b);
     ck_assert(!rg_set_profiling(true));
     for (int i = 0; i < 5; i++)
         rg_backward(rg_sum(rg_matmul(a, b)));
     ck_assert(rg_set_profiling(false));
     rg_matmul(a, b);
-    ck_assert(row("\nmatmul  ", &calls, &ms, &gflops));
+    ck_assert(row("\nmatmul  ", &calls, &ms, &us, &gflops));
     /* The first and the last call came while the profiler was off. */
     ck_assert_int_eq(calls, 5);
     const double want = 5 * 2.0 * 40 * 300 * 200;
     const double ns = rg_profile_cost("matmul").ns;
     /* The table is rounded to 3 digits of a millisecond and to 2 of GFLOP/s. */
     ck_assert_double_eq_tol(ms, ns / 1e6, 0.0006);
+    ck_assert_double_eq_tol(us, ns / 1e3 / 5, 0.0006);
     ck_assert_double_eq_tol(gflops, want / ns, 0.006);
     check_cost("matmul", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
-    ck_assert(row("matmul, backward", &calls, &ms, &gflops));
+    ck_assert(row("matmul, backward", &calls, &ms, &us, &gflops));
     ck_assert_int_eq(calls, 5);
     /* One of the two gradients is wanted. */
     check_cost("matmul, backward", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
-    ck_assert(!row("softmax", &calls, &ms, &gflops));
-    ck_assert(row("sum, backward", &calls, &ms, &gflops));
+    ck_assert(!row("softmax", &calls, &ms, &us, &gflops));
+    ck_assert(row("sum, backward", &calls, &ms, &us, &gflops));
 }
 END_TEST
 
@@ -110,8 +111,8 @@ END_TEST
 
 static long calls_of(const char *name) {
     long calls = 0;
-    double ms, gflops;
-    return row(name, &calls, &ms, &gflops) ? calls : 0;
+    double ms, us, gflops;
+    return row(name, &calls, &ms, &us, &gflops) ? calls : 0;
 }
 
 /* Calls that a rule makes are counted in their own rows. */

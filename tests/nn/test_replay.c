@@ -738,6 +738,8 @@ START_TEST(test_released_recordings) {
     static const char said[] = "recorded step released by rg_replay_free";
     ck_fails((rg_replay_free(r), rg_error_code() == RG_OK), RG_RELEASED, said);
     ck_fails(rg_replay_run(r), RG_RELEASED, said);
+    rg_replay_free(NULL);
+    ck_assert_int_eq(rg_error_code(), RG_OK);
 }
 END_TEST
 
