@@ -50,6 +50,7 @@ void scratch_end(void) {
 
 const char *scratch_write(const char *name, const void *bytes, size_t n) {
     const char *path = scratch(name);
+    remove(path); /* A file that is written over would go to the disk at once. */
     FILE *file = fopen(path, "wb");
     ck_assert_msg(file != NULL, "no file %s", path);
     ck_assert(fwrite(bytes, 1, n, file) == n);

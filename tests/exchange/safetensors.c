@@ -3,7 +3,7 @@
  *
  *     safetensors copy FROM TO     loads a file and saves what is in it, with its metadata
  *     safetensors lazy FROM TO     does so by way of rg_safe_open
- *     safetensors gpt FROM TO      loads a file into a small GPT, whose weights are tied, and saves it
+ *     safetensors gpt FROM TO      loads a file into a small GPT with tied weights and saves it
  */
 #include "regard.h"
 

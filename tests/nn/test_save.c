@@ -1,0 +1,338 @@
+/*
+ * test_save.c: a module goes to a file and comes back; what is tied is in the file once, under the
+ * name that safetensors' save_model keeps; what doesn't fit is refused in load_model's words, and
+ * changes nothing.
+ */
+#include "tests/faults.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "regard.h"
+#include "tensor/structs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- modules ------------------------------------------------------------------------------ */
+
+typedef struct {
+    rg_module base;
+    rg_tensor *b, *a, *part, *other, *counter, *scratch;
+} Net;
+static const rg_module_class net_class = { .name = "Net" };
+
+enum { PLAIN, TIED, PARTS };
+
+/* Makes a module. TIED: `a` and `b` are one parameter, and `part` is a view of it; PARTS: `part`
+ * and `other` are views that overlap, of a tensor that isn't the module's. */
+static Net *net(int kind) {
+    RG_SCOPE();
+    Net *self = RG_MODULE(Net, &net_class);
+    rg_tensor *hidden = rg_arange_as(rg_wrap_int(6), RG_FLOAT32);
+    RG_PARAMETER(self, b, rg_randn(4, 3));
+    RG_PARAMETER(self, a, rg_randn(4, 3));
+    RG_BUFFER(self, part, kind == PARTS ? rg_narrow(hidden, 0, 0, 4) : rg_rand(2, 3));
+    RG_BUFFER(self, other, kind == PARTS ? rg_narrow(hidden, 0, 2, 4) : rg_rand(2));
+    RG_BUFFER(self, counter, rg_scalar_dtype(3, RG_INT64));
+    RG_BUFFER(self, scratch, rg_ones(2), .persistent = false);
+    if (kind == TIED && self) {
+        rg_tie(&self->a, self->b);
+        rg_register_buffer(&self->base, "part", &self->part, rg_narrow(rg_detach(self->b), 0, 1, 2),
+                           (rg_buffer_options){ .persistent = true });
+    }
+    return RG_READY(self);
+}
+
+/* Returns copies of what the module has, which the scope owns. */
+static rg_named_list copy_of_state(void *m) {
+    rg_named_list now = rg_state_dict(m);
+    rg_named *v = malloc(sizeof *v * (size_t)now.n);
+    for (int i = 0; i < now.n; i++)
+        v[i] = (rg_named){ now.v[i].name, (rg_clone)(rg_detach(now.v[i].tensor)) };
+    return (rg_named_list){ now.n, v };
+}
+
+static void check_state(void *m, rg_named_list expected) {
+    rg_named_list now = rg_state_dict(m);
+    ck_assert_int_eq(now.n, expected.n);
+    for (int i = 0; i < now.n; i++) {
+        ck_assert_str_eq(now.v[i].name, expected.v[i].name);
+        ck_assert_msg(rg_equal(now.v[i].tensor, expected.v[i].tensor), "%s", now.v[i].name);
+    }
+}
+
+static void check_keys(const char *path, const char *expected) {
+    RG_SCOPE();
+    rg_safe_file *f = rg_safe_open(path);
+    rg_names keys = rg_safe_keys(f);
+    rg_metadata metadata = rg_safe_metadata(f);
+    char text[512] = "";
+    for (int i = 0; i < keys.n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", keys.v[i]);
+    for (int i = 0; i < metadata.n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s ", metadata.v[i].key,
+                 metadata.v[i].value);
+    ck_assert_str_eq(text, expected);
+    rg_safe_close(f);
+}
+
+/* ---- there and back ------------------------------------------------------------------------- */
+
+START_TEST(test_round_trip) {
+    scratch_begin();
+    for (int kind = PLAIN; kind <= TIED; kind++) {
+        RG_SCOPE();
+        Net *m = net(kind), *other = net(kind);
+        ck_ok(rg_module_save(m, scratch("f")));
+        rg_named_list before = copy_of_state(m);
+        ck_ok(rg_module_load(other, scratch("f")));
+        check_state(other, before);
+        ck_assert(other->a->flags & RG_IS_PARAMETER && rg_requires_grad(other->a));
+        ck_assert_int_eq(other->a == other->b, kind == TIED);
+        free((void *)before.v);
+        rg_module_free(m);
+        rg_module_free(other);
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_names) {
+    scratch_begin();
+    Net *m = net(PLAIN), *tied = net(TIED);
+    ck_ok(rg_module_save(m, scratch("f")));
+    check_keys(scratch("f"), "a b counter other part ");
+    ck_ok(rg_module_save(tied, scratch("f")));
+    check_keys(scratch("f"), "a counter other b=a part=a ");
+    const rg_metadata_pair pairs[] = { { "format", "pt" }, { "b", "mine" } };
+    ck_ok(rg_module_save(tied, scratch("f"), .metadata = { 2, pairs }));
+    check_keys(scratch("f"), "a counter other format=pt b=mine part=a ");
+    ck_ok(rg_module_load(tied, scratch("f")));
+    rg_module_free(m);
+    rg_module_free(tied);
+    scratch_end();
+}
+END_TEST
+
+/* PyTorch's save_model wrote the file, and regard writes the same bytes. */
+START_TEST(test_golden) {
+    scratch_begin();
+    char path[600];
+    snprintf(path, sizeof path, "%s/../files/tied.safetensors", golden_folder());
+    rg_gpt *m = rg_nn_gpt(.block_size = 3, .vocab_size = 5, .n_layer = 1, .n_head = 2, .n_embd = 4);
+    ck_ok(rg_module_load(m, path));
+    ck_ok(rg_module_save(m, scratch("f")));
+    ck_assert(same_files(path, scratch("f")));
+    rg_tensor *wte = rg_named_parameters(m).v[0].tensor;
+    ck_assert(rg_equal(wte, rg_load_file(path).v[0].tensor));
+    ck_assert(m->lm_head->weight == wte);
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+/* Another dtype is converted, as load_state_dict does. */
+START_TEST(test_dtypes) {
+    scratch_begin();
+    Net *m = net(PLAIN), *wide = net(PLAIN);
+    ck_ok(rg_module_to(wide, RG_FLOAT64));
+    ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(wide, scratch("f")));
+    ck_assert_int_eq(rg_dtype_of(wide->a), RG_FLOAT64);
+    ck_assert(rg_item(rg_sum(rg_sub(wide->a, m->a))) == 0);
+    ck_assert_int_eq(rg_item_int(wide->counter), 3);
+    rg_module_free(m);
+    rg_module_free(wide);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what doesn't fit ------------------------------------------------------------------------- */
+
+/* Saves these of the module's tensors, each under the name that stands behind it. */
+static void save_some(Net *m, const char *path, const char *const names[][2]) {
+    rg_named tensors[8];
+    rg_named_list state = rg_state_dict(m), some = { 0, tensors };
+    for (; names[some.n][0]; some.n++)
+        for (int i = 0; i < state.n; i++)
+            if (!strcmp(state.v[i].name, names[some.n][0]))
+                tensors[some.n] = (rg_named){ names[some.n][1], state.v[i].tensor };
+    ck_ok(rg_save_file(some, path));
+}
+
+#define SAME(name) \
+    { name, name }
+static const struct {
+    int kind;
+    const char *const names[8][2];
+    const char *sentence; /* NULL stands for success. */
+} fits[] = {
+    { PLAIN,
+      { SAME("b"), SAME("part"), SAME("other") },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n    Missing key(s) in state_dict: \"a\", \"counter\"" },
+    { PLAIN,
+      { SAME("a"),
+        SAME("b"),
+        SAME("part"),
+        SAME("other"),
+        SAME("counter"),
+        { "a", "z.x" },
+        { "a", "" } },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n    Unexpected key(s) in state_dict: \"\", \"z.x\"" },
+    { PLAIN,
+      { SAME("a"), SAME("b"), SAME("part"), SAME("other"), { "counter", "Counter" } },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n    Missing key(s) in state_dict: \"counter\""
+      "\n    Unexpected key(s) in state_dict: \"Counter\"" },
+    /* A shape that differs counts more than a name. */
+    { PLAIN,
+      { SAME("a"), { "a", "part" }, { "a", "more" } },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n\tsize mismatch for part: copying a param with shape torch.Size([4, 3]) from checkpoint, "
+      "the shape in current model is torch.Size([2, 3])." },
+    /* Any of the names that share may be in the file, but only one. */
+    { TIED, { SAME("a"), SAME("other"), SAME("counter") }, NULL },
+    { TIED, { SAME("b"), SAME("other"), SAME("counter") }, NULL },
+    { TIED,
+      { SAME("part"), SAME("other"), SAME("counter") },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n    Missing key(s) in state_dict: \"a\""
+      "\n    Unexpected key(s) in state_dict: \"part\"" },
+    { TIED,
+      { SAME("a"), SAME("b"), SAME("other"), SAME("counter") },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n    Unexpected key(s) in state_dict: \"b\"" },
+    { TIED,
+      { SAME("other"), SAME("counter") },
+      "module_load: Error(s) in loading state_dict for Net:"
+      "\n    Missing key(s) in state_dict: \"a\"" },
+};
+
+START_TEST(test_strict) {
+    scratch_begin();
+    for (int i = 0; i < (int)(sizeof fits / sizeof *fits); i++) {
+        RG_SCOPE();
+        Net *m = net(fits[i].kind), *other = net(fits[i].kind);
+        rg_named_list before = copy_of_state(other);
+        save_some(m, scratch("f"), fits[i].names);
+        rg_error_clear();
+        bool loaded = rg_module_load(other, scratch("f"));
+        ck_assert_msg(!strcmp(rg_error(), fits[i].sentence ? fits[i].sentence : ""), "'%s'",
+                      rg_error());
+        ck_assert(loaded == !fits[i].sentence);
+        if (!loaded)
+            check_state(other, before);
+        rg_error_clear();
+        /* Without strict only the shapes count. */
+        const bool bad_shape = fits[i].sentence && strstr(fits[i].sentence, "size mismatch");
+        ck_assert(rg_module_load(other, scratch("f"), .strict = false) == !bad_shape);
+        rg_error_clear();
+        free((void *)before.v);
+        rg_module_free(m);
+        rg_module_free(other);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* Names that share memory of which none has the whole can't be told apart in a file. */
+START_TEST(test_no_name_has_all) {
+    scratch_begin();
+    Net *m = net(PARTS);
+    ck_fails(
+        rg_module_save(m, scratch("f")), RG_RUNTIME_ERROR,
+        "module_save: Error while trying to find names to remove to save state dict, but found "
+        "no suitable name to keep for saving amongst: {'part', 'other'}. None is covering the "
+        "entire storage.");
+    ck_assert_int_eq(scratch_files(), 0);
+    /* The dictionary can be saved: each tensor is written for itself. */
+    ck_ok(rg_save_file(rg_state_dict(m), scratch("f")));
+    ck_ok(rg_load_state_dict(m, rg_load_file(scratch("f")), true));
+    /* One part alone is a tensor like any other. */
+    ck_ok(rg_register_buffer(&m->base, "part", &m->part, rg_ones(2),
+                             (rg_buffer_options){ .persistent = true }));
+    ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(m, scratch("f")));
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_refused) {
+    scratch_begin();
+    Net *m = net(PLAIN);
+    ck_fails(rg_module_save(NULL, scratch("f")), RG_TYPE_ERROR, "expected a module but got NULL");
+    ck_fails(rg_module_load(NULL, scratch("f")), RG_TYPE_ERROR, "expected a module but got NULL");
+    ck_fails(rg_module_save(m, NULL), RG_TYPE_ERROR, "module_save: expected a path but got NULL");
+    ck_fails(rg_module_load(m, NULL), RG_TYPE_ERROR, "module_load: expected a path but got NULL");
+    ck_fails(rg_module_save(m, scratch("f"), .metadata = { 1, NULL }), RG_TYPE_ERROR,
+             "module_save: expected a list but got NULL");
+    ck_fails(rg_module_load(m, scratch("none")), RG_IO_ERROR, "module_load: [Errno 2] ");
+    ck_fails(rg_module_load(m, scratch_write("bad", "12345678", 8)), RG_IO_ERROR,
+             "bad': its header would have");
+    ck_fails(rg_module_save(m, scratch("no/f")), RG_IO_ERROR, "module_save: [Errno 2] ");
+    rg_module_free(m);
+    ck_fails(rg_module_save(m, scratch("f")), RG_RELEASED, "module released by rg_module_free");
+    scratch_end();
+}
+END_TEST
+
+/* ---- what fails meanwhile ---------------------------------------------------------------------- */
+
+START_TEST(test_faults) {
+    scratch_begin();
+    Net *m = net(TIED), *other = net(TIED);
+    ck_ok(rg_module_save(m, scratch("f")));
+    rg_named_list before = copy_of_state(other);
+    faults_begin();
+    ck_ok(rg_module_load(m, scratch("f")));
+    const long calls = faults.calls;
+    for (long fail = 1; fail < calls; fail++) {
+        faults.calls = 0;
+        faults.fail_at = fail;
+        ck_fails(rg_module_load(other, scratch("f")), RG_IO_ERROR, "module_load: [Errno 5] ");
+        ck_assert_int_eq(faults.open, 0);
+        check_state(other, before);
+    }
+    faults_end();
+    free((void *)before.v);
+    rg_module_free(m);
+    rg_module_free(other);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_denied) {
+    scratch_begin();
+    RG_SCOPE();
+    Net *m = net(TIED), *other = net(TIED);
+    ck_ok(rg_module_save(m, scratch("f")));
+    rg_named_list before = copy_of_state(other);
+    faults_begin();
+    for (int load = 0; load < 2; load++) {
+        bool done = false;
+        for (int64_t fail = 1; !done; fail++) {
+            const int64_t bytes = rg_memory_stats().now;
+            rg_memory_fail_at(fail);
+            done = load ? rg_module_load(other, scratch("f")) : rg_module_save(m, scratch("f"));
+            rg_memory_fail_at(0);
+            ck_assert_int_eq(rg_error_code(), done ? RG_OK : RG_OUT_OF_MEMORY);
+            rg_error_clear();
+            ck_assert_int_eq(faults.open, 0);
+            ck_assert_int_eq(rg_memory_stats().now, bytes);
+            RG_SCOPE();
+            if (!done)
+                check_state(other, before);
+        }
+    }
+    faults_end();
+    check_state(other, copy_of_state(m));
+    free((void *)before.v);
+    rg_module_free(m);
+    rg_module_free(other);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(save, test_round_trip, test_names, test_golden, test_dtypes, test_strict,
+         test_no_name_has_all, test_refused, test_faults, test_denied)
