@@ -18,26 +18,6 @@
 
 /* ---- sentences ------------------------------------------------------------------------ */
 
-/* A text such as: member "weight.npy". A long name is cut. */
-typedef struct {
-    char v[128];
-} zip_what;
-
-static zip_what what_of(const char *name) {
-    zip_what what = { "member \"" };
-    size_t n = strlen(what.v);
-    const char *p = name, *end = name + strlen(name);
-    uint32_t code = 0;
-    for (size_t more; p < end && n < sizeof what.v - 10; p += more, n += more) {
-        more = rgi_utf8_read(p, end, &code);
-        memcpy(what.v + n, p, more);
-        if (code < 0x20 || code == 0x7F)
-            what.v[n] = '?';
-    }
-    snprintf(what.v + n, sizeof what.v - n, p < end ? "..\"" : "\"");
-    return what;
-}
-
 /* Fails with what is wrong with a member. */
 static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
@@ -47,7 +27,7 @@ static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *f
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return rgi_file_refuse(&z->file, "%s: %s", what_of(m->name).v, sentence);
+    return rgi_file_refuse(&z->file, "member \"%s\": %s", RG_SHOWN(m->name), sentence);
 }
 
 /* ---- the end -------------------------------------------------------------------------- */
@@ -389,19 +369,20 @@ struct rg_zip_stream {
     uint64_t read; /* So many bytes were read, */
     uint32_t crc;  /* and this is their CRC. */
     rg_inflate *inflate;
-    zip_what what;
+    char what[160]; /* member "weight.npy" */
 };
 
 rg_zip_stream *rgi_zip_stream(const rg_zip *z, const rg_zip_member *m) {
     rg_zip_stream *s = rgi_alloc(sizeof *s, RG_MEM_OTHER);
     if (!s)
         return NULL;
-    *s = (rg_zip_stream){ .z = z, .m = m, .what = what_of(m->name) };
+    *s = (rg_zip_stream){ .z = z, .m = m };
+    snprintf(s->what, sizeof s->what, "member \"%s\"", RG_SHOWN(m->name));
     if (!m->deflated)
         return s;
     s->inflate = rgi_alloc(sizeof *s->inflate, RG_MEM_OTHER);
     if (s->inflate) {
-        rgi_inflate_begin(s->inflate, &z->file, m->data, m->packed, s->what.v);
+        rgi_inflate_begin(s->inflate, &z->file, m->data, m->packed, s->what);
         return s;
     }
     rgi_free(s, sizeof *s, RG_MEM_OTHER);
@@ -410,7 +391,7 @@ rg_zip_stream *rgi_zip_stream(const rg_zip *z, const rg_zip_member *m) {
 
 bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n) {
     if (n > s->m->bytes - s->read)
-        return rgi_file_refuse(&s->z->file, "%s: it has %llu bytes, and more are needed", s->what.v,
+        return rgi_file_refuse(&s->z->file, "%s: it has %llu bytes, and more are needed", s->what,
                                (unsigned long long)s->m->bytes);
     /* A part is still in the cache when its CRC is found. */
     for (size_t part; n > 0; n -= part) {
@@ -428,14 +409,14 @@ bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n) {
 static bool check_stream(rg_zip_stream *s) {
     if (s->read < s->m->bytes)
         return rgi_file_refuse(&s->z->file, "%s: %llu bytes follow the %llu that belong to it",
-                               s->what.v, (unsigned long long)(s->m->bytes - s->read),
+                               s->what, (unsigned long long)(s->m->bytes - s->read),
                                (unsigned long long)s->read);
     if (s->inflate && !rgi_inflate_end(s->inflate))
         return false;
     return s->crc == s->m->crc
            || rgi_file_refuse(&s->z->file,
                               "%s: its bytes have the CRC %08lx, and the archive says %08lx",
-                              s->what.v, (unsigned long)s->crc, (unsigned long)s->m->crc);
+                              s->what, (unsigned long)s->crc, (unsigned long)s->m->crc);
 }
 
 bool rgi_zip_stream_end(rg_zip_stream *s, bool whole) {

@@ -60,7 +60,8 @@ static void remember(rg_zip_writer *z, const void *from, size_t n) {
 
 static void fail_archive(rg_zip_writer *z, const char *sentence, const char *name) {
     if (!z->file.failed)
-        rgi_fail(RG_VALUE_ERROR, z->file.op, "'%s': %s: \"%.200s\"", z->file.path, sentence, name);
+        rgi_fail(RG_VALUE_ERROR, z->file.op, "'%s': %s: \"%s\"", z->file.path, sentence,
+                 RG_SHOWN(name));
     z->file.failed = true;
 }
 
