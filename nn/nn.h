@@ -5,4 +5,5 @@
 #include "containers.h"
 #include "layers.h"
 #include "losses.h"
+#include "data/data.h"
 #include "save.h"

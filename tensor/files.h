@@ -61,4 +61,19 @@ rg_metadata rg_safe_metadata(const rg_safe_file *f);
  * for something else. */
 void rg_safe_close(rg_safe_file *f);
 
+/* ---- NumPy's .npy and .npz ------------------------------------------------------------ */
+
+/* Returns the array of a .npy, of version 1.0, 2.0 or 3.0. One in Fortran's order gives a tensor
+ * whose first stride is 1, as torch.from_numpy does. Where the file has more bytes than the array
+ * takes, the call fails. */
+rg_tensor *rg_load_npy(const char *path);
+/* Writes just what np.save writes. Returns false, and leaves the file that was there, where that
+ * fails. */
+bool rg_save_npy(rg_tensor *t, const char *path);
+/* Returns all arrays of an .npz, stored or deflated: what is in "x.npy" has the name "x". */
+rg_named_list rg_load_npz(const char *path);
+/* Writes what np.load opens, not deflated. A name is UTF-8, and may come once. Returns false, and
+ * leaves the file that was there, where that fails. */
+bool rg_save_npz(rg_named_list list, const char *path);
+
 RG_PUBLIC_END

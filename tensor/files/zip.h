@@ -1,32 +1,38 @@
 /*
  * zip.h: archives as NumPy's .npz and PyTorch have them: members that are stored or deflated,
- * zip64, no encryption, one disk. The reader trusts the central directory alone, and checks it.
+ * zip64, no encryption, one disk. The reader goes by the central directory alone, and checks it:
+ * what another reader might take for something else is refused.
  */
 #pragma once
 
 #include "tensor/files/file.h"
+#include "tensor/map.h"
 
 /* ---- reading -------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name; /* It is UTF-8. */
-    uint64_t at;      /* The member's local header begins here. */
+    uint64_t at;      /* The member's local header begins here, */
+    uint64_t data;    /* and its bytes here. */
     uint64_t packed;  /* The member takes so many bytes in the archive, */
     uint64_t bytes;   /* and so many once it is inflated. */
     uint32_t crc;
-    bool deflated; /* A member that isn't is stored as it is. */
+    bool described; /* Sizes and CRC may stand behind the bytes alone. */
+    bool deflated;  /* A member that isn't is stored as it is. */
 } rg_zip_member;
 
 typedef struct {
     rg_file file;
     size_t n;
     rg_zip_member *v; /* They are in the directory's order. No name comes twice. */
-    /* zip.c alone uses these two. */
+    /* zip.c alone uses these. */
     char *directory;
-    size_t directory_bytes;
+    size_t directory_bytes, room;
+    rg_map names;
 } rg_zip;
 
-/* Opens an archive and reads its directory. Returns false, with nothing to close, on failure. */
+/* Opens an archive, and reads its directory and its members' local headers. Returns false, with
+ * nothing to close, on failure. */
 bool rgi_zip_open(rg_zip *z, const char *op, const char *path);
 void rgi_zip_close(rg_zip *z);
 /* Returns the member of this name, or NULL. */
@@ -49,14 +55,20 @@ bool rgi_zip_read(const rg_zip *z, const rg_zip_member *m, void *to);
 /* Members are stored. A 64-bit archive comes about where a size or a place asks for it. */
 typedef struct {
     rg_writer file;
-    struct rg_zip_written *v;
+    rg_map names;
+    char *directory; /* It has n bytes so far, and room for `room`. */
     size_t n, room;
+    /* These are the last member's. */
+    size_t entry;        /* It stands here in the directory. */
+    uint64_t bytes, put; /* So many of its bytes were put. */
+    uint32_t crc;
 } rg_zip_writer;
 
 /* Opens a new archive beside the path. Returns false, with nothing to end, on failure. */
 bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path);
 /* Adds a member of so many bytes, which begin at a multiple of `alignment`; the rgi_zip_put calls
- * that follow give just these bytes. After a failure these do nothing. */
+ * that follow give just these bytes. A name that is no UTF-8, is longer than 65535 bytes, or is a
+ * member's already, fails. After a failure these do nothing. */
 void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, size_t alignment);
 void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n);
 /* Puts t's elements, in the order of its dims. */

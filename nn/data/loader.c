@@ -1,0 +1,336 @@
+/*
+ * loader.c: batches of a list of tensors, in the order of torch's DataLoader and after its draws,
+ * and the split of a dataset.
+ */
+#include "data.h"
+
+#include "tensor/error.h"
+#include "tensor/memory.h"
+#include "tensor/random.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+#include "tensor/warning.h"
+
+#include <math.h>
+#include <string.h>
+
+struct rg_data_loader {
+    rg_data_loader_options options;
+    int n_tensors;
+    bool released;    /* rg_data_loader_free has freed it. */
+    int64_t n;        /* There are so many items. */
+    rg_tensor *order; /* This is the epoch's; NULL between epochs. */
+    int64_t position; /* So many items were given out. */
+    rg_tensor *v[];
+};
+
+static size_t loader_bytes(int n) {
+    return sizeof(rg_data_loader) + (size_t)n * sizeof(rg_tensor *);
+}
+
+static bool loader_given(const rg_data_loader *l, const char *op) {
+    if (!rgi_given(l, op, "a data loader"))
+        return false;
+    return !l->released || rgi_fail(RG_RELEASED, op, "data loader released by rg_data_loader_free");
+}
+
+/* ---- making --------------------------------------------------------------------------- */
+
+/* Returns how many items the tensors have, or -1 where they don't agree. */
+static int64_t count_items(rg_list tensors, const char *op) {
+    int64_t n = -1;
+    if (!rgi_given_list(tensors.n, tensors.v, op))
+        return -1;
+    for (int i = 0; i < tensors.n; i++) {
+        rg_tensor *t = tensors.v[i];
+        if (!rgi_check(t, op))
+            return -1;
+        if (t->ndim == 0 || (n >= 0 && t->size[0] != n)) {
+            rgi_fail(RG_VALUE_ERROR, op, "Size mismatch between tensors");
+            return -1;
+        }
+        n = t->size[0];
+    }
+    if (n < 0)
+        rgi_fail(RG_VALUE_ERROR, op, "expected a tensor at least");
+    return n;
+}
+
+rg_data_loader *rg_data_loader_new_with(rg_list tensors, rg_data_loader_options o) {
+    const char *op = "data_loader_new";
+    const int64_t n = count_items(tensors, op);
+    if (n < 0)
+        return NULL;
+    RG_FAIL_VALUE_IF(o.batch_size <= 0, op,
+                     "batch_size should be a positive integer value, but got batch_size=%lld",
+                     (long long)o.batch_size);
+    RG_FAIL_VALUE_IF(o.shuffle && n == 0, op,
+                     "num_samples should be a positive integer value, but got num_samples=0");
+    rg_data_loader *l = rgi_alloc(loader_bytes(tensors.n), RG_MEM_OTHER);
+    if (!l)
+        return NULL;
+    *l = (rg_data_loader){ .options = o, .n_tensors = tensors.n, .n = n };
+    for (int i = 0; i < tensors.n; i++) {
+        l->v[i] = tensors.v[i];
+        rgi_retain(l->v[i]);
+    }
+    return l;
+}
+
+void rg_data_loader_free(rg_data_loader *l) {
+    if (!l || !loader_given(l, "data_loader_free"))
+        return;
+    for (int i = 0; i < l->n_tensors; i++)
+        rgi_release(l->v[i]);
+    rgi_release(l->order);
+    l->released = true;
+    rgi_free(l, loader_bytes(l->n_tensors), RG_MEM_OTHER);
+}
+
+int64_t rg_data_loader_len(const rg_data_loader *l) {
+    if (!loader_given(l, "data_loader_len"))
+        return -1;
+    const int64_t whole = l->n / l->options.batch_size;
+    return whole + (!l->options.drop_last && l->n % l->options.batch_size);
+}
+
+/* ---- an epoch ------------------------------------------------------------------------- */
+
+/* Draws torch.empty((), dtype=torch.int64).random_(). */
+static bool draw_seed(rg_generator *g, uint64_t *seed) {
+    if (!rgi_generator_lock(g, "data_loader_next"))
+        return false;
+    rgi_draw_pairs(g, seed, 1);
+    rgi_generator_unlock(g);
+    *seed &= INT64_MAX;
+    return true;
+}
+
+/* Returns the order that the default generator gives: it seeds another one, which shuffles. */
+static rg_tensor *order_by_default(int64_t n) {
+    uint64_t seed;
+    if (!draw_seed(rg_default_generator(), &seed))
+        return NULL;
+    rg_generator *g = rg_generator_new(seed);
+    rg_tensor *order = g ? rg_randperm_with(n, g) : NULL;
+    rg_generator_free(g);
+    return order;
+}
+
+/* Begins as torch's iterator does, with a draw for workers, whether there are any or not. */
+static bool begin_epoch(rg_data_loader *l) {
+    RG_SCOPE();
+    uint64_t unused;
+    rg_generator *g = l->options.generator;
+    if (!draw_seed(g ? g : rg_default_generator(), &unused))
+        return false;
+    rg_tensor *order = !l->options.shuffle ? rg_arange(l->n)
+                       : g                 ? rg_randperm_with(l->n, g)
+                                           : order_by_default(l->n);
+    if (!order)
+        return false;
+    rgi_retain(order);
+    l->order = order;
+    l->position = 0;
+    return true;
+}
+
+/* Where torch's sampler runs out of items, it shuffles once more, and takes none of that. */
+static bool run_out(const rg_data_loader *l) {
+    RG_SCOPE();
+    return !l->options.shuffle || !l->options.generator
+           || rg_randperm_with(l->n, l->options.generator);
+}
+
+/* Takes the next items of each tensor. */
+static bool take_items(rg_data_loader *l, int64_t items, rg_tensor **batch) {
+    RG_SCOPE();
+    rg_tensor *at = rg_narrow(l->order, 0, l->position, items);
+    for (int i = 0; i < l->n_tensors; i++) {
+        batch[i] = rg_index_select(l->v[i], 0, at);
+        if (!batch[i])
+            return false;
+    }
+    for (int i = 0; i < l->n_tensors; i++)
+        rg_escape(batch[i]);
+    return true;
+}
+
+rg_list rg_data_loader_next(rg_data_loader *l) {
+    RG_AS("data_loader_next");
+    const rg_list failed = { .n = -1 };
+    if (!loader_given(l, "data_loader_next") || (!l->order && !begin_epoch(l)))
+        return failed;
+    const int64_t whole = l->options.batch_size, left = l->n - l->position;
+    const int64_t items = RG_MIN(whole, left);
+    const bool ends = left == 0 || (left < whole && l->options.drop_last);
+    rg_tensor **batch = rgi_scope_alloc((size_t)l->n_tensors * sizeof *batch);
+    if (!batch || (!ends && !take_items(l, items, batch)))
+        return failed;
+    /* The last of n items was the last of a batch, or the sampler ran out within the batch. */
+    const bool runs_out = ends ? l->options.drop_last || l->n % whole == 0 : items < whole;
+    if (runs_out && !run_out(l))
+        return failed;
+    if (!ends) {
+        l->position += items;
+        return (rg_list){ l->n_tensors, batch };
+    }
+    rgi_release(l->order);
+    l->order = NULL;
+    l->position = 0;
+    return (rg_list){ 0, batch };
+}
+
+/* ---- state ---------------------------------------------------------------------------- */
+
+static const char *const loader_keys[] = { "position", "order", "generator" };
+
+rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
+    RG_AS("data_loader_state_dict");
+    const rg_named_list failed = { .n = -1 };
+    if (!loader_given(l, "data_loader_state_dict"))
+        return failed;
+    rg_named *v = rgi_scope_alloc(sizeof *v * RG_COUNT(loader_keys));
+    if (!v)
+        return failed;
+    const int64_t none = -1;
+    const bool own = l->options.generator;
+    rg_tensor *value[] = {
+        rg_from_int64(l->order ? &l->position : &none, RG_DIMS()),
+        l->order ? rgi_lend(l->order) : rg_empty_dims(RG_DIMS(0), RG_INT64),
+        own ? rg_generator_state(l->options.generator) : NULL,
+    };
+    const int n = own ? 3 : 2;
+    for (int i = 0; i < n; i++) {
+        v[i] = (rg_named){ loader_keys[i], value[i] };
+        if (!value[i])
+            return failed;
+    }
+    return (rg_named_list){ n, v };
+}
+
+/* Returns what the dictionary has under a key; NULL, with an error, where that is absent or no
+ * int64 of so many dims. */
+static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
+    const char *op = "data_loader_load_state_dict";
+    for (int i = 0; i < dict.n; i++) {
+        rg_tensor *t = dict.v[i].tensor;
+        if (!dict.v[i].name || strcmp(dict.v[i].name, key) != 0)
+            continue;
+        if (!rgi_check(t, op))
+            return NULL;
+        RG_FAIL_VALUE_IF(t->dtype != RG_INT64 || t->ndim != ndim, op,
+                         "\"%s\" is no int64 tensor with %d dims", key, ndim);
+        return rgi_own(rgi_contiguous_copy(t, RG_INT64));
+    }
+    return rgi_fail(RG_VALUE_ERROR, op, "the state has no \"%s\"", key);
+}
+
+/* Returns whether each index of n comes once. */
+static bool is_permutation(const int64_t *order, int64_t n) {
+    RG_SCOPE();
+    char *seen = rgi_scope_alloc((size_t)n + 1);
+    if (!seen)
+        return false;
+    memset(seen, 0, (size_t)n + 1);
+    for (int64_t i = 0; i < n; i++)
+        if (order[i] < 0 || order[i] >= n || seen[order[i]]++)
+            return rgi_fail(RG_VALUE_ERROR, "data_loader_load_state_dict",
+                            "\"order\" isn't one of the %lld items", (long long)n);
+    return true;
+}
+
+bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
+    const char *op = "data_loader_load_state_dict";
+    RG_AS("data_loader_load_state_dict");
+    RG_SCOPE();
+    if (!loader_given(l, op) || !rgi_given_list(dict.n, dict.v, op))
+        return false;
+    rg_generator *g = l->options.generator;
+    rg_tensor *place = loader_value(dict, loader_keys[0], 0);
+    rg_tensor *order = place ? loader_value(dict, loader_keys[1], 1) : NULL;
+    rg_tensor *state = g && order ? loader_value(dict, loader_keys[2], 1) : NULL;
+    if (!order || (g && !state))
+        return false;
+    const int64_t position = rg_item_int(place), batch = l->options.batch_size;
+    const int64_t items = position < 0 ? 0 : l->n;
+    RG_FAIL_VALUE_IF(position < -1 || position > l->n || order->size[0] != items
+                         || (position < l->n && position > 0 && position % batch),
+                     op, "position %lld in an order of %lld doesn't fit %lld items by %lld",
+                     (long long)position, (long long)order->size[0], (long long)l->n,
+                     (long long)batch);
+    if (!is_permutation((const int64_t *)order->data, items)
+        || (g && !rg_generator_set_state(g, state)))
+        return false;
+    rgi_release(l->order);
+    l->order = position < 0 ? NULL : order;
+    l->position = position < 0 ? 0 : position;
+    if (l->order)
+        rgi_retain(l->order);
+    return true;
+}
+
+/* ---- splitting ------------------------------------------------------------------------ */
+
+/* Sets sizes to the whole numbers for which fractions of n stand; what is left over goes to the
+ * first ones. */
+static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int64_t *sizes) {
+    int64_t left = n;
+    for (int i = 0; i < parts; i++) {
+        RG_FAIL_VALUE_IF(!(lengths[i] >= 0 && lengths[i] <= 1), "random_split",
+                         "Fraction at index %d is not between 0 and 1", i);
+        sizes[i] = (int64_t)floor((double)n * lengths[i]);
+        left -= sizes[i];
+    }
+    for (int i = 0; left > 0; i = (i + 1) % parts, left--)
+        sizes[i]++;
+    for (int i = 0; i < parts; i++)
+        if (sizes[i] == 0)
+            rgi_warn("random_split",
+                     "Length of split at index %d is 0. This might result in an empty dataset.", i);
+    return left == 0;
+}
+
+static bool sizes_of_lengths(int64_t n, int parts, const double *lengths, int64_t *sizes) {
+    int64_t left = n;
+    for (int i = 0; i < parts; i++) {
+        RG_FAIL_VALUE_IF(
+            !(lengths[i] >= 0 && lengths[i] <= (double)left) || floor(lengths[i]) != lengths[i],
+            "random_split", "Sum of input lengths does not equal the length of the input dataset!");
+        sizes[i] = (int64_t)lengths[i];
+        left -= sizes[i];
+    }
+    RG_FAIL_VALUE_IF(left != 0, "random_split",
+                     "Sum of input lengths does not equal the length of the input dataset!");
+    return true;
+}
+
+rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_generator *g) {
+    RG_AS("random_split");
+    const rg_list failed = { .n = -1 };
+    if (!rgi_given_list(parts, lengths, "random_split"))
+        return failed;
+    rg_tensor **v = rgi_scope_alloc((size_t)parts * sizeof *v);
+    int64_t *sizes = rgi_scope_alloc((size_t)parts * sizeof *sizes);
+    if (!v || !sizes)
+        return failed;
+    double sum = 0;
+    for (int i = 0; i < parts; i++)
+        sum += lengths[i];
+    const bool fractions = fabs(sum - 1) <= 1e-9;
+    if (!(fractions ? sizes_of_fractions : sizes_of_lengths)(n, parts, lengths, sizes))
+        return failed;
+    RG_SCOPE();
+    rg_tensor *order = rg_randperm_with(n, g);
+    int64_t from = 0;
+    for (int i = 0; i < parts; from += sizes[i++]) {
+        v[i] = rg_clone(rg_narrow(order, 0, from, sizes[i]));
+        if (!v[i])
+            return failed;
+    }
+    if (!order)
+        return failed;
+    for (int i = 0; i < parts; i++)
+        rg_escape(v[i]);
+    return (rg_list){ parts, v };
+}

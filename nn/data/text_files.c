@@ -1,0 +1,210 @@
+/*
+ * text_files.c: tables of numbers, and lines of text.
+ */
+#include "data.h"
+
+#include "tensor/c_locale.h"
+#include "tensor/error.h"
+#include "tensor/files/file.h"
+#include "tensor/files/utf8.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns the text behind the mark with which some programs begin a file of UTF-8. */
+static char *behind_mark(char *text) {
+    return strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
+}
+
+/* Reads a whole text without a 0 in it, which the scope owns. */
+static char *read_text(rg_file *f, const char *op, const char *path) {
+    size_t n;
+    *f = (rg_file){ .op = op, .path = path };
+    char *text = rgi_file_text(op, path, &n);
+    if (!text)
+        return NULL;
+    if (strlen(text) != n) {
+        rgi_file_refuse(f, "it is no text: byte %zu is 0", strlen(text));
+        return NULL;
+    }
+    return text;
+}
+
+/* ---- lines ---------------------------------------------------------------------------- */
+
+/* Ends the line at `text` with a 0. Returns the next line, or NULL. */
+static char *cut_line(char *text) {
+    char *end = strchr(text, '\n');
+    if (!end)
+        return NULL;
+    *end = 0;
+    if (end > text && end[-1] == '\r')
+        end[-1] = 0;
+    return end + 1;
+}
+
+rg_names rg_load_lines(const char *path) {
+    const rg_names failed = { .n = -1 };
+    rg_file f;
+    char *text = read_text(&f, "load_lines", path);
+    if (!text)
+        return failed;
+    text = behind_mark(text);
+    size_t n = 1;
+    for (const char *p = text; (p = strchr(p, '\n')); p++)
+        n++;
+    if (n > INT_MAX) {
+        rgi_file_refuse(&f, "it has %zu lines", n);
+        return failed;
+    }
+    const char **v = rgi_scope_alloc(n * sizeof *v);
+    int lines = 0;
+    for (char *next; v && text && *text; text = next) {
+        next = cut_line(text);
+        v[lines++] = text;
+    }
+    return v ? (rg_names){ lines, v } : failed;
+}
+
+/* ---- cells ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const rg_file *file;
+    rg_csv_options options;
+    char *at;
+    int64_t line, column; /* The next cell's, from 1 on. */
+    double *v;
+    size_t n, room;
+} csv_reader;
+
+static bool csv_refuse(const csv_reader *r, const char *what, const char *cell) {
+    return rgi_file_refuse(r->file, "line %lld, column %lld: \"%s\" %s", (long long)r->line,
+                           (long long)r->column, RG_SHOWN(cell), what);
+}
+
+/* Returns the next cell with a 0 behind it. `*ends` becomes what stood there: the delimiter, a line
+ * feed, or 0. */
+static char *csv_cell(csv_reader *r, char *ends) {
+    char *cell = r->at, *to = cell, *p = cell;
+    int64_t feeds = 0;
+    const bool quoted = *p == '"';
+    if (quoted)
+        p++;
+    for (; *p && (quoted || (*p != r->options.delimiter && *p != '\n')); p++) {
+        if (quoted && *p == '"' && p[1] != '"')
+            break;
+        if (quoted && *p == '"')
+            p++;
+        feeds += *p == '\n';
+        *to++ = *p;
+    }
+    if (quoted && *p != '"') {
+        csv_refuse(r, "begins with a quote that nothing ends", "");
+        return NULL;
+    }
+    if (quoted)
+        p++;
+    else if (to > cell && to[-1] == '\r' && *p != r->options.delimiter)
+        to--;
+    if (quoted && *p == '\r' && (p[1] == '\n' || !p[1]))
+        p++;
+    *ends = *p;
+    *to = 0;
+    if (*ends && *ends != r->options.delimiter && *ends != '\n') {
+        csv_refuse(r, "is in quotes, but doesn't end with them", cell);
+        return NULL;
+    }
+    r->at = *p ? p + 1 : p;
+    r->line += feeds;
+    return cell;
+}
+
+/* Reads a number as Python's float() does: in decimal, or nan or inf. */
+static bool csv_number(const csv_reader *r, char *cell, double *v) {
+    const char *blanks = " \t";
+    char *begin = cell + strspn(cell, blanks), *end;
+    if (!*begin)
+        return csv_refuse(r, "is no number", cell);
+    *v = strtod(begin, &end);
+    const bool decimal = begin[strspn(begin, "0123456789+-.eE \t")] == 0;
+    if (end == begin || end[strspn(end, blanks)] || (!decimal && isfinite(*v))
+        || strchr(begin, '('))
+        return csv_refuse(r, "is no number", cell);
+    const bool fits = r->options.dtype == RG_FLOAT64 || isfinite((float)*v) || !isfinite(*v);
+    return (decimal && isinf(*v)) || !fits ? csv_refuse(r, "is too large", cell) : true;
+}
+
+/* Reads a line's cells. Their number becomes *columns. */
+static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
+    r->column = 1;
+    const int64_t line = r->line;
+    for (char ends = r->options.delimiter; ends == r->options.delimiter; r->column++) {
+        char *cell = csv_cell(r, &ends);
+        if (!cell)
+            return false;
+        if (header)
+            continue;
+        double v = 0;
+        if (!csv_number(r, cell, &v) || !rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
+            return false;
+        r->v[r->n++] = v;
+    }
+    const int64_t here = r->column - 1;
+    if (*columns >= 0 && here != *columns)
+        return rgi_file_refuse(r->file, "line %lld has %lld cells, and the first one %lld",
+                               (long long)line, (long long)here, (long long)*columns);
+    *columns = here;
+    return true;
+}
+
+static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
+    RG_C_NUMBERS();
+    bool header = r->options.header;
+    *rows = 0;
+    *columns = -1;
+    for (r->line = 1; *r->at; r->line++) {
+        const size_t blank = strspn(r->at, "\r");
+        if (r->at[blank] == '\n' || !r->at[blank]) {
+            r->at += blank + (r->at[blank] == '\n');
+            continue;
+        }
+        if (!csv_line(r, header, columns))
+            return false;
+        *rows += !header;
+        header = false;
+    }
+    if (*columns < 0)
+        *columns = 0;
+    return true;
+}
+
+rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o) {
+    const char *op = "load_csv";
+    RG_SCOPE();
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, o.dtype != RG_FLOAT32 && o.dtype != RG_FLOAT64, op,
+                  "expected dtype torch.float32 or torch.float64");
+    RG_FAIL_VALUE_IF(!o.delimiter || strchr("\"\r\n0123456789+-.eE", o.delimiter), op,
+                     "this character can't be the delimiter");
+    rg_file f;
+    char *text = read_text(&f, op, path);
+    if (!text)
+        return NULL;
+    csv_reader r = { .file = &f, .options = o, .at = behind_mark(text) };
+    int64_t rows, columns;
+    rg_tensor *t = NULL;
+    if (csv_table(&r, &rows, &columns))
+        t = rg_empty_dims(RG_DIMS(rows, columns), o.dtype);
+    for (size_t i = 0; t && i < r.n; i++) {
+        if (o.dtype == RG_FLOAT64)
+            ((double *)t->data)[i] = r.v[i];
+        else
+            ((float *)t->data)[i] = (float)r.v[i];
+    }
+    rgi_free(r.v, r.room * sizeof *r.v, RG_MEM_OTHER);
+    return rg_escape(t);
+}

@@ -1,0 +1,172 @@
+/*
+ * tokens.c: files of tokens, read by windows. A file is read and not mapped, so that one that is
+ * cut short meanwhile gives an error and not a signal.
+ */
+#include "data.h"
+
+#include "tensor/error.h"
+#include "tensor/files/npy.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <string.h>
+
+struct rg_tokens {
+    rg_file file;
+    char *path;
+    rg_foreign type;
+    bool swapped;
+    bool released; /* rg_tokens_close has closed it. */
+    uint64_t at;   /* The first token is here. */
+    int64_t n;
+};
+
+static bool tokens_given(const rg_tokens *tokens, const char *op) {
+    if (!rgi_given(tokens, op, "tokens"))
+        return false;
+    return !tokens->released || rgi_fail(RG_RELEASED, op, "tokens released by rg_tokens_close");
+}
+
+/* ---- opening -------------------------------------------------------------------------- */
+
+static bool is_token_type(rg_foreign type) { return rgi_foreign[type].dtype == RG_INT64; }
+
+/* Finds the tokens behind NumPy's header. */
+static bool find_npy(rg_tokens *tokens) {
+    rg_npy_source s = rgi_npy_source(&tokens->file);
+    rg_npy_header h;
+    if (!rgi_npy_read_header(&s, &h))
+        return false;
+    if (!is_token_type(h.type) || h.shape.n != 1)
+        return rgi_npy_refuse(&s, "tokens are an array of integers with one dim, not of %s with %d",
+                              rgi_foreign[h.type].torch, h.shape.n);
+    tokens->type = h.type;
+    tokens->swapped = h.swapped;
+    tokens->at = s.at;
+    tokens->n = h.numel;
+    return true;
+}
+
+static bool find_raw(rg_tokens *tokens, const char *dtype) {
+    rg_foreign type = 0;
+    while (type < RG_FOREIGN_COUNT
+           && !(is_token_type(type) && strcmp(rgi_foreign[type].torch, dtype) == 0))
+        type++;
+    RG_FAIL_VALUE_IF(type == RG_FOREIGN_COUNT, tokens->file.op, "'%s' is no type of integers",
+                     RG_SHOWN(dtype));
+    const uint64_t bytes = rgi_foreign[type].bytes;
+    if (tokens->file.bytes % bytes)
+        return rgi_file_refuse(&tokens->file, "its %llu bytes aren't a whole number of %s tokens",
+                               (unsigned long long)tokens->file.bytes, dtype);
+    tokens->type = type;
+    tokens->swapped = !rgi_little_endian();
+    tokens->n = (int64_t)(tokens->file.bytes / bytes);
+    return true;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
+    if (!rgi_given(path, "tokens_open", "a path"))
+        return NULL;
+    rg_tokens *tokens = rgi_alloc(sizeof *tokens, RG_MEM_OTHER);
+    if (!tokens)
+        return NULL;
+    *tokens = (rg_tokens){ .file.fd = -1 };
+    bool ok = rgi_rename(&tokens->path, path)
+              && rgi_file_open(&tokens->file, "tokens_open", tokens->path);
+    if (ok && !o.dtype && ends_with(path, ".npy"))
+        ok = find_npy(tokens);
+    else if (ok)
+        ok = find_raw(tokens, o.dtype ? o.dtype : "uint16");
+    if (ok)
+        return tokens;
+    rg_tokens_close(tokens);
+    return NULL;
+}
+
+void rg_tokens_close(rg_tokens *tokens) {
+    if (!tokens || !tokens_given(tokens, "tokens_close"))
+        return;
+    rgi_file_close(&tokens->file);
+    rgi_rename(&tokens->path, NULL);
+    tokens->released = true;
+    rgi_free(tokens, sizeof *tokens, RG_MEM_OTHER);
+}
+
+int64_t rg_tokens_count(const rg_tokens *tokens) {
+    return tokens_given(tokens, "tokens_count") ? tokens->n : -1;
+}
+
+/* ---- windows -------------------------------------------------------------------------- */
+
+static const rg_pair no_windows;
+
+/* Reads each window and the token behind it into `row`, and copies it to the two tensors. */
+static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t *row, rg_pair p) {
+    const int64_t batch_size = p.first->size[0], block_size = p.first->size[1];
+    const size_t bytes = (size_t)block_size * sizeof *row;
+    rg_file file = tokens->file;
+    file.op = "tokens_windows";
+    for (int64_t i = 0; i < batch_size; i++) {
+        RG_FAIL_INDEX_IF(starts[i] < 0 || starts[i] > tokens->n - block_size - 1, file.op,
+                         "a window of %lld tokens and the next one can't begin at %lld of %lld",
+                         (long long)block_size, (long long)starts[i], (long long)tokens->n);
+        const uint64_t at = tokens->at + (uint64_t)starts[i] * rgi_foreign[tokens->type].bytes;
+        if (!rgi_read_elements(&file, at, tokens->type, tokens->swapped, row, block_size + 1,
+                               "a window"))
+            return false;
+        memcpy((int64_t *)p.first->data + i * block_size, row, bytes);
+        memcpy((int64_t *)p.second->data + i * block_size, row + 1, bytes);
+    }
+    return true;
+}
+
+rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size) {
+    const char *op = "tokens_windows";
+    RG_SCOPE();
+    if (!tokens_given(tokens, op) || !rgi_check(starts, op))
+        return no_windows;
+    if (starts->dtype != RG_INT64 || starts->ndim != 1) {
+        rgi_fail_(RG_TYPE_ERROR, op,
+                  "expected starts of dtype torch.int64 with 1 dim but got %s "
+                  "with %d",
+                  rg_dtype_name((rg_dtype)starts->dtype), starts->ndim);
+        return no_windows;
+    }
+    if (block_size < 0 || block_size >= tokens->n) {
+        rgi_fail_(RG_VALUE_ERROR, op, "block_size %lld isn't from 0 to %lld", (long long)block_size,
+                  (long long)tokens->n - 1);
+        return no_windows;
+    }
+    rg_dims shape = RG_DIMS(starts->size[0], block_size);
+    const rg_tensor *at = rgi_own(rgi_contiguous_copy(starts, RG_INT64));
+    rg_pair p = { rg_empty_dims(shape, RG_INT64), rg_empty_dims(shape, RG_INT64) };
+    int64_t *row = rgi_scope_alloc((size_t)(block_size + 1) * sizeof *row);
+    if (!at || !p.first || !p.second || !row
+        || !read_windows(tokens, (const int64_t *)at->data, row, p))
+        return no_windows;
+    return (rg_pair){ rg_escape(p.first), rg_escape(p.second) };
+}
+
+rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, int64_t block_size,
+                                 rg_generator *g) {
+    RG_AS("tokens_get_batch");
+    RG_SCOPE();
+    if (!tokens_given(tokens, "tokens_get_batch"))
+        return no_windows;
+    if (block_size < 0 || block_size >= tokens->n) {
+        rgi_fail_(RG_VALUE_ERROR, "tokens_get_batch", "block_size %lld isn't from 0 to %lld",
+                  (long long)block_size, (long long)tokens->n - 1);
+        return no_windows;
+    }
+    rg_tensor *starts = rg_randint_dims(0, tokens->n - block_size, RG_DIMS(batch_size), RG_INT64,
+                                        g);
+    rg_pair p = rg_tokens_windows(tokens, starts, block_size);
+    return p.first ? (rg_pair){ rg_escape(p.first), rg_escape(p.second) } : no_windows;
+}

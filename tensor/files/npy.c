@@ -1,0 +1,148 @@
+/*
+ * npy.c: NumPy's .npy, which holds one tensor.
+ */
+#include "npy.h"
+
+#include "tensor/files.h"
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+#include "tensor/storage.h"
+
+#include <string.h>
+
+/* NumPy takes no longer header than this from someone who isn't trusted. */
+enum { NPY_LONGEST_HEADER = 10000 };
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+rg_npy_source rgi_npy_source(const rg_file *f) {
+    return (rg_npy_source){ .file = f, .bytes = f->bytes };
+}
+
+static bool npy_read(rg_npy_source *s, void *to, size_t n) {
+    if (n > s->bytes - s->at)
+        return rgi_npy_refuse(s, "it ends at byte %llu, in its header",
+                              (unsigned long long)s->bytes);
+    const bool ok = s->stream ? rgi_zip_stream_read(s->stream, to, n)
+                              : rgi_file_read(s->file, s->at, to, n);
+    s->at += n;
+    return ok;
+}
+
+/* Reads what stands before the dict, and returns how long the dict's text is; -1 on failure. */
+static int64_t npy_read_length(rg_npy_source *s) {
+    unsigned char magic[8], length[4];
+    if (s->bytes < sizeof magic || !npy_read(s, magic, sizeof magic)
+        || memcmp(magic, "\x93NUMPY", 6)) {
+        if (s->bytes < sizeof magic || s->at == sizeof magic)
+            rgi_npy_refuse(s, "it is no .npy: it doesn't begin with \\x93NUMPY");
+        return -1;
+    }
+    if (magic[6] < 1 || magic[6] > 3 || magic[7]) {
+        rgi_npy_refuse(s, "it is of version %d.%d, and 1.0, 2.0 and 3.0 can be read", magic[6],
+                       magic[7]);
+        return -1;
+    }
+    const size_t bytes = magic[6] == 1 ? 2 : 4;
+    if (!npy_read(s, length, bytes))
+        return -1;
+    int64_t n = 0;
+    for (size_t i = bytes; i-- > 0;)
+        n = n << 8 | length[i];
+    if (n <= NPY_LONGEST_HEADER)
+        return n;
+    rgi_npy_refuse(s, "its header takes %lld bytes, which is too long to be one", (long long)n);
+    return -1;
+}
+
+bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
+    char text[NPY_LONGEST_HEADER];
+    const int64_t n = npy_read_length(s);
+    if (n < 0 || !npy_read(s, text, (size_t)n) || !rgi_npy_parse(s, text, (size_t)n, h))
+        return false;
+    /* What is more than was promised isn't left aside, as NumPy does: it was saved by someone. */
+    const uint64_t want = (uint64_t)h->numel * rgi_foreign[h->type].bytes, have = s->bytes - s->at;
+    return want == have
+           || rgi_npy_refuse(s, "its shape %s takes %llu bytes, but %llu follow the header",
+                             RG_DIMS_TEXT(&h->shape), (unsigned long long)want,
+                             (unsigned long long)have);
+}
+
+/* Reads the elements in the order in which they stand. */
+static bool npy_read_elements(rg_npy_source *s, const rg_npy_header *h, char *to) {
+    const rg_foreign_row *row = &rgi_foreign[h->type];
+    const bool as_it_is = h->type == RG_FILE_F32 || h->type == RG_FILE_F64
+                          || h->type == RG_FILE_I64;
+    if (as_it_is && !h->swapped)
+        return npy_read(s, to, (size_t)h->numel * row->bytes);
+    char part[1 << 14];
+    const int64_t most = (int64_t)(sizeof part / row->bytes);
+    for (int64_t done = 0, n; done < h->numel; done += n) {
+        n = RG_MIN(most, h->numel - done);
+        if (!npy_read(s, part, (size_t)n * row->bytes))
+            return false;
+        char *next = to + (size_t)done * rgi_sizeof(row->dtype);
+        const int64_t good = rgi_convert(h->type, h->swapped, next, part, n);
+        if (good < n)
+            return rgi_refuse_element(s->file, h->swapped, part + (size_t)good * row->bytes,
+                                      done + good, s->what ? s->what : "the array");
+    }
+    return true;
+}
+
+/* Turns a tensor's dims round, elements and all. */
+static void turn_dims(rg_tensor *t) {
+    for (int a = 0, b = t->ndim - 1; a < b; a++, b--) {
+        RG_SWAP(t->size[a], t->size[b]);
+        RG_SWAP(t->stride[a], t->stride[b]);
+    }
+    rgi_update_flags(t);
+}
+
+rg_tensor *rgi_npy_read(rg_npy_source *s) {
+    rg_npy_header h;
+    if (!rgi_npy_read_header(s, &h))
+        return NULL;
+    rg_dims shape = h.shape;
+    for (int d = 0; h.fortran && d < shape.n; d++)
+        shape.v[d] = h.shape.v[shape.n - 1 - d];
+    rg_tensor *t = rgi_new(rgi_foreign[h.type].dtype, shape.n, shape.v);
+    if (!t)
+        return NULL;
+    if (h.fortran)
+        turn_dims(t);
+    if (npy_read_elements(s, &h, t->data))
+        return t;
+    rgi_release(t);
+    return NULL;
+}
+
+rg_tensor *rg_load_npy(const char *path) {
+    rg_file f;
+    if (!rgi_file_open(&f, "load_npy", path))
+        return NULL;
+    rg_npy_source s = rgi_npy_source(&f);
+    rg_tensor *t = rgi_npy_read(&s);
+    rgi_file_close(&f);
+    return rgi_own(t);
+}
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+bool rg_save_npy(rg_tensor *t, const char *path) {
+    rg_writer w;
+    rg_text header = { 0 };
+    if (!rgi_check(t, "save_npy") || !rgi_writer_begin(&w, "save_npy", path))
+        return false;
+    if (rgi_npy_make_header(&header, t)) {
+        rgi_write(&w, header.v, header.n);
+        if (rgi_npy_is_fortran(t))
+            rgi_write(&w, t->data, rgi_bytes_of(t));
+        else
+            rgi_write_elements(&w, t);
+    } else {
+        w.failed = true;
+    }
+    rgi_text_free(&header);
+    return rgi_writer_end(&w);
+}

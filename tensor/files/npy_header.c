@@ -1,0 +1,235 @@
+/*
+ * npy_header.c: the header of .npy, a Python literal. What NumPy never writes isn't read: the text
+ * is a dict of three keys, and is compared and not evaluated.
+ */
+#include "npy.h"
+
+#include "tensor/shape.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool rgi_npy_refuse(const rg_npy_source *s, const char *format, ...) {
+    char sentence[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    const char *what = s->what ? s->what : "";
+    return rgi_file_refuse(s->file, "%s%s%s", what, s->what ? ": " : "", sentence);
+}
+
+/* ---- words ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const rg_npy_source *s;
+    const char *text, *at, *end;
+    rg_npy_header *h;
+} npy_parser;
+
+static bool npy_complain(const npy_parser *p, const char *what) {
+    return rgi_npy_refuse(p->s, "its header is no dict as NumPy writes it: at byte %lld %s",
+                          (long long)(p->at - p->text), what);
+}
+
+/* Returns whether the next characters, behind blanks, are these, and goes past them. */
+static bool npy_next(npy_parser *p, const char *word) {
+    const size_t n = strlen(word);
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
+        p->at++;
+    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n))
+        return false;
+    p->at += n;
+    return true;
+}
+
+/* Reads a text in quotes, without escapes, of which *n becomes the length. */
+static const char *npy_quoted(npy_parser *p, size_t *n) {
+    const char quote = npy_next(p, "'") ? '\'' : '"';
+    if (quote == '"' && !npy_next(p, "\""))
+        return NULL;
+    const char *text = p->at;
+    while (p->at < p->end && *p->at != quote && *p->at != '\\' && (unsigned char)*p->at >= ' ')
+        p->at++;
+    *n = (size_t)(p->at - text);
+    if (p->at == p->end || *p->at != quote)
+        return NULL;
+    p->at++;
+    return text;
+}
+
+/* ---- values --------------------------------------------------------------------------- */
+
+/* Reads a type: '<f4' is little-endian, '>f4' big-endian, and '=f4' and '|b1' as the machine. */
+static bool npy_descr(npy_parser *p) {
+    if (npy_next(p, "["))
+        return rgi_npy_refuse(p->s, "its elements are records of several fields, which no tensor "
+                                    "has");
+    size_t n;
+    const char *text = npy_quoted(p, &n);
+    if (!text)
+        return npy_complain(p, "a type is expected");
+    for (int i = 0; i < RG_FOREIGN_COUNT; i++) {
+        const char *name = rgi_foreign[i].numpy;
+        if (!name || n != strlen(name) + 1 || memcmp(text + 1, name, n - 1)
+            || !memchr("<>=|", *text, 4))
+            continue;
+        const bool other = *text == (rgi_little_endian() ? '>' : '<');
+        p->h->type = (rg_foreign)i;
+        p->h->swapped = other && rgi_foreign[i].bytes > 1;
+        return true;
+    }
+    return rgi_npy_refuse(p->s, "its elements are of NumPy's type '%.*s', which no tensor takes",
+                          (int)RG_MIN(n, (size_t)60), text);
+}
+
+static bool npy_order(npy_parser *p) {
+    p->h->fortran = npy_next(p, "True");
+    return p->h->fortran || npy_next(p, "False") || npy_complain(p, "True or False is expected");
+}
+
+/* Reads a size, which may end with the L of Python 2. */
+static bool npy_size(npy_parser *p, int64_t *v) {
+    npy_next(p, "");
+    const char *begin = p->at;
+    *v = 0;
+    for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
+        if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, *p->at - '0', v))
+            return npy_complain(p, "a size is larger than int64 can hold");
+    if (p->at == begin || (*begin == '0' && p->at > begin + 1))
+        return npy_complain(p, "a size is expected");
+    if (p->at < p->end && *p->at == 'L')
+        p->at++;
+    return true;
+}
+
+/* Reads a tuple: (), (3,) or (2, 3). One size without a comma would be a number. */
+static bool npy_shape(npy_parser *p) {
+    rg_dims *shape = &p->h->shape;
+    if (!npy_next(p, "("))
+        return npy_complain(p, "a tuple is expected");
+    shape->n = 0;
+    bool comma = true;
+    while (!npy_next(p, ")")) {
+        int64_t size;
+        if (!comma)
+            return npy_complain(p, "a comma or ) is expected");
+        if (!npy_size(p, &size))
+            return false;
+        if (shape->n == RG_MAX_DIMS)
+            return rgi_npy_refuse(p->s, "it has more than %d dims", RG_MAX_DIMS);
+        shape->v[shape->n++] = size;
+        comma = npy_next(p, ",");
+    }
+    return shape->n != 1 || comma || npy_complain(p, "a comma is expected in a tuple of one size");
+}
+
+/* ---- the dict ------------------------------------------------------------------------- */
+
+static bool npy_entry(npy_parser *p, unsigned *seen) {
+    static const char *const keys[] = { "descr", "fortran_order", "shape" };
+    static bool (*const values[])(npy_parser *) = { npy_descr, npy_order, npy_shape };
+    size_t n;
+    const char *key = npy_quoted(p, &n);
+    if (!key)
+        return npy_complain(p, "a key is expected");
+    for (int k = 0; k < RG_COUNT(keys); k++) {
+        if (n != strlen(keys[k]) || memcmp(key, keys[k], n))
+            continue;
+        if (*seen & 1u << k)
+            return rgi_npy_refuse(p->s, "its header has '%s' twice", keys[k]);
+        *seen |= 1u << k;
+        return (npy_next(p, ":") || npy_complain(p, "a colon is expected")) && values[k](p);
+    }
+    return rgi_npy_refuse(p->s, "its header has a key '%.*s', which .npy doesn't know",
+                          (int)RG_MIN(n, (size_t)60), key);
+}
+
+/* Returns whether the shape's elements can be counted, and counts them. */
+static bool npy_count(npy_parser *p) {
+    rg_npy_header *h = p->h;
+    bool empty = false;
+    h->numel = 1;
+    for (int d = 0; d < h->shape.n; d++) {
+        const int64_t size = h->shape.v[d];
+        empty |= size == 0;
+        if (size && (__builtin_mul_overflow(h->numel, size, &h->numel) || h->numel > RG_NUMEL_MAX))
+            return rgi_npy_refuse(p->s, "its shape %s has too many elements",
+                                  RG_DIMS_TEXT(&h->shape));
+    }
+    if (empty)
+        h->numel = 0;
+    return true;
+}
+
+bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_header *h) {
+    npy_parser p = { s, text, text, text + n, h };
+    unsigned seen = 0;
+    *h = (rg_npy_header){ 0 };
+    if (!npy_next(&p, "{"))
+        return npy_complain(&p, "a dict is expected");
+    bool comma = true;
+    while (!npy_next(&p, "}")) {
+        if (!comma)
+            return npy_complain(&p, "a comma or } is expected");
+        if (!npy_entry(&p, &seen))
+            return false;
+        comma = npy_next(&p, ",");
+    }
+    if (seen != 7)
+        return rgi_npy_refuse(s, "its header lacks '%s'",
+                              !(seen & 1)   ? "descr"
+                              : !(seen & 2) ? "fortran_order"
+                                            : "shape");
+    npy_next(&p, "");
+    if (p.at < p.end)
+        return npy_complain(&p, "there is more behind the dict");
+    return npy_count(&p);
+}
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+bool rgi_npy_is_fortran(const rg_tensor *t) {
+    if (t->flags & RG_CONTIGUOUS)
+        return false;
+    int64_t stride = 1;
+    for (int d = 0; d < t->ndim; stride *= t->size[d++])
+        if (t->size[d] != 1 && t->stride[d] != stride)
+            return false;
+    return true;
+}
+
+/* Adds the dict to the text. NumPy leaves blanks behind it, so that the dim along which the file
+ * may grow can become a number of 21 digits. */
+static void npy_add_dict(rg_text *text, const rg_tensor *t) {
+    const rg_foreign_row *row = &rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)];
+    const bool fortran = rgi_npy_is_fortran(t);
+    const char order = row->bytes == 1 ? '|' : rgi_little_endian() ? '<' : '>';
+    rgi_text_add(text, "{'descr': '%c%s', 'fortran_order': %s, 'shape': (", order, row->numpy,
+                 fortran ? "True" : "False");
+    for (int d = 0; d < t->ndim; d++)
+        rgi_text_add(text, d ? ", %lld" : "%lld", (long long)t->size[d]);
+    rgi_text_add(text, t->ndim == 1 ? ",), }" : "), }");
+    char digits[32];
+    if (t->ndim == 0)
+        return;
+    const int64_t grows = t->size[fortran ? t->ndim - 1 : 0];
+    const int n = snprintf(digits, sizeof digits, "%lld", (long long)grows);
+    rgi_text_add(text, "%*s", 21 - n, "");
+}
+
+bool rgi_npy_make_header(rg_text *text, const rg_tensor *t) {
+    enum { BEFORE = 10, ALIGNMENT = 64 };
+    /* The bytes before the dict, of which two are 0 or may be, are set at the end. */
+    rgi_text_add(text, "%*s", BEFORE, "");
+    npy_add_dict(text, t);
+    rgi_text_add(text, "%*s\n", (int)(ALIGNMENT - (text->n + 1) % ALIGNMENT), "");
+    if (text->failed)
+        return false;
+    const size_t n = text->n - BEFORE;
+    memcpy(text->v, "\x93NUMPY\1\0", 8);
+    text->v[8] = (char)(n & 0xFF);
+    text->v[9] = (char)(n >> 8);
+    return true;
+}

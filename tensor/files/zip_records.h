@@ -1,0 +1,47 @@
+/*
+ * zip_records.h: the records that an archive is made of, as PKWARE's APPNOTE.TXT describes them.
+ * Their numbers begin with the lowest byte, on every machine.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A record begins with four bytes that say which it is, and has so many in all, names and extra
+ * fields aside. */
+enum {
+    RG_ZIP_LOCAL = 0x04034B50, /* It stands before a member's bytes. */
+    RG_ZIP_LOCAL_BYTES = 30,
+    RG_ZIP_DESCRIPTOR = 0x08074B50, /* It stands behind them. */
+    RG_ZIP_ENTRY = 0x02014B50,      /* It stands in the directory. */
+    RG_ZIP_ENTRY_BYTES = 46,
+    RG_ZIP_END64 = 0x06064B50, /* These three stand behind the directory. */
+    RG_ZIP_END64_BYTES = 56,
+    RG_ZIP_LOCATOR = 0x07064B50,
+    RG_ZIP_LOCATOR_BYTES = 20,
+    RG_ZIP_END = 0x06054B50,
+    RG_ZIP_END_BYTES = 22,
+};
+
+enum {
+    RG_ZIP_ENCRYPTED = 1,
+    RG_ZIP_DESCRIBED = 8, /* Sizes and CRC stand behind the member, not in its local header. */
+    RG_ZIP_UTF8 = 1 << 11,
+    RG_ZIP_STORED = 0,
+    RG_ZIP_DEFLATED = 8,
+    RG_ZIP_EXTRA64 = 1, /* This extra field has the numbers that take 64 bits. */
+};
+
+/* A number that stands elsewhere, in 64 bits, is one of these. */
+static const uint16_t RG_ZIP_WIDE16 = 0xFFFF;
+static const uint32_t RG_ZIP_WIDE32 = 0xFFFFFFFF;
+
+static inline uint64_t rgi_zip_number(const char *p, size_t bytes) {
+    uint64_t v = 0;
+    for (size_t i = 0; i < bytes; i++)
+        v |= (uint64_t)(unsigned char)p[i] << (8 * i);
+    return v;
+}
+static inline uint16_t rgi_zip_16(const char *p) { return (uint16_t)rgi_zip_number(p, 2); }
+static inline uint32_t rgi_zip_32(const char *p) { return (uint32_t)rgi_zip_number(p, 4); }
+static inline uint64_t rgi_zip_64(const char *p) { return rgi_zip_number(p, 8); }

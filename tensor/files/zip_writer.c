@@ -1,0 +1,291 @@
+/*
+ * zip_writer.c: writing archives. A file is written from its beginning to its end, so that a
+ * member's CRC stands behind its bytes, in a descriptor, and in the directory. All dates are the
+ * same, so that the same tensors give the same file.
+ */
+#include "zip.h"
+
+#include "tensor/files/crc32.h"
+#include "tensor/files/utf8.h"
+#include "tensor/files/zip_records.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/memory.h"
+#include "tensor/storage.h"
+
+#include <string.h>
+
+enum {
+    ZIP_UNIX = 3 << 8,     /* Names and permissions are as Unix has them. */
+    ZIP_VERSION = 20,      /* A reader needs this version of the format, */
+    ZIP_VERSION64 = 45,    /* or this one for numbers of 64 bits. */
+    ZIP_DATE = 1 << 5 | 1, /* This is the first day of 1980, as NumPy has it. */
+    ZIP_AT_ONCE =
+        1 << 18, /* Parts of so many bytes are still in the cache when they are written. */
+};
+static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
+
+/* ---- records -------------------------------------------------------------------------- */
+
+/* A record that is being made; or an entry, with its extra field. */
+typedef struct {
+    char v[128];
+    size_t n;
+} zip_record;
+
+static void add_number(zip_record *r, uint64_t v, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        r->v[r->n++] = i < 8 ? (char)(v >> (8 * i)) : 0;
+}
+
+/* Adds a number of 32 bits, or what says that it stands elsewhere. */
+static void add_narrow(zip_record *r, uint64_t v) {
+    add_number(r, RG_MIN(v, (uint64_t)RG_ZIP_WIDE32), 4);
+}
+
+static bool is_wide(uint64_t v) { return v >= RG_ZIP_WIDE32; }
+
+static void write_record(rg_zip_writer *z, const zip_record *r) { rgi_write(&z->file, r->v, r->n); }
+
+/* Adds bytes to the directory. */
+static void remember(rg_zip_writer *z, const void *from, size_t n) {
+    if (z->file.failed || n == 0)
+        return;
+    if (rgi_grow((void **)&z->directory, &z->room, z->n + n, 1)) {
+        memcpy(z->directory + z->n, from, n);
+        z->n += n;
+    } else {
+        z->file.failed = true;
+    }
+}
+
+static void fail_archive(rg_zip_writer *z, const char *sentence, const char *name) {
+    if (!z->file.failed)
+        rgi_fail(RG_VALUE_ERROR, z->file.op, "'%s': %s: \"%s\"", z->file.path, sentence,
+                 RG_SHOWN(name));
+    z->file.failed = true;
+}
+
+/* ---- members -------------------------------------------------------------------------- */
+
+/* Returns what the flags say of a name; -1 where it can't be a member's. */
+static int name_flags(const rg_zip_writer *z, const char *name, const char **fault) {
+    const size_t n = strlen(name);
+    const char *p = name, *end = name + n;
+    int flags = 0;
+    uint32_t code;
+    for (size_t more = 1; p < end && more > 0; p += more) {
+        more = rgi_utf8_read(p, end, &code);
+        if (more != 1)
+            flags = RG_ZIP_UTF8;
+        if (more == 0)
+            *fault = "a member's name isn't UTF-8";
+    }
+    if (n > UINT16_MAX)
+        *fault = "a member's name is longer than an archive can have it";
+    if (rgi_map_name(&z->names, name) >= 0)
+        *fault = "two members have one name";
+    return flags;
+}
+
+/* Adds the local header and the extra fields that make the member begin where it is to. */
+static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
+                        size_t alignment) {
+    const bool wide = is_wide(bytes);
+    const size_t n = strlen(name);
+    zip_record local = { .n = 0 }, extra = { .n = 0 };
+    if (wide) {
+        add_number(&extra, RG_ZIP_EXTRA64, 2);
+        add_number(&extra, 16, 2);
+        add_number(&extra, 0, 16);
+    }
+    const uint64_t at = z->file.bytes + RG_ZIP_LOCAL_BYTES + n + extra.n;
+    size_t pad = (size_t)((alignment - at % alignment) % alignment);
+    while (pad > 0 && pad < 4)
+        pad += alignment;
+    add_number(&local, RG_ZIP_LOCAL, 4);
+    add_number(&local, wide ? ZIP_VERSION64 : ZIP_VERSION, 2);
+    add_number(&local, (uint64_t)flags, 2);
+    add_number(&local, RG_ZIP_STORED, 2);
+    add_number(&local, 0, 2);
+    add_number(&local, ZIP_DATE, 2);
+    add_number(&local, 0, 4);
+    add_number(&local, wide ? RG_ZIP_WIDE32 : 0, 4);
+    add_number(&local, wide ? RG_ZIP_WIDE32 : 0, 4);
+    add_number(&local, n, 2);
+    add_number(&local, extra.n + pad, 2);
+    write_record(z, &local);
+    rgi_write(&z->file, name, n);
+    write_record(z, &extra);
+    if (pad > 0) {
+        /* PyTorch pads with a field of this name. */
+        zip_record padding = { .v = "FB", .n = 2 };
+        add_number(&padding, pad - 4, 2);
+        write_record(z, &padding);
+        rgi_write_zeros_to(&z->file, alignment);
+    }
+}
+
+/* Adds the member's entry to the directory; its CRC isn't known yet. */
+static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
+                           uint64_t at) {
+    zip_record entry = { .n = 0 }, extra = { .n = 0 };
+    if (is_wide(bytes) || is_wide(at)) {
+        add_number(&extra, RG_ZIP_EXTRA64, 2);
+        add_number(&extra, (is_wide(bytes) ? 16 : 0) + (is_wide(at) ? 8 : 0), 2);
+    }
+    if (is_wide(bytes)) {
+        add_number(&extra, bytes, 8);
+        add_number(&extra, bytes, 8);
+    }
+    if (is_wide(at))
+        add_number(&extra, at, 8);
+    add_number(&entry, RG_ZIP_ENTRY, 4);
+    add_number(&entry, ZIP_UNIX | ZIP_VERSION64, 2);
+    add_number(&entry, extra.n ? ZIP_VERSION64 : ZIP_VERSION, 2);
+    add_number(&entry, (uint64_t)flags, 2);
+    add_number(&entry, RG_ZIP_STORED, 2);
+    add_number(&entry, 0, 2);
+    add_number(&entry, ZIP_DATE, 2);
+    add_number(&entry, 0, 4);
+    add_narrow(&entry, bytes);
+    add_narrow(&entry, bytes);
+    add_number(&entry, strlen(name), 2);
+    add_number(&entry, extra.n, 2);
+    add_number(&entry, 0, 2 + 2 + 2);
+    add_number(&entry, ZIP_PERMISSIONS, 4);
+    add_narrow(&entry, at);
+    z->entry = z->n;
+    remember(z, entry.v, entry.n);
+    remember(z, name, strlen(name));
+    remember(z, extra.v, extra.n);
+}
+
+/* Says behind the last member's bytes, and in its entry, which CRC they have. */
+static void end_member(rg_zip_writer *z) {
+    if (z->n == 0 || z->file.failed)
+        return;
+    if (z->put != z->bytes) {
+        rgi_fail(RG_RUNTIME_ERROR, z->file.op, "'%s': %llu bytes were put into a member of %llu",
+                 z->file.path, (unsigned long long)z->put, (unsigned long long)z->bytes);
+        z->file.failed = true;
+        return;
+    }
+    zip_record crc = { .n = 0 }, descriptor = { .n = 0 };
+    add_number(&crc, z->crc, 4);
+    memcpy(z->directory + z->entry + 16, crc.v, 4);
+    const size_t size = is_wide(z->bytes) ? 8 : 4;
+    add_number(&descriptor, RG_ZIP_DESCRIPTOR, 4);
+    add_number(&descriptor, z->crc, 4);
+    add_number(&descriptor, z->bytes, size);
+    add_number(&descriptor, z->bytes, size);
+    write_record(z, &descriptor);
+}
+
+void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, size_t alignment) {
+    end_member(z);
+    if (z->file.failed)
+        return;
+    const char *fault = NULL;
+    const int flags = RG_ZIP_DESCRIBED | name_flags(z, name, &fault);
+    if (fault) {
+        fail_archive(z, fault, name);
+        return;
+    }
+    if (!rgi_map_put_name(&z->names, name, 0))
+        z->file.failed = true;
+    remember_entry(z, name, flags, bytes, z->file.bytes);
+    write_local(z, name, flags, bytes, alignment);
+    z->bytes = bytes;
+    z->put = 0;
+    z->crc = 0;
+}
+
+void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n) {
+    z->put += n;
+    for (size_t part; n > 0 && !z->file.failed; n -= part) {
+        part = RG_MIN(n, (size_t)ZIP_AT_ONCE);
+        z->crc = rgi_crc32(z->crc, from, part);
+        rgi_write(&z->file, from, part);
+        from = (const char *)from + part;
+    }
+}
+
+void rgi_zip_put_elements(rg_zip_writer *z, const rg_tensor *t) {
+    if (t->flags & RG_CONTIGUOUS || t->numel == 0 || z->file.failed) {
+        rgi_zip_put(z, t->data, rgi_bytes_of(t));
+        return;
+    }
+    rg_tensor *copy = rgi_new_like(t, (rg_dtype)t->dtype);
+    if (copy) {
+        rgi_copy_elements(copy, t);
+        rgi_zip_put(z, copy->data, rgi_bytes_of(copy));
+    } else {
+        z->file.failed = true;
+    }
+    rgi_release(copy);
+}
+
+/* ---- archives ------------------------------------------------------------------------- */
+
+bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path) {
+    *z = (rg_zip_writer){ .n = 0 };
+    return rgi_writer_begin(&z->file, op, path);
+}
+
+static void free_directory(rg_zip_writer *z) {
+    rgi_map_free(&z->names);
+    rgi_free(z->directory, z->room, RG_MEM_OTHER);
+    z->directory = NULL;
+    z->n = z->room = 0;
+}
+
+/* Adds the end record of 64 bits and what points to it. The directory lies at `at`. */
+static void write_end64(rg_zip_writer *z, uint64_t members, uint64_t at) {
+    const uint64_t here = z->file.bytes;
+    zip_record r = { .n = 0 };
+    add_number(&r, RG_ZIP_END64, 4);
+    add_number(&r, RG_ZIP_END64_BYTES - 12, 8);
+    add_number(&r, ZIP_VERSION64, 2);
+    add_number(&r, ZIP_VERSION64, 2);
+    add_number(&r, 0, 4 + 4);
+    add_number(&r, members, 8);
+    add_number(&r, members, 8);
+    add_number(&r, z->n, 8);
+    add_number(&r, at, 8);
+    add_number(&r, RG_ZIP_LOCATOR, 4);
+    add_number(&r, 0, 4);
+    add_number(&r, here, 8);
+    add_number(&r, 1, 4);
+    write_record(z, &r);
+}
+
+static void write_end(rg_zip_writer *z, uint64_t members, uint64_t at) {
+    const uint64_t narrow = RG_MIN(members, (uint64_t)RG_ZIP_WIDE16);
+    zip_record r = { .n = 0 };
+    add_number(&r, RG_ZIP_END, 4);
+    add_number(&r, 0, 2 + 2);
+    add_number(&r, narrow, 2);
+    add_number(&r, narrow, 2);
+    add_narrow(&r, z->n);
+    add_narrow(&r, at);
+    add_number(&r, 0, 2);
+    write_record(z, &r);
+}
+
+bool rgi_zip_end(rg_zip_writer *z) {
+    end_member(z);
+    const uint64_t members = rgi_map_names(&z->names), at = z->file.bytes;
+    if (!z->file.failed) {
+        rgi_write(&z->file, z->directory, z->n);
+        if (members >= RG_ZIP_WIDE16 || is_wide(z->n) || is_wide(at))
+            write_end64(z, members, at);
+        write_end(z, members, at);
+    }
+    free_directory(z);
+    return rgi_writer_end(&z->file);
+}
+
+void rgi_zip_cancel(rg_zip_writer *z) {
+    free_directory(z);
+    rgi_writer_cancel(&z->file);
+}

@@ -1,0 +1,558 @@
+/*
+ * test_zip.c: archives are read and written, and those that aren't sound are refused, each with its
+ * own sentence.
+ */
+#include "archive.h"
+#include "tests/faults.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "tensor/base.h"
+#include "tensor/files/crc32.h"
+#include "tensor/files/inflate.h"
+#include "tensor/files/zip.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char abc[] = "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc";
+static const char abc_deflated[] = "4b4c4a4e24170100";
+
+static void make_good(archive *a, int wide) {
+    static char packed[64];
+    const size_t n = bytes_of_hex(packed, abc_deflated);
+    const archive_member hello = { "a.txt", "hello", 5, 5, rgi_crc32(0, "hello", 5) };
+    const archive_member deflated = { "b.txt", packed, n, 60, rgi_crc32(0, abc, 60) };
+    make_archive(a, &hello, &deflated, wide);
+}
+
+/* Opens the file and reads all members. */
+static bool read_all(const char *path) {
+    RG_SCOPE();
+    rg_zip z;
+    bool ok = rgi_zip_open(&z, "load", path);
+    for (size_t i = 0; ok && i < z.n; i++) {
+        char *to = malloc((size_t)z.v[i].bytes + 1);
+        ok = rgi_zip_read(&z, &z.v[i], to);
+        free(to);
+        if (!ok || i + 1 == z.n)
+            rgi_zip_close(&z);
+    }
+    return ok;
+}
+
+static bool read_archive(const archive *a) { return read_all(scratch_write("f.zip", a->v, a->n)); }
+
+/* ---- checksums and inflating -------------------------------------------------------------- */
+
+START_TEST(test_crc) {
+    char many[1000];
+    ck_assert_uint_eq(rgi_crc32(0, "", 0), 0);
+    ck_assert_uint_eq(rgi_crc32(0, "123456789", 9), 0xCBF43926);
+    for (int i = 0; i < 1000; i++)
+        many[i] = (char)(i * i);
+    /* Any cut gives the same, and so does any alignment. */
+    const uint32_t whole = rgi_crc32(0, many + 1, 999);
+    for (size_t cut = 0; cut <= 999; cut += 7)
+        ck_assert_uint_eq(rgi_crc32(rgi_crc32(0, many + 1, cut), many + 1 + cut, 999 - cut), whole);
+    uint32_t slow = 0xFFFFFFFF;
+    for (int i = 1; i < 1000; i++) {
+        slow ^= (unsigned char)many[i];
+        for (int bit = 0; bit < 8; bit++)
+            slow = slow >> 1 ^ (slow & 1 ? 0xEDB88320 : 0);
+    }
+    ck_assert_uint_eq(~slow, whole);
+}
+END_TEST
+
+/* Inflates `n` bytes of what hexadecimal digits stand for, `part` at a time. */
+static bool inflate_hex(const char *hex, char *to, size_t n, size_t part) {
+    static rg_inflate i;
+    char bytes[512];
+    const size_t packed = bytes_of_hex(bytes, hex);
+    const char *path = scratch_write("f", bytes, packed);
+    rg_file f;
+    if (!rgi_file_open(&f, "load", path))
+        return false;
+    rgi_inflate_begin(&i, &f, 0, packed, "it");
+    bool ok = true;
+    for (size_t done = 0, m; ok && done < n; done += m) {
+        m = RG_MIN(part, n - done);
+        ok = rgi_inflate_read(&i, to + done, m);
+    }
+    ok = ok && rgi_inflate_end(&i);
+    rgi_file_close(&f);
+    return ok;
+}
+
+START_TEST(test_inflate) {
+    /* zlib has deflated these: with a fixed code, stored, stored and empty before that, with a code
+     * of its own, and with codes longer than those that are looked up at once. */
+    static const struct {
+        const char *hex;
+        size_t n;
+        uint32_t crc;
+    } sound[] = {
+        { "0300", 0, 0 },
+        { abc_deflated, 60, 0 },
+        { "010300fcff616263", 3, 0x352441C2 },
+        { "000000ffff010300fcff616263", 3, 0x352441C2 },
+        { "2d8f810d443108425779ab5545dd7f82c39f338db5140595941c537af2618be7d0e8adb4ec8aa76a"
+          "0a0d4821e30d6950b82550f7be3191e3ba35c448f73261bb93c87c7a2c75adddf491a57a778da79f"
+          "a09ba3ad2a57dce00932e1138a51c751c70a75c809f4fc07386f46da8b6d5e14365a84d2fbf93f37"
+          "0f75195ed1f6c396bbd4ebf479af21debb25916575a62c3ecc92e40f",
+          300, 0x0F0C0B20 },
+        { "edc1310100000c02a0acda3f84df4a0c480000000000000000000000000000000000000000000000"
+          "000000000000000000000000000000000000000000000000000080ef7a06",
+          51610, 0xE95726E2 },
+        { "0de00109000000c320645bff52d318", 4, 0x9B0D08F1 },
+        { "05e00109000000c320f46f2d00", 0, 0 },
+        { "05e00190244992244902000000000000000000000000000000000000000000000000000000000000"
+          "0000128b9a4756cfde03000000000000000000000000000000000000000000000000000000000000"
+          "00000000000000000000000000000000000000000000000000000000000000000000000000000000"
+          "00000000000000000000000000000000003cf8fffe7fdffffb9fffeffff7fdbffff9fffe7fdffffb"
+          "9fffeffff7fdbffff9fffe7fdffffbdfff1f",
+          30, 0x522181C4 },
+    };
+    char to[70000];
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(sound); k++)
+        for (size_t part = 1; part < 70000; part *= 41) {
+            ck_assert_msg(inflate_hex(sound[k].hex, to, sound[k].n, part), "%d: %s", k, rg_error());
+            const uint32_t crc = k == 1 ? rgi_crc32(0, abc, 60) : sound[k].crc;
+            ck_assert_uint_eq(rgi_crc32(0, to, sound[k].n), crc);
+        }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_damaged) {
+    static const struct {
+        const char *hex, *sentence;
+        size_t n;
+    } damaged[] = {
+        { "", "they end too early", 1 },
+        { "4b", "they end too early", 1 },
+        { "07", "a block is of an unknown kind", 1 },
+        { "010300fdff616263", "a block's length and its complement don't agree", 3 },
+        { "010300fcff6162", "they end too early", 3 },
+        { "010300fcff616263", "it inflates to 3 bytes, and more are needed", 4 },
+        { "010300fcff616263", "it inflates to more than the 2 bytes that it has", 2 },
+        { "010300fcff61626300", "1 bytes follow those that are deflated", 3 },
+        { "4b4c4a4e2417010000", "1 bytes follow those that are deflated", 60 },
+        { "fdffff", "a block has too many codes", 1 },
+        { "05e00104000000401000", "the code of a block's lengths is no code", 1 },
+        { "05e00104000000000000", "the code of a block's lengths is no code", 1 },
+        { "05e00304000000000004", "a length is repeated before there is one", 1 },
+        { "05e081040000000000fcffff03", "a block has too many lengths of codes", 1 },
+        { "05e081040000000000fc6f03", "a block has no code for its end", 1 },
+        { "05e00109000000c32064d3fea104", "a block's code of literals is no code", 1 },
+        { "05e00109000000c320645bff5203", "a block's code of literals is no code", 1 },
+        { "05e20109000000c32064b37f2955", "a block's code of distances is no code", 1 },
+        { "05e00109000000c32064b37f2907", "a block's code of distances is no code", 1 },
+        { "0de00109000000c320645bff5293000000", "there is a code without a meaning", 9 },
+        { "05e00109000000c320f46f2dffff00", "there is a code without a meaning", 9 },
+        { "1b03", "there is a length that has no meaning", 300 },
+        { "73043e", "there is a distance that has no meaning", 9 },
+        { "730442", "bytes are copied from before the first one", 9 },
+        { "7304deff0f", "bytes are copied from before the first one", 9 },
+    };
+    char to[4096];
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(damaged); k++) {
+        rg_error_clear();
+        ck_assert_msg(!inflate_hex(damaged[k].hex, to, damaged[k].n, 4096), "%s",
+                      damaged[k].sentence);
+        ck_assert_msg(rg_error_code() == RG_IO_ERROR && strstr(rg_error(), damaged[k].sentence),
+                      "expected %s, got %s", damaged[k].sentence, rg_error());
+    }
+    scratch_end();
+}
+END_TEST
+
+/* ---- archives that are read ---------------------------------------------------------------- */
+
+START_TEST(test_read) {
+    scratch_begin();
+    for (int wide = 0; wide < 2; wide++) {
+        archive a;
+        rg_zip z;
+        char to[64] = "";
+        make_good(&a, wide);
+        ck_ok(rgi_zip_open(&z, "load", scratch_write("f.zip", a.v, a.n)));
+        ck_assert_uint_eq(z.n, 2);
+        ck_assert_str_eq(z.v[0].name, "a.txt");
+        ck_assert(rgi_zip_find(&z, "b.txt") == &z.v[1] && !rgi_zip_find(&z, "c.txt"));
+        ck_ok(rgi_zip_read(&z, &z.v[0], to));
+        ck_assert_str_eq(to, "hello");
+        ck_ok(rgi_zip_read(&z, &z.v[1], to));
+        ck_assert(memcmp(to, abc, 60) == 0);
+        /* A member is read in parts, and no further than its end. */
+        rg_zip_stream *s = rgi_zip_stream(&z, &z.v[1]);
+        ck_ok(rgi_zip_stream_read(s, to, 7));
+        ck_ok(rgi_zip_stream_read(s, to + 7, 13));
+        ck_assert(memcmp(to, abc, 20) == 0);
+        ck_fails(rgi_zip_stream_read(s, to, 41), RG_IO_ERROR,
+                 "member \"b.txt\": it has 60 bytes, and more are needed");
+        ck_fails(rgi_zip_stream_end(s, true), RG_IO_ERROR, "40 bytes follow the 20 that belong");
+        ck_ok(rgi_zip_stream_end(rgi_zip_stream(&z, &z.v[0]), false));
+        rgi_zip_close(&z);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* A change that another reader takes, too. */
+START_TEST(test_harmless) {
+    scratch_begin();
+    archive a;
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_END] + 20, 7, 2);
+    archive_insert(&a, a.n, "comment", 7);
+    ck_ok(read_archive(&a));
+    /* Sizes and CRC that a descriptor has stand as 0 in the local header. */
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_LOCAL] + 6, 8, 2);
+    archive_set(&a, a.place[ARCHIVE_ENTRY] + 8, 8, 2);
+    archive_set(&a, a.place[ARCHIVE_LOCAL] + 14, 0, 8);
+    archive_set(&a, a.place[ARCHIVE_LOCAL] + 22, 0, 4);
+    ck_ok(read_archive(&a));
+    /* The last bytes of an extra field may be too few for another. */
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_ENTRY2] + 30, 3, 2);
+    archive_insert(&a, a.place[ARCHIVE_END], "\0\0\0", 3);
+    archive_set(&a, a.n - 10, a.n - 22 - a.place[ARCHIVE_ENTRY], 4);
+    ck_ok(read_archive(&a));
+    scratch_end();
+}
+END_TEST
+
+/* ---- archives that are refused --------------------------------------------------------------- */
+
+typedef struct {
+    bool wide;
+    archive_record record;
+    size_t at, bytes; /* So many bytes of the record become v. */
+    uint64_t v;
+    const char *sentence;
+} bad_archive;
+
+static const bad_archive bad[] = {
+    /* The end. */
+    { false, ARCHIVE_END, 0, 1, 'Q', "it is no zip archive: it has no end record" },
+    { false, ARCHIVE_END, 20, 2, 1, "it is no zip archive: it has no end record" },
+    { false, ARCHIVE_END, 4, 2, 1, "it is a part of an archive on several disks" },
+    { false, ARCHIVE_END, 6, 2, 1, "it is a part of an archive on several disks" },
+    { false, ARCHIVE_END, 8, 2, 1, "it is a part of an archive on several disks" },
+    { false, ARCHIVE_END, 8, 4, 0x00030003, "its directory has 102 bytes, too few for 3 members" },
+    { false, ARCHIVE_END, 8, 4, 0x00010001, "its directory has 51 bytes more than its 1 members" },
+    { false, ARCHIVE_END, 8, 4, 0x00000000, "its directory has 102 bytes more than its 0 members" },
+    { false, ARCHIVE_END, 8, 4, 0x00FF00FF,
+      "its directory has 102 bytes, too few for 255 members" },
+    { false, ARCHIVE_END, 12, 4, 1, "its directory should end at byte 185, but has 1 bytes from" },
+    { false, ARCHIVE_END, 16, 4, 0,
+      "its directory should end at byte 185, but has 102 bytes from" },
+    { false, ARCHIVE_END, 16, 4, 84, "but has 102 bytes from byte 84 on" },
+    { false, ARCHIVE_END, 16, 4, 0xFFFFFFFF, "102 bytes from byte 4294967295 on" },
+    { true, ARCHIVE_LOCATOR, 4, 4, 1, "it is a part of an archive on several disks" },
+    { true, ARCHIVE_LOCATOR, 8, 8, UINT64_MAX, "its 64-bit end record can't lie at byte 18446744" },
+    { true, ARCHIVE_LOCATOR, 8, 8, 400, "its 64-bit end record can't lie at byte 400" },
+    { true, ARCHIVE_LOCATOR, 8, 8, 0, "it has no 64-bit end record at byte 0" },
+    { true, ARCHIVE_LOCATOR, 16, 4, 2, "it is a part of an archive on several disks" },
+    { true, ARCHIVE_LOCATOR, 0, 1, 'Q', "its directory should end at byte" },
+    { true, ARCHIVE_END64, 0, 1, 'Q', "it has no 64-bit end record at byte" },
+    { true, ARCHIVE_END64, 4, 8, 45, "it has no 64-bit end record at byte" },
+    { true, ARCHIVE_END64, 4, 8, UINT64_MAX, "it has no 64-bit end record at byte" },
+    { true, ARCHIVE_END64, 16, 4, 1, "it is a part of an archive on several disks" },
+    { true, ARCHIVE_END64, 20, 4, 1, "it is a part of an archive on several disks" },
+    { true, ARCHIVE_END64, 24, 8, 1, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END, 8, 2, 3, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END, 10, 2, 3, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END, 12, 4, 3, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END, 16, 4, 3, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END, 4, 2, 3, "its end record and the 64-bit one don't agree" },
+    { true, ARCHIVE_END64, 40, 8, UINT64_MAX, "but has 18446744073709551615 bytes" },
+    { true, ARCHIVE_END64, 48, 8, UINT64_MAX, "bytes from byte 18446744073709551615 on" },
+    /* The directory. */
+    { false, ARCHIVE_ENTRY, 0, 1, 'Q', "its directory has no entry for member 0" },
+    { false, ARCHIVE_ENTRY2, 0, 1, 'Q', "its directory has no entry for member 1" },
+    { false, ARCHIVE_ENTRY2, 28, 2, 6, "its directory is too short for member 1" },
+    { false, ARCHIVE_ENTRY2, 30, 2, 1, "its directory is too short for member 1" },
+    { false, ARCHIVE_ENTRY2, 32, 2, 0xFFFF, "its directory is too short for member 1" },
+    { false, ARCHIVE_ENTRY2, 28, 2, 4, "its directory has 1 bytes more than its 2 members take" },
+    { false, ARCHIVE_ENTRY, 46, 1, 0, "the name of member 0 has a 0 in it" },
+    { false, ARCHIVE_ENTRY2, 46, 1, 0xFF, "the name of member 1 is no UTF-8" },
+    { false, ARCHIVE_ENTRY2, 46, 2, 0x80C0, "the name of member 1 is no UTF-8" },
+    { false, ARCHIVE_ENTRY2, 50, 1, 0xC3, "the name of member 1 is no UTF-8" },
+    { false, ARCHIVE_ENTRY2, 46, 1, 'a', "member \"a.txt\": it comes twice" },
+    { false, ARCHIVE_ENTRY2, 8, 2, 1, "member \"b.txt\": it is encrypted" },
+    { false, ARCHIVE_ENTRY, 10, 2, 12, "member \"a.txt\": it is compressed by method 12; 0 and 8" },
+    { false, ARCHIVE_ENTRY, 10, 2, 0xFFFF, "it is compressed by method 65535" },
+    { false, ARCHIVE_ENTRY, 34, 2, 1, "member \"a.txt\": it lies on another disk" },
+    { false, ARCHIVE_ENTRY, 20, 4, 4, "member \"a.txt\": it is stored, but takes 4 bytes for 5" },
+    { false, ARCHIVE_ENTRY, 24, 4, 6, "member \"a.txt\": it is stored, but takes 5 bytes for 6" },
+    { false, ARCHIVE_ENTRY2, 24, 4, 9 * 1032, "8 bytes can't be inflated to 9288" },
+    { false, ARCHIVE_ENTRY2, 24, 4, 0xFFFFFFFE, "8 bytes can't be inflated to 4294967294" },
+    { false, ARCHIVE_ENTRY2, 24, 4, 0xFFFFFFFF, "member \"b.txt\": it has no 64-bit extra field" },
+    { false, ARCHIVE_ENTRY, 42, 4, 0xFFFFFFFF, "member \"a.txt\": it has no 64-bit extra field" },
+    { true, ARCHIVE_ENTRY, 51, 2, 2, "member \"a.txt\": it has no 64-bit extra field" },
+    { true, ARCHIVE_ENTRY, 53, 2, 23, "member \"a.txt\": its 64-bit extra field is too short" },
+    { true, ARCHIVE_ENTRY, 53, 2, 7, "member \"a.txt\": its 64-bit extra field is too short" },
+    { true, ARCHIVE_ENTRY, 53, 2, 0, "member \"a.txt\": its 64-bit extra field is too short" },
+    { true, ARCHIVE_ENTRY, 53, 2, 25, "member \"a.txt\": its extra fields are longer than said" },
+    { true, ARCHIVE_ENTRY2, 55, 8, UINT64_MAX, "can't be inflated to 18446744073709551615" },
+    /* Local headers. */
+    { false, ARCHIVE_ENTRY, 42, 4, 1, "member \"a.txt\": it has no local header at byte 1" },
+    { false, ARCHIVE_ENTRY, 42, 4, 60, "member \"a.txt\": it can't begin at byte 60" },
+    { false, ARCHIVE_ENTRY, 42, 4, 0xFFFFFFFE, "it can't begin at byte 4294967294" },
+    { true, ARCHIVE_ENTRY, 71, 8, UINT64_MAX, "it can't begin at byte 18446744073709551615" },
+    { false, ARCHIVE_LOCAL2, 0, 1, 'Q', "member \"b.txt\": it has no local header at byte 40" },
+    { false, ARCHIVE_LOCAL2, 30, 1, 'c', "member \"b.txt\": its local header has another name" },
+    { false, ARCHIVE_LOCAL2, 26, 2, 4, "member \"b.txt\": its local header has another name" },
+    { false, ARCHIVE_LOCAL2, 8, 2, 0, "member \"b.txt\": its local header has another method" },
+    { false, ARCHIVE_LOCAL2, 6, 2, 1, "member \"b.txt\": its local header has other flags" },
+    { false, ARCHIVE_LOCAL2, 6, 2, 8, "member \"b.txt\": its local header has other flags" },
+    { false, ARCHIVE_LOCAL2, 28, 2, 1,
+      "its 8 bytes from byte 76 on don't end before the directory" },
+    { false, ARCHIVE_LOCAL2, 28, 2, 0xFFFF, "its 8 bytes from byte 65610 on don't end before" },
+    { false, ARCHIVE_LOCAL, 28, 2, 1, "member \"b.txt\": it begins at byte 40, in another member" },
+    { false, ARCHIVE_LOCAL2, 14, 4, 1, "its local header has the CRC 00000001, not" },
+    { false, ARCHIVE_LOCAL2, 18, 4, 7, "its local header says 7 bytes for 60, not 8 for 60" },
+    { false, ARCHIVE_LOCAL2, 22, 4, 61, "its local header says 8 bytes for 61, not 8 for 60" },
+    { false, ARCHIVE_LOCAL2, 22, 4, 0xFFFFFFFF, "in its local header, it has no 64-bit extra" },
+    { true, ARCHIVE_LOCAL, 35, 2, 9, "in its local header, it has no 64-bit extra field" },
+    { true, ARCHIVE_LOCAL, 37, 2, 99,
+      "in its local header, its extra fields are longer than said" },
+    { true, ARCHIVE_LOCAL, 37, 2, 8, "in its local header, its 64-bit extra field is too short" },
+    { true, ARCHIVE_LOCAL, 39, 8, 9, "its local header says 5 bytes for 9, not 5 for 5" },
+    /* Bytes. */
+    { false, ARCHIVE_DATA, 0, 1, 'j', "member \"a.txt\": its bytes have the CRC" },
+    { false, ARCHIVE_PACKED, 0, 1, 0x4F, "member \"b.txt\": its deflated bytes are damaged" },
+    { false, ARCHIVE_PACKED, 0, 1, 0x53, "member \"b.txt\": its bytes have the CRC" },
+    { true, ARCHIVE_PACKED, 7, 1, 0xFF, "member \"b.txt\"" },
+};
+
+START_TEST(test_refused) {
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(bad); k++) {
+        archive a;
+        make_good(&a, bad[k].wide);
+        archive_set(&a, a.place[bad[k].record] + bad[k].at, bad[k].v, bad[k].bytes);
+        rg_error_clear();
+        ck_assert_msg(!read_archive(&a), "row %d: %s", k, bad[k].sentence);
+        ck_assert_msg(rg_error_code() == RG_IO_ERROR && strstr(rg_error(), bad[k].sentence)
+                          && strstr(rg_error(), "f.zip': "),
+                      "row %d: expected %s, got %s", k, bad[k].sentence, rg_error());
+    }
+    scratch_end();
+}
+END_TEST
+
+/* Two end records, both of which reach the end of the file, name two directories. */
+START_TEST(test_two_ends) {
+    scratch_begin();
+    archive a;
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_END] + 20, 22, 2);
+    archive_insert(&a, a.n, a.v + a.place[ARCHIVE_END], 22);
+    archive_set(&a, a.n - 2, 0, 2);
+    ck_fails(read_archive(&a), RG_IO_ERROR, "it has two end records");
+    /* A name that isn't said to be UTF-8 is ASCII. */
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_ENTRY] + 8, 0, 2);
+    archive_set(&a, a.place[ARCHIVE_ENTRY] + 46, 0xA9C3, 2);
+    ck_fails(read_archive(&a), RG_IO_ERROR, "the name of member 0 is neither ASCII nor said to be");
+    ck_fails(read_all(scratch_write("f.zip", "", 0)), RG_IO_ERROR, "it has 0 bytes");
+    ck_fails(read_all(scratch("none")), RG_IO_ERROR, "[Errno 2] No such file");
+    /* The two members share their bytes. */
+    make_good(&a, 0);
+    archive_set(&a, a.place[ARCHIVE_ENTRY2] + 42, 0, 4);
+    ck_fails(read_archive(&a), RG_IO_ERROR, "its local header has another name");
+    scratch_end();
+}
+END_TEST
+
+/* No archive is read that lacks some of its bytes, or has some more before them. */
+START_TEST(test_cuts) {
+    scratch_begin();
+    for (int wide = 0; wide < 2; wide++) {
+        archive whole;
+        make_good(&whole, wide);
+        for (size_t n = 0; n < whole.n; n++) {
+            archive a = whole;
+            archive_remove(&a, n, 1);
+            ck_assert_msg(!read_archive(&a), "without byte %zu", n);
+            a = whole;
+            archive_insert(&a, n, "P", 1);
+            ck_assert_msg(!read_archive(&a), "with one more before %zu", n);
+            a.n = n;
+            memcpy(a.v, whole.v, n);
+            ck_assert_msg(!read_archive(&a), "to byte %zu", n);
+            ck_assert_int_eq(rg_error_code(), RG_IO_ERROR);
+        }
+    }
+    scratch_end();
+}
+END_TEST
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+/* Writes members of names n0, n1, .. whose bytes are their number, 5 i of them. */
+static bool write_members(const char *path, int members, size_t alignment) {
+    rg_zip_writer z;
+    char name[16], bytes[5 * 300];
+    if (!rgi_zip_begin(&z, "save", path))
+        return false;
+    for (int i = 0; i < members; i++) {
+        const size_t n = (size_t)(i % 300) * 5;
+        snprintf(name, sizeof name, "n%d\xC3\xA9", i);
+        memset(bytes, i, sizeof bytes);
+        rgi_zip_member_begin(&z, name, n, alignment);
+        rgi_zip_put(&z, bytes, n / 2);
+        rgi_zip_put(&z, bytes, n - n / 2);
+    }
+    return rgi_zip_end(&z);
+}
+
+static void check_members(const char *path, size_t members, size_t alignment) {
+    rg_zip z;
+    ck_ok(rgi_zip_open(&z, "load", path));
+    ck_assert_uint_eq(z.n, members);
+    for (size_t i = 0; i < z.n; i++) {
+        char bytes[5 * 300], name[32];
+        const rg_zip_member *m = &z.v[i];
+        snprintf(name, sizeof name, "n%zu\xC3\xA9", i);
+        ck_each(strcmp(m->name, name) == 0 && m->bytes == i % 300 * 5 && m->data % alignment == 0,
+                "%s, %s", m->name, name);
+        ck_each(rgi_zip_read(&z, m, bytes), "%s", rg_error());
+        for (size_t k = 0; k < m->bytes; k++)
+            ck_each(bytes[k] == (char)i, "member %zu, byte %zu", i, k);
+    }
+    rgi_zip_close(&z);
+}
+
+START_TEST(test_write) {
+    static const size_t alignments[] = { 1, 2, 3, 4, 8, 64, 4096 };
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(alignments); k++) {
+        const char *path = scratch("f.zip");
+        ck_ok(write_members(path, 301, alignments[k]));
+        check_members(path, 301, alignments[k]);
+    }
+    ck_ok(write_members(scratch("f.zip"), 0, 1));
+    check_members(scratch("f.zip"), 0, 1);
+    /* From here on their number takes more than 16 bits. */
+    for (int n = 65534; n < 65537 && !rg_slow(); n++) {
+        ck_ok(write_members(scratch("f.zip"), n, 1));
+        check_members(scratch("f.zip"), (size_t)n, 1);
+    }
+    scratch_end();
+}
+END_TEST
+
+static bool write_named(const char *path, const char *a, const char *b, size_t said) {
+    rg_zip_writer z;
+    ck_ok(rgi_zip_begin(&z, "save", path));
+    rgi_zip_member_begin(&z, a, said, 64);
+    rgi_zip_put(&z, "abc", 3);
+    rgi_zip_member_begin(&z, b, 3, 64);
+    rgi_zip_put(&z, "abc", 3);
+    return rgi_zip_end(&z);
+}
+
+START_TEST(test_write_refused) {
+    static char name[70000];
+    scratch_begin();
+    const char *path = scratch("f.zip");
+    ck_fails(write_named(path, "a", "a", 3), RG_VALUE_ERROR, "two members have one name: \"a\"");
+    ck_fails(write_named(path, "a", "\xFF", 3), RG_VALUE_ERROR, "a member's name isn't UTF-8");
+    ck_fails(write_named(path, "a", "b", 4), RG_RUNTIME_ERROR,
+             "3 bytes were put into a member of 4");
+    memset(name, 'x', 65536);
+    ck_fails(write_named(path, name, "a", 3), RG_VALUE_ERROR, "name is longer than an archive can");
+    name[65535] = 0;
+    ck_ok(write_named(path, name, "", 3));
+    ck_ok(read_all(path));
+    rg_zip_writer z;
+    ck_ok(rgi_zip_begin(&z, "save", path));
+    rgi_zip_member_begin(&z, "a", 3, 64);
+    rgi_zip_cancel(&z);
+    ck_assert_int_eq(scratch_files(), 1);
+    ck_ok(read_all(path));
+    scratch_end();
+}
+END_TEST
+
+/* ---- what fails --------------------------------------------------------------------------------- */
+
+START_TEST(test_faults) {
+    scratch_begin();
+    archive a;
+    make_good(&a, 1);
+    scratch_write("f.zip", a.v, a.n);
+    faults_begin();
+    ck_ok(read_all(scratch("f.zip")));
+    const long reads = faults.calls;
+    for (long fail = 1; fail < reads; fail++) {
+        faults.calls = 0;
+        faults.fail_at = fail;
+        ck_fails(read_all(scratch("f.zip")), RG_IO_ERROR, "load: [Errno 5]");
+        ck_assert_int_eq(faults.open, 0);
+    }
+    faults.fail_at = 0;
+    faults.most = 3;
+    faults.interrupts = true;
+    ck_ok(read_all(scratch("f.zip")));
+    ck_ok(write_members(scratch("f.zip"), 9, 64));
+    check_members(scratch("f.zip"), 9, 64);
+    faults.most = 0;
+    faults.interrupts = false;
+    faults.calls = 0;
+    ck_ok(write_members(scratch("f.zip"), 9, 64));
+    const long writes = faults.calls;
+    for (long fail = 1; fail <= writes; fail++) {
+        faults.calls = 0;
+        faults.fail_at = fail;
+        const bool saved = write_members(scratch("f.zip"), 8, 64);
+        faults.fail_at = 0;
+        ck_assert(saved == (fail > writes - 3));
+        ck_assert(saved || strstr(rg_error(), "save: [Errno 5]"));
+        rg_error_clear();
+        check_members(scratch("f.zip"), saved ? 8 : 9, 64);
+        ck_ok(write_members(scratch("f.zip"), 9, 64));
+        ck_assert_int_eq(scratch_files(), 1);
+    }
+    faults_end();
+    scratch_end();
+}
+END_TEST
+
+/* Each request for memory is denied in turn; nothing stays behind. */
+START_TEST(test_denied) {
+    scratch_begin();
+    archive a;
+    make_good(&a, 1);
+    scratch_write("f.zip", a.v, a.n);
+    ck_ok(read_all(scratch("f.zip")));
+    ck_ok(write_members(scratch("g.zip"), 9, 64));
+    const int64_t before = rg_memory_stats().now;
+    for (int what = 0; what < 2; what++)
+        for (int n = 1; n < 1000; n++) {
+            rg_error_clear();
+            rg_memory_fail_at(n);
+            const bool ok = what ? write_members(scratch("g.zip"), 9, 64)
+                                 : read_all(scratch("f.zip"));
+            rg_memory_fail_at(0);
+            ck_assert_int_eq(rg_memory_stats().now, before);
+            ck_assert(ok || rg_error_code() == RG_OUT_OF_MEMORY);
+            if (ok)
+                break;
+            ck_assert(n < 999);
+        }
+    ck_assert_int_eq(scratch_files(), 2);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(zip, test_crc, test_inflate, test_damaged, test_read, test_harmless, test_refused,
+         test_two_ends, test_cuts, test_write, test_write_refused, test_faults, test_denied)
