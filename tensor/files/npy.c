@@ -31,11 +31,11 @@ static bool npy_read(rg_npy_source *s, void *to, size_t n) {
 
 /* Reads what stands before the dict, and returns how long the dict's text is; -1 on failure. */
 static int64_t npy_read_length(rg_npy_source *s) {
-    unsigned char magic[8], length[4];
-    if (s->bytes < sizeof magic || !npy_read(s, magic, sizeof magic)
-        || memcmp(magic, "\x93NUMPY", 6)) {
-        if (s->bytes < sizeof magic || s->at == sizeof magic)
-            rgi_npy_refuse(s, "it is no .npy: it doesn't begin with \\x93NUMPY");
+    unsigned char magic[8] = { 0 }, length[4];
+    if (s->bytes >= sizeof magic && !npy_read(s, magic, sizeof magic))
+        return -1;
+    if (memcmp(magic, "\x93NUMPY", 6) != 0) {
+        rgi_npy_refuse(s, "it is no .npy: it doesn't begin with \\x93NUMPY");
         return -1;
     }
     if (magic[6] < 1 || magic[6] > 3 || magic[7]) {

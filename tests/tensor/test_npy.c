@@ -1,0 +1,487 @@
+/*
+ * test_npy.c: NumPy's files are read, and written byte for byte as NumPy writes them; those that
+ * aren't sound are refused, each with its own sentence.
+ */
+#include "archive.h"
+#include "tests/faults.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "tensor/files.h"
+#include "tensor/files/crc32.h"
+#include "tensor/files/npy.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *golden_archive(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/../files/%s.npz", golden_folder(), name);
+    return path;
+}
+
+/* ---- NumPy's archives ------------------------------------------------------------------------ */
+
+static double expected(char kind, int64_t i) {
+    return kind == 'b'   ? i % 3 == 0
+           : kind == 'u' ? (double)i
+                         : (double)(i - 3) / (1 + (kind == 'f'));
+}
+
+/* A name is one as "<f4.C.2x3", and the elements are what numpy_files.py says. */
+static void check_array(const char *name, rg_tensor *t) {
+    RG_SCOPE();
+    char order;
+    int at, used;
+    rg_dims shape = { 0 };
+    ck_assert(sscanf(name, "%*c%*c%*c.%c.%n", &order, &at) == 1);
+    for (const char *p = name + at; sscanf(p, "%ld%n", (long *)&shape.v[shape.n], &used) == 1;) {
+        shape.n++;
+        p += used + (p[used] == 'x');
+    }
+    const char kind = name[1];
+    const int size = name[2] - '0';
+    const rg_dtype dtype = kind == 'b'   ? RG_BOOL
+                           : kind != 'f' ? RG_INT64
+                           : size == 8   ? RG_FLOAT64
+                                         : RG_FLOAT32;
+    ck_assert_msg(rg_dtype_of(t) == dtype && rg_ndim(t) == shape.n, "%s", name);
+    for (int d = 0; d < shape.n; d++)
+        ck_assert_msg(rg_size(t, d) == shape.v[d], "%s", name);
+    ck_assert_msg(t->numel == 0 || order == 'C' || rgi_npy_is_fortran(t) || rg_is_contiguous(t),
+                  "%s", name);
+    rg_tensor *dense = rg_empty_dims(rg_shape(t), dtype);
+    ck_assert(rg_copy_out(t, rg_data(dense), rgi_bytes_of(dense)));
+    for (int64_t i = 0; i < dense->numel; i++) {
+        const double v = dtype == RG_BOOL      ? ((bool *)dense->data)[i]
+                         : dtype == RG_INT64   ? (double)((int64_t *)dense->data)[i]
+                         : dtype == RG_FLOAT64 ? ((double *)dense->data)[i]
+                                               : (double)((float *)dense->data)[i];
+        ck_each(v == expected(kind, i), "%s: element %lld is %g", name, (long long)i, v);
+    }
+}
+
+/* regard's own types are written as NumPy wrote them. */
+static void check_bytes(const rg_zip *z, const rg_named *it) {
+    const char own[][4] = { "|b1", "<i8", "<f4", "<f8" };
+    bool is_own = false;
+    for (int i = 0; i < RG_COUNT(own); i++)
+        is_own |= strncmp(it->name, own[i], 3) == 0;
+    if (!is_own)
+        return;
+    RG_SCOPE();
+    char member[64];
+    snprintf(member, sizeof member, "%s.npy", it->name);
+    const rg_zip_member *m = rgi_zip_find(z, member);
+    char *bytes = malloc((size_t)m->bytes);
+    ck_ok(rgi_zip_read(z, m, bytes));
+    ck_ok(rg_save_npy(it->tensor, scratch("written.npy")));
+    ck_assert_msg(same_files(scratch("written.npy"), scratch_write("numpy.npy", bytes, m->bytes)),
+                  "%s", it->name);
+    rg_tensor *back = rg_load_npy(scratch("written.npy"));
+    ck_ok(back);
+    check_array(it->name, back);
+    free(bytes);
+}
+
+START_TEST(test_numpy) {
+    static const char *const archives[] = { "numpy", "deflated" };
+    scratch_begin();
+    for (int k = 0; k < 2; k++) {
+        RG_SCOPE();
+        rg_zip z;
+        rg_named_list list = rg_load_npz(golden_archive(archives[k]));
+        ck_assert_msg(list.n == 98, "%d: %s", list.n, rg_error());
+        ck_ok(rgi_zip_open(&z, "load", golden_archive(archives[k])));
+        for (int i = 0; i < list.n; i++) {
+            check_array(list.v[i].name, list.v[i].tensor);
+            check_bytes(&z, &list.v[i]);
+        }
+        rgi_zip_close(&z);
+        /* They come back from an archive of regard's. */
+        ck_ok(rg_save_npz(list, scratch("f.npz")));
+        rg_named_list back = rg_load_npz(scratch("f.npz"));
+        ck_assert_int_eq(back.n, list.n);
+        for (int i = 0; i < list.n; i++) {
+            ck_assert_str_eq(back.v[i].name, list.v[i].name);
+            ck_assert(rg_equal(back.v[i].tensor, list.v[i].tensor));
+        }
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_versions) {
+    RG_SCOPE();
+    rg_named_list list = rg_load_npz(golden_archive("versions"));
+    ck_assert_msg(list.n == 4, "%s", rg_error());
+    for (int i = 0; i < list.n; i++)
+        check_array("<f4.F.2x3", list.v[i].tensor);
+    ck_assert_str_eq(list.v[3].name, "2L");
+}
+END_TEST
+
+/* ---- what is written ---------------------------------------------------------------------------- */
+
+START_TEST(test_views) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *x = rg_empty(4, 6);
+    for (int i = 0; i < 24; i++)
+        ((float *)x->data)[i] = (float)i;
+    /* A transposed tensor is written as it lies in memory, and a part of one in C order. */
+    int64_t size[] = { 6, 4, 3, 2 };
+    rg_tensor *turned = rgi_own(rgi_alias(x)), *part = rgi_own(rgi_alias(x));
+    turned->size[0] = size[0];
+    turned->size[1] = size[1];
+    turned->stride[0] = 1;
+    turned->stride[1] = 6;
+    rgi_update_flags(turned);
+    part->size[0] = size[2];
+    part->size[1] = size[3];
+    rgi_update_flags(part);
+    rg_tensor *all[] = { x, turned, part };
+    for (int i = 0; i < 3; i++) {
+        ck_ok(rg_save_npy(all[i], scratch("f.npy")));
+        rg_tensor *back = rg_load_npy(scratch("f.npy"));
+        ck_assert(rg_equal(back, all[i]));
+        ck_assert_int_eq(rg_stride(back, 0), i == 1 ? 1 : back->size[1]);
+        ck_ok(rg_save_npz((rg_named_list){ 1, &(rg_named){ "x", all[i] } }, scratch("f.npz")));
+        rg_named_list list = rg_load_npz(scratch("f.npz"));
+        ck_assert(list.n == 1 && rg_equal(list.v[0].tensor, all[i]));
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_names) {
+    RG_SCOPE();
+    static char name[65532];
+    scratch_begin();
+    memset(name, 'n', 65531);
+    rg_tensor *t = rg_ones(2);
+    rg_named v[] = {
+        { "", t }, { "a/b", t }, { "\xE6\xB5\xB7\n", t }, { name, t }, { "x.npy", t }
+    };
+    ck_ok(rg_save_npz((rg_named_list){ 5, v }, scratch("f.npz")));
+    rg_named_list back = rg_load_npz(scratch("f.npz"));
+    ck_assert_int_eq(back.n, 5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_str_eq(back.v[i].name, v[i].name);
+    ck_ok(rg_save_npz((rg_named_list){ 0, NULL }, scratch("f.npz")));
+    ck_assert_int_eq(rg_load_npz(scratch("f.npz")).n, 0);
+    v[1].name = "";
+    ck_fails(rg_save_npz((rg_named_list){ 2, v }, scratch("f.npz")), RG_VALUE_ERROR, "save_npz: '");
+    ck_fails(rg_save_npz((rg_named_list){ 2, v }, scratch("f.npz")), RG_VALUE_ERROR,
+             "two members have one name: \".npy\"");
+    v[1].name = NULL;
+    ck_fails(rg_save_npz((rg_named_list){ 2, v }, scratch("f.npz")), RG_TYPE_ERROR,
+             "save_npz: expected a name but got NULL");
+    ck_fails(rg_save_npz((rg_named_list){ -1, NULL }, scratch("f.npz")), RG_TYPE_ERROR,
+             "save_npz: expected a list");
+    ck_fails(rg_save_npy(NULL, "f"), RG_TYPE_ERROR, "save_npy: ");
+    ck_fails(rg_save_npy(RG_NONE, "f"), RG_TYPE_ERROR, "save_npy: ");
+    ck_fails(rg_save_npy(t, NULL), RG_TYPE_ERROR, "save_npy: expected a path but got NULL");
+    ck_fails(rg_save_npy(t, scratch("none/f")), RG_IO_ERROR, "save_npy: [Errno 2]");
+    ck_fails(rg_load_npy(NULL), RG_TYPE_ERROR, "load_npy: expected a path but got NULL");
+    ck_fails(rg_load_npz(NULL).n >= 0, RG_TYPE_ERROR, "load_npz: expected a path but got NULL");
+    ck_assert_int_eq(rg_load_npz(scratch("f.npz")).n, 0);
+    scratch_end();
+}
+END_TEST
+
+/* ---- files that are refused ------------------------------------------------------------------------ */
+
+/* Writes a file of version 1.0 with this dict and so many bytes of elements. */
+static const char *with_dict(const char *dict, size_t data) {
+    char file[1024] = "\x93NUMPY\1";
+    const size_t n = strlen(dict);
+    file[8] = (char)n;
+    file[9] = (char)(n >> 8);
+    memcpy(file + 10, dict, n);
+    return scratch_write("f.npy", file, 10 + n + data);
+}
+
+#define DICT(descr, order, shape) \
+    "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }"
+
+static const struct {
+    const char *dict;
+    size_t data;
+    const char *sentence; /* NULL for a sound one. */
+} dicts[] = {
+    { DICT("'<f4'", "False", "(2,)"), 8, NULL },
+    { DICT("'=f4'", "False", "(2,)"), 8, NULL },
+    { DICT("'|f4'", "True", "(1, 2)"), 8, NULL },
+    { DICT("'<b1'", "False", "()"), 1, NULL },
+    { DICT("\"<f4\"", "False", "(2L, 3L)  \n"), 24, NULL },
+    { DICT("'<f4'", "False", "(2, 3,)"), 24, NULL },
+    { "{'shape':(),'descr':'<f4','fortran_order':False}   \n", 4, NULL },
+    { "\n{ 'shape' : ( 1 , ) , 'descr' : '<f4' , 'fortran_order' : True , } \t\r\n", 4, NULL },
+    { DICT("'<f4'", "False", "(500, 0)"), 0, NULL },
+    { DICT("'<f4'", "False", "(2,)"), 7, "its shape [2] takes 8 bytes, but 7 follow the header" },
+    { DICT("'<f4'", "False", "(2,)"), 9, "its shape [2] takes 8 bytes, but 9 follow the header" },
+    { DICT("'<f4'", "False", "(2,)"), 0, "its shape [2] takes 8 bytes, but 0 follow the header" },
+    { DICT("'<f4'", "False", "(0,)"), 1, "its shape [0] takes 0 bytes, but 1 follow the header" },
+    { DICT("'<f4'", "False", "()"), 0, "its shape [] takes 4 bytes, but 0 follow the header" },
+    { DICT("'<f8'", "False", "(288230376151711744,)"), 8, "bytes, but 8 follow the header" },
+    { DICT("'<f8'", "False", "(9223372036854775807,)"), 8, "has too many elements" },
+    { DICT("'<f8'", "False", "(9223372036854775808,)"), 8, "a size is larger than int64 can hold" },
+    { DICT("'<f8'", "False", "(99999999999999999999,)"), 8,
+      "a size is larger than int64 can hold" },
+    { DICT("'<f8'", "False", "(4294967296, 4294967296)"), 0, "has too many elements" },
+    { DICT("'<f8'", "False", "(1, 1, 1, 1, 1, 1, 1, 1, 1)"), 8, "it has more than 8 dims" },
+    { DICT("'<f8'", "False", "(9223372036854775807, 0)"), 0, "has too many elements" },
+    { DICT("'<f4'", "False", "(-1,)"), 8, "at byte 51 a size is expected" },
+    { DICT("'<f4'", "False", "(2)"), 8, "a comma is expected in a tuple of one size" },
+    { DICT("'<f4'", "False", "2"), 8, "a tuple is expected" },
+    { DICT("'<f4'", "False", "[2]"), 8, "a tuple is expected" },
+    { DICT("'<f4'", "False", "(,)"), 4, "a size is expected" },
+    { DICT("'<f4'", "False", "(2,, 3)"), 24, "a size is expected" },
+    { DICT("'<f4'", "False", "(2 3)"), 24, "a comma or ) is expected" },
+    { DICT("'<f4'", "False", "(2.0,)"), 8, "a comma or ) is expected" },
+    { DICT("'<f4'", "False", "(02,)"), 8, "a size is expected" },
+    { DICT("'<f4'", "False", "(0x2,)"), 8, "a comma or ) is expected" },
+    { DICT("'<f4'", "False", "(1_0,)"), 40, "a comma or ) is expected" },
+    { DICT("'<f4'", "False", "(2LL,)"), 8, "a comma or ) is expected" },
+    { DICT("'<f4'", "False", "(L,)"), 8, "a size is expected" },
+    { DICT("'<f4'", "False", "(True,)"), 4, "a size is expected" },
+    { DICT("'<f4'", "False", "(2,"), 8, "a size is expected" },
+    { DICT("'<f4'", "false", "(2,)"), 8, "True or False is expected" },
+    { DICT("'<f4'", "0", "(2,)"), 8, "True or False is expected" },
+    { DICT("'<f4'", "Falsehood", "(2,)"), 8, "a comma or } is expected" },
+    { DICT("'<c8'", "False", "(2,)"), 16, "its elements are of NumPy's type '<c8', which no" },
+    { DICT("'<c16'", "False", "(2,)"), 32, "of NumPy's type '<c16', which no tensor takes" },
+    { DICT("'|O'", "False", "(2,)"), 16, "of NumPy's type '|O', which no tensor takes" },
+    { DICT("'<U5'", "False", "(2,)"), 40, "of NumPy's type '<U5', which no tensor takes" },
+    { DICT("'|S5'", "False", "(2,)"), 10, "of NumPy's type '|S5', which no tensor takes" },
+    { DICT("'|V5'", "False", "(2,)"), 10, "of NumPy's type '|V5', which no tensor takes" },
+    { DICT("'<M8[s]'", "False", "(2,)"), 16, "of NumPy's type '<M8[s]', which no tensor takes" },
+    { DICT("'<m8'", "False", "(2,)"), 16, "of NumPy's type '<m8', which no tensor takes" },
+    { DICT("'<f16'", "False", "(2,)"), 32, "of NumPy's type '<f16', which no tensor takes" },
+    { DICT("'f4'", "False", "(2,)"), 8, "of NumPy's type 'f4', which no tensor takes" },
+    { DICT("'!f4'", "False", "(2,)"), 8, "of NumPy's type '!f4', which no tensor takes" },
+    { DICT("'<f'", "False", "(2,)"), 8, "of NumPy's type '<f', which no tensor takes" },
+    { DICT("''", "False", "(2,)"), 8, "of NumPy's type '', which no tensor takes" },
+    { DICT("[('a', '<f4')]", "False", "(2,)"), 8, "its elements are records of several fields" },
+    { DICT("('<f4', (2,))", "False", "(2,)"), 16, "a type is expected" },
+    { DICT("None", "False", "(2,)"), 8, "a type is expected" },
+    { DICT("b'<f4'", "False", "(2,)"), 8, "a type is expected" },
+    { DICT("'<f\\x34'", "False", "(2,)"), 8, "a type is expected" },
+    { DICT("'<f4\"", "False", "(2,)"), 8, "of NumPy's type '<f4\", ', which no tensor takes" },
+    { "", 0, "a dict is expected" },
+    { "[1, 2]", 0, "a dict is expected" },
+    { "__import__('os')", 0, "a dict is expected" },
+    { "{}", 0, "its header lacks 'descr'" },
+    { "{'descr': '<f4'}", 4, "its header lacks 'fortran_order'" },
+    { "{'descr': '<f4', 'fortran_order': False}", 4, "its header lacks 'shape'" },
+    { "{'shape': ()}", 4, "its header lacks 'descr'" },
+    { "{'descr': '<f4', 'descr': '<f4'}", 4, "its header has 'descr' twice" },
+    { "{'shape': (), 'shape': ()}", 4, "its header has 'shape' twice" },
+    { "{'fortran_order': True, 'fortran_order': True}", 4, "has 'fortran_order' twice" },
+    { "{'more': 1}", 4, "its header has a key 'more', which .npy doesn't know" },
+    { "{'Descr': '<f4'}", 4, "its header has a key 'Descr', which .npy doesn't know" },
+    { "{'descr' '<f4'}", 4, "a colon is expected" },
+    { "{descr: '<f4'}", 4, "at byte 1 a key is expected" },
+    { "{'descr: '<f4'}", 4, "its header has a key 'descr: ', which .npy doesn't know" },
+    { "{,}", 4, "a key is expected" },
+    { "{'descr': '<f4'", 4, "a comma or } is expected" },
+    { "{'descr': '<f4',", 4, "a key is expected" },
+    { "{'descr': '<f4',,", 4, "a key is expected" },
+    { "{'descr': '<f4", 4, "a type is expected" },
+    { "{'descr", 4, "a key is expected" },
+    { "{'descr': '<f4' 'shape': ()}", 4, "a comma or } is expected" },
+    { DICT("'<f4'", "False", "()") " x", 4, "there is more behind the dict" },
+    { DICT("'<f4'", "False", "()") "#", 4, "there is more behind the dict" },
+    { DICT("'<f4'", "False", "()") ".get", 4, "there is more behind the dict" },
+};
+
+START_TEST(test_dicts) {
+    RG_SCOPE();
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(dicts); k++) {
+        rg_error_clear();
+        const bool read = rg_load_npy(with_dict(dicts[k].dict, dicts[k].data));
+        ck_assert_msg(read == !dicts[k].sentence, "%s: %s", dicts[k].dict, rg_error());
+        const char *sentence = dicts[k].sentence ? dicts[k].sentence : "";
+        ck_assert_msg(read
+                          || (rg_error_code() == RG_IO_ERROR && strstr(rg_error(), sentence)
+                              && strstr(rg_error(), "load_npy: '")),
+                      "%s: expected %s, got %s", dicts[k].dict, sentence, rg_error());
+    }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_heads) {
+    static const struct {
+        const char *head;
+        size_t n;
+        const char *sentence;
+    } heads[] = {
+        { "", 0, "it is no .npy" },
+        { "\x93NUMPY\1", 7, "it is no .npy" },
+        { "\x93NUMPZ\1\0\0\0", 10, "it is no .npy: it doesn't begin with \\x93NUMPY" },
+        { "PK\3\4abcdef", 10, "it is no .npy" },
+        { "\x93NUMPY\0\0\0\0", 10, "it is of version 0.0, and 1.0, 2.0 and 3.0 can be read" },
+        { "\x93NUMPY\4\0\0\0\0\0", 12, "it is of version 4.0" },
+        { "\x93NUMPY\1\1\0\0", 10, "it is of version 1.1" },
+        { "\x93NUMPY\xFF\xFF\0\0", 10, "it is of version 255.255" },
+        { "\x93NUMPY\1\0", 8, "it ends at byte 8, in its header" },
+        { "\x93NUMPY\1\0\1", 9, "it ends at byte 9, in its header" },
+        { "\x93NUMPY\2\0\1\0\0", 11, "it ends at byte 11, in its header" },
+        { "\x93NUMPY\1\0\2\0{", 11, "it ends at byte 11, in its header" },
+        { "\x93NUMPY\1\0\0\0", 10, "a dict is expected" },
+        { "\x93NUMPY\1\0\x11\x27", 10,
+          "its header takes 10001 bytes, which is too long to be one" },
+        { "\x93NUMPY\2\0\xFF\xFF\xFF\xFF", 12, "its header takes 4294967295 bytes" },
+        { "\x93NUMPY\3\0\0\0\0\x80", 12, "its header takes 2147483648 bytes" },
+    };
+    RG_SCOPE();
+    scratch_begin();
+    for (int k = 0; k < RG_COUNT(heads); k++)
+        ck_fails(rg_load_npy(scratch_write("f", heads[k].head, heads[k].n)), RG_IO_ERROR,
+                 heads[k].sentence);
+    /* A number that int64 can't hold is named. */
+    char file[256] = "\x93NUMPY\1\0\x46\0" DICT("'<u8'", "False", "(2,)");
+    memset(file + 10 + strlen(file + 10), ' ', 0x46 - strlen(file + 10));
+    memset(file + 10 + 0x46, 0, 16);
+    file[10 + 0x46 + 15] = (char)0x80;
+    ck_fails(rg_load_npy(scratch_write("f", file, 10 + 0x46 + 16)), RG_IO_ERROR,
+             "element 1 is 9223372036854775808, which int64 can't hold");
+    scratch_end();
+}
+END_TEST
+
+/* ---- archives that are refused ------------------------------------------------------------------------ */
+
+/* Writes an archive of one stored member and one that says `said` bytes. */
+static const char *with_member(const char *name, const void *bytes, size_t n) {
+    static char packed[64];
+    const size_t m = bytes_of_hex(packed, "0300");
+    archive a;
+    make_archive(&a, &(archive_member){ name, bytes, n, n, rgi_crc32(0, bytes, n) },
+                 &(archive_member){ "z", packed, m, 0, 0 }, 0);
+    return scratch_write("f.npz", a.v, a.n);
+}
+
+START_TEST(test_bad_archives) {
+    RG_SCOPE();
+    scratch_begin();
+    char file[256] = "\x93NUMPY\1\0\x36\0{'descr': '<f4', 'fortran_order': False, 'shape': ()}";
+    const size_t n = 10 + 0x36 + 4;
+    file[10 + strlen(file + 10)] = ' ';
+    ck_fails(rg_load_npz(with_member("x.npy", file, n)).n >= 0, RG_IO_ERROR,
+             "f.npz': member \"z\": its name doesn't end with .npy");
+    ck_fails(rg_load_npz(with_member("npy", file, n)).n >= 0, RG_IO_ERROR,
+             "member \"npy\": its name doesn't end with .npy");
+    for (size_t k = 0; k < n; k++) {
+        rg_zip z;
+        rg_error_clear();
+        ck_ok(rgi_zip_open(&z, "load", with_member("x.npy", file, k)));
+        rg_zip_stream *stream = rgi_zip_stream(&z, &z.v[0]);
+        rg_npy_source s = { .file = &z.file, .stream = stream, .what = "it", .bytes = k };
+        ck_fails(rgi_npy_read(&s), RG_IO_ERROR, "f.npz': it: ");
+        rgi_zip_stream_end(stream, false);
+        rgi_zip_close(&z);
+    }
+    ck_fails(rg_load_npz(scratch_write("f", file, n)).n >= 0, RG_IO_ERROR, "it is no zip archive");
+    ck_fails(rg_load_npy(golden_archive("numpy")), RG_IO_ERROR, "it is no .npy");
+    scratch_end();
+}
+END_TEST
+
+/* Each byte of an archive is changed in turn: its tensors are those that were saved, or it fails.
+ */
+START_TEST(test_changed) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *x = rg_arange(5);
+    ck_ok(rg_save_npz((rg_named_list){ 1, &(rg_named){ "x", x } }, scratch("f.npz")));
+    size_t n;
+    char *bytes = file_bytes(scratch("f.npz"), &n);
+    int read = 0;
+    for (size_t k = 0; k < n; k++) {
+        bytes[k] ^= 0x41;
+        rg_named_list list = rg_load_npz(scratch_write("g.npz", bytes, n));
+        ck_assert_msg(list.n == 1 || rg_error_code() == RG_IO_ERROR, "byte %zu", k);
+        if (list.n == 1) {
+            ck_assert_msg(rg_equal(list.v[0].tensor, x), "byte %zu", k);
+            read++;
+        }
+        bytes[k] ^= 0x41;
+    }
+    /* Dates, versions and permissions don't matter, nor does what the descriptor repeats. */
+    ck_assert_int_lt(read, 70);
+    free(bytes);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what fails --------------------------------------------------------------------------------------- */
+
+static bool round_trip(rg_tensor *t, int what) {
+    RG_SCOPE();
+    const rg_named_list list = { 1, &(rg_named){ "x", t } };
+    switch (what) {
+    case 0: return rg_save_npy(t, scratch("f.npy"));
+    case 1: return rg_load_npy(scratch("f.npy"));
+    case 2: return rg_save_npz(list, scratch("f.npz"));
+    case 3: return rg_load_npz(scratch("f.npz")).n == 1;
+    default: return rg_load_npz(golden_archive("deflated")).n == 98;
+    }
+}
+
+START_TEST(test_faults) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *t = rg_arange(30000);
+    for (int what = 0; what < 5; what++) {
+        faults_begin();
+        ck_ok(round_trip(t, what));
+        const bool saves = what % 2 == 0 && what < 4;
+        const long calls = faults.calls - (saves ? 3 : 1);
+        for (long fail = 1; fail <= calls; fail += 1 + calls / 200) {
+            faults.calls = 0;
+            faults.fail_at = fail;
+            ck_fails(round_trip(t, what), RG_IO_ERROR, "[Errno 5]");
+            ck_assert_int_eq(faults.open, 0);
+        }
+        faults.fail_at = 0;
+        faults.most = 1000;
+        faults.interrupts = true;
+        ck_ok(round_trip(t, what));
+        faults_end();
+    }
+    ck_assert(rg_equal(rg_load_npy(scratch("f.npy")), t));
+    ck_assert_int_eq(scratch_files(), 2);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_denied) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *t = rg_arange(30);
+    for (int what = 0; what < 4; what++) {
+        ck_ok(round_trip(t, what));
+        const int64_t before = rg_memory_stats().now;
+        for (int n = 1;; n++) {
+            rg_error_clear();
+            rg_memory_fail_at(n);
+            const bool ok = round_trip(t, what);
+            rg_memory_fail_at(0);
+            ck_assert_int_eq(rg_memory_stats().now, before);
+            ck_assert(ok || rg_error_code() == RG_OUT_OF_MEMORY);
+            if (ok)
+                break;
+        }
+    }
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(npy, test_numpy, test_versions, test_views, test_names, test_dicts, test_heads,
+         test_bad_archives, test_changed, test_faults, test_denied)
