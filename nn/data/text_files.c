@@ -119,7 +119,7 @@ static char *csv_cell(csv_reader *r, char *ends) {
         csv_refuse(r, "is in quotes, but doesn't end with them", cell);
         return NULL;
     }
-    r->at = *p ? p + 1 : p;
+    r->at = *ends ? p + 1 : p;
     r->line += feeds;
     return cell;
 }

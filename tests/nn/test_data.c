@@ -1,0 +1,390 @@
+/*
+ * test_data.c: tokens, tables and lines are read as they stand in files, and batches come in
+ * torch's order, also where a run stops and goes on.
+ */
+#include "tests/faults.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "regard.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- torch's order ------------------------------------------------------------------------- */
+
+enum { MOST = 256 };
+
+/* Checks that the line has these numbers. */
+static void check_numbers(golden_file *f, rg_tensor *t) {
+    int64_t want[MOST];
+    ck_ok(t);
+    const int64_t n = golden_integers(f, ':', want, MOST);
+    ck_assert_int_eq(rg_numel(t), n);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_int_eq(((int64_t *)rg_data(t))[i], want[i]);
+}
+
+static void check_loader(golden_file *f, char *at) {
+    RG_SCOPE();
+    const int64_t n = golden_integer(&at), batch_size = golden_integer(&at);
+    const bool shuffle = golden_integer(&at), drop_last = golden_integer(&at);
+    const bool own = golden_integer(&at);
+    rg_manual_seed(7);
+    rg_generator *g = own ? rg_generator_new(7) : NULL;
+    rg_tensor *x = rg_arange(n);
+    rg_data_loader *l = rg_data_loader_new(RG_LIST(x, rg_mul(rg_unsqueeze(x, 1), 2)),
+                                           .batch_size = batch_size, .shuffle = shuffle,
+                                           .drop_last = drop_last, .generator = g);
+    ck_ok(l);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        for (int64_t i = 0; i < rg_data_loader_len(l); i++) {
+            RG_SCOPE();
+            rg_list batch = rg_data_loader_next(l);
+            ck_assert_int_eq(batch.n, 2);
+            check_numbers(f, batch.v[0]);
+            ck_assert(rg_equal(batch.v[1], rg_mul(rg_unsqueeze(batch.v[0], 1), 2)));
+        }
+        ck_assert_int_eq(rg_data_loader_next(l).n, 0);
+        golden_field(f, 'e');
+    }
+    char *drawn = golden_field(f, 'd');
+    rg_tensor *draw = rg_randint_dims(0, 1000000, RG_DIMS(1), RG_INT64,
+                                      g ? g : rg_default_generator());
+    ck_assert_int_eq(rg_item_int(draw), golden_integer(&drawn));
+    rg_data_loader_free(l);
+    rg_generator_free(g);
+}
+
+static void check_split(golden_file *f, char *at) {
+    RG_SCOPE();
+    double lengths[8];
+    int parts = 0;
+    const int64_t n = golden_integer(&at);
+    while (!golden_at_end(at))
+        lengths[parts++] = golden_number(&at);
+    rg_manual_seed(7);
+    rg_list split = rg_random_split(n, parts, lengths);
+    ck_assert_int_eq(split.n, parts);
+    for (int i = 0; i < parts; i++)
+        check_numbers(f, split.v[i]);
+}
+
+static void check_batch(golden_file *f, char *at) {
+    RG_SCOPE();
+    const int64_t n = golden_integer(&at);
+    const int64_t batch_size = golden_integer(&at), block_size = golden_integer(&at);
+    uint32_t *ids = malloc((size_t)n * sizeof *ids);
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)i * 60000;
+    rg_tokens *tokens = rg_tokens_open(scratch_write("f", ids, (size_t)n * 4), .dtype = "uint32");
+    ck_assert_int_eq(rg_tokens_count(tokens), n);
+    rg_manual_seed(7);
+    rg_pair p = rg_tokens_get_batch(tokens, batch_size, block_size);
+    ck_ok(p.first);
+    check_numbers(f, rg_contiguous(rg_floor_divide(rg_select(p.first, 1, 0), 60000)));
+    /* A text in memory gives the same. */
+    rg_manual_seed(7);
+    rg_pair q = rg_get_batch(rg_mul(rg_arange(n), 60000), batch_size, block_size);
+    ck_assert(rg_equal(p.first, q.first) && rg_equal(p.second, q.second));
+    rg_tokens_close(tokens);
+    free(ids);
+}
+
+START_TEST(test_order) {
+    scratch_begin();
+    rg_on_warning(NULL);
+    golden_file f = golden_open("data");
+    int cases = 0;
+    for (char *at; (at = golden_case(&f)); cases++) {
+        const char *name = golden_word(&at);
+        if (!strcmp(name, "loader"))
+            check_loader(&f, at);
+        else if (!strcmp(name, "split"))
+            check_split(&f, at);
+        else
+            check_batch(&f, at);
+    }
+    golden_close(&f);
+    ck_assert_int_eq(cases, 50);
+    scratch_end();
+}
+END_TEST
+
+/* ---- going on --------------------------------------------------------------------------------- */
+
+static rg_data_loader *new_loader(rg_generator *g, bool drop_last) {
+    rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(10)), .batch_size = 3, .shuffle = true,
+                                           .drop_last = drop_last, .generator = g);
+    ck_ok(l);
+    return l;
+}
+
+/* After each number of batches, a loader that takes the state over goes on as the first one, even
+ * through a file. */
+START_TEST(test_resume) {
+    scratch_begin();
+    for (int own = 0; own < 2; own++)
+        for (int stop = 0; stop < 12; stop++) {
+            RG_SCOPE();
+            rg_generator *g = rg_generator_new(3), *h = rg_generator_new(4);
+            rg_data_loader *l = new_loader(own ? g : NULL, stop % 2);
+            rg_data_loader *to = new_loader(own ? h : NULL, stop % 2);
+            rg_manual_seed(3);
+            for (int i = 0; i < stop; i++)
+                ck_assert_int_ge(rg_data_loader_next(l).n, 0);
+            ck_ok(rg_save_file(rg_data_loader_state_dict(l), scratch("f")));
+            rg_tensor *random = rg_generator_state(rg_default_generator());
+            rg_list want[9];
+            for (int i = 0; i < 9; i++)
+                want[i] = rg_data_loader_next(l);
+            ck_ok(rg_data_loader_load_state_dict(to, rg_load_file(scratch("f"))));
+            ck_ok(rg_generator_set_state(rg_default_generator(), random));
+            for (int i = 0; i < 9; i++) {
+                rg_list got = rg_data_loader_next(to);
+                ck_assert_int_eq(got.n, want[i].n);
+                ck_assert(got.n == 0 || rg_equal(got.v[0], want[i].v[0]));
+            }
+            rg_data_loader_free(l);
+            rg_data_loader_free(to);
+            rg_generator_free(g);
+            rg_generator_free(h);
+        }
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_state_refused) {
+    RG_SCOPE();
+    rg_generator *g = rg_generator_new(3);
+    rg_data_loader *l = new_loader(g, false);
+    rg_tensor *three = rg_scalar_dtype(3, RG_INT64), *order = rg_arange(10);
+    rg_tensor *state = rg_generator_state(g), *none = rg_empty_dims(RG_DIMS(0), RG_INT64);
+    rg_named v[] = { { "position", three }, { "order", order }, { "generator", state } };
+    const rg_named_list dict = { 3, v };
+    ck_ok(rg_data_loader_load_state_dict(l, dict));
+    v[1].tensor = rg_zeros_dims(RG_DIMS(10), RG_INT64);
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
+             "data_loader_load_state_dict: \"order\" isn't one of the 10 items");
+    v[1].tensor = rg_arange(9);
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
+             "position 3 in an order of 9 doesn't fit 10 items by 3");
+    v[1].tensor = none;
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR, "an order of 0 doesn't fit");
+    v[1].tensor = rg_zeros(10);
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
+             "\"order\" is no int64 tensor with 1 dims");
+    v[1].tensor = order;
+    v[2].tensor = none;
+    ck_fails(rg_data_loader_load_state_dict(l, dict), RG_RUNTIME_ERROR, "a generator state of 632");
+    v[2].tensor = state;
+    int64_t positions[] = { 1, 11, -2 };
+    for (int i = 0; i < 3; i++) {
+        v[0].tensor = rg_from_int64(positions + i, RG_DIMS());
+        ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR, "doesn't fit 10 items");
+    }
+    for (int i = 0; i < 3; i++) {
+        const char *name = v[i].name;
+        v[i].name = "other";
+        ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR, "the state has no \"");
+        v[i].name = name;
+    }
+    /* Nothing of that changed the loader. */
+    rg_list batch = rg_data_loader_next(l);
+    ck_assert(rg_equal(batch.v[0], rg_narrow(order, 0, 3, 3)));
+    ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), rg_ones(4))), RG_VALUE_ERROR,
+             "Size mismatch between tensors");
+    ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), three)), RG_VALUE_ERROR, "Size mismatch");
+    ck_fails(rg_data_loader_new(RG_LIST(order), .batch_size = 0), RG_VALUE_ERROR,
+             "batch_size should be a positive integer value, but got batch_size=0");
+    ck_fails(rg_data_loader_new(RG_LIST(none), .shuffle = true), RG_VALUE_ERROR,
+             "num_samples should be a positive integer value, but got num_samples=0");
+    const double lengths[] = { 3, 8 }, negative[] = { -1, 11 }, halves[] = { 2.5, 7.5 };
+    const double fractions[] = { -0.5, 1.5 };
+    const char *sum = "Sum of input lengths does not equal the length of the input dataset!";
+    ck_fails(rg_random_split(10, 2, lengths).n >= 0, RG_VALUE_ERROR, sum);
+    ck_fails(rg_random_split(10, 2, negative).n >= 0, RG_VALUE_ERROR, sum);
+    ck_fails(rg_random_split(10, 2, halves).n >= 0, RG_VALUE_ERROR, sum);
+    ck_fails(rg_random_split(10, 2, fractions).n >= 0, RG_VALUE_ERROR,
+             "Fraction at index 0 is not between 0 and 1");
+    rg_data_loader_free(l);
+    rg_generator_free(g);
+}
+END_TEST
+
+/* ---- tokens ------------------------------------------------------------------------------------ */
+
+START_TEST(test_tokens) {
+    RG_SCOPE();
+    scratch_begin();
+    const uint16_t ids[] = { 5, 0, 65535, 7, 1 };
+    rg_tokens *tokens = rg_tokens_open(scratch_write("f.bin", ids, sizeof ids));
+    ck_assert_int_eq(rg_tokens_count(tokens), 5);
+    rg_pair p = rg_tokens_windows(tokens, rg_literal([ 2, 0 ]), 2);
+    ck_assert(rg_equal(p.first, rg_literal([ [ 65535, 7 ], [ 5, 0 ] ])));
+    ck_assert(rg_equal(p.second, rg_literal([ [ 7, 1 ], [ 0, 65535 ] ])));
+    ck_fails(rg_tokens_windows(tokens, rg_literal([3]), 2).first, RG_INDEX_ERROR,
+             "a window of 2 tokens and the next one can't begin at 3 of 5");
+    ck_fails(rg_tokens_windows(tokens, rg_literal([-1]), 2).first, RG_INDEX_ERROR, "at -1 of 5");
+    ck_fails(rg_tokens_windows(tokens, rg_literal([0]), 5).first, RG_VALUE_ERROR,
+             "block_size 5 isn't from 0 to 4");
+    ck_fails(rg_tokens_windows(tokens, rg_ones(2), 2).first, RG_TYPE_ERROR,
+             "expected starts of dtype torch.int64 with 1 dim but got torch.float32");
+    ck_fails(rg_tokens_get_batch(tokens, 1, 5).first, RG_VALUE_ERROR,
+             "tokens_get_batch: block_size 5 isn't from 0 to 4");
+    /* A file that is cut short is an error, and no signal. */
+    ck_assert(truncate(scratch("f.bin"), 3) == 0);
+    ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR,
+             "it was cut short at byte");
+    rg_tokens_close(tokens);
+    ck_fails(rg_tokens_open(scratch("f.bin")), RG_IO_ERROR,
+             "its 3 bytes aren't a whole number of uint16 tokens");
+    ck_fails(rg_tokens_open(scratch("f.bin"), .dtype = "float32"), RG_VALUE_ERROR,
+             "'float32' is no type of integers");
+    ck_fails(rg_tokens_open(scratch("none")), RG_IO_ERROR, "tokens_open: [Errno 2]");
+    ck_ok(rg_save_npy(rg_literal([ 4, 5, 6 ]), scratch("f.npy")));
+    tokens = rg_tokens_open(scratch("f.npy"));
+    p = rg_tokens_windows(tokens, rg_literal([0]), 2);
+    ck_assert(rg_equal(p.second, rg_literal([[ 5, 6 ]])));
+    rg_tokens_close(tokens);
+    ck_ok(rg_save_npy(rg_ones(3), scratch("f.npy")));
+    ck_fails(rg_tokens_open(scratch("f.npy")), RG_IO_ERROR,
+             "tokens are an array of integers with one dim, not of float32 with 1");
+    ck_ok(rg_save_npy(rg_literal([ [4], [5] ]), scratch("f.npy")));
+    ck_fails(rg_tokens_open(scratch("f.npy")), RG_IO_ERROR, "not of int64 with 2");
+    scratch_end();
+}
+END_TEST
+
+/* ---- text -------------------------------------------------------------------------------------- */
+
+static const char *text_file(const char *text) {
+    return scratch_write("f.csv", text, strlen(text));
+}
+
+START_TEST(test_csv) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *want = rg_literal([ [ 1, -2.5 ], [ 0.003, 4 ] ]);
+    const char *texts[] = { "1,-2.5\n3e-3,4\n",
+                            "\xEF\xBB\xBF"
+                            "1,-2.5\r\n3e-3,4",
+                            "\n\"1\",\"-2.5\"\r\n\r\n 3E-3 ,+4\n\n", "01,-25e-1\n.003,4.\n" };
+    for (int i = 0; i < 4; i++) {
+        rg_tensor *t = rg_load_csv(text_file(texts[i]));
+        ck_assert_msg(t && rg_equal(t, want), "%d: %s", i, rg_error());
+    }
+    rg_tensor *t = rg_load_csv(text_file("a;\"b;\n\"\"c\"\nnan;-inf\n"), .header = true,
+                               .delimiter = ';', .dtype = RG_FLOAT64);
+    ck_assert(rg_ndim(t) == 2 && rg_dtype_of(t) == RG_FLOAT64 && isnan(rg_at(t, 0, 0)));
+    ck_assert(rg_at(t, 0, 1) == -INFINITY);
+    t = rg_load_csv(text_file("a,b\n"), .header = true);
+    ck_assert(rg_size(t, 0) == 0 && rg_size(t, 1) == 2);
+    t = rg_load_csv(text_file(""));
+    ck_assert(rg_size(t, 0) == 0 && rg_size(t, 1) == 0);
+    static const char *const refused[][2] = {
+        { "1,2\n3,x\n", "f.csv': line 2, column 2: \"x\" is no number" },
+        { "1,2\n3,\n", "line 2, column 2: \"\" is no number" },
+        { ",2\n", "line 1, column 1: \"\" is no number" },
+        { "1,2\n3\n", "line 2 has 1 cells, and the first one 2" },
+        { "1\n\n3,4\n", "line 3 has 2 cells, and the first one 1" },
+        { "0x10\n", "\"0x10\" is no number" },
+        { "nan(1)\n", "\"nan(1)\" is no number" },
+        { "1 2\n", "\"1 2\" is no number" },
+        { "1.2.3\n", "\"1.2.3\" is no number" },
+        { "1e999\n", "\"1e999\" is too large" },
+        { "1e39\n", "\"1e39\" is too large" },
+        { "\"1\n", "line 1, column 1: \"\" begins with a quote that nothing ends" },
+        { "\"1\"2\n", "\"1\" is in quotes, but doesn't end with them" },
+        { "\"1\"\"\"\n", "\"1\"\" is no number" },
+        { "1\r2\n", "is no number" },
+        { "infinite\n", "\"infinite\" is no number" },
+    };
+    for (int i = 0; i < (int)(sizeof refused / sizeof *refused); i++)
+        ck_fails(rg_load_csv(text_file(refused[i][0])), RG_IO_ERROR, refused[i][1]);
+    ck_fails(rg_load_csv(scratch_write("f", "1\0", 3)), RG_IO_ERROR, "it is no text: byte 1 is 0");
+    ck_fails(rg_load_csv(text_file("1"), .delimiter = '.'), RG_VALUE_ERROR,
+             "this character can't be the delimiter");
+    ck_fails(rg_load_csv(text_file("1"), .dtype = RG_INT64), RG_TYPE_ERROR, "expected dtype");
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_lines) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_names lines = rg_load_lines(text_file("\xEF\xBB\xBFone\r\n\n  three \nend"));
+    ck_assert_int_eq(lines.n, 4);
+    ck_assert_str_eq(lines.v[0], "one");
+    ck_assert_str_eq(lines.v[1], "");
+    ck_assert_str_eq(lines.v[2], "  three ");
+    ck_assert_str_eq(lines.v[3], "end");
+    ck_assert_int_eq(rg_load_lines(text_file("a\n")).n, 1);
+    ck_assert_int_eq(rg_load_lines(text_file("")).n, 0);
+    ck_fails(rg_load_lines(scratch("none")).n >= 0, RG_IO_ERROR, "load_lines: [Errno 2]");
+    ck_fails(rg_load_lines(scratch_write("f", "a\0b", 3)).n >= 0, RG_IO_ERROR, "byte 1 is 0");
+    scratch_end();
+}
+END_TEST
+
+/* ---- what fails ---------------------------------------------------------------------------------- */
+
+static bool use_all(void) {
+    RG_SCOPE();
+    const double lengths[] = { 0.5, 0.5 };
+    bool ok = rg_load_csv(scratch("t.csv")) && rg_load_lines(scratch("t.csv")).n == 2;
+    rg_tokens *tokens = ok ? rg_tokens_open(scratch("t.npy")) : NULL;
+    ok = tokens && rg_tokens_get_batch(tokens, 2, 2).first;
+    rg_tokens_close(tokens);
+    ok = ok && rg_random_split(4, 2, lengths).n == 2;
+    rg_tensor *x = ok ? rg_arange(5) : NULL;
+    rg_data_loader *l = x ? rg_data_loader_new(RG_LIST(x), .batch_size = 2, .shuffle = true) : NULL;
+    ok = l != NULL;
+    for (int i = 0; ok && i < 4; i++)
+        ok = rg_data_loader_next(l).n >= 0
+             && rg_data_loader_load_state_dict(l, rg_data_loader_state_dict(l));
+    rg_data_loader_free(l);
+    return ok;
+}
+
+START_TEST(test_denied) {
+    RG_SCOPE();
+    scratch_begin();
+    scratch_write("t.csv", "1,2\n3,4\n", 8);
+    ck_ok(rg_save_npy(rg_arange(9), scratch("t.npy")));
+    ck_ok(use_all());
+    const int64_t before = rg_memory_stats().now;
+    for (int n = 1; n < 2000; n++) {
+        rg_error_clear();
+        rg_memory_fail_at(n);
+        const bool ok = use_all();
+        rg_memory_fail_at(0);
+        ck_assert_int_eq(rg_memory_stats().now, before);
+        ck_assert_msg(ok || rg_error_code() == RG_OUT_OF_MEMORY, "%d: %s", n, rg_error());
+        if (ok)
+            break;
+        ck_assert(n < 1999);
+    }
+    faults_begin();
+    ck_ok(use_all());
+    const long calls = faults.calls;
+    int failed = 0;
+    for (long fail = 1; fail <= calls; fail++) {
+        rg_error_clear();
+        faults.calls = 0;
+        faults.fail_at = fail;
+        const bool ok = use_all();
+        ck_assert_int_eq(faults.open, 0);
+        ck_assert(ok ? !strcmp(faults.failed, "close") : strstr(rg_error(), "[Errno 5]") != NULL);
+        failed += !ok;
+    }
+    faults_end();
+    ck_assert_int_ge(failed, 8);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(data, test_order, test_resume, test_state_refused, test_tokens, test_csv, test_lines,
+         test_denied)
