@@ -17,7 +17,7 @@ static inline bool rgi_renew(rg_tensor *t, const char *op) {
 /* Returns whether a view's history is its base's business: torch leaves a view alone that requires
  * no grad, or is a leaf, as long as its base requires none. */
 static inline bool rgi_follows_base(const rg_tensor *t) {
-    return t->base->history || (t->history && rgi_node_of(t)->op);
+    return rgi_base_of(t)->history || (t->history && rgi_node_of(t)->op);
 }
 /* Returns whether a view may get a new history after its base was written to. */
 static inline bool rgi_is_renewable(const rg_tensor *t) {
