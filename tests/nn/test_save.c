@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- modules ------------------------------------------------------------------------------ */
+/* ---- modules ------------------------------------------------------------------------ */
 
 typedef struct {
     rg_module base;
@@ -76,7 +76,7 @@ static void check_keys(const char *path, const char *expected) {
     rg_safe_close(f);
 }
 
-/* ---- there and back ------------------------------------------------------------------------- */
+/* ---- there and back ----------------------------------------------------------------- */
 
 START_TEST(test_round_trip) {
     scratch_begin();
@@ -146,7 +146,7 @@ START_TEST(test_dtypes) {
 }
 END_TEST
 
-/* ---- what doesn't fit ------------------------------------------------------------------------- */
+/* ---- what doesn't fit --------------------------------------------------------------- */
 
 /* Saves these of the module's tensors, each under the name that stands behind it. */
 static void save_some(Net *m, const char *path, const char *const names[][2]) {
@@ -277,7 +277,7 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-/* ---- what fails meanwhile ---------------------------------------------------------------------- */
+/* ---- what fails meanwhile ----------------------------------------------------------- */
 
 START_TEST(test_faults) {
     scratch_begin();

@@ -39,7 +39,7 @@ static bool same_bits(rg_tensor *a, rg_tensor *b) {
     return same;
 }
 
-/* ---- what safetensors writes -------------------------------------------------------------- */
+/* ---- what safetensors writes -------------------------------------------------------- */
 
 static void check_golden(golden_file *g, const char *words, rg_tensor *t) {
     char *at = (char *)(uintptr_t)words;
@@ -99,7 +99,7 @@ START_TEST(test_keys_and_metadata) {
 }
 END_TEST
 
-/* ---- what regard writes --------------------------------------------------------------------- */
+/* ---- what regard writes ------------------------------------------------------------- */
 
 #define AWKWARD_NAMES                                                     \
     "", "b", "a.weight", "\xc3\xbc\xe6\x97\xa5\xf0\x9f\x98\x80", "\"\\/", \
@@ -290,7 +290,7 @@ START_TEST(test_header_too_long) {
 }
 END_TEST
 
-/* ---- the lazy reader -------------------------------------------------------------------------- */
+/* ---- the lazy reader ---------------------------------------------------------------- */
 
 START_TEST(test_lazy) {
     scratch_begin();
@@ -337,7 +337,7 @@ START_TEST(test_lazy) {
 }
 END_TEST
 
-/* ---- bad files -------------------------------------------------------------------------------- */
+/* ---- bad files ---------------------------------------------------------------------- */
 
 /* A file with this header and so many bytes of data. */
 typedef struct {
@@ -528,7 +528,7 @@ START_TEST(test_good_files) {
 }
 END_TEST
 
-/* ---- what fails meanwhile --------------------------------------------------------------------- */
+/* ---- what fails meanwhile ----------------------------------------------------------- */
 
 START_TEST(test_faults) {
     scratch_begin();
@@ -597,7 +597,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* ---- what nn/ asks for ------------------------------------------------------------------------ */
+/* ---- what nn/ asks for -------------------------------------------------------------- */
 
 START_TEST(test_inside) {
     rg_safetensors s;
