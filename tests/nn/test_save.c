@@ -328,7 +328,7 @@ START_TEST(test_denied) {
         }
     }
     faults_end();
-    check_state(other, copy_of_state(m));
+    check_state(other, rg_state_dict(m));
     free((void *)before.v);
     rg_module_free(m);
     rg_module_free(other);
