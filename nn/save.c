@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-/* ---- who shares memory ----------------------------------------------------------------- */
+/* ---- who shares memory -------------------------------------------------------------- */
 
 /* A tensor of the state_dict, with the bytes from its first element to its last. */
 typedef struct area {
@@ -118,7 +118,7 @@ static area *list_areas(const char *op, rg_named_list state, const rg_map *file)
     return v;
 }
 
-/* ---- saving ------------------------------------------------------------------------------ */
+/* ---- saving ------------------------------------------------------------------------- */
 
 static bool has_key(rg_metadata m, const char *key) {
     for (int i = 0; i < m.n; i++)
@@ -152,7 +152,7 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
     return rgi_safetensors_write(op, tensors, metadata, path);
 }
 
-/* ---- loading ----------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------ */
 
 /* What is loaded, and what is wrong with it. */
 typedef struct module_loading {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what is wrong -------------------------------------------------------------------- */
+/* ---- what is wrong ------------------------------------------------------------------ */
 
 /* Fails with what is wrong with this tensor. Returns false. */
 __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_safetensors *s,
@@ -26,7 +26,7 @@ __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_sa
     return rgi_file_refuse(&s->file, "tensor \"%s\": %s", RG_SHOWN(name), sentence);
 }
 
-/* ---- the description of a tensor ------------------------------------------------------ */
+/* ---- the description of a tensor ---------------------------------------------------- */
 
 /* The format has these types, too. */
 static const char *const safetensors_lacking[] = { "F4",          "F6_E2M3",     "F6_E3M2",
@@ -147,7 +147,7 @@ static bool read_metadata(rg_safetensors *s, const rg_json *j, uint32_t value) {
     return true;
 }
 
-/* ---- the header ----------------------------------------------------------------------- */
+/* ---- the header --------------------------------------------------------------------- */
 
 static bool read_header(rg_safetensors *s) {
     unsigned char length[8];
@@ -209,7 +209,7 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
     return true;
 }
 
-/* ---- the order of the data ------------------------------------------------------------ */
+/* ---- the order of the data ---------------------------------------------------------- */
 
 /* Of two tensors at one place the empty one comes first. */
 static int by_place(const void *a, const void *b) {
@@ -279,7 +279,7 @@ void rgi_safetensors_close(rg_safetensors *s) {
     *s = (rg_safetensors){ .file.fd = -1 };
 }
 
-/* ---- looking and reading -------------------------------------------------------------- */
+/* ---- looking and reading ------------------------------------------------------------ */
 
 const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const char *name) {
     const rg_safetensors_entry wanted = { .name = name }, *key = &wanted;

@@ -23,7 +23,7 @@ static void fuzz_require(bool truth, const char *what) {
     abort();
 }
 
-/* ---- a file in memory ---------------------------------------------------------------------- */
+/* ---- a file in memory --------------------------------------------------------------- */
 
 enum { FUZZ_FILE = 1, FUZZ_FOLDER };
 static const char fuzz_path[] = "/nowhere/fuzz";
@@ -68,7 +68,7 @@ static int memory_fd(int fd) { return fd < 0 ? -1 : 0; }
 static int memory_rename(const char *from, const char *to) { return from == to ? -1 : 0; }
 static int memory_unlink(const char *path) { return path ? 0 : -1; }
 
-/* ---- one file ---------------------------------------------------------------------------------- */
+/* ---- one file ----------------------------------------------------------------------- */
 
 /* Returns whether both lists have the same tensors under the same names. */
 static bool same_lists(rg_named_list a, rg_named_list b) {
@@ -137,7 +137,8 @@ static const struct {
     size_t data;
 } fuzz_seeds[] = {
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}", 24 },
-    { "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
+    { "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\""
+      ":"
       "[0,8]},\"c\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[8,11]}}  ",
       11 },
     { "{\"h\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]},\"\":{\"dtype\":\"U64\","

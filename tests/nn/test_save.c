@@ -8,12 +8,13 @@
 #include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
+#include "tensor/memory.h"
 #include "tensor/structs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- modules ------------------------------------------------------------------------------ */
+/* ---- modules ------------------------------------------------------------------------ */
 
 typedef struct {
     rg_module base;
@@ -76,7 +77,7 @@ static void check_keys(const char *path, const char *expected) {
     rg_safe_close(f);
 }
 
-/* ---- there and back ------------------------------------------------------------------------- */
+/* ---- there and back ----------------------------------------------------------------- */
 
 START_TEST(test_round_trip) {
     scratch_begin();
@@ -146,7 +147,7 @@ START_TEST(test_dtypes) {
 }
 END_TEST
 
-/* ---- what doesn't fit ------------------------------------------------------------------------- */
+/* ---- what doesn't fit --------------------------------------------------------------- */
 
 /* Saves these of the module's tensors, each under the name that stands behind it. */
 static void save_some(Net *m, const char *path, const char *const names[][2]) {
@@ -272,12 +273,13 @@ START_TEST(test_refused) {
              "bad': its header would have");
     ck_fails(rg_module_save(m, scratch("no/f")), RG_IO_ERROR, "module_save: [Errno 2] ");
     rg_module_free(m);
-    ck_fails(rg_module_save(m, scratch("f")), RG_RELEASED, "module released by rg_module_free");
+    if (!rgi_pool_bypassed())
+        ck_fails(rg_module_save(m, scratch("f")), RG_RELEASED, "module released by rg_module_free");
     scratch_end();
 }
 END_TEST
 
-/* ---- what fails meanwhile ---------------------------------------------------------------------- */
+/* ---- what fails meanwhile ----------------------------------------------------------- */
 
 START_TEST(test_faults) {
     scratch_begin();
@@ -326,7 +328,7 @@ START_TEST(test_denied) {
         }
     }
     faults_end();
-    check_state(other, copy_of_state(m));
+    check_state(other, rg_state_dict(m));
     free((void *)before.v);
     rg_module_free(m);
     rg_module_free(other);

@@ -46,7 +46,7 @@ static void check_bytes(const char *path, size_t n, int version) {
     ck_assert(text[n] == 0);
 }
 
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------ */
 
 START_TEST(test_read) {
     scratch_begin();
@@ -136,7 +136,7 @@ START_TEST(test_cut_short) {
 }
 END_TEST
 
-/* ---- faults ---------------------------------------------------------------------------- */
+/* ---- faults ------------------------------------------------------------------------- */
 
 /* Each call of a read fails in turn. */
 START_TEST(test_read_faults) {
@@ -214,7 +214,7 @@ START_TEST(test_full_disk) {
 }
 END_TEST
 
-/* ---- what stands there ------------------------------------------------------------------ */
+/* ---- what stands there -------------------------------------------------------------- */
 
 static mode_t mode_of(const char *path) {
     struct stat status;
@@ -341,7 +341,7 @@ START_TEST(test_cancel) {
 }
 END_TEST
 
-/* ---- memory ----------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------- */
 
 START_TEST(test_denied) {
     scratch_begin();
@@ -368,7 +368,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* ---- names in errors --------------------------------------------------------------------- */
+/* ---- names in errors ---------------------------------------------------------------- */
 
 START_TEST(test_shown) {
     char longest[200] = { 0 };
@@ -387,7 +387,7 @@ START_TEST(test_shown) {
 }
 END_TEST
 
-/* ---- kill -9 ----------------------------------------------------------------------------- */
+/* ---- kill -9 ------------------------------------------------------------------------ */
 
 /* Saves tensors that are all `version`, without a loop that threads would share. */
 static bool save_version(const char *path, int version, int64_t n) {

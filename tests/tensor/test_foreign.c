@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* ---- every code -------------------------------------------------------------------------- */
+/* ---- every code --------------------------------------------------------------------- */
 
 /* Returns the float's bits. As in the golden data, all NaNs of a sign count as one. */
 static uint32_t bits_of(float x) {
@@ -96,7 +96,7 @@ START_TEST(test_nans) {
 }
 END_TEST
 
-/* ---- integers ---------------------------------------------------------------------------- */
+/* ---- integers ----------------------------------------------------------------------- */
 
 /* Writes the low bytes of v, in the other order than the machine's if `swapped`. */
 static void put_bytes(char *to, uint64_t v, size_t bytes, bool swapped) {
@@ -193,7 +193,7 @@ START_TEST(test_rows) {
 }
 END_TEST
 
-/* ---- files ------------------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------------------- */
 
 /* Elements are converted a part at a time: there are more of them than a part has. */
 START_TEST(test_read_elements) {
