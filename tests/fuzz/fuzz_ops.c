@@ -491,6 +491,19 @@ static rg_tensor *does_vocabulary_new_with(void) {
     return v ? RG_NONE : NULL;
 }
 
+/* Takes some batches, and puts the loader back to where it was before. */
+static rg_tensor *does_data_loader_new_with(void) {
+    rg_data_loader *l =
+        rg_data_loader_new(list(), .batch_size = odd_integer(), .shuffle = any(2),
+                           .drop_last = any(2), .generator = any(2) ? generator : NULL);
+    bool ok = l;
+    for (uint64_t i = any(4); ok && i > 0; i--)
+        ok = rg_data_loader_next(l).n >= 0
+             && rg_data_loader_load_state_dict(l, rg_data_loader_state_dict(l));
+    rg_data_loader_free(l);
+    return ok ? RG_NONE : NULL;
+}
+
 static void make_modules(void) {
     void *all[MODULES] = { rg_nn_linear(3, 4),
                            rg_nn_embedding(5, 3),

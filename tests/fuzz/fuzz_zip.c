@@ -1,0 +1,136 @@
+/*
+ * fuzz_zip.c: gives the readers of archives and of .npz files that nobody would write. What is read
+ * is written and read again, and is the same. A file that isn't read leaves an RG_IO_ERROR, and
+ * nothing else. Since few mutations keep a CRC, the deflated bytes of a file are also inflated as
+ * they are.
+ *
+ *     build/tests/fuzz/fuzz_zip [iterations] [seed]
+ *
+ * The program mutates files of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those
+ * of libFuzzer.
+ */
+#include "memory_file.h"
+#include "tensor/files.h"
+#include "tensor/files/inflate.h"
+#include "tensor/files/zip.h"
+#include "tensor/shape.h"
+
+static long fuzz_read; /* So many files were read. */
+
+enum { FUZZ_INFLATED = 1 << 18 };
+
+/* Inflates the file as if it were nothing but deflated bytes, and a member as it stands. */
+static void fuzz_inflate(const uint8_t *data, size_t size) {
+    static rg_inflate i;
+    static char to[FUZZ_INFLATED];
+    rg_file f;
+    memory_hold(data, size);
+    fuzz_require(rgi_file_open(&f, "fuzz", memory_path), "it can't be opened");
+    rgi_inflate_begin(&i, &f, 0, size, "it");
+    size_t n = 0;
+    while (n < sizeof to && rgi_inflate_read(&i, to + n, 1))
+        n++;
+    fuzz_require(n <= size * RG_INFLATE_MOST, "it inflates to more than it can");
+    fuzz_require(n == sizeof to || rg_error_code() == RG_IO_ERROR, "no error of the kind");
+    /* Larger parts give the same bytes, and the end is seen. */
+    static char again[FUZZ_INFLATED];
+    rg_error_clear();
+    rgi_inflate_begin(&i, &f, 0, size, "it");
+    fuzz_require(rgi_inflate_read(&i, again, n) && !memcmp(again, to, n), "it isn't the same");
+    rgi_inflate_end(&i);
+    rgi_file_close(&f);
+}
+
+static void fuzz_members(void) {
+    rg_zip z;
+    rg_error_clear();
+    if (!rgi_zip_open(&z, "fuzz", memory_path)) {
+        fuzz_require(rg_error_code() == RG_IO_ERROR, "no error of the kind");
+        return;
+    }
+    for (size_t i = 0; i < z.n; i++) {
+        static char to[1 << 16];
+        const rg_zip_member *m = &z.v[i];
+        fuzz_require(rgi_zip_find(&z, m->name) == m, "a member isn't found");
+        fuzz_require(m->bytes <= memory_n * RG_INFLATE_MOST, "a member is larger than it can be");
+        if (m->bytes <= sizeof to)
+            rgi_zip_read(&z, m, to);
+    }
+    rgi_zip_close(&z);
+}
+
+static void fuzz_again(rg_named_list all) {
+    fuzz_require(rg_save_npz(all, memory_path), "it can't be written");
+    memory_turn();
+    rg_named_list back = rg_load_npz(memory_path);
+    fuzz_require(back.n == all.n, "it doesn't come back");
+    for (int i = 0; i < all.n; i++) {
+        const rg_tensor *x = all.v[i].tensor, *y = back.v[i].tensor;
+        const size_t bytes = (size_t)x->numel * rgi_sizeof((rg_dtype)x->dtype);
+        fuzz_require(!strcmp(all.v[i].name, back.v[i].name) && x->dtype == y->dtype
+                         && rgi_same_shape(x, y) && !memcmp(x->data, y->data, bytes),
+                     "it comes back as another");
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    RG_SCOPE();
+    rg_error_clear();
+    fuzz_inflate(data, size);
+    fuzz_members();
+    rg_error_clear();
+    rg_named_list all = rg_load_npz(memory_path);
+    fuzz_require(rg_error_code() == (all.n < 0 ? RG_IO_ERROR : RG_OK), "no error of the kind");
+    if (all.n >= 0) {
+        fuzz_read++;
+        fuzz_again(all);
+    }
+    return 0;
+}
+
+#ifndef RG_LIBFUZZER
+/* Returns an archive of two arrays, which the library has written; of its records, and of deflated
+ * bytes, if `packed`. */
+static size_t make_seed(uint8_t *to, bool packed) {
+    static const uint8_t deflated[] = { 0x4B, 0x4C, 0x4A, 0x4E, 0x24, 0x17, 0x01, 0x00 };
+    RG_SCOPE();
+    rg_zip_writer z;
+    memory_hold(NULL, 0);
+    const rg_named arrays[] = { { "x", rg_arange(5) }, { "y", rg_ones(2, 3) } };
+    fuzz_require(rg_save_npz((rg_named_list){ 2, arrays }, memory_path), "it can't be written");
+    if (packed) {
+        memory_written_n = 0;
+        fuzz_require(rgi_zip_begin(&z, "fuzz", memory_path), "it can't be written");
+        rgi_zip_member_begin(&z, "z.npy", sizeof deflated, 64);
+        rgi_zip_put(&z, deflated, sizeof deflated);
+        fuzz_require(rgi_zip_end(&z), "it can't be written");
+        /* The methods become 8. */
+        memory_written[8] = 8;
+        uint8_t *entry = memory_written + memory_written_n - 22 - 46 - 5;
+        entry[10] = 8;
+        entry[24] = 60;
+    }
+    memcpy(to, memory_written, memory_written_n);
+    return memory_written_n;
+}
+
+static const char *const words[] = {
+    "PK\1\2", "PK\3\4",   "PK\5\6",           "PK\6\6", "PK\6\7", "\x93NUMPY\1", "x.npy",  "y.npy",
+    "'<f4'",  "\xFF\xFF", "\xFF\xFF\xFF\xFF", "\1",     "\x08",   "\x10",        "(2, 3)",
+};
+
+int main(int argc, char **argv) {
+    const long iterations = argc > 1 ? atol(argv[1]) : 20000;
+    fuzz_state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    static uint8_t seeds[2][4096], file[4096];
+    const size_t n[] = { make_seed(seeds[0], false), make_seed(seeds[1], true) };
+    for (long i = 0; i < iterations; i++) {
+        const uint32_t k = fuzz_below(2);
+        memcpy(file, seeds[k], n[k]);
+        LLVMFuzzerTestOneInput(file, fuzz_mutate(file, n[k], sizeof file, words, RG_COUNT(words)));
+    }
+    printf("fuzz_zip: %ld files, of which %ld were read\n", iterations, fuzz_read);
+    return 0;
+}
+#endif
