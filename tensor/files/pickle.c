@@ -1,0 +1,498 @@
+/*
+ * pickle.c: the machine's opcodes, its stack, its marks and its memo. What a global does when it is
+ * called is said in pickle_calls.c.
+ */
+#include "pickle.h"
+
+#include "tensor/error.h"
+#include "tensor/files/utf8.h"
+#include "tensor/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The machine's numbers have 32 bits. */
+#define PICKLE_BYTES_MAX ((size_t)1 << 29)
+/* A pickle may fill so many cells for each of its bytes. What a program writes needs fewer than
+ * one; a crafted one copies a dict again and again. */
+enum { PICKLE_CELLS_A_BYTE = 4 };
+
+/* The opcode that is being read, with those that torch's weights-only reader takes. */
+enum {
+    OP_MARK = '(',
+    OP_STOP = '.',
+    OP_BINFLOAT = 'G',
+    OP_BININT = 'J',
+    OP_BININT1 = 'K',
+    OP_BININT2 = 'M',
+    OP_NONE = 'N',
+    OP_BINPERSID = 'Q',
+    OP_REDUCE = 'R',
+    OP_SHORT_BINSTRING = 'U',
+    OP_BINUNICODE = 'X',
+    OP_APPEND = 'a',
+    OP_BUILD = 'b',
+    OP_GLOBAL = 'c',
+    OP_APPENDS = 'e',
+    OP_BINGET = 'h',
+    OP_LONG_BINGET = 'j',
+    OP_BINPUT = 'q',
+    OP_LONG_BINPUT = 'r',
+    OP_SETITEM = 's',
+    OP_TUPLE = 't',
+    OP_SETITEMS = 'u',
+    OP_EMPTY_LIST = ']',
+    OP_EMPTY_DICT = '}',
+    OP_EMPTY_TUPLE = ')',
+    OP_PROTO = 0x80,
+    OP_NEWOBJ = 0x81,
+    OP_TUPLE1 = 0x85,
+    OP_TUPLE2 = 0x86,
+    OP_TUPLE3 = 0x87,
+    OP_NEWTRUE = 0x88,
+    OP_NEWFALSE = 0x89,
+    OP_LONG1 = 0x8A,
+    OP_EMPTY_SET = 0x8F,
+};
+
+/* These are Python's other opcodes. */
+static const char *const pickle_refused[256] = {
+    ['0'] = "POP",
+    ['1'] = "POP_MARK",
+    ['2'] = "DUP",
+    ['B'] = "BINBYTES",
+    ['C'] = "SHORT_BINBYTES",
+    ['F'] = "FLOAT",
+    ['I'] = "INT",
+    ['L'] = "LONG",
+    ['P'] = "PERSID",
+    ['S'] = "STRING",
+    ['T'] = "BINSTRING",
+    ['V'] = "UNICODE",
+    ['d'] = "DICT",
+    ['g'] = "GET",
+    ['i'] = "INST",
+    ['l'] = "LIST",
+    ['o'] = "OBJ",
+    ['p'] = "PUT",
+    [0x82] = "EXT1",
+    [0x83] = "EXT2",
+    [0x84] = "EXT4",
+    [0x8B] = "LONG4",
+    [0x8C] = "SHORT_BINUNICODE",
+    [0x8D] = "BINUNICODE8",
+    [0x8E] = "BINBYTES8",
+    [0x90] = "ADDITEMS",
+    [0x91] = "FROZENSET",
+    [0x92] = "NEWOBJ_EX",
+    [0x93] = "STACK_GLOBAL",
+    [0x94] = "MEMOIZE",
+    [0x95] = "FRAME",
+    [0x96] = "BYTEARRAY8",
+    [0x97] = "NEXT_BUFFER",
+    [0x98] = "READONLY_BUFFER",
+};
+
+/* ---- errors --------------------------------------------------------------------------- */
+
+bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...) {
+    char sentence[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return rgi_file_refuse(p->file, "%s, before byte %zu: %s", p->what, p->at, sentence);
+}
+
+const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size_t n) {
+    size_t shown = RG_MIN(n, (size_t)RG_PICKLE_SHOWN);
+    /* A character of UTF-8 isn't cut. */
+    while (shown < n && shown > 0 && ((unsigned char)text[shown] & 0xC0) == 0x80)
+        shown--;
+    for (size_t i = 0; i < shown; i++)
+        to[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
+    memcpy(to + shown, shown < n ? "..." : "", shown < n ? 4 : 1);
+    return to;
+}
+
+const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
+    static const char *const names[] = {
+        [RG_PICKLE_NONE] = "None",         [RG_PICKLE_BOOL] = "a bool",
+        [RG_PICKLE_INT] = "an int",        [RG_PICKLE_LONG] = "an int",
+        [RG_PICKLE_FLOAT] = "a float",     [RG_PICKLE_TEXT] = "a str",
+        [RG_PICKLE_BYTES] = "bytes",       [RG_PICKLE_TUPLE] = "a tuple",
+        [RG_PICKLE_LIST] = "a list",       [RG_PICKLE_DICT] = "a dict",
+        [RG_PICKLE_SET] = "a set",         [RG_PICKLE_GLOBAL] = "a global",
+        [RG_PICKLE_STORAGE] = "a storage", [RG_PICKLE_TENSOR] = "a tensor",
+        [RG_PICKLE_OTHER] = "an object",   [RG_PICKLE_UNHELD] = "an object",
+    };
+    const rg_pickle_value *v = &p->v[value];
+    return v->kind == RG_PICKLE_GLOBAL ? rgi_pickle_global_name(v->global) : names[v->kind];
+}
+
+/* ---- what the machine holds ----------------------------------------------------------- */
+
+bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number) {
+    if (!rgi_grow((void **)&p->v, &p->value_room, p->n_values + 1, sizeof *p->v))
+        return false;
+    *number = (uint32_t)p->n_values;
+    p->v[p->n_values++] = value;
+    return true;
+}
+
+bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item) {
+    if (p->n_cells >= p->n * PICKLE_CELLS_A_BYTE)
+        return rgi_pickle_refuse(p, "it stands for more than its bytes can say");
+    if (!rgi_grow((void **)&p->cells, &p->cell_room, p->n_cells + 1, sizeof *p->cells))
+        return false;
+    uint32_t cell = (uint32_t)p->n_cells++;
+    p->cells[cell] = (rg_pickle_cell){ .value = item };
+    rg_pickle_value *v = &p->v[to];
+    if (v->n++ == 0)
+        v->first = cell;
+    else
+        p->cells[v->last].next = cell;
+    v->last = cell;
+    return true;
+}
+
+size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t room) {
+    size_t n = 0;
+    for (RG_EACH_ITEM(cell, p, of))
+        if (n < room)
+            to[n++] = p->cells[cell].value;
+        else
+            break;
+    return p->v[of].n;
+}
+
+bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text) {
+    const rg_pickle_value *v = &p->v[value];
+    return (v->kind == RG_PICKLE_TEXT || v->kind == RG_PICKLE_BYTES) && v->n == strlen(text)
+           && memcmp(v->v, text, v->n) == 0;
+}
+
+static bool add_number(rg_pickle_numbers *to, uint32_t number) {
+    if (!rgi_grow((void **)&to->v, &to->room, to->n + 1, sizeof *to->v))
+        return false;
+    to->v[to->n++] = number;
+    return true;
+}
+
+static bool push_value(rg_pickle *p, rg_pickle_value value) {
+    uint32_t number;
+    return rgi_pickle_add(p, value, &number) && add_number(&p->stack, number);
+}
+
+/* What lies on the stack below the last mark is out of reach. */
+static size_t stack_left(const rg_pickle *p) {
+    return p->stack.n - (p->marks.n ? p->marks.v[p->marks.n - 1] : 0);
+}
+
+/* Fails where fewer than n values are in reach. */
+static bool stack_has(const rg_pickle *p, size_t n) {
+    return stack_left(p) >= n
+           || rgi_pickle_refuse(p, "the stack has %zu values, and %zu are needed", stack_left(p),
+                                n);
+}
+
+static uint32_t stack_top(const rg_pickle *p) { return p->stack.v[p->stack.n - 1]; }
+
+void rgi_pickle_free(rg_pickle *p) {
+    rgi_free(p->v, p->value_room * sizeof *p->v, RG_MEM_OTHER);
+    rgi_free(p->cells, p->cell_room * sizeof *p->cells, RG_MEM_OTHER);
+    rg_pickle_numbers *all[] = { &p->stack, &p->marks, &p->memo };
+    for (int i = 0; i < RG_COUNT(all); i++)
+        rgi_free(all[i]->v, all[i]->room * sizeof *all[i]->v, RG_MEM_OTHER);
+    *p = (rg_pickle){ 0 };
+}
+
+/* ---- bytes ---------------------------------------------------------------------------- */
+
+/* Returns the next n bytes, or NULL where there are fewer. */
+static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
+    if (n > p->n - p->at) {
+        p->starved = true;
+        if (!p->more)
+            rgi_pickle_refuse(p, "it ends too early");
+        return NULL;
+    }
+    p->at += n;
+    return (const unsigned char *)p->bytes + p->at - n;
+}
+
+/* Reads a number of so many bytes, the lowest of which comes first. */
+static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
+    const unsigned char *b = next_bytes(p, bytes);
+    *number = 0;
+    for (size_t i = 0; b && i < bytes; i++)
+        *number |= (uint32_t)b[i] << 8 * i;
+    return b;
+}
+
+/* Reads up to the end of the line, which isn't part of it. */
+static const char *next_line(rg_pickle *p, size_t *n) {
+    const char *from = p->bytes + p->at;
+    const char *end = memchr(from, '\n', p->n - p->at);
+    *n = end ? (size_t)(end - from) : p->n - p->at;
+    return (const char *)next_bytes(p, *n + 1);
+}
+
+static bool is_utf8(const char *text, size_t n) {
+    const char *end = text + n;
+    for (size_t wide; text < end; text += wide) {
+        uint32_t code;
+        wide = rgi_utf8_read(text, end, &code);
+        if (!wide)
+            return false;
+    }
+    return true;
+}
+
+/* ---- values that the pickle writes out ------------------------------------------------- */
+
+static bool push_kind(rg_pickle *p, rg_pickle_kind kind) {
+    return push_value(p, (rg_pickle_value){ .kind = kind });
+}
+
+static bool push_int(rg_pickle *p, rg_pickle_kind kind, int64_t i) {
+    return push_value(p, (rg_pickle_value){ .kind = kind, .i = i });
+}
+
+/* An integer of so many bytes is written out; for two or fewer it isn't negative. */
+static bool read_int(rg_pickle *p, size_t bytes) {
+    uint32_t number;
+    return next_number(p, bytes, &number) && push_int(p, RG_PICKLE_INT, (int32_t)number);
+}
+
+/* Two's complement, the lowest byte first, as many bytes as the integer needs. */
+static bool read_long(rg_pickle *p) {
+    uint32_t n;
+    if (!next_number(p, 1, &n))
+        return false;
+    const unsigned char *b = next_bytes(p, n);
+    if (!b)
+        return false;
+    const int fill = n > 0 && b[n - 1] & 0x80 ? 0xFF : 0;
+    bool fits = n <= 8 || (b[7] & 0x80) == (fill & 0x80);
+    for (size_t i = 8; i < n; i++)
+        fits &= b[i] == fill;
+    if (!fits) {
+        rg_pickle_value v = { .kind = RG_PICKLE_LONG, .n = n, .v = (const char *)b };
+        return push_value(p, v);
+    }
+    uint64_t value = 0;
+    for (size_t i = 0; i < 8; i++)
+        value |= (uint64_t)(i < n ? b[i] : fill) << 8 * i;
+    return push_int(p, RG_PICKLE_INT, (int64_t)value);
+}
+
+static bool read_float(rg_pickle *p) {
+    const unsigned char *b = next_bytes(p, 8);
+    if (!b)
+        return false;
+    uint64_t bits = 0;
+    for (int i = 0; i < 8; i++)
+        bits = bits << 8 | b[i];
+    rg_pickle_value v = { .kind = RG_PICKLE_FLOAT };
+    memcpy(&v.f, &bits, sizeof v.f);
+    return push_value(p, v);
+}
+
+/* Reads a text whose length is a number of so many bytes. */
+static bool read_text(rg_pickle *p, size_t bytes) {
+    uint32_t n;
+    if (!next_number(p, bytes, &n))
+        return false;
+    const char *text = (const char *)next_bytes(p, n);
+    if (!text)
+        return false;
+    if (!is_utf8(text, n))
+        return rgi_pickle_refuse(p, "a text isn't UTF-8");
+    return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_TEXT, .n = n, .v = text });
+}
+
+/* Python 2 has other names for a few of its modules. */
+static bool read_global(rg_pickle *p) {
+    size_t n, wide;
+    const char *module = next_line(p, &n);
+    const char *name = module ? next_line(p, &wide) : NULL;
+    if (!name)
+        return false;
+    char text[160];
+    const bool builtin = n == 11 && memcmp(module, "__builtin__", 11) == 0;
+    int length = snprintf(text, sizeof text, "%.*s.%.*s", builtin ? 8 : (int)RG_MIN(n, 1000u),
+                          builtin ? "builtins" : module, (int)RG_MIN(wide, 1000u), name);
+    size_t whole = RG_MIN((size_t)length, sizeof text - 1);
+    int row = memchr(module, 0, n) || memchr(name, 0, wide) ? -1 : rgi_pickle_global(text, whole);
+    if (row < 0)
+        return rgi_pickle_refuse(p, "Unsupported global: GLOBAL %s was not an allowed global",
+                                 RG_SHOWN(text, whole));
+    return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_GLOBAL, .global = (uint8_t)row });
+}
+
+/* ---- the memo -------------------------------------------------------------------------- */
+
+static bool memo_put(rg_pickle *p, size_t bytes) {
+    uint32_t at;
+    if (!next_number(p, bytes, &at) || !stack_has(p, 1))
+        return false;
+    /* A number takes a byte to write, so that an honest one is smaller than the pickle is long. */
+    if (at >= p->n)
+        return rgi_pickle_refuse(p, "the memo's number %u is larger than the pickle", at);
+    while (p->memo.n <= at)
+        if (!add_number(&p->memo, UINT32_MAX))
+            return false;
+    p->memo.v[at] = stack_top(p);
+    return true;
+}
+
+static bool memo_get(rg_pickle *p, size_t bytes) {
+    uint32_t at;
+    if (!next_number(p, bytes, &at))
+        return false;
+    if (at >= p->memo.n || p->memo.v[at] == UINT32_MAX)
+        return rgi_pickle_refuse(p, "the memo has no number %u", at);
+    return add_number(&p->stack, p->memo.v[at]);
+}
+
+/* ---- what is made of values on the stack ------------------------------------------------ */
+
+/* Takes n values from the stack into a new tuple. */
+static bool make_tuple(rg_pickle *p, size_t n) {
+    uint32_t tuple;
+    if (!stack_has(p, n)
+        || !rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_TUPLE }, &tuple))
+        return false;
+    p->stack.n -= n;
+    for (size_t i = 0; i < n; i++)
+        if (!rgi_pickle_append(p, tuple, p->stack.v[p->stack.n + i]))
+            return false;
+    return add_number(&p->stack, tuple);
+}
+
+/* Takes the last mark away, and sets *n to the number of values above it. */
+static bool take_mark(rg_pickle *p, size_t *n) {
+    if (!p->marks.n)
+        return rgi_pickle_refuse(p, "there is no mark");
+    *n = stack_left(p);
+    p->marks.n--;
+    return true;
+}
+
+/* Takes n values from the stack into the list or dict below them. */
+static bool take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
+    if (!stack_has(p, n + 1))
+        return false;
+    p->stack.n -= n;
+    uint32_t to = stack_top(p);
+    if (p->v[to].kind != kind)
+        return rgi_pickle_refuse(p, "only %s can take items, but here is %s",
+                                 kind == RG_PICKLE_LIST ? "a list" : "a dict",
+                                 rgi_pickle_kind_name(p, to));
+    if (kind == RG_PICKLE_DICT && n % 2)
+        return rgi_pickle_refuse(p, "a dict's last key has no value");
+    for (size_t i = 0; i < n; i++)
+        if (!rgi_pickle_append(p, to, p->stack.v[p->stack.n + i]))
+            return false;
+    return true;
+}
+
+static bool take_marked_into(rg_pickle *p, rg_pickle_kind kind) {
+    size_t n = 0;
+    return take_mark(p, &n) && take_into(p, kind, n);
+}
+
+static bool make_marked_tuple(rg_pickle *p) {
+    size_t n = 0;
+    return take_mark(p, &n) && make_tuple(p, n);
+}
+
+/* Takes two values from the stack, and puts what the call makes of them there. */
+static bool make_call(rg_pickle *p, bool (*call)(rg_pickle *, uint32_t, uint32_t, uint32_t *)) {
+    if (!stack_has(p, 2))
+        return false;
+    p->stack.n -= 2;
+    const uint32_t *v = p->stack.v + p->stack.n;
+    uint32_t result;
+    return call(p, v[0], v[1], &result) && add_number(&p->stack, result);
+}
+
+static bool build_top(rg_pickle *p) {
+    if (!stack_has(p, 2))
+        return false;
+    p->stack.n--;
+    return rgi_pickle_build(p, stack_top(p), p->stack.v[p->stack.n]);
+}
+
+static bool load_persistent(rg_pickle *p) {
+    uint32_t result;
+    if (!stack_has(p, 1) || !rgi_pickle_persistent(p, stack_top(p), &result))
+        return false;
+    p->stack.v[p->stack.n - 1] = result;
+    return true;
+}
+
+static bool refuse_opcode(rg_pickle *p, unsigned char op) {
+    const char *name = pickle_refused[op];
+    return rgi_pickle_refuse(p, "Unsupported operand %d (%s)", op, name ? name : "no opcode");
+}
+
+static bool run_opcode(rg_pickle *p, unsigned char op) {
+    switch (op) {
+    case OP_PROTO: return next_bytes(p, 1);
+    case OP_GLOBAL: return read_global(p);
+    case OP_REDUCE: return make_call(p, rgi_pickle_reduce);
+    case OP_NEWOBJ: return make_call(p, rgi_pickle_newobj);
+    case OP_BUILD: return build_top(p);
+    case OP_BINPERSID: return load_persistent(p);
+    case OP_MARK: return add_number(&p->marks, (uint32_t)p->stack.n);
+    case OP_APPEND: return take_into(p, RG_PICKLE_LIST, 1);
+    case OP_APPENDS: return take_marked_into(p, RG_PICKLE_LIST);
+    case OP_SETITEM: return take_into(p, RG_PICKLE_DICT, 2);
+    case OP_SETITEMS: return take_marked_into(p, RG_PICKLE_DICT);
+    case OP_TUPLE: return make_marked_tuple(p);
+    case OP_TUPLE1: return make_tuple(p, 1);
+    case OP_TUPLE2: return make_tuple(p, 2);
+    case OP_TUPLE3: return make_tuple(p, 3);
+    case OP_NONE: return push_kind(p, RG_PICKLE_NONE);
+    case OP_NEWFALSE: return push_int(p, RG_PICKLE_BOOL, 0);
+    case OP_NEWTRUE: return push_int(p, RG_PICKLE_BOOL, 1);
+    case OP_EMPTY_TUPLE: return push_kind(p, RG_PICKLE_TUPLE);
+    case OP_EMPTY_LIST: return push_kind(p, RG_PICKLE_LIST);
+    case OP_EMPTY_DICT: return push_kind(p, RG_PICKLE_DICT);
+    case OP_EMPTY_SET: return push_kind(p, RG_PICKLE_SET);
+    case OP_BININT: return read_int(p, 4);
+    case OP_BININT1: return read_int(p, 1);
+    case OP_BININT2: return read_int(p, 2);
+    case OP_BINFLOAT: return read_float(p);
+    case OP_BINUNICODE: return read_text(p, 4);
+    case OP_SHORT_BINSTRING: return read_text(p, 1);
+    case OP_LONG1: return read_long(p);
+    case OP_BINGET: return memo_get(p, 1);
+    case OP_LONG_BINGET: return memo_get(p, 4);
+    case OP_BINPUT: return memo_put(p, 1);
+    case OP_LONG_BINPUT: return memo_put(p, 4);
+    default: return refuse_opcode(p, op);
+    }
+}
+
+bool rgi_pickle_read(rg_pickle *p) {
+    if (p->n > PICKLE_BYTES_MAX)
+        return rgi_pickle_refuse(p, "it has %zu bytes, and %zu are the most", p->n,
+                                 PICKLE_BYTES_MAX);
+    for (;;) {
+        const unsigned char *op = next_bytes(p, 1);
+        if (!op)
+            return false;
+        if (*op == OP_STOP)
+            break;
+        if (!run_opcode(p, *op))
+            return false;
+    }
+    if (!stack_has(p, 1))
+        return false;
+    p->result = stack_top(p);
+    return true;
+}

@@ -1,0 +1,129 @@
+/*
+ * pickle.h: a machine for the pickles that torch.save writes. It knows the opcodes and the globals
+ * of torch's own weights-only reader, and no others; what it meets besides is refused by name. A
+ * global is a row of a table and never a function, so that nothing that a pickle names is run. What
+ * comes out is a list of values, for which a file's reader makes tensors.
+ */
+#pragma once
+
+#include "tensor/files/foreign.h"
+
+typedef enum {
+    RG_PICKLE_NONE,
+    RG_PICKLE_BOOL,
+    RG_PICKLE_INT,
+    RG_PICKLE_LONG, /* An integer that int64 can't hold has the bytes of the pickle. */
+    RG_PICKLE_FLOAT,
+    RG_PICKLE_TEXT,
+    RG_PICKLE_BYTES,
+    RG_PICKLE_TUPLE,
+    RG_PICKLE_LIST,
+    RG_PICKLE_DICT,
+    RG_PICKLE_SET, /* Its items aren't kept. */
+    RG_PICKLE_GLOBAL,
+    RG_PICKLE_STORAGE,
+    RG_PICKLE_TENSOR,
+    RG_PICKLE_OTHER,  /* Devices and layouts have no value here. */
+    RG_PICKLE_UNHELD, /* This is what no tensor of regard's can hold. */
+} rg_pickle_kind;
+
+/* What the fields hold, kind by kind; the others are 0.
+ *
+ *     bool, int   i is the value
+ *     float       f is the value
+ *     text, bytes, long    v are n bytes of the pickle, without a 0 behind them; text is UTF-8
+ *     tuple, list          n items
+ *     dict        n items, by turns a key and its value; `global` is the class, 0 for a plain dict
+ *     global      `global` is the number of its row
+ *     storage     i elements of the type `global`; its one item is the key, a text
+ *     tensor      four items: storage, offset, size, stride; `global` is its dtype, or 0 where the
+ *                 storage tells it
+ *     unheld      v says what it is: "it is sparse"
+ */
+typedef struct {
+    uint8_t kind, global;
+    bool open;            /* A reader is on its way through what is in the value. */
+    uint32_t n;           /* There are so many items or bytes, */
+    uint32_t first, last; /* and the items are the cells from the first to the last. */
+    union {
+        int64_t i;
+        double f;
+        const char *v;
+    };
+} rg_pickle_value;
+
+/* A cell holds the number of a value, and that of the next cell. */
+typedef struct {
+    uint32_t value, next;
+} rg_pickle_cell;
+
+typedef struct {
+    uint32_t *v;
+    size_t n, room;
+} rg_pickle_numbers;
+
+/* `what` names the pickle in the file, for errors: data.pkl. Where the bytes end too early and
+ * `more` is set, reading fails without a sentence, and `starved` is set. */
+typedef struct {
+    const rg_file *file;
+    const char *what;
+    const char *bytes;
+    size_t n, at;
+    bool more, starved;
+    rg_pickle_value *v;
+    size_t n_values, value_room;
+    rg_pickle_cell *cells;
+    size_t n_cells, cell_room;
+    rg_pickle_numbers stack, marks, memo;
+    uint32_t result; /* The number of the value that the pickle stands for. */
+} rg_pickle;
+
+/* Reads a pickle at byte p->at, up to and with its STOP. The caller sets the fields from `file` to
+ * `more`; the bytes must live as long as *p. Returns false on failure. Both ways there is something
+ * to free. */
+bool rgi_pickle_read(rg_pickle *p);
+void rgi_pickle_free(rg_pickle *p);
+
+/* Copies the numbers of a value's items. Returns their number, of which at most `room` are
+ * copied. */
+size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t room);
+/* Walks the cells of a value. */
+#define RG_EACH_ITEM(cell, p, of)                           \
+    uint32_t cell = (p)->v[of].first, left_ = (p)->v[of].n; \
+    left_ > 0;                                              \
+    left_--, cell = (p)->cells[cell].next
+
+/* Returns whether the value is a text, or bytes, that reads so. */
+bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
+/* Returns what a value is, for errors: an int. */
+const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
+/* Returns a global's name: torch.float32. */
+const char *rgi_pickle_global_name(uint8_t global);
+/* Returns the element type of a dtype or of a storage; RG_FOREIGN_COUNT where it is none that
+ * regard can hold. Bytes without a type count as uint8. */
+rg_foreign rgi_pickle_type(uint8_t global);
+/* Returns whether a storage holds bytes of which each tensor says the type. */
+bool rgi_pickle_untyped(uint8_t global);
+
+/* Makes n bytes fit for an error: what can't be printed becomes a question mark, and what is long
+ * is cut. Returns `to`. */
+enum { RG_PICKLE_SHOWN = 120 };
+const char *rgi_pickle_show(char to[RG_PICKLE_SHOWN + 4], const char *text, size_t n);
+#define RG_SHOWN(text, n) rgi_pickle_show((char[RG_PICKLE_SHOWN + 4]){ 0 }, text, n)
+
+/* ---- between pickle.c and pickle_calls.c ---------------------------------------------- */
+
+/* Fails with RG_IO_ERROR: what is wrong at the opcode that was read last. Returns false. */
+bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+/* Adds a value, and sets *number. */
+bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number);
+/* Adds an item to the end of a value's. */
+bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item);
+/* Returns the number of the global's row, or -1. */
+int rgi_pickle_global(const char *name, size_t n);
+/* Does what the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID do. */
+bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result);
+bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *result);
+bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state);
+bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result);

@@ -1,0 +1,493 @@
+/*
+ * pickle_calls.c: the globals that torch's weights-only reader allows, and what a pickle gets where
+ * it calls one of them. None is a function of the program: a call makes a value that says what was
+ * asked for.
+ */
+#include "pickle.h"
+
+#include <string.h>
+
+/* What a call of a global gives. */
+typedef enum {
+    CALL_NOTHING, /* It can't be called. */
+    CALL_DICT,
+    CALL_SIZE,
+    CALL_SET,
+    CALL_BYTES,
+    CALL_OTHER,
+    CALL_COMPLEX,
+    CALL_PARAMETER,
+    CALL_STATEFUL_PARAMETER,
+    CALL_REBUILD,
+    CALL_REBUILD_V2,
+    CALL_REBUILD_V3,
+    CALL_FROM_TYPE,
+    CALL_FROM_CPU,
+    CALL_OLD_TENSOR,
+    CALL_SPARSE,
+    CALL_QUANTIZED,
+    CALL_NESTED,
+    CALL_META,
+    CALL_WRAPPED,
+    CALL_NUMPY,
+} call_kind;
+
+typedef enum { IS_FUNCTION, IS_DTYPE, IS_STORAGE } global_kind;
+
+/* `type` is the element type of a dtype or a storage. */
+typedef struct {
+    const char *name;
+    uint8_t call, kind, type;
+} global_row;
+
+enum { NO_TYPE = RG_FOREIGN_COUNT };
+#define FUNCTION(name, call) \
+    { name, call, IS_FUNCTION, NO_TYPE }
+#define DTYPE(name, type) \
+    { "torch." name, CALL_NOTHING, IS_DTYPE, type }
+#define STORAGE(name, type) \
+    { "torch." name "Storage", CALL_NOTHING, IS_STORAGE, type }
+#define STORAGES(name, type) STORAGE(name, type), STORAGE("cuda." name, type)
+#define OLD(name)            FUNCTION("torch." name "Tensor", CALL_OLD_TENSOR)
+#define OLD_SPARSE(name)     OLD("sparse." name), OLD("cuda.sparse." name)
+#define OLD_DENSE(name)      OLD(name), OLD("cuda." name)
+
+/* The row of an OrderedDict is the first, so that 0 is no dtype's and no storage's. */
+static const global_row global_rows[] = {
+    FUNCTION("collections.OrderedDict", CALL_DICT),
+    FUNCTION("collections.Counter", CALL_DICT),
+    FUNCTION("torch.nn.parameter.Parameter", CALL_PARAMETER),
+    FUNCTION("torch.serialization._get_layout", CALL_OTHER),
+    FUNCTION("torch.Size", CALL_SIZE),
+    FUNCTION("torch.Tensor", CALL_OLD_TENSOR),
+    FUNCTION("torch.device", CALL_OTHER),
+    FUNCTION("_codecs.encode", CALL_BYTES),
+    FUNCTION("builtins.bytearray", CALL_BYTES),
+    FUNCTION("builtins.set", CALL_SET),
+    FUNCTION("builtins.complex", CALL_COMPLEX),
+    FUNCTION("torch._utils._rebuild_parameter", CALL_PARAMETER),
+    FUNCTION("torch._utils._rebuild_parameter_with_state", CALL_STATEFUL_PARAMETER),
+    FUNCTION("torch._utils._rebuild_tensor", CALL_REBUILD),
+    FUNCTION("torch._utils._rebuild_tensor_v2", CALL_REBUILD_V2),
+    FUNCTION("torch._utils._rebuild_tensor_v3", CALL_REBUILD_V3),
+    FUNCTION("torch._tensor._rebuild_from_type_v2", CALL_FROM_TYPE),
+    FUNCTION("torch._utils._rebuild_device_tensor_from_cpu_tensor", CALL_FROM_CPU),
+    FUNCTION("torch._utils._rebuild_device_tensor_from_numpy", CALL_NUMPY),
+    FUNCTION("torch._utils._rebuild_sparse_tensor", CALL_SPARSE),
+    FUNCTION("torch._utils._rebuild_qtensor", CALL_QUANTIZED),
+    FUNCTION("torch._utils._rebuild_nested_tensor", CALL_NESTED),
+    FUNCTION("torch._utils._rebuild_meta_tensor_no_storage", CALL_META),
+    FUNCTION("torch._utils._rebuild_wrapper_subclass", CALL_WRAPPED),
+    FUNCTION("torch.per_tensor_affine", CALL_NOTHING),
+    FUNCTION("torch.per_tensor_symmetric", CALL_NOTHING),
+    FUNCTION("torch.per_channel_affine", CALL_NOTHING),
+    FUNCTION("torch.per_channel_symmetric", CALL_NOTHING),
+    FUNCTION("torch.per_channel_affine_float_qparams", CALL_NOTHING),
+
+    DTYPE("bool", RG_FILE_BOOL),
+    DTYPE("uint8", RG_FILE_U8),
+    DTYPE("int8", RG_FILE_I8),
+    DTYPE("uint16", RG_FILE_U16),
+    DTYPE("int16", RG_FILE_I16),
+    DTYPE("uint32", RG_FILE_U32),
+    DTYPE("int32", RG_FILE_I32),
+    DTYPE("uint64", RG_FILE_U64),
+    DTYPE("int64", RG_FILE_I64),
+    DTYPE("float8_e4m3fn", RG_FILE_F8_E4M3),
+    DTYPE("float8_e5m2", RG_FILE_F8_E5M2),
+    DTYPE("float8_e8m0fnu", RG_FILE_F8_E8M0),
+    DTYPE("float16", RG_FILE_F16),
+    DTYPE("bfloat16", RG_FILE_BF16),
+    DTYPE("float32", RG_FILE_F32),
+    DTYPE("float64", RG_FILE_F64),
+    DTYPE("float8_e4m3fnuz", NO_TYPE),
+    DTYPE("float8_e5m2fnuz", NO_TYPE),
+    DTYPE("float4_e2m1fn_x2", NO_TYPE),
+    DTYPE("complex32", NO_TYPE),
+    DTYPE("complex64", NO_TYPE),
+    DTYPE("complex128", NO_TYPE),
+    DTYPE("qint8", NO_TYPE),
+    DTYPE("qint32", NO_TYPE),
+    DTYPE("quint8", NO_TYPE),
+    DTYPE("quint4x2", NO_TYPE),
+    DTYPE("quint2x4", NO_TYPE),
+    DTYPE("bits8", NO_TYPE),
+    DTYPE("bits16", NO_TYPE),
+    DTYPE("bits1x8", NO_TYPE),
+    DTYPE("bits2x4", NO_TYPE),
+    DTYPE("bits4x2", NO_TYPE),
+    DTYPE("uint1", NO_TYPE),
+    DTYPE("uint2", NO_TYPE),
+    DTYPE("uint3", NO_TYPE),
+    DTYPE("uint4", NO_TYPE),
+    DTYPE("uint5", NO_TYPE),
+    DTYPE("uint6", NO_TYPE),
+    DTYPE("uint7", NO_TYPE),
+    DTYPE("int1", NO_TYPE),
+    DTYPE("int2", NO_TYPE),
+    DTYPE("int3", NO_TYPE),
+    DTYPE("int4", NO_TYPE),
+    DTYPE("int5", NO_TYPE),
+    DTYPE("int6", NO_TYPE),
+    DTYPE("int7", NO_TYPE),
+
+    STORAGES("Bool", RG_FILE_BOOL),
+    STORAGES("Byte", RG_FILE_U8),
+    STORAGES("Char", RG_FILE_I8),
+    STORAGES("Short", RG_FILE_I16),
+    STORAGES("Int", RG_FILE_I32),
+    STORAGES("Long", RG_FILE_I64),
+    STORAGES("Half", RG_FILE_F16),
+    STORAGES("BFloat16", RG_FILE_BF16),
+    STORAGES("Float", RG_FILE_F32),
+    STORAGES("Double", RG_FILE_F64),
+    STORAGES("ComplexFloat", NO_TYPE),
+    STORAGES("ComplexDouble", NO_TYPE),
+    STORAGE("QInt8", NO_TYPE),
+    STORAGE("QInt32", NO_TYPE),
+    STORAGE("QUInt8", NO_TYPE),
+    STORAGE("QUInt4x2", NO_TYPE),
+    STORAGE("QUInt2x4", NO_TYPE),
+    STORAGE("storage.Typed", NO_TYPE),
+    STORAGE("storage.Untyped", RG_FILE_U8),
+
+    OLD("Bool"),
+    OLD("cuda.Bool"),
+    OLD_DENSE("Byte"),
+    OLD_DENSE("Char"),
+    OLD_DENSE("Short"),
+    OLD_DENSE("Int"),
+    OLD_DENSE("Long"),
+    OLD_DENSE("Half"),
+    OLD_DENSE("BFloat16"),
+    OLD_DENSE("Float"),
+    OLD_DENSE("Double"),
+    OLD_SPARSE("Byte"),
+    OLD_SPARSE("Char"),
+    OLD_SPARSE("Short"),
+    OLD_SPARSE("Int"),
+    OLD_SPARSE("Long"),
+    OLD_SPARSE("Half"),
+    OLD_SPARSE("BFloat16"),
+    OLD_SPARSE("Float"),
+    OLD_SPARSE("Double"),
+};
+_Static_assert(RG_COUNT(global_rows) <= UINT8_MAX, "a row's number is a byte");
+
+int rgi_pickle_global(const char *name, size_t n) {
+    for (int i = 0; i < RG_COUNT(global_rows); i++)
+        if (strlen(global_rows[i].name) == n && memcmp(global_rows[i].name, name, n) == 0)
+            return i;
+    return -1;
+}
+
+const char *rgi_pickle_global_name(uint8_t global) { return global_rows[global].name; }
+rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[global].type; }
+
+bool rgi_pickle_untyped(uint8_t global) {
+    return strcmp(global_rows[global].name, "torch.storage.UntypedStorage") == 0;
+}
+
+/* ---- arguments ------------------------------------------------------------------------ */
+
+/* A call's arguments; those that are absent are the value `args` itself, which is a tuple. */
+enum { ARGUMENTS_MOST = 8, SHAPE_MOST = 64 };
+typedef struct {
+    const char *name;
+    size_t n;
+    uint32_t v[ARGUMENTS_MOST];
+} arguments;
+
+static rg_pickle_kind kind_of(const rg_pickle *p, uint32_t value) {
+    return (rg_pickle_kind)p->v[value].kind;
+}
+
+/* Reads the arguments of the call. Fails where there are fewer than `least` or more than `most`. */
+static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size_t least,
+                           size_t most) {
+    if (kind_of(p, args) != RG_PICKLE_TUPLE)
+        return rgi_pickle_refuse(p, "%s: its arguments are %s and no tuple", a->name,
+                                 rgi_pickle_kind_name(p, args));
+    a->n = rgi_pickle_items(p, args, a->v, ARGUMENTS_MOST);
+    if (a->n < least || a->n > most)
+        return rgi_pickle_refuse(p, "%s takes %zu to %zu arguments, but got %zu", a->name, least,
+                                 most, a->n);
+    return true;
+}
+
+static bool refuse_argument(const rg_pickle *p, const arguments *a, size_t i, const char *wanted) {
+    return rgi_pickle_refuse(p, "%s: argument %zu must be %s, not %s", a->name, i + 1, wanted,
+                             rgi_pickle_kind_name(p, a->v[i]));
+}
+
+/* Fails where argument i is of another kind. */
+static bool argument_is(const rg_pickle *p, const arguments *a, size_t i, rg_pickle_kind kind,
+                        const char *wanted) {
+    return kind_of(p, a->v[i]) == kind || refuse_argument(p, a, i, wanted);
+}
+
+/* Fails where argument i is no list or tuple of integers. What is longer than any shape isn't looked
+ * through, lest a crafted pickle asks for that again and again. */
+static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) {
+    rg_pickle_kind kind = kind_of(p, a->v[i]);
+    bool ok = (kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST) && p->v[a->v[i]].n <= SHAPE_MOST;
+    for (RG_EACH_ITEM(cell, p, a->v[i])) {
+        if (!ok)
+            break;
+        ok = kind_of(p, p->cells[cell].value) == RG_PICKLE_INT;
+    }
+    return ok || refuse_argument(p, a, i, "a tuple of ints");
+}
+
+static bool is_dtype(const rg_pickle *p, uint32_t value) {
+    return kind_of(p, value) == RG_PICKLE_GLOBAL
+           && global_rows[p->v[value].global].kind == IS_DTYPE;
+}
+
+static bool add_unheld(rg_pickle *p, const char *what, uint32_t *result) {
+    return rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_UNHELD, .v = what }, result);
+}
+
+/* ---- containers ----------------------------------------------------------------------- */
+
+/* Adds a pair, which is a tuple or a list of a key and its value. */
+static bool add_pair(rg_pickle *p, const arguments *a, uint32_t dict, uint32_t pair) {
+    uint32_t v[2];
+    rg_pickle_kind kind = kind_of(p, pair);
+    bool listed = kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST;
+    if (!listed || rgi_pickle_items(p, pair, v, 2) != 2)
+        return refuse_argument(p, a, 0, "a list of pairs");
+    return rgi_pickle_append(p, dict, v[0]) && rgi_pickle_append(p, dict, v[1]);
+}
+
+/* OrderedDict(), OrderedDict([(key, value), ..]) as Python 2 wrote it, and Counter({key: n}). */
+static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, uint32_t *result) {
+    rg_pickle_value dict = { .kind = RG_PICKLE_DICT, .global = row };
+    if (!take_arguments(p, a, args, 0, 1) || !rgi_pickle_add(p, dict, result))
+        return false;
+    if (a->n == 0)
+        return true;
+    const bool copy = kind_of(p, a->v[0]) == RG_PICKLE_DICT;
+    if (!copy && kind_of(p, a->v[0]) != RG_PICKLE_LIST)
+        return refuse_argument(p, a, 0, "a list of pairs");
+    for (RG_EACH_ITEM(cell, p, a->v[0])) {
+        uint32_t item = p->cells[cell].value;
+        if (copy ? !rgi_pickle_append(p, *result, item) : !add_pair(p, a, *result, item))
+            return false;
+    }
+    return true;
+}
+
+static bool call_size(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
+    if (!take_arguments(p, a, args, 1, 1) || !argument_is_shape(p, a, 0))
+        return false;
+    *result = a->v[0];
+    return true;
+}
+
+static bool call_set(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
+    return take_arguments(p, a, args, 0, 1)
+           && (a->n == 0 || argument_is(p, a, 0, RG_PICKLE_LIST, "a list"))
+           && rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_SET }, result);
+}
+
+/* Makes bytes of a text, as _codecs.encode("..", "latin1") does, and of bytes, as bytearray does.
+ */
+static bool call_bytes(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
+    if (!take_arguments(p, a, args, 0, 2))
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (kind_of(p, a->v[i]) != RG_PICKLE_BYTES && kind_of(p, a->v[i]) != RG_PICKLE_TEXT)
+            return refuse_argument(p, a, i, "a str or bytes");
+    rg_pickle_value bytes = { .kind = RG_PICKLE_BYTES };
+    if (a->n > 0) {
+        bytes.n = p->v[a->v[0]].n;
+        bytes.v = p->v[a->v[0]].v;
+    }
+    return rgi_pickle_add(p, bytes, result);
+}
+
+/* A device and a layout are named by a text, with a number behind a device's. */
+static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
+    return take_arguments(p, a, args, 1, 2) && argument_is(p, a, 0, RG_PICKLE_TEXT, "a str")
+           && (a->n == 1 || argument_is(p, a, 1, RG_PICKLE_INT, "an int"))
+           && rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_OTHER }, result);
+}
+
+/* ---- tensors -------------------------------------------------------------------------- */
+
+/* Torch keeps here that a view's numbers are to be negated, or conjugated where they are complex.
+ * Returns whether one of them is so. */
+static bool is_negated(const rg_pickle *p, uint32_t metadata) {
+    bool negated = false;
+    for (RG_EACH_ITEM(cell, p, metadata)) {
+        const rg_pickle_value *v = &p->v[p->cells[cell].value];
+        negated |= v->kind == RG_PICKLE_BOOL && v->i;
+    }
+    return negated;
+}
+
+/* (storage, offset, size, stride, requires_grad, backward_hooks, dtype, metadata), of which the
+ * first version has four, the second all but the dtype, and the metadata may be absent. The hooks
+ * are ignored, and so is what requires a gradient: in a state_dict nothing does. */
+static bool call_rebuild(rg_pickle *p, arguments *a, int version, uint32_t args, uint32_t *result) {
+    static const size_t least[] = { 0, 4, 6, 7 }, most[] = { 0, 4, 7, 8 };
+    if (!take_arguments(p, a, args, least[version], most[version])
+        || !argument_is(p, a, 0, RG_PICKLE_STORAGE, "a storage")
+        || !argument_is(p, a, 1, RG_PICKLE_INT, "an int") || !argument_is_shape(p, a, 2)
+        || !argument_is_shape(p, a, 3))
+        return false;
+    if (version > 1 && !argument_is(p, a, 4, RG_PICKLE_BOOL, "a bool"))
+        return false;
+    if (version == 3 && !is_dtype(p, a->v[6]))
+        return refuse_argument(p, a, 6, "a dtype");
+    const size_t metadata = most[version] - 1;
+    if (version > 1 && a->n > metadata && kind_of(p, a->v[metadata]) != RG_PICKLE_NONE) {
+        if (!argument_is(p, a, metadata, RG_PICKLE_DICT, "a dict"))
+            return false;
+        if (p->v[a->v[metadata]].n > SHAPE_MOST)
+            return refuse_argument(p, a, metadata, "a dict of a few items");
+        if (is_negated(p, a->v[metadata]))
+            return add_unheld(p,
+                              "it is negated or conjugated when it is read: save "
+                              "t.resolve_neg().resolve_conj()",
+                              result);
+    }
+    rg_pickle_value tensor = { .kind = RG_PICKLE_TENSOR };
+    tensor.global = version == 3 ? p->v[a->v[6]].global : 0;
+    bool ok = rgi_pickle_add(p, tensor, result);
+    for (size_t i = 0; ok && i < 4; i++)
+        ok = rgi_pickle_append(p, *result, a->v[i]);
+    return ok;
+}
+
+/* A parameter is its tensor. */
+static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t args,
+                           uint32_t *result) {
+    if (!take_arguments(p, a, args, 1, most))
+        return false;
+    if (kind_of(p, a->v[0]) != RG_PICKLE_UNHELD
+        && !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
+        return false;
+    *result = a->v[0];
+    return true;
+}
+
+/* (function, class, arguments, state) makes a tensor that has fields of its own, which are ignored.
+ * The function is called here once and for all, as it is none that calls others. */
+static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
+    if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_GLOBAL, "a function")
+        || !argument_is(p, a, 1, RG_PICKLE_GLOBAL, "a class"))
+        return false;
+    const global_row *function = &global_rows[p->v[a->v[0]].global];
+    const global_row *cls = &global_rows[p->v[a->v[1]].global];
+    if (strcmp(cls->name, "torch.Tensor") != 0 && cls->call != CALL_PARAMETER)
+        return refuse_argument(p, a, 1, "torch.Tensor or Parameter");
+    if (strncmp(function->name, "torch._utils._rebuild_", 22) != 0)
+        return refuse_argument(p, a, 0, "a function that rebuilds a tensor");
+    return rgi_pickle_reduce(p, a->v[0], a->v[2], result);
+}
+
+/* (tensor, dtype, device, requires_grad). */
+static bool call_from_cpu(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
+    if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
+        return false;
+    if (!is_dtype(p, a->v[1]))
+        return refuse_argument(p, a, 1, "a dtype");
+    uint32_t storage;
+    const rg_pickle_value *tensor = &p->v[a->v[0]];
+    rgi_pickle_items(p, a->v[0], &storage, 1);
+    const uint8_t had = tensor->global ? tensor->global : p->v[storage].global;
+    *result = a->v[0];
+    if (rgi_pickle_type(had) == rgi_pickle_type(p->v[a->v[1]].global))
+        return true;
+    return add_unheld(p, "its elements on the CPU have another dtype than on its device", result);
+}
+
+/* ---- the four opcodes ------------------------------------------------------------------ */
+
+bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result) {
+    if (kind_of(p, function) != RG_PICKLE_GLOBAL)
+        return rgi_pickle_refuse(p, "Trying to call reduce for unrecognized function, which is %s",
+                                 rgi_pickle_kind_name(p, function));
+    const uint8_t row = p->v[function].global;
+    arguments a = { .name = global_rows[row].name };
+    switch ((call_kind)global_rows[row].call) {
+    case CALL_DICT: return call_dict(p, &a, row, args, result);
+    case CALL_SIZE: return call_size(p, &a, args, result);
+    case CALL_SET: return call_set(p, &a, args, result);
+    case CALL_BYTES: return call_bytes(p, &a, args, result);
+    case CALL_OTHER: return call_other(p, &a, args, result);
+    case CALL_PARAMETER: return call_parameter(p, &a, 3, args, result);
+    case CALL_STATEFUL_PARAMETER: return call_parameter(p, &a, 4, args, result);
+    case CALL_REBUILD: return call_rebuild(p, &a, 1, args, result);
+    case CALL_REBUILD_V2: return call_rebuild(p, &a, 2, args, result);
+    case CALL_REBUILD_V3: return call_rebuild(p, &a, 3, args, result);
+    case CALL_FROM_TYPE: return call_from_type(p, &a, args, result);
+    case CALL_FROM_CPU: return call_from_cpu(p, &a, args, result);
+    case CALL_COMPLEX: return add_unheld(p, "it is a complex number", result);
+    case CALL_SPARSE: return add_unheld(p, "it is sparse", result);
+    case CALL_QUANTIZED: return add_unheld(p, "it is quantized", result);
+    case CALL_NESTED: return add_unheld(p, "it is nested", result);
+    case CALL_META: return add_unheld(p, "it is on the meta device and has no elements", result);
+    case CALL_WRAPPED: return add_unheld(p, "it is of a class that wraps a tensor", result);
+    case CALL_NUMPY: return add_unheld(p, "its elements are NumPy's, which isn't read", result);
+    case CALL_OLD_TENSOR:
+        return rgi_pickle_refuse(p, "%s was pickled by a torch before 0.4", a.name);
+    case CALL_NOTHING: break;
+    }
+    return rgi_pickle_refuse(p, "%s can't be called", a.name);
+}
+
+bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *result) {
+    const call_kind call = kind_of(p, cls) == RG_PICKLE_GLOBAL
+                               ? (call_kind)global_rows[p->v[cls].global].call
+                               : CALL_NOTHING;
+    const bool ok = call == CALL_DICT || call == CALL_SIZE || call == CALL_SET
+                    || call == CALL_PARAMETER || call == CALL_OLD_TENSOR;
+    if (!ok)
+        return rgi_pickle_refuse(p,
+                                 "Can only create new object for nn.Parameter or a dict, but got "
+                                 "%s",
+                                 rgi_pickle_kind_name(p, cls));
+    return rgi_pickle_reduce(p, cls, args, result);
+}
+
+/* An OrderedDict may have fields, of which torch writes _metadata. They aren't kept. */
+bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
+    const char *name = rgi_pickle_kind_name(p, value);
+    if (kind_of(p, value) != RG_PICKLE_DICT)
+        return rgi_pickle_refuse(p, "Can only build an OrderedDict, but got %s", name);
+    if (kind_of(p, state) != RG_PICKLE_DICT)
+        return rgi_pickle_refuse(p, "a dict's fields are %s and no dict",
+                                 rgi_pickle_kind_name(p, state));
+    return true;
+}
+
+/* Makes a storage of ("storage", type, key, location, numel), and in a file of torch before 1.6 a
+ * sixth item, the part of another storage that it is. */
+bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result) {
+    arguments a = { .name = "a storage" };
+    if (kind_of(p, id) != RG_PICKLE_TUPLE)
+        return rgi_pickle_refuse(p, "persistent_load id must be tuple or int, but got %s",
+                                 rgi_pickle_kind_name(p, id));
+    a.n = rgi_pickle_items(p, id, a.v, ARGUMENTS_MOST);
+    if (a.n == 0 || !rgi_pickle_is(p, a.v[0], "storage"))
+        return rgi_pickle_refuse(p, "Only persistent_load of storage is allowed");
+    if (!take_arguments(p, &a, id, 5, 6))
+        return false;
+    const rg_pickle_value *type = &p->v[a.v[1]];
+    if (type->kind != RG_PICKLE_GLOBAL || global_rows[type->global].kind != IS_STORAGE)
+        return refuse_argument(p, &a, 1, "a storage's type");
+    if (!argument_is(p, &a, 2, RG_PICKLE_TEXT, "a str")
+        || !argument_is(p, &a, 3, RG_PICKLE_TEXT, "a str")
+        || !argument_is(p, &a, 4, RG_PICKLE_INT, "an int"))
+        return false;
+    if (a.n > 5 && !argument_is(p, &a, 5, RG_PICKLE_NONE, "None, for no part of a storage is read"))
+        return false;
+    const int64_t numel = p->v[a.v[4]].i;
+    if (numel < 0)
+        return rgi_pickle_refuse(p, "a storage has %lld elements", (long long)numel);
+    rg_pickle_value storage = { .kind = RG_PICKLE_STORAGE, .global = type->global, .i = numel };
+    return rgi_pickle_add(p, storage, result) && rgi_pickle_append(p, *result, a.v[2]);
+}

@@ -1,0 +1,221 @@
+/*
+ * torch_entries.c: what a pickle stands for as a list of named tensors: dicts, lists and tuples in
+ * each other give names with dots, and numbers become tensors of no dims.
+ */
+#include "torch_file.h"
+
+#include "tensor/memory.h"
+#include "tensor/scope.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum {
+    DEPTH_MOST = 256,     /* Containers lie in each other at most so deep. */
+    VISITS_A_BYTE = 4,    /* A container that is in others comes more than once; of a pickle's */
+    LETTERS_A_BYTE = 256, /* byte there may be so many values and letters of names. */
+};
+
+/* An entry's name begins at a place of `names`. `path` is the name of the value that is looked
+ * at. */
+typedef struct {
+    size_t name;
+    rg_tensor *tensor;
+} torch_entry;
+
+typedef struct {
+    rg_torch_reader *reader;
+    rg_text path, names;
+    torch_entry *v;
+    size_t n, room, visits;
+    rg_map known;
+} torch_walk;
+
+static bool walk_value(torch_walk *w, uint32_t value, int depth);
+
+/* Fails with what is wrong with the value that is looked at. */
+#define REFUSE_VALUE(w, format, ...)                                                     \
+    rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, shown_path(w), ##__VA_ARGS__)
+#define shown_path(w) RG_SHOWN((w)->path.v ? (w)->path.v : "", (w)->path.n)
+
+/* ---- entries -------------------------------------------------------------------------- */
+
+/* Adds an entry under the path, and takes the reference to its tensor. */
+static bool add_torch_entry(torch_walk *w, rg_tensor *tensor) {
+    const char *name = w->path.v ? w->path.v : "";
+    size_t at = w->names.n;
+    bool ok = false;
+    if (rgi_map_name(&w->known, name) >= 0)
+        REFUSE_VALUE(w, "it comes twice");
+    else if (at / LETTERS_A_BYTE > w->reader->pickle.n)
+        REFUSE_VALUE(w, "the names are longer than the pickle's bytes can say");
+    else
+        ok = rgi_map_put_name(&w->known, name, (int64_t)w->n)
+             && rgi_grow((void **)&w->v, &w->room, w->n + 1, sizeof *w->v);
+    if (ok) {
+        rgi_text_add(&w->names, "%s%c", name, 0);
+        ok = !w->names.failed;
+    }
+    if (!ok) {
+        rgi_release(tensor);
+        return false;
+    }
+    w->v[w->n++] = (torch_entry){ at, tensor };
+    return true;
+}
+
+static bool add_torch_number(torch_walk *w, const rg_pickle_value *v) {
+    static const rg_dtype dtypes[] = {
+        [RG_PICKLE_BOOL] = RG_BOOL,
+        [RG_PICKLE_INT] = RG_INT64,
+        [RG_PICKLE_FLOAT] = RG_FLOAT64,
+    };
+    rg_tensor *t = rgi_new(dtypes[v->kind], 0, NULL);
+    if (!t)
+        return false;
+    if (v->kind == RG_PICKLE_BOOL)
+        *(bool *)t->data = v->i;
+    else
+        memcpy(t->data, &v->i, sizeof v->i);
+    return add_torch_entry(w, t);
+}
+
+static bool add_torch_tensor(torch_walk *w, uint32_t value) {
+    rg_tensor *t = rgi_torch_tensor(w->reader, value, w->path.v ? w->path.v : "");
+    if (!t)
+        return false;
+    rgi_retain(t);
+    return add_torch_entry(w, t);
+}
+
+/* ---- containers ----------------------------------------------------------------------- */
+
+/* Looks at a value whose name is the path, a dot, and n bytes of text. */
+static bool walk_below(torch_walk *w, const char *text, size_t n, uint32_t value, int depth) {
+    const size_t before = w->path.n;
+    if (memchr(text, 0, n))
+        return REFUSE_VALUE(w, "a key in it holds a 0");
+    rgi_text_add(&w->path, "%s%.*s", depth > 0 ? "." : "", (int)n, text);
+    if (w->path.failed || !walk_value(w, value, depth + 1))
+        return false;
+    w->path.n = before;
+    w->path.v[before] = 0;
+    return true;
+}
+
+static bool walk_numbered(torch_walk *w, int64_t number, uint32_t value, int depth) {
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)number);
+    return walk_below(w, digits, (size_t)n, value, depth);
+}
+
+static bool walk_list(torch_walk *w, uint32_t list, int depth) {
+    const rg_pickle *p = &w->reader->pickle;
+    int64_t i = 0;
+    for (RG_EACH_ITEM(cell, p, list))
+        if (!walk_numbered(w, i++, p->cells[cell].value, depth))
+            return false;
+    return true;
+}
+
+static bool walk_pair(torch_walk *w, uint32_t key, uint32_t value, int depth) {
+    const rg_pickle *p = &w->reader->pickle;
+    const rg_pickle_value *k = &p->v[key];
+    if (k->kind == RG_PICKLE_INT)
+        return walk_numbered(w, k->i, value, depth);
+    if (k->kind != RG_PICKLE_TEXT)
+        return REFUSE_VALUE(w, "a key in it is %s, and no str and no int",
+                            rgi_pickle_kind_name(p, key));
+    return walk_below(w, k->v, k->n, value, depth);
+}
+
+static bool walk_dict(torch_walk *w, uint32_t dict, int depth) {
+    const rg_pickle *p = &w->reader->pickle;
+    uint32_t key = 0;
+    bool has_key = false;
+    for (RG_EACH_ITEM(cell, p, dict)) {
+        uint32_t item = p->cells[cell].value;
+        if (has_key && !walk_pair(w, key, item, depth))
+            return false;
+        has_key = !has_key;
+        key = item;
+    }
+    return true;
+}
+
+static bool walk_container(torch_walk *w, uint32_t value, int depth) {
+    rg_pickle_value *v = &w->reader->pickle.v[value];
+    if (v->open)
+        return REFUSE_VALUE(w, "it is in itself");
+    if (depth >= DEPTH_MOST)
+        return REFUSE_VALUE(w, "it lies in more than %d others", DEPTH_MOST);
+    v->open = true;
+    bool ok = v->kind == RG_PICKLE_DICT ? walk_dict(w, value, depth) : walk_list(w, value, depth);
+    v->open = false;
+    return ok;
+}
+
+static bool walk_value(torch_walk *w, uint32_t value, int depth) {
+    const rg_pickle *p = &w->reader->pickle;
+    const rg_pickle_value *v = &p->v[value];
+    if (w->visits++ / VISITS_A_BYTE > p->n || w->n >= INT_MAX)
+        return REFUSE_VALUE(w, "there are more values than the pickle's bytes can say");
+    switch ((rg_pickle_kind)v->kind) {
+    case RG_PICKLE_TUPLE:
+    case RG_PICKLE_LIST:
+    case RG_PICKLE_DICT: return walk_container(w, value, depth);
+    case RG_PICKLE_STORAGE:
+    case RG_PICKLE_TENSOR: return add_torch_tensor(w, value);
+    case RG_PICKLE_BOOL:
+    case RG_PICKLE_INT:
+    case RG_PICKLE_FLOAT: return add_torch_number(w, v);
+    case RG_PICKLE_LONG: return REFUSE_VALUE(w, "it is an integer that int64 can't hold");
+    case RG_PICKLE_UNHELD: return REFUSE_VALUE(w, "%s, which regard can't hold", v->v);
+    case RG_PICKLE_NONE:
+    case RG_PICKLE_TEXT:
+    case RG_PICKLE_BYTES:
+    case RG_PICKLE_SET:
+    case RG_PICKLE_GLOBAL:
+    case RG_PICKLE_OTHER: break;
+    }
+    return add_torch_entry(w, RG_NONE);
+}
+
+/* ---- the list ------------------------------------------------------------------------- */
+
+/* Gives the entries to the scope. */
+static rg_named_list own_entries(torch_walk *w) {
+    const rg_named_list failed = { .n = -1 };
+    rg_named *v = rgi_scope_alloc(w->n * sizeof *v);
+    char *names = rgi_scope_alloc(w->names.n + 1);
+    if (!v || !names)
+        return failed;
+    if (w->names.n)
+        memcpy(names, w->names.v, w->names.n);
+    bool ok = true;
+    for (size_t i = 0; i < w->n; i++) {
+        v[i] = (rg_named){ names + w->v[i].name, rgi_own(w->v[i].tensor) };
+        w->v[i].tensor = NULL;
+        ok &= v[i].tensor != NULL;
+    }
+    return ok ? (rg_named_list){ (int)w->n, v } : failed;
+}
+
+rg_named_list rgi_torch_entries(rg_torch_reader *r) {
+    rg_named_list list = { .n = -1 };
+    torch_walk w = { .reader = r };
+    r->made_room = r->pickle.n_values * sizeof *r->made;
+    r->made = rgi_alloc(r->made_room, RG_MEM_OTHER);
+    if (r->made) {
+        memset(r->made, 0, r->made_room);
+        if (walk_value(&w, r->pickle.result, 0))
+            list = own_entries(&w);
+    }
+    for (size_t i = 0; i < w.n; i++)
+        rgi_release(w.v[i].tensor);
+    rgi_free(w.v, w.room * sizeof *w.v, RG_MEM_OTHER);
+    rgi_text_free(&w.path);
+    rgi_text_free(&w.names);
+    rgi_map_free(&w.known);
+    return list;
+}
